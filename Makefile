@@ -51,7 +51,8 @@ check: setup
 	$(BIN)/vulture
 	$(BIN)/pytest -q tests/test_tidy.py tests/test_vocabulary.py tests/test_citations.py
 
-# Files run in the order of the folders. By number of tests, the few slow files would run last, one by one.
+# Long files run first (tests/conftest.py), the others in the order of the folders. By number of tests, the few slow
+# files would run last, one by one.
 test: setup
 	$(BIN)/pytest -n auto --dist loadfile --no-loadscope-reorder -m "not lab"
 

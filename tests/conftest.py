@@ -1,12 +1,15 @@
-"""Real servers for tests marked `lab`, and settings of all property tests."""
+"""Real servers for tests marked `lab`, settings of all property tests, and the distribution of
+files to workers."""
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import anyio
 import hypothesis
 import pytest
 from hypothesis.internal.conjecture import providers
+from xdist.scheduler import LoadFileScheduling
 
 from tools.lab import Lab, ZooKeeperServer
 
@@ -34,8 +37,42 @@ providers._get_local_constants = lambda: NO_CONSTANTS
 PROPERTY_TEST_SECONDS_MAX = 420
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Give property tests time to shrink a failing example."""
+SPARK_FILES = (
+    "tests/replay/fleet/test_decoding.py",
+    "tests/replay/fleet/test_ingest.py",
+    "tests/replay/fleet/test_sources.py",
+)
+"""Files with tests that use Spark. One worker runs them all, so that Java starts once."""
+LONG_FILES = (
+    *SPARK_FILES,
+    "tests/replay/diff/test_comparing.py",
+    "tests/replay/agreement/test_corruptions.py",
+    "tests/tools/mutations/test_mutations.py",
+    "tests/replay/agreement/test_recordings.py",
+    "tests/replay/diff/test_rollback_steps.py",
+)
+"""Workers of pytest-xdist run these files first, so that all workers end at about the same time."""
+
+
+class FileScheduling(LoadFileScheduling):
+    """Distributes files to the workers of pytest-xdist; the files that use Spark are one unit."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        file = super()._split_scope(nodeid)
+        return "Spark" if file in SPARK_FILES else file
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadFileScheduling | None:
+    """Replace the scheduler of --dist loadfile."""
+    return FileScheduling(config, log) if config.getvalue("dist") == "loadfile" else None
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Begin with long files in workers; give property tests time to shrink a failing example."""
+    if hasattr(config, "workerinput"):
+        places = {file: place for place, file in enumerate(LONG_FILES)}
+        items.sort(key=lambda one: places.get(one.location[0], len(places)))
     for item in items:
         is_property = hypothesis.is_hypothesis_test(getattr(item, "obj", None))
         if is_property and item.get_closest_marker("timeout") is None:

@@ -36,6 +36,9 @@ SUB_COMMANDS: Final = {
     "diff": SubCommand(
         "replay.cli.diff:app", "Compare the decisions of two versions of refold on logs."
     ),
+    "explore": SubCommand(
+        "replay.cli.explore:app", "Search a simulated cluster for orders that break an invariant."
+    ),
     "new-incident": SubCommand(
         "replay.cli.new_incident:app", "Cut a log and keep it as a regression test."
     ),

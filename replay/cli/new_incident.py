@@ -26,6 +26,7 @@ from replay.incidents.incident_folder import (
 from replay.logs.open_log import open_reader, seq_at
 
 _INTO: Final = Path("tests/incidents")
+_RUN_FILE: Final = "run.json"
 _NAME: Final = re.compile(r"[a-z0-9][a-z0-9._-]*")
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
@@ -37,7 +38,8 @@ def new_incident(
         Path | None,
         typer.Argument(
             metavar="LOG",
-            help="A log of the daemon or an imported log, may be packed; with --update: incidents.",
+            help="A log of the daemon or an imported log, may be packed; or the run.json of `refold"
+            " explore`, or its folder. With --update: incidents.",
         ),
     ] = None,
     name: Annotated[
@@ -75,6 +77,9 @@ def new_incident(
     with the state of ZooKeeper at that time. The command checks that the cut log yields the same
     decisions.
 
+    Of a run of `refold explore`, the run itself is kept as well: a test checks that it breaks no
+    invariant.
+
     After an intended change, `refold new-incident --update` writes the transcripts again.
 
     Exit status: 0 done, 2 LOG cannot be used, or the incident exists already.
@@ -89,8 +94,49 @@ def new_incident(
             raise typer.BadParameter(
                 f"{name!r}: use lower-case letters, digits, dots and hyphens", param_hint="--name"
             )
+        if _is_run(log):
+            _keep_run(log, into / name, title or name)
+            return
         between = log_position(first, "--from"), log_position(last, "--to")
         _keep(log, into / name, title or name, between, partition, redact=redact)
+
+
+def _is_run(path: Path) -> bool:
+    return path.suffix == ".json" or (path / _RUN_FILE).is_file()
+
+
+def _keep_run(path: Path, folder: Path, title: str) -> None:
+    """Keep a run of `refold explore`: its inputs, and the longest log of a refold in it."""
+    from replay.explore.run import Run
+    from replay.explore.saved import read_run, write_logs
+
+    require_new(folder)
+    saved = read_run(path)
+    done = Run(saved.scenario, saved.inputs)
+    violation = done.outcome().violation
+    with TemporaryDirectory(prefix="refold-incident-") as scratch:
+        logs = write_logs(done.cluster, Path(scratch)) if done.cluster is not None else []
+        if not logs:
+            raise ReplayError(f"{path}: no refold has run, so there is no log")
+        sizes = {log: _events_of(log) for log in logs}
+        longest = max(logs, key=lambda log: sizes[log])
+        how = "refold new-incident: a run that refold explore found"
+        if saved.violation is not None:
+            how += f"; it broke {saved.violation.invariant}"
+        keep(longest, folder, IncidentDescription(title, how))
+        (folder / _RUN_FILE).write_bytes(_run_file(path).read_bytes())
+    typer.echo(f"{folder}: {sizes[longest]} events; read {folder / TRANSCRIPT}")
+    if violation is not None:
+        typer.echo(f"{violation.invariant} does not hold yet: the test fails until it does")
+
+
+def _run_file(path: Path) -> Path:
+    return path / _RUN_FILE if path.is_dir() else path
+
+
+def _events_of(log: Path) -> int:
+    with open_reader(log) as reader:
+        return reader.last_seq
 
 
 def _keep(

@@ -40,6 +40,7 @@ SPINE: Final[Mapping[str, Mapping[str, str]]] = {
         "replay.export": "refold log export",
         "replay.redaction": "refold log export --redact",
         "replay.fleet": "refold fleet",
+        "replay.explore": "refold explore",
     },
 }
 """The boxes of the spine in their groups, and what each one does."""

@@ -332,7 +332,7 @@ def _failures(tree: ast.AST) -> Iterator[str]:
     """The codes of steps that collect their failures: of `Failures`, and of a rollback's cause."""
     for call in ast.walk(tree):
         if isinstance(call, ast.Call) and (
-            _is_named(call.func, "Failures") or _is_named(call.func, "Cause")
+            _is_named(call.func, "Failures") or _is_named(call.func, "RollbackCause")
         ):
             code = call.args[1]
             if isinstance(code, ast.Constant):

@@ -148,10 +148,10 @@ def _print(result: "ReplayResult") -> None:
                 f"{of.version}: {of.decisions_of_incomplete} of {of.decisions} decisions are from"
                 f" {of.incomplete} incomplete logs"
             )
-        if of.unjudged:
+        if of.uncompared:
             typer.echo(
                 f"{of.version} is too old to report agreement with stock clusters' logs:"
-                f" {of.unjudged} are not counted"
+                f" {of.uncompared} are not counted"
             )
     if result.rules:
         rules = Grid(

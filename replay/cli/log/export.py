@@ -6,23 +6,16 @@ from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Annotated, Final
+from typing import Annotated
 
 import msgspec
 import typer
-from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
 
 from eventstore.errors import LogError
 from eventstore.reader import LogReader
 from replay.cli.log.conventions import Log, local_log, log_errors, print_note
 from replay.cli.progress import progress
-
-_COLUMNS: Final = (
-    TextColumn("{task.description}"),
-    BarColumn(),
-    MofNCompleteColumn(),
-    TextColumn("events"),
-)
+from replay.progress import Progress
 
 
 class Format(StrEnum):
@@ -89,7 +82,7 @@ def import_command(
     from replay.export.files import old_file
     from replay.export.importing import import_lines
 
-    with log_errors(), progress(*_COLUMNS) as report:
+    with log_errors(), _event_progress() as report:
         if source == "-":
             made = import_lines(standard_input(), "standard input", log, report)
         else:
@@ -106,7 +99,7 @@ def _export(path: Path, out: str, as_format: Format) -> None:
 
     with LogReader(path) as reader:
         total = reader.last_seq - reader.header.first_seq + 1
-    with progress(*_COLUMNS, total=total) as report:
+    with _event_progress(total) as report:
         if as_format is Format.PARQUET:
             from replay.export.parquet import export_parquet
 
@@ -127,6 +120,22 @@ def _export(path: Path, out: str, as_format: Format) -> None:
 
 
 @contextmanager
+def _event_progress(total: int | None = None) -> Iterator[Progress]:
+    """Progress with the number of events."""
+    # The other commands of `refold log` start faster without this import.
+    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
+
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("events"),
+    )
+    with progress(*columns, total=total) as report:
+        yield report
+
+
+@contextmanager
 def _redacted(path: Path, names: Path | None) -> Iterator[Path]:
     """Yield the log with other names, in a temporary folder."""
     from replay.export.files import new_file
@@ -134,7 +143,7 @@ def _redacted(path: Path, names: Path | None) -> Iterator[Path]:
     from replay.redaction.redacting import redact
 
     with TemporaryDirectory(prefix="refold-redacted-") as folder:
-        with open_reader(path) as reader, progress(*_COLUMNS) as report:
+        with open_reader(path) as reader, _event_progress() as report:
             stand_ins = redact(reader, Path(folder) / "log", report)
         if names is not None:
             with new_file(names) as file:

@@ -25,7 +25,7 @@ class VersionSummary(Struct):
     """A version on all logs.
 
     `decisions` are those that were recorded, or Kafka's. `left` counts logs that the version does
-    not follow to the end. `unjudged` counts logs of stock clusters for which the version cannot
+    not follow to the end. `uncompared` counts logs of stock clusters for which the version cannot
     report its agreement; they are not included in the counts. `incomplete` counts logs that lack
     something, `decisions_of_incomplete` their decisions, which are included.
     """
@@ -37,7 +37,7 @@ class VersionSummary(Struct):
     logs: int
     failed: int
     left: int
-    unjudged: int
+    uncompared: int
     incomplete: int
     decisions: int
     decisions_of_incomplete: int
@@ -148,7 +148,7 @@ def _versions(
         sql.count("*").alias("logs"),
         sql.count("reason").alias("failed"),
         sql.count_if(sql.expr("left_at > 0")).alias("left"),
-        sql.count_if(sql.expr("reason is null and agreed is null")).alias("unjudged"),
+        sql.count_if(sql.expr("reason is null and agreed is null")).alias("uncompared"),
         sql.count("is_incomplete").alias("incomplete"),
         _sum(sql.expr("if(is_incomplete and agreed is not null, decisions, 0)")).alias(
             "decisions_of_incomplete"

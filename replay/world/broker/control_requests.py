@@ -154,6 +154,10 @@ class Replicas:
         if epoch == known_epoch and known_id is not None and asked.topic_id is None and is_follower:
             # It was lowered.
             return codes.NONE
+        if epoch == known_epoch and asked.topic_id is None and known_id is not None:
+            # The controller was downgraded to a version without topic ids.
+            is_leader = asked.leadership.leader == self._context.id
+            return codes.STALE_CONTROLLER_EPOCH if is_leader else codes.NONE
         if epoch <= known_epoch:
             return codes.STALE_CONTROLLER_EPOCH
         if self._context.id not in asked.assignment.replicas:

@@ -6,7 +6,6 @@ from controller.core.commands import BrokerRequest
 from replay.world.broker.context import Context
 from replay.world.broker.control_requests import Answer, Replicas
 from replay.world.broker.disk import Disk
-from replay.world.broker.log import Log
 from replay.world.broker.partition import Partition, PendingIsr
 from replay.world.broker.settings import BrokerSettings
 from replay.world.messages import PartitionError
@@ -22,26 +21,18 @@ class DetachedBroker:
 
     def __init__(self, id: int) -> None:
         self._id = id
-        self._disk = Disk()
+        self.disk = Disk()
         self._replicas, self._context = self._start()
 
     def _start(self) -> tuple[Replicas, Context]:
         scheduler = Scheduler()
         context = Context(self._id, scheduler, Network(scheduler), _SETTINGS, Observer())
-        return Replicas(context, self._disk, _Nothing(), _Nothing()), context
+        return Replicas(context, self.disk, _Nothing(), _Nothing()), context
 
     @property
     def logs(self) -> dict[Name, bytes | None]:
         """The partitions on disk, each with the topic id that is stored there."""
-        return {name: log.topic_id for name, log in self._disk.logs.items()}
-
-    def add_log(self, name: Name, topic_id: bytes | None = None) -> None:
-        """A partition is on disk, whatever is assigned."""
-        self._disk.logs[name] = Log(topic_id)
-
-    def remove_log(self, name: Name) -> None:
-        """A partition is no longer on disk, as if it was deleted by hand."""
-        self._disk.logs.pop(name, None)
+        return {name: log.topic_id for name, log in self.disk.logs.items()}
 
     @property
     def metadata(self) -> dict[Name, int]:

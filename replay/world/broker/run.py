@@ -194,6 +194,10 @@ class BrokerRun:
 
     def shut_down(self) -> None:
         """Stop after the controller has moved the leaders, or has not answered in time."""
+        # A process that is paused gets the signal when it goes on.
+        self._clock.after(0, self._ask_to_stop)
+
+    def _ask_to_stop(self) -> None:
         if self._shutdown is None:
             self.context.is_shutting_down = True
             self._shutdown = ControlledShutdown(

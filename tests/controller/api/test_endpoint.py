@@ -7,6 +7,7 @@ import socket
 import subprocess
 import sys
 import time
+from functools import partial
 from pathlib import Path
 from struct import pack
 from typing import Any, Self
@@ -244,8 +245,17 @@ async def test_front_that_exits_is_replaced(served: Served) -> None:
     assert served.channels[0] != served.channels[1]
 
 
+@pytest.fixture
+def short_patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The daemon waits 4 s for a front that hangs, not 10 s."""
+    patient, impatient = Heartbeat(), partial(Heartbeat, timeout_s=4.0)
+    patient.answered()
+    assert patient.unresponsive_s_max == 10
+    monkeypatch.setattr("controller.api.endpoint.Heartbeat", impatient)
+
+
 async def test_front_that_hangs_is_replaced(
-    served: Served, caplog: pytest.LogCaptureFixture
+    short_patience: None, served: Served, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with Client(served.port) as broker:
         await broker.ask(ALLOCATE_PRODUCER_IDS, 0, allocate_producer_ids())
@@ -258,7 +268,7 @@ async def test_front_that_hangs_is_replaced(
         answer = await broker.ask(ALLOCATE_PRODUCER_IDS, 0, allocate_producer_ids())
         assert answer.producer_id_len == 1000
     assert (
-        "the endpoint's front process did not answer for 10 s and was killed; it is restarted"
+        "the endpoint's front process did not answer for 4 s and was killed; it is restarted"
         in caplog.text
     )
 

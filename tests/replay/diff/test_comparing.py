@@ -56,20 +56,17 @@ def test_same_version_decides_the_same_on_all_incidents(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "edit",
+    "edits",
     [
-        versions.READS_TWICE,
-        versions.READS_ONE_BY_ONE,
-        versions.STATES_READ_TWICE,
-        versions.READS_BEFORE_WRITING,
-        versions.WRITES_ONE_BY_ONE,
-        versions.WRITES_IN_PAIRS,
+        (versions.READS_TWICE, versions.WRITES_IN_PAIRS),
+        (versions.READS_ONE_BY_ONE, versions.STATES_READ_TWICE, versions.WRITES_ONE_BY_ONE),
+        (versions.READS_BEFORE_WRITING,),
     ],
 )
 def test_additional_reads_and_different_batches_are_no_difference(
-    tmp_path: Path, edit: Edit
+    tmp_path: Path, edits: tuple[Edit, ...]
 ) -> None:
-    found = diff(tmp_path, (edit,), *EACH_PROCEDURE)
+    found = diff(tmp_path, edits, *EACH_PROCEDURE)
     assert not found.errors
     assert found.groups == []
     assert any(one.left_at[1] for one in found.logs), "the versions do not differ"
@@ -90,30 +87,21 @@ def test_topic_ids_drawn_later_are_those_of_the_log(tmp_path: Path) -> None:
     assert not {one for one in differ if one.startswith("/brokers/topics/") and one.count("/") == 3}
 
 
-@pytest.mark.parametrize(
-    "edit",
-    [
-        versions.READS_ONE_BY_ONE,
-        versions.WRITES_IN_PAIRS,
-    ],
-)
-def test_reads_and_batches_are_no_difference_in_an_imported_log(tmp_path: Path, edit: Edit) -> None:
-    found = diff(tmp_path, (edit,), RECORDINGS / "topics-1.tar.xz")
+def test_reads_and_batches_are_no_difference_in_an_imported_log(tmp_path: Path) -> None:
+    edits = (versions.READS_ONE_BY_ONE, versions.WRITES_IN_PAIRS)
+    found = diff(tmp_path, edits, RECORDINGS / "topics-1.tar.xz")
     assert (found.errors, found.groups, found.nondeterminism) == ([], [], [])
 
 
-@pytest.mark.parametrize(
-    "log",
-    [
-        "tests/incidents/stock-unclean-election",
-        "tests/recordings/topics-1.tar.xz",  # the order of a batch is that of a hash map
-        "tests/recordings/chaos-5.tar.xz",  # a batch of a deposed controller is fenced
-        "tests/recordings/controller-znode-delete-2.tar.xz",  # a batch is fenced in the middle
-        "tests/recordings/controller-70701.tar.xz",  # a controller is killed within a batch
-    ],
-)
-def test_writes_one_by_one_are_no_difference_in_an_imported_log(tmp_path: Path, log: str) -> None:
-    found = diff(tmp_path, (versions.WRITES_ONE_BY_ONE,), ROOT / log)
+def test_writes_one_by_one_are_no_difference_in_an_imported_log(tmp_path: Path) -> None:
+    logs = [
+        INCIDENTS / "stock-unclean-election",
+        RECORDINGS / "topics-1.tar.xz",  # the order of a batch is that of a hash map
+        RECORDINGS / "chaos-5.tar.xz",  # a batch of a deposed controller is fenced
+        RECORDINGS / "controller-znode-delete-2.tar.xz",  # a batch is fenced in the middle
+        RECORDINGS / "controller-70701.tar.xz",  # a controller is killed within a batch
+    ]
+    found = diff(tmp_path, (versions.WRITES_ONE_BY_ONE,), *logs)
     assert (found.errors, found.groups, found.nondeterminism) == ([], [], [])
 
 

@@ -12,7 +12,6 @@ _SMALL = {
     "spark.sql.shuffle.partitions": "2",
     # With little data, generating and optimizing code takes most of the time.
     "spark.sql.codegen.wholeStage": "false",
-    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1",
 }
 
 
@@ -23,5 +22,5 @@ def short_history() -> History:
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
-    with spark_session("local[2]", _SMALL) as session:
+    with spark_session("local[2]", _SMALL, is_brief=True) as session:
         yield session

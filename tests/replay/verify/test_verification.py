@@ -38,6 +38,7 @@ from replay.logs.packed import log_at
 from replay.verify.differences import CommandDifference, differences
 from replay.verify.verification import Verification, verify_decisions
 from replay.world.simulation import Simulation
+from tests.replay.cli.command import refold
 from tests.replay.diff.versions import RECORDED
 from tests.replay.recorded_log import header, incident, write_log
 
@@ -50,9 +51,13 @@ def verified(log: Path) -> Verification:
 
 
 def refold_replay(
-    log: Path, root: Path = ROOT, **environment: str
+    log: Path, root: Path | None = None, **environment: str
 ) -> subprocess.CompletedProcess[str]:
-    """`refold replay LOG --json` in a fresh process that runs the code in `root`."""
+    """`refold replay LOG --json`, with the code in `root` or with an environment in a new
+    process."""
+    if root is None and not environment:
+        return refold("replay", log, "--json")
+    root = root or ROOT
     return subprocess.run(
         [sys.executable, "-m", "replay.cli.main", "replay", str(log), "--json"],
         cwd=root,
@@ -280,9 +285,7 @@ def test_one_byte_changed_in_a_rule_is_another_core(tmp_path: Path) -> None:
     log = write_log(tmp_path / "log", incident())
     root = tmp_path / "code"
     for package in ("controller", "eventstore", "replay"):
-        shutil.copytree(
-            ROOT / package, root / package, ignore=shutil.ignore_patterns("__pycache__")
-        )
+        shutil.copytree(ROOT / package, root / package, ignore=shutil.ignore_patterns("*.pyc.*"))
     assert refold_replay(log, root).returncode == 0
     rule = root / "controller/core/procedures/elections/replica_state_machine.py"
     source = rule.read_text()

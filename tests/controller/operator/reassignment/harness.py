@@ -25,6 +25,7 @@ from controller.operator.reassignment.errors import KafkaUnavailable
 from controller.operator.reassignment.kafka_admin import KafkaAdmin, LogDirs, ReplicaOnDisk
 from controller.operator.reassignment.report import Report
 from controller.operator.zookeeper_client import ZooKeeperClient
+from replay.world.broker.log import Log
 from replay.world.outcomes import carry_out
 from tests.controller.core.cluster import Cluster as Simulated
 from tests.controller.core.procedures.reassignment.interrupting import interruptible
@@ -132,7 +133,7 @@ class ReassignHarness:
     def leave_on_disk(self, broker: int, *names: Name) -> None:
         """Replicas that are on the disk of a broker, whatever is assigned."""
         for name in names:
-            self.world.brokers[broker].add_log(name)
+            self.world.brokers[broker].disk.logs[name] = Log()
 
     def hand_over(self, broker: int) -> None:
         """A stock broker takes the role. refold becomes inactive."""

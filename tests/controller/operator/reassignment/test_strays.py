@@ -304,7 +304,7 @@ def carry_out(harness: ReassignHarness, *, deletes: bool = True) -> None:
     """The controller carries out the pending deletions, or drops them."""
     for path, one in zip(paths(harness), deletions(harness), strict=True):
         for name in one.partitions if deletes else ():
-            harness.world.brokers[one.broker].remove_log(name)
+            harness.world.brokers[one.broker].disk.logs.pop(name, None)
         harness.world.ask(Delete(path, ANY_VERSION))
 
 

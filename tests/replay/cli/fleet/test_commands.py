@@ -25,26 +25,24 @@ from replay.fleet.ingest import IngestResult
 from replay.fleet.inputs import PassedOver
 from replay.fleet.manifest import INGESTED, LogCompleteness
 from replay.fleet.set_aside import SetAside
+from tests.replay.cli.command import refold
 from tests.replay.diff.versions import ROOT
 from tools.fleet.histories import simulated_history, write_log
 
 COMMANDS = ("ingest", "decode", "replay", "divergences", "analyse", "report", "live")
 HISTORY = simulated_history(60, 1_790_000_000_000, 1)
+NO_JAVA = {"JAVA_HOME": "/none"}
 LOCAL = ("--master", "local[2]", "--conf", "spark.sql.shuffle.partitions=1")
 
 
-def refold(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+def new_process(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "-m", "replay.cli.main", *arguments],
         capture_output=True,
         text=True,
         timeout=300,
-        env={**_environment(), **environment},
+        env={**os.environ, **environment},
     )
-
-
-def _environment() -> dict[str, str]:
-    return dict(os.environ)
 
 
 @pytest.mark.parametrize(
@@ -66,7 +64,7 @@ def test_help_needs_no_spark(arguments: list[str]) -> None:
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_missing_java_is_an_error(command: str, tmp_path: Path) -> None:
-    result = refold(*_arguments(command, tmp_path), JAVA_HOME="/none")
+    result = refold(*_arguments(command, tmp_path), environment=NO_JAVA)
     assert_one_line(
         result, f"refold fleet {command}: Spark needs Java, and /none/bin/java cannot be"
     )
@@ -142,18 +140,18 @@ def test_ingest_without_source_is_an_error(tmp_path: Path) -> None:
 def test_empty_source_does_not_start_spark(tmp_path: Path) -> None:
     """The command starts no Spark either for a table without undecoded records."""
     result = refold(
-        "fleet", "ingest", str(tmp_path), "--out", str(tmp_path / "t"), JAVA_HOME="/none"
+        "fleet", "ingest", str(tmp_path), "--out", str(tmp_path / "t"), environment=NO_JAVA
     )
     assert_one_line(result, "contains nothing to read: no segment (.refold), no archive")
     for name in ("some.zip", "controller.log"):
         (tmp_path / name).touch()
     result = refold(
-        "fleet", "ingest", str(tmp_path), "--out", str(tmp_path / "t"), JAVA_HOME="/none"
+        "fleet", "ingest", str(tmp_path), "--out", str(tmp_path / "t"), environment=NO_JAVA
     )
     assert_one_line(result, "(log.ZXID); passed over: 1 .zip, 1 controller.log. Brokers' logs are")
     table = _table(tmp_path / "table")
     (table / "decoded" / "batch=000001").mkdir(parents=True)
-    result = refold("fleet", "decode", str(table), "--json", JAVA_HOME="/none")
+    result = refold("fleet", "decode", str(table), "--json", environment=NO_JAVA)
     assert result.returncode == 0
     assert json.loads(result.stdout)["batches"] == 0
 
@@ -172,16 +170,16 @@ def test_truncated_file_of_a_table_is_reported(tmp_path: Path) -> None:
     for name in "ab":
         write_log(tmp_path / "logs" / name, simulated_history(60, 1_790_000_000_000, 1), name, 1)
     table = tmp_path / "table"
-    done = refold("fleet", "ingest", str(tmp_path / "logs"), "--out", str(table), *LOCAL)
+    done = new_process("fleet", "ingest", str(tmp_path / "logs"), "--out", str(table), *LOCAL)
     assert done.returncode == 0, done.stderr
     [file] = table.glob("records/batch=*/cluster=a/date=*/*.parquet")
     file.write_bytes(file.read_bytes()[:2000])
-    result = refold("fleet", "analyse", str(table), *LOCAL)
+    result = new_process("fleet", "analyse", str(table), *LOCAL)
     assert_one_line(
         result, f"refold fleet analyse: {table}: Spark failed; the previous analysis is kept"
     )
     assert f"{file.name} cannot be decoded: Parquet magic bytes not found" in result.stderr
-    result = refold("fleet", "replay", str(table), "--versions", str(ROOT), *LOCAL)
+    result = new_process("fleet", "replay", str(table), "--versions", str(ROOT), *LOCAL)
     assert result.returncode == 1
     assert "failed: cluster a, log " in result.stdout
     assert "failed: cluster b" not in result.stdout
@@ -260,7 +258,7 @@ def processes_of(leader: int) -> list[tuple[int, str]]:
 def test_stopped_analysis_leaves_no_results(number: signal.Signals, tmp_path: Path) -> None:
     write_log(tmp_path / "logs", simulated_history(60, 1_790_000_000_000, 1), "a", 1)
     table = tmp_path / "table"
-    done = refold("fleet", "ingest", str(tmp_path / "logs"), "--out", str(table), *LOCAL)
+    done = new_process("fleet", "ingest", str(tmp_path / "logs"), "--out", str(table), *LOCAL)
     assert done.returncode == 0, done.stderr
     there = sorted(table.iterdir())
     command = [sys.executable, "-m", "replay.cli.main", "fleet", "analyse", str(table), *LOCAL]
@@ -359,9 +357,9 @@ def test_setting_without_a_value_is_an_error(tmp_path: Path) -> None:
 
 def test_missing_pyspark_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "pyspark.py").write_text("raise ModuleNotFoundError('gone', name='pyspark')")
-    path = f"{tmp_path}:{_environment().get('PYTHONPATH', '')}"
+    path = f"{tmp_path}:{os.environ.get('PYTHONPATH', '')}"
     arguments = ["fleet", "ingest", str(tmp_path), "--out", str(tmp_path / "t")]
-    result = refold(*arguments, PYTHONPATH=path)
+    result = new_process(*arguments, PYTHONPATH=path)
     assert result.returncode == 2
     assert "pip install 'refold[fleet]'" in result.stderr
 

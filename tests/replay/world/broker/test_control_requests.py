@@ -1,5 +1,6 @@
 """Answers of the simulated brokers (KB 12.4)."""
 
+import msgspec
 import pytest
 
 from controller.core import error_codes as codes
@@ -99,6 +100,19 @@ def test_log_without_a_topic_id_gets_one_at_the_same_epoch() -> None:
     assert broker.logs == {T0: None}
     assert code(broker, leader_and_isr(3)) == codes.NONE
     assert broker.logs == {T0: ID}
+
+
+def test_same_epoch_without_a_topic_id_is_accepted_by_a_follower_only() -> None:
+    """The controller was downgraded to a version without topic ids."""
+    broker = running()
+    broker.answer(leader_and_isr(3), ())
+    assert code(broker, leader_and_isr(3, topic_id=None)) == codes.STALE_CONTROLLER_EPOCH
+    request = leader_and_isr(3, topic_id=None)
+    (partition,) = request.partitions
+    followed = msgspec.structs.replace(
+        partition, leadership=msgspec.structs.replace(partition.leadership, leader=2)
+    )
+    assert code(broker, msgspec.structs.replace(request, partitions=(followed,))) == codes.NONE
 
 
 def test_restart_keeps_only_the_logs() -> None:

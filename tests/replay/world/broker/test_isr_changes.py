@@ -89,7 +89,7 @@ def test_leader_with_an_old_state_waits_for_a_new_one(error: int) -> None:
 
 
 @pytest.mark.parametrize("error", [codes.NOT_CONTROLLER, codes.UNKNOWN_SERVER_ERROR])
-def test_other_errors_of_a_partition_are_tried_again(error: int) -> None:
+def test_further_errors_of_a_partition_are_tried_again(error: int) -> None:
     hand = leading_alone(refuse(error))
     hand.run(1)
     assert len(requests(hand)) == pytest.approx(18, abs=4)

@@ -186,6 +186,17 @@ def test_controlled_shutdown_closes_the_session() -> None:
     assert hand.seen.ends == [("broker 1", "shutdown")]
 
 
+def test_paused_broker_shuts_down_when_it_goes_on() -> None:
+    hand = Hand().start()
+    hand.brokers[1].pause()
+    hand.brokers[1].shut_down()
+    hand.run(2)
+    assert shutdowns(hand) == []
+    hand.brokers[1].resume()
+    hand.run(1)
+    assert hand.seen.ends == [("broker 1", "shutdown")]
+
+
 @pytest.mark.parametrize(
     "response",
     [

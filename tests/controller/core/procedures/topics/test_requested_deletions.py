@@ -12,6 +12,7 @@ from controller.core.znodes import (
     deletion_path,
     write_deletion,
 )
+from replay.world.broker.log import Log
 from tests.controller.core.cluster import Cluster
 from tests.controller.core.procedures.reassignment.dropping import (
     ask_for_deletion,
@@ -35,7 +36,7 @@ from tests.controller.core.procedures.reassignment.reassigning import T0, assert
 def with_stray() -> Cluster:
     """Broker 3 has files of t-0, which is on [1,2], and no record of them exists."""
     cluster = interruptible(3, 1, 2)
-    cluster.broker(3).add_log(T0, cluster.topic("t").topic_id)
+    cluster.broker(3).disk.logs[T0] = Log(cluster.topic("t").topic_id)
     return cluster
 
 
@@ -81,7 +82,7 @@ def test_requested_deletion_of_an_assigned_replica_is_refused() -> None:
 
 def test_requested_deletion_may_name_a_deleted_topic() -> None:
     cluster = interruptible(3, 1, 2)
-    cluster.broker(3).add_log(("gone", 4))
+    cluster.broker(3).disk.logs["gone", 4] = Log()
     seen = cluster.seen()
     ask_for_deletion(cluster, 3, ("gone", 4))
     assert stopped(seen, 3) == [("gone", 4)]

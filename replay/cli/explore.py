@@ -1,0 +1,294 @@
+"""`refold explore`: search a simulated cluster for orders of events that break an invariant."""
+
+import os
+import secrets
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Final
+
+import typer
+
+from controller.cli.output import print_result
+from replay.cli.exit_status import errors_in_one_line, interrupted_by_sigterm
+from replay.cli.options import Json
+from replay.cli.progress import progress
+from replay.errors import ReplayError
+
+if TYPE_CHECKING:
+    from replay.explore.coverage import Coverage
+    from replay.explore.generators.strategies import Start
+    from replay.explore.parallel import Explored, Reporting
+    from replay.explore.saved import SavedRun
+
+_NOTHING, _VIOLATION = 0, 1
+_SECONDS: Final = 60.0
+_SHRINK_SECONDS: Final = 60.0
+_SEED_BITS: Final = 63
+
+app = typer.Typer(add_completion=False, rich_markup_mode=None)
+
+
+@app.command(name="explore")
+def explore(
+    scenario: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="Start from this cluster, and vary its inputs (TOML or JSON)."
+        ),
+    ] = None,
+    from_log: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="LOG",
+            help="Start from an incident: a log of the daemon or an imported log, may be packed.",
+        ),
+    ] = None,
+    reproduce: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Run the saved run.json, or that of a folder, again."),
+    ] = None,
+    seed: Annotated[
+        int | None, typer.Option(min=0, help="The same seed makes the same runs. Default: random.")
+    ] = None,
+    strategy: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="random, pct, crash-points, staleness or systematic. Can be repeated."
+            " Default: all in turn."
+        ),
+    ] = None,
+    seconds: Annotated[
+        float | None,
+        typer.Option(min=0.1, help="Explore so long. Default: 60; with --runs, no limit."),
+    ] = None,
+    runs: Annotated[int | None, typer.Option(min=1, help="Explore so many runs.")] = None,
+    workers: Annotated[
+        int | None, typer.Option(min=1, help="The number of processes. Default: all cores.")
+    ] = None,
+    shrink_seconds: Annotated[
+        float, typer.Option(min=0, help="Shrink a run that breaks an invariant for so long.")
+    ] = _SHRINK_SECONDS,
+    out: Annotated[
+        Path | None,
+        typer.Option(metavar="FOLDER", help="Save it there. Default: explored-SEED."),
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Run a simulated cluster in many orders, with faults and acts of administrators, and check
+    after every step what must hold. Stop at the first violation, shrink it, and save it.
+
+    The code that runs is refold's own: the core and its ZooKeeper session. Nothing is connected to.
+
+    Exit status: 0 nothing found, 1 an invariant does not hold, 2 a file or log cannot be used.
+    """
+    with errors_in_one_line("explore"):
+        if reproduce is not None:
+            raise typer.Exit(_reproduce(reproduce, as_json=as_json))
+        seed = secrets.randbits(_SEED_BITS) if seed is None else seed
+        start = _start(scenario, from_log, strategy or ())
+        folder = out or Path(f"explored-{seed}")
+        if folder.exists():
+            raise ReplayError(f"{folder} exists already: give another one with --out")
+        if not as_json:
+            typer.echo(f"seed {seed}")
+        workers = workers or os.cpu_count() or 1
+        found = _explore(start, seed, seconds, runs, workers)
+        saved, logs = _saved(found, folder, shrink_seconds)
+    document = _document(found, seed, workers, saved, folder if saved is not None else None)
+    print_result(
+        document, lambda: _print(found, seed, workers, saved, folder, logs), as_json=as_json
+    )
+    raise typer.Exit(_NOTHING if found.violation is None else _VIOLATION)
+
+
+def _start(scenario: Path | None, from_log: Path | None, strategies: Sequence[str]) -> "Start":
+    from replay.explore.generators.strategies import STRATEGIES, Start
+    from replay.explore.saved import read_scenario
+
+    if scenario is not None and from_log is not None:
+        raise typer.BadParameter("use only one of them", param_hint="--scenario, --from-log")
+    for one in strategies:
+        if one not in STRATEGIES:
+            raise typer.BadParameter(
+                f"{one!r}: use one of {', '.join(STRATEGIES)}", param_hint="--strategy"
+            )
+    if scenario is not None:
+        return Start(*read_scenario(scenario), tuple(strategies))
+    if from_log is not None:
+        from replay.explore.from_log.reading import start_of_log
+
+        begun = start_of_log(from_log)
+        for note in begun.notes:
+            typer.echo(f"note: {note}", err=True)
+        return Start(begun.scenario, begun.inputs, tuple(strategies))
+    return Start(strategies=tuple(strategies))
+
+
+def _explore(
+    start: "Start", seed: int, seconds: float | None, runs: int | None, workers: int
+) -> "Explored":
+    from replay.explore.parallel import Budget
+    from replay.explore.parallel import explore as explore_runs
+
+    if seconds is None and runs is None:
+        seconds = _SECONDS
+    message = "refold explore: ending"
+    with _reporting(seconds, runs) as report, interrupted_by_sigterm(message):
+        return explore_runs(start, seed, Budget(seconds, runs), workers, report)
+
+
+@contextmanager
+def _reporting(seconds: float | None, runs: int | None) -> "Iterator[Reporting]":
+    """Show runs and simulated seconds a second, and what they reached."""
+    from rich.progress import BarColumn, TextColumn
+
+    columns = (TextColumn("{task.description}"), BarColumn())
+    total = runs if seconds is None else int(seconds)
+    with progress(*columns, what="exploring", total=total, every=1) as shown:
+
+        def report(coverage: "Coverage", elapsed_s: float) -> None:
+            done = coverage.runs if seconds is None else int(elapsed_s)
+            shown(f"exploring: {_rates(coverage, elapsed_s)}; {_reached(coverage)}", done, total)
+
+        yield report
+
+
+def _saved(found: "Explored", folder: Path, seconds: float) -> tuple["SavedRun | None", list[Path]]:
+    """Shrink and save a violation."""
+    if found.case is None or found.violation is None:
+        return None, []
+    from replay.explore.run import breaks
+    from replay.explore.saved import save, saved_run
+    from replay.explore.shrink import shrink
+
+    case, invariant = found.case, found.violation.invariant
+    typer.echo(f"{invariant} does not hold; shrinking the run", err=True)
+    with progress(what="shrinking", every=1) as report:
+        shrunk = shrink(
+            case.scenario,
+            case.inputs,
+            lambda scenario, inputs: breaks(scenario, inputs, invariant) is not None,
+            seconds=seconds,
+            report=report,
+        )
+    saved = saved_run(
+        shrunk.scenario,
+        shrunk.inputs,
+        seed=case.seed,
+        strategy=case.strategy,
+        before=len(case.inputs),
+    )
+    return saved, save(saved, folder)
+
+
+def _reproduce(path: Path, *, as_json: bool) -> int:
+    from replay.explore.run import run
+    from replay.explore.saved import read_run
+
+    saved = read_run(path)
+    outcome = run(saved.scenario, saved.inputs, with_digest=True)
+    is_same = outcome.digest == saved.digest
+    document = {
+        "violation": outcome.violation,
+        "expected": saved.violation,
+        "digest": outcome.digest,
+        "is_same_run": is_same,
+    }
+
+    def show() -> None:
+        if outcome.violation is None:
+            typer.echo(f"no violation; the run was saved with {_expected(saved)}")
+        else:
+            typer.echo(_violation_text(outcome.violation))
+        if is_same:
+            typer.echo("the same run: all events, commands and znodes are as saved")
+        else:
+            typer.echo(f"not the same run as saved (by refold {saved.version}, core {saved.core})")
+
+    print_result(document, show, as_json=as_json)
+    return _NOTHING if outcome.violation is None else _VIOLATION
+
+
+def _expected(saved: "SavedRun") -> str:
+    return f"a violation of {saved.violation.invariant}" if saved.violation else "none"
+
+
+def _document(
+    found: "Explored", seed: int, workers: int, saved: "SavedRun | None", folder: Path | None
+) -> dict[str, object]:
+    from replay.explore.verdict import checked, not_checked
+
+    return {
+        "seed": seed,
+        "workers": workers,
+        "seconds": round(found.seconds, 3),
+        "was_interrupted": found.was_interrupted,
+        "violation": found.violation,
+        "strategy": found.case.strategy if found.case is not None else None,
+        "shrunk": saved,
+        "folder": str(folder) if folder is not None else None,
+        "coverage": found.coverage,
+        "checked": checked(),
+        "not_checked": not_checked(found.coverage),
+    }
+
+
+def _print(
+    found: "Explored",
+    seed: int,
+    workers: int,
+    saved: "SavedRun | None",
+    folder: Path,
+    logs: list[Path],
+) -> None:
+    from replay.explore.verdict import checked, coverage_lines, input_line, not_checked
+
+    coverage = found.coverage
+    end = ", interrupted" if found.was_interrupted else ""
+    processes = "1 worker" if workers == 1 else f"{workers} workers"
+    amount = f"{coverage.runs} runs in {found.seconds:.1f} s with {processes}{end}"
+    if found.violation is None or found.case is None or saved is None:
+        typer.echo(f"no violation in {amount}, seed {seed}")
+    else:
+        shown = saved.violation or found.violation
+        typer.echo(_violation_text(shown))
+        before, after = saved.inputs_before_shrinking, len(saved.inputs)
+        typer.echo(f"found by {found.case.strategy} in {amount}, seed {seed}")
+        typer.echo(f"shrunk from {before} to {after} inputs:")
+        for one in saved.inputs:
+            typer.echo(f"  {input_line(one)}")
+        typer.echo(f"saved in {folder}; run it again: refold explore --reproduce {folder}")
+        for log in logs:
+            typer.echo(f"a log for replay, why, inspect and diff: {log}")
+    typer.echo(f"speed: {_rates(coverage, found.seconds)}")
+    for line in coverage_lines(coverage):
+        typer.echo(line)
+    typer.echo(f"checked after every step: {len(checked())} invariants (docs/invariants.md)")
+    for text in not_checked(coverage):
+        typer.echo(f"not checked: {text}")
+
+
+def _violation_text(violation: "object") -> str:
+    from replay.explore.invariants.invariant import Violation
+
+    assert isinstance(violation, Violation)
+    at_s = violation.at_us / 1_000_000
+    return f"{violation.invariant} does not hold at {at_s:.3f} s: {violation.subject}: " + (
+        violation.text
+    )
+
+
+def _rates(coverage: "Coverage", seconds: float) -> str:
+    seconds = max(seconds, 0.001)
+    simulated = coverage.simulated_us / 1_000_000 / seconds
+    events = coverage.events / seconds
+    return (
+        f"{coverage.runs / seconds:.1f} runs/s, {simulated:.0f} simulated s/s, "
+        f"{events:.0f} folded events/s"
+    )
+
+
+def _reached(coverage: "Coverage") -> str:
+    tried, points = coverage.crash_points_tried, len(coverage.crash_points)
+    return f"{len(coverage.procedures)} procedures, {tried} of {points} crash points"

@@ -1,0 +1,218 @@
+"""What runs have reached: procedures, transitions, racing events and crash points.
+
+Coverage is a value that is added up over runs and workers. It says what was tried, not that all of
+it is correct.
+"""
+
+import re
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
+
+from msgspec import Struct, field
+
+from controller.core.commands import Issued
+from controller.core.events import BrokerResponded, Outcome, Recorded, TimerFired, WatchFired
+from controller.core.fold_observer import FoldObserver
+from controller.core.state import Partition
+from controller.core.state_machines import (
+    PREVIOUS_PARTITION_STATES,
+    PREVIOUS_REPLICA_STATES,
+    PartitionState,
+    ReplicaState,
+)
+from controller.core.triggers import ApiCall, Trigger, trigger_of
+from replay.world.inputs import CrashController, Delay
+from replay.world.observer import Observer
+from replay.world.scheduler import MS
+
+if TYPE_CHECKING:
+    from replay.world.cluster import Cluster
+    from replay.world.inputs import Input
+
+PARTITION_TRANSITIONS: Final = sum(map(len, PREVIOUS_PARTITION_STATES.values()))
+REPLICA_TRANSITIONS: Final = sum(map(len, PREVIOUS_REPLICA_STATES.values()))
+
+_RACING_NS: Final = 50 * MS * 1_000
+"""Two events race if they reach one controller on different channels within this time."""
+
+_DIGITS: Final = re.compile(r"\d+")
+_TOPIC: Final = re.compile(r"(/brokers/topics|/admin/delete_topics|/config/topics)/[^/ ]+")
+
+
+class Coverage(Struct):
+    """Counts by name.
+
+    A *crash point* is a kind of act in a procedure. It can be tried in several ways: the crash is
+    before or after the act, and the successor is the same controller, another one or none.
+    """
+
+    runs: int = 0
+    simulated_us: int = 0
+    events: int = 0
+    inputs: dict[str, int] = field(default_factory=dict)
+    procedures: dict[str, int] = field(default_factory=dict)
+    partition_transitions: dict[str, int] = field(default_factory=dict)
+    replica_transitions: dict[str, int] = field(default_factory=dict)
+    racing: dict[str, int] = field(default_factory=dict)
+    crash_points: dict[str, int] = field(default_factory=dict)
+    crashes: dict[str, int] = field(default_factory=dict)
+    not_checked: dict[str, int] = field(default_factory=dict)
+
+    def add(self, other: "Coverage") -> None:
+        """Add the counts of other runs."""
+        self.runs += other.runs
+        self.simulated_us += other.simulated_us
+        self.events += other.events
+        for name in _COUNTS:
+            mine, theirs = getattr(self, name), getattr(other, name)
+            for key, count in theirs.items():
+                mine[key] = mine.get(key, 0) + count
+
+    @property
+    def crash_points_tried(self) -> int:
+        """How many crash points were tried, in any way."""
+        tried = {one.rpartition(" | ")[0] for one in self.crashes}
+        return sum(one in tried for one in self.crash_points)
+
+
+_COUNTS: Final = (
+    "inputs",
+    "procedures",
+    "partition_transitions",
+    "replica_transitions",
+    "racing",
+    "crash_points",
+    "crashes",
+    "not_checked",
+)
+
+
+class Act(Struct, frozen=True):
+    """An act of a controller in a run: its number, its time and its crash point."""
+
+    number: int
+    at_ms: int
+    point: str
+
+
+class _Steps(FoldObserver):
+    """Counts the steps of one fold, and knows its procedure."""
+
+    def __init__(self, coverage: Coverage) -> None:
+        self._coverage = coverage
+        self._seen: dict[tuple[object, object], None] = {}
+        self.procedure = "none"
+
+    def begins(self, trigger: Trigger) -> None:
+        if isinstance(trigger, ApiCall):
+            self.procedure = type(trigger.request).__name__.removesuffix("Received")
+        else:
+            self.procedure = type(trigger).__name__
+        _count(self._coverage.procedures, self.procedure)
+
+    def moves_partitions(
+        self, partitions: Sequence[Partition], target: PartitionState, rule: str, strategy: str
+    ) -> None:
+        for one in partitions:
+            if (one.state, target) not in self._seen:
+                self._seen[one.state, target] = None
+                if one.state in PREVIOUS_PARTITION_STATES[target]:
+                    name = f"{one.state.name} to {target.name}"
+                    _count(self._coverage.partition_transitions, name)
+
+    def moves_replicas(
+        self, broker: int, partitions: Sequence[Partition], target: ReplicaState, rule: str
+    ) -> None:
+        for one in partitions:
+            state = one.replica_states.get(broker, ReplicaState.NON_EXISTENT)
+            if (state, target) not in self._seen:
+                self._seen[state, target] = None
+                if state in PREVIOUS_REPLICA_STATES[target]:
+                    _count(self._coverage.replica_transitions, f"{state.name} to {target.name}")
+
+
+class CoverageObserver(Observer):
+    """Counts what one run reaches. `acts` has the acts of each controller, if they are kept."""
+
+    def __init__(self, *, keeps_acts: bool = False) -> None:
+        self.coverage = Coverage(runs=1)
+        self.acts: dict[str, list[Act]] = {}
+        self._keeps_acts = keeps_acts
+        self._steps: dict[str, _Steps] = {}
+        self._last: dict[str, tuple[int, str, str]] = {}
+        self._crashing: dict[str, list[CrashController]] = {}
+        self._cluster: Cluster
+        self._last_act: dict[str, str] = {}
+
+    def begins(self, cluster: "Cluster") -> None:
+        self._cluster = cluster
+        for one in cluster.inputs:
+            if isinstance(one, Delay):
+                _count(self.coverage.inputs, type(one).__name__)
+
+    def run_started(self, process: str) -> None:
+        steps = self._steps[process] = _Steps(self.coverage)
+        run = self._cluster.controllers[process].run
+        if run is not None:
+            run.fold.controller.observer = steps
+
+    def run_ended(self, process: str, reason: str) -> None:
+        if reason != "crash":
+            return
+        waiting = self._crashing.get(process)
+        if waiting:
+            one = waiting.pop(0)
+            way = f"{one.when}, {_successor(one.successor)}"
+            _count(self.coverage.crashes, f"{self._last_act.get(process, 'first act')} | {way}")
+
+    def input_applied(self, one: "Input") -> None:
+        _count(self.coverage.inputs, type(one).__name__)
+        if isinstance(one, CrashController):
+            self._crashing.setdefault(one.process, []).append(one)
+
+    def folded(self, process: str, recorded: Recorded, issued: list[Issued]) -> None:
+        self.coverage.events += 1
+        if isinstance(recorded.event, Outcome):
+            return
+        kind = _kind(recorded)
+        last = self._last.get(process)
+        is_other = last is not None and last[1] != recorded.channel
+        if last is not None and is_other and recorded.mono_ns - last[0] <= _RACING_NS:
+            _count(self.coverage.racing, f"{last[2]}, {kind}")
+        self._last[process] = recorded.mono_ns, recorded.channel, kind
+
+    def acted(self, process: str, act: int, what: str) -> None:
+        steps = self._steps.get(process)
+        point = f"{steps.procedure if steps else 'none'}: {kind_of_act(what)}"
+        self._last_act[process] = point
+        _count(self.coverage.crash_points, point)
+        if self._keeps_acts:
+            at_ms = self._cluster.scheduler.now_us // MS
+            self.acts.setdefault(process, []).append(Act(act, at_ms, point))
+
+
+def kind_of_act(what: str) -> str:
+    """The kind of an act: without the names of topics and all numbers."""
+    return _DIGITS.sub("N", _TOPIC.sub(r"\1/T", what))
+
+
+def _kind(recorded: Recorded) -> str:
+    event = recorded.event
+    match event:
+        case WatchFired(path=path, change=change):
+            trigger = trigger_of(path, change)
+            return type(trigger).__name__ if trigger is not None else change
+        case BrokerResponded():
+            return "response"
+        case TimerFired(timer=timer):
+            return "timer " + _DIGITS.sub("N", timer)
+        case _:
+            return type(event).__name__.removesuffix("Received")
+
+
+def _successor(successor: str) -> str:
+    return _DIGITS.sub("N", successor)
+
+
+def _count(counts: dict[str, int], name: str) -> None:
+    counts[name] = counts.get(name, 0) + 1

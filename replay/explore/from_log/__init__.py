@@ -1,0 +1,6 @@
+"""A scenario and inputs of an incident that a log has recorded.
+
+- `reading` opens a log of either kind
+- `schedule` collects the inputs and makes the scenario
+- `recorded` reads a log of the daemon, `imported` one of a stock cluster
+"""

@@ -1,0 +1,175 @@
+"""Reads an incident from an imported log: the transactions of a stock cluster.
+
+Znodes under /admin that clients created, registrations that came and went, and the end of the
+controller's session become inputs. A refold takes the place of the stock controller.
+"""
+
+from typing import Final
+
+from controller.core import znodes
+from controller.core.configuration import Configuration
+from replay.explore.from_log.schedule import BegunFromLog, Schedule, targets_of
+from replay.explore.invariants.known import parsed_entries, parsed_topic
+from replay.stock_clusters.imported_log.events import (
+    ImportedEvent,
+    RequestInferred,
+)
+from replay.stock_clusters.imported_log.reading import ImportedLog
+from replay.stock_clusters.imported_log.restored import apply
+from replay.stock_clusters.zookeeper_log.transactions import (
+    CloseSession,
+    Create,
+    Delete,
+    Multi,
+    Operation,
+    SetData,
+    Transaction,
+)
+from replay.world.inputs import (
+    CancelReassignment,
+    CreateTopic,
+    DeleteControllerZnode,
+    DeleteTopic,
+    ElectLeaders,
+    KillController,
+    Reassign,
+)
+
+_REFOLD: Final = 1_000_000
+"""The id of the refold; no broker has it."""
+
+_NS_PER_MS: Final = 1_000_000
+
+
+def from_imported(log: ImportedLog) -> BegunFromLog:
+    """The scenario and inputs of a log. Raises ReplayError."""
+    return _Incident(log).read()
+
+
+class _Incident:
+    def __init__(self, log: ImportedLog) -> None:
+        self._log = log
+        self._chroot = log.begun.chroot
+        self._schedule = Schedule(Configuration(broker_id=_REFOLD, kip_236_enable=True))
+        self._has_begun = False
+
+    def read(self) -> BegunFromLog:
+        """Read the whole log."""
+        for record, event in self._log.events():
+            if not self._has_begun:
+                self._begin(record.wall_ns)
+            self._note(record.wall_ns, event)
+            apply(self._log.state, event)
+            if self._schedule.is_full:
+                break
+        if not self._has_begun:
+            self._begin(0)
+        return self._schedule.result()
+
+    def _begin(self, ns: int) -> None:
+        self._has_begun = True
+        content = {
+            path: node.data
+            for whole, node in self._log.state.tree.dump().items()
+            if (path := self._inside(whole)) is not None
+        }
+        names = [self._registered(whole) for whole in self._log.state.tree.dump()]
+        brokers = [one for one in names if one is not None]
+        self._schedule.begin(ns, content, brokers)
+
+    def _inside(self, path: str) -> str | None:
+        """The path below the chroot; None for another path."""
+        if not self._chroot:
+            return path
+        return path.removeprefix(self._chroot) if path.startswith(f"{self._chroot}/") else None
+
+    def _registered(self, path: str) -> int | None:
+        """The broker whose registration a path is."""
+        inside = self._inside(path) or ""
+        parent, _, name = inside.rpartition("/")
+        return int(name) if parent == znodes.BROKER_IDS and znodes.is_broker_id(name) else None
+
+    def _note(self, ns: int, event: ImportedEvent) -> None:
+        if isinstance(event, RequestInferred) and event.reassignments:
+            self._note_request(ns, event)
+            return
+        if not isinstance(event, Transaction):
+            return
+        match event.content:
+            case Multi(operations=operations, error=0):
+                for one in operations:
+                    self._note_operation(ns, one)
+            case CloseSession():
+                self._note_end(ns, event)
+            case Create() | SetData() | Delete():
+                self._note_operation(ns, event.content)
+            case _:
+                pass
+
+    def _note_end(self, ns: int, transaction: Transaction) -> None:
+        """A session ended: the registration of a broker, and the role, go with it."""
+        schedule = self._schedule
+        for path, node in self._log.state.tree.dump().items():
+            if node.owner != transaction.session:
+                continue
+            broker = self._registered(path)
+            if broker is not None:
+                # A session that was closed, and did not expire, ends an orderly shutdown.
+                schedule.broker_gone(ns, broker, is_controlled=transaction.cxid != 0)
+            elif self._inside(path) == znodes.CONTROLLER:
+                schedule.add(KillController(schedule.at(ns), schedule.process))
+
+    def _note_operation(self, ns: int, operation: Operation) -> None:
+        schedule = self._schedule
+        path = self._inside(getattr(operation, "path", "")) or ""
+        data = getattr(operation, "data", None)
+        match operation:
+            case Create() if (broker := self._registered(operation.path)) is not None:
+                schedule.broker_back(ns, broker)
+            case Delete() if path == znodes.CONTROLLER:
+                schedule.add(DeleteControllerZnode(schedule.at(ns)))
+            case Create() | SetData() if path == znodes.REASSIGN_PARTITIONS:
+                entries = parsed_entries(path, data)
+                before = self._content(znodes.REASSIGN_PARTITIONS)
+                new = {
+                    name: replicas
+                    for name, replicas in entries.items()
+                    if before.get(name) != replicas
+                }
+                if new:
+                    schedule.add(Reassign(schedule.at(ns), targets_of(new), "znode"))
+            case Create() if path == znodes.REASSIGN_CANCEL:
+                schedule.add(CancelReassignment(schedule.at(ns), (), "znode"))
+            case Create() if path == znodes.PREFERRED_ELECTION:
+                schedule.add(ElectLeaders(schedule.at(ns), (), "preferred", "znode"))
+            case Create() if (topic := znodes.topic_of(path)) is not None:
+                content = parsed_topic(topic, data)
+                if content is not None and content.assignments:
+                    replicas = tuple(one.replicas for one in content.assignments.values())
+                    at_ms = schedule.at(ns)
+                    schedule.add(CreateTopic(at_ms, topic, replicas, {}, "znode_with_id"))
+            case Create() if path.startswith(f"{znodes.DELETE_TOPICS}/"):
+                topic = path.rpartition("/")[2]
+                schedule.add(DeleteTopic(schedule.at(ns), topic, "znode"))
+            case _:
+                pass
+
+    def _content(self, path: str) -> dict[tuple[str, int], tuple[int, ...]]:
+        node = self._log.state.tree.dump().get(f"{self._chroot}{path}")
+        return parsed_entries(path, node.data) if node is not None else {}
+
+    def _note_request(self, ns: int, event: RequestInferred) -> None:
+        schedule = self._schedule
+        at_ms = schedule.at(ns)
+        entries = {
+            (one.topic, one.partition): one.replicas
+            for one in event.reassignments
+            if one.replicas is not None
+        }
+        cancelled = tuple(
+            (one.topic, one.partition) for one in event.reassignments if one.replicas is None
+        )
+        if entries:
+            schedule.add(Reassign(at_ms, targets_of(entries)))
+        if cancelled:
+            schedule.add(CancelReassignment(at_ms, cancelled))

@@ -1,0 +1,14 @@
+"""Opens a log and reads its incident."""
+
+from pathlib import Path
+
+from replay.explore.from_log.imported import from_imported
+from replay.explore.from_log.recorded import from_recorded
+from replay.explore.from_log.schedule import BegunFromLog
+from replay.logs.open_log import RecordedLog, open_log
+
+
+def start_of_log(path: Path) -> BegunFromLog:
+    """The scenario and inputs of a log of either kind. Raises ReplayError, LogError."""
+    with open_log(path) as log:
+        return from_recorded(log) if isinstance(log, RecordedLog) else from_imported(log)

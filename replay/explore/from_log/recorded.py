@@ -1,0 +1,220 @@
+"""Reads an incident from a log of the daemon.
+
+The start is the cluster at the end of the first failover. Then everything that did not come from
+the controller becomes an input: requests, changes that watches report, the end of sessions.
+"""
+
+from controller.core import znodes
+from controller.core.api_requests.controlled_shutdown import ControlledShutdownReceived
+from controller.core.api_requests.elections import ElectLeadersReceived
+from controller.core.api_requests.reassignments import AlterPartitionReassignmentsReceived
+from controller.core.api_requests.topics import (
+    CreatePartitionsReceived,
+    CreateTopicsReceived,
+    DeleteTopicsReceived,
+)
+from controller.core.commands import CommandId, ReadZnodes
+from controller.core.events import (
+    Recorded,
+    SessionConnected,
+    SessionDisconnected,
+    SessionExpired,
+    ShutdownRequested,
+    WatchFired,
+    ZnodesRead,
+)
+from controller.core.fold import Fold
+from replay.errors import ReplayError
+from replay.explore.from_log.schedule import BegunFromLog, Schedule, targets_of
+from replay.explore.invariants.known import parsed_entries, parsed_request
+from replay.logs.decode import records
+from replay.logs.open_log import RecordedLog
+from replay.logs.recorded_fold import fold_event
+from replay.world.inputs import (
+    CancelReassignment,
+    CreatePartitions,
+    CreateTopic,
+    CutConnection,
+    DeleteTopic,
+    ElectLeaders,
+    EndCancellation,
+    ExpireSession,
+    Reassign,
+    ShutDownController,
+)
+
+_ROUTES = {znodes.REASSIGN_PARTITIONS: "znode", znodes.REASSIGN_PARTITIONS_EXTRA: "extra"}
+
+
+def from_recorded(log: RecordedLog) -> BegunFromLog:
+    """The scenario and inputs of a log. Raises ReplayError if it has no failover."""
+    incident = _Incident(log)
+    for event, _ in records(log.reader):
+        incident.fold(event)
+        if incident.schedule.is_full:
+            break
+    if not incident.has_begun:
+        raise ReplayError(
+            f"{log.reader.path} has no failover of refold, so it shows no cluster to start from"
+        )
+    return incident.schedule.result()
+
+
+class _Incident:
+    def __init__(self, log: RecordedLog) -> None:
+        self.schedule = Schedule(log.configuration)
+        self.has_begun = False
+        self._fold = Fold(log.configuration)
+        self._paths: dict[CommandId, tuple[str, ...]] = {}
+        self._content: dict[str, bytes] = {}
+        self._brokers: dict[int, int] = {}
+        self._stopping: dict[int, None] = {}
+        self._entries: dict[tuple[str, str, int], tuple[int, ...]] = {}
+        self._disconnected_ns = 0
+
+    def fold(self, event: Recorded) -> None:
+        """Fold an event, and note what it shows."""
+        self._read(event)
+        issued = fold_event(self._fold, event)
+        for one in issued:
+            if isinstance(one.command, ReadZnodes):
+                self._paths[one.id] = one.command.paths
+        context = self._fold.controller.context
+        if not self.has_begun:
+            if context.is_loaded and self._fold.is_idle:
+                self._begin(event)
+            return
+        self._note(event)
+        if context.is_loaded:
+            self._compare_brokers(event)
+
+    def _begin(self, event: Recorded) -> None:
+        context = self._fold.controller.context
+        self.has_begun = True
+        self._brokers = {id: one.epoch for id, one in context.brokers.items()}
+        self.schedule.begin(event.wall_ns, self._content, list(self._brokers))
+
+    def _read(self, event: Recorded) -> None:
+        """Keep the content of znodes that were read, and note new entries."""
+        read = event.event
+        if not isinstance(read, ZnodesRead) or read.command not in self._paths:
+            return
+        paths = self._paths[read.command]
+        for path, data in zip(paths[read.offset :], read.data, strict=False):
+            if data is None:
+                self._content.pop(path, None)
+                continue
+            self._content[path] = data
+            self._note_entries(event, path, data)
+
+    def _note_entries(self, event: Recorded, path: str, data: bytes) -> None:
+        if path in _ROUTES:
+            entries = parsed_entries(path, data)
+            route = _ROUTES[path]
+        elif path.startswith(znodes.REQUEST_PREFIX):
+            entries = {} if b'"legacy":true' in data else parsed_request(path, data)
+            route = "request"
+        else:
+            return
+        new = {
+            name: replicas
+            for name, replicas in entries.items()
+            if self._entries.get((route, *name)) != replicas
+            # The controller moves extra entries to /admin/reassign_partitions.
+            and self._entries.get(("extra", *name)) != replicas
+        }
+        for name, replicas in new.items():
+            self._entries[route, *name] = replicas
+        if new and self.has_begun:
+            at_ms = self.schedule.at(event.wall_ns)
+            self.schedule.add(Reassign(at_ms, targets_of(new), route))  # type: ignore[arg-type]
+
+    def _note(self, event: Recorded) -> None:
+        schedule, observed = self.schedule, event.event
+        at_ms = schedule.at(event.wall_ns)
+        match observed:
+            case ControlledShutdownReceived(broker=broker):
+                self._stopping[broker] = None
+            case AlterPartitionReassignmentsReceived():
+                self._note_reassignment(at_ms, observed)
+            case CreateTopicsReceived() | CreatePartitionsReceived() | DeleteTopicsReceived():
+                self._note_topics(at_ms, observed)
+            case ElectLeadersReceived(election=election, partitions=partitions):
+                schedule.add(ElectLeaders(at_ms, tuple(partitions or ()), election))
+            case SessionExpired():
+                schedule.add(ExpireSession(at_ms, schedule.process))
+            case SessionDisconnected():
+                self._disconnected_ns = event.wall_ns
+            case SessionConnected(renewed=True) if self._disconnected_ns:
+                ms = (event.wall_ns - self._disconnected_ns) // 1_000_000
+                cut = CutConnection(max(0, at_ms - ms), schedule.process, "zookeeper", ms)
+                schedule.add(cut)
+                self._disconnected_ns = 0
+            case ShutdownRequested():
+                schedule.add(ShutDownController(at_ms, schedule.process, 2_000))
+            case WatchFired(path=path, change=change):
+                self._note_change(at_ms, path, change)
+            case _:
+                pass
+
+    def _note_change(self, at_ms: int, path: str, change: str) -> None:
+        if path == znodes.REASSIGN_CANCEL and change == "created":
+            self.schedule.add(CancelReassignment(at_ms, (), "znode"))
+        elif path == znodes.REASSIGN_CANCEL and change == "deleted":
+            self.schedule.add(EndCancellation(at_ms))
+        elif path == znodes.PREFERRED_ELECTION and change == "created":
+            self.schedule.add(ElectLeaders(at_ms, (), "preferred", "znode"))
+
+    def _note_reassignment(self, at_ms: int, asked: AlterPartitionReassignmentsReceived) -> None:
+        entries = {
+            (one.topic, one.partition): one.replicas
+            for one in asked.partitions
+            if one.replicas is not None
+        }
+        cancelled = tuple(
+            (one.topic, one.partition) for one in asked.partitions if one.replicas is None
+        )
+        if entries:
+            self.schedule.add(Reassign(at_ms, targets_of(entries)))
+        if cancelled:
+            self.schedule.add(CancelReassignment(at_ms, cancelled))
+
+    def _note_topics(
+        self,
+        at_ms: int,
+        asked: CreateTopicsReceived | CreatePartitionsReceived | DeleteTopicsReceived,
+    ) -> None:
+        brokers = sorted(self._brokers)
+        match asked:
+            case CreateTopicsReceived(topics=topics):
+                for topic in topics:
+                    assignment = tuple(replicas for _, replicas in topic.assignments)
+                    if not assignment and brokers:
+                        count = max(1, topic.partitions)
+                        assignment = (tuple(brokers[: max(1, topic.replication_factor)]),) * count
+                    self.schedule.add(CreateTopic(at_ms, topic.name, assignment))
+            case CreatePartitionsReceived(topics=topics):
+                for one in topics:
+                    added = tuple(one.assignments or ()) or (tuple(brokers[:1]),)
+                    self.schedule.add(CreatePartitions(at_ms, one.topic, added))
+            case DeleteTopicsReceived(topics=topics):
+                for deleted in topics:
+                    if deleted.name is not None:
+                        self.schedule.add(DeleteTopic(at_ms, deleted.name))
+
+    def _compare_brokers(self, event: Recorded) -> None:
+        """Note the brokers that came or went."""
+        context = self._fold.controller.context
+        now = {id: one.epoch for id, one in context.brokers.items()}
+        if now == self._brokers:
+            return
+        for broker in self._brokers:
+            if broker not in now:
+                is_controlled = self._stopping.pop(broker, 0) is None
+                self.schedule.broker_gone(event.wall_ns, broker, is_controlled=is_controlled)
+        for broker, epoch in now.items():
+            if broker not in self._brokers:
+                self.schedule.broker_back(event.wall_ns, broker)
+            elif self._brokers[broker] != epoch:
+                self.schedule.broker_bounced(event.wall_ns, broker)
+        self._brokers = now

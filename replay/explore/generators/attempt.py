@@ -1,0 +1,91 @@
+"""How a strategy runs inputs, and how a violation ends its search."""
+
+from collections.abc import Callable, Sequence
+
+from msgspec import Struct
+
+from replay.explore.coverage import Act, Coverage
+from replay.explore.invariants.invariant import Violation
+from replay.explore.numbers import Numbers
+from replay.explore.run import Run, Tracing
+from replay.world.inputs import Input
+from replay.world.network import Delivery
+from replay.world.scenario import Scenario
+
+
+class Case(Struct, frozen=True):
+    """What a run needs to be run again, and how it was made."""
+
+    scenario: Scenario
+    inputs: tuple[Input, ...]
+    strategy: str
+    seed: int
+
+
+class Found(Exception):
+    """A run has a violation."""
+
+    def __init__(self, case: Case, violation: Violation) -> None:
+        super().__init__(violation.text)
+        self.case = case
+        self.violation = violation
+
+
+class BudgetSpent(Exception):
+    """The exploration is to end."""
+
+
+class Traced(Struct):
+    """A base run: its deliveries, the acts of its controllers, the messages of each link."""
+
+    deliveries: list[Delivery]
+    acts: dict[str, list[Act]]
+    sent: dict[str, int]
+
+
+class Attempts:
+    """Runs the inputs of one job.
+
+    `base` makes the inputs that a strategy begins with: a random mix, or a variation of those of a
+    log. `on_run` is called with the coverage of each run, and returns whether there is budget for
+    another one.
+    """
+
+    def __init__(
+        self,
+        scenario: Scenario,
+        strategy: str,
+        seed: int,
+        base: Callable[[Scenario, Numbers], list[Input]],
+        on_run: Callable[[Coverage], bool] = lambda coverage: True,
+    ) -> None:
+        self._base = base
+        self.scenario = scenario
+        self.strategy = strategy
+        self.seed = seed
+        self._on_run = on_run
+
+    def inputs(self, numbers: Numbers) -> list[Input]:
+        """Inputs to begin with."""
+        return self._base(self.scenario, numbers)
+
+    def run(self, inputs: Sequence[Input]) -> None:
+        """Run inputs. Raises Found, BudgetSpent."""
+        self._finished(Run(self.scenario, inputs), inputs)
+
+    def traced(self, inputs: Sequence[Input]) -> Traced:
+        """Run inputs and return what a strategy needs to change them. Raises Found, BudgetSpent."""
+        tracing = Tracing()
+        done = Run(self.scenario, inputs, keeps_acts=True, tracing=tracing)
+        outcome = done.outcome()
+        self._finished(done, inputs)
+        return Traced(tracing.deliveries, outcome.acts, outcome.sent)
+
+    def _finished(self, done: Run, inputs: Sequence[Input]) -> None:
+        outcome = done.outcome()
+        may_go_on = self._on_run(outcome.coverage)
+        if outcome.violation is not None:
+            case = Case(self.scenario, tuple(inputs), self.strategy, self.seed)
+            raise Found(case, outcome.violation)
+        if not may_go_on:
+            raise BudgetSpent

@@ -1,0 +1,197 @@
+"""Random faults of brokers, connections, ZooKeeper and controllers."""
+
+from collections.abc import Callable
+from typing import Final, Literal
+
+from replay.explore.numbers import Numbers
+from replay.world.inputs import (
+    NONE,
+    SAME,
+    ChangeZooKeeperLeader,
+    CrashBroker,
+    CrashController,
+    CutConnection,
+    Delay,
+    DelayEphemeralDeletion,
+    ExpireSession,
+    FailLogDirectory,
+    HangZooKeeper,
+    HoldLink,
+    Input,
+    KillController,
+    LagZooKeeper,
+    LoseReply,
+    PauseProcess,
+    ShutDownController,
+    SlowDisk,
+    StartController,
+    StopBroker,
+    StopZooKeeperMember,
+)
+from replay.world.scenario import Scenario
+
+ZOOKEEPER: Final = "zookeeper"
+
+_SHORT_MS: Final = (20, 100, 300, 700, 1_500)
+_LONG_MS: Final = (3_000, 6_500, 9_000, 20_000)
+
+
+class FaultMaker:
+    """Makes faults of one scenario."""
+
+    def __init__(self, scenario: Scenario, numbers: Numbers) -> None:
+        self._numbers = numbers
+        self._brokers = [one.id for one in scenario.brokers]
+        self._controllers = [one.process for one in scenario.controllers]
+        self._refolds = [one for one in self._controllers if one.startswith("refold")]
+        self._topics = [
+            (topic.name, number)
+            for topic in scenario.topics
+            for number in range(len(topic.assignment))
+        ]
+        self._members = scenario.zookeeper_members
+
+    def make(self, at_ms: int) -> Input:
+        """A random fault."""
+        return self._numbers.weighted(_WEIGHTS)(self, at_ms)
+
+    def _duration(self) -> int:
+        numbers = self._numbers
+        return numbers.choice(_SHORT_MS if numbers.chance(60) else _LONG_MS)
+
+    def _broker(self) -> int:
+        return self._numbers.choice(self._brokers)
+
+    def _process(self) -> str:
+        if self._controllers and self._numbers.chance(50):
+            return self._numbers.choice(self._controllers)
+        return f"broker {self._broker()}"
+
+    def _controller(self) -> str:
+        return self._numbers.choice(self._controllers)
+
+    def _link(self) -> tuple[str, str]:
+        """Two processes that have connections with each other."""
+        numbers = self._numbers
+        one = self._process()
+        if numbers.chance(50):
+            return one, ZOOKEEPER
+        other = f"broker {self._broker()}"
+        return (one, other) if one != other else (one, ZOOKEEPER)
+
+    def _successor(self) -> str:
+        kind = self._numbers.below(10)
+        if kind < 4:
+            return SAME
+        return self._controller() if kind < 9 else NONE
+
+    def crash_broker(self, at_ms: int) -> Input:
+        numbers = self._numbers
+        return CrashBroker(at_ms, self._broker(), numbers.chance(30), self._duration())
+
+    def stop_broker(self, at_ms: int) -> Input:
+        return StopBroker(at_ms, self._broker(), self._duration())
+
+    def fail_log_directory(self, at_ms: int) -> Input:
+        numbers = self._numbers
+        names = tuple(numbers.sample(self._topics, 2)) if numbers.chance(70) else ()
+        return FailLogDirectory(at_ms, self._broker(), names)
+
+    def pause(self, at_ms: int) -> Input:
+        return PauseProcess(at_ms, self._process(), self._duration())
+
+    def slow_disk(self, at_ms: int) -> Input:
+        numbers = self._numbers
+        latency_ms = numbers.choice((20, 100, 400))
+        return SlowDisk(at_ms, self._process(), latency_ms, self._duration())
+
+    def expire(self, at_ms: int) -> Input:
+        return ExpireSession(at_ms, self._process())
+
+    def lose_reply(self, at_ms: int) -> Input:
+        return LoseReply(at_ms, self._process())
+
+    def cut(self, at_ms: int) -> Input:
+        one, other = self._link()
+        return CutConnection(at_ms, one, other, 0 if self._numbers.chance(30) else self._duration())
+
+    def hold(self, at_ms: int) -> Input:
+        one, other = self._link()
+        if self._numbers.chance(50):
+            one, other = other, one
+        return HoldLink(at_ms, one, other, self._duration())
+
+    def lag(self, at_ms: int) -> Input:
+        numbers = self._numbers
+        lag_ms = numbers.choice((0, 50, 500, 3_000))
+        transactions = numbers.between(1, 12)
+        return LagZooKeeper(at_ms, self._process(), transactions, self._duration(), lag_ms)
+
+    def hang(self, at_ms: int) -> Input:
+        return HangZooKeeper(at_ms, self._duration())
+
+    def change_leader(self, at_ms: int) -> Input:
+        return ChangeZooKeeperLeader(at_ms, self._numbers.choice((100, 500, 2_000, 7_000)))
+
+    def stop_member(self, at_ms: int) -> Input:
+        return StopZooKeeperMember(at_ms, self._numbers.below(self._members), self._duration())
+
+    def delay_ephemerals(self, at_ms: int) -> Input:
+        return DelayEphemeralDeletion(
+            at_ms, self._process(), self._duration(), self._numbers.choice(_LONG_MS)
+        )
+
+    def crash_controller(self, at_ms: int) -> Input:
+        numbers = self._numbers
+        when: Literal["before", "after"] = "before" if numbers.chance(50) else "after"
+        act = numbers.between(1, 12)
+        process, successor = self._controller(), self._successor()
+        return CrashController(
+            at_ms, process, act, when, _other(process, successor), self._duration()
+        )
+
+    def kill_controller(self, at_ms: int) -> Input:
+        process, successor = self._controller(), self._successor()
+        return KillController(at_ms, process, _other(process, successor), self._duration())
+
+    def start_controller(self, at_ms: int) -> Input:
+        return StartController(at_ms, self._controller())
+
+    def shut_down_controller(self, at_ms: int) -> Input:
+        if not self._refolds:
+            return self.kill_controller(at_ms)
+        return ShutDownController(at_ms, self._numbers.choice(self._refolds), self._duration())
+
+    def delay(self, at_ms: int) -> Input:
+        one, other = self._link()
+        if self._numbers.chance(50):
+            one, other = other, one
+        number = self._numbers.between(1, 400)
+        return Delay(at_ms, f"{one}>{other}", number, self._duration())
+
+
+def _other(process: str, successor: str) -> str:
+    return SAME if successor == process else successor
+
+
+_WEIGHTS: Final[tuple[tuple[Callable[[FaultMaker, int], Input], int], ...]] = (
+    (FaultMaker.crash_broker, 14),
+    (FaultMaker.stop_broker, 8),
+    (FaultMaker.fail_log_directory, 2),
+    (FaultMaker.pause, 6),
+    (FaultMaker.slow_disk, 2),
+    (FaultMaker.expire, 10),
+    (FaultMaker.lose_reply, 4),
+    (FaultMaker.cut, 6),
+    (FaultMaker.hold, 5),
+    (FaultMaker.lag, 5),
+    (FaultMaker.hang, 2),
+    (FaultMaker.change_leader, 3),
+    (FaultMaker.stop_member, 2),
+    (FaultMaker.delay_ephemerals, 3),
+    (FaultMaker.crash_controller, 12),
+    (FaultMaker.kill_controller, 5),
+    (FaultMaker.start_controller, 3),
+    (FaultMaker.shut_down_controller, 4),
+    (FaultMaker.delay, 4),
+)

@@ -1,0 +1,42 @@
+"""A random mix of faults and acts of administrators.
+
+Times are not spread evenly: most inputs fall close to one of a few moments, because races need
+several things at once.
+"""
+
+from typing import Final
+
+from replay.explore.generators.acts import ActMaker
+from replay.explore.generators.faults import FaultMaker
+from replay.explore.numbers import Numbers
+from replay.world.inputs import Input
+from replay.world.scenario import Scenario
+
+START_MS: Final = 3_000
+"""When the first input may happen: the cluster has a controller and leaders."""
+
+_SPREAD_MS: Final = (0, 5, 30, 200, 1_000, 3_000)
+_FAULTS_PERCENT: Final = 60
+
+
+def mix(scenario: Scenario, numbers: Numbers) -> list[Input]:
+    """Between 3 and 16 inputs, in the order of their times."""
+    faults, acts = FaultMaker(scenario, numbers), ActMaker(scenario, numbers)
+    moments = [
+        numbers.between(START_MS, scenario.active_ms - 1) for _ in range(numbers.between(1, 4))
+    ]
+    made: list[Input] = []
+    for _ in range(numbers.between(2, 12)):
+        moment = numbers.choice(moments) + numbers.below(1 + numbers.choice(_SPREAD_MS))
+        at_ms = min(moment, scenario.active_ms - 1)
+        if numbers.chance(_FAULTS_PERCENT):
+            made.append(faults.make(at_ms))
+        else:
+            made += acts.make(at_ms)
+    return in_order(scenario, made)
+
+
+def in_order(scenario: Scenario, inputs: list[Input]) -> list[Input]:
+    """The inputs by time, without those after the active part of the scenario."""
+    kept = [one for one in inputs if one.at_ms < scenario.active_ms]
+    return sorted(kept, key=lambda one: one.at_ms)

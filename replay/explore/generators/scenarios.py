@@ -1,0 +1,109 @@
+"""Clusters to start from: a generic one, and random ones."""
+
+from typing import Final
+
+from controller.core.configuration import Configuration
+from controller.core.protocol_versions import LATEST
+from replay.explore.numbers import Numbers
+from replay.world.scenario import BrokerSpec, ControllerSpec, Load, Scenario, TopicSpec
+
+REFOLD: Final = 100
+"""The id of the first refold; no broker has it."""
+
+_ACTIVE_MS: Final = 30_000
+_QUIET_MS: Final = 90_000
+_BEFORE_2_7: Final = "2.6-IV0"
+"""Leaders write their ISRs to ZooKeeper, and topics have no ids."""
+
+_BROKER_SETTINGS: Final = {
+    "replica.lag.time.max.ms": "10000",
+    "zookeeper.session.timeout.ms": "9000",
+}
+
+
+def generic(seed: int = 0) -> Scenario:
+    """Four brokers, two topics, two refolds, and a stock controller that only a fault starts."""
+    return _scenario(
+        seed,
+        brokers=4,
+        topics=(
+            TopicSpec("orders", ((1, 2, 3), (2, 3, 1), (3, 1, 2))),
+            TopicSpec("payments", ((1, 2), (3, 4))),
+        ),
+        refolds=2,
+        stock=1,
+        protocol=LATEST,
+    )
+
+
+def random_scenario(numbers: Numbers) -> Scenario:
+    """A cluster of 3 to 5 brokers with 1 to 4 topics."""
+    brokers = numbers.between(3, 5)
+    topics = tuple(
+        TopicSpec(name, random_assignment(numbers, brokers, numbers.between(1, 5)))
+        for name in NAMES[: numbers.between(1, 4)]
+    )
+    return _scenario(
+        numbers.below(1 << 32),
+        brokers=brokers,
+        topics=topics,
+        refolds=numbers.weighted(((1, 2), (2, 3), (3, 1))),
+        stock=numbers.between(1, brokers) if numbers.chance(30) else 0,
+        protocol=LATEST if numbers.chance(75) else _BEFORE_2_7,
+    )
+
+
+NAMES: Final = ("orders", "payments", "clicks", "users")
+"""The names of topics. There are few, so that deleted topics are created again."""
+
+
+def random_assignment(
+    numbers: Numbers, brokers: int, partitions: int
+) -> tuple[tuple[int, ...], ...]:
+    """The replicas of new partitions: 2 or 3 of each."""
+    ids = range(1, brokers + 1)
+    factor = min(brokers, 3 if numbers.chance(70) else 2)
+    return tuple(tuple(numbers.sample(ids, factor)) for _ in range(partitions))
+
+
+def _scenario(
+    seed: int,
+    *,
+    brokers: int,
+    topics: tuple[TopicSpec, ...],
+    refolds: int,
+    stock: int,
+    protocol: str,
+) -> Scenario:
+    controllers = [
+        ControllerSpec(
+            Configuration(
+                broker_id=REFOLD + number,
+                kip_236_enable=True,
+                inter_broker_protocol_version=protocol,
+                leader_imbalance_check_interval_seconds=10,
+            ),
+            starts_after_ms=500 * number,
+        )
+        for number in range(refolds)
+    ]
+    if stock:
+        kafka = Configuration(
+            broker_id=stock,
+            is_broker=True,
+            rules="kafka",
+            inter_broker_protocol_version=protocol,
+        )
+        controllers.append(ControllerSpec(kafka, runs=False))
+    return Scenario(
+        name="random",
+        seed=seed,
+        protocol=protocol,
+        brokers=tuple(BrokerSpec(number) for number in range(1, brokers + 1)),
+        broker_settings=_BROKER_SETTINGS,
+        topics=topics,
+        controllers=tuple(controllers),
+        load=Load(),
+        active_ms=_ACTIVE_MS,
+        quiet_ms=_QUIET_MS,
+    )

@@ -1,0 +1,69 @@
+"""All strategies by name, and the jobs that an exploration consists of.
+
+A job is a function of the seed and its number, so it does not depend on the workers.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from msgspec import Struct
+
+from replay.explore.coverage import Coverage
+from replay.explore.generators.attempt import Attempts
+from replay.explore.generators.crash_points import crash_points
+from replay.explore.generators.mix import mix
+from replay.explore.generators.pct import pct
+from replay.explore.generators.scenarios import generic, random_scenario
+from replay.explore.generators.staleness import staleness
+from replay.explore.generators.systematic import systematic
+from replay.explore.generators.variation import varied
+from replay.explore.numbers import Numbers, seed_of
+from replay.world.inputs import Input
+from replay.world.scenario import Scenario
+
+Strategy = Callable[[Attempts, Numbers], None]
+
+_RANDOM_RUNS: Final = 10
+
+
+def random(attempts: Attempts, numbers: Numbers) -> None:
+    """Run inputs as they are."""
+    for _ in range(_RANDOM_RUNS):
+        attempts.run(attempts.inputs(numbers))
+
+
+STRATEGIES: Final[dict[str, Strategy]] = {
+    "random": random,
+    "pct": pct,
+    "crash-points": crash_points,
+    "staleness": staleness,
+    "systematic": systematic,
+}
+
+_TURNS: Final = ("random", "crash-points", "pct", "staleness", "random", "systematic")
+"""Which strategy each job uses, in turn, unless some are chosen."""
+
+
+class Start(Struct, frozen=True):
+    """What an exploration starts from. Without a scenario, each job makes one. Without inputs, each
+    job makes a random mix; otherwise it varies these."""
+
+    scenario: Scenario | None = None
+    inputs: tuple[Input, ...] = ()
+    strategies: tuple[str, ...] = ()
+
+
+def do_job(start: Start, seed: int, job: int, on_run: Callable[[Coverage], bool]) -> None:
+    """Do one job. Raises Found, BudgetSpent."""
+    names: Sequence[str] = start.strategies or _TURNS
+    name = names[job % len(names)]
+    job_seed = seed_of(seed, job)
+    numbers = Numbers(job_seed)
+    scenario = start.scenario
+    if scenario is None:
+        of_cluster = numbers.split()
+        is_generic = of_cluster.chance(50)
+        scenario = generic(of_cluster.below(1 << 32)) if is_generic else random_scenario(of_cluster)
+    given = start.inputs
+    base = (lambda _, more: varied(given, more)) if given else mix
+    STRATEGIES[name](Attempts(scenario, name, job_seed, base, on_run), numbers)

@@ -1,0 +1,115 @@
+"""What a message is about: znodes and partitions."""
+
+from collections.abc import Iterator
+from typing import Final
+
+from controller.core import znodes
+from controller.core.operations import Check
+from replay.world.ensemble.codec import BadRequest, ServerCodec
+from replay.world.ensemble.protocol import Asked, CloseSession, Greeting, Ping
+from replay.world.messages import ControllerRequest, ControllerResponse, ControlRequest
+from replay.world.network import Delivery
+from replay.world.requests import AddWatch, Multi, MultiRead, Request, SetWatches
+
+_CONTROLLERS: Final = ("refold ", "stock ")
+_BEGIN_OF_GREETING: Final = bytes(4)
+_PING_REPLY: Final = (-2).to_bytes(4, signed=True)
+
+
+class Subjects:
+    """Reads the messages of one run, in order."""
+
+    def __init__(self) -> None:
+        self._codecs: dict[str, ServerCodec] = {}
+        self._of: dict[int, frozenset[str] | None] = {}
+
+    def matters(self, one: Delivery) -> bool:
+        """Whether the order of a message matters to a controller: not a heartbeat, and nothing
+        between brokers and clients."""
+        _, _, receiver = one.link.partition(">")
+        message = one.message
+        if receiver == "zookeeper":
+            requests = list(self._requests(one))
+            if not any(not isinstance(each, Ping) for each in requests):
+                return False
+            self._of[one.id] = _of_requests(requests)
+            return True
+        if receiver.startswith(_CONTROLLERS):
+            return not (isinstance(message, bytes) and message[4:8] == _PING_REPLY)
+        return isinstance(message, ControlRequest | ControllerResponse)
+
+    def of(self, one: Delivery) -> frozenset[str] | None:
+        """The znodes and partitions that a message is about; None: anything. Called after
+        `matters`."""
+        if one.id in self._of:
+            return self._of.pop(one.id)
+        message = one.message
+        if isinstance(message, ControlRequest):
+            partitions = message.request.partitions
+            return frozenset(f"{each.topic}-{each.partition}" for each in partitions)
+        if isinstance(message, ControllerRequest):
+            return None
+        return None
+
+    def _requests(self, one: Delivery) -> Iterator[Request | Ping | CloseSession | Greeting]:
+        message = one.message
+        if isinstance(message, Asked):
+            yield message.request
+        elif isinstance(message, bytes):
+            codec = self._codecs.get(one.link)
+            if codec is None or message[4:8] == _BEGIN_OF_GREETING:
+                codec = self._codecs[one.link] = ServerCodec()
+            try:
+                for read in codec.read(message):
+                    yield read.request if isinstance(read, Asked) else read
+            except BadRequest:
+                del self._codecs[one.link]
+        elif isinstance(message, Greeting):
+            yield message
+
+
+def _of_requests(
+    requests: list[Request | Ping | CloseSession | Greeting],
+) -> frozenset[str] | None:
+    found: dict[str, None] = {}
+    for request in requests:
+        paths = _paths(request)
+        if paths is None:
+            return None
+        for path in paths:
+            # Writes below a directory matter to those who list it.
+            found[path] = None
+            parent = path.rpartition("/")[0]
+            if parent in _LISTED:
+                found[parent] = None
+    return frozenset(found)
+
+
+_LISTED: Final = (
+    znodes.BROKER_IDS,
+    znodes.TOPICS,
+    znodes.DELETE_TOPICS,
+    znodes.ISR_CHANGES,
+    znodes.LOG_DIR_EVENTS,
+    znodes.CONFIG_CHANGES,
+    znodes.REASSIGNMENT_REQUESTS,
+    znodes.REPLICA_DELETIONS,
+)
+
+
+def _paths(request: Request | Ping | CloseSession | Greeting) -> list[str] | None:
+    """The paths of a request; None: it may be about any."""
+    match request:
+        case Ping():
+            return []
+        case CloseSession() | Greeting() | SetWatches():
+            return None
+        case Multi(operations=operations):
+            # The check of /controller_epoch is in every write of a controller.
+            return [one.path for one in operations if not isinstance(one, Check)]
+        case MultiRead(reads=reads):
+            return [one.path for one in reads]
+        case AddWatch(path=path):
+            return [path]
+        case _:
+            return [request.path]

@@ -1,0 +1,135 @@
+"""Invariants of assignments and reassignments."""
+
+from typing import ClassVar
+
+from controller.core.values import Assignment
+from controller.core.znodes import Name
+from replay.explore.invariants.invariant import AssignmentWrite, Invariant, Report
+from replay.explore.invariants.known import Known, TopicKnown
+
+
+class _Move:
+    """A reassignment under way: the replicas before it, its last target, its smallest target."""
+
+    __slots__ = ("origin", "smallest", "target")
+
+    def __init__(self, origin: tuple[int, ...], target: tuple[int, ...]) -> None:
+        self.origin = origin
+        self.target = target
+        self.smallest = len(target)
+
+
+class _OfMoves(Invariant):
+    """Follows the reassignment of each partition by its topic's znode."""
+
+    def __init__(self, known: Known, report: Report) -> None:
+        super().__init__(known, report)
+        self._moves: dict[tuple[str, int, int], _Move] = {}
+
+    def assignment_written(self, write: AssignmentWrite) -> None:
+        key = (*write.name, write.topic.czxid)
+        before, after = write.before, write.after
+        move = self._moves.get(key)
+        if move is None and before is not None:
+            # A change without adding and removing replicas, too, is a reassignment.
+            move = _Move(before.replicas, after.target)
+        elif move is None:
+            move = _Move(after.origin, after.target)
+        if after.is_being_reassigned:
+            move.target = after.target
+            move.smallest = min(move.smallest, len(after.target))
+            self._moves[key] = move
+        else:
+            self._moves.pop(key, None)
+        if before is not None:
+            self.changed(write, move, before)
+
+    def changed(self, write: AssignmentWrite, move: _Move, before: Assignment) -> None:
+        """An existing partition's assignment changed; `move` includes the change."""
+
+
+class AssignmentNotSmaller(_OfMoves):
+    """Source: KIP-455, KIP-236."""
+
+    NAME: ClassVar[str] = "assignment-not-smaller"
+    STATEMENT: ClassVar[str] = (
+        "The assignment of a partition never has fewer replicas than both the original and the "
+        "target of its reassignment."
+    )
+
+    def changed(self, write: AssignmentWrite, move: _Move, before: Assignment) -> None:
+        least = min(len(move.origin), move.smallest)
+        if len(write.after.replicas) < least:
+            self.violated(
+                _text(write.name),
+                f"{write.process} stored the replicas {list(write.after.replicas)}; the "
+                f"reassignment is from {list(move.origin)} to {list(move.target)}",
+            )
+
+
+class CancellationRestores(_OfMoves):
+    """Source: KIP-236, KB 7.8.2 (Kafka's own controller may change the order)."""
+
+    NAME: ClassVar[str] = "cancellation-restores"
+    STATEMENT: ClassVar[str] = (
+        "A reassignment ends in its target or, if it is cancelled, in its original replicas in "
+        "their order. With Kafka's rules, the order is not checked."
+    )
+
+    def changed(self, write: AssignmentWrite, move: _Move, before: Assignment) -> None:
+        after = write.after
+        if after.is_being_reassigned or not before.is_being_reassigned:
+            return
+        found = after.replicas
+        requests = self.known.requests.get(write.name)
+        if found in (move.target, move.origin) or (requests and found in requests.targets):
+            return
+        in_any_order = sorted(found) == sorted(move.origin)
+        if not (in_any_order and not self.known.restores_order(write.process)):
+            self.violated(
+                _text(write.name),
+                f"{write.process} ended the reassignment from {list(move.origin)} to "
+                f"{list(move.target)} with the replicas {list(found)}",
+            )
+
+
+class ReassignmentNotGivenUp(_OfMoves):
+    """Source: race R19 (KAFKA-4214)."""
+
+    NAME: ClassVar[str] = "reassignment-not-given-up"
+    STATEMENT: ClassVar[str] = (
+        "A reassignment ends in replicas that were requested, or in the original ones after a "
+        "cancellation."
+    )
+
+    def changed(self, write: AssignmentWrite, move: _Move, before: Assignment) -> None:
+        after = write.after
+        if after.is_being_reassigned or not before.is_being_reassigned:
+            return
+        requests = self.known.requests.get(write.name)
+        if after.replicas == before.target or self.known.was_cancelled:
+            return
+        if requests is None or not (requests.is_cancelled or after.replicas in requests.targets):
+            self.violated(
+                _text(write.name),
+                f"{write.process} ended the reassignment from {list(move.origin)} to "
+                f"{list(move.target)} with the replicas {list(after.replicas)}; "
+                "no cancellation was requested",
+            )
+
+
+class PartitionsKept(Invariant):
+    """Source: race R12: a decision on a state that is out of date."""
+
+    NAME: ClassVar[str] = "partitions-kept"
+    STATEMENT: ClassVar[str] = "A write of a topic's znode never removes a partition."
+
+    def partitions_removed(self, topic: TopicKnown, numbers: list[int], process: str) -> None:
+        self.violated(
+            topic.name,
+            f"{process} removed the partitions {numbers} from the topic's znode",
+        )
+
+
+def _text(name: Name) -> str:
+    return f"{name[0]}-{name[1]}"

@@ -1,0 +1,159 @@
+"""An invariant, the facts that it is fed with, and a violation of it.
+
+The monitor (replay/explore/monitor.py) turns what an observer of the world sees into facts, and
+calls only those invariants that override the method of a fact. So an invariant looks only at what
+has changed.
+"""
+
+from collections.abc import Callable
+from typing import ClassVar, NamedTuple
+
+from msgspec import Struct
+
+from controller.core.commands import BrokerRequest
+from controller.core.values import Assignment, LeaderAndIsr
+from controller.core.znodes import Name
+from replay.explore.invariants.known import Known, TopicKnown
+
+
+class Violation(Struct, frozen=True):
+    """The first moment of a run at which an invariant does not hold. `subject` is the partition,
+    broker, znode or process; `text` says what was found and what was expected."""
+
+    invariant: str
+    at_us: int
+    subject: str
+    text: str
+
+
+Report = Callable[[str, str, str], None]
+"""Takes the name of the invariant, the subject and the text."""
+
+
+class StateWrite(NamedTuple):
+    """A partition's state znode was written. `process` is the writer; `topic` None: the topic's
+    znode does not exist."""
+
+    name: Name
+    topic: TopicKnown | None
+    before: LeaderAndIsr | None
+    after: LeaderAndIsr
+    process: str
+    is_controller: bool
+
+
+class AssignmentWrite(NamedTuple):
+    """The assignment of one partition changed in its topic's znode."""
+
+    name: Name
+    topic: TopicKnown
+    before: Assignment | None
+    after: Assignment
+    process: str
+
+
+class Replica(NamedTuple):
+    """A replica on a broker, with the id of its topic as the broker knows it."""
+
+    broker: int
+    topic: str
+    topic_id: bytes | None
+    partition: int
+
+    @property
+    def name(self) -> Name:
+        """Its partition."""
+        return self.topic, self.partition
+
+
+class Applied(NamedTuple):
+    """A broker has carried out a request of a controller. `refused`: the partitions that it
+    rejected. `run` numbers the broker's processes."""
+
+    broker: int
+    run: int
+    request: BrokerRequest
+    refused: frozenset[Name]
+
+
+class Acknowledged(NamedTuple):
+    """A producer with acks=all got the acknowledgement of a record. `isr`: the ISR at that time."""
+
+    name: Name
+    offset: int
+    record: int
+    isr: tuple[int, ...]
+
+
+class Invariant:
+    """What must always hold in a cluster. A subclass overrides the facts that it needs."""
+
+    NAME: ClassVar[str]
+    STATEMENT: ClassVar[str]
+
+    def __init__(self, known: Known, report: Report) -> None:
+        self.known = known
+        self._report = report
+
+    def violated(self, subject: object, text: str) -> None:
+        """Report a violation."""
+        self._report(self.NAME, str(subject), text)
+
+    # ZooKeeper
+
+    def state_written(self, write: StateWrite) -> None:
+        """A partition's leader or ISR was written."""
+
+    def assignment_written(self, write: AssignmentWrite) -> None:
+        """A partition's assignment was written."""
+
+    def topic_id_written(self, topic: TopicKnown, before: bytes | None, after: bytes) -> None:
+        """A topic's znode has another topic id than before."""
+
+    def partitions_removed(self, topic: TopicKnown, numbers: list[int], process: str) -> None:
+        """A topic's znode no longer has these partitions."""
+
+    def epoch_written(self, before: int, after: int, process: str) -> None:
+        """/controller_epoch was written."""
+
+    def topic_deleted(self, topic: TopicKnown) -> None:
+        """A topic's znode was deleted."""
+
+    # Controllers
+
+    def decided(self, process: str, name: Name, isr: tuple[int, ...]) -> None:
+        """A controller decides to write a partition's state with this ISR."""
+
+    def sent(self, process: str, epoch: int, request: BrokerRequest) -> None:
+        """A controller sends a request to a broker."""
+
+    # Brokers
+
+    def applied(self, applied: Applied) -> None:
+        """A broker has carried out a request."""
+
+    def leads(self, replica: Replica, leader_epoch: int) -> None:
+        """A replica begins to lead in a leader epoch."""
+
+    def replica_deleted(self, replica: Replica) -> None:
+        """A broker deleted the files of a replica."""
+
+    def truncated(self, replica: Replica, offset: int) -> None:
+        """A replica removed its records from `offset` on, because its leader does not have them."""
+
+    def lost(self, replica: Replica, offset: int) -> None:
+        """A machine failed, and a replica lost its records from `offset` on."""
+
+    def restarted(self, broker: int, run: int) -> None:
+        """A broker's process started."""
+
+    def isr_proposed(self, broker: int, name: Name, isr: tuple[int, ...]) -> None:
+        """A leader asks for another ISR."""
+
+    # Clients
+
+    def acknowledged(self, one: Acknowledged) -> None:
+        """A record was acknowledged to a producer with acks=all."""
+
+    def consumed(self, consumer: str, name: Name, offset: int, record: int) -> None:
+        """A consumer has read a record."""

@@ -1,0 +1,149 @@
+"""The cluster's state in ZooKeeper, parsed, and kept up to date by its transactions.
+
+Every invariant reads it; each znode is parsed once for all of them.
+"""
+
+from collections.abc import Callable, Collection
+from typing import Final
+
+from controller.core import znodes
+from controller.core.errors import ZnodeError
+from controller.core.values import Assignment, LeaderAndIsr
+from controller.core.znodes import Name, TopicContent
+from replay.explore.invariants.losses import Losses
+
+ADMIN: Final = "/admin/"
+
+
+class TopicKnown:
+    """A topic's znode. By its `czxid` it differs from a deleted topic of the same name."""
+
+    __slots__ = ("assignments", "czxid", "id", "name")
+
+    def __init__(self, name: str, czxid: int) -> None:
+        self.name = name
+        self.czxid = czxid
+        self.id: bytes | None = None
+        self.assignments: dict[int, Assignment] = {}
+
+
+class Requests:
+    """The targets that were requested for a partition, and whether a cancellation was."""
+
+    __slots__ = ("is_cancelled", "targets")
+
+    def __init__(self) -> None:
+        self.targets: list[tuple[int, ...]] = []
+        self.is_cancelled = False
+
+
+class Known:
+    """The znodes that matter, parsed. Content that cannot be parsed counts as unchanged."""
+
+    def __init__(self) -> None:
+        self.topics: dict[str, TopicKnown] = {}
+        self.states: dict[Name, LeaderAndIsr] = {}
+        self.brokers: dict[int, int] = {}
+        """The registered brokers with their broker epochs."""
+        self.controller: int | None = None
+        self.epoch = 0
+        self.admin: dict[str, bytes] = {}
+        """The znodes under /admin that tools and the controller create and delete."""
+        self.losses = Losses()
+        self.requests: dict[Name, Requests] = {}
+        self.was_cancelled = False
+        """Whether /admin/reassign_cancel has existed."""
+        self.live_brokers_of: Callable[[str], Collection[int] | None] = lambda process: None
+        """The brokers that a controller knows to be live and not shutting down."""
+        self.restores_order: Callable[[str], bool] = lambda process: True
+        """Whether a process is a controller that restores the order of replicas."""
+        self.drops_before_isr: Callable[[str], bool] = lambda process: False
+        """Whether a process is a controller that drops a replica before the ISR does (KB 7.8.1)."""
+
+    def requests_of(self, name: Name) -> Requests:
+        """What was requested for a partition."""
+        found = self.requests.get(name)
+        if found is None:
+            found = self.requests[name] = Requests()
+        return found
+
+    def topic_of(self, name: Name) -> TopicKnown | None:
+        """The topic of a partition."""
+        return self.topics.get(name[0])
+
+    def assignment(self, name: Name) -> Assignment | None:
+        """The assignment of a partition; None if the partition does not exist."""
+        topic = self.topics.get(name[0])
+        return topic.assignments.get(name[1]) if topic is not None else None
+
+    def is_queued(self, topic: str) -> bool:
+        """Whether the deletion of a topic is requested."""
+        return znodes.delete_topic_path(topic) in self.admin
+
+    def entries_of(self, path: str) -> dict[Name, tuple[int, ...]]:
+        """The entries of /admin/reassign_partitions or its KIP-236 counterpart."""
+        return parsed_entries(path, self.admin.get(path))
+
+    def request_of(self, path: str) -> dict[Name, tuple[int, ...]]:
+        """The targets of a request below /admin/reassignment_requests."""
+        return parsed_request(path, self.admin.get(path))
+
+    def deletion_broker(self, path: str) -> int | None:
+        """The broker of a child of /admin/replica_deletions."""
+        try:
+            return znodes.read_deletion(path, self.admin.get(path)).broker
+        except ZnodeError:
+            return None
+
+    def is_legacy_move(self, name: Name) -> bool:
+        """Whether the record of a reassignment says that /admin/reassign_partitions began it."""
+        path = znodes.reassignment_path(*name)
+        try:
+            return znodes.read_reassignment(path, self.admin.get(path)).legacy
+        except ZnodeError:
+            return False
+
+    def is_cancelling(self) -> bool:
+        """Whether /admin/reassign_cancel exists."""
+        return znodes.REASSIGN_CANCEL in self.admin
+
+
+def parsed_topic(name: str, data: bytes | None) -> TopicContent | None:
+    """The content of a topic's znode; None if it cannot be parsed."""
+    try:
+        return znodes.read_topic(name, data)
+    except ZnodeError:
+        return None
+
+
+def parsed_state(path: str, data: bytes | None, version: int) -> LeaderAndIsr | None:
+    """The content of a partition's state znode; None if it cannot be parsed."""
+    try:
+        return znodes.read_state(path, data, version)
+    except ZnodeError:
+        return None
+
+
+def parsed_epoch(data: bytes | None) -> int | None:
+    """The content of /controller_epoch; None if it cannot be parsed."""
+    try:
+        return znodes.read_controller_epoch(data)
+    except ZnodeError:
+        return None
+
+
+def parsed_entries(path: str, data: bytes | None) -> dict[Name, tuple[int, ...]]:
+    """The entries of a reassignment znode; none if it cannot be parsed."""
+    try:
+        entries = znodes.read_entries(path, data).entries if data is not None else {}
+    except ZnodeError:
+        return {}
+    return {name: entry.replicas for name, entry in entries.items()}
+
+
+def parsed_request(path: str, data: bytes | None) -> dict[Name, tuple[int, ...]]:
+    """The targets of a request; none if it cannot be parsed."""
+    try:
+        return znodes.read_request(path, data).assignments if data is not None else {}
+    except ZnodeError:
+        return {}

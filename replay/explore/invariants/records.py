@@ -1,0 +1,132 @@
+"""Invariants of records: what was acknowledged and what was read."""
+
+from collections.abc import Callable
+from typing import ClassVar, NamedTuple
+
+from controller.core.znodes import Name
+from replay.explore.invariants.invariant import Acknowledged, Invariant, Replica, Report
+from replay.explore.invariants.known import Known, TopicKnown
+
+RecordAt = Callable[[int, Name, int], int | None]
+"""Takes a broker, a partition and an offset; returns the record there, None if there is none."""
+
+
+class _Stored(NamedTuple):
+    """A record that the members of an ISR had at a time (losses)."""
+
+    record: int
+    isr: tuple[int, ...]
+    at: int
+
+
+class _Log:
+    """The acknowledged records of a partition by offset, and for each broker up to which offset its
+    log was compared with them."""
+
+    __slots__ = ("compared", "last", "records")
+
+    def __init__(self) -> None:
+        self.records: dict[int, _Stored] = {}
+        self.last = -1
+        self.compared: dict[int, int] = {}
+
+
+class AcknowledgedRecordsKept(Invariant):
+    """Source: acks=all and the ISR; races R4, R9, R18, R27.
+
+    The log of a replica is compared when it begins to lead, from where it was compared before.
+    """
+
+    NAME: ClassVar[str] = "acknowledged-records-kept"
+    STATEMENT: ClassVar[str] = (
+        "Every later leader has each record that was acknowledged to a producer with acks=all, "
+        "unless a leader outside of the ISR was elected, or every member of the ISR at the "
+        "acknowledgement, or of a later ISR, has failed and one of them lost unflushed data, "
+        "or the controller changed before it had removed a member with such a loss."
+    )
+
+    def __init__(self, known: Known, report: Report) -> None:
+        super().__init__(known, report)
+        self._logs: dict[Name, _Log] = {}
+        self.record_at: RecordAt = lambda broker, name, offset: None
+
+    def acknowledged(self, one: Acknowledged) -> None:
+        log = self._logs.get(one.name)
+        if log is None:
+            log = self._logs[one.name] = _Log()
+        log.records[one.offset] = _Stored(one.record, one.isr, self.known.losses.next())
+        log.last = max(log.last, one.offset)
+
+    def topic_deleted(self, topic: TopicKnown) -> None:
+        for number in topic.assignments:
+            self._logs.pop((topic.name, number), None)
+
+    def truncated(self, replica: Replica, offset: int) -> None:
+        log = self._logs.get(replica.name)
+        if log is not None and log.compared.get(replica.broker, 0) > offset:
+            log.compared[replica.broker] = offset
+
+    def lost(self, replica: Replica, offset: int) -> None:
+        self.truncated(replica, offset)
+
+    def replica_deleted(self, replica: Replica) -> None:
+        self.truncated(replica, 0)
+
+    def leads(self, replica: Replica, leader_epoch: int) -> None:
+        log = self._logs.get(replica.name)
+        if log is None:
+            return
+        broker, name = replica.broker, replica.name
+        for offset in range(log.compared.get(broker, 0), log.last + 1):
+            expected = log.records.get(offset)
+            if expected is None:
+                continue
+            found = self.record_at(broker, name, offset)
+            if found == expected.record:
+                continue
+            if not self.known.losses.excuse(name, offset, expected.at, expected.isr):
+                what = "no record" if found is None else f"record {found}"
+                self.violated(
+                    f"{name[0]}-{name[1]}",
+                    f"record {expected.record} at offset {offset} was acknowledged by the ISR "
+                    f"{list(expected.isr)}; broker {broker}, the leader in leader epoch "
+                    f"{leader_epoch}, has {what} there",
+                )
+                return
+            del log.records[offset]
+        log.compared[broker] = log.last + 1
+
+
+class ReadRecordsStable(Invariant):
+    """Source: KIP-101, KIP-279: consumers read up to the high watermark, which all members of the
+    ISR have."""
+
+    NAME: ClassVar[str] = "read-records-stable"
+    STATEMENT: ClassVar[str] = (
+        "An offset that a consumer has read never yields another record, with the same exceptions."
+    )
+
+    def __init__(self, known: Known, report: Report) -> None:
+        super().__init__(known, report)
+        self._read: dict[Name, dict[int, _Stored]] = {}
+
+    def consumed(self, consumer: str, name: Name, offset: int, record: int) -> None:
+        read = self._read.get(name)
+        if read is None:
+            read = self._read[name] = {}
+        first = read.get(offset)
+        if first is not None and first.record == record:
+            return
+        if first is not None and not self.known.losses.excuse(name, offset, first.at, first.isr):
+            self.violated(
+                f"{name[0]}-{name[1]}",
+                f"{consumer} read record {record} at offset {offset}, where record "
+                f"{first.record} was read before",
+            )
+        state = self.known.states.get(name)
+        isr = state.isr if state is not None else ()
+        read[offset] = _Stored(record, isr, self.known.losses.next())
+
+    def topic_deleted(self, topic: TopicKnown) -> None:
+        for number in topic.assignments:
+            self._read.pop((topic.name, number), None)

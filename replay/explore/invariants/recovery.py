@@ -1,0 +1,238 @@
+"""Invariants that must hold again within a stated time after the last fault: the cluster recovers.
+
+They are polled from the end of the faults on, until they hold once.
+"""
+
+from collections.abc import Iterator
+from typing import ClassVar
+
+from controller.core import znodes
+from controller.core.znodes import Name
+from replay.explore.invariants.cluster_view import ClusterView
+from replay.explore.invariants.invariant import Invariant, Report
+from replay.explore.invariants.known import Known
+
+Missing = tuple[str, str]
+"""A subject and what it lacks."""
+
+
+class Recovery(Invariant):
+    """Must hold at the latest `WITHIN_MS` after the last fault has ended.
+
+    `ONLY_REFOLD`: not checked while a controller with Kafka's rules has the role, because of known
+    defects of Kafka (docs/races.md).
+    """
+
+    WITHIN_MS: ClassVar[int]
+    ONLY_REFOLD: ClassVar[bool] = False
+
+    def __init__(self, known: Known, report: Report, view: ClusterView) -> None:
+        super().__init__(known, report)
+        self.view = view
+
+    def missing(self) -> Iterator[Missing]:
+        """What does not hold yet."""
+        raise NotImplementedError
+
+    def _replicas_live(self, name: Name) -> bool:
+        assignment = self.known.assignment(name)
+        if assignment is None:
+            return False
+        return all(self.view.is_live(broker, name) for broker in assignment.replicas)
+
+
+class ControllerActive(Recovery):
+    """Source: races R3, R6, R14, R15."""
+
+    NAME: ClassVar[str] = "controller-active"
+    STATEMENT: ClassVar[str] = (
+        "If a controller runs, /controller exists, and its owner acts with the epoch that is in "
+        "/controller_epoch."
+    )
+    WITHIN_MS: ClassVar[int] = 45_000
+
+    def missing(self) -> Iterator[Missing]:
+        if self.view.runs_controller() and self.view.active() is None:
+            holder = self.known.controller
+            text = "does not exist" if holder is None else f"has the broker id {holder}"
+            yield "/controller", f"{text}, and no process acts with epoch {self.known.epoch}"
+
+
+class PartitionsLed(Recovery):
+    """Source: races R9, R24, R29."""
+
+    NAME: ClassVar[str] = "partitions-led"
+    STATEMENT: ClassVar[str] = (
+        "A partition with a live replica in its ISR has a leader, which is live and leads in the "
+        "leader epoch that is in ZooKeeper."
+    )
+    WITHIN_MS: ClassVar[int] = 60_000
+    ONLY_REFOLD: ClassVar[bool] = True
+
+    def missing(self) -> Iterator[Missing]:
+        known, view = self.known, self.view
+        for topic in known.topics.values():
+            if known.is_queued(topic.name):
+                continue
+            for number in topic.assignments:
+                name = topic.name, number
+                state = known.states.get(name)
+                if state is None:
+                    if self._replicas_live(name):
+                        yield f"{topic.name}-{number}", "has no state znode"
+                    continue
+                if not any(view.is_live(one, name) for one in state.isr):
+                    continue
+                leads = view.leadership(state.leader, name)
+                if leads != (state.leader, state.leader_epoch):
+                    what = f"broker {state.leader} does not lead in leader epoch"
+                    yield f"{topic.name}-{number}", f"{what} {state.leader_epoch}: {leads}"
+
+
+class IsrsFull(Recovery):
+    """Source: races R1, R2, R4 and R9 (a broker is left out of the cluster)."""
+
+    NAME: ClassVar[str] = "isrs-full"
+    STATEMENT: ClassVar[str] = (
+        "Every broker that runs is registered, and every replica whose broker runs is in the ISR "
+        "of its partition."
+    )
+    WITHIN_MS: ClassVar[int] = 60_000
+    ONLY_REFOLD: ClassVar[bool] = True
+
+    def missing(self) -> Iterator[Missing]:
+        known, view = self.known, self.view
+        for broker in view.running_brokers():
+            if broker not in known.brokers:
+                yield f"broker {broker}", "runs and is not registered"
+        for topic in known.topics.values():
+            if known.is_queued(topic.name):
+                continue
+            for number, assignment in topic.assignments.items():
+                name = topic.name, number
+                state = known.states.get(name)
+                if state is None or not any(view.is_live(one, name) for one in state.isr):
+                    continue
+                absent = [
+                    one
+                    for one in assignment.replicas
+                    if one not in state.isr and view.is_live(one, name)
+                ]
+                if absent:
+                    isr = list(state.isr)
+                    yield f"{topic.name}-{number}", f"brokers {absent} are not in the ISR {isr}"
+
+
+class ReassignmentsEnded(Recovery):
+    """Source: races R19, R22, R23; KIP-236."""
+
+    NAME: ClassVar[str] = "reassignments-ended"
+    STATEMENT: ClassVar[str] = (
+        "Every reassignment whose replicas are all live has ended. While /admin/reassign_cancel "
+        "exists, only those that it cancels: the others wait."
+    )
+    WITHIN_MS: ClassVar[int] = 60_000
+    ONLY_REFOLD: ClassVar[bool] = True
+
+    def missing(self) -> Iterator[Missing]:
+        known = self.known
+        for topic in known.topics.values():
+            if known.is_queued(topic.name):
+                continue
+            for number, assignment in topic.assignments.items():
+                name = topic.name, number
+                if not assignment.is_being_reassigned or not self._replicas_live(name):
+                    continue
+                if not known.is_cancelling() or known.is_legacy_move(name):
+                    text = f"to {list(assignment.target)} has not ended"
+                    yield f"{topic.name}-{number}", f"the reassignment {text}"
+        if not known.is_cancelling():
+            yield from self._waiting_entries()
+
+    def _waiting_entries(self) -> Iterator[Missing]:
+        for path in (znodes.REASSIGN_PARTITIONS, znodes.REASSIGN_PARTITIONS_EXTRA):
+            for name in self.known.entries_of(path):
+                if self.view.can_move(name, self.known.entries_of(path)[name]):
+                    yield f"{name[0]}-{name[1]}", f"its entry is still in {path}"
+
+
+class DeletionsEnded(Recovery):
+    """Source: race R23; KB 8."""
+
+    NAME: ClassVar[str] = "deletions-ended"
+    STATEMENT: ClassVar[str] = "Every deletion of a topic whose replicas are all live has ended."
+    WITHIN_MS: ClassVar[int] = 60_000
+    ONLY_REFOLD: ClassVar[bool] = True
+
+    def missing(self) -> Iterator[Missing]:
+        prefix = f"{znodes.DELETE_TOPICS}/"
+        for path in self.known.admin:
+            if not path.startswith(prefix):
+                continue
+            topic = self.known.topics.get(path.removeprefix(prefix))
+            numbers = topic.assignments if topic is not None else {}
+            if topic is None or all(self._replicas_live((topic.name, one)) for one in numbers):
+                yield path, "still exists"
+
+
+class AdminZnodesGone(Recovery):
+    """Source: KB 1.2, KIP-236."""
+
+    NAME: ClassVar[str] = "admin-znodes-gone"
+    STATEMENT: ClassVar[str] = (
+        "No znode of a finished act is left under /admin: elections, entries and requests of "
+        "reassignments, records of reassignments that have ended, confirmed deletions of replicas."
+    )
+    WITHIN_MS: ClassVar[int] = 60_000
+    ONLY_REFOLD: ClassVar[bool] = True
+
+    def missing(self) -> Iterator[Missing]:
+        known = self.known
+        for path in known.admin:
+            if path == znodes.PREFERRED_ELECTION:
+                yield path, "still exists"
+            elif path.startswith(f"{znodes.REASSIGNMENTS}/") and path.count("/") == 4:
+                topic, number = path.split("/")[3:]
+                assignment = known.assignment((topic, int(number)))
+                if assignment is None or not assignment.is_being_reassigned:
+                    yield path, "is the record of a reassignment that has ended"
+            elif path.startswith(znodes.REQUEST_PREFIX):
+                if not known.is_cancelling() and self._is_possible(path):
+                    yield path, "still exists"
+            elif path.startswith(f"{znodes.REPLICA_DELETIONS}/"):
+                broker = known.deletion_broker(path)
+                if broker is not None and broker in known.brokers:
+                    yield path, f"still exists, although broker {broker} is registered"
+
+    def _is_possible(self, path: str) -> bool:
+        """Whether no replica that a request names is down: otherwise it may have to wait."""
+        return all(
+            self.view.can_move(name, replicas)
+            for name, replicas in self.known.request_of(path).items()
+        )
+
+
+class MetadataCurrent(Recovery):
+    """Source: race R25 (KAFKA-9212): consumers stall on an old leader epoch."""
+
+    NAME: ClassVar[str] = "metadata-current"
+    STATEMENT: ClassVar[str] = (
+        "Every registered broker has the leader and leader epoch of every partition that are in "
+        "ZooKeeper."
+    )
+    WITHIN_MS: ClassVar[int] = 60_000
+    ONLY_REFOLD: ClassVar[bool] = True
+
+    def missing(self) -> Iterator[Missing]:
+        known, view = self.known, self.view
+        for broker in view.running_brokers():
+            if broker not in known.brokers:
+                continue
+            metadata = view.metadata(broker)
+            for name, state in known.states.items():
+                if name[0] not in known.topics or known.is_queued(name[0]):
+                    continue
+                found = metadata.get(name)
+                if found != (state.leader, state.leader_epoch):
+                    expected = f"leader {state.leader} in leader epoch {state.leader_epoch}"
+                    yield f"broker {broker}", f"{name[0]}-{name[1]}: has {found}, not {expected}"

@@ -1,0 +1,454 @@
+"""Feeds the invariants: turns what a world reports into facts, and keeps what all of them share.
+
+One monitor belongs to one run. `violation` is the first violation.
+"""
+
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from controller.core import znodes
+from controller.core.api_requests.reassignments import AlterPartitionReassignmentsReceived
+from controller.core.commands import (
+    BrokerRequest,
+    Issued,
+    LeaderAndIsrRequest,
+    StopReplicaRequest,
+    UpdateMetadataRequest,
+    WriteZnodes,
+)
+from controller.core.events import Recorded
+from controller.core.operations import SetData
+from controller.core.values import LEADER_DURING_DELETE
+from controller.core.znodes import Name
+from replay.explore.invariants.catalogue import ALWAYS, RECOVERY
+from replay.explore.invariants.invariant import (
+    Acknowledged,
+    Applied,
+    Invariant,
+    Replica,
+    Violation,
+)
+from replay.explore.invariants.known import Known, parsed_state
+from replay.explore.invariants.records import AcknowledgedRecordsKept
+from replay.explore.invariants.recovery import Recovery
+from replay.explore.zookeeper_facts import ZooKeeperFacts
+from replay.world.observer import Observer, PartitionError
+from replay.world.scheduler import MS
+
+if TYPE_CHECKING:
+    from replay.world.cluster import Cluster
+    from replay.world.inputs import Input
+    from replay.world.network import Delivery
+
+_POLL_US: Final = 500 * MS
+"""How often the invariants about recovery are evaluated."""
+
+_STARTS_US: Final = 5_000 * MS
+"""How long processes that were down take to start after the last fault."""
+
+_SENT: Final = (LeaderAndIsrRequest, UpdateMetadataRequest, StopReplicaRequest)
+
+
+class Monitor(Observer):
+    """The observer of a run that evaluates all invariants.
+
+    - `violation`: the first one, None so far
+    - `unmet`: what the invariants about recovery still lack
+    - `also`: another observer, which is called first
+    """
+
+    def __init__(self, also: Observer | None = None) -> None:
+        self.violation: Violation | None = None
+        self.known = Known()
+        self.unmet: dict[str, str] = {}
+        self.is_settled = False
+        self.also = also or Observer()
+        self._now: Callable[[], int] = lambda: 0
+        self._quiet_us: int | None = None
+        self._next_poll_us = 0
+        self._unchecked: list[str] = []
+        self._logs: dict[tuple[int, Name], list[int]] = {}
+        self._topic_ids: dict[tuple[int, Name], bytes | None] = {}
+        self._always = [one(self.known, self._report) for one in ALWAYS]
+        self._recovery: list[Recovery] = []
+        for one in self._always:
+            if isinstance(one, AcknowledgedRecordsKept):
+                one.record_at = self._record_at
+        self.processes: Processes
+        # Facts, each with the invariants that need it.
+        self._sent = self._of("sent")
+        self._decided = self._of("decided")
+        self._applied = self._of("applied")
+        self._leads = self._of("leads")
+        self._replica_deleted = self._of("replica_deleted")
+        self._truncated = self._of("truncated")
+        self._lost = self._of("lost")
+        self._restarted = self._of("restarted")
+        self._isr_proposed = self._of("isr_proposed")
+        self._acknowledged = self._of("acknowledged")
+        self._consumed = self._of("consumed")
+
+    def _of(self, fact: str) -> list[Any]:
+        base = getattr(Invariant, fact)
+        return [getattr(one, fact) for one in self._always if getattr(type(one), fact) is not base]
+
+    def _report(self, invariant: str, subject: str, text: str) -> None:
+        if self.violation is None:
+            self.violation = Violation(invariant, self._now(), subject, text)
+
+    def _record_at(self, broker: int, name: Name, offset: int) -> int | None:
+        log = self._logs.get((broker, name))
+        return log[offset] if log is not None and offset < len(log) else None
+
+    # The run
+
+    def begins(self, cluster: "Cluster") -> None:
+        scheduler = cluster.scheduler
+        self._now = lambda: scheduler.now_us
+        self.processes = Processes(cluster, self.known)
+        self.known.live_brokers_of = self.processes.live_brokers_of
+        self.known.restores_order = self.processes.restores_order
+        self.known.drops_before_isr = self.processes.is_kafka
+        self._recovery = [one(self.known, self._report, self.processes) for one in RECOVERY]
+        facts = ZooKeeperFacts(self.known, cluster.zookeeper.state, self._of)
+        facts.load()
+        before = cluster.zookeeper.on_transaction
+
+        def committed(transaction: Any) -> None:
+            before(transaction)
+            facts.committed(transaction.process, transaction.changes)
+
+        cluster.zookeeper.on_transaction = committed
+        self.also.begins(cluster)
+
+    def stepped(self) -> None:
+        self.also.stepped()
+        if self._quiet_us is not None and self._now() >= self._next_poll_us:
+            self.poll()
+
+    def quiet_begins(self) -> None:
+        self._quiet_us = self._next_poll_us = self._now()
+        self.also.quiet_begins()
+
+    def poll(self) -> None:
+        """Evaluate the invariants about recovery."""
+        assert self._quiet_us is not None
+        now = self._now()
+        self._next_poll_us = now + _POLL_US
+        since_us = self._quiet_us + _STARTS_US
+        self.unmet = {}
+        self._unchecked = []
+        active = self.processes.active()
+        is_kafka = active is not None and self.processes.is_kafka(active)
+        for one in self._recovery:
+            if one.ONLY_REFOLD and (active is None or is_kafka):
+                self._unchecked.append(one.NAME)
+                continue
+            missing = next(one.missing(), None)
+            if missing is None:
+                continue
+            self.unmet[one.NAME] = ": ".join(missing)
+            if now - since_us >= one.WITHIN_MS * MS:
+                one.violated(
+                    missing[0], f"{missing[1]}, {one.WITHIN_MS // 1000} s after the last fault"
+                )
+        self.is_settled = now >= since_us and not self.unmet and not self._unchecked
+
+    def not_checked(self) -> list[str]:
+        """The invariants about recovery for which the run was too short, or whose controller
+        followed Kafka's rules."""
+        if self._quiet_us is None:
+            return [one.NAME for one in self._recovery]
+        return [*self.unmet, *self._unchecked]
+
+    def input_applied(self, one: "Input") -> None:
+        self.also.input_applied(one)
+
+    def delivered(self, delivery: "Delivery") -> None:
+        self.also.delivered(delivery)
+
+    # Controllers
+
+    def run_started(self, process: str) -> None:
+        self.also.run_started(process)
+
+    def run_ended(self, process: str, reason: str) -> None:
+        self.also.run_ended(process, reason)
+
+    def folded(self, process: str, recorded: Recorded, issued: list[Issued]) -> None:
+        event = recorded.event
+        if isinstance(event, AlterPartitionReassignmentsReceived):
+            for one in event.partitions:
+                requests = self.known.requests_of((one.topic, one.partition))
+                if one.replicas is None:
+                    requests.is_cancelled = True
+                else:
+                    requests.targets.append(one.replicas)
+        for command in issued:
+            if isinstance(command.command, WriteZnodes):
+                self._decide(process, command.command)
+        self.also.folded(process, recorded, issued)
+
+    def _decide(self, process: str, command: WriteZnodes) -> None:
+        for one in command.operations:
+            if isinstance(one, SetData) and one.path.endswith("/state"):
+                name = znodes.state_of(one.path)
+                state = parsed_state(one.path, one.data, one.version)
+                if name is not None and state is not None:
+                    for check in self._decided:
+                        check(process, name, state.isr)
+
+    def carried_out(self, process: str, issued: Issued) -> None:
+        if isinstance(issued.command, _SENT):
+            for check in self._sent:
+                check(process, issued.command.controller_epoch, issued.command)
+        self.also.carried_out(process, issued)
+
+    def acted(self, process: str, act: int, what: str) -> None:
+        self.also.acted(process, act, what)
+
+    # Brokers
+
+    def started(self, process: str) -> None:
+        broker = _number(process)
+        run = self.processes.started(broker)
+        for check in self._restarted:
+            check(broker, run)
+
+    def ended(self, process: str, cause: str) -> None:
+        broker = _number(process)
+        self.processes.ended(broker)
+        if cause != "shutdown":
+            self.known.losses.failed(broker)
+
+    def log_directory_failed(self, process: str, partitions: Sequence[Name]) -> None:
+        broker = _number(process)
+        for name in partitions:
+            self.processes.failed_logs[(broker, name)] = None
+        # The records are there again after a restart.
+        self.known.losses.failed(broker)
+
+    def appended(
+        self, process: str, partition: Name, offset: int, leader_epoch: int, records: Sequence[int]
+    ) -> None:
+        log = self._logs.setdefault((_number(process), partition), [])
+        assert offset == len(log), f"{process} appends to {partition} at {offset}, not {len(log)}"
+        log.extend(records)
+
+    def truncated(self, process: str, partition: Name, end: int, cause: str) -> None:
+        broker = _number(process)
+        log = self._logs.get((broker, partition), [])
+        before = len(log)
+        del log[end:]
+        if cause == "crash":
+            self._lose(broker, partition, end, before)
+        else:
+            replica = self._replica(broker, partition)
+            for check in self._truncated:
+                check(replica, end)
+
+    def _lose(self, broker: int, name: Name, end: int, before: int) -> None:
+        self.known.losses.lost(broker, name, end, before)
+        replica = self._replica(broker, name)
+        for check in self._lost:
+            check(replica, end)
+
+    def log_created(self, process: str, partition: Name, topic_id: bytes | None) -> None:
+        broker = _number(process)
+        self._logs[(broker, partition)] = []
+        self._topic_ids[(broker, partition)] = topic_id
+        self.processes.failed_logs.pop((broker, partition), None)
+
+    def log_deleted(self, process: str, partition: Name) -> None:
+        broker = _number(process)
+        replica = self._replica(broker, partition)
+        self._logs.pop((broker, partition), None)
+        for check in self._replica_deleted:
+            check(replica)
+
+    def leader_changed(
+        self, process: str, partition: Name, leader: int, leader_epoch: int, isr: Sequence[int]
+    ) -> None:
+        broker = _number(process)
+        self.processes.leaderships[(broker, partition)] = leader, leader_epoch
+        if leader == broker:
+            replica = self._replica(broker, partition)
+            for check in self._leads:
+                check(replica, leader_epoch)
+
+    def replica_stopped(self, process: str, partition: Name) -> None:
+        self.processes.leaderships.pop((_number(process), partition), None)
+
+    def isr_proposed(
+        self, process: str, partition: Name, leader_epoch: int, isr: Sequence[int]
+    ) -> None:
+        for check in self._isr_proposed:
+            check(_number(process), partition, tuple(isr))
+
+    def applied_control_request(
+        self,
+        process: str,
+        request: BrokerRequest,
+        error: int,
+        partition_errors: Sequence[PartitionError],
+    ) -> None:
+        if error:
+            return
+        broker = _number(process)
+        refused = frozenset(self._names(request, partition_errors)) if partition_errors else _NONE
+        applied = Applied(broker, self.processes.run_of(broker), request, refused)
+        for check in self._applied:
+            check(applied)
+        if isinstance(request, UpdateMetadataRequest):
+            self.processes.update_metadata(broker, request)
+
+    @staticmethod
+    def _names(request: BrokerRequest, errors: Sequence[PartitionError]) -> Iterator[Name]:
+        """The partitions with an error, whose topics may be named by id."""
+        names: dict[str, str] = {}
+        if isinstance(request, LeaderAndIsrRequest):
+            names = {one.topic_id.hex(): one.topic for one in request.partitions if one.topic_id}
+        for topic, number, _ in errors:
+            yield names.get(topic, topic), number
+
+    def _replica(self, broker: int, name: Name) -> Replica:
+        return Replica(broker, name[0], self._topic_ids.get((broker, name)), name[1])
+
+    # Clients
+
+    def acknowledged(
+        self,
+        process: str,
+        partition: Name,
+        record: int,
+        offset: int,
+        acks: int,
+        leader: int,
+        leader_epoch: int,
+        isr: Sequence[int],
+    ) -> None:
+        if acks == -1:
+            one = Acknowledged(partition, offset, record, tuple(isr))
+            for check in self._acknowledged:
+                check(one)
+
+    def read(
+        self, process: str, partition: Name, offset: int, leader_epoch: int, records: Sequence[int]
+    ) -> None:
+        for check in self._consumed:
+            for place, record in enumerate(records, offset):
+                check(process, partition, place, record)
+
+
+_NONE: Final[frozenset[Name]] = frozenset()
+
+
+class Processes:
+    """The processes of a world, as the invariants about recovery see them."""
+
+    def __init__(self, cluster: "Cluster", known: Known) -> None:
+        self._cluster = cluster
+        self._known = known
+        self._runs: dict[int, int] = {}
+        self._running: dict[int, None] = {}
+        self._metadata: dict[int, dict[Name, tuple[int, int]]] = {}
+        self.leaderships: dict[tuple[int, Name], tuple[int, int]] = {}
+        self.failed_logs: dict[tuple[int, Name], None] = {}
+
+    # Facts
+
+    def started(self, broker: int) -> int:
+        """A broker's process started; returns the number of its run."""
+        self._running[broker] = None
+        self._runs[broker] = self._runs.get(broker, 0) + 1
+        return self._runs[broker]
+
+    def run_of(self, broker: int) -> int:
+        """How often a broker's process has started."""
+        return self._runs.get(broker, 0)
+
+    def ended(self, broker: int) -> None:
+        """A broker's process ended."""
+        self._running.pop(broker, None)
+        self._metadata.pop(broker, None)
+        for key in [one for one in self.leaderships if one[0] == broker]:
+            del self.leaderships[key]
+        for key in [one for one in self.failed_logs if one[0] == broker]:
+            del self.failed_logs[key]
+
+    def update_metadata(self, broker: int, request: UpdateMetadataRequest) -> None:
+        """A broker applied an UpdateMetadata request."""
+        cache = self._metadata.setdefault(broker, {})
+        for one in request.partitions:
+            state = one.leadership
+            if state.leader == LEADER_DURING_DELETE:
+                cache.pop((one.topic, one.partition), None)
+            else:
+                cache[one.topic, one.partition] = state.leader, state.leader_epoch
+
+    # Controllers
+
+    def live_brokers_of(self, process: str) -> Collection[int] | None:
+        """The brokers that a controller knows to be live and not shutting down."""
+        controller = self._cluster.controllers.get(process)
+        if controller is None or controller.run is None:
+            return None
+        return controller.run.fold.controller.context.live_brokers
+
+    def is_kafka(self, process: str) -> bool:
+        """Whether a process is a controller with Kafka's rules."""
+        controller = self._cluster.controllers.get(process)
+        return controller is not None and controller.settings.configuration.rules == "kafka"
+
+    def restores_order(self, process: str) -> bool:
+        """Whether a controller restores the order of cancelled reassignments."""
+        controller = self._cluster.controllers.get(process)
+        return controller is None or controller.settings.configuration.has_kip_236
+
+    def runs_controller(self) -> bool:
+        """Whether a process that can become controller runs."""
+        return any(one.run is not None for one in self._cluster.controllers.values())
+
+    def active(self) -> str | None:
+        """The controller that acts with the epoch in /controller_epoch; None: none."""
+        for process, one in self._cluster.controllers.items():
+            if one.run is None or one.settings.configuration.broker_id != self._known.controller:
+                continue
+            fold = one.run.fold
+            if fold.term == self._known.epoch and fold.controller.context.is_loaded:
+                return process
+        return None
+
+    # Brokers
+
+    def running_brokers(self) -> Sequence[int]:
+        """The brokers whose process runs."""
+        return list(self._running)
+
+    def is_live(self, broker: int, name: Name) -> bool:
+        """Whether a broker is registered, runs, and its log directory of the partition works."""
+        return (
+            broker in self._running
+            and broker in self._known.brokers
+            and (broker, name) not in self.failed_logs
+        )
+
+    def leadership(self, broker: int, name: Name) -> tuple[int, int] | None:
+        """The leader and leader epoch that a replica has applied; None: none."""
+        return self.leaderships.get((broker, name))
+
+    def metadata(self, broker: int) -> Mapping[Name, tuple[int, int]]:
+        """The leaders and leader epochs in the metadata cache of a broker."""
+        return self._metadata.get(broker, {})
+
+    def can_move(self, name: Name, replicas: Sequence[int]) -> bool:
+        """Whether a partition exists and these replicas and its current ones are live."""
+        assignment = self._known.assignment(name)
+        if assignment is None:
+            return True
+        return all(self.is_live(one, name) for one in (*assignment.replicas, *replicas))
+
+
+def _number(process: str) -> int:
+    """The id of a broker from the name of its process."""
+    return int(process[7:])

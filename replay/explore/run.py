@@ -1,0 +1,145 @@
+"""One run: a pure function of a scenario and inputs."""
+
+import traceback
+from collections.abc import Sequence
+from typing import Final
+
+from msgspec import Struct
+
+from replay.explore.coverage import Act, Coverage, CoverageObserver
+from replay.explore.invariants.invariant import Violation
+from replay.explore.monitor import Monitor
+from replay.world.cluster import Cluster
+from replay.world.inputs import Input
+from replay.world.network import Delivery
+from replay.world.observer import Observer
+from replay.world.scenario import Scenario
+from replay.world.scheduler import SECOND
+
+NO_EXCEPTION: Final = "no-exception"
+ENDS: Final = "ends"
+
+_STEPS_OF_A_SECOND_MAX: Final = 100_000
+"""More steps in one virtual second are an endless loop."""
+
+
+class Outcome(Struct):
+    """The result of a run.
+
+    - `violation`: the first one, None: none
+    - `unmet`: what an invariant about recovery still lacked when the run ended
+    - `not_checked`: the invariants about recovery that were not checked to the end
+    - `sent`: how many messages each link carried
+    - `digest`: of all histories and znodes; empty unless asked for
+    """
+
+    violation: Violation | None
+    simulated_us: int
+    coverage: Coverage
+    not_checked: list[str]
+    sent: dict[str, int]
+    digest: str = ""
+    acts: dict[str, list[Act]] = {}
+
+
+class Tracing(Observer):
+    """An observer that keeps the deliveries of a run."""
+
+    def __init__(self, limit: int = 100_000) -> None:
+        self.deliveries: list[Delivery] = []
+        self._limit = limit
+
+    def delivered(self, delivery: Delivery) -> None:
+        if len(self.deliveries) < self._limit:
+            self.deliveries.append(delivery)
+
+
+class Run:
+    """A run that is done, with its cluster."""
+
+    def __init__(
+        self,
+        scenario: Scenario,
+        inputs: Sequence[Input],
+        *,
+        keeps_acts: bool = False,
+        tracing: Tracing | None = None,
+    ) -> None:
+        self._observer = CoverageObserver(keeps_acts=keeps_acts)
+        self._monitor = Monitor(_Both(self._observer, tracing) if tracing else self._observer)
+        self.error = ""
+        self.cluster: Cluster | None = None
+        self._second, self._steps = 0, 0
+        try:
+            self._run(scenario, inputs)
+        except Exception as error:
+            # Any exception of the code under test is a result, not a failure of the explorer.
+            self.error = _summary(error)
+            self._violate(NO_EXCEPTION, "the code", self.error)
+
+    def _run(self, scenario: Scenario, inputs: Sequence[Input]) -> None:
+        cluster = self.cluster = Cluster(scenario, inputs, self._monitor)
+        monitor, scheduler = self._monitor, cluster.scheduler
+        while monitor.violation is None and not monitor.is_settled and cluster.step():
+            if scheduler.now_us // SECOND != self._second:
+                self._second, self._steps = scheduler.now_us // SECOND, 0
+            self._steps += 1
+            if self._steps > _STEPS_OF_A_SECOND_MAX:
+                self._violate(ENDS, "the world", f"{self._steps} steps in one virtual second")
+        if monitor.violation is None and cluster.is_quiet and not monitor.is_settled:
+            monitor.poll()
+
+    def _violate(self, invariant: str, subject: str, text: str) -> None:
+        now = self.cluster.scheduler.now_us if self.cluster is not None else 0
+        if self._monitor.violation is None:
+            self._monitor.violation = Violation(invariant, now, subject, text)
+
+    def outcome(self, *, with_digest: bool = False) -> Outcome:
+        """The result as a value that another process can be sent."""
+        cluster, coverage = self.cluster, self._observer.coverage
+        coverage.simulated_us = cluster.scheduler.now_us if cluster is not None else 0
+        not_checked = [] if self._monitor.violation else self._monitor.not_checked()
+        for name in not_checked:
+            coverage.not_checked[name] = coverage.not_checked.get(name, 0) + 1
+        return Outcome(
+            self._monitor.violation,
+            coverage.simulated_us,
+            coverage,
+            not_checked,
+            cluster.network.sent() if cluster is not None else {},
+            cluster.digest() if with_digest and cluster is not None else "",
+            self._observer.acts,
+        )
+
+
+def run(scenario: Scenario, inputs: Sequence[Input], *, with_digest: bool = False) -> Outcome:
+    """Run a scenario with inputs up to the first violation, or until the cluster has recovered."""
+    return Run(scenario, inputs).outcome(with_digest=with_digest)
+
+
+def breaks(scenario: Scenario, inputs: Sequence[Input], invariant: str) -> Violation | None:
+    """The violation of this invariant, if the run has it; None for any other result."""
+    found = run(scenario, inputs).violation
+    return found if found is not None and found.invariant == invariant else None
+
+
+class _Both(CoverageObserver):
+    """Calls the coverage observer, and the tracing for deliveries."""
+
+    def __init__(self, observer: CoverageObserver, tracing: Tracing) -> None:
+        self.__dict__ = observer.__dict__
+        self._tracing = tracing
+
+    def delivered(self, delivery: Delivery) -> None:
+        self._tracing.delivered(delivery)
+
+
+def _summary(error: Exception) -> str:
+    """The exception and where it was raised, in one line."""
+    frames = traceback.extract_tb(error.__traceback__)
+    last = frames[-1]
+    file = last.filename.replace("\\", "/").split("/")
+    folders = [one for one in ("controller", "replay") if one in file]
+    begin = min((file.index(one) for one in folders), default=len(file) - 1)
+    place = f"{'/'.join(file[begin:])}, {last.name}"
+    return f"{type(error).__name__}: {error} ({place})"

@@ -1,0 +1,146 @@
+"""A run on disk: the file that reproduces it, and the logs of its controllers.
+
+A folder has `run.json` and one log for each run of each refold, such as `refold-100-run-1`, which
+`refold replay`, `why`, `inspect` and `diff` open. Stock controllers write no log of refold.
+"""
+
+from pathlib import Path
+from typing import Final
+
+import msgspec
+from msgspec import Struct, field
+
+from controller.event_log.records import command_record, event_record
+from controller.fingerprint import code_version, core_fingerprint
+from eventstore.records import Header
+from eventstore.writer import LogWriter
+from replay.errors import ReplayError
+from replay.explore.invariants.invariant import Violation
+from replay.explore.run import Run
+from replay.world.cluster import Cluster
+from replay.world.controller_run import History
+from replay.world.inputs import Input
+from replay.world.scenario import Scenario
+
+RUN_FILE: Final = "run.json"
+FORMAT: Final = 1
+
+_WRITTEN_AT_ONCE: Final = 500
+
+
+class SavedRun(Struct, frozen=True, kw_only=True):
+    """run.json: everything that a run is a function of, and what it must result in.
+
+    `digest` is that of all histories and znodes at the violation. It is the same with any version
+    of Python, but not with another version of refold: `core` says which one found it.
+    """
+
+    format: int = FORMAT
+    scenario: Scenario
+    inputs: tuple[Input, ...]
+    violation: Violation | None
+    digest: str
+    core: str = field(default_factory=core_fingerprint)
+    version: str = field(default_factory=code_version)
+    seed: int = 0
+    strategy: str = ""
+    inputs_before_shrinking: int = 0
+
+
+def saved_run(
+    scenario: Scenario, inputs: tuple[Input, ...], *, seed: int, strategy: str, before: int
+) -> SavedRun:
+    """Run once more to get the violation and the digest."""
+    outcome = Run(scenario, inputs).outcome(with_digest=True)
+    return SavedRun(
+        scenario=scenario,
+        inputs=inputs,
+        violation=outcome.violation,
+        digest=outcome.digest,
+        seed=seed,
+        strategy=strategy,
+        inputs_before_shrinking=before,
+    )
+
+
+def save(run: SavedRun, folder: Path) -> list[Path]:
+    """Write a run into a new folder; return its logs. Raises ReplayError, LogError."""
+    try:
+        folder.mkdir(parents=True)
+    except FileExistsError:
+        raise ReplayError(f"{folder} exists already: give another one with --out") from None
+    except OSError as error:
+        raise ReplayError(f"{folder} cannot be created: {error.strerror}") from error
+    document = msgspec.json.format(msgspec.json.encode(run), indent=1)
+    (folder / RUN_FILE).write_bytes(document + b"\n")
+    cluster = Run(run.scenario, run.inputs).cluster
+    return write_logs(cluster, folder) if cluster is not None else []
+
+
+def write_logs(cluster: Cluster, folder: Path) -> list[Path]:
+    """Write the logs of all runs of all refolds. Returns their folders."""
+    written: list[Path] = []
+    for process, histories in cluster.histories().items():
+        controller = cluster.controllers[process]
+        if controller.is_stock:
+            continue
+        for number, history in enumerate(histories, 1):
+            if history:
+                path = folder / f"{process.replace(' ', '-')}-run-{number}"
+                _write_log(path, history, msgspec.to_builtins(controller.settings.configuration))
+                written.append(path)
+    return written
+
+
+def _write_log(folder: Path, history: History, configuration: dict[str, object]) -> None:
+    header = Header(
+        kind="recorded",
+        core_fingerprint=core_fingerprint(),
+        code_version=code_version(),
+        configuration=configuration,
+        cluster_id="explored",
+        created_ns=history[0][0].wall_ns,
+    )
+    with LogWriter.create(folder, header) as writer:
+        for place in range(0, len(history), _WRITTEN_AT_ONCE):
+            some = history[place : place + _WRITTEN_AT_ONCE]
+            writer.append(
+                [event_record(recorded) for recorded, _ in some],
+                [command_record(one) for _, issued in some for one in issued],
+            )
+
+
+def read_run(path: Path) -> SavedRun:
+    """Read a run from its file or folder. Raises ReplayError."""
+    file = path / RUN_FILE if path.is_dir() else path
+    try:
+        run = msgspec.json.decode(file.read_bytes(), type=SavedRun)
+    except OSError as error:
+        raise ReplayError(f"{file} cannot be read: {error.strerror}") from error
+    except msgspec.DecodeError as error:
+        raise ReplayError(f"{file} is not a run of `refold explore`: {error}") from error
+    if run.format != FORMAT:
+        raise ReplayError(f"{file} has format {run.format}; this version reads format {FORMAT}")
+    return run
+
+
+class _ScenarioFile(Scenario, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A scenario, and inputs that are varied."""
+
+    inputs: tuple[Input, ...] = ()
+
+
+def read_scenario(path: Path) -> tuple[Scenario, tuple[Input, ...]]:
+    """Read a scenario, with inputs if it has some, from TOML or JSON. Raises ReplayError."""
+    try:
+        content = path.read_bytes()
+        if path.suffix == ".toml":
+            found = msgspec.toml.decode(content, type=_ScenarioFile)
+        else:
+            found = msgspec.json.decode(content, type=_ScenarioFile)
+    except OSError as error:
+        raise ReplayError(f"{path} cannot be read: {error.strerror}") from error
+    except msgspec.DecodeError as error:
+        raise ReplayError(f"{path} is not a scenario: {error}; see docs/explore.md") from error
+    fields = {name: getattr(found, name) for name in Scenario.__struct_fields__}
+    return Scenario(**fields), found.inputs

@@ -1,0 +1,1 @@
+"""What can be made smaller in a run: `clusters` and `values`."""

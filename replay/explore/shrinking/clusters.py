@@ -1,0 +1,134 @@
+"""Smaller clusters for the same inputs, as far as the inputs do not need what is left out."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
+
+import msgspec
+from msgspec import structs
+
+from replay.world.inputs import Input
+from replay.world.scenario import BrokerSpec, Load, Scenario, TopicSpec
+
+_AFTER_MS: Final = 100
+"""How long the active part of a run continues at least after the last input."""
+
+Smaller = tuple[Scenario, list[Input]]
+
+
+def smaller_clusters(scenario: Scenario, inputs: Sequence[Input]) -> Iterator[Smaller]:
+    """Scenarios that are smaller in one respect, the largest steps first."""
+    given = list(inputs)
+    for smaller in _scenarios(scenario, inputs):
+        yield smaller, given
+    yield from _without_brokers(scenario, given)
+
+
+def _scenarios(scenario: Scenario, inputs: Sequence[Input]) -> Iterator[Scenario]:
+    if scenario.load is not None:
+        yield structs.replace(scenario, load=None)
+        yield from (structs.replace(scenario, load=load) for load in _lighter(scenario.load))
+    named = _names(inputs)
+    for place, topic in enumerate(scenario.topics):
+        if topic.name not in named:
+            yield structs.replace(scenario, topics=_without(scenario.topics, place))
+        elif len(topic.assignment) > 1:
+            shorter = TopicSpec(topic.name, topic.assignment[:-1], topic.configs)
+            yield structs.replace(scenario, topics=_with(scenario.topics, place, shorter))
+        for partition, replicas in enumerate(topic.assignment):
+            if len(replicas) > 1:
+                fewer = _with(topic.assignment, partition, replicas[:-1])
+                thinner = TopicSpec(topic.name, fewer, topic.configs)
+                yield structs.replace(scenario, topics=_with(scenario.topics, place, thinner))
+    if len(scenario.controllers) > 1:
+        for place, controller in enumerate(scenario.controllers):
+            if controller.process not in named:
+                fewer_controllers = _without(scenario.controllers, place)
+                yield structs.replace(scenario, controllers=fewer_controllers)
+    last_ms = max((one.at_ms for one in inputs), default=0) + _AFTER_MS
+    for active_ms in (last_ms, (last_ms + scenario.active_ms) // 2):
+        if active_ms < scenario.active_ms:
+            yield structs.replace(scenario, active_ms=active_ms)
+    if scenario.zookeeper_members > 1 and not any(hasattr(one, "member") for one in inputs):
+        yield structs.replace(scenario, zookeeper_members=1)
+
+
+def _lighter(load: Load) -> Iterator[Load]:
+    if load.consumers:
+        yield structs.replace(load, consumers=0)
+    if len(load.acks) > 1:
+        yield from (structs.replace(load, acks=(one,)) for one in load.acks)
+    if load.records_per_second > 1:
+        yield structs.replace(load, records_per_second=load.records_per_second // 4 or 1)
+
+
+def _without_brokers(scenario: Scenario, inputs: list[Input]) -> Iterator[Smaller]:
+    """Without the last broker, which leaves all assignments, if no input is about it."""
+    if len(scenario.brokers) < 2:
+        return
+    for gone in reversed(scenario.brokers):
+        if _is_about_broker(scenario, inputs, gone):
+            continue
+        topics = tuple(
+            TopicSpec(
+                topic.name,
+                tuple(
+                    tuple(one for one in replicas if one != gone.id)
+                    for replicas in topic.assignment
+                ),
+                topic.configs,
+            )
+            for topic in scenario.topics
+        )
+        if all(replicas for topic in topics for replicas in topic.assignment):
+            brokers = tuple(one for one in scenario.brokers if one != gone)
+            yield structs.replace(scenario, brokers=brokers, topics=topics), inputs
+
+
+def _is_about_broker(scenario: Scenario, inputs: Sequence[Input], broker: BrokerSpec) -> bool:
+    if any(
+        one.configuration.is_broker and one.configuration.broker_id == broker.id
+        for one in scenario.controllers
+    ):
+        return True
+    return broker.id in _numbers(inputs) or f"broker {broker.id}" in _names(inputs)
+
+
+def _names(inputs: Sequence[Input]) -> dict[str, None]:
+    """All texts in the inputs; both ends of links as well."""
+    found: dict[str, None] = {}
+    for value in _values(msgspec.to_builtins(list(inputs))):
+        if isinstance(value, str):
+            found.update(dict.fromkeys((value, *value.split(">"))))
+    return found
+
+
+def _numbers(inputs: Sequence[Input]) -> dict[int, None]:
+    """All numbers in the inputs that may be brokers."""
+    return {
+        value: None
+        for one in msgspec.to_builtins(list(inputs))
+        for name, field in one.items()
+        if not name.endswith("_ms") and name not in ("ms", "number", "act")
+        for value in _values(field)
+        if isinstance(value, int)
+    }
+
+
+def _values(value: Any) -> Iterator[Any]:
+    if isinstance(value, dict):
+        for key, one in value.items():
+            yield key
+            yield from _values(one)
+    elif isinstance(value, list | tuple):
+        for one in value:
+            yield from _values(one)
+    else:
+        yield value
+
+
+def _without(items: tuple[Any, ...], place: int) -> tuple[Any, ...]:
+    return items[:place] + items[place + 1 :]
+
+
+def _with(items: tuple[Any, ...], place: int, item: Any) -> tuple[Any, ...]:
+    return (*items[:place], item, *items[place + 1 :])

@@ -1,0 +1,82 @@
+"""What an exploration has checked and reached, and what not, in words."""
+
+from collections.abc import Iterator
+from typing import Final, get_args
+
+import msgspec
+
+from controller.core.triggers import ApiCall, Trigger
+from replay.explore.coverage import PARTITION_TRANSITIONS, REPLICA_TRANSITIONS, Coverage
+from replay.explore.invariants.catalogue import ALWAYS, RECOVERY
+from replay.explore.run import ENDS, NO_EXCEPTION
+from replay.world.inputs import Input
+
+_NOT_SIMULATED: Final = (
+    "what the world does not have: Kafka's wire protocol, TLS and SASL, ACLs and quotas, "
+    "transactions, several listeners, racks, tiered storage"
+)
+
+
+def checked() -> list[str]:
+    """The names of all invariants."""
+    return [one.NAME for one in (*ALWAYS, *RECOVERY)] + [NO_EXCEPTION, ENDS]
+
+
+def not_checked(coverage: Coverage) -> list[str]:
+    """What was not checked or not reached."""
+    found: list[str] = []
+    by_count: dict[int, list[str]] = {}
+    for name, count in coverage.not_checked.items():
+        by_count.setdefault(count, []).append(name)
+    for count, names in sorted(by_count.items()):
+        found.append(
+            f"{', '.join(sorted(names))} in {count} of {coverage.runs} runs, which ended without a"
+            " refold as controller, or too early"
+        )
+    missing = [name for name in input_kinds() if name not in coverage.inputs]
+    if missing:
+        found.append(f"inputs that no run had: {', '.join(missing)}")
+    unreached = [name for name in procedures() if name not in coverage.procedures]
+    if unreached:
+        found.append(f"procedures that no run had: {', '.join(unreached)}")
+    return [*found, _NOT_SIMULATED]
+
+
+def coverage_lines(coverage: Coverage) -> Iterator[str]:
+    """What the runs reached, one line for each kind."""
+    of_partitions = len(coverage.partition_transitions)
+    of_replicas = len(coverage.replica_transitions)
+    reached = [name for name in procedures() if name in coverage.procedures]
+    yield f"procedures: {len(reached)} of {len(procedures())}"
+    yield (
+        f"transitions: partitions {of_partitions} of {PARTITION_TRANSITIONS}, "
+        f"replicas {of_replicas} of {REPLICA_TRANSITIONS}"
+    )
+    yield f"pairs of racing events: {len(coverage.racing)} kinds"
+    ways = len(coverage.crashes)
+    yield (
+        f"crash points: {coverage.crash_points_tried} of {len(coverage.crash_points)} kinds "
+        f"that runs passed, in {ways} ways"
+    )
+
+
+def procedures() -> list[str]:
+    """The names of the procedures: controller events without a request."""
+    return [one.__name__ for one in get_args(Trigger) if one is not ApiCall]
+
+
+def input_kinds() -> list[str]:
+    """The names of all kinds of inputs."""
+    return [one.__name__ for one in get_args(Input)]
+
+
+def input_line(one: Input) -> str:
+    """An input in one line."""
+    fields = msgspec.to_builtins(one)
+    kind, at_ms = fields.pop("input"), fields.pop("at_ms")
+    values = " ".join(f"{name}={_value(value)}" for name, value in fields.items())
+    return f"{at_ms / 1000:8.3f} s  {kind} {values}".rstrip()
+
+
+def _value(value: object) -> str:
+    return value if isinstance(value, str) else msgspec.json.encode(value).decode()

@@ -1,0 +1,163 @@
+"""Turns the transactions of ZooKeeper into facts for the invariants."""
+
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+from controller.core import znodes
+from controller.core.values import Assignment
+from replay.explore.invariants.invariant import AssignmentWrite, StateWrite
+from replay.explore.invariants.known import (
+    ADMIN,
+    Known,
+    Requests,
+    TopicKnown,
+    parsed_entries,
+    parsed_epoch,
+    parsed_request,
+    parsed_state,
+    parsed_topic,
+)
+from replay.world.tree import Znode
+from replay.world.zookeeper import ZooKeeper
+
+_TOPICS: Final = f"{znodes.TOPICS}/"
+_BROKERS: Final = f"{znodes.BROKER_IDS}/"
+
+
+class ZooKeeperFacts:
+    """Keeps `Known` up to date. `of` returns the methods of the invariants that need a fact."""
+
+    def __init__(self, known: Known, state: ZooKeeper, of: Callable[[str], list[Any]]) -> None:
+        self._known = known
+        self._state = state
+        self._state_written = of("state_written")
+        self._assignment_written = of("assignment_written")
+        self._partitions_removed = of("partitions_removed")
+        self._topic_id_written = of("topic_id_written")
+        self._epoch_written = of("epoch_written")
+        self._topic_deleted = of("topic_deleted")
+
+    def load(self) -> None:
+        """The state at the start of the run, which is not checked."""
+        known = self._known
+        for path, node in self._state.dump().items():
+            self._changed("", path, node)
+        for topic in known.topics.values():
+            for number, assignment in topic.assignments.items():
+                if assignment.is_being_reassigned:
+                    known.requests_of((topic.name, number)).targets.append(assignment.target)
+
+    def committed(self, process: str, changes: Sequence[tuple[str, str]]) -> None:
+        """A transaction was committed."""
+        for change, path in changes:
+            self._changed(process, path, None if change == "deleted" else self._state.find(path))
+
+    def _changed(self, process: str, path: str, node: Znode | None) -> None:
+        if path.startswith(_TOPICS):
+            if path.endswith("/state"):
+                self._state_changed(process, path, node)
+            elif path.count("/") == 3:
+                self._topic_changed(process, path, node)
+        elif path.startswith(ADMIN):
+            self._admin_changed(path, node)
+        elif path.startswith(_BROKERS):
+            broker = path.removeprefix(_BROKERS)
+            if node is None:
+                self._known.brokers.pop(int(broker), None)
+            else:
+                self._known.brokers[int(broker)] = node.czxid
+        elif path == znodes.CONTROLLER:
+            content = znodes.read_controller(node.data) if node is not None else None
+            self._known.controller = content.brokerid if content is not None else None
+        elif path == znodes.CONTROLLER_EPOCH and node is not None:
+            epoch, before = parsed_epoch(node.data), self._known.epoch
+            if epoch is not None:
+                self._known.epoch = epoch
+                self._known.losses.controller_elected()
+                for check in self._epoch_written:
+                    check(before, epoch, process)
+
+    def _state_changed(self, process: str, path: str, node: Znode | None) -> None:
+        known = self._known
+        name = znodes.state_of(path)
+        if name is None:
+            return
+        if node is None:
+            known.states.pop(name, None)
+            return
+        after = parsed_state(path, node.data, node.version)
+        if after is None:
+            return
+        before = known.states.get(name)
+        known.states[name] = after
+        if before is not None and after.leader >= 0 and after.leader not in before.isr:
+            known.losses.unclean(name)
+        known.losses.isr_stored(name, after.isr)
+        if not process:
+            return
+        is_controller = process.startswith(("refold ", "stock "))
+        write = StateWrite(name, known.topics.get(name[0]), before, after, process, is_controller)
+        for check in self._state_written:
+            check(write)
+
+    def _topic_changed(self, process: str, path: str, node: Znode | None) -> None:
+        known = self._known
+        name = path.removeprefix(_TOPICS)
+        topic = known.topics.get(name)
+        if node is None:
+            if topic is not None:
+                del known.topics[name]
+                for check in self._topic_deleted:
+                    check(topic)
+                for number in topic.assignments:
+                    known.losses.forget((name, number))
+                    known.requests.pop((name, number), None)
+            return
+        content = parsed_topic(name, node.data)
+        if content is None:
+            return
+        if topic is None:
+            topic = known.topics[name] = TopicKnown(name, node.czxid)
+        before, topic.assignments = topic.assignments, content.assignments
+        if content.topic_id is not None:
+            id_before, topic.id = topic.id, content.topic_id
+            for check in self._topic_id_written:
+                check(topic, id_before, content.topic_id)
+        self._assignments_changed(process, topic, before)
+
+    def _assignments_changed(
+        self, process: str, topic: TopicKnown, before: dict[int, Assignment]
+    ) -> None:
+        removed = [number for number in before if number not in topic.assignments]
+        if removed and process:
+            for check in self._partitions_removed:
+                check(topic, removed, process)
+        for number, after in topic.assignments.items():
+            earlier = before.get(number)
+            if earlier == after:
+                continue
+            write = AssignmentWrite((topic.name, number), topic, earlier, after, process)
+            for check in self._assignment_written:
+                check(write)
+
+    def _admin_changed(self, path: str, node: Znode | None) -> None:
+        known = self._known
+        data = node.data if node is not None else None
+        if node is None:
+            known.admin.pop(path, None)
+        else:
+            known.admin[path] = node.data
+        if path == znodes.REASSIGN_CANCEL:
+            known.was_cancelled = True
+        entries = {}
+        if path in (znodes.REASSIGN_PARTITIONS, znodes.REASSIGN_PARTITIONS_EXTRA):
+            entries = parsed_entries(path, data)
+        elif path.startswith(znodes.REQUEST_PREFIX):
+            entries = parsed_request(path, data)
+        for name, replicas in entries.items():
+            requests: Requests = known.requests_of(name)
+            if replicas not in requests.targets:
+                requests.targets.append(replicas)
+            if path == znodes.REASSIGN_PARTITIONS_EXTRA:
+                # An entry for a partition that is being reassigned rolls that back first.
+                requests.is_cancelled = True

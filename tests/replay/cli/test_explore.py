@@ -1,0 +1,129 @@
+"""`refold explore` from the command line: output and exit codes."""
+
+import json
+from pathlib import Path
+
+import msgspec
+import pytest
+from click.testing import Result
+from msgspec import structs
+from typer.testing import CliRunner
+
+from replay.cli.main import app
+from replay.explore.generators.scenarios import generic
+from replay.world.inputs import CrashBroker
+from tests.replay.cli.command import refold
+from tests.replay.explore.defects import leader_outside_of_isr
+
+pytestmark = pytest.mark.timeout(180)
+
+INCIDENTS = Path(__file__).parents[2] / "incidents"
+
+
+def explore(*arguments: str | Path) -> Result:
+    return CliRunner().invoke(app, ["explore", *map(str, arguments)])
+
+
+@pytest.fixture(scope="module")
+def scenario(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    file = tmp_path_factory.mktemp("scenario") / "scenario.json"
+    document = msgspec.to_builtins(structs.replace(generic(), active_ms=9_000))
+    document["inputs"] = [msgspec.to_builtins(CrashBroker(6_000, 1))]
+    file.write_bytes(msgspec.json.encode(document))
+    return file
+
+
+def test_healthy_code_has_no_violation(scenario: Path, tmp_path: Path) -> None:
+    options = ("--runs", "2", "--workers", "1", "--seed", "5", "--strategy", "random")
+    result = explore("--scenario", scenario, *options, "--out", tmp_path / "out")
+    assert result.exit_code == 0, result.output
+    assert "seed 5\n" in result.stdout
+    assert "no violation in 2 runs" in result.stdout
+    assert "checked after every step: 25 invariants" in result.stdout
+    assert "not checked: " in result.stdout
+    assert not (tmp_path / "out").exists()
+
+
+def test_json_has_what_the_text_has(scenario: Path) -> None:
+    options = ("--runs", "1", "--workers", "1", "--seed", "5", "--json")
+    result = explore("--scenario", scenario, *options)
+    document = json.loads(result.stdout)
+    assert document["seed"] == 5
+    assert document["violation"] is None
+    assert document["coverage"]["runs"] == 1
+    assert "leader-in-isr" in document["checked"]
+
+
+def test_violation_is_shrunk_saved_and_reproduced(
+    scenario: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    leader_outside_of_isr(monkeypatch.setattr)
+    options = ("--runs", "3", "--workers", "1", "--seed", "5", "--shrink-seconds", "20")
+    folder = tmp_path / "found"
+    result = explore("--scenario", scenario, *options, "--out", folder)
+    assert result.exit_code == 1, result.output
+    assert "leader-in-isr does not hold at" in result.stdout
+    assert "crash_broker broker=1" in result.stdout
+    assert f"refold explore --reproduce {folder}" in result.stdout
+
+    again = explore("--reproduce", folder)
+    assert again.exit_code == 1
+    assert "the same run" in again.stdout
+
+    monkeypatch.undo()
+    fixed = explore("--reproduce", folder / "run.json")
+    assert fixed.exit_code == 0
+    assert "no violation; the run was saved with a violation of leader-in-isr" in fixed.stdout
+
+
+def test_saved_run_becomes_an_incident(
+    scenario: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    leader_outside_of_isr(monkeypatch.setattr)
+    options = ("--runs", "3", "--workers", "1", "--seed", "5", "--shrink-seconds", "5")
+    folder = tmp_path / "found"
+    assert explore("--scenario", scenario, *options, "--out", folder).exit_code == 1
+    monkeypatch.undo()
+    kept = CliRunner().invoke(
+        app, ["new-incident", str(folder), "--name", "isr", "--into", str(tmp_path)]
+    )
+    assert kept.exit_code == 0, kept.output
+    names = sorted(one.name for one in (tmp_path / "isr").iterdir())
+    assert names == ["incident.toml", "log.tar.xz", "run.json", "transcript.txt"]
+    assert "it broke leader-in-isr" in (tmp_path / "isr" / "incident.toml").read_text()
+
+
+def test_exploration_starts_from_an_incident() -> None:
+    options = ("--runs", "2", "--workers", "1", "--seed", "1", "--strategy", "random")
+    result = explore("--from-log", INCIDENTS / "broker-crash", *options)
+    assert result.exit_code == 0, result.output
+    assert "no violation in 2 runs" in result.stdout
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("--scenario", "absent.json"),
+        ("--from-log", "absent"),
+        ("--reproduce", "absent.json"),
+        ("--strategy", "luck"),
+        ("--scenario", "a.json", "--from-log", "b"),
+    ],
+)
+def test_unusable_argument_has_status_2(arguments: tuple[str, ...]) -> None:
+    result = explore("--runs", "1", *arguments)
+    assert result.exit_code == 2
+
+
+def test_existing_folder_is_refused_before_the_exploration(scenario: Path, tmp_path: Path) -> None:
+    result = explore("--scenario", scenario, "--out", tmp_path)
+    assert result.exit_code == 2
+    assert "exists already" in result.stderr
+
+
+@pytest.mark.slow
+def test_workers_of_the_command_explore(scenario: Path) -> None:
+    options = ("--runs", "4", "--workers", "2", "--seed", "5")
+    done = refold("explore", "--scenario", scenario, *options)
+    assert done.returncode == 0, done.stderr
+    assert "with 2 workers" in done.stdout

@@ -1,0 +1,29 @@
+"""Defects that tests plant in the code at run time."""
+
+from collections.abc import Callable
+from typing import Any
+
+from msgspec import structs
+
+from controller.core import znodes
+from controller.core.znodes import topics
+
+Replace = Callable[[str, Any], None]
+
+
+def leader_outside_of_isr(replace: Replace) -> None:
+    """After the first leader epoch, the ISR is stored without the leader."""
+    write_state = topics.write_state
+
+    def without_leader(state: Any) -> bytes:
+        if state.leader_epoch > 0 and state.leader >= 0 and len(state.isr) > 1:
+            isr = tuple(one for one in state.isr if one != state.leader)
+            state = structs.replace(state, isr=isr)
+        return write_state(state)
+
+    replace("controller.core.znodes.write_state", without_leader)
+
+
+def plant() -> None:
+    """Plant the defect in a worker process."""
+    leader_outside_of_isr(lambda target, value: setattr(znodes, target.rpartition(".")[2], value))

@@ -1,0 +1,169 @@
+"""Histories for tests of invariants: short calls that state facts."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from controller.core.commands import (
+    LeaderAndIsrPartition,
+    LeaderAndIsrRequest,
+    StopReplicaPartition,
+    StopReplicaRequest,
+    UpdateMetadataPartition,
+    UpdateMetadataRequest,
+)
+from controller.core.values import Assignment, LeaderAndIsr
+from controller.core.znodes import Name
+from replay.explore.invariants.invariant import (
+    Applied,
+    AssignmentWrite,
+    Invariant,
+    Replica,
+    StateWrite,
+)
+from replay.explore.invariants.known import Known, TopicKnown
+from replay.explore.invariants.recovery import Recovery
+
+NAME = ("orders", 0)
+ID = bytes(range(16))
+
+
+class History:
+    """One invariant with a topic "orders" of one partition, and the violations that it reports."""
+
+    def __init__(
+        self, invariant: type[Invariant], *, replicas: tuple[int, ...] = (1, 2, 3)
+    ) -> None:
+        self.known = Known()
+        self.reported: list[str] = []
+        self.topic = TopicKnown("orders", 10)
+        self.topic.id = ID
+        self.topic.assignments[0] = Assignment(replicas)
+        self.known.topics["orders"] = self.topic
+        self.known.brokers = {1: 101, 2: 102, 3: 103}
+        self.known.epoch = 1
+        self.invariant: Any = invariant(self.known, self._report)
+
+    def _report(self, invariant: str, subject: str, text: str) -> None:
+        self.reported.append(f"{invariant}: {subject}: {text}")
+
+    def state(
+        self,
+        leader: int,
+        epoch: int,
+        isr: Sequence[int],
+        *,
+        controller_epoch: int = 1,
+        process: str = "refold 100",
+    ) -> None:
+        """A process writes the state of the partition."""
+        before = self.known.states.get(NAME)
+        version = before.partition_epoch + 1 if before is not None else 0
+        after = LeaderAndIsr(leader, epoch, tuple(isr), version, controller_epoch)
+        self.known.states[NAME] = after
+        if before is not None and leader >= 0 and leader not in before.isr:
+            self.known.losses.unclean(NAME)
+        self.known.losses.isr_stored(NAME, after.isr)
+        is_controller = process.startswith("refold")
+        write = StateWrite(NAME, self.topic, before, after, process, is_controller)
+        self.invariant.state_written(write)
+
+    def assign(
+        self,
+        replicas: Sequence[int],
+        adding: Sequence[int] = (),
+        removing: Sequence[int] = (),
+        process: str = "refold 100",
+    ) -> None:
+        """A process writes the assignment of the partition."""
+        before = self.topic.assignments[0]
+        after = Assignment(tuple(replicas), tuple(adding), tuple(removing))
+        self.topic.assignments[0] = after
+        write = AssignmentWrite(NAME, self.topic, before, after, process)
+        self.invariant.assignment_written(write)
+
+
+def replica(broker: int) -> Replica:
+    """The partition's replica on a broker."""
+    return Replica(broker, "orders", ID, 0)
+
+
+def leader_and_isr(
+    broker: int, leader: int, leader_epoch: int, *, controller_epoch: int = 1, version: int = 0
+) -> Applied:
+    """A broker accepted LeaderAndIsr."""
+    state = LeaderAndIsr(leader, leader_epoch, (1, 2), version, controller_epoch)
+    partition = LeaderAndIsrPartition("orders", ID, 0, state, Assignment((1, 2)), False)
+    request = LeaderAndIsrRequest(broker, 101, 7, 100, controller_epoch, (partition,), ())
+    return Applied(broker, 1, request, frozenset())
+
+
+def update_metadata(broker: int, leader: int, leader_epoch: int, version: int = 0) -> Applied:
+    """A broker accepted UpdateMetadata."""
+    state = LeaderAndIsr(leader, leader_epoch, (1, 2), version, 1)
+    partition = UpdateMetadataPartition("orders", ID, 0, state, (1, 2), ())
+    request = UpdateMetadataRequest(broker, 101, 8, 100, 1, (partition,), ())
+    return Applied(broker, 1, request, frozenset())
+
+
+def stop_replica(broker: int, *, delete: bool) -> StopReplicaRequest:
+    """A request to stop the partition's replica."""
+    partition = StopReplicaPartition("orders", 0, 1, delete)
+    return StopReplicaRequest(broker, 101, 4, 100, 1, (partition,))
+
+
+class View:
+    """The processes that an invariant about recovery sees; healthy at first."""
+
+    def __init__(self, known: Known) -> None:
+        self.known = known
+        self.controller: str | None = "refold 100"
+        self.leaderships: dict[tuple[int, Name], tuple[int, int]] = {}
+        self.caches: dict[int, dict[Name, tuple[int, int]]] = {}
+        self.dead: dict[int, None] = {}
+
+    def runs_controller(self) -> bool:
+        return True
+
+    def active(self) -> str | None:
+        return self.controller
+
+    def is_kafka(self, process: str) -> bool:
+        return process.startswith("stock")
+
+    def has_kip_236(self) -> bool:
+        return True
+
+    def running_brokers(self) -> Sequence[int]:
+        return [one for one in (1, 2, 3) if one not in self.dead]
+
+    def is_live(self, broker: int, name: Name) -> bool:
+        return broker not in self.dead and broker in self.known.brokers
+
+    def leadership(self, broker: int, name: Name) -> tuple[int, int] | None:
+        return self.leaderships.get((broker, name))
+
+    def metadata(self, broker: int) -> Mapping[Name, tuple[int, int]]:
+        return self.caches.get(broker, {})
+
+    def can_move(self, name: Name, replicas: Sequence[int]) -> bool:
+        return all(self.is_live(one, name) for one in replicas)
+
+
+class Recovering:
+    """One invariant about recovery in a healthy cluster of one partition."""
+
+    def __init__(self, invariant: type[Recovery]) -> None:
+        history = History(Invariant)
+        self.known = history.known
+        self.topic = history.topic
+        self.view = View(self.known)
+        self.known.states[NAME] = LeaderAndIsr(1, 5, (1, 2, 3), 0, 1)
+        self.known.controller = 100
+        for broker in (1, 2, 3):
+            self.view.leaderships[broker, NAME] = (1, 5)
+            self.view.caches[broker] = {NAME: (1, 5)}
+        self._invariant = invariant(self.known, lambda *_: None, self.view)
+
+    def missing(self) -> list[tuple[str, str]]:
+        """What the invariant lacks now."""
+        return list(self._invariant.missing())

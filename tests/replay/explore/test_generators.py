@@ -1,0 +1,139 @@
+"""The strategies make the same inputs for the same seed, and inputs of every kind."""
+
+from collections.abc import Callable
+from typing import get_args
+
+import pytest
+
+from replay.explore.coverage import Act, Coverage
+from replay.explore.generators import crash_points, pct, staleness, systematic
+from replay.explore.generators.attempt import Attempts, BudgetSpent, Traced
+from replay.explore.generators.mix import mix
+from replay.explore.generators.scenarios import generic, random_scenario
+from replay.explore.generators.strategies import STRATEGIES, Start, do_job
+from replay.explore.generators.variation import varied
+from replay.explore.numbers import Numbers
+from replay.world.inputs import CrashBroker, CrashController, Delay, Input, LagZooKeeper
+from replay.world.network import Delivery
+
+_WRITTEN_BY_HAND = {"WriteZnode", "DeleteZnode"}
+"""No generator makes these; scenario files have them."""
+
+
+class Recorded(Attempts):
+    """Keeps the inputs instead of running them."""
+
+    def __init__(self, seed: int, traced: Traced) -> None:
+        super().__init__(generic(), "test", seed, mix)
+        self.made: list[list[Input]] = []
+        self._traced = traced
+
+    def run(self, inputs: object) -> None:
+        self.made.append(list(inputs))  # type: ignore[call-overload]
+
+    def traced(self, inputs: object) -> Traced:
+        self.run(inputs)
+        return self._traced
+
+
+def _trace() -> Traced:
+    deliveries = [
+        Delivery(number, number * 1000, link, number, 0, b"")
+        for number, link in enumerate(
+            ("refold 100>zookeeper", "refold 100>broker 1", "broker 1>zookeeper"), 1
+        )
+    ]
+    acts = {"refold 100": [Act(1, 10, "Startup: Create /controller"), Act(2, 11, "x: y")]}
+    return Traced(deliveries, acts, {one.link: 50 for one in deliveries})
+
+
+def _made(strategy: Callable[[Attempts, Numbers], None], seed: int) -> list[list[Input]]:
+    attempts = Recorded(seed, _trace())
+    strategy(attempts, Numbers(seed))
+    return attempts.made
+
+
+@pytest.mark.parametrize("name", STRATEGIES)
+def test_same_seed_makes_the_same_inputs(name: str) -> None:
+    assert _made(STRATEGIES[name], 3) == _made(STRATEGIES[name], 3)
+    assert _made(STRATEGIES[name], 3) != _made(STRATEGIES[name], 4)
+
+
+def test_random_scenarios_depend_on_the_seed_only() -> None:
+    assert random_scenario(Numbers(3)) == random_scenario(Numbers(3))
+    assert len({repr(random_scenario(Numbers(seed))) for seed in range(20)}) == 20
+
+
+def test_mix_makes_inputs_of_every_kind() -> None:
+    scenario = generic()
+    made = {type(one).__name__ for seed in range(300) for one in mix(scenario, Numbers(seed))}
+    assert made == {one.__name__ for one in get_args(Input)} - _WRITTEN_BY_HAND
+
+
+def test_mix_is_in_the_order_of_times_and_within_the_active_part() -> None:
+    scenario = generic()
+    for seed in range(50):
+        times = [one.at_ms for one in mix(scenario, Numbers(seed))]
+        assert times == sorted(times)
+        assert max(times) < scenario.active_ms
+
+
+def test_pct_delays_only_messages_of_controllers_and_zookeeper() -> None:
+    sent = {"refold 100>zookeeper": 5, "broker 1>broker 2": 1000, "producer 0>broker 1": 1000}
+    found = [one for seed in range(50) for one in pct.change_points(sent, Numbers(seed))]
+    assert {one.link for one in found if isinstance(one, Delay)} == {"refold 100>zookeeper"}
+
+
+def test_staleness_lags_at_moments_of_reads() -> None:
+    made = _made(staleness.staleness, 1)[1:]
+    lags = [one for inputs in made for one in inputs if isinstance(one, LagZooKeeper)]
+    assert len(lags) >= staleness.RUNS
+
+
+def test_crash_points_try_the_first_act_of_each_kind() -> None:
+    made = _made(crash_points.crash_points, 1)[1:]
+    crashes = [inputs[0] for inputs in made]
+    assert all(isinstance(one, CrashController) for one in crashes)
+    assert {one.act for one in crashes if isinstance(one, CrashController)} == {1, 2}
+
+
+def test_variation_keeps_all_inputs_in_order() -> None:
+    inputs = [CrashBroker(1_000, 1), CrashBroker(1_500, 2), CrashBroker(9_000, 3)]
+    orders = set()
+    for seed in range(40):
+        made = varied(inputs, Numbers(seed))
+        assert [one.at_ms for one in made] == sorted(one.at_ms for one in made)
+        orders.add(tuple(one.broker for one in made if isinstance(one, CrashBroker)))
+    assert (1, 2, 3) in orders
+    assert (2, 1, 3) in orders
+
+
+def test_systematic_search_reverses_races_of_its_base_run() -> None:
+    trace = Traced(
+        [
+            Delivery(1, 5_000_000, "broker 1>refold 100", 7, 0, "one"),
+            Delivery(2, 5_001_500, "zookeeper>refold 100", 9, 0, "two"),
+        ],
+        {},
+        {},
+    )
+    attempts = Recorded(1, trace)
+    attempts.inputs = lambda numbers: [CrashBroker(5_000, 1)]  # type: ignore[method-assign]
+    systematic.systematic(attempts, Numbers(1))
+    # The reversal has the same trace in this test, so it is not taken further.
+    assert attempts.made == [
+        [CrashBroker(5_000, 1)],
+        [CrashBroker(5_000, 1), Delay(0, "broker 1>refold 100", 7, 2)],
+    ]
+
+
+def test_job_ends_when_the_budget_is_spent() -> None:
+    runs: list[Coverage] = []
+
+    def on_run(coverage: Coverage) -> bool:
+        runs.append(coverage)
+        return False
+
+    with pytest.raises(BudgetSpent):
+        do_job(Start(strategies=("random",)), 1, 0, on_run)
+    assert len(runs) == 1

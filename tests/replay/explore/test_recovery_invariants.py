@@ -1,0 +1,116 @@
+"""Each invariant about recovery misses what a planted state lacks, and nothing in a healthy one."""
+
+import pytest
+
+from controller.core.values import Assignment, LeaderAndIsr
+from controller.core.znodes import Reassignment, write_reassignment
+from replay.explore.invariants.catalogue import RECOVERY
+from replay.explore.invariants.recovery import (
+    AdminZnodesGone,
+    ControllerActive,
+    DeletionsEnded,
+    IsrsFull,
+    MetadataCurrent,
+    PartitionsLed,
+    ReassignmentsEnded,
+    Recovery,
+)
+from tests.replay.explore.facts import NAME, Recovering
+
+
+@pytest.mark.parametrize("invariant", RECOVERY, ids=lambda one: one.NAME)
+def test_healthy_cluster_lacks_nothing(invariant: type[Recovery]) -> None:
+    assert not Recovering(invariant).missing()
+
+
+def test_controller_znode_without_a_controller_is_missed() -> None:
+    cluster = Recovering(ControllerActive)
+    cluster.view.controller = None
+    assert cluster.missing() == [
+        ("/controller", "has the broker id 100, and no process acts with epoch 1")
+    ]
+
+
+def test_leader_that_does_not_lead_is_missed() -> None:
+    cluster = Recovering(PartitionsLed)
+    cluster.view.leaderships[1, NAME] = (1, 4)
+    assert cluster.missing()[0][0] == "orders-0"
+
+
+def test_partition_whose_isr_is_dead_needs_no_leader() -> None:
+    cluster = Recovering(PartitionsLed)
+    cluster.known.states[NAME] = LeaderAndIsr(-1, 6, (3,), 0, 1)
+    assert cluster.missing()
+    cluster.view.dead[3] = None
+    assert not cluster.missing()
+
+
+def test_live_replica_outside_of_isr_is_missed() -> None:
+    cluster = Recovering(IsrsFull)
+    cluster.known.states[NAME] = LeaderAndIsr(1, 5, (1, 2), 0, 1)
+    assert cluster.missing() == [("orders-0", "brokers [3] are not in the ISR [1, 2]")]
+    cluster.view.dead[3] = None
+    assert not cluster.missing()
+
+
+def test_running_broker_without_registration_is_missed() -> None:
+    cluster = Recovering(IsrsFull)
+    del cluster.known.brokers[3]
+    assert cluster.missing() == [("broker 3", "runs and is not registered")]
+
+
+def test_unfinished_reassignment_is_missed() -> None:
+    cluster = Recovering(ReassignmentsEnded)
+    cluster.topic.assignments[0] = Assignment((3, 1, 2), (3,), (1,))
+    assert "has not ended" in cluster.missing()[0][1]
+    cluster.view.dead[3] = None
+    assert not cluster.missing()
+
+
+@pytest.mark.parametrize("is_legacy", [True, False])
+def test_cancellation_ends_only_the_reassignments_that_it_cancels(is_legacy: bool) -> None:
+    cluster = Recovering(ReassignmentsEnded)
+    cluster.topic.assignments[0] = Assignment((3, 1, 2), (3,), (1,))
+    record = Reassignment((3, 2), 2, is_legacy, (1, 2))
+    cluster.known.admin["/admin/reassignments/orders/0"] = write_reassignment(record)
+    cluster.known.admin["/admin/reassign_cancel"] = b'{"version":1}'
+    assert bool(cluster.missing()) is is_legacy
+
+
+def test_waiting_entry_is_missed_unless_a_cancellation_exists() -> None:
+    cluster = Recovering(ReassignmentsEnded)
+    cluster.known.admin["/admin/reassign_partitions"] = (
+        b'{"version":1,"partitions":[{"topic":"orders","partition":0,"replicas":[3,2]}]}'
+    )
+    assert cluster.missing() == [("orders-0", "its entry is still in /admin/reassign_partitions")]
+    cluster.known.admin["/admin/reassign_cancel"] = b'{"version":1}'
+    assert not cluster.missing()
+
+
+def test_unfinished_deletion_is_missed() -> None:
+    cluster = Recovering(DeletionsEnded)
+    cluster.known.admin["/admin/delete_topics/orders"] = b""
+    assert cluster.missing() == [("/admin/delete_topics/orders", "still exists")]
+    cluster.view.dead[3] = None
+    assert not cluster.missing()
+
+
+def test_left_over_znodes_are_missed() -> None:
+    cluster = Recovering(AdminZnodesGone)
+    cluster.known.admin |= {
+        "/admin/preferred_replica_election": b"",
+        "/admin/reassignments/orders/0": b"",
+        "/admin/reassignment_requests/request_0000000001": (
+            b'{"version":1,"assignments":{"orders":{"0":[3,2]}}}'
+        ),
+        "/admin/replica_deletions/x": b'{"version":1,"broker":2,"partitions":{"orders":[0]}}',
+    }
+    assert len(cluster.missing()) == 4
+
+
+def test_old_metadata_is_missed() -> None:
+    cluster = Recovering(MetadataCurrent)
+    cluster.view.caches[2][NAME] = (1, 4)
+    assert cluster.missing() == [
+        ("broker 2", "orders-0: has (1, 4), not leader 1 in leader epoch 5")
+    ]

@@ -1,0 +1,126 @@
+"""A run is a function of its scenario and inputs, and reports the first violation."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from msgspec import structs
+
+from controller.core.state_machines import PartitionState
+from replay.explore.coverage import PARTITION_TRANSITIONS, REPLICA_TRANSITIONS, Coverage
+from replay.explore.generators.attempt import Attempts
+from replay.explore.generators.mix import mix
+from replay.explore.generators.scenarios import generic
+from replay.explore.generators.strategies import STRATEGIES
+from replay.explore.invariants.leadership import LeaderInIsr
+from replay.explore.numbers import Numbers
+from replay.explore.run import NO_EXCEPTION, Run, run
+from replay.world.inputs import CrashBroker, DeleteControllerZnode, Input
+from replay.world.scenario import Scenario
+from tests.replay.explore.defects import leader_outside_of_isr
+
+_INPUTS: tuple[Input, ...] = (CrashBroker(6_000, 1), DeleteControllerZnode(6_010))
+
+
+def small() -> Scenario:
+    """A generic cluster with a short active part."""
+    return structs.replace(generic(), active_ms=12_000)
+
+
+@pytest.fixture
+def _defect(monkeypatch: pytest.MonkeyPatch) -> None:
+    leader_outside_of_isr(monkeypatch.setattr)
+
+
+def test_healthy_run_recovers_and_everything_is_checked() -> None:
+    outcome = run(small(), _INPUTS)
+    assert outcome.violation is None
+    assert outcome.not_checked == []
+    assert outcome.coverage.inputs == {"CrashBroker": 1, "DeleteControllerZnode": 1}
+    assert "BrokerChange" in outcome.coverage.procedures
+    assert "ONLINE to OFFLINE" in outcome.coverage.partition_transitions
+    assert outcome.coverage.crash_points
+    assert outcome.coverage.racing
+
+
+def test_same_inputs_make_the_same_run_with_any_hash_seed() -> None:
+    script = (
+        "from tests.replay.explore.test_run import _INPUTS, small\n"
+        "from replay.explore.run import run\n"
+        "print(run(small(), _INPUTS, with_digest=True).digest)"
+    )
+    digests = {
+        subprocess.run(
+            [sys.executable, "-c", script],
+            env={"PYTHONHASHSEED": seed},
+            cwd=Path(__file__).parents[3],
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        for seed in ("0", "1", "42")
+    }
+    assert len(digests) == 1
+
+
+@pytest.mark.usefixtures("_defect")
+def test_planted_defect_is_reported_with_its_time() -> None:
+    violation = run(small(), _INPUTS).violation
+    assert violation is not None
+    assert violation.invariant == LeaderInIsr.NAME
+    assert 6_000_000 < violation.at_us < 60_000_000
+
+
+def test_exception_of_the_code_is_a_violation(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> None:
+        raise ZeroDivisionError("planted")
+
+    monkeypatch.setattr("controller.core.fold.process", fail)
+    violation = run(small(), ()).violation
+    assert violation is not None
+    assert violation.invariant == NO_EXCEPTION
+    assert violation.text == "ZeroDivisionError: planted (replay/explore/test_run.py, fail)"
+
+
+def test_acts_and_deliveries_are_kept_for_strategies() -> None:
+    traced = Attempts(small(), "test", 1, mix).traced(_INPUTS)
+    assert traced.acts["refold 100"][0].point == "Startup: Create /controller_epoch"
+    assert [one.number for one in traced.acts["refold 100"]][:3] == [1, 2, 3]
+    assert traced.sent["refold 100>zookeeper"] > 10
+    assert traced.deliveries[0].id == 1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", STRATEGIES)
+def test_strategy_runs_on_the_world(name: str) -> None:
+    runs: list[Coverage] = []
+
+    class Enough(Exception):
+        pass
+
+    def on_run(coverage: Coverage) -> bool:
+        runs.append(coverage)
+        if len(runs) == 3:
+            raise Enough
+        return True
+
+    def base(scenario: Scenario, numbers: Numbers) -> list[Input]:
+        return list(_INPUTS)
+
+    with pytest.raises(Enough):
+        STRATEGIES[name](Attempts(small(), name, 1, base, on_run), Numbers(1))
+
+
+def test_coverage_adds_up() -> None:
+    total = Coverage()
+    for seed in (1, 2):
+        done = Run(small(), mix(small(), Numbers(seed)))
+        total.add(done.outcome().coverage)
+    assert total.runs == 2
+    assert len(total.partition_transitions) <= PARTITION_TRANSITIONS
+    assert len(total.replica_transitions) <= REPLICA_TRANSITIONS
+    assert total.crash_points_tried <= len(total.crash_points)
+    assert all(
+        one.split(" to ")[0] in PartitionState.__members__ for one in total.partition_transitions
+    )

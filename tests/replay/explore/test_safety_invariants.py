@@ -1,0 +1,363 @@
+"""Each invariant that always holds reports a planted history that breaks it, and no healthy one."""
+
+import pytest
+
+from controller.core.values import LEADER_DURING_DELETE, Assignment
+from replay.explore.invariants.assignments import (
+    AssignmentNotSmaller,
+    CancellationRestores,
+    PartitionsKept,
+    ReassignmentNotGivenUp,
+)
+from replay.explore.invariants.epochs import ControllerEpochsForward, StateCarriesEpoch
+from replay.explore.invariants.invariant import Acknowledged
+from replay.explore.invariants.leadership import (
+    LeaderEpochsForward,
+    LeaderInIsr,
+    OneLeaderPerEpoch,
+    TopicIdsKept,
+)
+from replay.explore.invariants.metadata import MetadataForward
+from replay.explore.invariants.records import AcknowledgedRecordsKept, ReadRecordsStable
+from replay.explore.invariants.replicas import (
+    AssignedReplicasKept,
+    IsrWithinAssignment,
+    NoIneligibleInIsr,
+)
+from tests.replay.explore.facts import (
+    ID,
+    NAME,
+    History,
+    leader_and_isr,
+    replica,
+    stop_replica,
+    update_metadata,
+)
+
+
+def test_two_leaders_stored_in_one_epoch_are_reported() -> None:
+    history = History(OneLeaderPerEpoch)
+    history.state(1, 4, (1, 2))
+    history.state(1, 4, (1, 2, 3))
+    assert not history.reported
+    history.state(2, 4, (2, 1))
+    assert history.reported == [
+        "one-leader-per-epoch: orders-0: refold 100 stored broker 2 as the leader in leader epoch "
+        "4; broker 1 was the leader in that epoch"
+    ]
+
+
+def test_two_brokers_that_lead_in_one_epoch_are_reported() -> None:
+    history = History(OneLeaderPerEpoch)
+    history.invariant.leads(replica(1), 4)
+    history.invariant.leads(replica(2), 5)
+    assert not history.reported
+    history.invariant.leads(replica(3), 5)
+    assert "broker 3 begins to lead in leader epoch 5" in history.reported[0]
+
+
+def test_leader_epoch_of_deleted_topic_may_begin_again() -> None:
+    history = History(LeaderEpochsForward)
+    history.state(1, 4, (1, 2))
+    history.topic.czxid += 1
+    history.state(1, 0, (1, 2))
+    assert not history.reported
+
+
+def test_stored_leader_epoch_that_goes_back_is_reported() -> None:
+    history = History(LeaderEpochsForward)
+    history.state(1, 4, (1, 2))
+    history.state(1, 3, (1, 2))
+    assert "stored leader epoch 3 after leader epoch 4" in history.reported[0]
+
+
+def test_accepted_leader_epoch_that_goes_back_is_reported() -> None:
+    history = History(LeaderEpochsForward)
+    history.invariant.applied(leader_and_isr(1, 1, 4))
+    history.invariant.applied(leader_and_isr(2, 1, 3))
+    assert not history.reported
+    history.invariant.applied(leader_and_isr(1, 1, 3))
+    assert "broker 1 accepted leader epoch 3 after leader epoch 4" in history.reported[0]
+
+
+def test_leader_outside_of_isr_is_reported() -> None:
+    history = History(LeaderInIsr)
+    history.state(1, 4, (1, 2))
+    history.state(-1, 5, (1,))
+    assert not history.reported
+    history.state(3, 6, (1, 2))
+    assert "stored leader 3 with the ISR [1, 2]" in history.reported[0]
+
+
+def test_replaced_topic_id_is_reported() -> None:
+    history = History(TopicIdsKept)
+    history.invariant.topic_id_written(history.topic, None, ID)
+    history.invariant.topic_id_written(history.topic, ID, ID)
+    assert not history.reported
+    history.invariant.topic_id_written(history.topic, None, bytes(16))
+    assert "was replaced" in history.reported[0]
+
+
+def test_controller_epoch_that_goes_back_is_reported() -> None:
+    history = History(ControllerEpochsForward)
+    history.invariant.epoch_written(1, 2, "refold 100")
+    history.invariant.applied(leader_and_isr(1, 1, 1, controller_epoch=3))
+    assert not history.reported
+    history.invariant.applied(leader_and_isr(1, 1, 2, controller_epoch=2))
+    history.invariant.epoch_written(3, 2, "refold 101")
+    assert len(history.reported) == 2
+
+
+def test_state_of_deposed_controller_is_reported() -> None:
+    history = History(StateCarriesEpoch)
+    history.state(1, 4, (1, 2), controller_epoch=1)
+    history.state(1, 4, (1,), controller_epoch=0, process="broker 1")
+    assert not history.reported
+    history.known.epoch = 2
+    history.state(2, 5, (2,), controller_epoch=1)
+    assert "stored a state with controller epoch 1" in history.reported[0]
+
+
+def _log(history: History, logs: dict[int, list[int]]) -> None:
+    def record_at(broker: int, name: object, offset: int) -> int | None:
+        log = logs[broker]
+        return log[offset] if offset < len(log) else None
+
+    history.invariant.record_at = record_at
+
+
+def _acknowledge(history: History) -> None:
+    history.state(1, 1, (1, 2))
+    history.invariant.acknowledged(Acknowledged(NAME, 0, 70, (1, 2)))
+
+
+def test_leader_without_acknowledged_record_is_reported() -> None:
+    history = History(AcknowledgedRecordsKept)
+    _log(history, {1: [70], 2: [70], 3: []})
+    _acknowledge(history)
+    history.invariant.leads(replica(2), 2)
+    assert not history.reported
+    history.invariant.leads(replica(3), 3)
+    assert "record 70 at offset 0 was acknowledged by the ISR [1, 2]" in history.reported[0]
+
+
+def test_leader_with_another_record_is_reported_after_truncation() -> None:
+    logs = {1: [70], 2: [70]}
+    history = History(AcknowledgedRecordsKept)
+    _log(history, logs)
+    _acknowledge(history)
+    history.invariant.leads(replica(2), 2)
+    logs[2] = [71]
+    history.invariant.truncated(replica(2), 0)
+    history.invariant.leads(replica(2), 4)
+    assert "has record 71 there" in history.reported[0]
+
+
+def test_record_lost_by_unclean_election_is_not_reported() -> None:
+    history = History(AcknowledgedRecordsKept)
+    _log(history, {3: []})
+    _acknowledge(history)
+    history.state(3, 2, (3,))
+    history.invariant.leads(replica(3), 2)
+    assert not history.reported
+
+
+@pytest.mark.parametrize(("failed", "is_excused"), [((1, 2), True), ((2,), False)])
+def test_lost_record_is_excused_only_if_the_whole_isr_failed(
+    failed: tuple[int, ...], is_excused: bool
+) -> None:
+    history = History(AcknowledgedRecordsKept)
+    _log(history, {2: []})
+    _acknowledge(history)
+    for broker in failed:
+        history.known.losses.failed(broker)
+    history.known.losses.lost(2, NAME, 0, 1)
+    history.invariant.lost(replica(2), 0)
+    history.invariant.leads(replica(2), 2)
+    assert bool(history.reported) is not is_excused
+
+
+def test_record_is_excused_if_all_members_of_a_later_isr_failed_since_they_joined() -> None:
+    history = History(AcknowledgedRecordsKept)
+    _log(history, {2: []})
+    _acknowledge(history)
+    history.known.losses.lost(2, NAME, 0, 1)
+    history.state(2, 2, (2,))
+    history.invariant.leads(replica(2), 2)
+    assert not history.reported
+
+
+@pytest.mark.parametrize("is_removed", [True, False])
+def test_loss_is_excused_if_the_controller_changed_before_it_removed_the_member(
+    is_removed: bool,
+) -> None:
+    history = History(AcknowledgedRecordsKept)
+    _log(history, {2: []})
+    _acknowledge(history)
+    history.known.losses.lost(2, NAME, 0, 1)
+    if is_removed:
+        history.state(1, 2, (1,))
+    history.known.losses.controller_elected()
+    history.invariant.leads(replica(2), 3)
+    assert bool(history.reported) is is_removed
+
+
+def test_failure_without_a_loss_excuses_nothing() -> None:
+    history = History(AcknowledgedRecordsKept)
+    _log(history, {2: []})
+    _acknowledge(history)
+    history.known.losses.failed(1)
+    history.known.losses.failed(2)
+    history.invariant.leads(replica(2), 2)
+    assert history.reported
+
+
+def test_second_record_at_a_read_offset_is_reported() -> None:
+    history = History(ReadRecordsStable)
+    history.state(1, 1, (1, 2))
+    history.invariant.consumed("consumer 0", NAME, 5, 70)
+    history.invariant.consumed("consumer 1", NAME, 5, 70)
+    assert not history.reported
+    history.invariant.consumed("consumer 0", NAME, 5, 71)
+    assert "read record 71 at offset 5" in history.reported[0]
+
+
+def test_isr_outside_of_assignment_is_reported() -> None:
+    history = History(IsrWithinAssignment)
+    history.state(1, 1, (1, 2))
+    assert not history.reported
+    history.state(1, 1, (1, 2, 4))
+    assert "the ISR has [4]" in history.reported[0]
+
+
+def test_assignment_without_a_member_of_the_isr_is_reported() -> None:
+    history = History(IsrWithinAssignment)
+    history.state(1, 1, (1, 2, 3))
+    history.assign((1, 2))
+    assert "the ISR has [3]" in history.reported[0]
+
+
+def test_replica_that_shuts_down_and_joins_the_isr_is_reported() -> None:
+    history = History(NoIneligibleInIsr)
+    live = {1: None, 2: None, 3: None}
+    history.known.live_brokers_of = lambda process: live
+    history.state(1, 1, (1,))
+    history.invariant.decided("refold 100", NAME, (1, 2))
+    assert not history.reported
+    del live[3]
+    history.invariant.decided("refold 100", NAME, (1, 3))
+    assert "adds broker 3 to the ISR" in history.reported[0]
+
+
+def test_replica_that_restarted_since_the_request_is_reported() -> None:
+    history = History(NoIneligibleInIsr)
+    history.state(1, 1, (1,))
+    history.invariant.restarted(2, 1)
+    history.invariant.isr_proposed(1, NAME, (1, 2))
+    history.invariant.restarted(2, 2)
+    history.invariant.decided("refold 100", NAME, (1, 2))
+    assert "which has restarted" in history.reported[0]
+
+
+def test_deletion_of_an_assigned_replica_is_reported() -> None:
+    history = History(AssignedReplicasKept)
+    history.invariant.sent("refold 100", 1, stop_replica(1, delete=False))
+    history.invariant.sent("refold 100", 1, stop_replica(4, delete=True))
+    assert not history.reported
+    history.invariant.sent("refold 100", 1, stop_replica(1, delete=True))
+    assert "asks broker 1 to delete its replica" in history.reported[0]
+
+
+def test_deletion_of_a_topic_being_deleted_is_not_reported() -> None:
+    history = History(AssignedReplicasKept)
+    history.known.admin["/admin/delete_topics/orders"] = b""
+    history.state(1, 1, (1, 2))
+    history.invariant.sent("refold 100", 1, stop_replica(1, delete=True))
+    history.invariant.replica_deleted(replica(1))
+    assert not history.reported
+
+
+def test_deleted_member_of_the_isr_is_reported() -> None:
+    history = History(AssignedReplicasKept)
+    history.state(1, 1, (1, 2))
+    history.invariant.replica_deleted(replica(3))
+    assert not history.reported
+    history.invariant.replica_deleted(replica(2))
+    assert "broker 2 deleted its replica" in history.reported[0]
+
+
+def test_assignment_smaller_than_original_and_target_is_reported() -> None:
+    history = History(AssignmentNotSmaller)
+    history.assign((4, 5, 1, 2, 3), (4, 5), (1, 2, 3))
+    history.assign((4, 5))
+    assert not history.reported
+    history.assign((3, 4, 5), (3,), (4, 5))
+    history.assign((4,), (), ())
+    assert not history.reported
+    history.assign((4, 5, 6), (5, 6), (4,))
+    history.assign((), (), ())
+    assert "stored the replicas []" in history.reported[0]
+
+
+def test_cancellation_in_another_order_is_reported() -> None:
+    history = History(CancellationRestores)
+    history.assign((4, 1, 2, 3), (4,), (1,))
+    history.assign((1, 2, 3))
+    history.assign((4, 1, 2, 3), (4,), (1,))
+    assert not history.reported
+    history.assign((2, 1, 3))
+    assert "with the replicas [2, 1, 3]" in history.reported[0]
+
+
+def test_cancellation_in_another_order_with_kafkas_rules_is_not_reported() -> None:
+    history = History(CancellationRestores)
+    history.known.restores_order = lambda process: False
+    history.assign((4, 1, 2, 3), (4,), (1,))
+    history.assign((2, 1, 3), process="stock 1")
+    assert not history.reported
+
+
+def test_reassignment_given_up_is_reported() -> None:
+    history = History(ReassignmentNotGivenUp)
+    history.assign((4, 1, 2, 3), (4,), (1,))
+    history.assign((1, 2, 3))
+    assert "no cancellation was requested" in history.reported[0]
+
+
+def test_cancelled_reassignment_is_not_given_up() -> None:
+    history = History(ReassignmentNotGivenUp)
+    history.assign((4, 1, 2, 3), (4,), (1,))
+    history.known.requests_of(NAME).is_cancelled = True
+    history.assign((1, 2, 3))
+    assert not history.reported
+
+
+def test_removed_partition_is_reported() -> None:
+    history = History(PartitionsKept)
+    history.invariant.partitions_removed(history.topic, [1], "refold 100")
+    assert "removed the partitions [1]" in history.reported[0]
+
+
+def test_older_metadata_is_reported() -> None:
+    history = History(MetadataForward)
+    history.invariant.applied(leader_and_isr(1, 1, 4))
+    history.invariant.applied(update_metadata(1, 1, 4))
+    history.invariant.applied(update_metadata(2, 1, 3))
+    assert not history.reported
+    history.invariant.applied(update_metadata(1, 1, 3))
+    assert "broker 1 got UpdateMetadata with leader epoch 3" in history.reported[0]
+
+
+def test_metadata_of_deleted_topic_may_begin_again() -> None:
+    history = History(MetadataForward)
+    history.invariant.applied(update_metadata(1, 1, 4))
+    history.invariant.applied(update_metadata(1, LEADER_DURING_DELETE, -2))
+    history.invariant.applied(update_metadata(1, 1, 0))
+    assert not history.reported
+
+
+def test_new_partition_is_no_reassignment() -> None:
+    history = History(AssignmentNotSmaller)
+    history.topic.assignments[0] = Assignment((1, 2))
+    history.assign((2, 1))
+    assert not history.reported

@@ -1,0 +1,92 @@
+"""A saved run is read back, and its logs are those of a daemon."""
+
+from pathlib import Path
+
+import pytest
+from msgspec import structs
+
+from replay.errors import ReplayError
+from replay.explore.generators.scenarios import generic
+from replay.explore.run import run
+from replay.explore.saved import read_run, read_scenario, save, saved_run
+from replay.logs.open_log import open_reader
+from replay.verify.verification import verify_decisions
+from replay.world.inputs import CrashBroker, DeleteControllerZnode, Input
+from replay.world.scenario import Scenario
+
+_INPUTS: tuple[Input, ...] = (CrashBroker(6_000, 1), DeleteControllerZnode(6_010))
+
+
+@pytest.fixture(scope="module")
+def scenario() -> Scenario:
+    return structs.replace(generic(), active_ms=9_000)
+
+
+@pytest.fixture(scope="module")
+def folder(scenario: Scenario, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    made = tmp_path_factory.mktemp("explored") / "found"
+    save(saved_run(scenario, _INPUTS, seed=7, strategy="random", before=9), made)
+    return made
+
+
+def test_saved_run_is_read_back_and_runs_again(folder: Path, scenario: Scenario) -> None:
+    saved = read_run(folder)
+    assert (saved.scenario, saved.inputs) == (scenario, _INPUTS)
+    assert (saved.seed, saved.strategy, saved.inputs_before_shrinking) == (7, "random", 9)
+    again = run(saved.scenario, saved.inputs, with_digest=True)
+    assert again.digest == saved.digest
+    assert read_run(folder / "run.json") == saved
+
+
+def test_logs_replay(folder: Path) -> None:
+    logs = sorted(one.name for one in folder.iterdir() if one.is_dir())
+    assert logs == ["refold-100-run-1", "refold-101-run-1"]
+    for name in logs:
+        with open_reader(folder / name) as reader:
+            verified = verify_decisions(reader)
+        assert verified.events > 0
+        assert verified.mismatched == 0
+        assert verified.is_closed
+
+
+def test_existing_folder_is_kept(folder: Path) -> None:
+    with pytest.raises(ReplayError, match="exists already"):
+        save(read_run(folder), folder)
+
+
+@pytest.mark.parametrize(
+    ("content", "text"),
+    [(None, "cannot be read"), ("{}", "is not a run"), ("[", "is not a run")],
+)
+def test_unusable_run_is_refused(tmp_path: Path, content: str | None, text: str) -> None:
+    file = tmp_path / "run.json"
+    if content is not None:
+        file.write_text(content)
+    with pytest.raises(ReplayError, match=text):
+        read_run(file)
+
+
+def test_scenario_is_read_from_toml(tmp_path: Path) -> None:
+    file = tmp_path / "scenario.toml"
+    file.write_text(
+        """
+        brokers = [{id = 1}, {id = 2}]
+        topics = [{name = "t", assignment = [[1, 2]]}]
+        controllers = [{configuration = {broker_id = 100}}]
+
+        [[inputs]]
+        input = "crash_broker"
+        at_ms = 5000
+        broker = 2
+        """
+    )
+    scenario, inputs = read_scenario(file)
+    assert [one.id for one in scenario.brokers] == [1, 2]
+    assert inputs == (CrashBroker(5_000, 2),)
+
+
+def test_misspelt_field_of_a_scenario_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "scenario.json"
+    file.write_text('{"brokers": [], "controllers": [], "input": []}')
+    with pytest.raises(ReplayError, match="unknown field `input`"):
+        read_scenario(file)
