@@ -150,14 +150,10 @@ class Replicas:
             # The controller's protocol version was raised to 2.8 or later.
             log.topic_id = self._stored_id(asked)
             return codes.NONE
-        is_follower = asked.leadership.leader != self._context.id
-        if epoch == known_epoch and known_id is not None and asked.topic_id is None and is_follower:
-            # It was lowered.
-            return codes.NONE
         if epoch == known_epoch and asked.topic_id is None and known_id is not None:
-            # The controller was downgraded to a version without topic ids.
-            is_leader = asked.leadership.leader == self._context.id
-            return codes.STALE_CONTROLLER_EPOCH if is_leader else codes.NONE
+            # It was lowered.
+            leads = asked.leadership.leader == self._context.id
+            return codes.STALE_CONTROLLER_EPOCH if leads else codes.NONE
         if epoch <= known_epoch:
             return codes.STALE_CONTROLLER_EPOCH
         if self._context.id not in asked.assignment.replicas:

@@ -206,6 +206,7 @@ async def cached_version(stage: Stage) -> None:
 
 async def restarts(stage: Stage) -> None:
     """A follower and the leader are killed and start again."""
+    stage.keeps_proposals = False
     await stage.update_metadata()
     await stage.lead(T, 1, 0, BROKERS)
     await stage.produce("first", 1, T, ALL, (1, 2))

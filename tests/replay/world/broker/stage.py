@@ -109,7 +109,8 @@ class Stage(ABC):
         self.proposed_at: dict[tuple[Name, int, tuple[int, ...]], float] = {}
         """The first time of each proposal, in seconds."""
         self.keeps_proposals = True
-        """Set this to False if the order in which followers join an ISR is not determined."""
+        """Set this to False if it is not determined in which order followers join an ISR, or
+        whether a broker starts again before it leaves the ISR."""
         self.alter_errors: dict[Name, int] = {}
         """The error of a partition in responses to AlterPartition."""
         self.alter_error = codes.NONE

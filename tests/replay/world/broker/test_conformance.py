@@ -23,7 +23,7 @@ SETTINGS = {
     "replica.lag.time.max.ms": str(1000 * schedules.LAG_SECONDS),
     "zookeeper.session.timeout.ms": "60000",
 }
-NEWEST, OLDEST = ("3.9", "3.9.1"), ("2.6", "2.8.2")
+NEWEST, MIDDLE, OLDEST = ("3.9", "3.9.1"), ("2.8", "2.8.2"), ("2.6", "2.8.2")
 """inter.broker.protocol.version, and the version of Kafka that runs."""
 
 Schedule = Callable[[Stage], Awaitable[None]]
@@ -80,6 +80,7 @@ async def test_control_requests_with_an_old_protocol_version_have_the_same_outco
 
 
 both_versions = pytest.mark.parametrize("versions", [NEWEST, OLDEST], ids=str)
+all_versions = pytest.mark.parametrize("versions", [NEWEST, MIDDLE, OLDEST], ids=str)
 
 
 @both_versions
@@ -120,14 +121,14 @@ async def test_followers_of_an_unavailable_leader_do_the_same(
     await compare(tmp_path, schedules.unavailable_leader, versions)
 
 
-@both_versions
+@all_versions
 async def test_paused_follower_leaves_the_isr_and_returns(
     tmp_path: Path, versions: tuple[str, str]
 ) -> None:
     await compare(tmp_path, schedules.paused_follower, versions)
 
 
-@both_versions
+@all_versions
 async def test_isr_below_min_insync_replicas_has_the_same_errors_and_high_watermark(
     tmp_path: Path, versions: tuple[str, str]
 ) -> None:
