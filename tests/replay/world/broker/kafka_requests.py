@@ -1,10 +1,12 @@
 """Requests of clients to a real broker, with kio as their codec."""
 
+from asyncio import IncompleteReadError
 from collections.abc import Iterator, Sequence
 from datetime import timedelta
 from struct import unpack_from
 from typing import Any, Final
 
+from aiokafka.errors import CorruptRecordException
 from aiokafka.record.default_records import DefaultRecordBatchBuilder
 from aiokafka.record.memory_records import MemoryRecords
 
@@ -14,6 +16,7 @@ from tests.replay.world.broker.stage import Name, Replica, Sent
 PRODUCE: Final = 0
 FETCH: Final = 1
 METADATA: Final = 3
+CORRUPT_MESSAGE: Final = 2
 CONSUMER: Final = -1
 ANY_REPLICA: Final = -3
 """A replica id with which every replica, leader or not, returns its log to its end: Kafka uses it
@@ -50,11 +53,18 @@ async def produce(port: int, name: Name, acks: int, records: Sequence[int]) -> S
 
 
 async def replica(port: int, name: Name) -> Replica | int:
-    """All records of a replica and its high watermark, or an error code."""
-    answer = await _fetch(port, name, _FETCH_VERSION, ANY_REPLICA)
-    if answer.error_code:
-        return int(answer.error_code)
-    return Replica(tuple(_records(answer.records or b"")), answer.high_watermark)
+    """All records of a replica and its high watermark, or an error code.
+
+    The broker sends a file that it may truncate meanwhile: then the records are corrupt, or the
+    response ends early.
+    """
+    try:
+        answer = await _fetch(port, name, _FETCH_VERSION, ANY_REPLICA)
+        if answer.error_code:
+            return int(answer.error_code)
+        return Replica(tuple(_records(answer.records or b"")), answer.high_watermark)
+    except (CorruptRecordException, IncompleteReadError):
+        return CORRUPT_MESSAGE
 
 
 async def consume(port: int, name: Name) -> tuple[int, int]:

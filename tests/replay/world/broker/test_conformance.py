@@ -23,8 +23,13 @@ SETTINGS = {
     "replica.lag.time.max.ms": str(1000 * schedules.LAG_SECONDS),
     "zookeeper.session.timeout.ms": "60000",
 }
-NEWEST, MIDDLE, OLDEST = ("3.9", "3.9.1"), ("2.8", "2.8.2"), ("2.6", "2.8.2")
-"""inter.broker.protocol.version, and the version of Kafka that runs."""
+NEWEST, MIDDLE, OLDEST = ("3.9", "3.9.1"), ("2.8", "3.9.1"), ("2.6", "2.8.2")
+"""inter.broker.protocol.version, and the version of Kafka that runs.
+
+The world's brokers do what Kafka 3.9 does, but write ISRs to ZooKeeper as Kafka 2.x does. Kafka 2.8
+with AlterPartition is different: it does not raise the high watermark after an ISR has shrunk
+(KAFKA-13091).
+"""
 
 Schedule = Callable[[Stage], Awaitable[None]]
 
