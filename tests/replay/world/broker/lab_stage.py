@@ -5,6 +5,7 @@ import time
 from collections.abc import Sequence
 from contextlib import suppress
 from difflib import ndiff
+from pathlib import Path
 
 from controller.brokers.connection import BrokerConnection
 from controller.core import znodes
@@ -166,6 +167,10 @@ class LabStage(Stage):
     def pause(self, broker: int) -> None:
         self.down.add(broker)
         self._broker(broker).pause()
+        # SIGSTOP does not stop all threads at once.
+        tasks = Path(f"/proc/{self._broker(broker).pid}/task")
+        while any(_is_running(one) for one in tasks.iterdir()):
+            time.sleep(POLL_SECONDS)
 
     def resume(self, broker: int) -> None:
         self.down.discard(broker)
@@ -216,6 +221,14 @@ class LabStage(Stage):
             state = await self.state()
             equal = equal + 1 if state == expected else 0
         self.note(state)
+
+
+def _is_running(task: Path) -> bool:
+    """Whether a thread is not stopped."""
+    try:
+        return (task / "stat").read_text().rpartition(")")[2].split()[0] not in "TtXZ"
+    except (FileNotFoundError, ProcessLookupError):
+        return False
 
 
 async def as_controller(lab: Lab) -> RealSession:

@@ -250,8 +250,8 @@ async def random_leader_changes(
         for acks in random.choices((1, ALL), k=random.randint(0, 2)):
             record += 2
             await stage.produce(f"{epoch} {record}", leader, T, acks, (record, record + 1))
-        if random.random() < 0.3:
-            await stage.observe()
+        # Otherwise it is not determined how many records are replicated before the next leader.
+        await stage.observe()
         if random.random() < restarts:
             broker = random.choice(BROKERS)
             await stage.restart(broker)
