@@ -7,6 +7,8 @@ Cache, and of the checks before them in KafkaApis.
 from collections.abc import Collection, Iterable
 from typing import Final, NamedTuple, Protocol
 
+from msgspec import structs
+
 from controller.core import error_codes as codes
 from controller.core.commands import (
     BrokerRequest,
@@ -27,6 +29,7 @@ from replay.world.observer import Name
 
 _FIRST_BY_TOPIC_ID: Final = 5
 _FIRST_WITH_LEADER_EPOCHS: Final = 3
+_NO_TOPIC_ID: Final = bytes(16)
 
 
 class Answer(NamedTuple):
@@ -122,9 +125,11 @@ class Replicas:
     ) -> list[PartitionError]:
         failures = {(topic, number): code for topic, number, code in failing}
         results: list[tuple[str, LeaderAndIsrPartition, int]] = []
+        by_id = request.version >= _FIRST_BY_TOPIC_ID
         for one in request.partitions:
-            by_id = request.version >= _FIRST_BY_TOPIC_ID and one.topic_id is not None
-            name = one.topic_id.hex() if by_id and one.topic_id else one.topic
+            if not by_id and one.topic_id is not None:
+                one = structs.replace(one, topic_id=None)
+            name = (one.topic_id or _NO_TOPIC_ID).hex() if by_id else one.topic
             code = stale or failures.get((name, one.partition)) or self._check(one)
             results.append((name, one, code if code != _APPLIES else codes.NONE))
             if code == _APPLIES and not self._apply(one):
@@ -141,13 +146,14 @@ class Replicas:
         if asked.topic_id is not None and known_id not in (None, asked.topic_id):
             return INCONSISTENT_TOPIC_ID
         known_epoch = partition.leader_epoch if partition else NO_EPOCH
-        if epoch == known_epoch and asked.topic_id is not None and log and known_id is None:
-            log.topic_id = asked.topic_id
+        if epoch == known_epoch and log and known_id is None and asked.topic_id is not None:
+            # The controller's protocol version was raised to 2.8 or later.
+            log.topic_id = self._stored_id(asked)
             return codes.NONE
         if epoch == known_epoch and asked.topic_id is None and known_id is not None:
-            # The controller was downgraded to a version without topic ids.
-            is_leader = asked.leadership.leader == self._context.id
-            return codes.STALE_CONTROLLER_EPOCH if is_leader else codes.NONE
+            # It was lowered.
+            leads = asked.leadership.leader == self._context.id
+            return codes.STALE_CONTROLLER_EPOCH if leads else codes.NONE
         if epoch <= known_epoch:
             return codes.STALE_CONTROLLER_EPOCH
         if self._context.id not in asked.assignment.replicas:
@@ -157,18 +163,25 @@ class Replicas:
     def _apply(self, asked: LeaderAndIsrPartition) -> bool:
         """False: the log may be in a log directory that has failed."""
         name, leader = (asked.topic, asked.partition), asked.leadership.leader
+        leads = leader == self._context.id
+        # A broker follows no leader that it does not know to be live (makeFollowers).
+        follows = not leads and leader in self._context.metadata.live
+        if leads:
+            self._followers.stop(name)
+        partition = self.hosted.get(name)
+        is_older = partition is not None and partition.is_newer_than(asked)
+        if is_older and (leads or follows):
+            return True
         log = self._open_log(name, asked)
         if log is None:
             self._go_offline(name)
             return False
-        partition = self.hosted.get(name)
         if partition is None:
             partition = self.hosted[name] = Partition(name, log, self._context, self._changes)
-        if leader == self._context.id:
-            self._followers.stop(name)
+        if leads:
             partition.make_leader(asked)
-        elif leader in self._context.metadata.live and partition.make_follower(asked):
-            # A broker follows no leader that it does not know to be live (makeFollowers).
+        elif follows:
+            partition.make_follower(asked)
             self._followers.stop(name)
             if not self._context.is_shutting_down:
                 self._followers.follow(partition)
@@ -181,11 +194,16 @@ class Replicas:
         if log is None:
             if disk.failed and not asked.is_new:
                 return None
-            log = disk.logs[name] = Log(asked.topic_id)
-            self._context.observer.log_created(self._context.process, name, asked.topic_id)
+            topic_id = self._stored_id(asked)
+            log = disk.logs[name] = Log(topic_id)
+            self._context.observer.log_created(self._context.process, name, topic_id)
         elif log.topic_id is None:
-            log.topic_id = asked.topic_id
+            log.topic_id = self._stored_id(asked)
         return log
+
+    def _stored_id(self, asked: LeaderAndIsrPartition) -> bytes | None:
+        """Before inter.broker.protocol.version 2.8 logs have no topic ids (usesTopicId)."""
+        return asked.topic_id if self._context.settings.protocol.has_topic_ids else None
 
     def _stop(
         self, request: StopReplicaRequest, failing: Collection[PartitionError]

@@ -119,6 +119,11 @@ class FetchSession:
         position = self._positions.get(name)
         if position is None:
             position = self._positions[name] = Position(asked)
+        elif position.asked.leader_epoch != asked.leader_epoch:
+            # The follower has dropped the response to its last fetch at the old leader epoch; a
+            # Kafka follower would use its high watermark.
+            position.high_watermark = -1
+            self._stale[name] = position
         position.asked = asked
         self._ready.pop(name, None)
         partition = self._find(name)

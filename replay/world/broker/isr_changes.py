@@ -22,7 +22,6 @@ from controller.core.operations import BAD_VERSION, OK, CreateSequential, SetDat
 from controller.core.values import LeaderAndIsr
 from replay.world.broker.context import Context
 from replay.world.broker.controller_channel import RETRY_US, ControllerChannel
-from replay.world.broker.messages import INCONSISTENT_TOPIC_ID
 from replay.world.broker.partition import Partition, PendingIsr
 from replay.world.broker.zookeeper_requests import ZooKeeperRequests
 from replay.world.observer import Name
@@ -42,7 +41,6 @@ _NOT_RETRIED: Final = (
     codes.FENCED_LEADER_EPOCH,
     codes.INVALID_UPDATE_VERSION,
     codes.INVALID_REQUEST,
-    INCONSISTENT_TOPIC_ID,
 )
 """The leader waits for a LeaderAndIsr request (Partition.handleAlterPartitionError)."""
 

@@ -138,11 +138,13 @@ class Partition:
 
     # Leadership
 
+    def is_newer_than(self, asked: LeaderAndIsrPartition) -> bool:
+        """Whether what is known is of a later version of the state znode."""
+        return asked.leadership.partition_epoch < self.partition_epoch
+
     def make_leader(self, asked: LeaderAndIsrPartition) -> None:
         """Lead from now on, with a higher leader epoch (makeLeader)."""
         state, context = asked.leadership, self._context
-        if state.partition_epoch < self.partition_epoch:
-            return
         is_new_leader = not self.is_leader
         self.controller_epoch = state.controller_epoch
         self.replicas = asked.assignment.replicas
@@ -161,12 +163,9 @@ class Partition:
         self._raise_high_watermark()
         self._wake_readers()
 
-    def make_follower(self, asked: LeaderAndIsrPartition) -> bool:
-        """Follow another leader from now on (makeFollower). False: the request is older than what
-        is known."""
+    def make_follower(self, asked: LeaderAndIsrPartition) -> None:
+        """Follow another leader from now on (makeFollower)."""
         state = asked.leadership
-        if state.partition_epoch < self.partition_epoch:
-            return False
         self.controller_epoch = state.controller_epoch
         self.leader, self.is_leader = state.leader, False
         self.leader_epoch, self.partition_epoch = state.leader_epoch, state.partition_epoch
@@ -178,7 +177,6 @@ class Partition:
         self._report_leader(state.isr)
         self.give_up_waiting()
         self._wake_readers()
-        return True
 
     def _report_leader(self, isr: tuple[int, ...]) -> None:
         context = self._context

@@ -1,6 +1,7 @@
 """The connections that a broker accepts, and its responses."""
 
 from controller.core import error_codes as codes
+from controller.core.values import NO_LEADER
 from replay.world.broker.context import Context
 from replay.world.broker.control_requests import Replicas
 from replay.world.broker.fetch_session import FetchSession, epoch_error
@@ -16,9 +17,10 @@ from replay.world.broker.messages import (
     Produce,
     ProduceResponse,
 )
-from replay.world.broker.partition import Produced
+from replay.world.broker.partition import Partition, Produced
 from replay.world.messages import ControlRequest, ControlResponse
 from replay.world.network import Connection, Message
+from replay.world.observer import Name
 
 
 class Served:
@@ -55,10 +57,17 @@ class Served:
         if self._session is not None:
             self._session.end()
 
+    def _find(self, name: Name) -> Partition | int:
+        """Producers, consumers and followers get only partitions that are in the metadata cache
+        (KafkaApis.handleProduceRequest and handleFetchRequest)."""
+        if name not in self._context.metadata.partitions:
+            return codes.UNKNOWN_TOPIC_OR_PARTITION
+        return self._replicas.find(name)
+
     def _fetch(self, connection: Connection, request: Fetch) -> None:
         if self._session is None:
             self._session = FetchSession(
-                self._context, request.replica, self._replicas.find, connection.send
+                self._context, request.replica, self._find, connection.send
             )
         self._session.fetch(request)
 
@@ -75,17 +84,24 @@ class Served:
             if request.acks:
                 connection.send(ProduceResponse(request.number, *produced))
 
-        partition = self._replicas.find(request.name)
+        partition = self._find(request.name)
         if isinstance(partition, int):
             respond(Produced(partition))
         else:
             partition.produce(request.records, request.acks, respond)
 
     def _leaders(self, request: Metadata) -> MetadataResponse:
+        """A leader that is not live is not named (ZkMetadataCache.getPartitionMetadata)."""
         known = self._context.metadata.partitions
         found = [(name, known[name]) for name in request.names if name in known]
+        live = self._context.metadata.live
         leaders = tuple(
-            PartitionLeader(name, one.topic_id, one.leadership.leader, one.leadership.leader_epoch)
+            PartitionLeader(
+                name,
+                one.topic_id,
+                one.leadership.leader if one.leadership.leader in live else NO_LEADER,
+                one.leadership.leader_epoch,
+            )
             for name, one in found
         )
         return MetadataResponse(request.number, leaders)

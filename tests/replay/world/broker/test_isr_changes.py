@@ -12,7 +12,8 @@ from controller.core.api_requests.alter_partition import (
     AlterPartitionResponse,
 )
 from controller.core.operations import Create, SetData
-from controller.core.values import ANY_VERSION, LeaderAndIsr
+from controller.core.values import ANY_VERSION, NO_EPOCH, NO_LEADER, LeaderAndIsr
+from replay.world.observer import Name
 from replay.world.requests import Multi
 from tests.replay.world.broker.hand import CONTROLLER, T0, T1, TOPIC_ID, Hand, refuse
 
@@ -23,8 +24,16 @@ def leading_alone(answer: Respond | None = None) -> Hand:
     """Broker 1 leads with itself as the ISR: the others are about to join."""
     hand = Hand().start()
     hand.answer = answer or hand.accept
+    make_known(hand, T0)
     hand.lead(1, 0, isr=(1,))
     return hand
+
+
+def make_known(hand: Hand, *names: Name) -> None:
+    """Put partitions into the metadata of all brokers, so that the first fetches succeed."""
+    for name in names:
+        hand.states[name] = LeaderAndIsr(NO_LEADER, NO_EPOCH, (1,), 0, 1)
+    hand.update_metadata()
 
 
 def requests(hand: Hand) -> list[AlterPartitionReceived]:
@@ -93,6 +102,7 @@ def test_further_errors_of_a_partition_are_tried_again(error: int) -> None:
 def test_error_of_the_whole_request_sends_all_proposals_again(error: int) -> None:
     hand = Hand().start()
     hand.answer = lambda request: AlterPartitionResponse(0, error)
+    make_known(hand, T0, T1)
     hand.lead(1, 0, isr=(1,))
     hand.lead(1, 0, isr=(1,), name=T1)
     hand.run(1)
