@@ -77,7 +77,7 @@ class CancellationRestores(_OfMoves):
 
     NAME: ClassVar[str] = "cancellation-restores"
     STATEMENT: ClassVar[str] = (
-        "A reassignment ends in replicas that somebody requested or, if it is cancelled, in its "
+        "A reassignment ends in replicas that a client requested or, if it is cancelled, in its "
         "original replicas in their order. With Kafka's rules, the order is not checked, nor if "
         "a controller with Kafka's rules began the reassignment."
     )

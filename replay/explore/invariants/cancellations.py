@@ -111,7 +111,7 @@ class _OfCancelled(Invariant):
 
 
 class CancelledRolledBack(_OfCancelled):
-    """Source: KIP-236 C-05, C-13; docs/kip-236-design.md#a-rollback-step-by-step."""
+    """Source: KIP-236 C-05, C-13; docs/kip-236-design.md#a-rollback-step-by-step"""
 
     NAME: ClassVar[str] = "cancelled-rolled-back"
     STATEMENT: ClassVar[str] = (
@@ -160,7 +160,7 @@ class CancelledEntriesGone(_OfCancelled):
     NAME: ClassVar[str] = "cancelled-entries-gone"
     STATEMENT: ClassVar[str] = (
         "The reassignment of an entry that a controller has begun to cancel does not begin again, "
-        "also after a failover, unless somebody requests it again."
+        "also after a failover, unless a client requests it again."
     )
 
     def __init__(self, known: Known, report: Report) -> None:

@@ -228,7 +228,7 @@ class AdminZnodesGone(Recovery):
 
 
 class StraysDeleted(Recovery):
-    """Source: KB 7.7.1, docs/kip-236-design.md#deleted-replicas. Kafka's controller forgets
+    """Source: KB 7.7.1, docs/kip-236-design.md#deleted-replicas; Kafka's controller forgets
     deletions that it has not seen confirmed."""
 
     NAME: ClassVar[str] = "strays-deleted"

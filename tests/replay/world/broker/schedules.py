@@ -182,7 +182,7 @@ async def refused_requests(stage: Stage) -> None:
 
 
 async def cached_version(stage: Stage) -> None:
-    """Somebody else writes the state znode, so the leader's writes fail."""
+    """Another client writes the state znode, so the leader's writes fail."""
     await stage.update_metadata()
     await stage.lead(T, 1, 0, BROKERS)
     await stage.produce("first", 1, T, ALL, (1,))
