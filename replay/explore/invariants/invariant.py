@@ -77,12 +77,14 @@ class Applied(NamedTuple):
 
 
 class Acknowledged(NamedTuple):
-    """A producer with acks=all got the acknowledgement of a record. `isr`: the ISR at that time."""
+    """A producer with acks=all got the acknowledgement of a record from a leader, in its leader
+    epoch. `isr`: the ISR at that time."""
 
     name: Name
     offset: int
     record: int
     isr: tuple[int, ...]
+    leader_epoch: int
 
 
 class Invariant:
@@ -156,12 +158,6 @@ class Invariant:
 
     def lost(self, replica: Replica, offset: int) -> None:
         """A machine failed, and a replica lost its records from `offset` on."""
-
-    def restarted(self, broker: int, run: int) -> None:
-        """A broker's process started."""
-
-    def isr_proposed(self, broker: int, name: Name, isr: tuple[int, ...]) -> None:
-        """A leader asks for another ISR."""
 
     # Clients
 
