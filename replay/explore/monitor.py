@@ -357,7 +357,7 @@ class Monitor(Observer):
     ) -> None:
         for check in self._consumed:
             for place, record in enumerate(records, offset):
-                check(process, partition, place, record)
+                check(process, partition, place, record, leader_epoch)
 
 
 _NONE: Final[frozenset[Name]] = frozenset()

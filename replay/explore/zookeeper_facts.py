@@ -102,7 +102,7 @@ class ZooKeeperFacts:
         before = known.states.get(name)
         known.states[name] = after
         if before is not None and after.leader >= 0 and after.leader not in before.isr:
-            known.losses.unclean(name)
+            known.losses.unclean(name, after.leader_epoch)
         assignment = known.assignment(name)
         kept = assignment.target if assignment is not None else ()
         by_controller = before is None or after.leader_epoch != before.leader_epoch

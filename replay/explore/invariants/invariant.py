@@ -164,5 +164,7 @@ class Invariant:
     def acknowledged(self, one: Acknowledged) -> None:
         """A record was acknowledged to a producer with acks=all."""
 
-    def consumed(self, consumer: str, name: Name, offset: int, record: int) -> None:
-        """A consumer has read a record."""
+    def consumed(
+        self, consumer: str, name: Name, offset: int, record: int, leader_epoch: int
+    ) -> None:
+        """A consumer has read a record of a leader in its leader epoch."""

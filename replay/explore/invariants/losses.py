@@ -58,7 +58,7 @@ class Losses:
         self._proposals: dict[Name, list[tuple[int, tuple[int, ...]]]] = {}
         self._losses: dict[Name, list[_Loss]] = {}
         self._leaders: dict[Name, list[tuple[int, int]]] = {}
-        self._unclean: dict[Name, int] = {}
+        self._unclean: dict[Name, tuple[int, int]] = {}
         self._failures: dict[int, list[int]] = {}
         self._registrations: dict[int, list[int]] = {}
         self._terms: list[_Term] = []
@@ -103,9 +103,9 @@ class Losses:
         """A broker begins to lead."""
         self._leaders.setdefault(name, []).append((self.next(), broker))
 
-    def unclean(self, name: Name) -> None:
+    def unclean(self, name: Name, leader_epoch: int) -> None:
         """A leader outside of the ISR was elected."""
-        self._unclean[name] = self.next()
+        self._unclean[name] = self.next(), leader_epoch
 
     def controller_elected(self) -> None:
         """A controller raised the controller epoch."""
@@ -123,9 +123,11 @@ class Losses:
 
     # Exceptions
 
-    def excuse(self, name: Name, offset: int, record: int, at: int) -> bool:
-        """Whether a record that the ISR had at `at` may be lost."""
-        if self._unclean.get(name, 0) > at:
+    def excuse(self, name: Name, offset: int, record: int, at: int, leader_epoch: int) -> bool:
+        """Whether a record that the ISR had at `at`, in a leader epoch, may be lost."""
+        unclean_at, unclean_epoch = self._unclean.get(name, (0, 0))
+        # The earlier leader acknowledges records until it knows of the election.
+        if unclean_at > at or unclean_epoch > leader_epoch:
             return True
         return any(
             self._may_lead(name, loss, led)

@@ -17,7 +17,7 @@ class _Stored(NamedTuple):
     record: int
     isr: tuple[int, ...]
     at: int
-    leader_epoch: int = 0
+    leader_epoch: int
 
 
 class _Log:
@@ -90,7 +90,9 @@ class AcknowledgedRecordsKept(Invariant):
             found = self.record_at(broker, name, offset)
             if found == expected.record:
                 continue
-            if not self.known.losses.excuse(name, offset, expected.record, expected.at):
+            if not self.known.losses.excuse(
+                name, offset, expected.record, expected.at, expected.leader_epoch
+            ):
                 what = "no record" if found is None else f"record {found}"
                 self.violated(
                     f"{name[0]}-{name[1]}",
@@ -116,7 +118,9 @@ class ReadRecordsStable(Invariant):
         super().__init__(known, report)
         self._read: dict[Name, dict[int, _Stored]] = {}
 
-    def consumed(self, consumer: str, name: Name, offset: int, record: int) -> None:
+    def consumed(
+        self, consumer: str, name: Name, offset: int, record: int, leader_epoch: int
+    ) -> None:
         read = self._read.get(name)
         if read is None:
             read = self._read[name] = {}
@@ -124,7 +128,9 @@ class ReadRecordsStable(Invariant):
         if first is not None and first.record == record:
             return
         losses = self.known.losses
-        if first is not None and not losses.excuse(name, offset, first.record, first.at):
+        if first is not None and not losses.excuse(
+            name, offset, first.record, first.at, first.leader_epoch
+        ):
             self.violated(
                 f"{name[0]}-{name[1]}",
                 f"{consumer} read record {record} at offset {offset}, where record "
@@ -132,7 +138,7 @@ class ReadRecordsStable(Invariant):
             )
         state = self.known.states.get(name)
         isr = state.isr if state is not None else ()
-        read[offset] = _Stored(record, isr, self.known.losses.next())
+        read[offset] = _Stored(record, isr, losses.next(), leader_epoch)
 
     def topic_deleted(self, topic: TopicKnown) -> None:
         for number in topic.assignments:

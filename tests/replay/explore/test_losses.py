@@ -36,7 +36,7 @@ class _History:
 
     def is_excused(self, leader: int = 2) -> bool:
         self.losses.led(NAME, leader)
-        return self.losses.excuse(NAME, OFFSET, RECORD, self.since)
+        return self.losses.excuse(NAME, OFFSET, RECORD, self.since, 1)
 
 
 def test_loss_by_the_last_member_is_excused() -> None:
@@ -148,8 +148,17 @@ def test_restart_between_proposal_and_acceptance_is_excused(is_before: bool) -> 
 
 def test_loss_before_an_unclean_election_is_excused() -> None:
     history = _History(1, 2)
-    history.losses.unclean(NAME)
+    history.losses.unclean(NAME, 3)
     assert history.is_excused(leader=3)
+
+
+@pytest.mark.parametrize(("leader_epoch", "is_excused"), [(2, True), (3, False)])
+def test_record_of_the_leader_before_an_unclean_election_is_excused(
+    leader_epoch: int, is_excused: bool
+) -> None:
+    losses = Losses()
+    losses.unclean(NAME, 3)
+    assert losses.excuse(NAME, OFFSET, RECORD, losses.next(), leader_epoch) is is_excused
 
 
 def test_deleted_topic_is_forgotten() -> None:

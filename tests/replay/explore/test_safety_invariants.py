@@ -203,10 +203,10 @@ def test_failure_without_a_loss_excuses_nothing() -> None:
 def test_second_record_at_a_read_offset_is_reported() -> None:
     history = History(ReadRecordsStable)
     history.state(1, 1, (1, 2))
-    history.invariant.consumed("consumer 0", NAME, 5, 70)
-    history.invariant.consumed("consumer 1", NAME, 5, 70)
+    history.invariant.consumed("consumer 0", NAME, 5, 70, 1)
+    history.invariant.consumed("consumer 1", NAME, 5, 70, 1)
     assert not history.reported
-    history.invariant.consumed("consumer 0", NAME, 5, 71)
+    history.invariant.consumed("consumer 0", NAME, 5, 71, 1)
     assert "read record 71 at offset 5" in history.reported[0]
 
 
