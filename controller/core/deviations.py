@@ -251,6 +251,15 @@ ISR_WITHIN_REPLICAS: Final = Deviation(
     "replicas (with kip-236.enable).",
     source="KB 7.7 B3, KB 7.8.4, race R18; Partition.maybeIncrementLeaderHW",
 )
+ADDED_WITHOUT_STATE: Final = Deviation(
+    name="added-without-state",
+    defect="A reassignment of a partition that has no state yet, because no replica has ever been "
+    "live, leaves the added replicas without a state in the controller. When they start, they "
+    "join the ISR. A later reassignment does not delete them from their brokers.",
+    rule="The added replicas become new at once, as those of a topic that is created. They are "
+    "online when their brokers register.",
+    source="KB 7.7 A1, A2",
+)
 
 ALL: Final = tuple(one for one in tuple(globals().values()) if isinstance(one, Deviation))
 """All of this module, in its order."""

@@ -85,8 +85,6 @@ class Monitor(Observer):
         self._replica_deleted = self._of("replica_deleted")
         self._truncated = self._of("truncated")
         self._lost = self._of("lost")
-        self._restarted = self._of("restarted")
-        self._isr_proposed = self._of("isr_proposed")
         self._acknowledged = self._of("acknowledged")
         self._consumed = self._of("consumed")
         self._controller_writes = self._of("controller_writes")
@@ -208,6 +206,8 @@ class Monitor(Observer):
             elif isinstance(command, Notice):
                 if command.code == "elected" and self.processes.is_kafka(process):
                     self.known.had_kafka = True
+                elif command.code == "failover_done":
+                    self.known.losses.controller_loaded()
                 for check in self._noticed:
                     check(process, command.code, command.subject)
         self.also.folded(process, recorded, issued)
@@ -233,10 +233,7 @@ class Monitor(Observer):
     # Brokers
 
     def started(self, process: str) -> None:
-        broker = _number(process)
-        run = self.processes.started(broker)
-        for check in self._restarted:
-            check(broker, run)
+        self.processes.started(_number(process))
 
     def ended(self, process: str, cause: str) -> None:
         broker = _number(process)
@@ -261,17 +258,17 @@ class Monitor(Observer):
     def truncated(self, process: str, partition: Name, end: int, cause: str) -> None:
         broker = _number(process)
         log = self._logs.get((broker, partition), [])
-        before = len(log)
+        removed = log[end:]
         del log[end:]
         if cause == "crash":
-            self._lose(broker, partition, end, before)
+            self._lose(broker, partition, end, removed)
         else:
             replica = self._replica(broker, partition)
             for check in self._truncated:
                 check(replica, end)
 
-    def _lose(self, broker: int, name: Name, end: int, before: int) -> None:
-        self.known.losses.lost(broker, name, end, before)
+    def _lose(self, broker: int, name: Name, end: int, removed: Sequence[int]) -> None:
+        self.known.losses.lost(broker, name, end, removed)
         replica = self._replica(broker, name)
         for check in self._lost:
             check(replica, end)
@@ -295,6 +292,7 @@ class Monitor(Observer):
         broker = _number(process)
         self.processes.leaderships[(broker, partition)] = leader, leader_epoch
         if leader == broker:
+            self.known.losses.led(partition, broker)
             replica = self._replica(broker, partition)
             for check in self._leads:
                 check(replica, leader_epoch)
@@ -305,8 +303,7 @@ class Monitor(Observer):
     def isr_proposed(
         self, process: str, partition: Name, leader_epoch: int, isr: Sequence[int]
     ) -> None:
-        for check in self._isr_proposed:
-            check(_number(process), partition, tuple(isr))
+        self.known.losses.isr_proposed(partition, tuple(isr))
 
     def applied_control_request(
         self,
@@ -351,7 +348,7 @@ class Monitor(Observer):
         isr: Sequence[int],
     ) -> None:
         if acks == -1:
-            one = Acknowledged(partition, offset, record, tuple(isr))
+            one = Acknowledged(partition, offset, record, tuple(isr), leader_epoch)
             for check in self._acknowledged:
                 check(one)
 
@@ -360,7 +357,7 @@ class Monitor(Observer):
     ) -> None:
         for check in self._consumed:
             for place, record in enumerate(records, offset):
-                check(process, partition, place, record)
+                check(process, partition, place, record, leader_epoch)
 
 
 _NONE: Final[frozenset[Name]] = frozenset()

@@ -66,10 +66,7 @@ class ZooKeeperFacts:
             self._admin_changed(process, path, node)
         elif path.startswith(_BROKERS):
             broker = path.removeprefix(_BROKERS)
-            if node is None:
-                self._known.brokers.pop(int(broker), None)
-            else:
-                self._known.brokers[int(broker)] = node.czxid
+            self._registration_changed(int(broker), node)
         elif path == znodes.CONTROLLER:
             content = znodes.read_controller(node.data) if node is not None else None
             self._known.controller = content.brokerid if content is not None else None
@@ -80,6 +77,16 @@ class ZooKeeperFacts:
                 self._known.losses.controller_elected()
                 for check in self._epoch_written:
                     check(before, epoch, process)
+
+    def _registration_changed(self, broker: int, node: Znode | None) -> None:
+        known = self._known
+        before = known.brokers.get(broker)
+        if node is None:
+            known.brokers.pop(broker, None)
+            known.losses.failed(broker)
+        elif node.czxid != before:
+            known.brokers[broker] = node.czxid
+            known.losses.registered(broker)
 
     def _state_changed(self, process: str, path: str, node: Znode | None) -> None:
         known = self._known
@@ -95,8 +102,11 @@ class ZooKeeperFacts:
         before = known.states.get(name)
         known.states[name] = after
         if before is not None and after.leader >= 0 and after.leader not in before.isr:
-            known.losses.unclean(name)
-        known.losses.isr_stored(name, after.isr)
+            known.losses.unclean(name, after.leader_epoch)
+        assignment = known.assignment(name)
+        kept = assignment.target if assignment is not None else ()
+        by_controller = before is None or after.leader_epoch != before.leader_epoch
+        known.losses.isr_stored(name, after.isr, kept, by_controller=by_controller)
         if not process:
             return
         is_controller = process.startswith(("refold ", "stock "))

@@ -77,12 +77,14 @@ class Applied(NamedTuple):
 
 
 class Acknowledged(NamedTuple):
-    """A producer with acks=all got the acknowledgement of a record. `isr`: the ISR at that time."""
+    """A producer with acks=all got the acknowledgement of a record from a leader, in its leader
+    epoch. `isr`: the ISR at that time."""
 
     name: Name
     offset: int
     record: int
     isr: tuple[int, ...]
+    leader_epoch: int
 
 
 class Invariant:
@@ -157,16 +159,12 @@ class Invariant:
     def lost(self, replica: Replica, offset: int) -> None:
         """A machine failed, and a replica lost its records from `offset` on."""
 
-    def restarted(self, broker: int, run: int) -> None:
-        """A broker's process started."""
-
-    def isr_proposed(self, broker: int, name: Name, isr: tuple[int, ...]) -> None:
-        """A leader asks for another ISR."""
-
     # Clients
 
     def acknowledged(self, one: Acknowledged) -> None:
         """A record was acknowledged to a producer with acks=all."""
 
-    def consumed(self, consumer: str, name: Name, offset: int, record: int) -> None:
-        """A consumer has read a record."""
+    def consumed(
+        self, consumer: str, name: Name, offset: int, record: int, leader_epoch: int
+    ) -> None:
+        """A consumer has read a record of a leader in its leader epoch."""

@@ -1,28 +1,52 @@
 """Which losses of records Kafka does not prevent: the exceptions of the invariants about records.
 
-Kafka keeps an acknowledged record while one member of the ISR keeps its data. If every member of an
-ISR has failed since it joined, and one of them has lost unflushed data, that one may be elected
-(KIP-966 describes the gap). The election of a leader outside of the ISR loses records, too.
+A record is lost when a replica leads that has lost it. Four ways to that leadership are Kafka's:
 
-With ZooKeeper, a new controller cannot see that a broker has restarted. If a member of an ISR lost
-unflushed data and the controller changed before it had removed the member, the member may lead.
+- The election was unclean.
+- All other members of the ISR have failed as well (KIP-966 describes the gap).
+- The controller changed. With ZooKeeper, a new controller knows only the current registrations: it
+  cannot see that a member of the ISR has restarted before it took over.
+- The replica joined the ISR although it had restarted since the leader's proposal (KAFKA-14617).
+
+In each case but the first, the replica must have been in the ISR from its loss on: a controller
+that has removed it knows of the failure, and the replica catches up before it joins again.
 """
 
+from bisect import bisect_right
+from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
 from controller.core.znodes import Name
 
 
-class _IsrStored(NamedTuple):
+class _Isr(NamedTuple):
+    """An ISR in ZooKeeper. `is_shrunk_by_controller`: the write removed members for a failure."""
+
     at: int
     isr: tuple[int, ...]
+    is_shrunk_by_controller: bool
 
 
 class _Loss(NamedTuple):
     at: int
     broker: int
     offset: int
-    end: int
+    records: tuple[int, ...]
+
+    def has(self, offset: int, record: int) -> bool:
+        """Whether a record was lost at an offset."""
+        place = offset - self.offset
+        return 0 <= place < len(self.records) and self.records[place] == record
+
+
+class _Term:
+    """A controller's term, and when it had read the cluster's state."""
+
+    __slots__ = ("begun", "loaded")
+
+    def __init__(self, begun: int) -> None:
+        self.begun = begun
+        self.loaded: int | None = None
 
 
 class Losses:
@@ -30,82 +54,137 @@ class Losses:
 
     def __init__(self) -> None:
         self.at = 0
-        self._isrs: dict[Name, list[_IsrStored]] = {}
+        self._isrs: dict[Name, list[_Isr]] = {}
+        self._proposals: dict[Name, list[tuple[int, tuple[int, ...]]]] = {}
         self._losses: dict[Name, list[_Loss]] = {}
-        self._failures: dict[int, int] = {}
-        """The last failure of each broker's process or machine."""
-        self._unclean: dict[Name, int] = {}
-        self._elections: list[int] = []
-        """When the controller changed."""
+        self._leaders: dict[Name, list[tuple[int, int]]] = {}
+        self._unclean: dict[Name, tuple[int, int]] = {}
+        self._failures: dict[int, list[int]] = {}
+        self._registrations: dict[int, list[int]] = {}
+        self._terms: list[_Term] = []
 
     def next(self) -> int:
         """The number of a fact that happens now."""
         self.at += 1
         return self.at
 
+    # Facts
+
     def failed(self, broker: int) -> None:
-        """The process or the machine of a broker failed."""
-        self._failures[broker] = self.next()
+        """The process, the machine or a log directory of a broker failed, or its znode was deleted.
+        A controller elects none of its replicas."""
+        self._failures.setdefault(broker, []).append(self.next())
 
-    def lost(self, broker: int, name: Name, offset: int, end: int) -> None:
-        """A replica lost its records from `offset` to below `end`."""
-        self._failures[broker] = self.next()
-        self._losses.setdefault(name, []).append(_Loss(self.at, broker, offset, end))
+    def registered(self, broker: int) -> None:
+        """The znode of a broker was created."""
+        self._registrations.setdefault(broker, []).append(self.next())
 
-    def isr_stored(self, name: Name, isr: tuple[int, ...]) -> None:
-        """The ISR of a partition was written."""
+    def lost(self, broker: int, name: Name, offset: int, records: Sequence[int]) -> None:
+        """A replica lost its records from `offset` on."""
+        self.failed(broker)
+        self._losses.setdefault(name, []).append(_Loss(self.at, broker, offset, tuple(records)))
+
+    def isr_proposed(self, name: Name, isr: tuple[int, ...]) -> None:
+        """A leader proposed an ISR. It counts on its new members from then on."""
+        self._proposals.setdefault(name, []).append((self.next(), isr))
+
+    def isr_stored(
+        self, name: Name, isr: tuple[int, ...], kept: Collection[int], *, by_controller: bool
+    ) -> None:
+        """The ISR of a partition was written. `kept`: the replicas that are to stay."""
         stored = self._isrs.setdefault(name, [])
-        if not stored or stored[-1].isr != isr:
-            stored.append(_IsrStored(self.next(), isr))
+        before = stored[-1].isr if stored else ()
+        if before == isr:
+            return
+        is_shrunk = by_controller and any(one in kept and one not in isr for one in before)
+        stored.append(_Isr(self.next(), isr, is_shrunk))
+
+    def led(self, name: Name, broker: int) -> None:
+        """A broker begins to lead."""
+        self._leaders.setdefault(name, []).append((self.next(), broker))
+
+    def unclean(self, name: Name, leader_epoch: int) -> None:
+        """A leader outside of the ISR was elected."""
+        self._unclean[name] = self.next(), leader_epoch
 
     def controller_elected(self) -> None:
         """A controller raised the controller epoch."""
-        self._elections.append(self.next())
+        self._terms.append(_Term(self.next()))
 
-    def unclean(self, name: Name) -> None:
-        """A leader outside of the ISR was elected."""
-        self._unclean[name] = self.next()
+    def controller_loaded(self) -> None:
+        """The last controller has ended its failover."""
+        if self._terms and self._terms[-1].loaded is None:
+            self._terms[-1].loaded = self.next()
 
     def forget(self, name: Name) -> None:
         """The topic was deleted."""
-        self._isrs.pop(name, None)
-        self._losses.pop(name, None)
-        self._unclean.pop(name, None)
+        for facts in (self._isrs, self._proposals, self._losses, self._leaders, self._unclean):
+            facts.pop(name, None)
 
-    def excuse(self, name: Name, offset: int, at: int, isr: tuple[int, ...]) -> bool:
-        """Whether a record that the leader took for stored by `isr` at `at` may be lost."""
-        if self._unclean.get(name, 0) > at:
+    # Exceptions
+
+    def excuse(self, name: Name, offset: int, record: int, at: int, leader_epoch: int) -> bool:
+        """Whether a record that the ISR had at `at`, in a leader epoch, may be lost."""
+        unclean_at, unclean_epoch = self._unclean.get(name, (0, 0))
+        # The earlier leader acknowledges records until it knows of the election.
+        if unclean_at > at or unclean_epoch > leader_epoch:
             return True
-        losses = [one for one in self._losses.get(name, ()) if one.offset <= offset < one.end]
-        if not losses:
+        return any(
+            self._may_lead(name, loss, led)
+            for loss in self._losses.get(name, ())
+            if loss.has(offset, record)
+            for led, broker in self._leaders.get(name, ())
+            if broker == loss.broker and led > loss.at
+        )
+
+    def _may_lead(self, name: Name, loss: _Loss, led: int) -> bool:
+        """Whether a replica may lead at `led` after a loss."""
+        stored = [one for one in self._isrs.get(name, ()) if one.at < led]
+        now = bisect_right(stored, loss.at, key=lambda one: one.at)
+        # The ISR at the time of the loss, and the later ones.
+        since = stored[max(now - 1, 0) :]
+        if not since:
             return False
-        stored_isrs = self._isrs.get(name, [])
-        if any(self._is_unseen(one, stored_isrs) for one in losses):
-            return True
-        since: dict[int, int] = {}
-        at_first: dict[int, int] = {}
-        for stored in stored_isrs:
+        if loss.broker not in since[0].isr:
+            return self._joined_by_late_proposal(name, loss, since)
+        if any(loss.broker not in one.isr for one in since):
+            return False
+        return self._is_unseen(loss, led) or any(
+            self._have_others_failed(stored, one, loss.broker, led)
+            for one in since
+            if one is since[0] or not one.is_shrunk_by_controller
+        )
+
+    def _joined_by_late_proposal(self, name: Name, loss: _Loss, since: list[_Isr]) -> bool:
+        """Whether a proposal from before the loss made the replica a member after the loss."""
+        joined = next((one for one, at in enumerate(since) if loss.broker in at.isr), None)
+        if joined is None or any(loss.broker not in one.isr for one in since[joined:]):
+            return False
+        before = [isr for at, isr in self._proposals.get(name, ()) if at < loss.at]
+        return bool(before) and sorted(before[-1]) == sorted(since[joined].isr)
+
+    def _is_unseen(self, loss: _Loss, led: int) -> bool:
+        """Whether the broker has registered again before a later controller has read that."""
+        registrations = [one for one in self._registrations.get(loss.broker, ()) if one > loss.at]
+        return any(
+            registered < led and (term.loaded is None or registered < term.loaded)
+            for term in self._terms
+            if loss.at < term.begun < led
+            for registered in registrations[:1]
+        )
+
+    def _have_others_failed(
+        self, stored: list[_Isr], current: _Isr, broker: int, until: int
+    ) -> bool:
+        """Whether all other members of an ISR have failed since they joined."""
+        joined: dict[int, int] = {}
+        for one in stored:
             # The leader learns late that a member has failed, so what counts is when it joined.
-            since = {one: since.get(one, stored.at) for one in stored.isr}
-            if stored.at <= at:
-                at_first = since
-            elif _have_failed(self._failures, losses, since):
-                return True
-        return _have_failed(self._failures, losses, {one: at_first.get(one, 0) for one in isr})
-
-    def _is_unseen(self, loss: _Loss, stored: list[_IsrStored]) -> bool:
-        """Whether the controller changed after a loss while the replica was still in the ISR."""
-        election = next((one for one in self._elections if one > loss.at), None)
-        if election is None:
-            return False
-        # The ISR at the time of the loss, and those up to the election.
-        before = [one for one in stored if one.at <= loss.at][-1:]
-        between = [one for one in stored if loss.at < one.at < election]
-        return all(loss.broker in one.isr for one in (*before, *between))
-
-
-def _have_failed(failures: dict[int, int], losses: list[_Loss], since: dict[int, int]) -> bool:
-    """Whether all members of an ISR have failed since they joined, one of them with a loss."""
-    if not all(failures.get(one, 0) > at for one, at in since.items()):
-        return False
-    return any(one.broker in since and one.at > since[one.broker] for one in losses)
+            joined = {member: joined.get(member, one.at) for member in one.isr}
+            if one is current:
+                break
+        return all(
+            any(joined[one] < failure < until for failure in self._failures.get(one, ()))
+            for one in current.isr
+            if one != broker
+        )

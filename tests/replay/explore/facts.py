@@ -61,8 +61,10 @@ class History:
         after = LeaderAndIsr(leader, epoch, tuple(isr), version, controller_epoch)
         self.known.states[NAME] = after
         if before is not None and leader >= 0 and leader not in before.isr:
-            self.known.losses.unclean(NAME)
-        self.known.losses.isr_stored(NAME, after.isr)
+            self.known.losses.unclean(NAME, epoch)
+        by_controller = before is None or before.leader_epoch != epoch
+        kept = self.topic.assignments[0].target
+        self.known.losses.isr_stored(NAME, after.isr, kept, by_controller=by_controller)
         is_controller = process.startswith("refold")
         write = StateWrite(NAME, self.topic, before, after, process, is_controller)
         self.invariant.state_written(write)

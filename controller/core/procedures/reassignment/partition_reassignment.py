@@ -13,7 +13,11 @@ from collections.abc import Collection, Iterable, Mapping
 from controller.core import znodes
 from controller.core.commands import Choice, Reason
 from controller.core.controller import Controller
-from controller.core.deviations import LEADER_MOVED_FIRST, REQUEST_CHANGES_SEEN
+from controller.core.deviations import (
+    ADDED_WITHOUT_STATE,
+    LEADER_MOVED_FIRST,
+    REQUEST_CHANGES_SEEN,
+)
 from controller.core.election import OFFLINE, REASSIGNMENT, REMAINING, isr_within_replicas
 from controller.core.errors import ControllerMovedError, ProcedureError, ZnodeError
 from controller.core.failures import Failures, describe
@@ -229,24 +233,34 @@ def _without(assignment: Assignment, dropped: tuple[int, ...]) -> Assignment:
 async def _start_replicas(controller: Controller, partitions: list[Partition]) -> Errors:
     errors = await raise_leader_epochs(controller, partitions)
     await unset_leader_epochs(controller, errors)
+    if ADDED_WITHOUT_STATE.applies(controller.configuration):
+        stateless = [one for one in partitions if one in errors and one.leadership is None]
+        await _make_new(controller, {one: one.assignment.adding for one in stateless})
     raised = [one for one in partitions if one not in errors]
     if not raised:
         return errors
     batch = controller.new_batch(RULE)
-    new: Replicas = defaultdict(list)
     for partition in raised:
         assignment = partition.assignment
         batch.add_leader_and_isr(assignment.origin, partition, is_new=False)
         batch.add_leader_and_isr(assignment.adding, partition, is_new=True)
-        for broker in assignment.adding:
-            # A replica that was sent a request before has a state: it only needs the new leader
-            # epoch.
+    controller.send(batch)
+    await _make_new(controller, {one: one.assignment.adding for one in raised})
+    return errors
+
+
+async def _make_new(controller: Controller, added: Mapping[Partition, Iterable[int]]) -> None:
+    """Move added replicas to the state New (KB 7.7 A2).
+
+    A replica that was sent a request before has a state: it only needs the new leader epoch.
+    """
+    new: Replicas = defaultdict(list)
+    for partition, brokers in added.items():
+        for broker in brokers:
             if partition.replica_states.get(broker) in (None, ReplicaState.NON_EXISTENT):
                 new[broker].append(partition)
-    controller.send(batch)
     for broker in new:
         await change_replicas(controller, {broker: new[broker]}, ReplicaState.NEW, RULE)
-    return errors
 
 
 async def raise_leader_epochs(controller: Controller, partitions: list[Partition]) -> Errors:

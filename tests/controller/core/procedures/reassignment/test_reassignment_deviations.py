@@ -10,6 +10,7 @@ from controller.core.state_machines import PartitionState
 from replay.world.simulation import Delivery
 from tests.controller.core.cluster import Cluster, by_rule, writes
 from tests.controller.core.endpoint import call, next_request
+from tests.controller.core.procedures.reassignment.dropping import stopped
 from tests.controller.core.procedures.reassignment.reassigning import (
     T0,
     T1,
@@ -393,3 +394,31 @@ def test_stock_controller_fails_on_a_request_without_partitions(
 
     assert announced() == [("unreadable_znode", PATH)]
     assert (announced(is_broker=True) != announced()) is fails
+
+
+# added-without-state ----------------------------------------------------------------------------
+
+
+@both_rules
+def test_replica_added_before_the_partition_had_a_state_is_deleted_by_a_later_move(
+    rules: str,
+) -> None:
+    """Found by refold explore."""
+    cluster = Cluster(1, 2, 3, rules=rules).start()
+    cluster.stop_broker(1)
+    cluster.create_topic("t", {0: [1]})
+    assert cluster.state("t", 0) is None
+    put_request(cluster, {T0: [1, 2]})
+    cluster.start_broker(1)
+    assert assignment(cluster) == "1,2"
+    seen = cluster.seen()
+    reassign(cluster, 1, 3)
+    catch_up(cluster, 3)
+    assert assignment(cluster) == "1,3"
+    refused = [code for code, _ in seen.notices()]
+    if rules == "refold":
+        assert stopped(seen, 2) == [T0]
+        assert not refused
+    else:
+        assert stopped(seen, 2) == []
+        assert set(refused) == {"replica_state_refused"}

@@ -1,0 +1,168 @@
+"""Which lost records are excused: those that Kafka's protocol with ZooKeeper does not keep."""
+
+from collections.abc import Sequence
+
+import pytest
+
+from replay.explore.invariants.losses import Losses
+
+NAME = ("orders", 0)
+RECORD, OFFSET = 70, 5
+REPLICAS = (1, 2, 3)
+
+
+class _History:
+    """A record that the ISR has. Broker 2 may lose it, and may lead afterwards."""
+
+    def __init__(self, *isr: int) -> None:
+        self.losses = Losses()
+        self.losses.controller_elected()
+        self.losses.controller_loaded()
+        self.by_controller(*isr)
+        self.since = self.losses.next()
+
+    def by_controller(self, *isr: int, kept: Sequence[int] = REPLICAS) -> None:
+        self.losses.isr_stored(NAME, isr, kept, by_controller=True)
+
+    def by_leader(self, *isr: int) -> None:
+        self.losses.isr_stored(NAME, isr, REPLICAS, by_controller=False)
+
+    def lose(self) -> None:
+        self.losses.lost(2, NAME, OFFSET, [RECORD])
+
+    def take_over(self) -> None:
+        self.losses.controller_elected()
+        self.losses.controller_loaded()
+
+    def is_excused(self, leader: int = 2) -> bool:
+        self.losses.led(NAME, leader)
+        return self.losses.excuse(NAME, OFFSET, RECORD, self.since, 1)
+
+
+def test_loss_by_the_last_member_is_excused() -> None:
+    history = _History(2)
+    history.lose()
+    assert history.is_excused()
+
+
+@pytest.mark.parametrize(("failed", "is_excused"), [((1, 3), True), ((3,), False)])
+def test_loss_is_excused_if_all_other_members_failed(
+    failed: tuple[int, ...], is_excused: bool
+) -> None:
+    history = _History(1, 2, 3)
+    history.lose()
+    for broker in failed:
+        history.losses.failed(broker)
+    history.by_controller(2)
+    assert history.is_excused() is is_excused
+
+
+def test_failure_before_a_member_joined_excuses_nothing() -> None:
+    history = _History(2)
+    history.losses.failed(1)
+    history.by_leader(2, 1)
+    history.lose()
+    assert not history.is_excused()
+
+
+def test_member_that_its_leader_removed_need_not_fail() -> None:
+    history = _History(1, 2, 3)
+    history.lose()
+    history.by_leader(1, 2)
+    history.losses.failed(1)
+    history.by_controller(2)
+    assert history.is_excused()
+
+
+def test_member_that_leaves_the_assignment_need_not_fail() -> None:
+    history = _History(1, 2)
+    history.lose()
+    history.by_controller(2, kept=(2, 3))
+    assert history.is_excused()
+
+
+def test_loss_of_another_broker_excuses_nothing() -> None:
+    history = _History(1, 2)
+    history.lose()
+    history.losses.failed(1)
+    assert not history.is_excused(leader=1)
+
+
+def test_loss_of_another_record_excuses_nothing() -> None:
+    history = _History(2)
+    history.losses.lost(2, NAME, OFFSET, [RECORD + 1])
+    history.losses.lost(2, NAME, OFFSET + 1, [RECORD])
+    assert not history.is_excused()
+
+
+def test_unseen_restart_is_excused() -> None:
+    history = _History(1, 2)
+    history.lose()
+    history.losses.registered(2)
+    history.take_over()
+    assert history.is_excused()
+
+
+def test_restart_during_the_failover_is_excused() -> None:
+    history = _History(1, 2)
+    history.lose()
+    history.losses.controller_elected()
+    history.losses.registered(2)
+    history.losses.controller_loaded()
+    assert history.is_excused()
+
+
+@pytest.mark.parametrize("is_removed", [True, False])
+def test_restart_that_a_controller_can_see_is_not_excused(is_removed: bool) -> None:
+    history = _History(1, 2)
+    history.lose()
+    history.take_over()
+    if is_removed:
+        history.by_controller(1)
+        history.by_leader(1, 2)
+    history.losses.registered(2)
+    assert not history.is_excused()
+
+
+def test_removed_member_is_not_excused_by_a_later_failover() -> None:
+    history = _History(1, 2)
+    history.lose()
+    history.by_controller(1)
+    history.losses.registered(2)
+    history.by_leader(1, 2)
+    history.take_over()
+    assert not history.is_excused()
+
+
+@pytest.mark.parametrize("is_before", [True, False])
+def test_restart_between_proposal_and_acceptance_is_excused(is_before: bool) -> None:
+    history = _History(1)
+    if is_before:
+        history.losses.isr_proposed(NAME, (1, 2))
+    history.lose()
+    if not is_before:
+        history.losses.isr_proposed(NAME, (1, 2))
+    history.by_leader(1, 2)
+    assert history.is_excused() is is_before
+
+
+def test_loss_before_an_unclean_election_is_excused() -> None:
+    history = _History(1, 2)
+    history.losses.unclean(NAME, 3)
+    assert history.is_excused(leader=3)
+
+
+@pytest.mark.parametrize(("leader_epoch", "is_excused"), [(2, True), (3, False)])
+def test_record_of_the_leader_before_an_unclean_election_is_excused(
+    leader_epoch: int, is_excused: bool
+) -> None:
+    losses = Losses()
+    losses.unclean(NAME, 3)
+    assert losses.excuse(NAME, OFFSET, RECORD, losses.next(), leader_epoch) is is_excused
+
+
+def test_deleted_topic_is_forgotten() -> None:
+    history = _History(2)
+    history.lose()
+    history.losses.forget(NAME)
+    assert not history.is_excused()
