@@ -70,7 +70,8 @@ def test_controllers_own_writes_add_nothing() -> None:
     cluster = Cluster(1, 2).start()
     cluster.create_topic("t", {0: [1, 2]})
     seen = cluster.seen()
-    cluster.create_topic("t", {0: [2, 1]}, topic_id=znodes.write_topic_id(cluster.topic("t").topic_id))
+    topic_id = znodes.write_topic_id(cluster.topic("t").topic_id)
+    cluster.create_topic("t", {0: [2, 1]}, topic_id=topic_id)
     assert cluster.partition("t", 0).replicas == (1, 2)
     assert seen.requested() == {}
     assert seen.writes() == []
