@@ -76,7 +76,9 @@ class _Counting(Observer):
 
 def standard(seconds: int) -> tuple[Scenario, tuple[inputs.Input, ...]]:
     """The standard scenario, and its faults within the given time."""
-    rotated = [tuple(_BROKERS[(n + k) % 3] for k in range(3)) for n in range(_PARTITIONS_OF_A_TOPIC)]
+    rotated = [
+        tuple(_BROKERS[(n + k) % 3] for k in range(3)) for n in range(_PARTITIONS_OF_A_TOPIC)
+    ]
     refolds = (
         ControllerSpec(
             Configuration(
@@ -108,7 +110,9 @@ def standard(seconds: int) -> tuple[Scenario, tuple[inputs.Input, ...]]:
 
 
 def main(
-    seconds: Annotated[int, typer.Option(help="The active part of a run, in simulated time.")] = 600,
+    seconds: Annotated[
+        int, typer.Option(help="The active part of a run, in simulated time.")
+    ] = 600,
     runs: Annotated[int, typer.Option(help="Number of measured runs, after one to warm up.")] = 3,
     profile: Annotated[
         bool, typer.Option("--profile", help="Print the functions that use most time, instead.")
@@ -127,7 +131,9 @@ def main(
         f"{len(faults)} faults in {seconds} s; until the recovery {samples[0][0].simulated_s:.0f} "
         f"simulated seconds and {samples[0][0].events:,} folded events a run; best of {runs} runs"
     )
-    typer.echo(f"{'':<15}{'simulated s per CPU s':>23}{'per s':>8}{'events per CPU s':>18}{'per s':>8}")
+    typer.echo(
+        f"{'':<15}{'simulated s per CPU s':>23}{'per s':>8}{'events per CPU s':>18}{'per s':>8}"
+    )
     with_all = min((one for one, _ in samples[1:]), key=lambda one: one.cpu_s)
     without = min((one for _, one in samples[1:]), key=lambda one: one.cpu_s)
     for title, one in (("all invariants", with_all), ("no invariants", without)):
@@ -148,14 +154,10 @@ def _checked(scenario: Scenario, faults: tuple[inputs.Input, ...]) -> Sample:
     if outcome.violation is not None:
         typer.echo(f"the standard scenario breaks an invariant: {outcome.violation}", err=True)
         sys.exit(1)
-    return Sample(
-        outcome.simulated_us / SECOND, outcome.coverage.events, cpu, wall, outcome.digest
-    )
+    return Sample(outcome.simulated_us / SECOND, outcome.coverage.events, cpu, wall, outcome.digest)
 
 
-def _unchecked(
-    scenario: Scenario, faults: tuple[inputs.Input, ...], simulated_s: float
-) -> Sample:
+def _unchecked(scenario: Scenario, faults: tuple[inputs.Input, ...], simulated_s: float) -> Sample:
     """The same run up to the same time, without invariants."""
     counting = _Counting()
     cpu, wall = time.process_time(), time.perf_counter()

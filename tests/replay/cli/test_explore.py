@@ -39,7 +39,7 @@ def test_healthy_code_has_no_violation(scenario: Path, tmp_path: Path) -> None:
     assert result.exit_code == 0, result.output
     assert "seed 5\n" in result.stdout
     assert "no violation in 2 runs" in result.stdout
-    assert "checked after every step: 25 invariants" in result.stdout
+    assert "checked after every step: 36 invariants" in result.stdout
     assert "not checked: " in result.stdout
     assert not (tmp_path / "out").exists()
 
