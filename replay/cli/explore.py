@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 _NOTHING, _VIOLATION = 0, 1
 _SECONDS: Final = 60.0
+_SECONDS_MAX: Final = 1e9
+_WORKERS_MAX: Final = 256
 _SHRINK_SECONDS: Final = 60.0
 _SEED_BITS: Final = 63
 
@@ -60,11 +62,22 @@ def explore(
     ] = None,
     seconds: Annotated[
         float | None,
-        typer.Option(min=0.1, help="Explore so long. Default: 60; with --runs, no limit."),
+        typer.Option(
+            min=0.1,
+            max=_SECONDS_MAX,
+            metavar="N",
+            help="Explore so long. Default: 60; with --runs, no limit.",
+        ),
     ] = None,
     runs: Annotated[int | None, typer.Option(min=1, help="Explore so many runs.")] = None,
     workers: Annotated[
-        int | None, typer.Option(min=1, help="The number of processes. Default: all cores.")
+        int | None,
+        typer.Option(
+            min=1,
+            max=_WORKERS_MAX,
+            metavar="N",
+            help="The number of processes. Default: all cores.",
+        ),
     ] = None,
     shrink_seconds: Annotated[
         float, typer.Option(min=0, help="Shrink a run that breaks an invariant for so long.")
@@ -84,12 +97,19 @@ def explore(
     """
     with errors_in_one_line("explore"):
         if reproduce is not None:
+            if scenario is not None or from_log is not None:
+                raise typer.BadParameter(
+                    "use only one of them", param_hint="--reproduce, --scenario, --from-log"
+                )
             raise typer.Exit(_reproduce(reproduce, as_json=as_json))
         seed = secrets.randbits(_SEED_BITS) if seed is None else seed
         start = _start(scenario, from_log, strategy or ())
         folder = out or Path(f"explored-{seed}")
         if folder.exists():
             raise ReplayError(f"{folder} exists already: give another one with --out")
+        parent = next(one for one in folder.absolute().parents if one.exists())
+        if not parent.is_dir() or not os.access(parent, os.W_OK):
+            raise ReplayError(f"{folder} cannot be created: {parent} is not a writable folder")
         if not as_json:
             typer.echo(f"seed {seed}")
         workers = workers or os.cpu_count() or 1

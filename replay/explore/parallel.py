@@ -2,6 +2,9 @@
 
 The jobs are numbered; a worker takes the next number. What a job does depends only on the seed and
 its number. Workers are new processes (spawn), so they share nothing but a few queues.
+
+The garbage collector stays on. Without it, runs take about a tenth less time, but each leaves about
+1 MB of memory.
 """
 
 import multiprocessing

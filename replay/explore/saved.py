@@ -17,6 +17,7 @@ from eventstore.writer import LogWriter
 from replay.errors import ReplayError
 from replay.explore.invariants.invariant import Violation
 from replay.explore.run import Run
+from replay.explore.scenario_checks import problem_of
 from replay.world.cluster import Cluster
 from replay.world.controller_run import History
 from replay.world.inputs import Input
@@ -142,5 +143,11 @@ def read_scenario(path: Path) -> tuple[Scenario, tuple[Input, ...]]:
         raise ReplayError(f"{path} cannot be read: {error.strerror}") from error
     except msgspec.DecodeError as error:
         raise ReplayError(f"{path} is not a scenario: {error}; see docs/explore.md") from error
+    except UnicodeDecodeError as error:
+        raise ReplayError(f"{path} is not a scenario: it is not text in UTF-8") from error
     fields = {name: getattr(found, name) for name in Scenario.__struct_fields__}
-    return Scenario(**fields), found.inputs
+    scenario = Scenario(**fields)
+    problem = problem_of(scenario, found.inputs)
+    if problem is not None:
+        raise ReplayError(f"{path}: {problem}; see docs/explore.md")
+    return scenario, found.inputs
