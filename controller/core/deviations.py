@@ -161,6 +161,14 @@ DELETION_NEEDS_NO_STATE: Final = Deviation(
     rule="The replica goes offline anyway, and is deleted.",
     source="KB 5.2.5, SU-22",
 )
+DELETIONS_OF_THIS_TERM: Final = Deviation(
+    name="deletions-of-this-term",
+    defect="A controller loses the role and takes it again at once. A queued response to a "
+    "deletion of its earlier term then counts for the new term, in which brokers have created the "
+    "logs again. The topic's znodes are deleted, although a broker still has its logs.",
+    rule="Only responses to requests of this term confirm deletions of a topic's replicas.",
+    source="race R8, KB 8.2.2",
+)
 ISR_BY_LEADER: Final = Deviation(
     name="isr-by-leader",
     defect="Kafka accepts AlterPartition from a follower and makes it the leader without a new "

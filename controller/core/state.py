@@ -198,6 +198,8 @@ class ControllerContext:
       not exist; UNKNOWN_ZXID: the watch has fired since, or is not set yet.
     - `informed_by_failover`: of the reassignments that a failover finds under way, those whose
       brokers learn everything from the failover's own requests.
+    - `held`: reassignments under way that could not be resumed or completed, because
+      /admin/reassign_cancel existed. They are resumed when it is deleted.
     - `requests_done`: requests below /admin/reassignment_requests that were carried out and could
       neither be deleted nor emptied.
     - `deletions`: by child of /admin/replica_deletions the deletions that are not confirmed.
@@ -232,6 +234,7 @@ class ControllerContext:
         self.entries_seen: dict[tuple[str, int], EntrySeen] = {}
         self.entries_mzxid = UNKNOWN_ZXID
         self.informed_by_failover: dict[Partition, None] = {}
+        self.held: dict[Partition, None] = {}
         self.requests_done: dict[str, None] = {}
         self.deletions: dict[str, PendingDeletion] = {}
         self.deletion_count = 0

@@ -76,10 +76,11 @@ class TopicDeletionStopReplicaResponseReceived(
     Struct, frozen=True, array_like=True, tag="TopicDeletionStopReplicaResponseReceived"
 ):
     """A broker's response to a StopReplica with deletions (KB 8.2.2). `asked` names the partitions
-    of topics that are being deleted."""
+    of topics that are being deleted. `epoch`: the controller epoch at that time; 0: unknown."""
 
     answer: BrokerResponded
     asked: list[tuple[str, int]]
+    epoch: int = 0
 
 
 class ZkPartitionReassignment(Struct, frozen=True, array_like=True, tag="ZkPartitionReassignment"):

@@ -7,7 +7,10 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from controller.core import znodes
-from controller.core.api_requests.reassignments import AlterPartitionReassignmentsReceived
+from controller.core.api_requests.reassignments import (
+    AlterPartitionReassignmentsReceived,
+    AlterPartitionReassignmentsResponse,
+)
 from controller.core.commands import (
     BrokerRequest,
     Issued,
@@ -188,11 +191,15 @@ class Monitor(Observer):
         self.also.run_started(process)
 
     def run_ended(self, process: str, reason: str) -> None:
+        for key in [one for one in self.known.open_api if one[0] == process]:
+            del self.known.open_api[key]
         self.also.run_ended(process, reason)
 
     def folded(self, process: str, recorded: Recorded, issued: list[Issued]) -> None:
         event = recorded.event
         if isinstance(event, AlterPartitionReassignmentsReceived):
+            names = [(one.topic, one.partition) for one in event.partitions]
+            self.known.open_api[process, event.request] = names
             for one in event.partitions:
                 requests = self.known.requests_of((one.topic, one.partition))
                 if one.replicas is None:
@@ -203,6 +210,8 @@ class Monitor(Observer):
         for command in (one.command for one in issued):
             if isinstance(command, WriteZnodes):
                 self._decide(process, command)
+            elif isinstance(command, AlterPartitionReassignmentsResponse):
+                self.known.open_api.pop((process, command.request), None)
             elif isinstance(command, Notice):
                 if command.code == "elected" and self.processes.is_kafka(process):
                     self.known.had_kafka = True

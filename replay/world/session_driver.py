@@ -117,7 +117,8 @@ class SessionDriver:
 
     def connected(self, connection: Connection) -> None:
         """See Endpoint."""
-        if self._is_over:
+        if self._is_over or self._session.phase is Phase.CLOSED:
+            # The session was closed before there was a connection.
             connection.close()
         elif not self._waits(lambda: self.connected(connection)):
             self._connection = connection

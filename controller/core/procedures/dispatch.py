@@ -31,6 +31,7 @@ from controller.core.procedures.reassignment.replica_deletion import (
 from controller.core.procedures.reassignment_znodes.records import repair_records
 from controller.core.procedures.role import controller_election
 from controller.core.procedures.topics.deletion import (
+    is_of_an_earlier_term,
     process_stop_replica_response,
     process_topic_deletion,
 )
@@ -127,8 +128,9 @@ async def _run(controller: Controller, trigger: Trigger) -> None:
             await process_leader_and_isr_response(controller, answer, asked)
         case TopicDeletion():
             await process_topic_deletion(controller)
-        case TopicDeletionStopReplicaResponseReceived(answer=answer, asked=asked):
-            await process_stop_replica_response(controller, answer, asked)
+        case TopicDeletionStopReplicaResponseReceived(answer=answer, asked=asked, epoch=epoch):
+            if not is_of_an_earlier_term(controller, epoch):
+                await process_stop_replica_response(controller, answer, asked)
         case ZkPartitionReassignment(created=created):
             await process_reassignment_znode(controller, created=created)
         case ReassignmentCancel() as cancel:

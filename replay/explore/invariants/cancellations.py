@@ -279,6 +279,9 @@ class EntriesAccountedFor(Invariant):
             return True
         if known.requests_of(name).submitted != self._unhandled[name]:
             return True
+        if known.is_requested_by_api(name):
+            # The request takes the place of the entry (KB 7.3), even if it is older.
+            return True
         return any(one.get(name) == target for one in self._entries.values())
 
     def noticed(self, process: str, code: str, subject: str) -> None:

@@ -58,6 +58,9 @@ class Known:
         """The znodes under /admin that tools and the controller create and delete."""
         self.losses = Losses()
         self.requests: dict[Name, Requests] = {}
+        self.open_api: dict[tuple[str, int], list[Name]] = {}
+        """The partitions of the AlterPartitionReassignments requests that a controller has received
+        and not answered, by controller and request."""
         self.was_cancelled = False
         """Whether /admin/reassign_cancel has existed."""
         self.live_brokers_of: Callable[[str], Collection[int] | None] = lambda process: None
@@ -83,6 +86,10 @@ class Known:
         if found is None:
             found = self.requests[name] = Requests()
         return found
+
+    def is_requested_by_api(self, name: Name) -> bool:
+        """Whether a controller is to answer an AlterPartitionReassignments request for it."""
+        return any(name in names for names in self.open_api.values())
 
     @staticmethod
     def is_refold(process: str) -> bool:

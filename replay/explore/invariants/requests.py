@@ -90,6 +90,9 @@ class RequestsKept(Invariant):
             entry = before.get(name)
             if entry is None or entry.target != target:
                 entry = self._possible(name, target)
+                if _is_controller(process) and not self._is_requested(name, target):
+                    # A request made of an entry that an administrator has withdrawn meanwhile.
+                    entry = None
             if entry is not None:
                 after[name] = entry
         if after:
@@ -123,6 +126,10 @@ class RequestsKept(Invariant):
         for _, removed, entry, _ in self._removed:
             if removed == name:
                 entry.is_over = True
+
+    def _is_requested(self, name: Name, target: tuple[int, ...]) -> bool:
+        """Whether an entry of a znode has this target."""
+        return any(self.known.entries_of(path).get(name) == target for path in _ENTRIES)
 
     def _possible(self, name: Name, target: tuple[int, ...]) -> _Entry | None:
         """An entry that nothing prevents, now."""

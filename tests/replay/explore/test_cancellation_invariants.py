@@ -123,6 +123,15 @@ def test_entry_that_is_removed_without_a_log_line_is_reported(logs: str) -> None
     assert bool(history.reported) is not bool(logs)
 
 
+def test_entry_that_a_request_by_api_replaces_is_accounted_for() -> None:
+    """KB 7.3 step 4: the controller has received the request before the entry was written."""
+    history = Cancelling(EntriesAccountedFor)
+    history.known.open_api["refold 100", 7] = [("orders", 0)]
+    history.admin(znodes.REASSIGN_PARTITIONS, ENTRY, "admin")
+    history.admin(znodes.REASSIGN_PARTITIONS, None)
+    assert not history.reported
+
+
 def test_entry_that_moves_from_the_extra_znode_is_accounted_for() -> None:
     history = Cancelling(EntriesAccountedFor)
     history.admin(znodes.REASSIGN_PARTITIONS_EXTRA, ENTRY, "admin")

@@ -123,3 +123,13 @@ def test_request_that_is_removed_before_its_reassignment_begins_is_reported() ->
     history.admin(_REQUEST, write_request({NAME: (3, 2)}))
     history.admin(_REQUEST, None, "refold 100")
     assert "removed its entry [3, 2] from /admin/reassignment_requests" in history.reported[0]
+
+
+def test_request_that_is_made_of_a_withdrawn_entry_may_be_removed() -> None:
+    """The controller had read the entry before the administrator withdrew it."""
+    history = _requests()
+    history.admin(_LEGACY, _entry())
+    history.admin(_LEGACY, None)
+    history.admin(_REQUEST, write_request({NAME: (3, 2)}, legacy=True), "refold 100")
+    history.admin(_REQUEST, None, "refold 100")
+    assert not history.reported

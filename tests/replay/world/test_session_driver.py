@@ -281,3 +281,13 @@ def test_daemon_connects_to_servers_before_and_after_3_6(is_old: bool) -> None:
     world.wait(1_000)
     (connected,) = daemon.take()
     assert isinstance(connected, SessionConnected)
+
+
+def test_session_that_is_closed_before_it_is_connected_does_not_connect() -> None:
+    world = SmallWorld()
+    daemon = Daemon(world, "refold 100", None)
+    daemon.driver.start()
+    daemon.driver.close()
+    world.wait(100)
+    assert daemon.is_closed
+    assert not daemon.take()

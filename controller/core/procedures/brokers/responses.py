@@ -58,7 +58,8 @@ def _take_stop_replica(
         and (not answer.error or (one.topic, one.partition) in listed)
     ]
     if names:
-        controller.enqueue(TopicDeletionStopReplicaResponseReceived(answer, names))
+        epoch = controller.context.epoch
+        controller.enqueue(TopicDeletionStopReplicaResponseReceived(answer, names, epoch))
 
 
 def _report_error(controller: Controller, answer: BrokerResponded) -> None:

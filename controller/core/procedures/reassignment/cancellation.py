@@ -18,7 +18,10 @@ from controller.core.procedures.reassignment.legacy_znode import (
     originals_of,
     read_legacy,
 )
-from controller.core.procedures.reassignment.partition_reassignment import complete_if_caught_up
+from controller.core.procedures.reassignment.partition_reassignment import (
+    complete_if_caught_up,
+    resume_held,
+)
 from controller.core.procedures.reassignment.rollback import WAITS, RollbackCause, roll_back
 from controller.core.procedures.reassignment_znodes.cancel_znode import read_cancel, report_waiting
 from controller.core.procedures.reassignment_znodes.reassign_partitions_znode import remove_entries
@@ -237,6 +240,7 @@ async def _continue(controller: Controller) -> None:
         await adopt(controller, legacy.entries, legacy)
     await give_up_rollbacks(controller, f"{REASSIGN_CANCEL} was deleted")
     await complete_if_caught_up(controller, controller.order.partitions(context.reassigning))
+    await resume_held(controller)
     controller.enqueue(ZkPartitionReassignment())
     controller.enqueue(ExtraReassignments())
     controller.enqueue(ReassignmentRequests())

@@ -51,9 +51,13 @@ RAISE = "reassignment: raise the leader epoch"
 async def reassign(controller: Controller, moves: list[Move]) -> Errors:
     """Begin, continue, replace, cancel or complete the reassignment of partitions.
 
-    While /admin/reassign_cancel exists, only cancellations are done (KB 14.2.3).
+    While /admin/reassign_cancel exists, only cancellations are done (KB 14.2.3). What was to be
+    resumed is noted: `resume_held` continues it.
     """
     if any(one.assignment.is_being_reassigned for one in moves) and await is_cancelled(controller):
+        for partition, assignment, _ in moves:
+            if assignment.is_being_reassigned and assignment == partition.assignment:
+                controller.context.held[partition] = None
         moves = [one for one in moves if not one.assignment.is_being_reassigned]
     return await carry_out(controller, moves)
 
@@ -141,6 +145,22 @@ async def read_isrs(
         except ZnodeError as unreadable:
             controller.notice("error", "unreadable_znode", path, f"{unreadable}; skipped")
     return isrs
+
+
+async def resume_held(controller: Controller) -> None:
+    """Resume the reassignments that waited while /admin/reassign_cancel existed.
+
+    A failover that found them did not send them with a new leader epoch. Their leaders ignore the
+    new replicas until then (KB 12.4.2).
+    """
+    context = controller.context
+    held, context.held = context.held, {}
+    left = [one for one in controller.order.partitions(held) if one in context.reassigning]
+    for number, part in enumerate(parts(controller, left)):
+        if number:
+            await pause(controller)
+        moves = [Move(one, one.assignment) for one in part]
+        report_failed(controller, await reassign(controller, moves))
 
 
 # Phase U ----------------------------------------------------------------------------------------

@@ -13,6 +13,7 @@ from controller.core.deviations import (
     DELETION_ENDS_REASSIGNMENT,
     DELETION_MARK_ENDS,
     DELETION_NEEDS_NO_STATE,
+    DELETIONS_OF_THIS_TERM,
 )
 from controller.core.events import BrokerResponded
 from controller.core.operations import NO_NODE, NOT_EMPTY, OK, Delete, WriteOperation
@@ -136,6 +137,14 @@ async def _delete_markers(controller: Controller, topics: list[str]) -> None:
 
 
 # Responses and failures of brokers --------------------------------------------------------------
+
+
+def is_of_an_earlier_term(controller: Controller, epoch: int) -> bool:
+    """Whether a response confirms deletions that an earlier term requested. The failover has made
+    brokers create the logs again since then (DELETIONS_OF_THIS_TERM)."""
+    if not DELETIONS_OF_THIS_TERM.applies(controller.configuration):
+        return False
+    return epoch not in (0, controller.context.epoch)
 
 
 async def process_stop_replica_response(

@@ -30,6 +30,7 @@ from tests.controller.core.procedures.reassignment.interrupting import (
 from tests.controller.core.procedures.reassignment.reassigning import (
     T0,
     as_text,
+    ask,
     ask_for_isr,
     assert_no_failures,
     assignment,
@@ -413,3 +414,29 @@ def test_move_that_was_stored_but_not_begun_is_sent_with_a_new_leader_epoch() ->
     submit(cluster, {T0: [4, 5, 6]})
     assert assignment(cluster) == UNDER_WAY
     assert_leader_knows_the_move(seen)
+
+
+def test_api_move_that_waits_for_a_cancellation_at_failover_is_sent_with_a_new_leader_epoch() -> (
+    None
+):
+    """The first controller fails before it increases the leader epoch. The second one finds the
+    cancellation, which does not concern the move. Found by refold explore."""
+    cluster = interruptible(6, 1, 2, 3)
+
+    def end_at_once(issued: Issued) -> Delivery:
+        if not writes_state("t", 0)(issued):
+            return Delivery.ANSWERED
+        cluster.put_quietly(REASSIGN_CANCEL, CANCEL_CONTENT)
+        cluster.delivery = lambda issued: Delivery.ANSWERED
+        return Delivery.SESSION_OVER
+
+    cluster.delivery = end_at_once
+    ask(cluster, (T0, [4, 5, 6]))
+    assert assignment(cluster) == UNDER_WAY
+    seen = cluster.seen()
+    remove_cancel(cluster)
+    (request,) = seen.leader_and_isr(1)
+    (sent,) = request.partitions
+    assert (sent.leadership.leader_epoch, sent.assignment.replicas) == (1, (4, 5, 6, 1, 2, 3))
+    catch_up(cluster, 4, 5, 6)
+    assert assignment(cluster) == "4,5,6"

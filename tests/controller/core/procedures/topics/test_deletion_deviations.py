@@ -5,8 +5,10 @@ import pytest
 
 from controller.core import error_codes as codes
 from controller.core import znodes
+from controller.core.commands import CommandId
 from controller.core.events import BrokerResponded
 from controller.core.state_machines import ReplicaState
+from controller.core.triggers import TopicDeletionStopReplicaResponseReceived
 from tests.controller.core.cluster import Cluster
 from tests.controller.core.procedures.reassignment.reassigning import (
     T0,
@@ -218,3 +220,23 @@ def test_state_written_by_a_later_controller_stops_the_deletion() -> None:
     cluster.run()
     assert logs(cluster, "t") == {1: [0], 2: [0]}
     assert states(cluster, "t") == {1: ReplicaState.ONLINE, 2: ReplicaState.ONLINE}
+
+
+# deletions-of-this-term -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("rules", "is_deleted"), [("refold", False), ("kafka", True)])
+def test_response_that_an_earlier_term_received_confirms_no_deletion(
+    rules: str, is_deleted: bool
+) -> None:
+    """The failover of this term has made broker 2 create the log again. Found by refold explore."""
+    cluster = cluster_with_topic(rules=rules)
+    cluster.remove(znodes.CONTROLLER)
+    slow_to_delete(cluster, 2)
+    mark(cluster, "t")
+    controller = cluster.fold.controller
+    answer = BrokerResponded(CommandId(1, 0), 2, cluster.broker_epoch(2), 0, [])
+    earlier = TopicDeletionStopReplicaResponseReceived(answer, [T0], controller.context.epoch - 1)
+    controller.enqueue(earlier)
+    cluster.put(znodes.PREFERRED_ELECTION, b'{"version":1,"partitions":[]}')
+    assert (cluster.data(znodes.topic_path("t")) is None) is is_deleted
