@@ -66,6 +66,7 @@ class _Snapshot(Struct, frozen=True, kw_only=True):
     topics: list[_TopicRow]
     offline_dirs: dict[int, list[tuple[str, int]]]
     reassigning: list[tuple[str, int]]
+    held: list[tuple[str, int]]
     reassignments: list[tuple[tuple[str, int], Reassignment]]
     cancel: int
     cancel_forced: bool
@@ -123,6 +124,7 @@ def take_snapshot(fold: Fold) -> bytes:
                 for broker, partitions in context.offline_dirs.items()
             },
             reassigning=[one.key for one in context.reassigning],
+            held=[one.key for one in context.held if one in context.reassigning],
             reassignments=[(one.key, record) for one, record in context.reassignments.items()],
             cancel=context.cancel,
             cancel_forced=context.cancel_forced,
@@ -180,6 +182,7 @@ def load_snapshot(data: bytes, configuration: Configuration) -> Fold:
         for broker, names in snapshot.offline_dirs.items()
     }
     context.reassigning = dict.fromkeys(_named(context, snapshot.reassigning))
+    context.held = dict.fromkeys(_named(context, snapshot.held))
     context.reassignments = _by_partition(context, snapshot.reassignments)
     context.cancel = snapshot.cancel
     context.cancel_forced = snapshot.cancel_forced

@@ -10,6 +10,7 @@ import pytest
 
 from controller.core import znodes
 from controller.core.commands import Issued, WriteZnodes
+from controller.core.snapshot import load_snapshot, take_snapshot
 from controller.core.znodes import CANCEL_CONTENT, FORCED_CANCEL_CONTENT, REASSIGN_CANCEL, Entry
 from replay.world.simulation import Delivery
 from tests.controller.core.cluster import Cluster, Seen, by_rule, writes, writes_state
@@ -416,9 +417,10 @@ def test_move_that_was_stored_but_not_begun_is_sent_with_a_new_leader_epoch() ->
     assert_leader_knows_the_move(seen)
 
 
-def test_api_move_that_waits_for_a_cancellation_at_failover_is_sent_with_a_new_leader_epoch() -> (
-    None
-):
+@pytest.mark.parametrize("is_restored", [False, True], ids=["", "from-a-snapshot"])
+def test_api_move_that_waits_for_a_cancellation_at_failover_is_sent_with_a_new_leader_epoch(
+    is_restored: bool,
+) -> None:
     """The first controller fails before it increases the leader epoch. The second one finds the
     cancellation, which does not concern the move. Found by refold explore."""
     cluster = interruptible(6, 1, 2, 3)
@@ -433,6 +435,9 @@ def test_api_move_that_waits_for_a_cancellation_at_failover_is_sent_with_a_new_l
     cluster.delivery = end_at_once
     ask(cluster, (T0, [4, 5, 6]))
     assert assignment(cluster) == UNDER_WAY
+    if is_restored:
+        configuration = cluster.fold.controller.configuration
+        cluster.fold = load_snapshot(take_snapshot(cluster.fold), configuration)
     seen = cluster.seen()
     remove_cancel(cluster)
     (request,) = seen.leader_and_isr(1)
