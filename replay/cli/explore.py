@@ -30,6 +30,39 @@ _SEED_BITS: Final = 63
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
+FromLog = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="LOG",
+        help="Start from an incident: a log of the daemon or an imported log, may be packed.",
+    ),
+]
+Strategies = Annotated[
+    list[str] | None,
+    typer.Option(
+        help="random, disturbances, pct, crash-points, staleness or systematic."
+        " Can be repeated. Default: all in turn."
+    ),
+]
+Seconds = Annotated[
+    float | None,
+    typer.Option(
+        min=0.1,
+        max=_SECONDS_MAX,
+        metavar="N",
+        help="Explore so long. Default: 60; with --runs, no limit.",
+    ),
+]
+Workers = Annotated[
+    int | None,
+    typer.Option(
+        min=1,
+        max=_WORKERS_MAX,
+        metavar="N",
+        help="The number of processes. Default: all cores.",
+    ),
+]
+
 
 @app.command(name="explore")
 def explore(
@@ -39,13 +72,7 @@ def explore(
             metavar="FILE", help="Start from this cluster, and vary its inputs (TOML or JSON)."
         ),
     ] = None,
-    from_log: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="LOG",
-            help="Start from an incident: a log of the daemon or an imported log, may be packed.",
-        ),
-    ] = None,
+    from_log: FromLog = None,
     reproduce: Annotated[
         Path | None,
         typer.Option(metavar="FILE", help="Run the saved run.json, or that of a folder, again."),
@@ -53,32 +80,10 @@ def explore(
     seed: Annotated[
         int | None, typer.Option(min=0, help="The same seed makes the same runs. Default: random.")
     ] = None,
-    strategy: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="random, disturbances, pct, crash-points, staleness or systematic."
-            " Can be repeated. Default: all in turn."
-        ),
-    ] = None,
-    seconds: Annotated[
-        float | None,
-        typer.Option(
-            min=0.1,
-            max=_SECONDS_MAX,
-            metavar="N",
-            help="Explore so long. Default: 60; with --runs, no limit.",
-        ),
-    ] = None,
+    strategy: Strategies = None,
+    seconds: Seconds = None,
     runs: Annotated[int | None, typer.Option(min=1, help="Explore so many runs.")] = None,
-    workers: Annotated[
-        int | None,
-        typer.Option(
-            min=1,
-            max=_WORKERS_MAX,
-            metavar="N",
-            help="The number of processes. Default: all cores.",
-        ),
-    ] = None,
+    workers: Workers = None,
     shrink_seconds: Annotated[
         float, typer.Option(min=0, help="Shrink a run that breaks an invariant for so long.")
     ] = _SHRINK_SECONDS,
@@ -105,11 +110,7 @@ def explore(
         seed = secrets.randbits(_SEED_BITS) if seed is None else seed
         start = _start(scenario, from_log, strategy or ())
         folder = out or Path(f"explored-{seed}")
-        if folder.exists():
-            raise ReplayError(f"{folder} exists already: give another one with --out")
-        parent = next(one for one in folder.absolute().parents if one.exists())
-        if not parent.is_dir() or not os.access(parent, os.W_OK):
-            raise ReplayError(f"{folder} cannot be created: {parent} is not a writable folder")
+        _check_folder(folder)
         if not as_json:
             typer.echo(f"seed {seed}")
         workers = workers or os.cpu_count() or 1
@@ -120,6 +121,15 @@ def explore(
         document, lambda: _print(found, seed, workers, saved, folder, logs), as_json=as_json
     )
     raise typer.Exit(_NOTHING if found.violation is None else _VIOLATION)
+
+
+def _check_folder(folder: Path) -> None:
+    """Refuse a folder that cannot be made, before the search. Raises ReplayError."""
+    if folder.exists():
+        raise ReplayError(f"{folder} exists already: give another one with --out")
+    parent = next(one for one in folder.absolute().parents if one.exists())
+    if not parent.is_dir() or not os.access(parent, os.W_OK):
+        raise ReplayError(f"{folder} cannot be created: {parent} is not a writable folder")
 
 
 def _start(scenario: Path | None, from_log: Path | None, strategies: Sequence[str]) -> "Start":
