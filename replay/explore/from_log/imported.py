@@ -91,7 +91,7 @@ class _Incident:
 
     def _note(self, ns: int, event: ImportedEvent) -> None:
         if isinstance(event, RequestInferred) and event.reassignments:
-            self._note_request(ns, event)
+            self._schedule.add_reassignments(self._schedule.at(ns), event.reassignments)
             return
         if not isinstance(event, Transaction):
             return
@@ -157,19 +157,3 @@ class _Incident:
     def _content(self, path: str) -> dict[tuple[str, int], tuple[int, ...]]:
         node = self._log.state.tree.dump().get(f"{self._chroot}{path}")
         return parsed_entries(path, node.data) if node is not None else {}
-
-    def _note_request(self, ns: int, event: RequestInferred) -> None:
-        schedule = self._schedule
-        at_ms = schedule.at(ns)
-        entries = {
-            (one.topic, one.partition): one.replicas
-            for one in event.reassignments
-            if one.replicas is not None
-        }
-        cancelled = tuple(
-            (one.topic, one.partition) for one in event.reassignments if one.replicas is None
-        )
-        if entries:
-            schedule.add(Reassign(at_ms, targets_of(entries)))
-        if cancelled:
-            schedule.add(CancelReassignment(at_ms, cancelled))

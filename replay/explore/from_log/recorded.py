@@ -136,7 +136,7 @@ class _Incident:
             case ControlledShutdownReceived(broker=broker):
                 self._stopping[broker] = None
             case AlterPartitionReassignmentsReceived():
-                self._note_reassignment(at_ms, observed)
+                self.schedule.add_reassignments(at_ms, observed.partitions)
             case CreateTopicsReceived() | CreatePartitionsReceived() | DeleteTopicsReceived():
                 self._note_topics(at_ms, observed)
             case ElectLeadersReceived(election=election, partitions=partitions):
@@ -164,20 +164,6 @@ class _Incident:
             self.schedule.add(EndCancellation(at_ms))
         elif path == znodes.PREFERRED_ELECTION and change == "created":
             self.schedule.add(ElectLeaders(at_ms, (), "preferred", "znode"))
-
-    def _note_reassignment(self, at_ms: int, asked: AlterPartitionReassignmentsReceived) -> None:
-        entries = {
-            (one.topic, one.partition): one.replicas
-            for one in asked.partitions
-            if one.replicas is not None
-        }
-        cancelled = tuple(
-            (one.topic, one.partition) for one in asked.partitions if one.replicas is None
-        )
-        if entries:
-            self.schedule.add(Reassign(at_ms, targets_of(entries)))
-        if cancelled:
-            self.schedule.add(CancelReassignment(at_ms, cancelled))
 
     def _note_topics(
         self,

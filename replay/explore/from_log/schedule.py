@@ -4,18 +4,27 @@ A log shows what was observed, not what happened: a broker that is no longer reg
 before, and so on. The inputs are the simplest cause of each observation. Long pauses are shortened.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from msgspec import Struct, structs
 
 from controller.core import znodes
+from controller.core.api_requests.reassignments import ReassignmentTarget
 from controller.core.configuration import Configuration
 from controller.core.errors import ZnodeError
 from controller.core.protocol_versions import LATEST
 from controller.core.znodes import Name
 from replay.errors import ReplayError
-from replay.world.inputs import CrashBroker, Input, StopBroker, Target
+from replay.subjects import subject_of
+from replay.world.inputs import (
+    CancelReassignment,
+    CrashBroker,
+    Input,
+    Reassign,
+    StopBroker,
+    Target,
+)
 from replay.world.scenario import BrokerSpec, ControllerSpec, Load, Scenario, TopicSpec
 
 START_MS: Final = 4_000
@@ -90,6 +99,21 @@ class Schedule:
         if not self.is_full:
             self.inputs.append(one)
 
+    def add_reassignments(self, at_ms: int, asked: Iterable[ReassignmentTarget]) -> None:
+        """A client requested and cancelled reassignments by the API."""
+        entries: dict[Name, Replicas] = {}
+        cancelled: list[Name] = []
+        for one in asked:
+            name = one.topic, one.partition
+            if one.replicas is None:
+                cancelled.append(name)
+            else:
+                entries[name] = one.replicas
+        if entries:
+            self.add(Reassign(at_ms, targets_of(entries)))
+        if cancelled:
+            self.add(CancelReassignment(at_ms, tuple(cancelled)))
+
     # Brokers
 
     def broker_gone(self, ns: int, broker: int, *, is_controlled: bool) -> None:
@@ -137,7 +161,7 @@ class Schedule:
         content = {
             path: data.decode()
             for path, data in self._znodes.items()
-            if _topic_in(path) in kept and _is_text(data)
+            if subject_of(path).topic in kept and _is_text(data)
         }
         configuration = structs.replace(
             self.configuration, is_broker=False, rules="refold", take_over=False
@@ -187,14 +211,6 @@ class Schedule:
 def targets_of(entries: Mapping[Name, Replicas]) -> tuple[Target, ...]:
     """The targets of a reassignment."""
     return tuple(Target(*name, replicas) for name, replicas in entries.items())
-
-
-def _topic_in(path: str) -> str:
-    """The topic that a znode is about."""
-    for prefix in (f"{znodes.TOPICS}/", f"{znodes.TOPIC_CONFIGS}/", f"{znodes.REASSIGNMENTS}/"):
-        if path.startswith(prefix):
-            return path.removeprefix(prefix).split("/")[0]
-    return ""
 
 
 def _protocol(configuration: Configuration) -> str:

@@ -3,8 +3,7 @@
 from typing import ClassVar
 
 from controller.core.values import Assignment
-from controller.core.znodes import Name
-from replay.explore.invariants.invariant import AssignmentWrite, Invariant, Report
+from replay.explore.invariants.invariant import AssignmentWrite, Invariant, Report, partition_text
 from replay.explore.invariants.known import Known, TopicKnown
 
 
@@ -66,7 +65,7 @@ class AssignmentNotSmaller(_OfMoves):
         least = min(len(move.origin), move.smallest)
         if len(write.after.replicas) < least:
             self.violated(
-                _text(write.name),
+                partition_text(write.name),
                 f"{write.process} stored the replicas {list(write.after.replicas)}; the "
                 f"reassignment is from {list(move.origin)} to {list(move.target)}",
             )
@@ -94,7 +93,7 @@ class CancellationRestores(_OfMoves):
         checks_order = move.knows_order and self.known.restores_order(write.process)
         if not in_any_order or checks_order:
             self.violated(
-                _text(write.name),
+                partition_text(write.name),
                 f"{write.process} ended the reassignment from {list(move.origin)} to "
                 f"{list(move.target)} with the replicas {list(found)}",
             )
@@ -118,7 +117,7 @@ class ReassignmentNotGivenUp(_OfMoves):
             return
         if requests is None or not (requests.is_cancelled or after.replicas in requests.targets):
             self.violated(
-                _text(write.name),
+                partition_text(write.name),
                 f"{write.process} ended the reassignment from {list(move.origin)} to "
                 f"{list(move.target)} with the replicas {list(after.replicas)}; "
                 "no cancellation was requested",
@@ -139,7 +138,3 @@ class PartitionsKept(Invariant):
             topic.name,
             f"{process} removed the partitions {numbers} from the topic's znode",
         )
-
-
-def _text(name: Name) -> str:
-    return f"{name[0]}-{name[1]}"

@@ -9,7 +9,7 @@ from controller.core import znodes
 from controller.core.errors import ZnodeError
 from controller.core.values import Assignment
 from controller.core.znodes import Name, Reassignment
-from replay.explore.invariants.invariant import AssignmentWrite, Invariant, Report
+from replay.explore.invariants.invariant import AssignmentWrite, Invariant, Report, partition_text
 from replay.explore.invariants.known import Known, TopicKnown, parsed_entries
 
 _RECORDS: Final = f"{znodes.REASSIGNMENTS}/"
@@ -45,7 +45,7 @@ class NothingCompletesWhileCancelled(Invariant):
         is_completed = before.is_being_reassigned and after == Assignment(before.target)
         if is_completed and set(after.replicas) != set(before.origin):
             self.violated(
-                _text(write.name),
+                partition_text(write.name),
                 f"{write.process} completed the reassignment to {list(after.replicas)} while "
                 f"{znodes.REASSIGN_CANCEL} existed",
             )
@@ -136,7 +136,9 @@ class CancelledRolledBack(_OfCancelled):
     def noticed(self, process: str, code: str, subject: str) -> None:
         super().noticed(process, code, subject)
         if code in _NOT_ROLLED_BACK and self.cancelled:
-            for name in [one for one in self.cancelled if _text(one) in subject.split(", ")]:
+            for name in [
+                one for one in self.cancelled if partition_text(one) in subject.split(", ")
+            ]:
                 del self.cancelled[name]
 
     def assignment_written(self, write: AssignmentWrite) -> None:
@@ -148,7 +150,7 @@ class CancelledRolledBack(_OfCancelled):
             return
         if after.replicas == target:
             self.violated(
-                _text(write.name),
+                partition_text(write.name),
                 f"{write.process} completed the reassignment to {list(after.replicas)}, which "
                 f"{znodes.REASSIGN_CANCEL} has cancelled",
             )
@@ -198,7 +200,7 @@ class CancelledEntriesGone(_OfCancelled):
             return
         if requests.submitted == self._submitted.get(write.name):
             self.violated(
-                _text(write.name),
+                partition_text(write.name),
                 f"{write.process} began the reassignment to {list(target)}, whose entry "
                 f"{znodes.REASSIGN_CANCEL} has cancelled",
             )
@@ -232,7 +234,7 @@ class RecordsOutliveMoves(Invariant):
             return
         if assignment.target == target:
             self.violated(
-                _text(name),
+                partition_text(name),
                 f"{process} deleted {path}, and the reassignment to {list(target)} has not ended",
             )
 
@@ -267,7 +269,7 @@ class EntriesAccountedFor(Invariant):
         for name, target in before.items():
             if name not in after and name in self._unhandled and not self._is_over(name, target):
                 self.violated(
-                    _text(name),
+                    partition_text(name),
                     f"{process} removed the entry with replicas {list(target)} from {path}, and "
                     "has logged nothing about it",
                 )
@@ -287,7 +289,7 @@ class EntriesAccountedFor(Invariant):
     def noticed(self, process: str, code: str, subject: str) -> None:
         if self._unhandled and code.startswith(("reassignment", "rollback")):
             names = subject.split(", ")
-            for name in [one for one in self._unhandled if _text(one) in names]:
+            for name in [one for one in self._unhandled if partition_text(one) in names]:
                 del self._unhandled[name]
 
 
@@ -303,7 +305,3 @@ def _record(path: str, data: bytes | None) -> tuple[Name, Reassignment | None]:
         return name, znodes.read_reassignment(path, data)
     except ZnodeError:
         return name, None
-
-
-def _text(name: Name) -> str:
-    return f"{name[0]}-{name[1]}"

@@ -3,7 +3,13 @@
 from typing import ClassVar
 
 from controller.core.znodes import CONTROLLER_EPOCH
-from replay.explore.invariants.invariant import Applied, Invariant, Report, StateWrite
+from replay.explore.invariants.invariant import (
+    Applied,
+    Invariant,
+    Report,
+    StateWrite,
+    partition_text,
+)
 from replay.explore.invariants.known import Known
 
 
@@ -93,9 +99,8 @@ class StateCarriesEpoch(Invariant):
 
     def state_written(self, write: StateWrite) -> None:
         if write.is_controller and write.after.controller_epoch != self.known.epoch:
-            topic, partition = write.name
             self.violated(
-                f"{topic}-{partition}",
+                partition_text(write.name),
                 f"{write.process} stored a state with controller epoch "
                 f"{write.after.controller_epoch}; {CONTROLLER_EPOCH} is {self.known.epoch}",
             )

@@ -3,7 +3,7 @@
 Every invariant reads it; each znode is parsed once for all of them.
 """
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
 from typing import Final
 
 from controller.core import znodes
@@ -113,6 +113,13 @@ class Known:
         """Whether a topic is about to be deleted, or has lost its id."""
         found = self.topics.get(topic)
         return self.is_queued(topic) or (found is not None and found.has_lost_id)
+
+    def recoverable(self) -> Iterator[tuple[Name, Assignment]]:
+        """All partitions, except those of topics that are beyond recovery."""
+        for topic in self.topics.values():
+            if not self.is_beyond_recovery(topic.name):
+                for number, assignment in topic.assignments.items():
+                    yield (topic.name, number), assignment
 
     def entries_of(self, path: str) -> dict[Name, tuple[int, ...]]:
         """The entries of /admin/reassign_partitions or its KIP-236 counterpart."""

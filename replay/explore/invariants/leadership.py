@@ -3,13 +3,13 @@
 from typing import ClassVar
 
 from controller.core.values import NO_LEADER
-from controller.core.znodes import Name
 from replay.explore.invariants.invariant import (
     Applied,
     Invariant,
     Replica,
     Report,
     StateWrite,
+    partition_text,
 )
 from replay.explore.invariants.known import Known, TopicKnown
 
@@ -34,7 +34,7 @@ class OneLeaderPerEpoch(Invariant):
         other = self._stored.setdefault((*write.name, write.topic.czxid, epoch), leader)
         if other != leader:
             self.violated(
-                _text(write.name),
+                partition_text(write.name),
                 f"{write.process} stored broker {leader} as the leader in leader epoch {epoch}; "
                 f"broker {other} was the leader in that epoch",
             )
@@ -49,7 +49,7 @@ class OneLeaderPerEpoch(Invariant):
         other = self._leading.setdefault(key, replica.broker)
         if other != replica.broker:
             self.violated(
-                _text(replica.name),
+                partition_text(replica.name),
                 f"broker {replica.broker} begins to lead in leader epoch {leader_epoch}, in which "
                 f"broker {other} leads",
             )
@@ -76,7 +76,7 @@ class LeaderEpochsForward(Invariant):
         epoch, before = write.after.leader_epoch, self._stored.get(key, -1)
         if epoch < before:
             self.violated(
-                _text(write.name),
+                partition_text(write.name),
                 f"{write.process} stored leader epoch {epoch} after leader epoch {before}",
             )
         self._stored[key] = epoch
@@ -98,7 +98,7 @@ class LeaderEpochsForward(Invariant):
             before = self._accepted.get(key, -1)
             if leadership.leader_epoch < before:
                 self.violated(
-                    _text((one.topic, one.partition)),
+                    partition_text((one.topic, one.partition)),
                     f"broker {applied.broker} accepted leader epoch {leadership.leader_epoch} "
                     f"after leader epoch {before}",
                 )
@@ -115,7 +115,7 @@ class LeaderInIsr(Invariant):
         after = write.after
         if after.leader != NO_LEADER and after.leader not in after.isr:
             self.violated(
-                _text(write.name),
+                partition_text(write.name),
                 f"{write.process} stored leader {after.leader} with the ISR {list(after.isr)}",
             )
 
@@ -137,7 +137,3 @@ class TopicIdsKept(Invariant):
         first = self._ids.setdefault((topic.name, topic.czxid), before or after)
         if first != after and not topic.has_lost_id:
             self.violated(topic.name, f"the topic id {first.hex()} was replaced by {after.hex()}")
-
-
-def _text(name: Name) -> str:
-    return f"{name[0]}-{name[1]}"

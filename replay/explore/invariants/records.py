@@ -4,7 +4,13 @@ from collections.abc import Callable
 from typing import ClassVar, NamedTuple
 
 from controller.core.znodes import Name
-from replay.explore.invariants.invariant import Acknowledged, Invariant, Replica, Report
+from replay.explore.invariants.invariant import (
+    Acknowledged,
+    Invariant,
+    Replica,
+    Report,
+    partition_text,
+)
 from replay.explore.invariants.known import Known, TopicKnown
 
 RecordAt = Callable[[int, Name, int], int | None]
@@ -95,7 +101,7 @@ class AcknowledgedRecordsKept(Invariant):
             ):
                 what = "no record" if found is None else f"record {found}"
                 self.violated(
-                    f"{name[0]}-{name[1]}",
+                    partition_text(name),
                     f"record {expected.record} at offset {offset} was acknowledged by the ISR "
                     f"{list(expected.isr)}; broker {broker}, the leader in leader epoch "
                     f"{leader_epoch}, has {what} there",
@@ -132,7 +138,7 @@ class ReadRecordsStable(Invariant):
             name, offset, first.record, first.at, first.leader_epoch
         ):
             self.violated(
-                f"{name[0]}-{name[1]}",
+                partition_text(name),
                 f"{consumer} read record {record} at offset {offset}, where record "
                 f"{first.record} was read before",
             )

@@ -9,8 +9,9 @@ from typing import ClassVar
 from controller.core import znodes
 from controller.core.znodes import Name
 from replay.explore.invariants.cluster_view import ClusterView
-from replay.explore.invariants.invariant import Invariant, Report
+from replay.explore.invariants.invariant import Invariant, Report, partition_text
 from replay.explore.invariants.known import Known
+from replay.subjects import subject_of
 
 Missing = tuple[str, str]
 """A subject and what it lacks."""
@@ -83,22 +84,18 @@ class PartitionsLed(Recovery):
 
     def missing(self) -> Iterator[Missing]:
         known, view = self.known, self.view
-        for topic in known.topics.values():
-            if known.is_beyond_recovery(topic.name):
+        for name, _ in known.recoverable():
+            state = known.states.get(name)
+            if state is None:
+                if self._replicas_live(name):
+                    yield partition_text(name), "has no state znode"
                 continue
-            for number in topic.assignments:
-                name = topic.name, number
-                state = known.states.get(name)
-                if state is None:
-                    if self._replicas_live(name):
-                        yield f"{topic.name}-{number}", "has no state znode"
-                    continue
-                if not any(view.is_live(one, name) for one in state.isr):
-                    continue
-                leads = view.leadership(state.leader, name)
-                if leads != (state.leader, state.leader_epoch):
-                    what = f"broker {state.leader} does not lead in leader epoch"
-                    yield f"{topic.name}-{number}", f"{what} {state.leader_epoch}: {leads}"
+            if not any(view.is_live(one, name) for one in state.isr):
+                continue
+            leads = view.leadership(state.leader, name)
+            if leads != (state.leader, state.leader_epoch):
+                what = f"broker {state.leader} does not lead in leader epoch"
+                yield partition_text(name), f"{what} {state.leader_epoch}: {leads}"
 
 
 class IsrsFull(Recovery):
@@ -120,22 +117,18 @@ class IsrsFull(Recovery):
             elif view.broker_epoch(broker) != known.brokers[broker]:
                 has = f"is registered with broker epoch {known.brokers[broker]}"
                 yield f"broker {broker}", f"{has}, and takes it for {view.broker_epoch(broker)}"
-        for topic in known.topics.values():
-            if known.is_beyond_recovery(topic.name):
+        for name, assignment in known.recoverable():
+            state = known.states.get(name)
+            if state is None or not any(view.is_live(one, name) for one in state.isr):
                 continue
-            for number, assignment in topic.assignments.items():
-                name = topic.name, number
-                state = known.states.get(name)
-                if state is None or not any(view.is_live(one, name) for one in state.isr):
-                    continue
-                absent = [
-                    one
-                    for one in assignment.replicas
-                    if one not in state.isr and view.is_live(one, name)
-                ]
-                if absent:
-                    isr = list(state.isr)
-                    yield f"{topic.name}-{number}", f"brokers {absent} are not in the ISR {isr}"
+            absent = [
+                one
+                for one in assignment.replicas
+                if one not in state.isr and view.is_live(one, name)
+            ]
+            if absent:
+                isr = list(state.isr)
+                yield partition_text(name), f"brokers {absent} are not in the ISR {isr}"
 
 
 class ReassignmentsEnded(Recovery):
@@ -151,16 +144,12 @@ class ReassignmentsEnded(Recovery):
 
     def missing(self) -> Iterator[Missing]:
         known = self.known
-        for topic in known.topics.values():
-            if known.is_beyond_recovery(topic.name):
+        for name, assignment in known.recoverable():
+            if not assignment.is_being_reassigned or not self._replicas_live(name):
                 continue
-            for number, assignment in topic.assignments.items():
-                name = topic.name, number
-                if not assignment.is_being_reassigned or not self._replicas_live(name):
-                    continue
-                if not known.is_cancelling() or known.is_legacy_move(name):
-                    text = f"to {list(assignment.target)} has not ended"
-                    yield f"{topic.name}-{number}", f"the reassignment {text}"
+            if not known.is_cancelling() or known.is_legacy_move(name):
+                text = f"to {list(assignment.target)} has not ended"
+                yield partition_text(name), f"the reassignment {text}"
         if not known.is_cancelling():
             yield from self._waiting_entries()
 
@@ -168,7 +157,7 @@ class ReassignmentsEnded(Recovery):
         for path in (znodes.REASSIGN_PARTITIONS, znodes.REASSIGN_PARTITIONS_EXTRA):
             for name in self.known.entries_of(path):
                 if self.view.can_move(name, self.known.entries_of(path)[name]):
-                    yield f"{name[0]}-{name[1]}", f"its entry is still in {path}"
+                    yield partition_text(name), f"its entry is still in {path}"
 
 
 class DeletionsEnded(Recovery):
@@ -206,9 +195,10 @@ class AdminZnodesGone(Recovery):
         for path in known.admin:
             if path == znodes.PREFERRED_ELECTION:
                 yield path, "still exists"
-            elif path.startswith(f"{znodes.REASSIGNMENTS}/") and path.count("/") == 4:
-                topic, number = path.split("/")[3:]
-                assignment = known.assignment((topic, int(number)))
+                continue
+            subject = subject_of(path)
+            if subject.kind == "reassignment" and subject.topic and subject.partition is not None:
+                assignment = known.assignment((subject.topic, subject.partition))
                 if assignment is None or not assignment.is_being_reassigned:
                     yield path, "is the record of a reassignment that has ended"
             elif path.startswith(znodes.REQUEST_PREFIX):
@@ -250,7 +240,10 @@ class StraysDeleted(Recovery):
             topic, assignment = known.topics.get(name[0]), known.assignment(name)
             is_other = topic is None or (None not in (topic.id, topic_id) and topic.id != topic_id)
             if is_other or assignment is None or broker not in assignment.replicas:
-                yield f"broker {broker}", f"has a replica of {name[0]}-{name[1]}, which is not its"
+                yield (
+                    f"broker {broker}",
+                    f"has a replica of {partition_text(name)}, which is not its",
+                )
 
 
 class MetadataCurrent(Recovery):
@@ -276,4 +269,4 @@ class MetadataCurrent(Recovery):
                 found = metadata.get(name)
                 if found != (state.leader, state.leader_epoch):
                     expected = f"leader {state.leader} in leader epoch {state.leader_epoch}"
-                    yield f"broker {broker}", f"{name[0]}-{name[1]}: has {found}, not {expected}"
+                    yield f"broker {broker}", f"{partition_text(name)}: has {found}, not {expected}"

@@ -9,6 +9,7 @@ from replay.explore.invariants.invariant import (
     Invariant,
     Replica,
     StateWrite,
+    partition_text,
 )
 
 
@@ -34,7 +35,7 @@ class IsrWithinAssignment(Invariant):
         outside = [one for one in isr if one not in assignment.replicas]
         if outside:
             self.violated(
-                _text(name),
+                partition_text(name),
                 f"the ISR has {outside}, the replicas are {list(assignment.replicas)}",
             )
 
@@ -61,7 +62,7 @@ class NoIneligibleInIsr(Invariant):
         for broker in isr:
             if broker not in before.isr and broker not in live:
                 self.violated(
-                    _text(name),
+                    partition_text(name),
                     f"{process} adds broker {broker} to the ISR, which is not registered or in "
                     "controlled shutdown",
                 )
@@ -89,7 +90,7 @@ class AssignedReplicasKept(Invariant):
                 if request.broker in assignment.adding and assignment.adding:
                     continue
                 self.violated(
-                    _text(name),
+                    partition_text(name),
                     f"{process} asks broker {request.broker} to delete its replica; the replicas "
                     f"are {list(assignment.replicas)}",
                 )
@@ -103,11 +104,7 @@ class AssignedReplicasKept(Invariant):
             return
         if replica.broker in state.isr:
             self.violated(
-                _text(replica.name),
+                partition_text(replica.name),
                 f"broker {replica.broker} deleted its replica, which is in the ISR "
                 f"{list(state.isr)}",
             )
-
-
-def _text(name: Name) -> str:
-    return f"{name[0]}-{name[1]}"

@@ -4,7 +4,7 @@ from typing import ClassVar
 
 from controller.core import znodes
 from controller.core.znodes import Name
-from replay.explore.invariants.invariant import AssignmentWrite, Invariant, Report
+from replay.explore.invariants.invariant import AssignmentWrite, Invariant, Report, partition_text
 from replay.explore.invariants.known import Known, parsed_entries, parsed_request
 
 _DELETIONS = f"{znodes.DELETE_TOPICS}/"
@@ -114,7 +114,7 @@ class RequestsKept(Invariant):
         for path, name, entry, process in removed:
             if self._is_dropped(name, entry):
                 self.violated(
-                    f"{name[0]}-{name[1]}",
+                    partition_text(name),
                     f"{process} removed its entry {list(entry.target)} from {path}, and the "
                     "reassignment has not begun",
                 )
