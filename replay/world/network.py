@@ -145,7 +145,7 @@ class Network:
         def arrive() -> None:
             if link.held:
                 link.waiting.append(arrive)
-            else:
+            elif not self.waits(link.receiver, arrive):
                 self._end(connection.other)
 
         self._arrive(link, LATENCY_US, arrive)

@@ -4,7 +4,6 @@ It does what controller.zookeeper.connection does on real servers: it connects, 
 and then with pauses, and reports events. A process has one driver at a time.
 """
 
-from collections import deque
 from collections.abc import Callable
 from typing import Final
 
@@ -57,7 +56,6 @@ class SessionDriver:
         self._began_ms = 0
         self._flush: Scheduled | None = None
         self._tick: Scheduled | None = None
-        self._paused: deque[Callable[[], None]] | None = None  # bounded by the pause
 
     @property
     def session_id(self) -> int:
@@ -101,18 +99,6 @@ class SessionDriver:
             self._connection.close()
             self._connection = None
 
-    def pause(self) -> None:
-        """The process stops for a while, as for a garbage collection: it sends nothing, and reads
-        nothing from its connection."""
-        if self._paused is None:
-            self._paused = deque()  # bounded by the pause
-
-    def resume(self) -> None:
-        """The process goes on: it reads what has arrived, and then looks at the clock."""
-        waiting, self._paused = self._paused, None
-        for action in waiting or ():
-            action()
-
     # The network calls these
 
     def connected(self, connection: Connection) -> None:
@@ -120,7 +106,7 @@ class SessionDriver:
         if self._is_over or self._session.phase is Phase.CLOSED:
             # The session was closed before there was a connection.
             connection.close()
-        elif not self._waits(lambda: self.connected(connection)):
+        else:
             self._connection = connection
             self._began_ms = self._now_ms
             self._session.connected(ZOOKEEPER, self._now_ms)
@@ -128,16 +114,14 @@ class SessionDriver:
 
     def received(self, connection: Connection, message: Message) -> None:
         """See Endpoint."""
-        if self._is_over or self._waits(lambda: self.received(connection, message)):
-            return
-        if connection is self._connection:
+        if not self._is_over and connection is self._connection:
             assert isinstance(message, bytes)
             self._session.received(message, self._now_ms)
             self._send_and_report()
 
     def disconnected(self, connection: Connection | None) -> None:
         """See Endpoint."""
-        if self._is_over or self._waits(lambda: self.disconnected(connection)):
+        if self._is_over:
             return
         if connection is None:
             self._session.disconnected(f"no connection to {ZOOKEEPER}")
@@ -155,15 +139,8 @@ class SessionDriver:
     def _now_ms(self) -> int:
         return self._scheduler.now_us // MS
 
-    def _waits(self, action: Callable[[], None]) -> bool:
-        """Whether the process is paused: then the action follows later."""
-        if self._paused is None:
-            return False
-        self._paused.append(action)
-        return True
-
     def _connect(self) -> None:
-        if not self._is_over and not self._waits(self._connect):
+        if not self._is_over:
             self._network.connect(self._process, ZOOKEEPER, self)
 
     def _reconnect(self, *, answered: bool) -> None:
@@ -188,7 +165,7 @@ class SessionDriver:
 
     def _flush_now(self) -> None:
         self._flush = None
-        if not self._is_over and not self._waits(self._flush_soon):
+        if not self._is_over:
             self._send_and_report()
 
     def _send_and_report(self) -> None:
@@ -229,6 +206,6 @@ class SessionDriver:
 
     def _tick_now(self) -> None:
         self._tick = None
-        if not self._is_over and not self._waits(self._tick_later):
+        if not self._is_over:
             self._session.tick(self._now_ms)
             self._send_and_report()

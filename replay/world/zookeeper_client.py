@@ -87,7 +87,6 @@ class ZooKeeperClient:
         self._heard_us = self._sent_us = 0
         self._ping_in_flight = False
         self._timer: Scheduled | None = None
-        self._paused: deque[Callable[[], None]] | None = None  # bounded by the pause
 
     @property
     def session(self) -> int:
@@ -133,25 +132,13 @@ class ZooKeeperClient:
             self._connection.close()
             self._connection = None
 
-    def pause(self) -> None:
-        """The process stops for a while, as for a garbage collection: it sends nothing, and reads
-        nothing from its connection. Its owner must not submit requests meanwhile."""
-        if self._paused is None:
-            self._paused = deque()  # bounded by the pause
-
-    def resume(self) -> None:
-        """The process goes on: it reads what has arrived, and then looks at the clock."""
-        waiting, self._paused = self._paused, None
-        for action in waiting or ():
-            action()
-
     # The network calls these
 
     def connected(self, connection: Connection) -> None:
         """See Endpoint."""
         if self._is_over:
             connection.close()
-        elif not self._waits(lambda: self.connected(connection)):
+        else:
             self._connection = connection
             self._heard_us = self._scheduler.now_us
             self._send(Greeting(self._last_zxid, self._requested_ms, self._session, self._password))
@@ -159,9 +146,7 @@ class ZooKeeperClient:
 
     def received(self, connection: Connection, message: Message) -> None:
         """See Endpoint."""
-        if self._is_over or self._waits(lambda: self.received(connection, message)):
-            return
-        if connection is not self._connection:
+        if self._is_over or connection is not self._connection:
             return
         self._heard_us = self._scheduler.now_us
         if isinstance(message, Answered):
@@ -175,22 +160,13 @@ class ZooKeeperClient:
 
     def disconnected(self, connection: Connection | None) -> None:
         """See Endpoint."""
-        if self._is_over or self._waits(lambda: self.disconnected(connection)):
-            return
-        if connection is self._connection:
+        if not self._is_over and connection is self._connection:
             self._lose()
 
     # Inner parts
 
-    def _waits(self, action: Callable[[], None]) -> bool:
-        """Whether the process is paused: then the action follows later."""
-        if self._paused is None:
-            return False
-        self._paused.append(action)
-        return True
-
     def _connect(self) -> None:
-        if not self._is_over and not self._waits(self._connect):
+        if not self._is_over:
             self._connections += 1
             self._network.connect(self._process, ZOOKEEPER, self)
 
@@ -281,7 +257,7 @@ class ZooKeeperClient:
     def _look(self) -> None:
         """End a silent connection, or send a ping."""
         self._timer = None
-        if self._is_over or self._connection is None or self._waits(self._look):
+        if self._is_over or self._connection is None:
             return
         now_us = self._scheduler.now_us
         silent_us = now_us - self._heard_us

@@ -7,20 +7,38 @@ from controller.zookeeper.session import SessionSettings
 from replay.world.ensemble.ensemble import Ensemble
 from replay.world.network import Delivery, Network
 from replay.world.requests import Reply, Request, Result
-from replay.world.scheduler import MS, Scheduler
+from replay.world.scheduler import MS, ProcessClock, Scheduler
 from replay.world.session_driver import SessionDriver
 from replay.world.zookeeper import ZooKeeper
 from replay.world.zookeeper_client import ZooKeeperClient
 
 
-class Broker:
+class Process:
+    """A process that can be paused (SIGSTOP)."""
+
+    def __init__(self, world: "SmallWorld", process: str) -> None:
+        self.world = world
+        self.process = process
+        self.clock = ProcessClock(world.scheduler)
+
+    def pause(self) -> None:
+        self.world.network.pause(self.process)
+        self.clock.pause()
+
+    def resume(self) -> None:
+        """It reads what has arrived, and then looks at the clock."""
+        self.world.network.resume(self.process)
+        self.clock.resume()
+
+
+class Broker(Process):
     """A client with one-shot watches that records what happens to it."""
 
     def __init__(self, world: "SmallWorld", process: str, timeout_ms: int) -> None:
-        self.world = world
+        super().__init__(world, process)
         self.happened: list[object] = []
         self.replies: list[Reply | None] = []
-        self.client = ZooKeeperClient(world.scheduler, world.network, process, self, timeout_ms)
+        self.client = ZooKeeperClient(self.clock, world.network, process, self, timeout_ms)
 
     def session_started(self, session: int) -> None:
         self.happened.append(("started", session))
@@ -51,16 +69,16 @@ class Broker:
         return happened
 
 
-class Daemon:
+class Daemon(Process):
     """A refold daemon's session that records its events."""
 
     def __init__(self, world: "SmallWorld", process: str, settings: SessionSettings | None) -> None:
-        self.world = world
+        super().__init__(world, process)
         self.events: list[Event] = []
         self.is_closed = False
         self._commands = 0
         self.driver = SessionDriver(
-            world.scheduler,
+            self.clock,
             world.network,
             process,
             lambda event, channel: self.events.append(event),

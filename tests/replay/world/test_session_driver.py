@@ -224,11 +224,11 @@ def test_paused_process_reads_what_arrived_before_it_looks_at_the_clock() -> Non
     world = SmallWorld()
     daemon, broker = world.daemon(), world.broker(1)
     daemon.carry_out(WriteAtomically((Create("/mine", b"", True),)))
-    daemon.driver.pause()
+    daemon.pause()
     world.wait(25_000)
     assert daemon.take() == []
     assert not world.exists("/mine")
-    daemon.driver.resume()
+    daemon.resume()
     world.wait(1_000)
     disconnected, expired, connected = daemon.take()
     assert isinstance(disconnected, SessionDisconnected)

@@ -129,11 +129,11 @@ def test_paused_process_loses_its_session_and_learns_it_afterwards() -> None:
     broker.ask(Create("/a"))
     broker.ask(GetData("/a", watch=True))
     broker.take()
-    broker.client.pause()
+    broker.pause()
     other.ask(SetData("/a", b"x", -1))
     world.wait(25_000)
     assert broker.take() == []
-    broker.client.resume()
+    broker.resume()
     world.wait(2_000)
     assert broker.take() == [("data", "/a"), "lost", "expired", ("started", 3)]
 
@@ -141,9 +141,9 @@ def test_paused_process_loses_its_session_and_learns_it_afterwards() -> None:
 def test_short_pause_loses_nothing() -> None:
     world, broker, other = start()
     broker.ask(Create("/a"))
-    broker.client.pause()
+    broker.pause()
     world.wait(5_000)
-    broker.client.resume()
+    broker.resume()
     broker.take()
     assert succeeded(broker.ask(GetData("/a")))
     world.wait(30_000)

@@ -97,17 +97,15 @@ def run(steps: list[tuple[tuple[object, ...], int]]) -> tuple[SmallWorld, object
     world.wait(100)
     admin.ask(Create(PATH, b"0"))
     for place, ((name, *arguments), wait_ms) in enumerate(steps):
-        strike(
-            world, str(name), arguments, {"refold 100": daemon.driver, "broker 1": broker.client}
-        )
+        strike(world, str(name), arguments, {"refold 100": daemon, "broker 1": broker})
         admin.client.submit(SetData(PATH, b"%d" % place, -1), admin.replies.append)
         broker.client.submit(SetData("/mine", b"", -1), lambda reply: None)
         world.wait(wait_ms)
-    for process, client in (("refold 100", daemon.driver), ("broker 1", broker.client)):
-        world.network.heal(process, "zookeeper")
-        world.network.release(process, "zookeeper")
-        world.network.release("zookeeper", process)
-        client.resume()
+    for one in (daemon, broker):
+        world.network.heal(one.process, "zookeeper")
+        world.network.release(one.process, "zookeeper")
+        world.network.release("zookeeper", one.process)
+        one.resume()
     for number in range(3):
         world.ensemble.restart(number)
         world.ensemble.lag(number)
@@ -119,11 +117,11 @@ def run(steps: list[tuple[tuple[object, ...], int]]) -> tuple[SmallWorld, object
 
 
 def strike(
-    world: SmallWorld, name: str, arguments: list[object], clients: dict[object, object]
+    world: SmallWorld, name: str, arguments: list[object], processes: dict[object, object]
 ) -> None:
     """Do one fault."""
     if name in ("pause", "resume"):
-        getattr(clients[arguments[0]], name)()
+        getattr(processes[arguments[0]], name)()
     elif name == "lag":
         where, transactions, ms = arguments
         world.ensemble.lag(where, transactions=transactions, ms=ms)  # type: ignore[arg-type]
