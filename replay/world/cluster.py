@@ -109,12 +109,15 @@ class Cluster:
         """The process of a controller by its id: a broker's, or a refold."""
         return f"stock {controller}" if controller in self.brokers else f"refold {controller}"
 
+    def broker_of(self, process: str) -> Broker | None:
+        """The broker whose process has this name."""
+        kind, _, number = process.rpartition(" ")
+        return self.brokers.get(int(number)) if kind == "broker" else None
+
     def pausable(self, process: str) -> Pausable | None:
         """A process that can be paused, if there is one of this name."""
-        kind, _, number = process.rpartition(" ")
-        if kind == "broker":
-            return self.brokers.get(int(number))
-        return self.controllers.get(process) or self.clients.pausable(process)
+        found = self.broker_of(process) or self.controllers.get(process)
+        return found or self.clients.pausable(process)
 
     def histories(self) -> dict[str, list[History]]:
         """The events and commands of each run of each controller."""

@@ -96,6 +96,7 @@ class World(Protocol):
     def admin(self) -> Admin: ...
     @property
     def clients(self) -> Clients: ...
+    def broker_of(self, process: str) -> FaultyBroker | None: ...
     def pausable(self, process: str) -> Pausable | None: ...
     def start_controller(self, process: str) -> None: ...
 
@@ -264,8 +265,7 @@ class Faults:
             controller.set_append_ms(latency_ms)
             self._until(("disk", process), ms, lambda: controller.set_append_ms(1))
             return
-        kind, _, number = process.rpartition(" ")
-        broker = self._cluster.brokers.get(int(number)) if kind == "broker" else None
+        broker = self._cluster.broker_of(process)
         if broker is not None:
             broker.slow_disk(latency_ms * MS)
             self._until(("disk", process), ms, lambda: broker.slow_disk(0))

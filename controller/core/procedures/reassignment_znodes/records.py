@@ -149,6 +149,8 @@ def _put(one: RecordedMove, *, is_known: bool) -> Create | SetData:
 async def unset_leader_epochs(controller: Controller, partitions: Iterable[Partition]) -> None:
     """Remove the leader epochs from records, because the leader epoch was not increased after the
     record was written. A rollback would be the first to increase it (`_is_informed_by_failover`).
+
+    The record of a partition without a state has none.
     """
     known = controller.context.reassignments
     writes: list[WriteOperation] = [
@@ -156,7 +158,7 @@ async def unset_leader_epochs(controller: Controller, partitions: Iterable[Parti
             znodes.reassignment_path(*one.key), znodes.write_reassignment(known[one]), ANY_VERSION
         )
         for one in partitions
-        if one in known
+        if one in known and one.leadership is not None
     ]
     if not writes:
         return
