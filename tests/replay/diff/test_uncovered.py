@@ -140,6 +140,13 @@ def test_value_is_covered_through_an_import(tmp_path: Path) -> None:
     assert uncovered(changed, head, {}, {}) == [Uncovered("values.py", "LIMIT", "head")]
 
 
+def test_value_of_a_class_is_covered_by_the_line_of_its_name(tmp_path: Path) -> None:
+    text = "class Limits:\n    MOST = 1\n\ndef f(limits):\n    return (limits\n        .MOST)\n"
+    head = text.replace("= 1", "= 2")
+    assert found(tmp_path / "a", text, head, 6) == []
+    assert found(tmp_path / "b", text, head, 5) == [Uncovered("m.py", "Limits.MOST", "head")]
+
+
 def test_function_called_for_a_used_value_is_covered(tmp_path: Path) -> None:
     text = "def table():\n    return [1]\n\nTABLE = table()\n\ndef f():\n    return TABLE\n"
     assert found(tmp_path / "a", text, text.replace("[1]", "[2]"), 7) == []
