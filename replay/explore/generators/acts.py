@@ -35,6 +35,8 @@ _ROUTES: Final[tuple[tuple[_Route, int], ...]] = (
 _END_MS: Final = (300, 1_000, 4_000, 12_000)
 _SOON_MS: Final = (1, 5, 10, 50, 100, 400, 1_500, 4_000)
 _SLOW_MS: Final = (200, 1_000, 4_000, 12_000)
+_MOVED_PERCENT: Final = 40
+"""How often a target has as many new replicas as possible."""
 
 
 class ActMaker:
@@ -57,7 +59,9 @@ class ActMaker:
         """A random act on what a controller does at a crash point: another writer of the same
         znodes."""
         numbers = self._numbers
-        if "reassign" in point or "Reassignment" in point:
+        if "/controller" in point:
+            made = self.delete_controller(at_ms)
+        elif "reassign" in point or "Reassignment" in point:
             made = self.cancel_now(at_ms) if numbers.chance(30) else self.reassign(at_ms)
         elif "Topic" in point or "/brokers/topics/T" in point:
             kinds = (
@@ -112,7 +116,7 @@ class ActMaker:
             later_ms = at_ms + numbers.choice((1_000, 4_000))
             current = self._topics[one.topic][one.partition]
             old = [broker for broker in current if broker not in one.replicas] or current[:1]
-            stopped = old if numbers.chance(50) else old[:1]
+            stopped = old if numbers.chance(70) else old[:1]
             stops = [StopBroker(at_ms, broker, numbers.choice(_SLOW_MS)) for broker in stopped]
             return [*stops, *self._then(later_ms, targets, route)]
         return [DeleteControllerZnode(at_ms)]
@@ -161,8 +165,10 @@ class ActMaker:
         size = len(current)
         if numbers.chance(20):
             size = max(1, min(self._brokers, size + numbers.choice((-1, 1))))
-        replicas = tuple(numbers.sample(self._ids, size))
-        return Target(topic, partition, replicas)
+        ids = numbers.sample(self._ids, self._brokers)
+        if numbers.chance(_MOVED_PERCENT):
+            ids.sort(key=current.__contains__)
+        return Target(topic, partition, tuple(ids[:size]))
 
     def cancel(
         self, at_ms: int, targets: tuple[Target, ...] = (), route: _Route = "api"

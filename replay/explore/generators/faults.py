@@ -62,6 +62,16 @@ class FaultMaker:
         """A random fault."""
         return self._numbers.weighted(_WEIGHTS)(self, at_ms)
 
+    def aimed(self, at_ms: int) -> list[Input]:
+        """A random fault that makes a difference at one moment. If a session expires, its ephemeral
+        znodes may stay."""
+        made = self._numbers.weighted(_AIMED_WEIGHTS)(self, at_ms)
+        if isinstance(made, ExpireSession) and self._numbers.chance(30):
+            late_ms = self._numbers.choice(_LONG_MS)
+            begin_ms = max(0, at_ms - 1)
+            return [DelayEphemeralDeletion(begin_ms, made.process, late_ms, 1_000), made]
+        return [made]
+
     def _duration(self) -> int:
         numbers = self._numbers
         return numbers.choice(_SHORT_MS if numbers.chance(60) else _LONG_MS)
@@ -218,3 +228,24 @@ _WEIGHTS: Final[tuple[tuple[Callable[[FaultMaker, int], Input], int], ...]] = (
     (FaultMaker.shut_down_controller, 4),
     (FaultMaker.delay, 4),
 )
+
+_AIMED_WEIGHTS: Final[tuple[tuple[Callable[[FaultMaker, int], Input], int], ...]] = (
+    (FaultMaker.crash_broker, 8),
+    (FaultMaker.stop_broker, 5),
+    (FaultMaker.fail_log_directory, 1),
+    (FaultMaker.pause, 6),
+    (FaultMaker.slow_disk, 2),
+    (FaultMaker.expire, 14),
+    (FaultMaker.lose_reply, 10),
+    (FaultMaker.cut, 8),
+    (FaultMaker.hold, 8),
+    (FaultMaker.lag, 5),
+    (FaultMaker.hang, 1),
+    (FaultMaker.change_leader, 3),
+    (FaultMaker.stop_member, 2),
+    (FaultMaker.crash_controller, 12),
+    (FaultMaker.kill_controller, 6),
+    (FaultMaker.start_controller, 2),
+    (FaultMaker.shut_down_controller, 4),
+)
+"""Those of faults at a moment."""

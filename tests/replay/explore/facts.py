@@ -134,6 +134,7 @@ class View:
         self.on_disk = [1, 2, 3]
         self.busy: list[str] = []
         self.epochs = dict(known.brokers)
+        self.percentage: int | None = 10
 
     def busy_controllers(self) -> Sequence[str]:
         return self.busy
@@ -146,6 +147,9 @@ class View:
 
     def active(self) -> str | None:
         return self.controller
+
+    def rebalances_beyond(self, process: str) -> int | None:
+        return self.percentage
 
     def is_kafka(self, process: str) -> bool:
         return process.startswith("stock")
