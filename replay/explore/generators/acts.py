@@ -17,6 +17,7 @@ from replay.world.inputs import (
     DeleteTopic,
     ElectLeaders,
     EndCancellation,
+    ExpireSession,
     HoldLink,
     Input,
     Reassign,
@@ -35,6 +36,9 @@ _ROUTES: Final[tuple[tuple[_Route, int], ...]] = (
 _END_MS: Final = (300, 1_000, 4_000, 12_000)
 _SOON_MS: Final = (1, 5, 10, 50, 100, 400, 1_500, 4_000)
 _SLOW_MS: Final = (200, 1_000, 4_000, 12_000)
+_JOINED_MS: Final = (100, 1_000, 2_500)
+_APART_MS: Final = (0, 100, 700, 2_000)
+_OUTAGE_MS: Final = (1_000, 6_000, 20_000)
 _MOVED_PERCENT: Final = 40
 """How often a target has as many new replicas as possible."""
 
@@ -100,6 +104,41 @@ class ActMaker:
             made += self._then(at_ms + numbers.choice(_SOON_MS), targets, route)
         return made
 
+    def outage(self, at_ms: int) -> list[Input]:
+        """Most replicas of a partition stop or fail, one after the other. Often the partition is
+        being reassigned, and at least one of its new replicas has joined the ISR or has failed."""
+        numbers = self._numbers
+        name = self._partition()
+        if name is None:
+            return []
+        current = self._topics[name[0]][name[1]]
+        route = numbers.weighted(_ROUTES)
+        targets: tuple[Target, ...] = ()
+        made: list[Input] = []
+        moment = at_ms
+        if numbers.chance(75):
+            targets = (self._target(*name),)
+            made.append(Reassign(at_ms, targets, route))
+            if numbers.chance(80):
+                made.append(self._slow_down(at_ms, targets))
+            moment += numbers.choice(_JOINED_MS)
+        kept = numbers.sample(current, 1) if numbers.chance(30) else []
+        for broker in current:
+            if broker not in kept:
+                made += self._failure(moment, broker)
+                moment += numbers.choice(_APART_MS)
+        if targets:
+            return made + self._then(moment, targets, route)
+        return made + (self.elect(moment) if numbers.chance(50) else self.make(moment))
+
+    def _failure(self, at_ms: int, broker: int) -> list[Input]:
+        """A broker stops, or fails and is noticed at once."""
+        ms = self._numbers.choice(_OUTAGE_MS)
+        if self._numbers.chance(60):
+            return [StopBroker(at_ms, broker, ms)]
+        crash = CrashBroker(at_ms, broker, self._numbers.chance(30), ms)
+        return [crash, ExpireSession(at_ms, f"broker {broker}")]
+
     def _then(self, at_ms: int, targets: tuple[Target, ...], route: _Route) -> list[Input]:
         """What follows a reassignment."""
         numbers, one = self._numbers, targets[0]
@@ -143,9 +182,10 @@ class ActMaker:
         target, leader = numbers.choice(added), current[0]
         begin_ms, ms = max(0, at_ms - numbers.choice((0, 5, 50))), numbers.choice(_SLOW_MS)
         kind = numbers.below(10)
-        if kind < 5:
+        if kind < 4:
             return HoldLink(begin_ms, f"broker {target}", f"broker {leader}", ms)
         if kind < 7:
+            begin_ms = max(0, at_ms - numbers.choice((0, 5, 1_000)))
             return CrashBroker(begin_ms, target, restart_after_ms=ms)
         if kind < 8:
             return StopBroker(at_ms + numbers.choice((0, 20, 500)), target, ms)

@@ -340,6 +340,14 @@ def test_older_metadata_is_reported() -> None:
     assert "broker 1 got UpdateMetadata with leader epoch 3" in history.reported[0]
 
 
+def test_metadata_after_that_of_a_deposed_controller_may_be_older() -> None:
+    """The deposed controller has read a state of its successor, whose first request is late."""
+    history = History(MetadataForward)
+    history.invariant.applied(update_metadata(1, 1, 4, state_epoch=2))
+    history.invariant.applied(update_metadata(1, 1, 3))
+    assert not history.reported
+
+
 def test_metadata_of_deleted_topic_may_begin_again() -> None:
     history = History(MetadataForward)
     history.invariant.applied(update_metadata(1, 1, 4))
