@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import Final, Literal
 
+from controller.core import znodes
 from replay.explore.generators.scenarios import NAMES, random_assignment
 from replay.explore.numbers import Numbers
 from replay.world.inputs import (
@@ -33,6 +34,14 @@ _ROUTES: Final[tuple[tuple[_Route, int], ...]] = (
     ("extra", 2),
     ("request", 2),
 )
+_ROUTE_OF: Final[tuple[tuple[str, _Route], ...]] = (
+    (znodes.REASSIGN_PARTITIONS_EXTRA, "extra"),
+    (znodes.REASSIGN_PARTITIONS, "znode"),
+    (znodes.REASSIGNMENT_REQUESTS, "request"),
+)
+"""The routes by the znodes that administrators write."""
+_SHARED: Final = ("/admin/", f"{znodes.TOPICS}/T", "/config/", znodes.CONTROLLER)
+"""Administrators write these znodes, too."""
 _END_MS: Final = (300, 1_000, 4_000, 12_000)
 _SOON_MS: Final = (1, 5, 10, 50, 100, 400, 1_500, 4_000)
 _SLOW_MS: Final = (200, 1_000, 4_000, 12_000)
@@ -41,6 +50,11 @@ _APART_MS: Final = (0, 100, 700, 2_000)
 _OUTAGE_MS: Final = (1_000, 6_000, 20_000)
 _MOVED_PERCENT: Final = 40
 """How often a target has as many new replicas as possible."""
+
+
+def is_shared(point: str) -> bool:
+    """Whether a crash point is the write of a znode that administrators also write."""
+    return any(one in point for one in _SHARED) and "/partitions/" not in point
 
 
 class ActMaker:
@@ -66,7 +80,8 @@ class ActMaker:
         if "/controller" in point:
             made = self.delete_controller(at_ms)
         elif "reassign" in point or "Reassignment" in point:
-            made = self.cancel_now(at_ms) if numbers.chance(30) else self.reassign(at_ms)
+            route = next((route for path, route in _ROUTE_OF if path in point), None)
+            made = self.cancel_now(at_ms) if numbers.chance(30) else self.reassign(at_ms, route)
         elif "Topic" in point or "/brokers/topics/T" in point:
             kinds = (
                 ActMaker.create_topic,
@@ -75,7 +90,7 @@ class ActMaker:
                 ActMaker.reassign,
             )
             made = numbers.choice(kinds)(self, at_ms)
-        elif "Election" in point:
+        elif "Election" in point or "election" in point:
             made = self.elect(at_ms)
         else:
             made = self.make(at_ms)
@@ -88,11 +103,11 @@ class ActMaker:
         topic = self._numbers.choice(existing)
         return topic, self._numbers.below(len(self._topics[topic]))
 
-    def reassign(self, at_ms: int) -> list[Input]:
+    def reassign(self, at_ms: int, by: _Route | None = None) -> list[Input]:
         """A reassignment of one or two partitions. Often something keeps it under way: in a quiet
         cluster it takes milliseconds, and nothing else happens in that time."""
         numbers = self._numbers
-        route = numbers.weighted(_ROUTES)
+        route: _Route = by or numbers.weighted(_ROUTES)
         targets = self._targets()
         if not targets:
             return []

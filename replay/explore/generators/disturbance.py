@@ -12,7 +12,7 @@ before has caused.
 
 from typing import Final
 
-from replay.explore.generators.acts import ActMaker
+from replay.explore.generators.acts import ActMaker, is_shared
 from replay.explore.generators.attempt import Attempts
 from replay.explore.generators.faults import FaultMaker
 from replay.explore.generators.mix import in_order
@@ -31,6 +31,8 @@ _LATER_MS: Final = (0, 1, 2, 4, 8, 16, 60, 1_000)
 _FAULTS_PERCENT: Final = 65
 _CONFLICTS_PERCENT: Final = 60
 """How often an act of an administrator is about what the controller writes at that moment."""
+_WRITERS_PERCENT: Final = 35
+"""How often an administrator writes what a controller writes, within a few milliseconds."""
 _LAST_PERCENT: Final = 50
 """How often the run that was the last to reach something new is varied."""
 _NEW_PERCENT: Final = 60
@@ -96,13 +98,18 @@ def disturb(attempts: Attempts, numbers: Numbers) -> None:
 def inputs_at(scenario: Scenario, moments: list[list[Moment]], numbers: Numbers) -> list[Input]:
     """One to four inputs around one or two moments."""
     faults, acts = FaultMaker(scenario, numbers), ActMaker(scenario, numbers)
+    shared = [found for found in moments if is_shared(found[0].kind)]
     made: list[Input] = []
     for _ in range(numbers.between(1, 2)):
+        if shared and numbers.chance(_WRITERS_PERCENT):
+            one = numbers.choice(numbers.choice(shared))
+            made += acts.about(one.kind, _within(scenario, one.at_ms + numbers.between(-4, 1)))
+            continue
         one = numbers.choice(numbers.choice(moments))
         faults.focus = one.process
         for _ in range(numbers.between(1, 2)):
             offset = numbers.choice(_LATER_MS) - numbers.choice(_EARLIER_MS)
-            moment = min(max(0, one.at_ms + offset), scenario.active_ms - 1)
+            moment = _within(scenario, one.at_ms + offset)
             if numbers.chance(_FAULTS_PERCENT):
                 made += faults.aimed(moment)
             elif numbers.chance(_CONFLICTS_PERCENT):
@@ -110,3 +117,7 @@ def inputs_at(scenario: Scenario, moments: list[list[Moment]], numbers: Numbers)
             else:
                 made += acts.make(moment)
     return made
+
+
+def _within(scenario: Scenario, at_ms: int) -> int:
+    return min(max(0, at_ms), scenario.active_ms - 1)
