@@ -107,7 +107,7 @@ class ActMaker:
         """A reassignment of one or two partitions. Often something keeps it under way: in a quiet
         cluster it takes milliseconds, and nothing else happens in that time."""
         numbers = self._numbers
-        route: _Route = by or numbers.weighted(_ROUTES)
+        route = numbers.weighted(_ROUTES) if by is None else by
         targets = self._targets()
         if not targets:
             return []
