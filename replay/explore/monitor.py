@@ -71,6 +71,7 @@ class Monitor(Observer):
         self.unmet: dict[str, str] = {}
         self.is_settled = False
         self.also = also or Observer()
+        self._also_stepped = type(self.also).stepped is not Observer.stepped
         self._now: Callable[[], int] = lambda: 0
         self._quiet_us: int | None = None
         self._next_poll_us = 0
@@ -141,6 +142,9 @@ class Monitor(Observer):
             facts.committed(transaction.process, transaction.changes)
 
         cluster.zookeeper.on_transaction = committed
+        if type(self.also).delivered is Observer.delivered:
+            # Every second action is a delivery, and no invariant needs it.
+            cluster.network.observe = None
         self.also.begins(cluster)
 
     def _check_writer(self, process: str, path: str) -> None:
@@ -150,7 +154,8 @@ class Monitor(Observer):
                 check(process, term, path)
 
     def stepped(self) -> None:
-        self.also.stepped()
+        if self._also_stepped:
+            self.also.stepped()
         if self._quiet_us is not None and self._now() >= self._next_poll_us:
             self.poll()
 

@@ -36,6 +36,7 @@ _FOCUS_PERCENT: Final = 70
 """How often there is a focus, and how often a fault that can hit it does."""
 _FOCUSED_PERCENT: Final = 60
 
+_NEVER_PERCENT: Final = 12
 _SHORT_MS: Final = (20, 100, 300, 700, 1_500)
 _LONG_MS: Final = (3_000, 6_500, 9_000, 20_000)
 
@@ -75,6 +76,11 @@ class FaultMaker:
     def _duration(self) -> int:
         numbers = self._numbers
         return numbers.choice(_SHORT_MS if numbers.chance(60) else _LONG_MS)
+
+    def _end(self) -> int | None:
+        """As `_duration`, but some brokers stay down: what waits for them must wait, and all else
+        must go on without them."""
+        return None if self._numbers.chance(_NEVER_PERCENT) else self._duration()
 
     def draw_focus(self) -> None:
         """Choose another focus, or none."""
@@ -120,15 +126,16 @@ class FaultMaker:
 
     def crash_broker(self, at_ms: int) -> Input:
         numbers = self._numbers
-        return CrashBroker(at_ms, self._broker(), numbers.chance(30), self._duration())
+        return CrashBroker(at_ms, self._broker(), numbers.chance(30), self._end())
 
     def stop_broker(self, at_ms: int) -> Input:
-        return StopBroker(at_ms, self._broker(), self._duration())
+        return StopBroker(at_ms, self._broker(), self._end())
 
     def fail_log_directory(self, at_ms: int) -> Input:
         numbers = self._numbers
         names = tuple(numbers.sample(self._topics, 2)) if numbers.chance(70) else ()
-        return FailLogDirectory(at_ms, self._broker(), names)
+        repaired_ms = None if numbers.chance(50) else self._duration()
+        return FailLogDirectory(at_ms, self._broker(), names, repaired_ms)
 
     def pause(self, at_ms: int) -> Input:
         return PauseProcess(at_ms, self._process(), self._duration())
