@@ -110,6 +110,8 @@ class PartitionsLed(Recovery):
             if leads != (state.leader, state.leader_epoch):
                 what = f"broker {state.leader} does not lead in leader epoch"
                 yield partition_text(name), f"{what} {state.leader_epoch}: {leads}"
+            elif not view.is_live(state.leader, name):
+                yield partition_text(name), f"the leader, broker {state.leader}, is not live"
 
 
 class PreferredLeaders(Recovery):

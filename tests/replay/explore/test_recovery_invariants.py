@@ -41,6 +41,12 @@ def test_leader_that_does_not_lead_is_missed() -> None:
     assert cluster.missing()[0][0] == "orders-0"
 
 
+def test_leader_whose_log_directory_has_failed_is_missed() -> None:
+    cluster = Recovering(PartitionsLed)
+    cluster.view.dead[1] = None
+    assert cluster.missing() == [("orders-0", "the leader, broker 1, is not live")]
+
+
 def test_request_without_an_answer_is_missed() -> None:
     cluster = Recovering(RequestsAnswered)
     cluster.known.open_requests["refold 100", 7] = "ElectLeadersReceived"
