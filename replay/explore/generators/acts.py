@@ -40,8 +40,17 @@ _ROUTE_OF: Final[tuple[tuple[str, _Route], ...]] = (
     (znodes.REASSIGNMENT_REQUESTS, "request"),
 )
 """The routes by the znodes that administrators write."""
-_SHARED: Final = ("/admin/", f"{znodes.TOPICS}/T", "/config/", znodes.CONTROLLER)
-"""Administrators write these znodes, too."""
+_SHARED: Final = (
+    znodes.REASSIGN_PARTITIONS,
+    znodes.REASSIGN_PARTITIONS_EXTRA,
+    f"{znodes.REQUEST_PREFIX}N",
+    f"{znodes.TOPICS}/T",
+    f"{znodes.DELETE_TOPICS}/T",
+    f"{znodes.TOPIC_CONFIGS}/T",
+    znodes.PREFERRED_ELECTION,
+    znodes.CONTROLLER,
+)
+"""Administrators write these znodes, too; as in crash points."""
 _END_MS: Final = (300, 1_000, 4_000, 12_000)
 _SOON_MS: Final = (1, 5, 10, 50, 100, 400, 1_500, 4_000)
 _SLOW_MS: Final = (200, 1_000, 4_000, 12_000)
@@ -52,9 +61,10 @@ _MOVED_PERCENT: Final = 40
 """How often a target has as many new replicas as possible."""
 
 
-def is_shared(point: str) -> bool:
-    """Whether a crash point is the write of a znode that administrators also write."""
-    return any(one in point for one in _SHARED) and "/partitions/" not in point
+def shared_znode(point: str) -> str | None:
+    """The znode that a controller writes at a crash point, if administrators also write it."""
+    words = point.partition(": ")[2].split(" ")
+    return words[1] if len(words) > 1 and words[1] in _SHARED else None
 
 
 class ActMaker:

@@ -12,7 +12,7 @@ before has caused.
 
 from typing import Final
 
-from replay.explore.generators.acts import ActMaker, is_shared
+from replay.explore.generators.acts import ActMaker, shared_znode
 from replay.explore.generators.attempt import Attempts
 from replay.explore.generators.faults import FaultMaker
 from replay.explore.generators.mix import in_order
@@ -98,11 +98,15 @@ def disturb(attempts: Attempts, numbers: Numbers) -> None:
 def inputs_at(scenario: Scenario, moments: list[list[Moment]], numbers: Numbers) -> list[Input]:
     """One to four inputs around one or two moments."""
     faults, acts = FaultMaker(scenario, numbers), ActMaker(scenario, numbers)
-    shared = [found for found in moments if is_shared(found[0].kind)]
+    shared: dict[str, list[Moment]] = {}
+    for found in moments:
+        znode = shared_znode(found[0].kind)
+        if znode is not None:
+            shared.setdefault(znode, []).extend(found)
     made: list[Input] = []
     for _ in range(numbers.between(1, 2)):
         if shared and numbers.chance(_WRITERS_PERCENT):
-            one = numbers.choice(numbers.choice(shared))
+            one = numbers.choice(numbers.choice(list(shared.values())))
             made += acts.about(one.kind, _within(scenario, one.at_ms + numbers.between(-4, 1)))
             continue
         one = numbers.choice(numbers.choice(moments))
