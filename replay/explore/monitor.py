@@ -23,6 +23,7 @@ from controller.core.commands import (
     UpdateMetadataRequest,
     WriteZnodes,
 )
+from controller.core.error_codes import KAFKA_STORAGE_ERROR
 from controller.core.events import Recorded
 from controller.core.operations import SetData
 from controller.core.values import LeaderAndIsr
@@ -364,6 +365,10 @@ class Monitor(Observer):
             check(applied)
         if isinstance(request, UpdateMetadataRequest):
             self.processes.update_metadata(broker, request)
+        # A broker with a failed directory creates no replica that may have been in that directory.
+        failed = [one for one in partition_errors if one[2] == KAFKA_STORAGE_ERROR]
+        for name in self._names(request, failed):
+            self.processes.failed_logs[broker, name] = None
 
     @staticmethod
     def _names(request: BrokerRequest, errors: Sequence[PartitionError]) -> Iterator[Name]:

@@ -107,7 +107,7 @@ def inputs_at(scenario: Scenario, moments: list[list[Moment]], numbers: Numbers)
     for _ in range(numbers.between(1, 2)):
         if shared and numbers.chance(_WRITERS_PERCENT):
             one = numbers.choice(numbers.choice(list(shared.values())))
-            made += acts.about(one.kind, _within(scenario, one.at_ms + numbers.between(-4, 1)))
+            made += acts.about(one.kind, _within(scenario, one.at_ms + numbers.between(-2, 1)))
             continue
         one = numbers.choice(numbers.choice(moments))
         faults.focus = one.process
