@@ -309,6 +309,15 @@ def test_cancellation_in_another_order_with_kafkas_rules_is_not_reported() -> No
     assert not history.reported
 
 
+def test_cancellation_in_another_order_after_kafka_replaced_the_target_is_not_reported() -> None:
+    history = History(CancellationRestores)
+    history.known.restores_order = lambda process: process.startswith("refold")
+    history.assign((4, 1, 2, 3), (4,), (1,))
+    history.assign((4, 1, 2, 3), (4,), (2,), process="stock 1")
+    history.assign((2, 1, 3))
+    assert not history.reported
+
+
 def test_reassignment_given_up_is_reported() -> None:
     history = History(ReassignmentNotGivenUp)
     history.assign((4, 1, 2, 3), (4,), (1,))
