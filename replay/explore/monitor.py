@@ -113,6 +113,7 @@ class Monitor(Observer):
         self.processes.logs = self._logs
         self.processes.topic_ids = self._topic_ids
         self.known.live_brokers_of = self.processes.live_brokers_of
+        self.known.shutting_down_of = self.processes.shutting_down_of
         self.known.deletes_topics = self.processes.deletes_topics
         self.known.restores_order = self.processes.restores_order
         self.known.drops_before_isr = self.processes.is_kafka

@@ -66,6 +66,13 @@ class Processes:
             return None
         return controller.run.fold.controller.context.live_brokers
 
+    def shutting_down_of(self, process: str) -> Collection[int]:
+        """The brokers that a controller knows to be in controlled shutdown."""
+        controller = self._cluster.controllers.get(process)
+        if controller is None or controller.run is None:
+            return ()
+        return controller.run.fold.controller.context.shutting_down
+
     def is_kafka(self, process: str) -> bool:
         """Whether a process is a controller with Kafka's rules."""
         controller = self._cluster.controllers.get(process)

@@ -65,6 +65,8 @@ class Known:
         """Whether /admin/reassign_cancel has existed."""
         self.live_brokers_of: Callable[[str], Collection[int] | None] = lambda process: None
         """The brokers that a controller knows to be live and not shutting down."""
+        self.shutting_down_of: Callable[[str], Collection[int]] = lambda process: ()
+        """The brokers that a controller knows to be in controlled shutdown."""
         self.deletes_topics: Callable[[str], bool] = lambda process: True
         """Whether the configuration of a controller allows deletions of topics."""
         self.restores_order: Callable[[str], bool] = lambda process: True

@@ -91,7 +91,8 @@ class Losses:
     def isr_stored(
         self, name: Name, isr: tuple[int, ...], kept: Collection[int], *, by_controller: bool
     ) -> None:
-        """The ISR of a partition was written. `kept`: the replicas that are to stay."""
+        """The ISR of a partition was written. `kept`: the replicas that are to stay, unless their
+        brokers have failed."""
         stored = self._isrs.setdefault(name, [])
         before = stored[-1].isr if stored else ()
         if before == isr:

@@ -4,7 +4,14 @@ from collections.abc import Sequence
 
 import pytest
 
+from controller.core import znodes
+from controller.core.operations import SetData
+from controller.core.values import ANY_VERSION, LeaderAndIsr
+from replay.explore.invariants.known import Known
 from replay.explore.invariants.losses import Losses
+from replay.explore.zookeeper_facts import ZooKeeperFacts
+from replay.world.scenario import Scenario, TopicSpec
+from replay.world.start_state import start_state
 
 NAME = ("orders", 0)
 RECORD, OFFSET = 70, 5
@@ -166,3 +173,34 @@ def test_deleted_topic_is_forgotten() -> None:
     history.lose()
     history.losses.forget(NAME)
     assert not history.is_excused()
+
+
+@pytest.mark.parametrize(
+    ("shutting_down", "live", "is_excused"),
+    [
+        pytest.param((1,), (2, 3), True, id="its-shutdown"),
+        pytest.param((), (1, 2, 3), False, id="no-shutdown"),
+        pytest.param((1,), (3,), False, id="failure-that-the-controller-knows"),
+    ],
+)
+def test_loss_that_follows_the_shutdown_of_the_other_member(
+    shutting_down: tuple[int, ...], live: tuple[int, ...], is_excused: bool
+) -> None:
+    """Broker 2 has lost the record. Its znode exists until its session ends, so the controller
+    grants broker 1 its shutdown."""
+    path = znodes.state_path(*NAME)
+    isr = znodes.write_state(LeaderAndIsr(2, 0, (1, 2), 0, 1)).decode()
+    topics = (TopicSpec("orders", ((1, 2),)),)
+    state = start_state(Scenario(brokers=(), topics=topics, controllers=(), znodes={path: isr}))
+    known = Known()
+    known.live_brokers_of = lambda process: live
+    known.shutting_down_of = lambda process: shutting_down
+    facts = ZooKeeperFacts(known, state, lambda fact: [])
+    facts.load()
+    at = known.losses.next()
+    known.losses.lost(2, NAME, OFFSET, [RECORD])
+    shrunk = znodes.write_state(LeaderAndIsr(2, 1, (2,), 0, 1))
+    state.apply(state.create_session(), SetData(path, shrunk, ANY_VERSION), 0)
+    facts.committed("refold 100", [("data", path)])
+    known.losses.led(NAME, 2)
+    assert known.losses.excuse(NAME, OFFSET, RECORD, at, 0) is is_excused
