@@ -119,6 +119,7 @@ class Monitor(Observer):
         self.known.drops_before_isr = self.processes.is_kafka
         self.known.knows_cancel = self.processes.knows_cancel
         self.known.knows_topic_id = self.processes.knows_topic_id
+        self.known.has_earlier_log = self.processes.has_earlier_log
         self.known.active_process = self.processes.active
         self._recovery = [one(self.known, self._report, self.processes) for one in RECOVERY]
         facts = ZooKeeperFacts(self.known, cluster.zookeeper.state, self._of)

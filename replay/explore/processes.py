@@ -149,6 +149,12 @@ class Processes:
             and (broker, name) not in self.failed_logs
         )
 
+    def has_earlier_log(self, broker: int, name: Name) -> bool:
+        """Whether the log of a replica is that of an earlier topic of the same name."""
+        topic = self._known.topics.get(name[0])
+        log_id = self.topic_ids.get((broker, name)) if (broker, name) in self.logs else None
+        return topic is not None and None not in (topic.id, log_id) and topic.id != log_id
+
     def leadership(self, broker: int, name: Name) -> tuple[int, int] | None:
         """The leader and leader epoch that a replica has applied; None: none."""
         return self.leaderships.get((broker, name))

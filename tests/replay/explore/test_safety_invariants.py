@@ -255,6 +255,15 @@ def test_deletion_of_a_topic_being_deleted_is_not_reported() -> None:
     assert not history.reported
 
 
+def test_deletion_of_the_log_of_an_earlier_topic_is_not_reported() -> None:
+    history = History(AssignedReplicasKept)
+    history.known.has_earlier_log = lambda broker, name: (broker, name) == (1, NAME)
+    history.invariant.sent("refold 100", 1, stop_replica(1, delete=True))
+    assert not history.reported
+    history.invariant.sent("refold 100", 1, stop_replica(2, delete=True))
+    assert "asks broker 2 to delete its replica" in history.reported[0]
+
+
 def test_deleted_member_of_the_isr_is_reported() -> None:
     history = History(AssignedReplicasKept)
     history.state(1, 1, (1, 2))
