@@ -253,8 +253,9 @@ class EntriesAccountedFor(Invariant):
     def __init__(self, known: Known, report: Report) -> None:
         super().__init__(known, report)
         self._entries: dict[str, dict[Name, tuple[int, ...]]] = {one: {} for one in self._PATHS}
-        self._unhandled: dict[Name, int] = {}
-        """Entries about which nothing was logged, with the number of submissions at that time."""
+        self._unhandled: dict[tuple[Name, tuple[int, ...]], int] = {}
+        """Entries, by partition and replicas, about which nothing was logged. The value is the
+        number of submissions at that time."""
 
     def admin_written(self, path: str, data: bytes | None, process: str) -> None:
         before = self._entries.get(path)
@@ -264,10 +265,11 @@ class EntriesAccountedFor(Invariant):
         if not self.known.is_refold(process):
             for name, target in after.items():
                 if before.get(name) != target:
-                    self._unhandled[name] = self.known.requests_of(name).submitted
+                    self._unhandled[name, target] = self.known.requests_of(name).submitted
             return
         for name, target in before.items():
-            if name not in after and name in self._unhandled and not self._is_over(name, target):
+            is_unhandled = (name, target) in self._unhandled
+            if name not in after and is_unhandled and not self._is_over(name, target):
                 self.violated(
                     partition_text(name),
                     f"{process} removed the entry with replicas {list(target)} from {path}, and "
@@ -279,7 +281,7 @@ class EntriesAccountedFor(Invariant):
         assignment = known.assignment(name)
         if assignment is None or known.is_queued(name[0]) or assignment == Assignment(target):
             return True
-        if known.requests_of(name).submitted != self._unhandled[name]:
+        if known.requests_of(name).submitted != self._unhandled[name, target]:
             return True
         if known.is_requested_by_api(name):
             # The request takes the place of the entry (KB 7.3), even if it is older.
@@ -289,8 +291,8 @@ class EntriesAccountedFor(Invariant):
     def noticed(self, process: str, code: str, subject: str) -> None:
         if self._unhandled and code.startswith(("reassignment", "rollback")):
             names = subject.split(", ")
-            for name in [one for one in self._unhandled if partition_text(one) in names]:
-                del self._unhandled[name]
+            for one in [one for one in self._unhandled if partition_text(one[0]) in names]:
+                del self._unhandled[one]
 
 
 def _record(path: str, data: bytes | None) -> tuple[Name, Reassignment | None]:
