@@ -132,18 +132,6 @@ def test_entry_that_a_request_by_api_replaces_is_accounted_for() -> None:
     assert not history.reported
 
 
-def test_later_entry_of_the_same_partition_does_not_need_the_log_of_the_earlier_one() -> None:
-    history = Cancelling(EntriesAccountedFor)
-    history.admin(znodes.REASSIGN_PARTITIONS, ENTRY, "admin")
-    history.log("reassignment_cancelled")
-    other = znodes.write_entries({NAME: Entry((2, 4))})
-    history.admin(znodes.REASSIGN_PARTITIONS_EXTRA, other, "admin")
-    history.admin(znodes.REASSIGN_PARTITIONS, None)
-    assert not history.reported
-    history.admin(znodes.REASSIGN_PARTITIONS_EXTRA, None)
-    assert "replicas [2, 4]" in history.reported[0]
-
-
 def test_entry_that_moves_from_the_extra_znode_is_accounted_for() -> None:
     history = Cancelling(EntriesAccountedFor)
     history.admin(znodes.REASSIGN_PARTITIONS_EXTRA, ENTRY, "admin")
