@@ -169,7 +169,7 @@ class _Pool:
             messages, sender = self._context.Pipe(duplex=False)
             shared = (self._work, self._job, self._stop, sender)
             process = self._context.Process(target=_work, args=shared, daemon=True)
-            # A worker ignores Ctrl-C from its start on: the main process handles it.
+            # The main process handles Ctrl-C. A worker ignores it from its start on.
             before = signal.signal(signal.SIGINT, signal.SIG_IGN)
             try:
                 process.start()

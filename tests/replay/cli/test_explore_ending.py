@@ -22,7 +22,7 @@ _WORKERS = 2
 
 
 class Exploring:
-    """The running command, in a process group of its own."""
+    """The running command, in a separate process group."""
 
     def __init__(self, folder: Path) -> None:
         scenario = folder / "scenario.json"
