@@ -151,17 +151,20 @@ def take_answers(
     for one in controller.context.deletions.values():
         if one.broker != answer.broker or not one.names:
             continue
+        pending = dict.fromkeys(one.names)
         for each in asked.partitions:
             name = each.topic, each.partition
-            if name not in one.names or not _is_assigned(controller, one.broker, name):
+            if name not in pending or not _is_assigned(controller, one.broker, name):
                 continue
             topic_id = each.topic_id.hex() if each.topic_id is not None else each.topic
             error = errors.get(name) or errors.get((topic_id, each.partition))
             if error == KAFKA_STORAGE_ERROR:
                 continue
+            # The last answer counts.
+            one.accepted = [other for other in one.accepted if other != name]
+            one.refused = [other for other in one.refused if other != name]
             answers = one.refused if error == INCONSISTENT_TOPIC_ID else one.accepted
-            if name not in answers:
-                answers.append(name)
+            answers.append(name)
             controller.enqueue(ReplicaDeletions())
 
 
@@ -251,20 +254,24 @@ def _settle_assigned(controller: Controller) -> None:
     for child, one in controller.context.deletions.items():
         assigned = [name for name in one.names if _is_assigned(controller, one.broker, name)]
         is_requested = deletion_path(child).startswith(DELETION_PREFIX)
-        has_ids = controller.protocol.has_topic_ids
-        refused = [name for name in one.refused if name in assigned and name not in one.replaced]
-        dropped = [name for name in assigned if is_requested or not has_ids or name in one.accepted]
-        waiting = [name for name in assigned if name not in (*dropped, *refused, *one.replaced)]
+        is_dropped = is_requested or not controller.protocol.has_topic_ids
+        accepted, refused = dict.fromkeys(one.accepted), dict.fromkeys(one.refused)
+        replaced = dict.fromkeys(one.replaced)
         one.accepted, one.refused = [], []
+        earlier = [name for name in assigned if name in refused and name not in replaced]
+        others = [name for name in assigned if name not in refused]
+        dropped = [name for name in others if is_dropped or name in accepted]
+        gone = dict.fromkeys(dropped)
+        waiting = [name for name in others if name not in gone and name not in replaced]
         if dropped:
-            one.names = [name for name in one.names if name not in dropped]
+            one.names = [name for name in one.names if name not in gone]
             level = "warning" if is_requested else "info"
             text = f"{listed_names(dropped)}: not deleted, because broker {one.broker} is a replica"
             controller.notice(level, "deletion_dropped", deletion_path(child), text)
-        if refused:
-            one.replaced.extend(refused)
-            _delete_earlier(controller, one.broker, refused)
-        _send_leaders(controller, one.broker, (*refused, *waiting))
+        if earlier:
+            one.replaced.extend(earlier)
+            _delete_earlier(controller, one.broker, earlier)
+        _send_leaders(controller, one.broker, (*earlier, *waiting))
 
 
 def _delete_earlier(controller: Controller, broker: int, names: list[Name]) -> None:
