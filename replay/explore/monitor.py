@@ -303,7 +303,7 @@ class Monitor(Observer):
         broker = _number(process)
         self.processes.leaderships[(broker, partition)] = leader, leader_epoch
         if leader == broker:
-            self.known.losses.led(partition, broker)
+            self.known.losses.led(partition, broker, leader_epoch)
             replica = self._replica(broker, partition)
             for check in self._leads:
                 check(replica, leader_epoch)

@@ -106,7 +106,8 @@ class ZooKeeperFacts:
         assignment = known.assignment(name)
         kept = self._kept(process, assignment.target, after.isr) if assignment is not None else ()
         by_controller = before is None or after.leader_epoch != before.leader_epoch
-        known.losses.isr_stored(name, after.isr, kept, by_controller=by_controller)
+        epoch = after.leader_epoch
+        known.losses.isr_stored(name, epoch, after.isr, kept, by_controller=by_controller)
         if not process:
             return
         is_controller = process.startswith(("refold ", "stock "))

@@ -173,7 +173,7 @@ def test_lost_record_is_excused_only_if_the_whole_isr_failed(
         history.known.losses.failed(broker)
     history.known.losses.lost(2, NAME, 0, [70])
     history.invariant.lost(replica(2), 0)
-    history.known.losses.led(NAME, 2)
+    history.known.losses.led(NAME, 2, 9)
     history.invariant.leads(replica(2), 2)
     assert bool(history.reported) is not is_excused
 
@@ -195,7 +195,7 @@ def test_failure_without_a_loss_excuses_nothing() -> None:
     _acknowledge(history)
     history.known.losses.failed(1)
     history.known.losses.failed(2)
-    history.known.losses.led(NAME, 2)
+    history.known.losses.led(NAME, 2, 9)
     history.invariant.leads(replica(2), 2)
     assert history.reported
 
