@@ -114,10 +114,12 @@ async def write_with_records(
     last: dict[str, Create | SetData] = {}
     tried: list[RecordedMove] = []
     for one in moves:
-        put, earlier = _put(one, is_known=one.partition in known), last.get(one.topic.path)
-        if isinstance(earlier, SetData):
-            continue
-        checks = [] if earlier is None else [Check(earlier.path, _NEW_VERSION)]
+        put, checks = _put(one, is_known=one.partition in known), list[WriteOperation]()
+        earlier = last.get(one.topic.path)
+        if earlier is not None and one.topic.version != ANY_VERSION:
+            if isinstance(earlier, SetData):
+                continue
+            checks.append(Check(earlier.path, _NEW_VERSION))
         groups.append(([*checks, put, one.topic], one.reason))
         last[one.topic.path] = put
         tried.append(one)

@@ -76,7 +76,7 @@ async def _write_new(controller: Controller, read: ReadTopics, wanted: Contents,
     names = [name for name, content in wanted.items() if content != read.contents[name]]
     while names:
         changed = {name: wanted[name] for name in names}
-        if not ADDED_PARTITIONS_KEPT.applies(controller.configuration):
+        if not _checks_versions(controller):
             await _write_changed(controller, changed, {})
             return
         names = await _write_changed(controller, changed, read.versions)
@@ -292,9 +292,14 @@ def topic_write(
     written the znode since it was read.
     """
     version = ANY_VERSION
-    if ADDED_PARTITIONS_KEPT.applies(controller.configuration) and topic.version != ANY_VERSION:
+    if _checks_versions(controller) and topic.version != ANY_VERSION:
         version = topic.version + later
     return SetData(znodes.topic_path(topic.name), znodes.write_topic(content), version)
+
+
+def _checks_versions(controller: Controller) -> bool:
+    configuration = controller.configuration
+    return configuration.checks_topic_versions and ADDED_PARTITIONS_KEPT.applies(configuration)
 
 
 def note_written(topic: Topic, count: int = 1) -> None:
