@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from controller.core import error_codes as codes
 from controller.core import znodes
-from controller.core.commands import Issued, SyncZnodes
+from controller.core.commands import Issued, LeaderAndIsrRequest, SyncZnodes
 from controller.core.operations import SetData
 from controller.core.snapshot import load_snapshot, take_snapshot
 from controller.core.values import Assignment
@@ -136,6 +136,34 @@ def test_partition_added_when_a_topic_gets_its_id_is_kept(rules: str) -> None:
         assert_added(cluster)
     else:
         assert set(content.assignments) == {0}
+
+
+def test_brokers_are_not_sent_a_topic_id_that_is_not_stored() -> None:
+    """The next controller would draw another id, and brokers would reject its requests."""
+    cluster = Cluster(1, 2, 3, 4).start()
+    stored: list[bytes | None] = []
+    adds = iter([True])
+
+    def before(issued: Issued) -> None:
+        if sets_topic(issued) and next(adds, False):
+            add_partition(cluster)
+        if isinstance(issued.command, LeaderAndIsrRequest):
+            stored.append(cluster.topic("t").topic_id)
+
+    cluster.before = before
+    cluster.create_topic("t", {0: [1, 2]})
+    assert stored
+    assert None not in stored
+
+
+def test_partitions_that_the_controller_knows_do_not_delay_its_write() -> None:
+    cluster = brokers_with_topic()
+    add_partition(cluster)
+    cluster.run()
+    seen = cluster.seen()
+    reassign(cluster, 3, 4)
+    catch_up(cluster, 3, 4)
+    assert seen.written().count(PATH) == 2
 
 
 @both_rules
