@@ -205,35 +205,29 @@ async def refuse_added_partitions(controller: Controller, topic: Topic) -> None:
     """
     rule = "partitions added to a topic that is being deleted"
     path = znodes.topic_path(topic.name)
-    while True:
-        read = await _read_contents(controller, [topic.name], rule)
-        found = read.contents[topic.name].assignments
-        if not _has_added(topic, found):
-            return
-        parent = znodes.partitions_path(topic.name)
-        existing = (await read_children(controller, parent, rule)).children
-        known = topic_content(controller.context, topic)
-        kept = {
-            number: known.assignments[number]
-            for number in found
-            if str(number) in existing and number in known.assignments
-        }
-        topic.version = read.versions[topic.name]
-        restored = topic_write(controller, topic, TopicContent(kept, topic.id))
-        [error] = (await write(controller, [restored], Reason(rule))).errors
-        if error == OK:
-            break
-        if error != BAD_VERSION:
-            raise ProcedureError(f"{path} cannot be restored (ZooKeeper code {error})")
+    read = await _read_contents(controller, [topic.name], rule)
+    found = read.contents[topic.name].assignments
+    if all(number in topic.partitions and topic.partitions[number].replicas for number in found):
+        return
+    existing = (await read_children(controller, znodes.partitions_path(topic.name), rule)).children
+    known = topic_content(controller.context, topic)
+    kept = {
+        number: known.assignments[number]
+        for number in found
+        if str(number) in existing and number in known.assignments
+    }
+    topic.version = read.versions[topic.name]
+    restored = topic_write(controller, topic, TopicContent(kept, topic.id))
+    [error] = (await write(controller, [restored], Reason(rule))).errors
+    if error == BAD_VERSION:
+        # Another client has written the znode again, which is another controller event.
+        return
+    if error != OK:
+        raise ProcedureError(f"{path} cannot be restored (ZooKeeper code {error})")
     note_written(topic)
     refused = [topic.partition(number) for number in sorted(set(found) - set(kept))]
     text = f"topic {topic.name} is being deleted and gains no partitions: {listed(refused)}"
     controller.notice("warning", "partitions_refused", path, text)
-
-
-def _has_added(topic: Topic, found: dict[int, Assignment]) -> bool:
-    known = topic.partitions
-    return any(number not in known or not known[number].replicas for number in found)
 
 
 def _assign(
@@ -302,10 +296,10 @@ def _checks_versions(controller: Controller) -> bool:
     return configuration.checks_topic_versions and ADDED_PARTITIONS_KEPT.applies(configuration)
 
 
-def note_written(topic: Topic, count: int = 1) -> None:
-    """Note that the controller has written a topic's znode so many times."""
+def note_written(topic: Topic) -> None:
+    """Note that the controller has written a topic's znode."""
     if topic.version != ANY_VERSION:
-        topic.version += count
+        topic.version += 1
 
 
 async def write_topics(

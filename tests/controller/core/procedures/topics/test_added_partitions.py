@@ -156,14 +156,18 @@ def test_brokers_are_not_sent_a_topic_id_that_is_not_stored() -> None:
     assert None not in stored
 
 
-def test_partitions_that_the_controller_knows_do_not_delay_its_write() -> None:
-    cluster = brokers_with_topic()
+@pytest.mark.parametrize("kip_236_enable", [False, True])
+def test_partitions_that_the_controller_knows_do_not_delay_its_writes(kip_236_enable: bool) -> None:
+    cluster = brokers_with_topic(kip_236_enable=kip_236_enable)
     add_partition(cluster)
     cluster.run()
     seen = cluster.seen()
-    reassign(cluster, 3, 4)
-    catch_up(cluster, 3, 4)
-    assert seen.written().count(PATH) == 2
+    ask(cluster, (T0, [3, 4]), (T1, [3, 4]))
+    begun = 2 if kip_236_enable else 1
+    assert seen.written().count(PATH) == begun
+    for name in (T0, T1):
+        catch_up(cluster, 3, 4, name=name)
+    assert seen.written().count(PATH) == begun + 2
 
 
 @both_rules
