@@ -168,6 +168,10 @@ def test_partitions_that_the_controller_knows_do_not_delay_its_writes(kip_236_en
     for name in (T0, T1):
         catch_up(cluster, 3, 4, name=name)
     assert seen.written().count(PATH) == begun + 2
+    # This reassignment begins and completes before the controller reads the znode again.
+    reassign(cluster, 3)
+    assert assignment(cluster) == "3"
+    assert seen.written().count(PATH) == begun + 4
 
 
 @both_rules
@@ -325,8 +329,11 @@ def test_topic_that_is_being_deleted_gains_no_partition_by_a_second_write() -> N
         add_partition(cluster, 8)
         cluster.run()
 
+    seen = cluster.seen()
     disturbed(cluster, add)
     assert set(cluster.topic("t").assignments) == {0, 1}
+    [refused] = seen.texts_of("partitions_refused")
+    assert refused.endswith("t-8, t-9")
     cluster.start_broker(2)
     assert left_of(cluster, "t") == []
 
