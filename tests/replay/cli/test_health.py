@@ -126,6 +126,7 @@ async def make_topic(zookeeper: ZooKeeperServer, chroot: str) -> None:
             await writer.create(chroot + path, json.dumps(content))
 
 
+@pytest.mark.lab
 def test_cluster_without_refold_is_read_from_zookeeper(zookeeper: ZooKeeperServer) -> None:
     anyio.run(make_topic, zookeeper, "/health")
     found = found_by("--zookeeper", f"{zookeeper.connect}/health")
@@ -136,6 +137,7 @@ def test_cluster_without_refold_is_read_from_zookeeper(zookeeper: ZooKeeperServe
     assert found["notes"] == []
 
 
+@pytest.mark.lab
 def test_zookeeper_without_a_cluster_is_named(zookeeper: ZooKeeperServer) -> None:
     found = health("--zookeeper", f"{zookeeper.connect}/nothing")
     assert (found.exit_code, found.stdout) == (2, "")
