@@ -98,6 +98,13 @@ class Processes:
             return None
         return configuration.leader_imbalance_per_broker_percentage
 
+    def shutting_down_of(self, process: str) -> Collection[int]:
+        """The brokers that a controller knows to be in controlled shutdown."""
+        controller = self._cluster.controllers.get(process)
+        if controller is None or controller.run is None:
+            return ()
+        return controller.run.fold.controller.context.shutting_down
+
     def is_kafka(self, process: str) -> bool:
         """Whether a process is a controller with Kafka's rules."""
         controller = self._cluster.controllers.get(process)
@@ -122,6 +129,10 @@ class Processes:
         """Whether a controller restores the order of cancelled reassignments."""
         controller = self._cluster.controllers.get(process)
         return controller is None or controller.settings.configuration.has_kip_236
+
+    def keeps_partitions(self, process: str) -> bool:
+        """Whether a process is a controller that keeps the partitions that a tool adds."""
+        return process in self._cluster.controllers and not self.is_kafka(process)
 
     def deletes_topics(self, process: str) -> bool:
         """Whether the configuration of a controller allows deletions of topics."""
@@ -173,6 +184,12 @@ class Processes:
             and broker in self._known.brokers
             and (broker, name) not in self.failed_logs
         )
+
+    def has_earlier_log(self, broker: int, name: Name) -> bool:
+        """Whether the log of a replica is that of an earlier topic of the same name."""
+        topic = self._known.topics.get(name[0])
+        log_id = self.topic_ids.get((broker, name)) if (broker, name) in self.logs else None
+        return topic is not None and None not in (topic.id, log_id) and topic.id != log_id
 
     def leadership(self, broker: int, name: Name) -> tuple[int, int] | None:
         """The leader and leader epoch that a replica has applied; None: none."""

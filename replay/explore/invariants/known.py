@@ -81,10 +81,14 @@ class Known:
         partition."""
         self.allows_unclean: dict[str, None] = {}
         """The topics for which unclean elections have been allowed at some time; "": all."""
+        self.shutting_down_of: Callable[[str], Collection[int]] = lambda process: ()
+        """The brokers that a controller knows to be in controlled shutdown."""
         self.deletes_topics: Callable[[str], bool] = lambda process: True
         """Whether the configuration of a controller allows deletions of topics."""
         self.restores_order: Callable[[str], bool] = lambda process: True
         """Whether a process is a controller that restores the order of replicas."""
+        self.keeps_partitions: Callable[[str], bool] = lambda process: True
+        """Whether a process is a controller that keeps the partitions that a tool adds."""
         self.drops_before_isr: Callable[[str], bool] = lambda process: False
         """Whether a process is a controller that drops a replica before the ISR does (KB 7.8.1)."""
         self.had_kafka = False
@@ -93,6 +97,8 @@ class Known:
         """Whether a controller knows that /admin/reassign_cancel exists."""
         self.knows_topic_id: Callable[[str, str], bool] = lambda process, topic: True
         """Whether a controller knows the id of a topic, or the process is no controller."""
+        self.has_earlier_log: Callable[[int, Name], bool] = lambda broker, name: False
+        """Whether the log of a replica is that of an earlier topic of the same name."""
         self.active_process: Callable[[], str | None] = lambda: None
         """The controller that has the role; None: none."""
 
@@ -115,6 +121,11 @@ class Known:
     def may_elect_uncleanly(self, name: Name) -> bool:
         """Whether an unclean election of a partition has been allowed or requested."""
         return "" in self.allows_unclean or name[0] in self.allows_unclean
+
+    @staticmethod
+    def is_controller(process: str) -> bool:
+        """Whether a process is a controller."""
+        return process.startswith(("refold ", "stock "))
 
     def topic_of(self, name: Name) -> TopicKnown | None:
         """The topic of a partition."""

@@ -174,7 +174,7 @@ def test_lost_record_is_excused_only_if_the_whole_isr_failed(
         history.known.losses.failed(broker)
     history.known.losses.lost(2, NAME, 0, [70])
     history.invariant.lost(replica(2), 0)
-    history.known.losses.led(NAME, 2)
+    history.known.losses.led(NAME, 2, 9)
     history.invariant.leads(replica(2), 2)
     assert bool(history.reported) is not is_excused
 
@@ -196,7 +196,7 @@ def test_failure_without_a_loss_excuses_nothing() -> None:
     _acknowledge(history)
     history.known.losses.failed(1)
     history.known.losses.failed(2)
-    history.known.losses.led(NAME, 2)
+    history.known.losses.led(NAME, 2, 9)
     history.invariant.leads(replica(2), 2)
     assert history.reported
 
@@ -269,6 +269,15 @@ def test_deletion_of_a_topic_being_deleted_is_not_reported() -> None:
     assert not history.reported
 
 
+def test_deletion_of_the_log_of_an_earlier_topic_is_not_reported() -> None:
+    history = History(AssignedReplicasKept)
+    history.known.has_earlier_log = lambda broker, name: (broker, name) == (1, NAME)
+    history.invariant.sent("refold 100", 1, stop_replica(1, delete=True))
+    assert not history.reported
+    history.invariant.sent("refold 100", 1, stop_replica(2, delete=True))
+    assert "asks broker 2 to delete its replica" in history.reported[0]
+
+
 def test_deleted_member_of_the_isr_is_reported() -> None:
     history = History(AssignedReplicasKept)
     history.state(1, 1, (1, 2))
@@ -337,6 +346,21 @@ def test_removed_partition_is_reported() -> None:
     history = History(PartitionsKept)
     history.invariant.partitions_removed(history.topic, [1], "refold 100")
     assert "removed the partitions [1]" in history.reported[0]
+
+
+@pytest.mark.parametrize("process", ["stock 1", "admin"])
+def test_partition_removed_by_a_write_without_version_is_not_reported(process: str) -> None:
+    history = History(PartitionsKept)
+    history.known.keeps_partitions = lambda process: process.startswith("refold ")
+    history.invariant.partitions_removed(history.topic, [1], process)
+    assert not history.reported
+
+
+def test_reassignment_undone_by_a_tool_that_adds_partitions_is_not_given_up() -> None:
+    history = History(ReassignmentNotGivenUp)
+    history.assign((4, 1, 2, 3), (4,), (1,))
+    history.assign((1, 2, 3), process="admin")
+    assert not history.reported
 
 
 def test_older_metadata_is_reported() -> None:
