@@ -40,7 +40,7 @@ class _Election(Invariant):
 
 
 class ElectedIsOnline(_Election):
-    """Source: KB 4.2, 4.5 and 4.6."""
+    """Source: KB 4.3 and 4.4."""
 
     NAME: ClassVar[str] = "elected-is-online"
     STATEMENT: ClassVar[str] = (
@@ -58,7 +58,7 @@ class ElectedIsOnline(_Election):
 
 
 class UncleanIsAllowed(_Election):
-    """Source: KB 4.2, unclean.leader.election.enable."""
+    """Source: KB 4.4, unclean.leader.election.enable."""
 
     NAME: ClassVar[str] = "unclean-is-allowed"
     STATEMENT: ClassVar[str] = (
@@ -78,7 +78,7 @@ class UncleanIsAllowed(_Election):
 
 
 class FirstReplicaLeads(_Election):
-    """Source: KB 4.2 to 4.6: every rule takes the first replica that is eligible. While a
+    """Source: KB 4.3 and 4.4: every rule takes the first replica that is eligible. While a
     reassignment is cancelled, replicas in sync follow the originals in the order of the ISR."""
 
     NAME: ClassVar[str] = "first-replica-leads"

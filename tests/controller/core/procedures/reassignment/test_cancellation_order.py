@@ -118,27 +118,6 @@ def test_entry_not_started_before_a_removed_cancellation_is_dropped(
     assert len(seen.texts_of("reassignments_cancelled")) == 1
 
 
-def test_entry_that_a_client_rewrites_while_a_cancellation_drops_it_begins() -> None:
-    cluster = two_partitions((1, 2), (1, 2), Cluster)
-
-    def cancel_and_rewrite() -> None:
-        cancel_quietly(cluster)
-        remove_cancel_quietly(cluster)
-        cluster.once(_logs_drop, lambda: submit_quietly(cluster, {T0: [4]}))
-
-    cluster.once(
-        lambda one: any(isinstance(op, CreateSequential) for op in operations(one)),
-        cancel_and_rewrite,
-    )
-    submit(cluster, {T0: [3, 4]})
-    assert assignment(cluster) == "4,1,2 adding 4 removing 1,2"
-
-
-def _logs_drop(issued: Issued) -> bool:
-    command = issued.command
-    return isinstance(command, Notice) and command.code == "reassignment_cancelled"
-
-
 def operations(issued: Any) -> Any:
     """The operations of a write."""
     return getattr(issued.command, "operations", ())
