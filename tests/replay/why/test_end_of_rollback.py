@@ -248,7 +248,6 @@ def test_unhealthy_has_the_deletion_that_a_registered_broker_does_not_confirm(
     log = write_log(tmp_path / "sent", cluster)
     assert asked(log, is_unhealthy=True).answer == "All partitions are online and in sync."
     let_time_pass(cluster)
-    let_time_pass(cluster)
     answer = asked(write_log(tmp_path / "late", cluster), is_unhealthy=True)
     assert [(one.cause, one.affected) for one in answer.unhealthy] == [
         (
