@@ -180,8 +180,8 @@ def matrix(columns: Mapping[str, Mapping[tuple[str, str], str]]) -> str:
 
 def cells_of(page: str, name: str) -> dict[tuple[str, str], str]:
     """The cells of a version in a page, by tool and shortened command."""
-    _, _, rest = page.partition(BEGIN)
-    table = [line.strip("|").split(" | ") for line in rest.splitlines() if line.startswith("| ")]
+    written = page.partition(BEGIN)[2].partition("\n\n")[0]
+    table = [line.strip("|").split(" | ") for line in written.splitlines() if line.startswith("| ")]
     if not table or name not in (names := [one.strip() for one in table[0]]):
         return {}
     place = names.index(name)
