@@ -57,6 +57,14 @@ class _Options(TypedDict):
             show_default="no-take-over",
         ),
     ]
+    wait_for_zookeeper: Annotated[
+        bool | None,
+        typer.Option(
+            "--wait-for-zookeeper/--no-wait-for-zookeeper",
+            help="At the start, wait until ZooKeeper answers.",
+            show_default="under systemd and Kubernetes",
+        ),
+    ]
     log_format: Annotated[
         str | None, _option("--log-format", "auto|json|text", "Format of log messages.")
     ]

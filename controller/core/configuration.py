@@ -21,6 +21,8 @@ class Configuration(Struct, frozen=True, kw_only=True):
       (topic_configs.BROKER_KEYS).
     - `kip_236_enable`: makes reassignments interruptible (docs/kip-236.md). Logs from before this
       setting existed do not have it.
+    - `checks_topic_versions`: topics' znodes are written with their versions (the deviation
+      ADDED_PARTITIONS_KEPT). No operator sets it: it is off only for logs from before it existed.
 
     The settings hold no secret.
     """
@@ -43,6 +45,7 @@ class Configuration(Struct, frozen=True, kw_only=True):
     default_replication_factor: int = 1
     broker_settings: dict[str, str] = {}
     kip_236_enable: bool = False
+    checks_topic_versions: bool = True
 
     @property
     def protocol(self) -> ProtocolVersion:

@@ -100,6 +100,15 @@ TOPIC_ID_RESTORED: Final = Deviation(
     rule="The controller writes the known id into the znode again.",
     source="race R29 (KAFKA-14190), KB 3.6.1, KB 6.3 step 4",
 )
+ADDED_PARTITIONS_KEPT: Final = Deviation(
+    name="added-partitions-kept",
+    defect="Kafka writes a topic's znode without its version. If a tool adds partitions by writing "
+    "the znode at the same moment, as kafka-topics --zookeeper does, the partitions are lost.",
+    rule="The controller writes the znode with the version that it last read. If another client "
+    "has written the znode since, the controller reads it again, creates the added partitions as "
+    "a topic change does, and writes its assignments together with theirs.",
+    source="KB 1.3, KB 3.6.1, KB 7.7 U1, KB 7.7 B6",
+)
 EMPTY_TARGET_REFUSED: Final = Deviation(
     name="empty-target-refused",
     defect="A reassignment to an empty replica list leaves an assignment that makes every later "

@@ -44,6 +44,7 @@ class _TopicRow(Struct, frozen=True, array_like=True):
     name: str
     id: bytes | None
     is_known: bool
+    version: int
     partitions: list[_PartitionRow]
 
 
@@ -225,12 +226,12 @@ def _topic_row(topic: Topic) -> _TopicRow:
         )
         for one in topic.partitions.values()
     ]
-    return _TopicRow(topic.name, topic.id, topic.is_known, rows)
+    return _TopicRow(topic.name, topic.id, topic.is_known, topic.version, rows)
 
 
 def _topic(row: _TopicRow) -> Topic:
     topic = Topic(row.name)
-    topic.id, topic.is_known = row.id, row.is_known
+    topic.id, topic.is_known, topic.version = row.id, row.is_known, row.version
     for of_partition in row.partitions:
         partition = topic.partition(of_partition.number)
         partition.assignment = of_partition.assignment

@@ -18,6 +18,7 @@ from controller.core.errors import ProcedureError
 from controller.core.releases import LATEST, Release
 from controller.core.state_machines import PartitionState, ReplicaState
 from controller.core.values import (
+    ANY_VERSION,
     EPOCH_DURING_DELETE,
     NO_ASSIGNMENT,
     NO_EPOCH,
@@ -103,15 +104,17 @@ class Topic:
     """A topic: its id (None: none yet) and its partitions by number.
 
     A deleted topic keeps the partitions that still have states, as Kafka's maps of states do (KB
-    2.2.9); `is_known`: the topic is in the cluster.
+    2.2.9); `is_known`: the topic is in the cluster. `version`: the version of the topic's znode up
+    to which its partitions are known; ANY_VERSION: the znode was not read.
     """
 
-    __slots__ = ("id", "is_known", "name", "partitions")
+    __slots__ = ("id", "is_known", "name", "partitions", "version")
 
     def __init__(self, name: str) -> None:
         self.name = name
         self.id: bytes | None = None
         self.is_known = False
+        self.version = ANY_VERSION
         self.partitions: dict[int, Partition] = {}
 
     def partition(self, number: int) -> Partition:
@@ -391,6 +394,7 @@ class ControllerContext:
         if topic is None:
             return
         topic.is_known = False
+        topic.version = ANY_VERSION
         if topic.id is not None:
             self.topics_by_id.pop(topic.id, None)
             topic.id = None

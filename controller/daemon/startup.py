@@ -45,6 +45,10 @@ from eventstore.writer import LogWriter
 logger = logging.getLogger(__name__)
 
 _OWN_SESSION_POLL_SECONDS = 0.5
+_ZOOKEEPER_PAUSE_SECONDS = 1.0
+"""The first pause between two attempts to reach ZooKeeper at the start; each next one is twice as
+long."""
+_ZOOKEEPER_PAUSE_SECONDS_MAX = 30.0
 _COLLECT_AFTER_OBJECTS = 50_000
 """Python's default of 700 costs a fold of 100,000 partitions a tenth of its time (measured). The
 core's values are immutable and form hardly any cycles."""
@@ -102,7 +106,7 @@ def _mirror(settings: Settings) -> MirrorTask | None:
 async def _may_start(settings: Settings) -> tuple[str, Settings]:
     """Check that the daemon may start; return the cluster id, and the settings with what is taken
     from the brokers. Raises StartRefused."""
-    status = await probe_zookeeper(settings)
+    status = await _zookeeper(settings)
     if may_be_last_run(settings, status):
         status = await _after_last_run(settings, status)
     results = check_start(settings, status)
@@ -118,6 +122,21 @@ async def _may_start(settings: Settings) -> tuple[str, Settings]:
         if one.level == "warning":
             logger.warning("%s", one.line)
     return _cluster_id(status), with_brokers_min_insync_replicas(settings, found)
+
+
+async def _zookeeper(settings: Settings) -> ZooKeeperStatus:
+    """The state of ZooKeeper. If it does not answer and the settings say so, wait until it does."""
+    status = await probe_zookeeper(settings)
+    begun, pause_s = time.monotonic(), _ZOOKEEPER_PAUSE_SECONDS
+    while status.cluster is None and settings.waits_for_zookeeper:
+        text = "ZooKeeper does not answer, nothing was changed: %s; trying again in %g s"
+        logger.warning(text, status.fault, pause_s)
+        await anyio.sleep(pause_s)
+        pause_s = min(2 * pause_s, _ZOOKEEPER_PAUSE_SECONDS_MAX)
+        status = await probe_zookeeper(settings)
+        if status.cluster is not None:
+            logger.info("ZooKeeper answers after %.0f s", time.monotonic() - begun)
+    return status
 
 
 async def _after_last_run(settings: Settings, status: ZooKeeperStatus) -> ZooKeeperStatus:

@@ -42,12 +42,13 @@ _Result = Znodes | Children | Writes
 
 
 class Znode(Struct, frozen=True):
-    """An existing znode."""
+    """An existing znode. `owner` is the session of an ephemeral one, otherwise 0."""
 
     data: bytes
     version: int
     czxid: int
     mzxid: int
+    owner: int
 
 
 class ZooKeeperClient:
@@ -118,7 +119,7 @@ class ZooKeeperClient:
                 raise ZooKeeperUnavailable(text)
             data = found.data[place] or b""
             versions = found.versions[place], found.czxids[place], found.mzxids[place]
-            read.append(Znode(data, *versions))
+            read.append(Znode(data, *versions, found.owners[place]))
         return read
 
     async def write(self, operations: tuple[WriteOperation, ...]) -> int:

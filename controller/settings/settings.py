@@ -45,6 +45,9 @@ from controller.zookeeper.servers import ConnectString
 
 _EVERY_INTERFACE: Final = ("0.0.0.0", "::")
 _KAFKAS: Final = tuple(one.key for one in SETTINGS if one.key in kafka_keys())
+_WAIT: Final = OWN + "wait.for.zookeeper"
+_OF_SERVICES: Final = ("INVOCATION_ID", "KUBERNETES_SERVICE_HOST")
+"""The environment variables that systemd and Kubernetes set for their services."""
 _OF_ONE_LISTENER: Final = re.compile(r"listener\.name\.[^.]+\.(.+)")
 
 
@@ -77,6 +80,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     leader_imbalance_per_broker_percentage: int
     leader_imbalance_check_interval_seconds: int
     take_over: bool
+    waits_for_zookeeper: bool
     rules: Literal["refold", "kafka"]
     log_dir: Path
     segment_bytes: int
@@ -140,6 +144,8 @@ def load(
     values = _values(layers, problems)
     if problems:
         raise SettingsError(problems)
+    if values[_WAIT] is None:
+        values[_WAIT] = any(one in environment for one in _OF_SERVICES)
     endpoints, advertised = _endpoints(values, problems)
     listener = _inter_broker_listener(values, problems)
     limits = _limits(values, problems)
@@ -357,6 +363,7 @@ def _settings(
         leader_imbalance_per_broker_percentage=values["leader.imbalance.per.broker.percentage"],
         leader_imbalance_check_interval_seconds=values["leader.imbalance.check.interval.seconds"],
         take_over=values[OWN + "take.over"],
+        waits_for_zookeeper=values[_WAIT],
         rules=values[OWN + "rules"],
         log_dir=values[OWN + "log.dir"],
         segment_bytes=values[OWN + "log.segment.bytes"],

@@ -250,6 +250,15 @@ SETTINGS: Final = (
         "--take-over",
     ),
     Setting(
+        "refold.wait.for.zookeeper",
+        parsing.boolean,
+        None,
+        "At the start, wait until ZooKeeper answers, and try again after 1 to 30 s. If not, the "
+        "daemon refuses to start. Default: true under systemd and Kubernetes (INVOCATION_ID or "
+        "KUBERNETES_SERVICE_HOST is in the environment), otherwise false.",
+        "--wait-for-zookeeper",
+    ),
+    Setting(
         "refold.rules",
         parsing.one_of("refold", "kafka"),
         "refold",

@@ -42,6 +42,7 @@ SUB_COMMANDS: Final = {
     "new-incident": SubCommand(
         "replay.cli.new_incident:app", "Cut a log and keep it as a regression test."
     ),
+    "health": SubCommand("replay.cli.health:app", "Show which partitions are not well."),
     "why": SubCommand("replay.cli.why:app", "Explain the state of a partition, broker or term."),
     "inspect": SubCommand(
         "replay.cli.inspect:app", "Show the cluster at a moment, or changes between two."

@@ -2,7 +2,9 @@
 
 from controller.core import znodes
 from controller.core.errors import ZnodeError
+from controller.core.topic_configs import MIN_INSYNC_REPLICAS, least_in_sync
 from controller.core.values import Assignment, LeaderAndIsr
+from controller.core.znodes.config import broker_config_path, read_config, topic_config_path
 from replay.agreement.znode_view import ZnodeView
 from replay.cluster_view.views import (
     NO_BROKER,
@@ -24,7 +26,10 @@ def cluster_of(view: ZnodeView, seq: int, time: str) -> Cluster:
     brokers = _brokers(view)
     live = {one.id for one in brokers}
     being_deleted = view.children(znodes.DELETE_TOPICS)
-    topics = [_topic(view, name, live, being_deleted) for name in view.children(znodes.TOPICS)]
+    default = config_of(view, broker_config_path(None)).get(MIN_INSYNC_REPLICAS)
+    topics = [
+        _topic(view, name, live, being_deleted, default) for name in view.children(znodes.TOPICS)
+    ]
     return Cluster(
         seq=seq,
         time=time,
@@ -68,7 +73,13 @@ def _brokers(view: ZnodeView) -> list[BrokerView]:
     return sorted(found, key=lambda one: one.id)
 
 
-def _topic(view: ZnodeView, name: str, live: set[int], being_deleted: tuple[str, ...]) -> TopicView:
+def _topic(
+    view: ZnodeView,
+    name: str,
+    live: set[int],
+    being_deleted: tuple[str, ...],
+    default_min_insync: str | None,
+) -> TopicView:
     znode = view.find(znodes.topic_path(name))
     try:
         content = znodes.read_topic(name, znode.data if znode is not None else None)
@@ -78,7 +89,21 @@ def _topic(view: ZnodeView, name: str, live: set[int], being_deleted: tuple[str,
         _partition(name, number, one, state_of(view, name, number), live, name in being_deleted)
         for number, one in sorted(content.assignments.items())
     ]
-    return TopicView(name, content.topic_id.hex() if content.topic_id else None, partitions)
+    own = config_of(view, topic_config_path(name)).get(MIN_INSYNC_REPLICAS)
+    least = None
+    if own is not None or default_min_insync is not None:
+        least = least_in_sync([own, default_min_insync])
+    topic_id = content.topic_id.hex() if content.topic_id else None
+    return TopicView(name, topic_id, partitions, least)
+
+
+def config_of(view: ZnodeView, path: str) -> dict[str, str]:
+    """The dynamic configuration in a znode; empty if there is none that can be parsed."""
+    znode = view.find(path)
+    try:
+        return {} if znode is None else read_config(path, znode.data)
+    except ZnodeError:
+        return {}
 
 
 def state_of(view: ZnodeView, topic: str, number: int) -> LeaderAndIsr | None:

@@ -154,11 +154,13 @@ def partition_view(
 
 
 class TopicView(Struct, frozen=True):
-    """A topic and its partitions by number; `id` in hex."""
+    """A topic and its partitions by number; `id` in hex. `min_insync_replicas` is that of its
+    dynamic configuration, else the brokers' dynamic default; None if neither is known."""
 
     name: str
     id: str | None
     partitions: list[PartitionView]
+    min_insync_replicas: int | None = None
 
 
 class ReassignmentView(Struct, frozen=True):

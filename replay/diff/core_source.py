@@ -6,7 +6,6 @@ Comments, docstrings, annotations, imports and formatting are left out: they dec
 
 import ast
 from collections.abc import Iterable, Iterator, Sequence
-from functools import lru_cache
 from pathlib import Path
 from typing import Final
 
@@ -17,7 +16,6 @@ from replay.errors import DiffError
 _FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef
 _BODIES: Final = ("body", "orelse", "finalbody", "handlers", "cases")
 _PACKAGE: Final = "controller.core"
-_MODULES_MAX: Final = 500
 
 
 class Statement(Struct, frozen=True):
@@ -67,23 +65,29 @@ class CoreSource(Struct, frozen=True):
 
 def read_core(folder: Path) -> CoreSource:
     """Read the source of a core. Raises DiffError for a file that cannot be read or parsed."""
+    return read_cores([folder])[0]
+
+
+def read_cores(folders: Iterable[Path]) -> list[CoreSource]:
+    """Read the source of several cores. Most modules are the same in all of them, and are parsed
+    once. Raises DiffError for a file that cannot be read or parsed."""
+    parsed: dict[tuple[str, bytes], _Module] = {}
+    return [_read(folder, parsed) for folder in folders]
+
+
+def _read(folder: Path, parsed: "dict[tuple[str, bytes], _Module]") -> CoreSource:
     functions: list[Function] = []
     values: list[Value] = []
     for path in sorted(folder.rglob("*.py")):
         try:
-            module = _read_module(path.relative_to(folder).as_posix(), path.read_bytes())
+            key = path.relative_to(folder).as_posix(), path.read_bytes()
+            module = parsed.get(key) or _Module(key[0], ast.parse(key[1]))
         except (OSError, SyntaxError, ValueError) as error:
             raise DiffError(f"{path} cannot be parsed: {error}") from None
+        parsed[key] = module
         functions += module.functions
         values += module.values
     return CoreSource(tuple(functions), tuple(values))
-
-
-@lru_cache(_MODULES_MAX)
-def _read_module(file: str, source: bytes) -> "_Module":
-    """A module. Most modules are the same in both versions, and are parsed once. Raises
-    SyntaxError, ValueError."""
-    return _Module(file, ast.parse(source))
 
 
 class _Module:

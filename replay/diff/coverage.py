@@ -15,7 +15,7 @@ from typing import Final, Literal
 import msgspec
 
 from eventstore.folders import segments_in
-from replay.diff.core_source import CoreSource, read_core
+from replay.diff.core_source import CoreSource, read_cores
 from replay.diff.logs import GivenLog
 from replay.diff.messages import Folded, Hello
 from replay.diff.references import Version
@@ -40,7 +40,7 @@ class Coverage:
         self._head = CoreSource((), ())
         self._changes = Changes()
         if len({hello.core_fingerprint for _, hello in versions}) > 1:
-            base, self._head = [read_core(_core_of(*one)) for one in versions]
+            base, self._head = read_cores(_core_of(*one) for one in versions)
             self._changes = changes_between(base, self._head)
         self._references = {
             side: version.reference

@@ -115,6 +115,7 @@ class Monitor(Observer):
         self.known.live_brokers_of = self.processes.live_brokers_of
         self.known.deletes_topics = self.processes.deletes_topics
         self.known.restores_order = self.processes.restores_order
+        self.known.keeps_partitions = self.processes.keeps_partitions
         self.known.drops_before_isr = self.processes.is_kafka
         self.known.knows_cancel = self.processes.knows_cancel
         self.known.knows_topic_id = self.processes.knows_topic_id

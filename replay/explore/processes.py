@@ -91,6 +91,10 @@ class Processes:
         controller = self._cluster.controllers.get(process)
         return controller is None or controller.settings.configuration.has_kip_236
 
+    def keeps_partitions(self, process: str) -> bool:
+        """Whether a process is a controller that keeps the partitions that a tool adds."""
+        return process in self._cluster.controllers and not self.is_kafka(process)
+
     def deletes_topics(self, process: str) -> bool:
         """Whether the configuration of a controller allows deletions of topics."""
         controller = self._cluster.controllers.get(process)

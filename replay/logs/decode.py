@@ -13,7 +13,7 @@ from eventstore.reader import LogReader
 from eventstore.records import CommandRecord, EventRecord, Header
 from eventstore.upcasters import Upcasters
 from replay.errors import ReplayError
-from replay.logs.older_events import UPCASTS
+from replay.logs.older_events import SETTINGS_OF_OLDER_LOGS, UPCASTS
 from replay.stock_clusters.imported_log.encoding import SCHEMAS
 from replay.times import iso_time
 
@@ -33,7 +33,8 @@ def require_recorded(header: Header) -> None:
 def configuration_of(header: Header) -> Configuration:
     """The configuration of a log's fold. Raises ReplayError if it cannot be used."""
     try:
-        configuration = msgspec.convert(header.configuration, Configuration)
+        settings = SETTINGS_OF_OLDER_LOGS | header.configuration
+        configuration = msgspec.convert(settings, Configuration)
         configuration.protocol  # noqa: B018 - parsed here, so that the error is raised here
     except (msgspec.ValidationError, ConfigurationError) as error:
         raise ReplayError(

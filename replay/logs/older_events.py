@@ -1,4 +1,4 @@
-"""Converts events that older versions of refold stored to those that the core folds.
+"""Converts events and settings that older versions of refold stored to those that the core folds.
 
 If the fields of a kind change, the kind gets the next version in controller/core/canonical.py, and
 this module gets a step from the version before. For a new field the step inserts the value that
@@ -23,5 +23,8 @@ def _elect_leaders_2(payload: bytes) -> bytes:
     return msgspec.msgpack.encode([tag, *fields])
 
 
+SETTINGS_OF_OLDER_LOGS: Final = {"checks_topic_versions": False}
+"""What a setting is if a log's header does not have it, unless that is the default: the behaviour
+of the older version."""
 UPCASTS: Final = {("elect_leaders_received", 1): Upcast(_elect_leaders_2)}
 """The step to the next version, by kind and version."""

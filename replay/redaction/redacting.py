@@ -18,7 +18,6 @@ from controller.core.commands import (
     ReadStats,
     ReadZnodes,
 )
-from controller.core.configuration import Configuration
 from controller.core.events import ChildrenRead, Outcome, Recorded, ZnodesRead
 from controller.core.fold import Fold
 from controller.event_log.records import command_record, event_record
@@ -144,7 +143,7 @@ def _derived(
     reader: LogReader, names: StandIns, header: Header
 ) -> Iterator[tuple[EventRecord, list[CommandRecord]]]:
     """The records of the new log. Its decisions must equal the original ones."""
-    fold = Fold(msgspec.convert(header.configuration, Configuration))
+    fold = Fold(configuration_of(header))
     stored = {event.seq: len(commands) for event, commands in reader.records()}
     for event, after, before in fold_events(fold, _recorded(reader, names)):
         _require_same(names, event, before, after)

@@ -6,9 +6,9 @@ from typing import Final
 from msgspec import Struct, field
 
 from controller.core import znodes
-from controller.core.errors import ZnodeError
-from controller.core.znodes.config import broker_config_path, read_config, topic_config_path
+from controller.core.znodes.config import broker_config_path, topic_config_path
 from replay.agreement.znode_view import ZnodeView
+from replay.cluster_view.from_znodes import config_of
 from replay.cluster_view.views import PartitionView
 from replay.description.phrases import joined
 
@@ -29,18 +29,10 @@ def configuration_in(view: ZnodeView, topic: str | None) -> ConfigOverrides:
     """The overrides that ZooKeeper has, without znodes that cannot be parsed."""
     ids = [one for one in view.children(znodes.BROKER_CONFIGS) if znodes.is_broker_id(one)]
     return ConfigOverrides(
-        {} if topic is None else _overrides(view, topic_config_path(topic)),
-        {int(one): _overrides(view, broker_config_path(int(one))) for one in ids},
-        _overrides(view, broker_config_path(None)),
+        {} if topic is None else config_of(view, topic_config_path(topic)),
+        {int(one): config_of(view, broker_config_path(int(one))) for one in ids},
+        config_of(view, broker_config_path(None)),
     )
-
-
-def _overrides(view: ZnodeView, path: str) -> dict[str, str]:
-    znode = view.find(path)
-    try:
-        return {} if znode is None else read_config(path, znode.data)
-    except ZnodeError:
-        return {}
 
 
 def throttles(configuration: ConfigOverrides, partition: PartitionView) -> str:

@@ -1,14 +1,13 @@
 """The headline of `refold inspect`: what the controller of a log could not do.
 
-It comes from the stored notices of a recorded log, and from the brokers' logs of an imported one.
-Nothing is folded.
+It comes from the stored notices of a recorded log, of which nothing is folded, and from the
+brokers' logs and the shadow folds of an imported one.
 """
 
 from collections.abc import Iterator
 from typing import Final
 
 import msgspec
-from msgspec import structs
 
 from controller.core.canonical import decode_command
 from controller.core.commands import Notice
@@ -22,7 +21,7 @@ from replay.logs.open_log import OpenedLog, RecordedLog
 from replay.progress import Progress, unreported
 from replay.why.facts import AnyFact, NoticeIssued, RoleChanged
 from replay.why.history import History
-from replay.why.imported import znode_history
+from replay.why.imported import history_of
 from replay.why.subject import CONTROLLER_FAILURES, Subject
 
 _ROLES: Final = ("elected", "failover_done", "failover_failed", "resigned")
@@ -32,15 +31,14 @@ _NOTICE: Final = str(Notice.__struct_config__.tag)
 def headline_of(log: OpenedLog, cluster: Cluster, progress: Progress = unreported) -> str:
     """Sentences about the failures of the controller up to event `cluster.seq`, a queue that is
     stuck, and brokers that do not answer; "" for none. Raises ReplayError, LogError."""
+    subject = Subject(is_unhealthy=True)
     if isinstance(log, RecordedLog):
-        facts = list(_notices(log.reader, cluster.seq))
+        history = History(subject, cluster, list(_notices(log.reader, cluster.seq)))
     else:
-        history, _ = znode_history(log, Subject(), cluster.seq, progress)
-        facts = history.facts
-        cluster = structs.replace(cluster, unanswered=history.requests.unanswered())
-    history_of = History(Subject(is_unhealthy=True), cluster, facts)
+        history = history_of(log, subject, cluster.seq, progress)
+    cluster = history.cluster
     silent = [silent_broker(cluster, one.broker) for one in cluster.unanswered]
-    return " ".join(filter(None, [history_of.headline(), *silent]))
+    return " ".join(filter(None, [history.headline(), *silent]))
 
 
 def _notices(reader: LogReader, seq: int) -> Iterator[AnyFact]:

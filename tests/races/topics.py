@@ -25,7 +25,7 @@ def _draws_again(original: Any) -> Callable[..., Awaitable[list[Partition]]]:
         if name in read.versions and content.topic_id is None and known.id is not None:
             reach()
             wanted = await topics._with_ids(controller, {name: content}, rule)
-            await topics._write_changed(controller, {name: content}, wanted)
+            await topics._write_changed(controller, wanted, read.versions)
             controller.context.add_known_topic(name, wanted[name].topic_id)
         added: list[Partition] = await original(controller, name, rule)
         return added

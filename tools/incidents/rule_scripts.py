@@ -269,6 +269,23 @@ async def added_partitions(cluster: IncidentCluster) -> None:
     await cluster.until_in_sync(TOPIC)
 
 
+async def partitions_added_meanwhile(cluster: IncidentCluster) -> None:
+    """A tool adds a partition by writing the topic's znode when the reassignments of two others are
+    about to begin. refold is paused meanwhile."""
+    cluster.refold.pause()
+    for partition in (0, 1):
+        await cluster.request(partition + 1, "moved", partition, [3, 1], legacy=False)
+    path = "/brokers/topics/moved"
+    topic = await cluster.znodes.read(path)
+    topic["partitions"]["2"] = [2, 3]
+    await cluster.znodes.set(path, topic)
+    cluster.refold.resume()
+    await cluster.until_partitions("moved", 3)
+    for partition in (0, 1):
+        await cluster.until_assigned("moved", partition, [3, 1])
+    await cluster.until_in_sync("moved")
+
+
 async def deletion_failover(cluster: IncidentCluster) -> None:
     """refold is killed while the deletion of a topic waits for a failed broker. refold takes over,
     and then the broker is restarted."""

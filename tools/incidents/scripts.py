@@ -279,6 +279,7 @@ INCIDENTS: Final[Mapping[str, IncidentScript]] = {
     "admin-requests": IncidentScript(rule_scripts.admin_requests),
     "rejected-requests": IncidentScript(rule_scripts.rejected_requests),
     "added-partitions": IncidentScript(rule_scripts.added_partitions),
+    "partitions-added-meanwhile": IncidentScript(rule_scripts.partitions_added_meanwhile),
     "deletion-failover": IncidentScript(rule_scripts.deletion_failover),
     "unreadable-requests": IncidentScript(rule_scripts.unreadable_requests),
     "extra-same-target": IncidentScript(rule_scripts.extra_same_target),

@@ -164,7 +164,11 @@ class Schedule:
             if subject_of(path).topic in kept and _is_text(data)
         }
         configuration = structs.replace(
-            self.configuration, is_broker=False, rules="refold", take_over=False
+            self.configuration,
+            is_broker=False,
+            rules="refold",
+            take_over=False,
+            checks_topic_versions=True,
         )
         last_ms = max((one.at_ms for one in inputs), default=START_MS)
         return Scenario(

@@ -69,6 +69,8 @@ class Known:
         """Whether the configuration of a controller allows deletions of topics."""
         self.restores_order: Callable[[str], bool] = lambda process: True
         """Whether a process is a controller that restores the order of replicas."""
+        self.keeps_partitions: Callable[[str], bool] = lambda process: True
+        """Whether a process is a controller that keeps the partitions that a tool adds."""
         self.drops_before_isr: Callable[[str], bool] = lambda process: False
         """Whether a process is a controller that drops a replica before the ISR does (KB 7.8.1)."""
         self.had_kafka = False
@@ -95,6 +97,11 @@ class Known:
     def is_refold(process: str) -> bool:
         """Whether a process is a refold."""
         return process.startswith("refold ")
+
+    @staticmethod
+    def is_controller(process: str) -> bool:
+        """Whether a process is a controller."""
+        return process.startswith(("refold ", "stock "))
 
     def topic_of(self, name: Name) -> TopicKnown | None:
         """The topic of a partition."""

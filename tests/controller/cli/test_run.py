@@ -66,6 +66,20 @@ async def test_unreachable_zookeeper_refuses_the_start(tmp_path: Path) -> None:
     assert json.loads(line)["level"] == "error"
 
 
+async def test_daemon_that_waits_for_zookeeper_says_so_and_ends_at_a_signal(tmp_path: Path) -> None:
+    config = zookeeper_settings(tmp_path)
+    options = ("--config", config, "--wait-for-zookeeper")
+    async with daemon_of(f"127.0.0.1:{free_port()}", tmp_path / "logs", *options) as daemon:
+        await daemon.start()
+
+        async def waits() -> bool:
+            return "does not answer, nothing was changed" in daemon.last_output()
+
+        await until(waits, 30, "the daemon waits for ZooKeeper")
+        assert await daemon.stop() == 0
+    assert not (tmp_path / "logs").exists()
+
+
 async def test_unsupported_plugin_refuses_the_start(tmp_path: Path) -> None:
     line = await refused("127.0.0.1:1", tmp_path, "create.topic.policy.class.name=org.example.P")
     assert "create.topic.policy.class.name=org.example.P" in line

@@ -49,6 +49,26 @@ async def test_overwritten_topic_is_repaired_and_can_be_cancelled(
     assert await daemon.stop() == 0
 
 
+async def test_partition_that_a_tool_adds_when_reassignments_begin_is_kept(moving: Moving) -> None:
+    """As kafka-topics --zookeeper --alter does. The daemon processes the request first."""
+    daemon = await moving.controlling()
+    topic = "grown-by-hand"
+    await moving.create_topic(topic, {0: [1, 2], 1: [1, 2]})
+    await moving.until_in_sync(topic, 2)
+    daemon.pause()
+    await moving.request({topic: {0: [3, 4], 1: [3, 4]}})
+    content = await moving.view.topic(topic)
+    assert content is not None
+    content["partitions"]["2"] = [5, 6]
+    await moving.view.overwrite(znodes.topic_path(topic), json.dumps(content))
+    daemon.resume()
+    for partition, replicas in {0: [3, 4], 1: [3, 4], 2: [5, 6]}.items():
+        await moving.until_assigned(topic, replicas, partition)
+        await moving.until_files(topic, replicas, partition)
+    await moving.until_nothing_is_left()
+    assert await daemon.stop() == 0
+
+
 async def test_unreadable_topic_does_not_delay_other_reassignments(moving: Moving) -> None:
     daemon = await moving.controlling()
     for topic in ("unreadable", "moved-meanwhile", "requested-meanwhile"):

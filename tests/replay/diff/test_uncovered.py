@@ -5,7 +5,7 @@ from textwrap import dedent
 
 import pytest
 
-from replay.diff.core_source import read_core
+from replay.diff.core_source import read_core, read_cores
 from replay.diff.uncovered import Changes, Uncovered, changes_between, uncovered
 from replay.errors import DiffError
 
@@ -27,7 +27,7 @@ def core(folder: Path, **modules: str) -> Path:
 
 def changes(tmp_path: Path, base: dict[str, str], head: dict[str, str]) -> Changes:
     return changes_between(
-        read_core(core(tmp_path / "base", **base)), read_core(core(tmp_path / "head", **head))
+        *read_cores([core(tmp_path / "base", **base), core(tmp_path / "head", **head)])
     )
 
 

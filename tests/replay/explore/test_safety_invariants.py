@@ -316,6 +316,21 @@ def test_removed_partition_is_reported() -> None:
     assert "removed the partitions [1]" in history.reported[0]
 
 
+@pytest.mark.parametrize("process", ["stock 1", "admin"])
+def test_partition_removed_by_a_write_without_version_is_not_reported(process: str) -> None:
+    history = History(PartitionsKept)
+    history.known.keeps_partitions = lambda process: process.startswith("refold ")
+    history.invariant.partitions_removed(history.topic, [1], process)
+    assert not history.reported
+
+
+def test_reassignment_undone_by_a_tool_that_adds_partitions_is_not_given_up() -> None:
+    history = History(ReassignmentNotGivenUp)
+    history.assign((4, 1, 2, 3), (4,), (1,))
+    history.assign((1, 2, 3), process="admin")
+    assert not history.reported
+
+
 def test_older_metadata_is_reported() -> None:
     history = History(MetadataForward)
     history.invariant.applied(leader_and_isr(1, 1, 4))

@@ -83,9 +83,11 @@ def test_time_out_of_an_event_of_version_1_is_kept() -> None:
 def test_later_settings_are_disabled_for_an_older_log() -> None:
     with open_log(LOG) as log:
         assert isinstance(log, RecordedLog)
-        assert not {"is_broker", "kip_236_enable"} & set(log.reader.header.configuration)
+        later = {"is_broker", "kip_236_enable", "checks_topic_versions"}
+        assert not later & set(log.reader.header.configuration)
         assert not log.configuration.is_broker
         assert not log.configuration.has_kip_236
+        assert not log.configuration.checks_topic_versions
 
 
 def test_why_explains_an_older_log() -> None:

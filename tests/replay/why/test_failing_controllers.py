@@ -193,7 +193,7 @@ def test_stock_controller_that_ignores_a_broker_is_the_headline(
     log = imported(source, tmp_path)
     with open_log(log) as opened:
         last = opened.reader.last_seq
-    found = [headline(log, seq) for seq in range(last // 4, last, last // 40)]
+    found = [headline(log, seq) for seq in range(last // 4, last, last // 15)]
     assert any(
         re.match(
             r"The controller of term \d+ is stuck: it has not processed that broker \d+ "
@@ -239,7 +239,7 @@ def test_broker_that_does_not_answer_a_stock_controller_is_named(
     log = imported(source, tmp_path)
     with open_log(log) as opened:
         last = opened.reader.last_seq
-    found = [headline(log, seq) for seq in range(last // 4, last, last // 40)]
+    found = [headline(log, seq) for seq in range(last // 4, last, last // 15)]
     assert any(
         re.match(r"Broker 2 has not answered \w+ of event \d+ \(.*Z\) for \d+ s, nor ", one)
         for one in found

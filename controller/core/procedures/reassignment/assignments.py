@@ -4,24 +4,29 @@ reassignments.
 A record of /admin/reassignments is written in one multi with its topic: both or none (KB 14.4).
 """
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from typing import NamedTuple
 
 from controller.core import znodes
 from controller.core.commands import Choice, Reason
 from controller.core.controller import Controller
 from controller.core.errors import ProcedureError
-from controller.core.operations import OK, SetData, WriteOperation
+from controller.core.operations import OK
 from controller.core.procedures.reassignment_znodes.records import (
     RecordedMove,
     write_with_record,
     write_with_records,
 )
-from controller.core.procedures.topics.topics import topic_content
-from controller.core.state import Partition
-from controller.core.values import ANY_VERSION, Assignment, format_brokers
+from controller.core.procedures.topics.topics import (
+    note_written,
+    take_changes,
+    topic_content,
+    topic_write,
+    write_topics,
+)
+from controller.core.state import Partition, Topic
+from controller.core.values import Assignment, format_brokers
 from controller.core.znodes import Reassignment
-from controller.core.zookeeper_io import write
 
 STORE = "reassignment: store the assignment"
 
@@ -51,12 +56,9 @@ async def write_assignments(controller: Controller, moves: list[Move]) -> Errors
     plain = [one for one in moves if one.record is None]
     errors: Errors = {}
     if plain:
-        sets = _topic_writes(controller, plain)
-        operations: list[WriteOperation] = list(sets.values())
-        writes = await write(controller, operations, Reason(STORE, _choices(plain)))
-        codes = dict(zip(sets, writes.errors, strict=True))
+        codes = await _write_plain(controller, plain)
         for partition, assignment, _ in plain:
-            code = codes[partition.topic.name]
+            code = codes[partition.topic]
             if code == OK:
                 partition.assignment = assignment
             else:
@@ -70,53 +72,66 @@ async def write_assignments(controller: Controller, moves: list[Move]) -> Errors
     return errors
 
 
+async def _write_plain(controller: Controller, moves: list[Move]) -> dict[Topic, int]:
+    """Write these assignments without records. Returns ZooKeeper's code for each topic."""
+    changes: dict[Topic, dict[int, Assignment]] = defaultdict(dict)
+    for partition, assignment, _ in moves:
+        changes[partition.topic][partition.number] = assignment
+    return await write_topics(controller, changes, Reason(STORE, _choices(moves)))
+
+
 async def _write_recorded(controller: Controller, moves: list[Move]) -> Errors:
     """Write each in a separate multi, all at the same time. Then write those that were refused, or
     whose reply was lost, one after the other."""
     before = {one.partition: one.partition.assignment for one in moves}
     groups: list[RecordedMove] = []
+    written: Counter[Topic] = Counter()
     for one in moves:
-        groups.append(_recorded(controller, one))
+        topic = one.partition.topic
+        groups.append(_recorded(controller, one, Reason(STORE, _choices([one])), written[topic]))
+        written[topic] += 1
         # The next write of the same topic must contain this assignment.
         one.partition.assignment = one.assignment
     open_ones = await write_with_records(controller, groups)
     errors: Errors = {}
-    for partition in open_ones:
-        partition.assignment = before[partition]
+    for partition in before:
+        if partition in open_ones:
+            partition.assignment = before[partition]
+        else:
+            note_written(partition.topic)
     for one in moves:
         if one.partition in open_ones:
             try:
-                await write_with_record(controller, _recorded(controller, one))
-                one.partition.assignment = one.assignment
+                await write_recorded(controller, one, Reason(STORE, _choices([one])))
             except ProcedureError as error:
                 errors[one.partition] = error
     if errors:
         # A later write may have stored the assignment of a refused one with its topic.
-        kept = [Move(partition, before[partition]) for partition in errors]
-        topics: list[WriteOperation] = list(_topic_writes(controller, kept).values())
-        await write(controller, topics, Reason(STORE, _choices(kept)))
+        await _write_plain(controller, [Move(one, before[one]) for one in errors])
     return errors
 
 
-def _recorded(controller: Controller, move: Move) -> RecordedMove:
+async def write_recorded(controller: Controller, move: Move, reason: Reason) -> None:
+    """Write one assignment and its record in one multi. Partitions that another client has added to
+    the topic meanwhile are created first. Raises ProcedureError."""
+    topic = move.partition.topic
+    while not await write_with_record(controller, _recorded(controller, move, reason)):
+        if not await take_changes(controller, topic):
+            path = znodes.topic_path(topic.name)
+            raise ProcedureError(f"{path} was changed by another client and cannot be read")
+    note_written(topic)
+    move.partition.assignment = move.assignment
+
+
+def _recorded(controller: Controller, move: Move, reason: Reason, later: int = 0) -> RecordedMove:
+    """`later`: how many other writes of the topic are done first."""
     assert move.record is not None, "only moves with a record are written with one"
-    [topic] = _topic_writes(controller, [move]).values()
-    return RecordedMove(move.partition, move.record, topic, Reason(STORE, _choices([move])))
-
-
-def _topic_writes(controller: Controller, moves: list[Move]) -> dict[str, SetData]:
-    """The new content of each topic's znode."""
-    changed: dict[str, dict[int, Assignment]] = defaultdict(dict)
-    for partition, assignment, _ in moves:
-        changed[partition.topic.name][partition.number] = assignment
-    topics = {one.partition.topic.name: one.partition.topic for one in moves}
-    writes: dict[str, SetData] = {}
-    for name, topic in topics.items():
-        content = topic_content(controller.context, topic)
-        assignments = content.assignments | changed[name]
-        data = znodes.write_topic(znodes.TopicContent(assignments, content.topic_id))
-        writes[name] = SetData(znodes.topic_path(name), data, ANY_VERSION)
-    return writes
+    partition, topic = move.partition, move.partition.topic
+    known = topic_content(controller.context, topic)
+    assignments = known.assignments | {partition.number: move.assignment}
+    content = znodes.TopicContent(assignments, known.topic_id)
+    write = topic_write(controller, topic, content, later)
+    return RecordedMove(partition, move.record, write, reason)
 
 
 def _choices(moves: list[Move]) -> tuple[Choice, ...]:

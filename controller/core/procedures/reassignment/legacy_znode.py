@@ -22,21 +22,16 @@ from controller.core.operations import (
     SetData,
     WriteOperation,
 )
+from controller.core.procedures.reassignment.assignments import Move, write_recorded
 from controller.core.procedures.reassignment.submission import is_possible
 from controller.core.procedures.reassignment_znodes.cancel_znode import (
     current_cancel,
     report_waiting,
 )
-from controller.core.procedures.reassignment_znodes.records import (
-    RecordedMove,
-    make_parents,
-    repair_records,
-    write_with_record,
-)
-from controller.core.procedures.topics.topics import topic_content
+from controller.core.procedures.reassignment_znodes.records import make_parents, repair_records
 from controller.core.state import EntrySeen, Partition
 from controller.core.triggers import ZkPartitionReassignment
-from controller.core.values import ANY_VERSION, format_brokers
+from controller.core.values import format_brokers
 from controller.core.znodes import (
     DATA_BYTES_MAX,
     REQUEST_PREFIX,
@@ -310,10 +305,8 @@ async def adopt(controller: Controller, names: Iterable[Name], legacy: LegacyZno
         if originals is None or set(originals) != set(origin):
             originals = origin
         record = Reassignment(entry.replicas, len(originals), True, originals)
-        content = znodes.write_topic(topic_content(context, partition.topic))
-        topic = SetData(znodes.topic_path(partition.topic.name), content, ANY_VERSION)
         reason = Reason("reassignment: record what a stock controller began")
-        await write_with_record(controller, RecordedMove(partition, record, topic, reason))
+        await write_recorded(controller, Move(partition, partition.assignment, record), reason)
 
 
 async def strip_originals(controller: Controller) -> None:

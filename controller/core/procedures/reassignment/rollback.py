@@ -26,7 +26,7 @@ from controller.core.election import (
 )
 from controller.core.errors import ProcedureError
 from controller.core.failures import Failures, listed
-from controller.core.operations import NO_NODE, OK, SetData, WriteOperation
+from controller.core.operations import NO_NODE, OK
 from controller.core.procedures.dynamic_configuration import read_min_insync_replicas
 from controller.core.procedures.elections.leadership import (
     read_states,
@@ -41,11 +41,11 @@ from controller.core.procedures.reassignment.replica_deletion import (
 from controller.core.procedures.reassignment_znodes.reassign_partitions_znode import remove_entries
 from controller.core.procedures.reassignment_znodes.records import holder, remove_records
 from controller.core.procedures.topics.deletion import mark_ineligible, resume_deletion_for
-from controller.core.procedures.topics.topics import topic_content
-from controller.core.state import ControllerContext, Partition
+from controller.core.procedures.topics.topics import write_topics
+from controller.core.state import ControllerContext, Partition, Topic
 from controller.core.state_machines import PartitionState, ReplicaState
-from controller.core.values import ANY_VERSION, NO_LEADER, Assignment, format_brokers
-from controller.core.zookeeper_io import read_znodes, write
+from controller.core.values import NO_LEADER, Assignment, format_brokers
+from controller.core.zookeeper_io import read_znodes
 
 _RULE: Final = "rollback"
 STORE_ORIGINALS: Final = "rollback: store the originals"
@@ -287,15 +287,6 @@ async def _store_originals(controller: Controller, rollback: Rollback) -> None:
     _report(
         controller, 5, "the original replicas are the assignment in ZooKeeper", rollback.partitions
     )
-    topics = dict.fromkeys(one.topic for one in rollback.partitions)
-    sets: list[WriteOperation] = [
-        SetData(
-            znodes.topic_path(one.name),
-            znodes.write_topic(topic_content(controller.context, one)),
-            ANY_VERSION,
-        )
-        for one in topics
-    ]
     choices = tuple(
         Choice(
             *one.key,
@@ -304,10 +295,14 @@ async def _store_originals(controller: Controller, rollback: Rollback) -> None:
         )
         for one in rollback.partitions
     )
-    writes = await write(controller, sets, Reason(STORE_ORIGINALS, choices))
-    for operation, error in zip(sets, writes.errors, strict=True):
-        if error not in (OK, NO_NODE):
-            raise ProcedureError(f"{operation.path} cannot be written (ZooKeeper code {error})")
+    changes: dict[Topic, dict[int, Assignment]] = defaultdict(dict)
+    for one in rollback.partitions:
+        changes[one.topic][one.number] = one.assignment
+    codes = await write_topics(controller, changes, Reason(STORE_ORIGINALS, choices))
+    for topic, code in codes.items():
+        if code not in (OK, NO_NODE):
+            path = znodes.topic_path(topic.name)
+            raise ProcedureError(f"{path} cannot be written (ZooKeeper code {code})")
     for partition in rollback.partitions:
         controller.observer.stored(partition)
 

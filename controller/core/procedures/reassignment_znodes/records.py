@@ -19,6 +19,7 @@ from controller.core.operations import (
     NODE_EXISTS,
     NOT_EMPTY,
     OK,
+    Check,
     Create,
     Delete,
     SetData,
@@ -43,6 +44,7 @@ from controller.core.zookeeper_io import (
 
 _RULE = "reassignment: records of what is under way"
 _NO_CHILD = b""
+_NEW_VERSION = 0
 _ATTEMPTS = 3
 """The attempts are: create a missing record, overwrite an existing one, create its parent first."""
 
@@ -94,7 +96,13 @@ async def write_with_records(
     controller: Controller, moves: list[RecordedMove]
 ) -> dict[Partition, None]:
     """Store assignments, each with its record in one multi, so that each record has a separate
-    czxid. Returns the partitions whose multi was refused, or whose reply was lost."""
+    czxid. Returns the partitions whose multi was refused, or whose reply was lost.
+
+    A later multi of a topic must not be done if an earlier one is refused because another client
+    has written the topic. A version that is higher by one does not ensure that: the other client's
+    write increased it as well. Therefore the later multi checks the record of the earlier one. The
+    version of a record that existed is not known: moves that follow such a record are not written.
+    """
     known = controller.context.reassignments
     have_parents = {one.topic.name for one in known}
     names = dict.fromkeys(one.partition.topic.name for one in moves)
@@ -102,20 +110,30 @@ async def write_with_records(
     if missing:
         paths = [znodes.reassignments_path(name) for name in missing]
         await _make(controller, [REASSIGNMENTS, *paths])
-    groups: list[tuple[list[WriteOperation], Reason]] = [
-        ([_put(one, is_known=one.partition in known), one.topic], one.reason) for one in moves
-    ]
-    refused: dict[Partition, None] = {}
-    for one, errors in zip(moves, await write_groups(controller, groups), strict=True):
-        if any(errors):
-            refused[one.partition] = None
-        else:
+    groups: list[tuple[list[WriteOperation], Reason]] = []
+    last: dict[str, Create | SetData] = {}
+    tried: list[RecordedMove] = []
+    for one in moves:
+        put, checks = _put(one, is_known=one.partition in known), list[WriteOperation]()
+        earlier = last.get(one.topic.path)
+        if earlier is not None and one.topic.version != ANY_VERSION:
+            if isinstance(earlier, SetData):
+                continue
+            checks.append(Check(earlier.path, _NEW_VERSION))
+        groups.append(([*checks, put, one.topic], one.reason))
+        last[one.topic.path] = put
+        tried.append(one)
+    refused = {one.partition: None for one in moves}
+    for one, errors in zip(tried, await write_groups(controller, groups), strict=True):
+        if not any(errors):
             known[one.partition] = one.record
+            del refused[one.partition]
     return refused
 
 
-async def write_with_record(controller: Controller, move: RecordedMove) -> None:
-    """Store one assignment, whatever state its record is in. Raises ProcedureError."""
+async def write_with_record(controller: Controller, move: RecordedMove) -> bool:
+    """Store one assignment, whatever state its record is in. Returns False if another client has
+    written the topic. Raises ProcedureError."""
     known = controller.context.reassignments
     path = znodes.reassignment_path(*move.partition.key)
     errors: list[int] = []
@@ -128,7 +146,9 @@ async def write_with_record(controller: Controller, move: RecordedMove) -> None:
         errors = await write_together(controller, [*puts, move.topic], move.reason)
         if not any(errors):
             known[move.partition] = move.record
-            return
+            return True
+        if BAD_VERSION in errors:
+            return False
         if NO_NODE in errors:
             parent = znodes.reassignments_path(move.partition.topic.name)
             await _make(controller, [REASSIGNMENTS, parent])

@@ -1,13 +1,11 @@
 """Reading topics, assigning topic ids, and bringing new partitions online (KB 3.5, 3.6)."""
 
-from collections.abc import Mapping
-from types import MappingProxyType
 from typing import NamedTuple
 
 from controller.core import znodes
 from controller.core.commands import Reason
 from controller.core.controller import Controller
-from controller.core.deviations import TOPIC_ID_RESTORED
+from controller.core.deviations import ADDED_PARTITIONS_KEPT, TOPIC_ID_RESTORED
 from controller.core.election import OFFLINE
 from controller.core.errors import ProcedureError, ZnodeError
 from controller.core.failures import excerpt, listed, listed_names
@@ -18,9 +16,16 @@ from controller.core.procedures.elections.replica_state_machine import Replicas,
 from controller.core.procedures.topics.daemon_id import names_broker, repair_assignments
 from controller.core.state import ControllerContext, Partition, Topic, sorted_partitions
 from controller.core.state_machines import PartitionState, ReplicaState
+from controller.core.triggers import PartitionReassignmentIsrChange
 from controller.core.values import ANY_VERSION, Assignment
 from controller.core.znodes import TopicContent
-from controller.core.zookeeper_io import draw_topic_ids, read_children, read_znodes, write
+from controller.core.zookeeper_io import (
+    draw_topic_ids,
+    read_children,
+    read_znodes,
+    write,
+    write_named,
+)
 
 _SLICE_TOPICS = 200
 
@@ -49,19 +54,40 @@ async def read_new_topics(controller: Controller, names: list[str], rule: str) -
     Watches each znode. Topics without an id get one (processTopicIds, KB 3.5 step 4), and
     assignments that name the daemon are repaired, in one write for each topic.
     """
-    contents = (await _read_contents(controller, names, rule)).contents
-    wanted = await _with_ids(controller, _repaired(controller, contents), rule)
-    await _write_changed(controller, contents, wanted)
+    read = await _read_contents(controller, names, rule)
+    wanted = await _with_ids(controller, _repaired(controller, read.contents), rule)
+    await _write_new(controller, read, wanted, rule)
     new = NewTopics([], [])
     for place, (name, content) in enumerate(wanted.items()):
         topic = controller.context.add_known_topic(name, content.topic_id)
+        topic.version = read.versions.get(name, ANY_VERSION)
         taken = _assign(controller, topic, content.assignments)
-        found = contents[name].assignments
+        found = read.contents[name].assignments
         new.partitions.extend(taken)
         new.repaired.extend(one for one in taken if one.assignment != found[one.number])
         if place % _SLICE_TOPICS == _SLICE_TOPICS - 1:
             await suspend(SLICE)
     return new
+
+
+async def _write_new(controller: Controller, read: ReadTopics, wanted: Contents, rule: str) -> None:
+    """Write the new topics that are to change. A topic that another client wrote meanwhile is read
+    again; it keeps its drawn id. Brings `read` and `wanted` up to date."""
+    names = [name for name, content in wanted.items() if content != read.contents[name]]
+    while names:
+        changed = {name: wanted[name] for name in names}
+        if not _checks_versions(controller):
+            await _write_changed(controller, changed, {})
+            return
+        names = await _write_changed(controller, changed, read.versions)
+        again = await _read_contents(controller, names, rule)
+        for name, content in _repaired(controller, again.contents).items():
+            has_content = bool(content.assignments)
+            topic_id = content.topic_id or (wanted[name].topic_id if has_content else None)
+            wanted[name] = TopicContent(content.assignments, topic_id)
+        read.contents.update(again.contents)
+        read.versions.update(again.versions)
+        names = [name for name in names if wanted[name] != read.contents[name]]
 
 
 async def read_added_partitions(controller: Controller, name: str, rule: str) -> list[Partition]:
@@ -74,16 +100,9 @@ async def read_added_partitions(controller: Controller, name: str, rule: str) ->
     """
     read = await _read_contents(controller, [name], rule)
     topic = controller.context.topic(name)
-    if topic.id is None and topic.is_known:
-        # The znode could not be read when the topic was found.
-        controller.context.add_known_topic(name, read.contents[name].topic_id)
+    _take_id(controller, topic, read.contents[name])
     found = read.contents[name].assignments
-    takes_empty = controller.configuration.lists_empty_partitions
-    added = {
-        number: assignment
-        for number, assignment in found.items()
-        if (assignment.replicas or takes_empty) and not topic.partition(number).replicas
-    }
+    added = _added(controller, topic, found)
     repaired = repair_assignments(controller, name, added)
     restored = _restored(controller, topic, found)
     if name in read.versions:
@@ -91,8 +110,28 @@ async def read_added_partitions(controller: Controller, name: str, rule: str) ->
     has_lost_id = _has_lost_id(controller, topic, read.contents[name])
     if restored or repaired is not added or has_lost_id:
         whole = TopicContent(found | repaired | restored, topic.id)
-        await _write_changed(controller, read.contents, {name: whole}, read.versions)
+        if whole != read.contents[name]:
+            await _write_changed(controller, {name: whole}, read.versions)
+    topic.version = read.versions.get(name, topic.version)
     return _assign(controller, topic, repaired)
+
+
+def _take_id(controller: Controller, topic: Topic, content: TopicContent) -> None:
+    """Take the id of a topic whose znode could not be read when the topic was found."""
+    if topic.id is None and topic.is_known:
+        controller.context.add_known_topic(topic.name, content.topic_id)
+
+
+def _added(
+    controller: Controller, topic: Topic, found: dict[int, Assignment]
+) -> dict[int, Assignment]:
+    """The partitions in the znode of a topic that are new."""
+    takes_empty = controller.configuration.lists_empty_partitions
+    return {
+        number: assignment
+        for number, assignment in found.items()
+        if (assignment.replicas or takes_empty) and not topic.partition(number).replicas
+    }
 
 
 def _has_lost_id(controller: Controller, topic: Topic, content: TopicContent) -> bool:
@@ -177,10 +216,15 @@ async def refuse_added_partitions(controller: Controller, topic: Topic) -> None:
         for number in found
         if str(number) in existing and number in known.assignments
     }
-    data = znodes.write_topic(TopicContent(kept, topic.id))
-    writes = await write(controller, [SetData(path, data, ANY_VERSION)], Reason(rule))
-    if writes.errors[0] != OK:
-        raise ProcedureError(f"{path} cannot be restored (ZooKeeper code {writes.errors[0]})")
+    topic.version = read.versions[topic.name]
+    restored = topic_write(controller, topic, TopicContent(kept, topic.id))
+    [error] = (await write(controller, [restored], Reason(rule))).errors
+    if error == BAD_VERSION:
+        # Another client has written the znode again, which is another controller event.
+        return
+    if error != OK:
+        raise ProcedureError(f"{path} cannot be restored (ZooKeeper code {error})")
+    note_written(topic)
     refused = [topic.partition(number) for number in sorted(set(found) - set(kept))]
     text = f"topic {topic.name} is being deleted and gains no partitions: {listed(refused)}"
     controller.notice("warning", "partitions_refused", path, text)
@@ -228,6 +272,92 @@ def topic_content(context: ControllerContext, topic: Topic) -> TopicContent:
     assignments = {one.number: one.assignment for one in topic.assigned()}
     assignments |= context.awaiting_brokers.get(topic.name, {})
     return TopicContent(dict(sorted(assignments.items())), topic.id)
+
+
+# Writing topics that are known --------------------------------------------------------------------
+
+
+def topic_write(
+    controller: Controller, topic: Topic, content: TopicContent, later: int = 0
+) -> SetData:
+    """The write of a topic's znode. `later`: how many other writes of the znode are done first.
+
+    With ADDED_PARTITIONS_KEPT, ZooKeeper refuses the write (BAD_VERSION) if another client has
+    written the znode since it was read.
+    """
+    version = ANY_VERSION
+    if _checks_versions(controller) and topic.version != ANY_VERSION:
+        version = topic.version + later
+    return SetData(znodes.topic_path(topic.name), znodes.write_topic(content), version)
+
+
+def _checks_versions(controller: Controller) -> bool:
+    configuration = controller.configuration
+    return configuration.checks_topic_versions and ADDED_PARTITIONS_KEPT.applies(configuration)
+
+
+def note_written(topic: Topic) -> None:
+    """Note that the controller has written a topic's znode."""
+    if topic.version != ANY_VERSION:
+        topic.version += 1
+
+
+async def write_topics(
+    controller: Controller, changes: dict[Topic, dict[int, Assignment]], reason: Reason
+) -> dict[Topic, int]:
+    """Write topics' znodes: their known assignments, with these changes. Returns ZooKeeper's code
+    for each. Partitions that another client has added meanwhile are created first."""
+    codes: dict[Topic, int] = {}
+    waiting = list(changes)
+    while waiting:
+        operations: list[WriteOperation] = []
+        for topic in waiting:
+            known = topic_content(controller.context, topic)
+            content = TopicContent(known.assignments | changes[topic], known.topic_id)
+            operations.append(topic_write(controller, topic, content))
+        errors = (await write(controller, operations, reason)).errors
+        tried, waiting = waiting, []
+        for topic, error in zip(tried, errors, strict=True):
+            codes[topic] = error
+            if error == OK:
+                note_written(topic)
+            elif error == BAD_VERSION and await take_changes(controller, topic):
+                waiting.append(topic)
+    return codes
+
+
+async def take_changes(controller: Controller, topic: Topic) -> bool:
+    """Another client has written the znode of a topic that the controller is about to write: read
+    it again and create the added partitions, as a topic change does (ADDED_PARTITIONS_KEPT).
+
+    A topic that is being deleted gains no partitions. Returns False if the znode cannot be read.
+    """
+    read = await _read_contents(controller, [topic.name], "a topic was written meanwhile")
+    if topic.name not in read.versions:
+        return False
+    topic.version = read.versions[topic.name]
+    if topic.name not in controller.context.queued_for_deletion:
+        content = read.contents[topic.name]
+        _take_id(controller, topic, content)
+        _has_lost_id(controller, topic, content)
+        added = _added(controller, topic, content.assignments)
+        added = repair_assignments(controller, topic.name, added)
+        await take_partitions(controller, _assign(controller, topic, added))
+    return True
+
+
+async def take_partitions(controller: Controller, added: list[Partition]) -> None:
+    """Bring added partitions online. If a reassignment of one is under way, it is looked at later:
+    the topic could not be read when the term began."""
+    await create_partitions(controller, added)
+    if controller.configuration.has_kip_236:
+        for partition in added:
+            if partition.assignment.is_being_reassigned:
+                controller.context.reassigning[partition] = None
+                controller.enqueue(PartitionReassignmentIsrChange(*partition.key))
+
+
+# Reading and writing znodes -----------------------------------------------------------------------
 
 
 async def _read_contents(controller: Controller, names: list[str], rule: str) -> ReadTopics:
@@ -295,26 +425,25 @@ async def _with_ids(controller: Controller, contents: Contents, rule: str) -> Co
 
 
 async def _write_changed(
-    controller: Controller,
-    before: Contents,
-    after: Contents,
-    versions: Mapping[str, int] = MappingProxyType({}),
-) -> None:
-    """Write the changed topics. With a version: a write in between is left to the next read."""
-    changed: list[WriteOperation] = [
-        SetData(
+    controller: Controller, changed: Contents, versions: dict[str, int]
+) -> list[str]:
+    """Write changed topics. Brings `versions` up to date, and returns the topics that another
+    client wrote since the version there."""
+    writes: dict[str, WriteOperation] = {
+        name: SetData(
             znodes.topic_path(name), znodes.write_topic(content), versions.get(name, ANY_VERSION)
         )
-        for name, content in after.items()
-        if content != before[name]
-    ]
-    if not changed:
-        return
-    writes = await write(controller, changed, Reason("topic ids and repaired assignments"))
-    for operation, error in zip(changed, writes.errors, strict=True):
-        if error not in (OK, NO_NODE, BAD_VERSION):
-            text = f"{operation.path} cannot be written (ZooKeeper code {error})"
-            controller.notice("error", "topic_not_written", operation.path, text)
+        for name, content in changed.items()
+    }
+    errors = await write_named(controller, writes, Reason("topic ids and repaired assignments"))
+    for name, error in errors.items():
+        if error == OK and name in versions:
+            versions[name] += 1
+        elif error not in (OK, NO_NODE, BAD_VERSION):
+            path = writes[name].path
+            text = f"{path} cannot be written (ZooKeeper code {error})"
+            controller.notice("error", "topic_not_written", path, text)
+    return [name for name, error in errors.items() if error == BAD_VERSION]
 
 
 async def create_partitions(controller: Controller, partitions: list[Partition]) -> None:

@@ -5,7 +5,6 @@ from collections.abc import Mapping
 from controller.core import znodes
 from controller.core.controller import Controller
 from controller.core.failures import listed
-from controller.core.procedures.reassignment.partition_reassignment import complete_if_caught_up
 from controller.core.procedures.reassignment_znodes.reassign_partitions_znode import remove_entries
 from controller.core.procedures.reassignment_znodes.records import remove_records
 from controller.core.procedures.topics.deletion import forget_topic
@@ -14,8 +13,9 @@ from controller.core.procedures.topics.topics import (
     read_added_partitions,
     read_new_topics,
     refuse_added_partitions,
+    take_partitions,
 )
-from controller.core.state import Partition, sorted_partitions
+from controller.core.state import sorted_partitions
 from controller.core.zookeeper_io import read_children
 
 _RULE = "topic change"
@@ -63,13 +63,4 @@ async def process_partition_modifications(controller: Controller, name: str) -> 
         await refuse_added_partitions(controller, topic)
         return
     added = await read_added_partitions(controller, name, "partition modifications")
-    await create_partitions(controller, added)
-    if controller.configuration.has_kip_236:
-        await _resume_reassignments(controller, added)
-
-
-async def _resume_reassignments(controller: Controller, added: list[Partition]) -> None:
-    """The topic could not be read when the term began: resume its reassignments now."""
-    moving = [one for one in added if one.assignment.is_being_reassigned]
-    controller.context.reassigning.update(dict.fromkeys(moving))
-    await complete_if_caught_up(controller, moving)
+    await take_partitions(controller, added)

@@ -1,0 +1,58 @@
+"""Reads the znodes of a Kafka cluster that show its health: brokers, topics, states, deletions and
+dynamic configuration."""
+
+from collections.abc import Sequence
+from typing import Final
+
+from controller.core import znodes
+from controller.core.errors import ZnodeError
+from controller.core.znodes.config import broker_config_path, topic_config_path
+from controller.operator.zookeeper_client import Znode, ZooKeeperClient
+
+_AT_ONCE: Final = 1_000
+_PARENTS: Final = (
+    znodes.CONTROLLER,
+    znodes.CONTROLLER_EPOCH,
+    znodes.BROKER_IDS,
+    znodes.TOPICS,
+    znodes.DELETE_TOPICS,
+    znodes.REPLICA_DELETIONS,
+    broker_config_path(None),
+)
+_READ_WHOLE: Final = (znodes.BROKER_IDS, znodes.DELETE_TOPICS, znodes.REPLICA_DELETIONS)
+"""Parents whose children are all read."""
+
+
+async def read_cluster(client: ZooKeeperClient, topic: str | None = None) -> dict[str, Znode]:
+    """The existing znodes by path; of the topics only `topic`, if it is given.
+
+    The znodes are read one after the other, so that they may differ in age. Raises
+    ZooKeeperUnavailable.
+    """
+    found = await _read(client, _PARENTS)
+    children = [f"{one}/{name}" for one in _READ_WHOLE for name in await client.children(one)]
+    names = [topic] if topic is not None else await client.children(znodes.TOPICS)
+    of_topics = [path for one in names for path in (znodes.topic_path(one), topic_config_path(one))]
+    found |= await _read(client, [*children, *of_topics])
+    return found | await _read(client, [path for one in names for path in _state_paths(found, one)])
+
+
+def _state_paths(found: dict[str, Znode], topic: str) -> list[str]:
+    znode = found.get(znodes.topic_path(topic))
+    if znode is None:
+        return []
+    try:
+        content = znodes.read_topic(topic, znode.data)
+    except ZnodeError:
+        return []
+    return [znodes.state_path(topic, number) for number in sorted(content.assignments)]
+
+
+async def _read(client: ZooKeeperClient, paths: Sequence[str]) -> dict[str, Znode]:
+    found: dict[str, Znode] = {}
+    for first in range(0, len(paths), _AT_ONCE):
+        part = tuple(paths[first : first + _AT_ONCE])
+        for path, znode in zip(part, await client.read(part), strict=True):
+            if znode is not None:
+                found[path] = znode
+    return found

@@ -1,0 +1,106 @@
+"""Produces records to a topic and reads them back: whether a topic works (docs/health.md)."""
+
+import asyncio
+import logging
+import time
+from collections.abc import Sequence
+from typing import Any, Final
+from uuid import uuid4
+
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
+from aiokafka.errors import KafkaError
+from msgspec import Struct
+
+RECORDS: Final = 2
+_SECONDS_MAX: Final = 20
+
+
+class ProbeRecord(Struct, frozen=True):
+    """A record that was produced with acks=all. Times are in ms; `read_ms` is counted from the
+    request to read it. `fault`: why it was not written, or not read back; "" for none. `offset`
+    is -1 if it was not written."""
+
+    partition: int
+    offset: int
+    written_ms: int
+    read_ms: int
+    fault: str = ""
+
+
+def warning(topic: str) -> str:
+    """What the probe does to a topic."""
+    return (
+        f"--probe writes {RECORDS} records of about 60 bytes to topic {topic}; they stay there, "
+        "and consumers read them"
+    )
+
+
+async def probe(topic: str, bootstrap: str, options: dict[str, Any]) -> list[ProbeRecord]:
+    """Produce records to an existing topic and read each one at its offset. `options` are arguments
+    of aiokafka's clients. Failures are part of the records and raise nothing."""
+    # aiokafka would log unreachable servers on standard error; the records report them.
+    logging.getLogger("aiokafka").addHandler(logging.NullHandler())
+    values = [f"refold health --probe {uuid4()} {one}".encode() for one in range(RECORDS)]
+    try:
+        async with asyncio.timeout(_SECONDS_MAX):
+            written = await _produce(topic, bootstrap, options, values)
+    except (KafkaError, OSError, ValueError, TimeoutError) as error:
+        return [ProbeRecord(-1, -1, 0, 0, f"not written: {_reason(error)}")]
+    try:
+        async with asyncio.timeout(_SECONDS_MAX):
+            return await _read_back(topic, bootstrap, options, written, values)
+    except (KafkaError, OSError, ValueError, TimeoutError) as error:
+        fault = f"not read back: {_reason(error)}"
+        return [ProbeRecord(*one, 0, fault) for one in written]
+
+
+async def _produce(
+    topic: str, bootstrap: str, options: dict[str, Any], values: Sequence[bytes]
+) -> list[tuple[int, int, int]]:
+    """The partition and offset of each record, and how long it took in ms."""
+    producer = AIOKafkaProducer(bootstrap_servers=bootstrap, acks="all", **options)
+    written = []
+    await producer.start()
+    try:
+        for value in values:
+            begun = time.monotonic()
+            done = await producer.send_and_wait(topic, value)
+            written.append((done.partition, done.offset, _ms_since(begun)))
+    finally:
+        await producer.stop()
+    return written
+
+
+async def _read_back(
+    topic: str,
+    bootstrap: str,
+    options: dict[str, Any],
+    written: Sequence[tuple[int, int, int]],
+    values: Sequence[bytes],
+) -> list[ProbeRecord]:
+    found = []
+    consumer = AIOKafkaConsumer(bootstrap_servers=bootstrap, enable_auto_commit=False, **options)
+    await consumer.start()
+    try:
+        for (partition, offset, took), value in zip(written, values, strict=True):
+            begun = time.monotonic()
+            place = TopicPartition(topic, partition)
+            consumer.assign([place])
+            consumer.seek(place, offset)
+            record = await consumer.getone(place)
+            is_same = (record.offset, record.value) == (offset, value)
+            fault = "" if is_same else f"offset {record.offset} has another record"
+            found.append(ProbeRecord(partition, offset, took, _ms_since(begun), fault))
+    finally:
+        await consumer.stop()
+    return found
+
+
+def _ms_since(begun: float) -> int:
+    return round((time.monotonic() - begun) * 1000)
+
+
+def _reason(error: BaseException) -> str:
+    if isinstance(error, TimeoutError) and not str(error):
+        return f"no answer within {_SECONDS_MAX} s"
+    return str(error) or type(error).__name__

@@ -1,0 +1,282 @@
+"""`refold health`: which partitions are not well, from ZooKeeper or a log."""
+
+import asyncio
+import sys
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated, Any, Final
+
+import typer
+from msgspec import Struct
+
+from controller.cli.output import print_result, print_table
+from controller.operator.cluster_znodes import read_cluster
+from controller.operator.errors import ZooKeeperUnavailable
+from controller.operator.topic_probe import probe as probe_topic
+from controller.operator.topic_probe import warning
+from controller.operator.zookeeper_client import ZooKeeperClient
+from controller.settings.client_options import client_options
+from controller.settings.errors import SettingsError
+from controller.zookeeper.errors import BadConnectString
+from controller.zookeeper.servers import ConnectString, parse_connect_string
+from replay.agreement.znode_view import ZnodeView
+from replay.cli.exit_status import errors_in_one_line
+from replay.cli.health_report import (
+    Report,
+    Shown,
+    hidden,
+    lines_of,
+    probe_lines,
+    report_of,
+    table_of,
+    topic_line,
+)
+from replay.cli.options import At, Json, log_position
+from replay.cli.progress import progress
+from replay.cluster_view.from_znodes import cluster_of
+from replay.cluster_view.selecting import selected
+from replay.cluster_view.views import Cluster
+from replay.errors import ReplayError
+from replay.health.evaluate import WORST_FIRST, State, evaluate
+from replay.inspect.at import cluster_at
+from replay.logs.open_log import open_log, seq_at
+from replay.why.headline import headline_of
+from replay.world.tree import Tree, Znode
+
+_NOT_WELL: Final = 1
+_TIMEOUT_MS: Final = 10_000
+_SHOWN: Final = 20
+_CLEAR: Final = "\x1b[H\x1b[J"
+
+app = typer.Typer(add_completion=False, rich_markup_mode=None)
+
+
+class _Moment(Struct, frozen=True):
+    """A cluster, where it was read, and what its controller could not do."""
+
+    source: str
+    cluster: Cluster
+    problem: str = ""
+    is_log: bool = False
+
+
+_Look = Callable[[], _Moment]
+
+
+_Source = Annotated[
+    str | None,
+    typer.Argument(
+        metavar="[LOG]",
+        help="A log of the daemon, also one that is being written; or an imported log.",
+    ),
+]
+_ZooKeeper = Annotated[
+    str | None,
+    typer.Option(
+        metavar="HOST:PORT,.../CHROOT", help="Read a cluster's ZooKeeper; no refold has to run."
+    ),
+]
+_Topic = Annotated[
+    str | None, typer.Option(metavar="T", help="Only this topic, with all its partitions.")
+]
+_MinInsyncReplicas = Annotated[
+    int | None,
+    typer.Option(min=1, help="The brokers' own setting, for topics without another one."),
+]
+_FailOn = Annotated[State, typer.Option(help="Exit with 1 for this state and for worse ones.")]
+_Limit = Annotated[
+    int | None,
+    typer.Option(
+        "-n",
+        "--limit",
+        min=0,
+        help="Show so many partitions; 0: all. [default: 20, with --topic all]",
+    ),
+]
+_Probe = Annotated[
+    bool,
+    typer.Option(
+        "--probe", help="Write two records to --topic and read them back. They stay there."
+    ),
+]
+_Bootstrap = Annotated[
+    str | None,
+    typer.Option(
+        metavar="HOST:PORT,...", help="Brokers for --probe; default: the registered ones."
+    ),
+]
+_CommandConfig = Annotated[
+    Path | None, typer.Option(metavar="FILE", help="Client properties for --probe.")
+]
+_Watch = Annotated[bool, typer.Option("--watch", help="Show it again and again, until Ctrl-C.")]
+_Interval = Annotated[
+    float, typer.Option(min=0.1, metavar="S", help="Seconds between two looks of --watch.")
+]
+
+
+@app.command(name="health")
+def health(
+    log: _Source = None,
+    zookeeper: _ZooKeeper = None,
+    topic: _Topic = None,
+    at: At = None,
+    min_insync_replicas: _MinInsyncReplicas = None,
+    fail_on: _FailOn = State.UNDER_REPLICATED,
+    limit: _Limit = None,
+    probe: _Probe = False,
+    bootstrap_server: _Bootstrap = None,
+    command_config: _CommandConfig = None,
+    watch: _Watch = False,
+    interval: _Interval = 2.0,
+    as_json: Json = False,
+) -> None:
+    """Show which partitions are not well, the worst first: offline, under-min-isr, stuck,
+    under-replicated, being-deleted, being-reassigned, not-preferred.
+
+    With --watch and --json each look is one line.
+
+    Exit status: 0 well; 1 a partition is in the state --fail-on or a worse one, the controller
+    could not do something, or the probe failed; 2 LOG or ZooKeeper cannot be read, or there is no
+    such topic; 130 Ctrl-C.
+    """
+    look = _look(log, zookeeper, topic, at)
+    options = _probe_options(probe, watch, topic, bootstrap_server, command_config)
+    shown = Shown(
+        topic is not None, limit if limit is not None else (0 if topic is not None else _SHOWN)
+    )
+
+    def report() -> Report:
+        moment = look()
+        cluster = selected(moment.cluster, topic, None)
+        found = evaluate(cluster, min_insync_replicas)
+        probed = []
+        if probe and topic is not None:
+            servers = bootstrap_server or _plaintext(moment.cluster)
+            typer.echo(f"refold health: {warning(topic)}", err=True)
+            probed = asyncio.run(probe_topic(topic, servers, options))
+        return report_of(
+            moment.source, cluster, found, shown, moment.problem, probed, is_log=moment.is_log
+        )
+
+    if watch:
+        _watch(report, interval, topic, shown, as_json=as_json)
+    with errors_in_one_line("health"):
+        found = report()
+    print_result(found, lambda: _print(found, topic, shown), as_json=as_json)
+    is_bad = found.worst is not None and _rank(found.worst) <= _rank(fail_on)
+    is_bad |= any(one.fault for one in found.probe)
+    raise typer.Exit(_NOT_WELL if is_bad or found.problem else 0)
+
+
+def _probe_options(
+    probe: bool, watch: bool, topic: str | None, bootstrap: str | None, config: Path | None
+) -> dict[str, Any]:
+    """The arguments of the clients. Raises typer.BadParameter for options that do not fit."""
+    if not probe:
+        if bootstrap is not None or config is not None:
+            raise typer.BadParameter(
+                "applies to --probe", param_hint="--bootstrap-server, --command-config"
+            )
+        return {}
+    if topic is None or watch:
+        raise typer.BadParameter("needs --topic, and is done once", param_hint="--probe")
+    try:
+        return client_options(config, "--command-config")
+    except SettingsError as error:
+        raise typer.BadParameter("; ".join(error.problems), param_hint="--command-config") from None
+
+
+def _plaintext(cluster: Cluster) -> str:
+    """The brokers' addresses without TLS. Raises ReplayError if there are none."""
+    urls = [one for broker in cluster.brokers for one in broker.endpoints]
+    found = [one.partition("://")[2] for one in urls if one.startswith("PLAINTEXT://")]
+    if not found:
+        raise ReplayError(
+            "no registered broker has a listener PLAINTEXT: give --bootstrap-server, and "
+            "--command-config for TLS or SASL"
+        )
+    return ",".join(found)
+
+
+def _rank(state: State) -> int:
+    return WORST_FIRST.index(state)
+
+
+def _look(log: str | None, zookeeper: str | None, topic: str | None, at: str | None) -> _Look:
+    """How to read the cluster. Raises typer.BadParameter unless exactly one source is given."""
+    position = log_position(at, "--at")
+    if log is not None and zookeeper is None:
+        return lambda: _from_log(log, *position)
+    if zookeeper is None or log is not None:
+        raise typer.BadParameter("give either a log or --zookeeper", param_hint="LOG, --zookeeper")
+    if at is not None:
+        raise typer.BadParameter("is a moment of a log", param_hint="--at")
+    try:
+        connect = parse_connect_string(zookeeper)
+    except BadConnectString as error:
+        raise typer.BadParameter(str(error), param_hint="--zookeeper") from None
+    return lambda: asyncio.run(_from_zookeeper(connect, zookeeper, topic))
+
+
+def _from_log(log: str, seq: int | None, wall_ns: int | None) -> _Moment:
+    with open_log(log) as opened, progress() as report:
+        cluster = cluster_at(opened, seq_at(opened.reader, seq, wall_ns), report)
+        return _Moment(log, cluster, headline_of(opened, cluster, report), is_log=True)
+
+
+async def _from_zookeeper(connect: ConnectString, text: str, topic: str | None) -> _Moment:
+    """Raises ReplayError if ZooKeeper is not reachable, or there is no Kafka cluster."""
+    try:
+        async with ZooKeeperClient(connect, _TIMEOUT_MS) as client:
+            found = await read_cluster(client, topic)
+    except ZooKeeperUnavailable as error:
+        raise ReplayError(f"ZooKeeper at {text}: {error}") from error
+    if not found:
+        raise ReplayError(
+            f"there is no Kafka cluster at {text}: does --zookeeper have the brokers' chroot?"
+        )
+    tree = Tree()
+    tree.load(
+        {
+            path: Znode(one.data, one.czxid, one.mzxid, 0, 0, one.version, 0, one.owner, one.czxid)
+            for path, one in found.items()
+        }
+    )
+    now = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    return _Moment(f"ZooKeeper at {text}", cluster_of(ZnodeView(tree, ""), 0, now))
+
+
+def _watch(
+    report: Callable[[], Report], seconds: float, topic: str | None, shown: Shown, *, as_json: bool
+) -> None:
+    """Show one report after the other, until Ctrl-C. A source that cannot be read for some time
+    does not end it."""
+    is_screen = sys.stdout.isatty() and not as_json
+    while True:
+        try:
+            found = report()
+        except ReplayError as error:
+            typer.echo(f"refold health: {error}", err=True)
+        else:
+            if is_screen:
+                typer.echo(_CLEAR, nl=False)
+            one = found
+            print_result(one, lambda: _print(one, topic, shown), as_json=as_json)  # noqa: B023
+            sys.stdout.flush()
+        time.sleep(seconds)
+
+
+def _print(report: Report, topic: str | None, shown: Shown) -> None:
+    for line in lines_of(report):
+        typer.echo(line)
+    for one in report.topics if topic is not None else ():
+        typer.echo(topic_line(one))
+    for line in probe_lines(report):
+        typer.echo(line)
+    table = table_of(report)
+    if table.row_count:
+        print_table(table)
+    if left := hidden(report, shown):
+        typer.echo(left)

@@ -1,0 +1,150 @@
+"""The report of `refold health`: the summary and the tables that people read, and `--json`."""
+
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+from msgspec import Struct
+from rich.table import Table
+from rich.text import Text
+
+from controller.operator.topic_probe import ProbeRecord
+from replay.cluster_view.views import NO_BROKER, Cluster
+from replay.description.phrases import counted, joined, listed
+from replay.health.evaluate import WORST_FIRST, Health, PartitionHealth, State, TopicHealth
+
+_MIN_ISR_UNKNOWN: Final = (
+    "min.insync.replicas is not known for every topic: neither ZooKeeper nor the log of a daemon "
+    "has the brokers' own setting; give it with --min-insync-replicas"
+)
+_COLOURS: Final = {
+    State.OFFLINE: "bold red",
+    State.UNDER_MIN_ISR: "red",
+    State.STUCK: "red",
+    State.UNDER_REPLICATED: "yellow",
+}
+
+
+class Report(Struct, frozen=True):
+    """The health of a cluster, as `--json` prints it.
+
+    `source` is the log or the ZooKeeper; `seq` the event number in a log. `controller` is -1 for
+    none. `problem` is what the controller could not do; "" for nothing. `partitions` are those that
+    are shown, `well` and `total` count all of them. `probe` has the records of --probe.
+    """
+
+    source: str
+    seq: int | None
+    time: str
+    controller: int
+    controller_epoch: int
+    problem: str
+    notes: list[str]
+    worst: State | None
+    well: int
+    total: int
+    counts: Mapping[State, int]
+    topics: list[TopicHealth]
+    partitions: list[PartitionHealth]
+    probe: list[ProbeRecord]
+
+
+class Shown(Struct, frozen=True):
+    """The partitions that a report lists: also those that are well, at most `limit`; 0: all."""
+
+    with_well: bool
+    limit: int
+
+    def of(self, found: Health) -> list[PartitionHealth]:
+        """The partitions to list, worst first."""
+        listed = [one for one in found.partitions if self.with_well or one.states]
+        return listed[: self.limit or None]
+
+
+def report_of(
+    source: str,
+    cluster: Cluster,
+    found: Health,
+    shown: Shown,
+    problem: str,
+    probe: list[ProbeRecord],
+    *,
+    is_log: bool,
+) -> Report:
+    """The report about a cluster at a moment."""
+    unknown = any(one.min_insync_replicas is None for one in found.partitions)
+    return Report(
+        source,
+        cluster.seq if is_log else None,
+        cluster.time,
+        cluster.controller.broker,
+        cluster.controller.epoch,
+        problem,
+        [_MIN_ISR_UNKNOWN] if unknown else [],
+        found.worst,
+        found.well,
+        len(found.partitions),
+        found.counts,
+        found.topics,
+        shown.of(found),
+        probe,
+    )
+
+
+def lines_of(report: Report) -> Iterator[str]:
+    """The summary, in sentences."""
+    if report.problem:
+        yield report.problem
+    moment = f"after event {report.seq}, {report.time}" if report.seq is not None else report.time
+    holder = "none"
+    if report.controller != NO_BROKER:
+        holder = f"broker {report.controller}, epoch {report.controller_epoch}"
+    yield f"{report.source}, {moment}; controller: {holder}"
+    counts = [f"{report.counts[one]} {one}" for one in WORST_FIRST if report.counts[one]]
+    wrong = f": {', '.join(counts)}" if counts else ""
+    yield f"{report.well} of {counted(report.total, 'partition')} well{wrong}"
+    yield from (f"note: {one}" for one in report.notes)
+
+
+def topic_line(topic: TopicHealth) -> str:
+    """The size of a topic, in a sentence."""
+    factors = joined(map(str, topic.replication_factors)) or "none"
+    return (
+        f"topic {topic.topic}: {counted(topic.partitions, 'partition')}, replication factor "
+        f"{factors}"
+    )
+
+
+def probe_lines(report: Report) -> Iterator[str]:
+    """The records of --probe, in sentences."""
+    for one in report.probe:
+        if one.offset < 0:
+            yield f"probe: {one.fault}"
+            continue
+        read = one.fault or f"read back in {one.read_ms} ms"
+        place = f"partition {one.partition}, offset {one.offset}"
+        yield f"probe: a record was written to {place} in {one.written_ms} ms; {read}"
+
+
+def table_of(report: Report) -> Table:
+    """The partitions, worst first."""
+    table = Table("partition", "state", "leader", "ISR", "replicas", "not in the ISR")
+    for one in report.partitions:
+        state = Text(
+            ", ".join(one.states) or "well", _COLOURS.get(one.worst or State.NOT_PREFERRED, "")
+        )
+        missing = "; ".join(f"{broker}: {why}" for broker, why in one.missing.items())
+        leader = "none" if one.leader == NO_BROKER else str(one.leader)
+        if one.leader_is_lost:
+            leader += " (not registered)"
+        name = f"{one.topic}-{one.partition}"
+        table.add_row(
+            Text(name), state, leader, listed(one.isr), listed(one.replicas), Text(missing)
+        )
+    return table
+
+
+def hidden(report: Report, shown: Shown) -> str:
+    """A sentence about partitions that are not listed because of the limit; "" for none."""
+    wanted = report.total if shown.with_well else report.total - report.well
+    left = wanted - len(report.partitions)
+    return f"... and {counted(left, 'other partition')}; --limit 0 shows all" if left else ""

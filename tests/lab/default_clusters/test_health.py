@@ -1,0 +1,44 @@
+"""`refold health` on stock clusters, without a daemon."""
+
+import json
+from typing import Any
+
+import pytest
+
+from tests.lab.default_clusters.cluster import DefaultLabCluster
+from tools.lab.refold import run
+
+pytestmark = [pytest.mark.lab, pytest.mark.timeout(120)]
+
+TOPIC = "of-health"
+
+
+async def health(lab_cluster: DefaultLabCluster, *options: str) -> tuple[int, dict[str, Any]]:
+    """The exit status and the report about the topic."""
+    status, output = await run(
+        "health", "--zookeeper", lab_cluster.connect, "--topic", TOPIC, "--json", *options
+    )
+    return status, json.loads(output.splitlines()[-1])
+
+
+async def test_states_of_a_topic_and_a_probe(lab_cluster: DefaultLabCluster) -> None:
+    await lab_cluster.create_topic(TOPIC, {0: [1, 2], 1: [2, 3], 2: [3, 1]})
+    await lab_cluster.until_in_sync(TOPIC, 2)
+    status, well = await health(lab_cluster, "--probe")
+    assert (status, well["worst"], well["well"]) == (0, None, 3)
+    assert [(one["fault"], one["offset"] >= 0) for one in well["probe"]] == [("", True)] * 2
+    [lost] = [one for one in lab_cluster.lab.brokers if one.id == 3]
+    await lost.stop()
+    await lab_cluster.until_isr(TOPIC, {1: 1, 2: 1})
+    status, report = await health(lab_cluster)
+    assert status == 1
+    states = {one["partition"]: one["states"] for one in report["partitions"]}
+    assert states == {
+        0: [],
+        1: ["under-replicated"],
+        2: ["under-replicated", "not-preferred"],
+    }
+    missing = {one["partition"]: one["missing"] for one in report["partitions"]}
+    assert missing == {0: {}, 1: {"3": "not registered"}, 2: {"3": "not registered"}}
+    status, _ = await health(lab_cluster, "--fail-on", "offline")
+    assert status == 0

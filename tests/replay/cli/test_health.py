@@ -1,0 +1,144 @@
+"""`refold health` on logs, and on a real ZooKeeper."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+from typer.testing import CliRunner, Result
+
+from replay.cli.main import app
+from tests.controller.cli.clusters import client
+from tests.controller.core.cluster import Cluster
+from tests.controller.core.procedures.reassignment.reassigning import ask_for_isr, cluster_of
+from tests.replay.recorded_log import write_log
+from tools.lab.zookeeper import ZooKeeperServer
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Cluster:
+    """A cluster in which t-0 loses its leader and only broker in sync."""
+    cluster = cluster_of(3, 1, 2, 3)
+    ask_for_isr(cluster, 1)
+    cluster.stop_broker(1)
+    return cluster
+
+
+@pytest.fixture(scope="module")
+def log(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_log(tmp_path_factory.mktemp("logs") / "log", cluster)
+
+
+def health(*arguments: str | Path | int) -> Result:
+    return CliRunner().invoke(app, ["health", *map(str, arguments)])
+
+
+def found_by(*arguments: str | Path | int) -> dict[str, Any]:
+    found = health(*arguments, "--json")
+    assert found.exit_code in (0, 1), found.stderr
+    return dict(json.loads(found.stdout))
+
+
+def test_worst_partition_is_shown_with_its_reason(log: Path) -> None:
+    found = health(log)
+    assert found.exit_code == 1
+    assert "1 offline" in found.stdout
+    row = next(line for line in found.stdout.splitlines() if "t-0" in line)
+    assert "offline, under-replicated" in row
+    assert "3: live, but there is no leader to fetch from" in row
+
+
+def moment(log: Path, worst: str | None) -> int:
+    """The first event after which the worst partition of the existing ones is in a state."""
+    for seq in range(1, 200):
+        found = found_by(log, "--at", seq)
+        if found["total"] and found["worst"] == worst:
+            return seq
+    raise AssertionError(f"no moment with {worst}")
+
+
+def test_well_partitions_are_shown_for_a_topic_only(log: Path) -> None:
+    at = ("--at", moment(log, None))
+    assert found_by(log, *at)["partitions"] == []
+    [partition] = found_by(log, *at, "--topic", "t")["partitions"]
+    assert partition["states"] == []
+    assert health(log, *at).exit_code == 0
+
+
+@pytest.mark.parametrize(("fail_on", "status"), [("offline", 1), ("not-preferred", 1)])
+def test_exit_status_follows_the_worst_state(log: Path, fail_on: str, status: int) -> None:
+    assert health(log, "--fail-on", fail_on).exit_code == status
+
+
+def test_better_states_than_asked_for_do_not_fail(log: Path) -> None:
+    at = ("--at", moment(log, "under-replicated"))
+    assert health(log, *at).exit_code == 1
+    assert health(log, *at, "--fail-on", "offline").exit_code == 0
+
+
+def test_unknown_min_insync_replicas_is_noted(log: Path) -> None:
+    assert "min.insync.replicas is not known" in health(log).stdout
+    known = health(log, "--min-insync-replicas", 2)
+    assert "min.insync.replicas is not known" not in known.stdout
+    assert "1 under-min-isr" in known.stdout
+
+
+def test_unknown_topic_is_named(log: Path) -> None:
+    found = health(log, "--topic", "nosuch")
+    assert (found.exit_code, found.stdout) == (2, "")
+    assert "no topic nosuch" in found.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        ([], "give either a log or --zookeeper"),
+        (["--zookeeper", "localhost:no"], "is not HOST:PORT"),
+        (["--zookeeper", "localhost:1", "--at", "3"], "is a moment of a log"),
+        (["LOG", "--probe"], "needs --topic"),
+        (["LOG", "--bootstrap-server", "localhost:1"], "applies to --probe"),
+    ],
+)
+def test_options_that_do_not_fit_are_refused(log: Path, arguments: list[str], says: str) -> None:
+    found = health(*(str(log) if one == "LOG" else one for one in arguments))
+    assert found.exit_code == 2
+    assert says in " ".join(found.stderr.replace("│", " ").split())
+
+
+# A real ZooKeeper --------------------------------------------------------------------------------
+
+
+async def make_topic(zookeeper: ZooKeeperServer, chroot: str) -> None:
+    """Brokers 1 and 2; t-0 is led by 2, and t-1 has lost broker 3. The topic needs two in sync."""
+    state = {"controller_epoch": 1, "version": 1, "leader_epoch": 0}
+    znodes = {
+        "/brokers/ids/1": {"version": 4, "host": "h", "port": 1, "endpoints": ["PLAINTEXT://h:1"]},
+        "/brokers/ids/2": {"version": 4, "host": "h", "port": 2, "endpoints": ["PLAINTEXT://h:2"]},
+        "/brokers/topics/t": {"version": 1, "partitions": {"0": [1, 2], "1": [1, 3]}},
+        "/brokers/topics/t/partitions/0/state": {**state, "leader": 2, "isr": [1, 2]},
+        "/brokers/topics/t/partitions/1/state": {**state, "leader": 1, "isr": [1]},
+        "/config/topics/t": {"version": 1, "config": {"min.insync.replicas": "2"}},
+    }
+    async with client(zookeeper.connect) as writer:
+        for path, content in znodes.items():
+            await writer.ensure_path(chroot + path.rpartition("/")[0])
+            await writer.create(chroot + path, json.dumps(content))
+
+
+@pytest.mark.lab
+def test_cluster_without_refold_is_read_from_zookeeper(zookeeper: ZooKeeperServer) -> None:
+    anyio.run(make_topic, zookeeper, "/health")
+    found = found_by("--zookeeper", f"{zookeeper.connect}/health")
+    assert [(one["partition"], one["states"]) for one in found["partitions"]] == [
+        (1, ["under-min-isr", "under-replicated"]),
+        (0, ["not-preferred"]),
+    ]
+    assert found["notes"] == []
+
+
+@pytest.mark.lab
+def test_zookeeper_without_a_cluster_is_named(zookeeper: ZooKeeperServer) -> None:
+    found = health("--zookeeper", f"{zookeeper.connect}/nothing")
+    assert (found.exit_code, found.stdout) == (2, "")
+    assert "no Kafka cluster" in found.stderr
