@@ -256,7 +256,8 @@ DELETIONS_REMEMBERED: Final = Deviation(
     "respond, its files stay on the disk. No controller requests their deletion again.",
     rule="Each removal is recorded in /admin/replica_deletions until the broker has confirmed "
     "it. The controller requests it again when the broker registers and after a failover (with "
-    "kip-236.enable).",
+    "kip-236.enable). If the topic is deleted and created again meanwhile, the broker rejects its "
+    "new replica as long as it has the old log. The controller then has the old log deleted.",
     source="KB 7.7.1",
 )
 ISR_WITHIN_REPLICAS: Final = Deviation(

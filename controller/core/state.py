@@ -134,6 +134,10 @@ class PendingDeletion(Struct, array_like=True):
 
     `is_stored`: a child of /admin/replica_deletions records it; `is_due`: the broker has had time
     to confirm; `is_reported`: it was logged.
+
+    Of replicas that are assigned again, the broker has `accepted` LeaderAndIsr, or `refused` it
+    because the log is that of an earlier topic of the same name. `replaced`: the deletion of such a
+    log was requested.
     """
 
     broker: int
@@ -141,6 +145,9 @@ class PendingDeletion(Struct, array_like=True):
     is_stored: bool = False
     is_due: bool = False
     is_reported: bool = False
+    accepted: list[tuple[str, int]] = []
+    refused: list[tuple[str, int]] = []
+    replaced: list[tuple[str, int]] = []
 
 
 class EntrySeen(Struct, array_like=True, frozen=True):

@@ -194,7 +194,8 @@ def _saved(found: "Explored", folder: Path, seconds: float) -> tuple["SavedRun |
 
     case, invariant = found.case, found.violation.invariant
     typer.echo(f"{invariant} does not hold; shrinking the run", err=True)
-    with progress(what="shrinking", every=1) as report:
+    message = "refold explore: ending the shrinking"
+    with progress(what="shrinking", every=1) as report, interrupted_by_sigterm(message):
         shrunk = shrink(
             case.scenario,
             case.inputs,

@@ -113,12 +113,14 @@ class Monitor(Observer):
         self.processes.logs = self._logs
         self.processes.topic_ids = self._topic_ids
         self.known.live_brokers_of = self.processes.live_brokers_of
+        self.known.shutting_down_of = self.processes.shutting_down_of
         self.known.deletes_topics = self.processes.deletes_topics
         self.known.restores_order = self.processes.restores_order
         self.known.keeps_partitions = self.processes.keeps_partitions
         self.known.drops_before_isr = self.processes.is_kafka
         self.known.knows_cancel = self.processes.knows_cancel
         self.known.knows_topic_id = self.processes.knows_topic_id
+        self.known.has_earlier_log = self.processes.has_earlier_log
         self.known.active_process = self.processes.active
         self._recovery = [one(self.known, self._report, self.processes) for one in RECOVERY]
         facts = ZooKeeperFacts(self.known, cluster.zookeeper.state, self._of)
@@ -302,7 +304,7 @@ class Monitor(Observer):
         broker = _number(process)
         self.processes.leaderships[(broker, partition)] = leader, leader_epoch
         if leader == broker:
-            self.known.losses.led(partition, broker)
+            self.known.losses.led(partition, broker, leader_epoch)
             replica = self._replica(broker, partition)
             for check in self._leads:
                 check(replica, leader_epoch)

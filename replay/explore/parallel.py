@@ -1,19 +1,22 @@
 """Many runs on all cores.
 
 The jobs are numbered; a worker takes the next number. What a job does depends only on the seed and
-its number. Workers are new processes (spawn), so they share nothing but a few queues.
+its number. Workers are new processes (spawn). They share nothing but that number, an event that
+stops them, and a pipe each.
 
 The garbage collector stays on. Without it, runs take about a tenth less time, but each leaves about
 1 MB of memory.
 """
 
 import multiprocessing
-import queue
+import os
 import signal
 import time
 from collections.abc import Callable
-from multiprocessing.context import SpawnContext, SpawnProcess
-from typing import Any, Final
+from multiprocessing.connection import Connection, wait
+from multiprocessing.context import SpawnProcess
+from threading import Thread
+from typing import Any, Final, NamedTuple
 
 import msgspec
 from msgspec import Struct
@@ -27,8 +30,8 @@ from replay.explore.invariants.invariant import Violation
 _REPORT_S: Final = 0.5
 """How often a worker reports its coverage."""
 _POLL_S: Final = 0.2
-_END_S: Final = 5.0
-_QUEUED_MAX: Final = 1_000
+_END_S: Final = 1.0
+"""How long workers may take to end their runs. Ctrl-C ends the command within 2 s."""
 
 
 class Budget(Struct, frozen=True):
@@ -90,17 +93,12 @@ def explore(
         if prepare is not None:
             prepare()
         return _explore_here(start, seed, budget, report)
-    context = multiprocessing.get_context("spawn")
-    pool = _Pool(context, (msgspec.json.encode(start), seed, prepare), workers)
+    pool = _Pool((msgspec.json.encode(start), seed, prepare))
     began = time.monotonic()
     explored = Explored(Coverage(), 0.0)
     try:
+        pool.start(workers)
         while explored.case is None:
-            if not pool.is_alive():
-                pool.collect(explored)
-                if explored.case is None:
-                    raise ReplayError("all workers have ended; is there enough memory?")
-                break
             pool.collect(explored)
             explored.seconds = time.monotonic() - began
             report(explored.coverage, explored.seconds)
@@ -145,40 +143,62 @@ def _is_spent(budget: Budget, runs: int, seconds: float) -> bool:
     return budget.seconds is not None and seconds >= budget.seconds
 
 
+class _Worker(NamedTuple):
+    process: SpawnProcess
+    messages: Connection
+
+
 class _Pool:
-    """The worker processes, and the queue of their messages."""
+    """The worker processes.
 
-    def __init__(self, context: SpawnContext, work: _WorkOf, workers: int) -> None:
-        self._stop = context.Event()
-        self._messages: Any = context.Queue(_QUEUED_MAX)
-        # Kept: the lock of a value is removed with its last reference in this process.
-        self._job = context.Value("q", 0)
-        self._processes: list[SpawnProcess] = []
-        # A worker inherits that it ignores Ctrl-C, also while it starts.
-        before = signal.signal(signal.SIGINT, signal.SIG_IGN)
-        try:
-            for _ in range(workers):
-                process = context.Process(
-                    target=_work, args=(work, self._job, self._stop, self._messages), daemon=True
-                )
+    Each has its own pipe for messages: what a worker that is killed has begun to write is lost, and
+    nothing else.
+    """
+
+    def __init__(self, work: _WorkOf) -> None:
+        self._work = work
+        self._context = multiprocessing.get_context("spawn")
+        self._stop = self._context.Event()
+        self._job = self._context.Value("q", 0)
+        self._workers: list[_Worker] = []
+        self._open: dict[Connection, SpawnProcess] = {}
+
+    def start(self, workers: int) -> None:
+        """Start the worker processes."""
+        for _ in range(workers):
+            messages, sender = self._context.Pipe(duplex=False)
+            shared = (self._work, self._job, self._stop, sender)
+            process = self._context.Process(target=_work, args=shared, daemon=True)
+            # The main process handles Ctrl-C. A worker ignores it from its start on.
+            before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+            try:
                 process.start()
-                self._processes.append(process)
-        finally:
-            signal.signal(signal.SIGINT, before)
-
-    def is_alive(self) -> bool:
-        """Whether a worker is left."""
-        return any(one.is_alive() for one in self._processes)
+            finally:
+                signal.signal(signal.SIGINT, before)
+            # The pipe ends with the worker only if no other process can write to it.
+            sender.close()
+            self._workers.append(_Worker(process, messages))
+            self._open[messages] = process
 
     def collect(self, explored: Explored) -> None:
-        """Take the messages of the workers. Raises ReplayError if a worker failed."""
-        try:
-            message = self._messages.get(timeout=_POLL_S)
-            while True:
-                self._take(message, explored)
-                message = self._messages.get_nowait()
-        except queue.Empty:
-            pass
+        """Take the messages of the workers. Raises ReplayError if a worker failed or ended."""
+        for messages in wait(list(self._open), timeout=_POLL_S):
+            assert isinstance(messages, Connection)
+            try:
+                content = messages.recv_bytes()
+            except (EOFError, OSError):
+                self._ended(self._open.pop(messages), explored)
+            else:
+                self._take(content, explored)
+
+    def _ended(self, process: SpawnProcess, explored: Explored) -> None:
+        """A worker ends when it has found a violation, or is stopped."""
+        process.join()
+        if explored.case is None and not self._stop.is_set():
+            raise ReplayError(
+                f"a worker process ended {_how(process.exitcode)}; is there enough memory? Run "
+                "again, perhaps with fewer --workers"
+            )
 
     def _take(self, content: bytes, explored: Explored) -> None:
         message = msgspec.json.decode(content, type=_Message)
@@ -192,23 +212,30 @@ class _Pool:
                 raise ReplayError(f"a worker failed: {text}")
 
     def end(self, explored: Explored) -> None:
-        """Stop the workers, and take their last messages."""
+        """Stop the workers, and take their last messages. A run that takes long is given up."""
         self._stop.set()
         end = time.monotonic() + _END_S
-        while self.is_alive() and time.monotonic() < end:
-            self.collect(explored)
-        for process in self._processes:
-            if process.is_alive():
-                process.terminate()
-            process.join()
-        self.collect(explored)
-        self._messages.close()
-        self._messages.cancel_join_thread()
+        try:
+            while self._open and time.monotonic() < end:
+                self.collect(explored)
+        finally:
+            for process, messages in self._workers:
+                process.kill()
+                process.join()
+                messages.close()
 
 
-def _work(work: _WorkOf, next_job: Any, stop: Any, messages: Any) -> None:
+def _how(status: int | None) -> str:
+    """How a process ended, by its exit code."""
+    if status is not None and status < 0:
+        return f"by signal {-status} ({signal.Signals(-status).name})"
+    return f"with exit status {status}"
+
+
+def _work(work: _WorkOf, next_job: Any, stop: Any, messages: Connection) -> None:
     """One worker. The main process handles Ctrl-C."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    Thread(target=_end_with_parent, daemon=True).start()
     document, seed, prepare = work
     if prepare is not None:
         prepare()
@@ -222,17 +249,28 @@ def _work(work: _WorkOf, next_job: Any, stop: Any, messages: Any) -> None:
             do_job(start, seed, job, reporter.on_run)
     except Found as found:
         reporter.flush()
-        messages.put(msgspec.json.encode(_FoundMessage(found.case, found.violation)))
+        reporter.send(_FoundMessage(found.case, found.violation))
     except BudgetSpent:
         reporter.flush()
+    except BrokenPipeError:
+        # The main process has ended.
+        os._exit(1)
     except Exception as error:
-        messages.put(msgspec.json.encode(_FailedMessage(f"{type(error).__name__}: {error}")))
+        reporter.send(_FailedMessage(f"{type(error).__name__}: {error}"))
+
+
+def _end_with_parent() -> None:
+    """End this worker as soon as the main process has ended, also by SIGKILL."""
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+    parent.join()
+    os._exit(1)
 
 
 class _Reporter:
     """Adds up the coverage of a worker's runs between two messages."""
 
-    def __init__(self, messages: Any, stop: Any) -> None:
+    def __init__(self, messages: Connection, stop: Any) -> None:
         self._messages = messages
         self._stop = stop
         self._coverage = Coverage()
@@ -247,6 +285,10 @@ class _Reporter:
 
     def flush(self) -> None:
         """Send what is not sent yet."""
-        self._messages.put(msgspec.json.encode(_CoverageMessage(self._coverage)))
+        self.send(_CoverageMessage(self._coverage))
         self._coverage = Coverage()
         self._sent = time.monotonic()
+
+    def send(self, message: _Message) -> None:
+        """Send a message to the main process."""
+        self._messages.send_bytes(msgspec.json.encode(message))

@@ -66,6 +66,13 @@ class Processes:
             return None
         return controller.run.fold.controller.context.live_brokers
 
+    def shutting_down_of(self, process: str) -> Collection[int]:
+        """The brokers that a controller knows to be in controlled shutdown."""
+        controller = self._cluster.controllers.get(process)
+        if controller is None or controller.run is None:
+            return ()
+        return controller.run.fold.controller.context.shutting_down
+
     def is_kafka(self, process: str) -> bool:
         """Whether a process is a controller with Kafka's rules."""
         controller = self._cluster.controllers.get(process)
@@ -145,6 +152,12 @@ class Processes:
             and broker in self._known.brokers
             and (broker, name) not in self.failed_logs
         )
+
+    def has_earlier_log(self, broker: int, name: Name) -> bool:
+        """Whether the log of a replica is that of an earlier topic of the same name."""
+        topic = self._known.topics.get(name[0])
+        log_id = self.topic_ids.get((broker, name)) if (broker, name) in self.logs else None
+        return topic is not None and None not in (topic.id, log_id) and topic.id != log_id
 
     def leadership(self, broker: int, name: Name) -> tuple[int, int] | None:
         """The leader and leader epoch that a replica has applied; None: none."""

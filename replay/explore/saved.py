@@ -17,7 +17,7 @@ from eventstore.writer import LogWriter
 from replay.errors import ReplayError
 from replay.explore.invariants.invariant import Violation
 from replay.explore.run import Run
-from replay.explore.scenario_checks import problem_of
+from replay.explore.scenario_checks import problem_of, unknown_field
 from replay.world.cluster import Cluster
 from replay.world.controller_run import History
 from replay.world.inputs import Input
@@ -125,7 +125,7 @@ def read_run(path: Path) -> SavedRun:
     return run
 
 
-class _ScenarioFile(Scenario, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class _ScenarioFile(Scenario, frozen=True, kw_only=True):
     """A scenario, and inputs that are varied."""
 
     inputs: tuple[Input, ...] = ()
@@ -136,9 +136,10 @@ def read_scenario(path: Path) -> tuple[Scenario, tuple[Input, ...]]:
     try:
         content = path.read_bytes()
         if path.suffix == ".toml":
-            found = msgspec.toml.decode(content, type=_ScenarioFile)
+            given = msgspec.toml.decode(content)
         else:
-            found = msgspec.json.decode(content, type=_ScenarioFile)
+            given = msgspec.json.decode(content)
+        found = msgspec.convert(given, _ScenarioFile)
     except OSError as error:
         raise ReplayError(f"{path} cannot be read: {error.strerror}") from error
     except msgspec.DecodeError as error:
@@ -147,7 +148,8 @@ def read_scenario(path: Path) -> tuple[Scenario, tuple[Input, ...]]:
         raise ReplayError(f"{path} is not a scenario: it is not text in UTF-8") from error
     fields = {name: getattr(found, name) for name in Scenario.__struct_fields__}
     scenario = Scenario(**fields)
-    problem = problem_of(scenario, found.inputs)
+    problem = unknown_field(given, msgspec.to_builtins(found))
+    problem = problem or problem_of(scenario, found.inputs)
     if problem is not None:
         raise ReplayError(f"{path}: {problem}; see docs/explore.md")
     return scenario, found.inputs

@@ -3,13 +3,36 @@
 from collections.abc import Iterator, Sequence
 from typing import Final
 
+from msgspec import structs
+
 from controller.core import topic_names
 from controller.core.errors import ConfigurationError
+from replay.world.admin import ADMIN
 from replay.world.cluster import Cluster
-from replay.world.inputs import Input
+from replay.world.ensemble.protocol import ZOOKEEPER
+from replay.world.inputs import (
+    NONE,
+    SAME,
+    CrashController,
+    CutConnection,
+    Delay,
+    DelayEphemeralDeletion,
+    ExpireSession,
+    HoldLink,
+    Input,
+    KillController,
+    LagZooKeeper,
+    LoseReply,
+    PauseProcess,
+    ShutDownController,
+    SlowDisk,
+    StartController,
+)
 from replay.world.scenario import Scenario
 
 _DAY_MS: Final = 86_400_000
+_POSITIVE: Final = ("act", "number")
+_NOT_NEGATIVE: Final = ("transactions", "member")
 
 
 def problem_of(scenario: Scenario, inputs: Sequence[Input]) -> str | None:
@@ -48,9 +71,95 @@ def _problems(scenario: Scenario, inputs: Sequence[Input]) -> Iterator[str]:
                 f"controllers: broker_id {configuration.broker_id} must "
                 f"{'' if configuration.is_broker else 'not '}be one of the brokers {brokers}"
             )
+    processes = _Processes(scenario)
     for number, one in enumerate(inputs):
-        if not 0 <= one.at_ms <= _DAY_MS:
-            yield f"inputs[{number}]: at_ms must be 0 to {_DAY_MS}"
+        for problem in (*_bad_values(one), *processes.unknown(one)):
+            yield f"inputs[{number}] ({type(one).__struct_config__.tag}): {problem}"
+
+
+def _bad_values(one: Input) -> Iterator[str]:
+    """The numbers that are out of range."""
+    for field in structs.fields(one):
+        value = getattr(one, field.name)
+        if not isinstance(value, int) or isinstance(value, bool):
+            continue
+        if field.name.endswith("ms") and not 0 <= value <= _DAY_MS:
+            yield f"{field.name} must be 0 to {_DAY_MS}"
+        elif field.name in _POSITIVE and value < 1:
+            yield f"{field.name} must be 1 or more"
+        elif field.name in _NOT_NEGATIVE and value < 0:
+            yield f"{field.name} must be 0 or more"
+
+
+class _Processes:
+    """The processes of a scenario, by what can happen to them."""
+
+    def __init__(self, scenario: Scenario) -> None:
+        load = scenario.load
+        self._brokers = [one.id for one in scenario.brokers]
+        brokers = [f"broker {one}" for one in self._brokers]
+        self._controllers = [one.process for one in scenario.controllers]
+        clients = [f"producer {one}" for one in range(len(load.acks) if load is not None else 0)]
+        clients += [f"consumer {one}" for one in range(load.consumers if load is not None else 0)]
+        self._with_disk = [*brokers, *self._controllers]
+        self._with_session = [*self._with_disk, ADMIN]
+        self._pausable = [*self._with_disk, *clients]
+        self._all = [ZOOKEEPER, *self._with_session, *clients]
+
+    def unknown(self, one: Input) -> Iterator[str]:
+        """What an input names that does not exist."""
         broker = getattr(one, "broker", None)
-        if broker is not None and broker not in brokers:
-            yield f"inputs[{number}]: broker {broker} is not one of the brokers {brokers}"
+        if broker is not None and broker not in self._brokers:
+            yield f"broker {broker} is not one of the brokers {self._brokers}"
+        match one:
+            case CrashController() | KillController():
+                yield from self._missing("process", one.process, self._controllers)
+                successors = [SAME, NONE, *self._controllers]
+                yield from self._missing("successor", one.successor, successors)
+            case StartController() | ShutDownController():
+                yield from self._missing("process", one.process, self._controllers)
+            case PauseProcess():
+                yield from self._missing("process", one.process, self._pausable)
+            case SlowDisk():
+                yield from self._missing("process", one.process, self._with_disk)
+            case ExpireSession() | LoseReply() | LagZooKeeper() | DelayEphemeralDeletion():
+                yield from self._missing("process", one.process, self._with_session)
+            case CutConnection():
+                yield from self._missing("one", one.one, self._all)
+                yield from self._missing("other", one.other, self._all)
+            case HoldLink():
+                yield from self._missing("sender", one.sender, self._all)
+                yield from self._missing("receiver", one.receiver, self._all)
+            case Delay():
+                sender, _, receiver = one.link.partition(">")
+                if sender not in self._all or receiver not in self._all or sender == receiver:
+                    yield (
+                        f'link {one.link!r} must be "sender>receiver", each one of '
+                        f"{', '.join(self._all)}"
+                    )
+
+    @staticmethod
+    def _missing(field: str, value: str, known: Sequence[str]) -> Iterator[str]:
+        if value not in known:
+            yield f"{field} {value!r} is not one of {', '.join(known)}"
+
+
+def unknown_field(given: object, read: object, place: str = "") -> str | None:
+    """The first field in a file, as plain values, that is in none of the classes it was read to.
+
+    `read` is the result as plain values: it has all fields of the classes.
+    """
+    if isinstance(given, dict) and isinstance(read, dict):
+        for name, value in given.items():
+            if name not in read:
+                where = f" of {place}" if place else ""
+                return f"unknown field `{name}`{where}: the fields are {', '.join(read)}"
+            found = unknown_field(value, read[name], f"{place}.{name}" if place else name)
+            if found is not None:
+                return found
+    elif isinstance(given, list) and isinstance(read, list | tuple):
+        for number, (one, other) in enumerate(zip(given, read, strict=False)):
+            found = unknown_field(one, other, f"{place}[{number}]")
+            if found is not None:
+                return found
+    return None

@@ -47,12 +47,12 @@ def shrink(
     report: Progress = unreported,
     now: Callable[[], float] = time.monotonic,
 ) -> Shrunk:
-    """Shrink a run that breaks an invariant."""
+    """Shrink a run that breaks an invariant, until `seconds` are over, or Ctrl-C."""
     shrinking = _Shrinking(scenario, inputs, breaks, now() + seconds, report, now)
     try:
         shrinking.run()
         is_minimal = True
-    except _OutOfTime:
+    except (_OutOfTime, KeyboardInterrupt):
         is_minimal = False
     return Shrunk(shrinking.scenario, tuple(shrinking.inputs), shrinking.runs, is_minimal)
 

@@ -104,15 +104,28 @@ class ZooKeeperFacts:
         if before is not None and after.leader >= 0 and after.leader not in before.isr:
             known.losses.unclean(name, after.leader_epoch)
         assignment = known.assignment(name)
-        kept = assignment.target if assignment is not None else ()
+        kept = self._kept(process, assignment.target, after.isr) if assignment is not None else ()
         by_controller = before is None or after.leader_epoch != before.leader_epoch
-        known.losses.isr_stored(name, after.isr, kept, by_controller=by_controller)
+        epoch = after.leader_epoch
+        known.losses.isr_stored(name, epoch, after.isr, kept, by_controller=by_controller)
         if not process:
             return
         is_controller = process.startswith(("refold ", "stock "))
         write = StateWrite(name, known.topics.get(name[0]), before, after, process, is_controller)
         for check in self._state_written:
             check(write)
+
+    def _kept(self, process: str, target: Sequence[int], isr: Sequence[int]) -> Sequence[int]:
+        """The replicas that a controller removes from the ISR only for a failure.
+
+        A broker in controlled shutdown asks for it, and the controller grants it if it knows the
+        other members to be live (KB 9.5 step 8).
+        """
+        live = self._known.live_brokers_of(process)
+        if live is None or any(one not in live for one in isr):
+            return target
+        leaving = self._known.shutting_down_of(process)
+        return [one for one in target if one not in leaving]
 
     def _topic_changed(self, process: str, path: str, node: Znode | None) -> None:
         known = self._known

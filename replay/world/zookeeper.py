@@ -168,6 +168,7 @@ class ZooKeeper:
         every operation fails with SESSION_EXPIRED.
         """
         if session not in self._inboxes:
+            self.changes = []
             return Reply(self.zxid, (Result(SESSION_EXPIRED),) * _size(request))
         match request:
             case Multi(operations=operations):

@@ -280,6 +280,10 @@ TEXTS: Final = {
         "start the broker ([stray-replicas.md](stray-replicas.md))",
     ),
     "deletion_dropped": Text("replicas are not deleted, because the broker is assigned to them"),
+    "earlier_log_deleted": Text(
+        "a broker deletes the log of an earlier topic of the same name, whose deletion it had not "
+        "confirmed"
+    ),
     "deletion_not_removed": Text(
         "the record of a confirmed deletion remains", "delete the znode in the message"
     ),

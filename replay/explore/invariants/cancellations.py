@@ -253,8 +253,9 @@ class EntriesAccountedFor(Invariant):
     def __init__(self, known: Known, report: Report) -> None:
         super().__init__(known, report)
         self._entries: dict[str, dict[Name, tuple[int, ...]]] = {one: {} for one in self._PATHS}
-        self._unhandled: dict[Name, int] = {}
-        """Entries about which nothing was logged, with the number of submissions at that time."""
+        self._unhandled: dict[tuple[str, Name], int] = {}
+        """Entries of each znode about which nothing was logged, with the number of submissions at
+        that time."""
 
     def admin_written(self, path: str, data: bytes | None, process: str) -> None:
         before = self._entries.get(path)
@@ -264,33 +265,44 @@ class EntriesAccountedFor(Invariant):
         if not self.known.is_refold(process):
             for name, target in after.items():
                 if before.get(name) != target:
-                    self._unhandled[name] = self.known.requests_of(name).submitted
+                    self._unhandled[path, name] = self.known.requests_of(name).submitted
             return
         for name, target in before.items():
-            if name not in after and name in self._unhandled and not self._is_over(name, target):
+            submitted = self._unhandled.get((path, name))
+            if name in after or submitted is None:
+                continue
+            if self._is_moved(path, name, target) or self._is_over(name, target, submitted):
+                del self._unhandled[path, name]
+            else:
                 self.violated(
                     partition_text(name),
                     f"{process} removed the entry with replicas {list(target)} from {path}, and "
                     "has logged nothing about it",
                 )
 
-    def _is_over(self, name: Name, target: tuple[int, ...]) -> bool:
+    def _is_moved(self, path: str, name: Name, target: tuple[int, ...]) -> bool:
+        """Whether the same entry is in the other znode now, in which it is still unhandled."""
+        for other, entries in self._entries.items():
+            if other != path and entries.get(name) == target:
+                self._unhandled[other, name] = self._unhandled[path, name]
+                return True
+        return False
+
+    def _is_over(self, name: Name, target: tuple[int, ...], submitted: int) -> bool:
         known = self.known
         assignment = known.assignment(name)
         if assignment is None or known.is_queued(name[0]) or assignment == Assignment(target):
             return True
-        if known.requests_of(name).submitted != self._unhandled[name]:
+        if known.requests_of(name).submitted != submitted:
             return True
-        if known.is_requested_by_api(name):
-            # The request takes the place of the entry (KB 7.3), even if it is older.
-            return True
-        return any(one.get(name) == target for one in self._entries.values())
+        # The request takes the place of the entry (KB 7.3), even if it is older.
+        return known.is_requested_by_api(name)
 
     def noticed(self, process: str, code: str, subject: str) -> None:
         if self._unhandled and code.startswith(("reassignment", "rollback")):
             names = subject.split(", ")
-            for name in [one for one in self._unhandled if partition_text(one) in names]:
-                del self._unhandled[name]
+            for key in [one for one in self._unhandled if partition_text(one[1]) in names]:
+                del self._unhandled[key]
 
 
 def _record(path: str, data: bytes | None) -> tuple[Name, Reassignment | None]:

@@ -65,6 +65,8 @@ class Known:
         """Whether /admin/reassign_cancel has existed."""
         self.live_brokers_of: Callable[[str], Collection[int] | None] = lambda process: None
         """The brokers that a controller knows to be live and not shutting down."""
+        self.shutting_down_of: Callable[[str], Collection[int]] = lambda process: ()
+        """The brokers that a controller knows to be in controlled shutdown."""
         self.deletes_topics: Callable[[str], bool] = lambda process: True
         """Whether the configuration of a controller allows deletions of topics."""
         self.restores_order: Callable[[str], bool] = lambda process: True
@@ -79,6 +81,8 @@ class Known:
         """Whether a controller knows that /admin/reassign_cancel exists."""
         self.knows_topic_id: Callable[[str, str], bool] = lambda process, topic: True
         """Whether a controller knows the id of a topic, or the process is no controller."""
+        self.has_earlier_log: Callable[[int, Name], bool] = lambda broker, name: False
+        """Whether the log of a replica is that of an earlier topic of the same name."""
         self.active_process: Callable[[], str | None] = lambda: None
         """The controller that has the role; None: none."""
 

@@ -23,6 +23,7 @@ class _Isr(NamedTuple):
     """An ISR in ZooKeeper. `is_shrunk_by_controller`: the write removed members for a failure."""
 
     at: int
+    leader_epoch: int
     isr: tuple[int, ...]
     is_shrunk_by_controller: bool
 
@@ -57,7 +58,7 @@ class Losses:
         self._isrs: dict[Name, list[_Isr]] = {}
         self._proposals: dict[Name, list[tuple[int, tuple[int, ...]]]] = {}
         self._losses: dict[Name, list[_Loss]] = {}
-        self._leaders: dict[Name, list[tuple[int, int]]] = {}
+        self._leaders: dict[Name, list[tuple[int, int, int]]] = {}
         self._unclean: dict[Name, tuple[int, int]] = {}
         self._failures: dict[int, list[int]] = {}
         self._registrations: dict[int, list[int]] = {}
@@ -89,19 +90,26 @@ class Losses:
         self._proposals.setdefault(name, []).append((self.next(), isr))
 
     def isr_stored(
-        self, name: Name, isr: tuple[int, ...], kept: Collection[int], *, by_controller: bool
+        self,
+        name: Name,
+        leader_epoch: int,
+        isr: tuple[int, ...],
+        kept: Collection[int],
+        *,
+        by_controller: bool,
     ) -> None:
-        """The ISR of a partition was written. `kept`: the replicas that are to stay."""
+        """The ISR of a partition was written. `kept`: the replicas that are to stay, unless their
+        brokers have failed."""
         stored = self._isrs.setdefault(name, [])
         before = stored[-1].isr if stored else ()
         if before == isr:
             return
         is_shrunk = by_controller and any(one in kept and one not in isr for one in before)
-        stored.append(_Isr(self.next(), isr, is_shrunk))
+        stored.append(_Isr(self.next(), leader_epoch, isr, is_shrunk))
 
-    def led(self, name: Name, broker: int) -> None:
+    def led(self, name: Name, broker: int, leader_epoch: int) -> None:
         """A broker begins to lead."""
-        self._leaders.setdefault(name, []).append((self.next(), broker))
+        self._leaders.setdefault(name, []).append((self.next(), broker, leader_epoch))
 
     def unclean(self, name: Name, leader_epoch: int) -> None:
         """A leader outside of the ISR was elected."""
@@ -130,16 +138,21 @@ class Losses:
         if unclean_at > at or unclean_epoch > leader_epoch:
             return True
         return any(
-            self._may_lead(name, loss, led)
+            self._may_lead(name, loss, led, epoch)
             for loss in self._losses.get(name, ())
             if loss.has(offset, record)
-            for led, broker in self._leaders.get(name, ())
+            for led, broker, epoch in self._leaders.get(name, ())
             if broker == loss.broker and led > loss.at
         )
 
-    def _may_lead(self, name: Name, loss: _Loss, led: int) -> bool:
-        """Whether a replica may lead at `led` after a loss."""
-        stored = [one for one in self._isrs.get(name, ()) if one.at < led]
+    def _may_lead(self, name: Name, loss: _Loss, led: int, leader_epoch: int) -> bool:
+        """Whether a replica may lead at `led` after a loss. The request that makes it leader may be
+        late: the ISRs of later leader epochs do not matter then."""
+        stored = [
+            one
+            for one in self._isrs.get(name, ())
+            if one.at < led and one.leader_epoch <= leader_epoch
+        ]
         now = bisect_right(stored, loss.at, key=lambda one: one.at)
         # The ISR at the time of the loss, and the later ones.
         since = stored[max(now - 1, 0) :]

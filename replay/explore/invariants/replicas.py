@@ -74,16 +74,19 @@ class AssignedReplicasKept(Invariant):
     NAME: ClassVar[str] = "assigned-replicas-kept"
     STATEMENT: ClassVar[str] = (
         "The controller requests no deletion of a replica that is assigned, and no broker deletes "
-        "a replica that is in the ISR, unless the topic is being deleted."
+        "a replica that is in the ISR, unless the topic is being deleted, or the replica's log is "
+        "that of an earlier topic of the same name."
     )
 
     def sent(self, process: str, epoch: int, request: BrokerRequest) -> None:
         if not isinstance(request, StopReplicaRequest) or epoch != self.known.epoch:
             return
         for one in request.partitions:
+            name = one.topic, one.partition
             if not one.delete or self.known.is_queued(one.topic):
                 continue
-            name = one.topic, one.partition
+            if self.known.has_earlier_log(request.broker, name):
+                continue
             assignment = self.known.assignment(name)
             # Until a reassignment has ended, the topic's znode has the replicas being removed.
             if assignment is not None and request.broker in assignment.target:

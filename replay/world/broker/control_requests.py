@@ -22,7 +22,7 @@ from controller.core.values import NO_EPOCH
 from replay.world.broker.context import Context
 from replay.world.broker.disk import Disk
 from replay.world.broker.log import Log
-from replay.world.broker.messages import INCONSISTENT_TOPIC_ID, NOT_LEADER_OR_FOLLOWER
+from replay.world.broker.messages import NOT_LEADER_OR_FOLLOWER
 from replay.world.broker.partition import IsrChanges, Partition
 from replay.world.messages import PartitionError
 from replay.world.observer import Name
@@ -144,7 +144,7 @@ class Replicas:
         partition, log = self.hosted.get(name), self._disk.logs.get(name)
         known_id = log.topic_id if log else None
         if asked.topic_id is not None and known_id not in (None, asked.topic_id):
-            return INCONSISTENT_TOPIC_ID
+            return codes.INCONSISTENT_TOPIC_ID
         known_epoch = partition.leader_epoch if partition else NO_EPOCH
         if epoch == known_epoch and log and known_id is None and asked.topic_id is not None:
             # The controller's protocol version was raised to 2.8 or later.

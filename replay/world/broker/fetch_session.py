@@ -173,7 +173,7 @@ class FetchSession:
 
     def _error(self, asked: FetchPartition, partition: Partition) -> int:
         if asked.topic_id is not None and partition.log.topic_id not in (None, asked.topic_id):
-            return messages.INCONSISTENT_TOPIC_ID
+            return codes.INCONSISTENT_TOPIC_ID
         error = epoch_error(asked.leader_epoch, partition)
         if not error and self.is_follower and self.replica not in partition.remotes:
             return messages.UNKNOWN_LEADER_EPOCH

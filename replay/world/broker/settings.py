@@ -34,7 +34,8 @@ class BrokerSettings(Struct, frozen=True, kw_only=True):
     `start_us` is the time from the start of the process to its connection to ZooKeeper,
     `accepts_after_us` the time from the registration to the first connection that the broker
     accepts. A supervisor starts a broker again `restart_us` after it has exited because of an
-    error, or has not been registered for `unregistered_us`.
+    error, or has not been registered for `unregistered_us`: early enough that the cluster can
+    recover from it in the quiet part of a run.
     """
 
     protocol: ProtocolVersion = _LATEST
@@ -51,7 +52,7 @@ class BrokerSettings(Struct, frozen=True, kw_only=True):
     start_us: int = SECOND
     accepts_after_us: int = 600 * MS
     restart_us: int = 5 * SECOND
-    unregistered_us: int = 60 * SECOND
+    unregistered_us: int = 20 * SECOND
 
     @property
     def truncates_on_fetch(self) -> bool:

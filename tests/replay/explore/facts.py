@@ -64,7 +64,7 @@ class History:
             self.known.losses.unclean(NAME, epoch)
         by_controller = before is None or before.leader_epoch != epoch
         kept = self.topic.assignments[0].target
-        self.known.losses.isr_stored(NAME, after.isr, kept, by_controller=by_controller)
+        self.known.losses.isr_stored(NAME, epoch, after.isr, kept, by_controller=by_controller)
         is_controller = process.startswith("refold")
         write = StateWrite(NAME, self.topic, before, after, process, is_controller)
         self.invariant.state_written(write)

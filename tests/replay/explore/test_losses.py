@@ -4,7 +4,14 @@ from collections.abc import Sequence
 
 import pytest
 
+from controller.core import znodes
+from controller.core.operations import SetData
+from controller.core.values import ANY_VERSION, LeaderAndIsr
+from replay.explore.invariants.known import Known
 from replay.explore.invariants.losses import Losses
+from replay.explore.zookeeper_facts import ZooKeeperFacts
+from replay.world.scenario import Scenario, TopicSpec
+from replay.world.start_state import start_state
 
 NAME = ("orders", 0)
 RECORD, OFFSET = 70, 5
@@ -16,16 +23,17 @@ class _History:
 
     def __init__(self, *isr: int) -> None:
         self.losses = Losses()
+        self.epoch = 1
         self.losses.controller_elected()
         self.losses.controller_loaded()
         self.by_controller(*isr)
         self.since = self.losses.next()
 
     def by_controller(self, *isr: int, kept: Sequence[int] = REPLICAS) -> None:
-        self.losses.isr_stored(NAME, isr, kept, by_controller=True)
+        self.losses.isr_stored(NAME, self.epoch, isr, kept, by_controller=True)
 
     def by_leader(self, *isr: int) -> None:
-        self.losses.isr_stored(NAME, isr, REPLICAS, by_controller=False)
+        self.losses.isr_stored(NAME, self.epoch, isr, REPLICAS, by_controller=False)
 
     def lose(self) -> None:
         self.losses.lost(2, NAME, OFFSET, [RECORD])
@@ -34,8 +42,8 @@ class _History:
         self.losses.controller_elected()
         self.losses.controller_loaded()
 
-    def is_excused(self, leader: int = 2) -> bool:
-        self.losses.led(NAME, leader)
+    def is_excused(self, leader: int = 2, leader_epoch: int = 9) -> bool:
+        self.losses.led(NAME, leader, leader_epoch)
         return self.losses.excuse(NAME, OFFSET, RECORD, self.since, 1)
 
 
@@ -146,6 +154,18 @@ def test_restart_between_proposal_and_acceptance_is_excused(is_before: bool) -> 
     assert history.is_excused() is is_before
 
 
+@pytest.mark.parametrize(("leader_epoch", "is_excused"), [(1, True), (2, False)])
+def test_leader_by_a_late_request_is_not_judged_by_the_isr_of_a_later_epoch(
+    leader_epoch: int, is_excused: bool
+) -> None:
+    history = _History(1, 2)
+    history.lose()
+    history.losses.failed(1)
+    history.epoch = 2
+    history.by_controller(1)
+    assert history.is_excused(leader_epoch=leader_epoch) is is_excused
+
+
 def test_loss_before_an_unclean_election_is_excused() -> None:
     history = _History(1, 2)
     history.losses.unclean(NAME, 3)
@@ -166,3 +186,34 @@ def test_deleted_topic_is_forgotten() -> None:
     history.lose()
     history.losses.forget(NAME)
     assert not history.is_excused()
+
+
+@pytest.mark.parametrize(
+    ("shutting_down", "live", "is_excused"),
+    [
+        pytest.param((1,), (2, 3), True, id="its-shutdown"),
+        pytest.param((), (1, 2, 3), False, id="no-shutdown"),
+        pytest.param((1,), (3,), False, id="failure-that-the-controller-knows"),
+    ],
+)
+def test_loss_that_follows_the_shutdown_of_the_other_member(
+    shutting_down: tuple[int, ...], live: tuple[int, ...], is_excused: bool
+) -> None:
+    """Broker 2 has lost the record. Its znode exists until its session ends, so the controller
+    grants broker 1 its shutdown."""
+    path = znodes.state_path(*NAME)
+    isr = znodes.write_state(LeaderAndIsr(2, 0, (1, 2), 0, 1)).decode()
+    topics = (TopicSpec("orders", ((1, 2),)),)
+    state = start_state(Scenario(brokers=(), topics=topics, controllers=(), znodes={path: isr}))
+    known = Known()
+    known.live_brokers_of = lambda process: live
+    known.shutting_down_of = lambda process: shutting_down
+    facts = ZooKeeperFacts(known, state, lambda fact: [])
+    facts.load()
+    at = known.losses.next()
+    known.losses.lost(2, NAME, OFFSET, [RECORD])
+    shrunk = znodes.write_state(LeaderAndIsr(2, 1, (2,), 0, 1))
+    state.apply(state.create_session(), SetData(path, shrunk, ANY_VERSION), 0)
+    facts.committed("refold 100", [("data", path)])
+    known.losses.led(NAME, 2, 1)
+    assert known.losses.excuse(NAME, OFFSET, RECORD, at, 0) is is_excused

@@ -173,7 +173,7 @@ def test_lost_record_is_excused_only_if_the_whole_isr_failed(
         history.known.losses.failed(broker)
     history.known.losses.lost(2, NAME, 0, [70])
     history.invariant.lost(replica(2), 0)
-    history.known.losses.led(NAME, 2)
+    history.known.losses.led(NAME, 2, 9)
     history.invariant.leads(replica(2), 2)
     assert bool(history.reported) is not is_excused
 
@@ -195,7 +195,7 @@ def test_failure_without_a_loss_excuses_nothing() -> None:
     _acknowledge(history)
     history.known.losses.failed(1)
     history.known.losses.failed(2)
-    history.known.losses.led(NAME, 2)
+    history.known.losses.led(NAME, 2, 9)
     history.invariant.leads(replica(2), 2)
     assert history.reported
 
@@ -253,6 +253,15 @@ def test_deletion_of_a_topic_being_deleted_is_not_reported() -> None:
     history.invariant.sent("refold 100", 1, stop_replica(1, delete=True))
     history.invariant.replica_deleted(replica(1))
     assert not history.reported
+
+
+def test_deletion_of_the_log_of_an_earlier_topic_is_not_reported() -> None:
+    history = History(AssignedReplicasKept)
+    history.known.has_earlier_log = lambda broker, name: (broker, name) == (1, NAME)
+    history.invariant.sent("refold 100", 1, stop_replica(1, delete=True))
+    assert not history.reported
+    history.invariant.sent("refold 100", 1, stop_replica(2, delete=True))
+    assert "asks broker 2 to delete its replica" in history.reported[0]
 
 
 def test_deleted_member_of_the_isr_is_reported() -> None:

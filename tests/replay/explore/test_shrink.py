@@ -94,3 +94,19 @@ def test_shrinking_ends_when_its_time_is_over() -> None:
     )
     assert not shrunk.is_minimal
     assert shrunk.inputs == tuple(inputs)
+
+
+def test_interrupted_shrinking_returns_what_it_has_reached() -> None:
+    calls: list[int] = []
+
+    def interrupted(scenario: Scenario, inputs: Sequence[Input]) -> bool:
+        calls.append(len(inputs))
+        if len(calls) == 2:
+            raise KeyboardInterrupt
+        return True
+
+    shrunk = shrink(
+        generic(), [DeleteControllerZnode(one) for one in range(4)], interrupted, seconds=60
+    )
+    assert not shrunk.is_minimal
+    assert len(shrunk.inputs) < 4

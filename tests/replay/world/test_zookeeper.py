@@ -239,12 +239,15 @@ def test_ended_session_deletes_its_ephemerals_in_one_transaction(
 
 
 def test_ended_session_cannot_write(client: Client) -> None:
+    client.ask(Create("/e", ephemeral=True))
     client.world.end_session(client.session)
     zxid = client.world.zxid
+    assert client.world.changes
     assert not client.world.is_live(client.session)
     assert client.ask(Create("/a")).error == SESSION_EXPIRED
     assert client.ask_all(Create("/a"), Create("/b")) == [SESSION_EXPIRED, SESSION_EXPIRED]
     assert client.world.zxid == zxid
+    assert client.world.changes == []
 
 
 def test_lost_connection_removes_watches_but_not_ephemerals(client: Client, other: Client) -> None:

@@ -8,7 +8,7 @@ from controller.core.error_codes import (
     STALE_CONTROLLER_EPOCH,
 )
 from controller.core.events import BrokerResponded, ChannelFault, VersionsOffered
-from controller.core.procedures.reassignment.replica_deletion import confirm_deletions
+from controller.core.procedures.reassignment.replica_deletion import confirm_deletions, take_answers
 from controller.core.releases import release_of
 from controller.core.triggers import (
     LeaderAndIsrResponseReceived,
@@ -34,6 +34,7 @@ def process_broker_response(controller: Controller, answer: BrokerResponded) -> 
         _report_error(controller, answer)
     elif isinstance(asked, LeaderAndIsrRequest):
         _take_leader_and_isr(controller, answer, asked)
+        take_answers(controller, answer, asked)
 
 
 def _take_leader_and_isr(

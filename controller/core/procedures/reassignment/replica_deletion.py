@@ -8,9 +8,15 @@ docs/kip-236-design.md#deleted-replicas).
 from collections.abc import Iterable
 from typing import Final
 
-from controller.core.commands import Reason, StartTimer, StopReplicaRequest
+from controller.core.commands import (
+    LeaderAndIsrRequest,
+    Reason,
+    StartTimer,
+    StopReplicaRequest,
+)
 from controller.core.controller import Controller
 from controller.core.deviations import DELETIONS_REMEMBERED
+from controller.core.error_codes import INCONSISTENT_TOPIC_ID, KAFKA_STORAGE_ERROR
 from controller.core.errors import ProcedureError, ZnodeError
 from controller.core.events import BrokerResponded
 from controller.core.failures import excerpt, listed_names
@@ -128,16 +134,38 @@ def confirm_deletions(
     for child, one in controller.context.deletions.items():
         if one.broker != answer.broker or deleted.isdisjoint(one.names):
             continue
-        one.names = [
-            name
-            for name in one.names
-            if name not in deleted and not _is_assigned(controller, one.broker, name)
-        ]
+        one.names = [name for name in one.names if name not in deleted]
         if not one.names:
             controller.enqueue(ReplicaDeletions())
             if one.is_reported or not child.startswith(this_term):
                 text = "the broker has deleted the replicas that were left on its disks"
                 controller.notice("info", "replicas_deleted", f"broker {one.broker}", text)
+
+
+def take_answers(
+    controller: Controller, answer: BrokerResponded, asked: LeaderAndIsrRequest
+) -> None:
+    """A broker has accepted or refused replicas, some of which were to be deleted before they were
+    assigned again."""
+    errors = {(topic, number): code for topic, number, code in answer.partition_errors}
+    for one in controller.context.deletions.values():
+        if one.broker != answer.broker or not one.names:
+            continue
+        pending = dict.fromkeys(one.names)
+        for each in asked.partitions:
+            name = each.topic, each.partition
+            if name not in pending or not _is_assigned(controller, one.broker, name):
+                continue
+            topic_id = each.topic_id.hex() if each.topic_id is not None else each.topic
+            error = errors.get(name) or errors.get((topic_id, each.partition))
+            if error == KAFKA_STORAGE_ERROR:
+                continue
+            # The last answer counts.
+            one.accepted = [other for other in one.accepted if other != name]
+            one.refused = [other for other in one.refused if other != name]
+            answers = one.refused if error == INCONSISTENT_TOPIC_ID else one.accepted
+            answers.append(name)
+            controller.enqueue(ReplicaDeletions())
 
 
 def _start_timer(controller: Controller) -> None:
@@ -190,7 +218,7 @@ async def process_deletions(controller: Controller) -> None:
         controller, [one for one in found.children if one not in context.deletions]
     )
     context.deletions.update(new)
-    _leave_out_assigned(controller)
+    _settle_assigned(controller)
     request_deletions(controller, new.values())
     await _remove_confirmed(controller)
 
@@ -216,17 +244,60 @@ async def _read_new(controller: Controller, children: list[str]) -> dict[str, Pe
     return read
 
 
-def _leave_out_assigned(controller: Controller) -> None:
-    """A replica that is assigned is not deleted, which is reported."""
+def _settle_assigned(controller: Controller) -> None:
+    """Decide on replicas that are assigned again.
+
+    If the topic was created again meanwhile, the broker refuses the replica until the log of the
+    earlier topic is deleted. Other replicas are not deleted, which is reported. Which of the two it
+    is, the broker's answer to LeaderAndIsr shows.
+    """
     for child, one in controller.context.deletions.items():
         assigned = [name for name in one.names if _is_assigned(controller, one.broker, name)]
-        if not assigned:
-            continue
-        one.names = [name for name in one.names if name not in assigned]
-        path = deletion_path(child)
-        level = "warning" if path.startswith(DELETION_PREFIX) else "info"
-        text = f"{listed_names(assigned)}: not deleted, because broker {one.broker} is a replica"
-        controller.notice(level, "deletion_dropped", path, text)
+        is_requested = deletion_path(child).startswith(DELETION_PREFIX)
+        is_dropped = is_requested or not controller.protocol.has_topic_ids
+        accepted, refused = dict.fromkeys(one.accepted), dict.fromkeys(one.refused)
+        replaced = dict.fromkeys(one.replaced)
+        one.accepted, one.refused = [], []
+        earlier = [name for name in assigned if name in refused and name not in replaced]
+        others = [name for name in assigned if name not in refused]
+        dropped = [name for name in others if is_dropped or name in accepted]
+        gone = dict.fromkeys(dropped)
+        waiting = [name for name in others if name not in gone and name not in replaced]
+        if dropped:
+            one.names = [name for name in one.names if name not in gone]
+            level = "warning" if is_requested else "info"
+            text = f"{listed_names(dropped)}: not deleted, because broker {one.broker} is a replica"
+            controller.notice(level, "deletion_dropped", deletion_path(child), text)
+        if earlier:
+            one.replaced.extend(earlier)
+            _delete_earlier(controller, one.broker, earlier)
+        _send_leaders(controller, one.broker, (*earlier, *waiting))
+
+
+def _delete_earlier(controller: Controller, broker: int, names: list[Name]) -> None:
+    """The broker has refused these replicas: ask it to delete the logs of the earlier topic."""
+    batch = controller.new_batch(_RULE)
+    for partition in _partitions(controller, names):
+        batch.add_stop_replica((broker,), partition, delete=True)
+    controller.send(batch)
+    text = (
+        f"{listed_names(names)}: the broker rejects the replica, because it has not confirmed the "
+        "deletion of the log of an earlier topic of the same name: the deletion is requested again"
+    )
+    controller.notice("info", "earlier_log_deleted", f"broker {broker}", text)
+
+
+def _send_leaders(controller: Controller, broker: int, names: Iterable[Name]) -> None:
+    batch = controller.new_batch(_RULE)
+    with_leaders = [one for one in _partitions(controller, names) if one.leadership is not None]
+    batch.add_leader_and_isr_to(broker, with_leaders, is_new=False)
+    controller.send(batch)
+
+
+def _partitions(controller: Controller, names: Iterable[Name]) -> list[Partition]:
+    context = controller.context
+    found = [context.find(*name) for name in names]
+    return [one for one in found if one is not None and not context.is_queued(one)]
 
 
 def _is_assigned(controller: Controller, broker: int, name: Name) -> bool:
@@ -250,6 +321,8 @@ def request_deletions_again(controller: Controller, brokers: Iterable[int]) -> N
     """These brokers have registered: request their unconfirmed deletions again."""
     registered = dict.fromkeys(brokers)
     pending = [one for one in controller.context.deletions.values() if one.broker in registered]
+    for one in pending:
+        one.replaced = []
     if pending:
         request_deletions(controller, pending)
 

@@ -3,7 +3,8 @@
 from random import Random
 
 from controller.core import error_codes as codes
-from replay.world.broker.messages import ALL, INCONSISTENT_TOPIC_ID
+from controller.core.error_codes import INCONSISTENT_TOPIC_ID
+from replay.world.broker.messages import ALL
 from tests.replay.world.broker.stage import Name, Stage
 
 T, U = ("t", 0), ("u", 0)

@@ -105,11 +105,11 @@ def test_broker_whose_id_another_session_has_stays_unregistered_and_is_restarted
     state = hand.zookeeper.state
     if state.find(znodes.broker_path(1)) is None:
         state.apply(other, Create(znodes.broker_path(1), b"", ephemeral=True), 0)
-    hand.run(30)
+    hand.run(15)
     assert hand.brokers[1].is_running
     assert len(hand.seen.epochs["broker 1"]) == 1
     state.end_session(other)
-    hand.run(60)
+    hand.run(20)
     assert hand.seen.ends == [("broker 1", "exit")]
     assert hand.brokers[1].broker_epoch == registered(hand, 1)
 

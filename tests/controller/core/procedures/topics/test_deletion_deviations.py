@@ -29,7 +29,6 @@ from tests.controller.core.procedures.topics.deleting import (
 
 both_rules = pytest.mark.parametrize("rules", ["refold", "kafka"])
 MISSING = b'{"version":1,"partitions":[{"topic":"t","partition":0,"replicas":[3,99]}]}'
-_INCONSISTENT_TOPIC_ID = 103
 
 
 def partition_errors(cluster: Cluster) -> list[int]:
@@ -59,7 +58,7 @@ def test_starting_target_does_not_restore_deleted_logs(rules: str) -> None:
     assert cluster.data(znodes.topic_path("t")) is None
     assert logs(cluster, "t") == ({} if rules == "refold" else {1: [0], 2: [0], 3: [0]})
     cluster.create_topic("t", {0: [1, 2]})
-    refused = [] if rules == "refold" else [_INCONSISTENT_TOPIC_ID] * 2
+    refused = [] if rules == "refold" else [codes.INCONSISTENT_TOPIC_ID] * 2
     assert partition_errors(cluster) == refused
 
 

@@ -1,0 +1,95 @@
+"""Replica deletions that are pending when their replicas are assigned again (KB 7.7.1).
+
+Most scenarios delete a topic and create it again. The broker rejects the new replica as long as it
+has the log of the earlier topic, which has another topic id.
+"""
+
+import pytest
+
+from controller.core import znodes
+from controller.core.commands import StopReplicaRequest
+from controller.core.error_codes import KAFKA_STORAGE_ERROR
+from controller.core.znodes import ReplicaDeletion, deletion_path, write_deletion
+from tests.controller.core.cluster import Cluster
+from tests.controller.core.procedures.reassignment.dropping import pending, stopped
+from tests.controller.core.procedures.reassignment.interrupting import (
+    cancel_all,
+    remove_cancel,
+    submit,
+)
+from tests.controller.core.procedures.reassignment.reassigning import T0, catch_up
+from tests.controller.core.procedures.topics.deleting import mark
+
+
+def created_again() -> Cluster:
+    """t-0 moves away from broker 2, which is dead. The topic is deleted, and created again with a
+    replica on broker 2."""
+    cluster = Cluster(1, 2, 3, kip_236_enable=True).start()
+    cluster.create_topic("t", {0: [1, 2]})
+    cluster.stop_broker(2)
+    submit(cluster, {T0: [1, 3]})
+    catch_up(cluster, 3)
+    mark(cluster, "t")
+    assert cluster.data(znodes.topic_path("t")) is None
+    cluster.create_topic("t", {0: [1, 2]})
+    return cluster
+
+
+def log_ids(cluster: Cluster) -> list[bytes | None]:
+    """The topic ids of the logs of t-0 on brokers 1 and 2."""
+    return [cluster.brokers[one].logs[T0] for one in (1, 2)]
+
+
+@pytest.mark.parametrize("failover", ["none", "before", "after"])
+def test_log_of_an_earlier_topic_is_deleted_when_the_topic_is_created_again(failover: str) -> None:
+    cluster = created_again()
+    seen = cluster.seen()
+    if failover == "before":
+        cluster.expire()
+    cluster.start_broker(2)
+    if failover == "after":
+        cluster.expire()
+    assert log_ids(cluster) == [cluster.topic("t").topic_id] * 2
+    assert stopped(seen, 2) == [T0]
+    assert pending(cluster) == []
+    assert len(seen.texts_of("earlier_log_deleted")) == 1
+
+
+def test_log_that_a_broker_cannot_delete_is_requested_once_until_it_registers_again() -> None:
+    cluster = created_again()
+    seen = cluster.seen()
+    cluster.broker_errors = lambda request: (
+        [(*T0, KAFKA_STORAGE_ERROR)] if isinstance(request, StopReplicaRequest) else []
+    )
+    cluster.start_broker(2)
+    assert stopped(seen, 2) == [T0]
+    assert pending(cluster) == [ReplicaDeletion(2, (T0,))]
+    cluster.broker_errors = lambda request: []
+    cluster.stop_broker(2)
+    cluster.start_broker(2)
+    assert stopped(seen, 2) == [T0, T0]
+    assert log_ids(cluster) == [cluster.topic("t").topic_id] * 2
+    assert pending(cluster) == []
+
+
+def test_without_topic_ids_the_record_of_a_replica_assigned_again_is_dropped_at_once() -> None:
+    cluster = Cluster(1, inter_broker_protocol_version="2.7", kip_236_enable=True).start()
+    cluster.create_topic("t", {0: [1, 2]})
+    seen = cluster.seen()
+    cluster.put(deletion_path("1_1"), write_deletion(ReplicaDeletion(2, (T0,))))
+    assert seen.texts_of("deletion_dropped") == ["t-0: not deleted, because broker 2 is a replica"]
+    assert pending(cluster) == []
+
+
+def test_only_replicas_assigned_again_are_removed_from_a_record() -> None:
+    cluster = Cluster(1, 2, 3, 4, kip_236_enable=True).start()
+    cluster.create_topic("t", {0: [1], 1: [2]})
+    submit(cluster, {T0: [4], ("t", 1): [4]})
+    cluster.stop_broker(4)
+    cancel_all(cluster)
+    remove_cancel(cluster)
+    submit(cluster, {T0: [4]})
+    seen = cluster.seen()
+    cluster.start_broker(4)
+    assert stopped(seen, 4) == [("t", 1)]
+    assert pending(cluster) == []

@@ -1,0 +1,189 @@
+"""Errors in scenario files are reported before anything runs: where, what, and what exists."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from msgspec import structs
+from typer.testing import CliRunner
+
+from controller.core.configuration import Configuration
+from replay.cli.main import app
+from replay.errors import ReplayError
+from replay.explore.generators.mix import mix
+from replay.explore.generators.scenarios import generic
+from replay.explore.numbers import Numbers
+from replay.explore.saved import read_scenario
+from replay.explore.scenario_checks import problem_of
+from replay.world.inputs import (
+    ChangeBrokerConfig,
+    CrashBroker,
+    CrashController,
+    CutConnection,
+    Delay,
+    DelayEphemeralDeletion,
+    ExpireSession,
+    HangZooKeeper,
+    HoldLink,
+    Input,
+    KillController,
+    LagZooKeeper,
+    LoseReply,
+    PauseProcess,
+    ShutDownController,
+    SlowDisk,
+    StartController,
+    StopZooKeeperMember,
+)
+from replay.world.scenario import BrokerSpec, ControllerSpec, Load, Scenario, TopicSpec
+
+_SCENARIO = Scenario(
+    brokers=(BrokerSpec(1), BrokerSpec(2)),
+    topics=(TopicSpec("t", ((1, 2),)),),
+    controllers=(
+        ControllerSpec(Configuration(broker_id=100)),
+        ControllerSpec(Configuration(broker_id=1, is_broker=True, rules="kafka"), runs=False),
+    ),
+    load=Load(acks=(-1,), consumers=1),
+)
+_CONTROLLERS = "refold 100, stock 1"
+_WITH_DISK = f"broker 1, broker 2, {_CONTROLLERS}"
+_ALL = f"zookeeper, {_WITH_DISK}, admin, producer 0, consumer 0"
+
+
+@pytest.mark.parametrize(
+    ("wrong", "problem"),
+    [
+        (PauseProcess(1, "brokr 1", 5), f"process 'brokr 1' is not one of {_WITH_DISK}, producer"),
+        (PauseProcess(1, "producer 1", 5), "process 'producer 1' is not one of "),
+        (SlowDisk(1, "broker 3", 5, 5), f"process 'broker 3' is not one of {_WITH_DISK}"),
+        (ExpireSession(1, "refold 1"), f"process 'refold 1' is not one of {_WITH_DISK}, admin"),
+        (LoseReply(1, "consumer 0"), "process 'consumer 0' is not one of "),
+        (LagZooKeeper(1, "zookeeper", 1, 5), "process 'zookeeper' is not one of "),
+        (DelayEphemeralDeletion(1, "", 1, 5), "process '' is not one of "),
+        (CutConnection(1, "broker1", "zookeeper", 5), f"one 'broker1' is not one of {_ALL}"),
+        (CutConnection(1, "broker 1", "zk", 5), f"other 'zk' is not one of {_ALL}"),
+        (HoldLink(1, "admins", "zookeeper", 5), f"sender 'admins' is not one of {_ALL}"),
+        (HoldLink(1, "admin", "refold", 5), f"receiver 'refold' is not one of {_ALL}"),
+        (CrashController(1, "broker 1", 1), f"process 'broker 1' is not one of {_CONTROLLERS}"),
+        (
+            KillController(1, "refold 100", "refold 101"),
+            f"successor 'refold 101' is not one of same, none, {_CONTROLLERS}",
+        ),
+        (StartController(1, "refold 7"), f"process 'refold 7' is not one of {_CONTROLLERS}"),
+        (ShutDownController(1, "stock 2"), f"process 'stock 2' is not one of {_CONTROLLERS}"),
+        (
+            Delay(1, "broker 1>broker 3", 1, 5),
+            f"link 'broker 1>broker 3' must be \"sender>receiver\", each one of {_ALL}",
+        ),
+        (Delay(1, "broker 1", 1, 5), "link 'broker 1' must be"),
+        (Delay(1, "broker 1>broker 1", 1, 5), "link 'broker 1>broker 1' must be"),
+        (Delay(1, "broker 1>broker 2", 0, 5), "number must be 1 or more"),
+        (CrashController(1, "refold 100", 0), "act must be 1 or more"),
+        (CrashBroker(1, 3), "broker 3 is not one of the brokers [1, 2]"),
+        (CrashBroker(1, 1, restart_after_ms=-1), "restart_after_ms must be 0 to 86400000"),
+        (CrashBroker(-1, 1), "at_ms must be 0 to 86400000"),
+        (HangZooKeeper(1, -5), "ms must be 0 to 86400000"),
+        (StopZooKeeperMember(1, -1, 5), "member must be 0 or more"),
+        (LagZooKeeper(1, "admin", -1, 5), "transactions must be 0 or more"),
+    ],
+)
+def test_input_that_names_what_does_not_exist_is_refused(wrong: Input, problem: str) -> None:
+    right = CrashBroker(5, 1)
+    found = problem_of(_SCENARIO, [right, wrong])
+    kind = msgspec.to_builtins(wrong)["input"]
+    assert found is not None
+    assert found.startswith(f"inputs[1] ({kind}): {problem}")
+
+
+@pytest.mark.parametrize(
+    ("changed", "problem"),
+    [
+        ({"brokers": ()}, "brokers: the ids [] must be one or more"),
+        ({"brokers": (BrokerSpec(1), BrokerSpec(1))}, "brokers: the ids [1, 1] must be"),
+        ({"active_ms": 0}, "active_ms must be 1 to "),
+        ({"quiet_ms": -1}, "active_ms must be 1 to 86400000, and quiet_ms 0 to "),
+        ({"topics": (TopicSpec("a/b", ((1,),)),)}, "topics: "),
+        ({"topics": (TopicSpec("t", ((1,), (1, 3))),)}, "topics: t-1: the replicas [1, 3] must"),
+        ({"topics": (TopicSpec("t", ((),)),)}, "topics: t-0: the replicas [] must be one or more"),
+        (
+            {"controllers": (ControllerSpec(Configuration(broker_id=2)),)},
+            "controllers: broker_id 2 must not be one of the brokers [1, 2]",
+        ),
+        (
+            {"controllers": (ControllerSpec(Configuration(broker_id=9, is_broker=True)),)},
+            "controllers: broker_id 9 must be one of the brokers [1, 2]",
+        ),
+        ({"protocol": "9.9"}, ""),
+    ],
+)
+def test_impossible_cluster_is_refused(changed: dict[str, Any], problem: str) -> None:
+    found = problem_of(structs.replace(_SCENARIO, **changed), ())
+    assert found is not None
+    assert found.startswith(problem)
+
+
+@pytest.mark.parametrize(
+    "inputs",
+    [
+        (),
+        (ChangeBrokerConfig(1, None, {}), CrashBroker(1, 2, restart_after_ms=None)),
+        (PauseProcess(1, "consumer 0", 5), HoldLink(1, "zookeeper", "stock 1", 5)),
+        (KillController(1, "stock 1", "refold 100"), Delay(0, "zookeeper>admin", 3, 5)),
+    ],
+)
+def test_possible_inputs_are_accepted(inputs: Sequence[Input]) -> None:
+    assert problem_of(_SCENARIO, inputs) is None
+
+
+def test_inputs_that_the_explorer_makes_are_accepted() -> None:
+    for seed in range(20):
+        assert problem_of(generic(), mix(generic(), Numbers(seed))) is None
+
+
+@pytest.mark.parametrize(
+    ("changed", "problem"),
+    [
+        ({"input": []}, "unknown field `input`: the fields are name, "),
+        ({"load": {"record": 1}}, "unknown field `record` of load: the fields are acks, "),
+        (
+            {"controllers": [{"configuration": {"broker_id": 100, "kip236": True}}]},
+            "unknown field `kip236` of controllers[0].configuration: the fields are broker_id, ",
+        ),
+        (
+            {"inputs": [{"input": "crash_broker", "at_ms": 1, "broker": 1, "restart_ms": 5}]},
+            "unknown field `restart_ms` of inputs[0]: the fields are input, at_ms, broker, ",
+        ),
+        (
+            {"inputs": [{"input": "pause_process", "at_ms": 1, "process": "brokr 1", "ms": 5}]},
+            "inputs[0] (pause_process): process 'brokr 1' is not one of broker 1, ",
+        ),
+    ],
+)
+def test_file_with_an_error_is_named(tmp_path: Path, changed: dict[str, Any], problem: str) -> None:
+    given = {
+        "brokers": [{"id": 1}],
+        "controllers": [{"configuration": {"broker_id": 100}}],
+    } | changed
+    file = tmp_path / "race.json"
+    file.write_bytes(msgspec.json.encode(given))
+    with pytest.raises(ReplayError) as refused:
+        read_scenario(file)
+    assert str(refused.value).startswith(f"{file}: {problem}")
+    done = CliRunner().invoke(app, ["explore", "--scenario", str(file), "--runs", "1"])
+    assert done.exit_code == 2
+    assert done.stderr == f"refold explore: {refused.value}\n"
+
+
+def test_misspelt_field_in_toml_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "race.toml"
+    file.write_text(
+        """
+        brokers = [{id = 1}]
+        controllers = [{configuration = {broker_id = 100}, run = false}]
+        """
+    )
+    with pytest.raises(ReplayError, match="unknown field `run` of controllers\\[0\\]: the fields"):
+        read_scenario(file)
