@@ -145,10 +145,14 @@ def _deletion(context: ControllerContext, name: str) -> DeletionView:
 
 def _replica_deletions(context: ControllerContext) -> list[ReplicaDeletionView]:
     """The replicas whose deletion is not confirmed, each once."""
-    pending = {(*name, one.broker) for one in context.deletions.values() for name in one.names}
+    pending: dict[tuple[str, int, int], bool] = {}
+    for one in context.deletions.values():
+        for name in one.names:
+            key = (*name, one.broker)
+            pending[key] = pending.get(key, False) or one.is_reported
     return [
-        ReplicaDeletionView(f"{topic}-{number}", broker, broker in context.brokers)
-        for topic, number, broker in sorted(pending)
+        ReplicaDeletionView(f"{topic}-{number}", broker, broker in context.brokers, is_reported)
+        for (topic, number, broker), is_reported in sorted(pending.items())
     ]
 
 

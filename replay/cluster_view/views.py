@@ -189,11 +189,18 @@ class DeletionView(Struct, frozen=True):
 
 class ReplicaDeletionView(Struct, frozen=True):
     """The replica of a partition that no longer belongs to its broker, which has not confirmed the
-    deletion. `is_live`: the broker is registered."""
+    deletion. `is_live`: the broker is registered. `is_reported`: the controller has reported that
+    the confirmation is missing; an imported log does not show this."""
 
     partition: str
     broker: int
     is_live: bool
+    is_reported: bool = False
+
+    @property
+    def is_late(self) -> bool:
+        """Whether the broker does not confirm the deletion as part of the current work."""
+        return self.is_reported or not self.is_live
 
 
 class ProcedureView(Struct, frozen=True):

@@ -46,10 +46,14 @@ def undone(move: Move) -> str:
     return f"{goes} was rolled back at {move.ended}{why}."
 
 
-def pending_deletions(history: History, partition: str) -> str:
+def pending_deletions(history: History, view: PartitionView) -> str:
     """Sentences about the replicas that the partition no longer has and that brokers have not
-    deleted yet; "" for none."""
-    found = [one for one in history.cluster.replica_deletions if one.partition == partition]
+    deleted yet; "" for none. During a reassignment, brokers have some time to confirm."""
+    found = [
+        one
+        for one in history.cluster.replica_deletions
+        if one.partition == view.name and (one.is_late or not view.is_being_reassigned)
+    ]
     texts = [pending_deletion(one.broker, is_live=one.is_live) for one in found]
     return "".join(f" {text[0].upper()}{text[1:]}." for text in texts)
 

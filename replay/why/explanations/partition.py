@@ -90,7 +90,7 @@ def explain_partition(history: History) -> Finding:
         first += f" {_moves(history, view, moves[-1] if moves else None)}"
     elif moves and moves[-1].outcome == "being rolled back":
         first += f" Its rollback has not ended; see --reassignment {view.name}."
-    first += pending_deletions(history, view.name)
+    first += pending_deletions(history, view)
     return Finding(first, causes_of_state(history, view, moves), moves)
 
 

@@ -51,18 +51,25 @@ def explain_reassignment(history: History) -> Finding:
     if view is None:
         return _without_partition(history)
     moves = history.moves()
-    move = moves[-1] if moves else None
     facts = causes_of_state(history, view, moves)
+    first, is_over = _answer(history, view, moves)
+    if is_over:
+        end = max((one.seq for one in facts if _ends(one)), default=history.cluster.seq)
+        facts = [one for one in facts if one.seq <= end]
+    pending = pending_deletions(history, view)
+    return Finding(first + _before(moves) + pending, facts, moves)
+
+
+def _answer(history: History, view: PartitionView, moves: Sequence[Move]) -> tuple[str, bool]:
+    """The sentences about the last move, and whether the partition is not being reassigned."""
+    move = moves[-1] if moves else None
     if move is not None and move.outcome == "deleted":
-        return Finding(_ended_with_its_topic(view, move) + _before(moves), facts, moves)
+        return _ended_with_its_topic(view, move), False
     if view.rollback_waits and not view.becoming:
-        return Finding(_waiting(view, move) + _before(moves), facts, moves)
+        return _waiting(view, move), False
     if view.is_being_reassigned:
-        return Finding(_under_way(history, view, move) + _before(moves), facts, moves)
-    end = max((one.seq for one in facts if _ends(one)), default=history.cluster.seq)
-    facts = [one for one in facts if one.seq <= end]
-    first = _over(history, view, move) + _before(moves)
-    return Finding(first + pending_deletions(history, view.name), facts, moves)
+        return _under_way(history, view, move), False
+    return _over(history, view, move), True
 
 
 def _ended_with_its_topic(view: PartitionView, move: Move) -> str:

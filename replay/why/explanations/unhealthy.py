@@ -2,9 +2,15 @@
 
 from msgspec import Struct
 
-from replay.cluster_view.views import NO_BROKER, PartitionView, why_not_in_sync
+from replay.cluster_view.views import (
+    NO_BROKER,
+    DeletionView,
+    PartitionView,
+    ReplicaDeletionView,
+    why_not_in_sync,
+)
 from replay.cluster_view.waiting import silent_broker, stuck_queue
-from replay.description.phrases import counted
+from replay.description.phrases import counted, joined
 from replay.why.explanations.finding import Finding, why_lost
 from replay.why.facts import AnyFact, BrokerChanged
 from replay.why.failures import changes_nothing
@@ -12,7 +18,8 @@ from replay.why.history import History
 
 
 class Unhealthy(Struct, frozen=True):
-    """A root cause, and the partitions or topics that are not well because of it."""
+    """A root cause, and the partitions that are not well and the deletions that wait because of
+    it."""
 
     cause: str
     affected: list[str]
@@ -24,15 +31,17 @@ def explain_unhealthy(history: History) -> Finding:
     if not groups:
         return Finding("All partitions are online and in sync.", [])
     names = {name for one in groups for name in one.affected}
-    partitions = history.cluster.partitions()
+    cluster = history.cluster
+    partitions = cluster.partitions()
     affected = sum(1 for one in partitions if one.name in names)
-    deletions = len(names) - affected
-    summary = (
-        f"{counted(len(groups), 'root cause')}; not well: {affected} of "
-        f"{counted(len(partitions), 'partition')}"
-        + (f" and {counted(deletions, 'deletion')} of topics." if deletions else ".")
-    )
-    live = {one.id for one in history.cluster.brokers}
+    topics = {_of_topic(one) for one in cluster.deletions}
+    replicas = {_of_replica(one) for one in cluster.replica_deletions}
+    counts = [f"{affected} of {counted(len(partitions), 'partition')}"]
+    for kind, deletions in (("topics", topics), ("replicas", replicas)):
+        if waiting := len(deletions & names):
+            counts.append(f"{counted(waiting, 'deletion')} of {kind}")
+    summary = f"{counted(len(groups), 'root cause')}; not well: {joined(counts)}."
+    live = {one.id for one in cluster.brokers}
     facts: list[AnyFact] = [
         one for one in history.facts if isinstance(one, BrokerChanged) and one.broker not in live
     ]
@@ -50,7 +59,10 @@ def unhealthy(history: History) -> list[Unhealthy]:
             causes.setdefault(cause, []).append(view.name)
     for deletion in history.cluster.deletions:
         for broker in deletion.offline_brokers:
-            causes.setdefault(_lost(history, broker), []).append(f"deletion of {deletion.topic}")
+            causes.setdefault(_lost(history, broker), []).append(_of_topic(deletion))
+    for pending in history.cluster.replica_deletions:
+        if pending.is_late:
+            causes.setdefault(_unconfirmed(history, pending), []).append(_of_replica(pending))
     groups = [Unhealthy(cause, list(dict.fromkeys(names))) for cause, names in causes.items()]
     first = _of_controller(history)
     return sorted(groups, key=lambda one: (one.cause not in first, -len(one.affected)))
@@ -82,6 +94,22 @@ def _causes(history: History, view: PartitionView) -> list[str]:
             _live(history, NO_BROKER, "no leader was elected, though replicas are registered")
         ] = None
     return list(found)
+
+
+def _of_topic(deletion: DeletionView) -> str:
+    return f"deletion of {deletion.topic}"
+
+
+def _of_replica(pending: ReplicaDeletionView) -> str:
+    return f"deletion of the replica of {pending.partition} on broker {pending.broker}"
+
+
+def _unconfirmed(history: History, pending: ReplicaDeletionView) -> str:
+    """Why a broker has not confirmed the deletion of a replica."""
+    broker = pending.broker
+    if not pending.is_live:
+        return _lost(history, broker)
+    return _live(history, broker, f"broker {broker} has not confirmed the deletion of replicas")
 
 
 def _lost(history: History, broker: int) -> str:

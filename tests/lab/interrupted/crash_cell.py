@@ -28,6 +28,7 @@ from tests.lab.interrupted.crash_procedures import (
     Successor,
     Topic,
 )
+from tests.lab.interrupted.crash_refusals import REFUSED, Refusals, accepted, refusals_of
 from tests.lab.interrupted.failpoint import CommandLog, Counted
 from tests.lab.interrupted.moving import Moving
 from tests.lab.interrupted.partition_watch import PartitionWatch
@@ -55,6 +56,8 @@ STALL_SECONDS_MAX = 8.0
 _FOLLOWER_RATE = "follower.replication.throttled.rate"
 _FOLLOWER_REPLICAS = "follower.replication.throttled.replicas"
 _MIN_INSYNC = "min.insync.replicas"
+_READS_CONFIG = "Processing override for entityPath:"
+"""A broker's line in its log when it has read a changed configuration."""
 _UNCLEAN = "unclean.leader.election.enable"
 _NEVER_REBALANCED = {"auto.leader.rebalance.enable": "false"}
 
@@ -136,6 +139,8 @@ class Run:
         self._traffic: dict[str, Traffic] = {}
         self._counted: list[Counted] = []
         self._is_last = False
+        self._rejected: set[str] = set()
+        """The topics that keep their originals because refold rejected their requests."""
         self._died = 0.0
         self._successor_seconds = 0.0
 
@@ -194,6 +199,7 @@ class Run:
             # Brokers read throttles when they change, not when a replica is created.
             await self._configure(topic, THROTTLED, min_insync=1)
         await self._until_states(lambda topic: 1, self._created)
+        await self._until_throttled()
         await self._fill()
         for topic in self.topics:
             if topic.situation.lags:
@@ -224,9 +230,24 @@ class Run:
     def _created(topic: Topic) -> list[int]:
         return [1] if topic.situation.lags else topic.situation.originals
 
+    async def _until_throttled(self) -> None:
+        """Waits until the brokers have read the throttles, before they get a replica."""
+        logs = [one.folder / "server.log" for one in self.moving.lab.brokers]
+        logs = [logs[broker - 1] for broker in THROTTLED]
+        wanted = {f"{_READS_CONFIG} topics/{one.name} with config: " for one in self.topics}
+
+        async def throttled() -> bool:
+            found = [one.read_text(errors="replace") for one in logs]
+            return all(line in text for text in found for line in wanted)
+
+        await timed(throttled, "brokers read the throttles")
+
     async def _fill(self) -> None:
+        """Writes records that all originals have when the method returns. Kafka does not throttle a
+        replica that has reached the high watermark, even if the leader has more records."""
         value = b"-1".rjust(RECORD_BYTES)
-        async with AIOKafkaProducer(bootstrap_servers=self.moving.lab.bootstrap) as producer:
+        servers = self.moving.lab.bootstrap
+        async with AIOKafkaProducer(bootstrap_servers=servers, acks="all") as producer:
             for topic in self.topics:
                 for _ in range(RECORDS):
                     await producer.send_and_wait(topic.name, value)
@@ -350,14 +371,32 @@ class Run:
                 await self._configure(topic, ())
             elif topic.situation.lags:
                 await self._configure(topic, [one for one in THROTTLED if one in FIRST_TARGET])
-        await self._within(END_SECONDS, self._all_at_end, self.topics, "the procedure ends")
+
+        async def all_at_end() -> bool:
+            self._note_refusals(daemon)
+            return all([await self._is_at_end(one) for one in self.topics])
+
+        await self._within(END_SECONDS, all_at_end, self.topics, "the procedure ends")
         await self._within(5.0, self._nothing_is_left, self.topics, "no znode is left in /admin")
+        refusals = self._note_refusals(daemon)
         for topic in self.topics:
             outcome = self.outcomes[topic.name]
+            if topic.name in self._rejected:
+                outcome.end += f"request rejected ({REFUSED}); "
+            else:
+                outcome.violations += refusals.get(topic.name, ())
             outcome.end += await self._end_of(topic)
             replicas, _ = await self.moving.replicas(topic.name)
             if replicas == list(self.procedure.stock_end) and not _reports_end(daemon, topic):
                 outcome.violations.append("refold does not report reassignment_ended")
+
+    def _note_refusals(self, daemon: Refold) -> Refusals:
+        """Returns what the daemon rejected; notes the topics for which that is right."""
+        found = refusals_of(daemon.messages(), self.topics)
+        counted = [] if self._is_last else self._counted
+        topics = len(self.topics)
+        self._rejected = accepted(found, self.procedure, self.successor, counted, topics)
+        return found
 
     async def _within(
         self, seconds: float, reached: Callable[[], Awaitable[bool]], topics: list[Topic], what: str
@@ -369,16 +408,16 @@ class Run:
                 if what != "the procedure ends" or not await self._is_at_end(topic):
                     self.outcomes[topic.name].violations.append(f"{what}: not in {seconds:g} s")
 
-    async def _all_at_end(self) -> bool:
-        return all([await self._is_at_end(one) for one in self.topics])
-
     async def _is_at_end(self, topic: Topic) -> bool:
         """A complete assignment and ISR, a leader in the ISR, and files on exactly its brokers."""
         replicas, in_progress = await self.moving.replicas(topic.name)
         state = (await self.moving.view.states(topic.name))[0]
+        is_rejected = topic.name in self._rejected
+        originals = topic.situation.originals
+        ends = [originals] if is_rejected else self.procedure.ends(topic, self.successor)
         return (
             not in_progress
-            and replicas in self.procedure.ends(topic, self.successor)
+            and replicas in ends
             and sorted(state["isr"]) == sorted(replicas)
             and state["leader"] in replicas
             and self.moving.with_files(topic.name) == sorted(replicas)

@@ -1,9 +1,9 @@
 """The interrupted procedures: a cancellation, a conflict in the extra znode, and a drop.
 
 A throttle of 1 B/s keeps replicas out of the ISR until it is removed; each topic names the brokers
-whose replicas are throttled. Kafka never throttles a replica that has caught up once. Therefore
-every topic has more data than one fetch returns (`BROKER_CONFIG`) before a throttled replica is
-added.
+whose replicas are throttled. Kafka does not throttle a replica that has reached the high watermark.
+Therefore the originals of every topic have more data than one fetch returns (`BROKER_CONFIG`), and
+the high watermark is after these data, before a throttled replica is added.
 """
 
 from collections.abc import Sequence

@@ -138,7 +138,8 @@ async def test_cancellation_with_dead_brokers_loses_no_record(moving: Moving) ->
 
 
 async def test_rollback_waits_for_an_original_in_sync(moving: Moving) -> None:
-    """A rollback never elects an unclean leader."""
+    """A rollback never elects an unclean leader. It waits for as many originals as the brokers'
+    min.insync.replicas says, which is 2, until the topic has a lower value."""
     daemon = await moving.controlling()
     topic = "waits"
     await moving.create_topic(topic, {0: [1, 2]})
@@ -158,7 +159,7 @@ async def test_rollback_waits_for_an_original_in_sync(moving: Moving) -> None:
     await moving.reassign("--cancel")
     notice = await moving.until_reported(daemon, "rollback_waits")
     assert (
-        "1 of the original replicas 1,2 must be live and in sync, and none is" in notice["message"]
+        "2 of the original replicas 1,2 must be live and in sync, and none is" in notice["message"]
     )
     assert (await moving.view.states(topic))[0]["leader"] == 3
     await moving.reassign("--remove-cancel")
@@ -166,6 +167,7 @@ async def test_rollback_waits_for_an_original_in_sync(moving: Moving) -> None:
     assert notice["message"].endswith(
         f"the rollback ends, and the reassignment to 3,{NOBODY} continues"
     )
+    await moving.view.configure(f"topics/{topic}", {"min.insync.replicas": "1"})
     await moving.reassign("--cancel")
     await moving.lab.brokers[0].start()
     await moving.until_assigned(topic, [1, 2])

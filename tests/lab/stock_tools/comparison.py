@@ -20,7 +20,7 @@ from tests.lab.incidents.zookeeper_tree import Difference, Tree, Znode
 from tests.lab.incidents.zookeeper_tree import differences as tree_differences
 from tests.lab.stock_tools.calls import REASONS
 from tests.lab.stock_tools.comparable_output import RANDOM, distribution
-from tests.lab.stock_tools.harness import Versions, harness
+from tests.lab.stock_tools.harness import HEAVY, Versions, harness
 from tests.lab.stock_tools.script import FILES, SCRIPT
 from tests.lab.stock_tools.steps import Row, Step
 
@@ -40,9 +40,12 @@ _ONLY_REFOLD = (
     "/admin/reassignments",
     "/admin/replica_deletions",
 )
-_MOVED = re.compile(r"/brokers/topics/(assigned|kp)/partitions/[0-9]+/state")
+_MOVED = re.compile(r"/brokers/topics/(assigned|kp|moved)/partitions/[0-9]+/state")
 """Partitions that the script moves: refold raises the leader epoch once, a stock controller for
 each replica that is removed (isr-within-replicas)."""
+_CANCELLED = re.compile(rf"/brokers/topics/{HEAVY}(-too)?")
+"""Topics whose reassignments the script cancels: refold writes the originals once, a stock
+controller first as a target and then without replicas to remove (originals-restored-by-api)."""
 _NOT_COMPARED = (
     # A producer asks any broker first, so that the number of allocated blocks varies.
     "/latest_producer_id_block",
@@ -120,6 +123,8 @@ def _comparable(tree: Tree) -> Tree:
         if _MOVED.fullmatch(path):
             content = {**znode.content, "leader_epoch": "(number)"}
             kept[path] = znode._replace(content=content, version=0)
+        if _CANCELLED.fullmatch(path):
+            kept[path] = znode._replace(version=0)
     changes = [znode.content for path, znode in tree.items() if path.startswith(_CHANGES)]
     contents = sorted(json.dumps(one, sort_keys=True) for one in changes)
     kept[_CHANGES] = Znode(contents, 0, False)
@@ -175,8 +180,8 @@ def matrix(columns: Mapping[str, Mapping[tuple[str, str], str]]) -> str:
 
 def cells_of(page: str, name: str) -> dict[tuple[str, str], str]:
     """The cells of a version in a page, by tool and shortened command."""
-    _, _, rest = page.partition(BEGIN)
-    table = [line.strip("|").split(" | ") for line in rest.splitlines() if line.startswith("| ")]
+    written = page.partition(BEGIN)[2].partition("\n\n")[0]
+    table = [line.strip("|").split(" | ") for line in written.splitlines() if line.startswith("| ")]
     if not table or name not in (names := [one.strip() for one in table[0]]):
         return {}
     place = names.index(name)

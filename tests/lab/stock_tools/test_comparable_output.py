@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from tests.lab.incidents.zookeeper_tree import Tree, Znode
 from tests.lab.stock_tools.calls import NODE
 from tests.lab.stock_tools.comparable_output import (
     comparable_lines,
@@ -16,7 +17,11 @@ from tests.lab.stock_tools.comparison import (
     END,
     Played,
     cells,
+    cells_of,
+    differing,
     matrix,
+    reasons,
+    shown,
     unexplained,
     with_matrix,
 )
@@ -146,6 +151,30 @@ def test_matrix_is_written_between_its_markers() -> None:
     assert "one" not in page
     assert page.startswith("before\n")
     assert page.endswith("after\n")
+
+
+def test_written_matrix_is_read_without_the_tables_after_it() -> None:
+    column = {("tool", "command"): "same", ("tool", "other"): "one more node"}
+    written = f"{matrix({'3.9.1-at-3.9': column, '2.8.2-at-2.8': {}})}\n{reasons()}"
+    page = with_matrix(BEGIN + END + "\n| a table | after it |\n", written)
+    assert cells_of(page, "3.9.1-at-3.9") == shown(column)
+    assert cells_of(page, "2.8.2-at-2.8") == {}
+
+
+def test_moves_and_cancellations_differ_in_epochs_and_versions_only() -> None:
+    """`isr-within-replicas` and `originals-restored-by-api`."""
+
+    def tree(epoch: int, version: int, replicas: list[int]) -> Tree:
+        state = {"leader": 3, "leader_epoch": epoch, "controller_epoch": 1, "isr": [3, 4]}
+        return {
+            "/controller": Znode({"version": 2}, 0, True),
+            "/controller_epoch": Znode(1, 0, False),
+            "/brokers/topics/heavy": Znode({"partitions": {"0": replicas}}, version, False),
+            "/brokers/topics/moved/partitions/0/state": Znode(state, version, False),
+        }
+
+    assert not differing(tree(4, 6, [1, 2]), tree(2, 4, [1, 2]))
+    assert len(differing(tree(4, 6, [1, 2]), tree(2, 4, [2, 1]))) == 1
 
 
 def test_script_has_every_tool() -> None:

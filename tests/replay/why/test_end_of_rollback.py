@@ -14,9 +14,11 @@ from tests.controller.core.procedures.reassignment.interrupting import (
     cancel_all,
     interruptible,
     remove_cancel,
+    request,
     submit,
 )
 from tests.controller.core.procedures.reassignment.reassigning import T0, catch_up
+from tests.controller.core.procedures.topics.deleting import slow_to_delete
 from tests.replay.recorded_log import write_log
 from tests.replay.why.asked import asked, plain, why
 from tests.replay.why.runs import end_session, next_run
@@ -191,6 +193,68 @@ def test_completed_move_has_the_deletion_on_a_dead_broker(cluster: Cluster, tmp_
         "again when the broker returns."
     )
     assert "deletion_pending" in kinds(log)
+
+
+def test_move_under_way_has_the_deletion_of_a_dropped_replica_on_a_dead_broker(
+    tmp_path: Path,
+) -> None:
+    cluster = interruptible(6, 2, 1, 3)
+    request(cluster, {T0: [4, 5, 6]})
+    cluster.stop_broker(4)
+    request(cluster, {T0: [5, 6]})
+    log = write_log(tmp_path / "dropped", cluster)
+    answer = asked(log, **MOVE)
+    assert answer.moves[-1].outcome == "under way"
+    assert answer.answer.endswith(f" {PENDING[0].upper()}{PENDING[1:]}.")
+    cluster.start_broker(4)
+    log = write_log(tmp_path / "returned", cluster)
+    assert "deletion" not in asked(log, **MOVE).answer
+
+
+def test_next_move_has_the_deletion_that_is_left_of_the_move_before(
+    cluster: Cluster, tmp_path: Path
+) -> None:
+    cluster.stop_broker(4)
+    cancel_all(cluster)
+    remove_cancel(cluster)
+    submit(cluster, {T0: [2, 5]})
+    answer = asked(write_log(tmp_path / "log", cluster), **MOVE)
+    assert answer.moves[-1].outcome == "under way"
+    assert answer.answer.endswith(f" {PENDING[0].upper()}{PENDING[1:]}.")
+
+
+def test_unhealthy_has_the_broker_whose_deletion_is_pending(
+    cluster: Cluster, tmp_path: Path
+) -> None:
+    cluster.stop_broker(4)
+    cancel_all(cluster)
+    answer = asked(write_log(tmp_path / "gone", cluster), is_unhealthy=True)
+    assert answer.answer == "1 root cause; not well: 0 of 1 partition and 1 deletion of replicas."
+    [group] = answer.unhealthy
+    assert plain(group.cause) == (
+        "broker 4 is not registered: the registration of broker 4 is gone (event N)"
+    )
+    assert group.affected == ["deletion of the replica of t-0 on broker 4"]
+    cluster.start_broker(4)
+    answer = asked(write_log(tmp_path / "returned", cluster), is_unhealthy=True)
+    assert answer.answer == "All partitions are online and in sync."
+
+
+def test_unhealthy_has_the_deletion_that_a_registered_broker_does_not_confirm(
+    cluster: Cluster, tmp_path: Path
+) -> None:
+    slow_to_delete(cluster, 4)
+    cancel_all(cluster)
+    log = write_log(tmp_path / "sent", cluster)
+    assert asked(log, is_unhealthy=True).answer == "All partitions are online and in sync."
+    let_time_pass(cluster)
+    answer = asked(write_log(tmp_path / "late", cluster), is_unhealthy=True)
+    assert [(one.cause, one.affected) for one in answer.unhealthy] == [
+        (
+            "broker 4 has not confirmed the deletion of replicas",
+            ["deletion of the replica of t-0 on broker 4"],
+        )
+    ]
 
 
 def test_inspect_has_the_deletions_of_replicas(cluster: Cluster, tmp_path: Path) -> None:

@@ -32,7 +32,10 @@ def test_replica_that_is_being_removed_is_not_unhealthy(incident: IncidentOf) ->
     answer = asked(log, 243, topic="moved", partition=1).answer
     assert "Its move to 3,2 is ending" in answer
     assert answer.count("now it is being removed") == 1
-    assert asked(log, 243, is_unhealthy=True).answer == "All partitions are online and in sync."
+    unhealthy = asked(log, 243, is_unhealthy=True).unhealthy
+    assert [(one.cause, one.affected) for one in unhealthy] == [
+        ("broker 9 is not registered", ["deletion of the replica of moved-0 on broker 9"])
+    ]
     assert asked(log, 243, topic="moved").answer == (
         "moved has 2 partitions, all online and in sync."
     )
