@@ -7,6 +7,9 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from controller.core import znodes
+from controller.core.api_requests import ApiRequest, ApiResponse
+from controller.core.api_requests.alter_partition import AlterPartitionReceived
+from controller.core.api_requests.elections import ElectLeadersReceived
 from controller.core.api_requests.reassignments import (
     AlterPartitionReassignmentsReceived,
     AlterPartitionReassignmentsResponse,
@@ -20,8 +23,10 @@ from controller.core.commands import (
     UpdateMetadataRequest,
     WriteZnodes,
 )
+from controller.core.error_codes import KAFKA_STORAGE_ERROR
 from controller.core.events import Recorded
 from controller.core.operations import SetData
+from controller.core.values import LeaderAndIsr
 from controller.core.znodes import Name
 from replay.explore.invariants.catalogue import ALWAYS, RECOVERY
 from replay.explore.invariants.invariant import (
@@ -67,6 +72,7 @@ class Monitor(Observer):
         self.unmet: dict[str, str] = {}
         self.is_settled = False
         self.also = also or Observer()
+        self._also_stepped = type(self.also).stepped is not Observer.stepped
         self._now: Callable[[], int] = lambda: 0
         self._quiet_us: int | None = None
         self._next_poll_us = 0
@@ -83,6 +89,7 @@ class Monitor(Observer):
         self._sent = self._of("sent")
         self._noticed = self._of("noticed")
         self._decided = self._of("decided")
+        self._isr_requested = self._of("isr_requested")
         self._applied = self._of("applied")
         self._leads = self._of("leads")
         self._replica_deleted = self._of("replica_deleted")
@@ -113,6 +120,7 @@ class Monitor(Observer):
         self.processes.logs = self._logs
         self.processes.topic_ids = self._topic_ids
         self.known.live_brokers_of = self.processes.live_brokers_of
+        self.known.candidates_of = self.processes.candidates_of
         self.known.shutting_down_of = self.processes.shutting_down_of
         self.known.deletes_topics = self.processes.deletes_topics
         self.known.restores_order = self.processes.restores_order
@@ -123,6 +131,10 @@ class Monitor(Observer):
         self.known.has_earlier_log = self.processes.has_earlier_log
         self.known.active_process = self.processes.active
         self._recovery = [one(self.known, self._report, self.processes) for one in RECOVERY]
+        if any(
+            one.configuration.unclean_leader_election_enable for one in cluster.scenario.controllers
+        ):
+            self.known.allows_unclean[""] = None
         facts = ZooKeeperFacts(self.known, cluster.zookeeper.state, self._of)
         facts.load()
         before = cluster.zookeeper.on_transaction
@@ -134,6 +146,9 @@ class Monitor(Observer):
             facts.committed(transaction.process, transaction.changes)
 
         cluster.zookeeper.on_transaction = committed
+        if type(self.also).delivered is Observer.delivered:
+            # Every second action is a delivery, and no invariant needs it.
+            cluster.network.observe = None
         self.also.begins(cluster)
 
     def _check_writer(self, process: str, path: str) -> None:
@@ -143,7 +158,8 @@ class Monitor(Observer):
                 check(process, term, path)
 
     def stepped(self) -> None:
-        self.also.stepped()
+        if self._also_stepped:
+            self.also.stepped()
         if self._quiet_us is not None and self._now() >= self._next_poll_us:
             self.poll()
 
@@ -196,10 +212,14 @@ class Monitor(Observer):
     def run_ended(self, process: str, reason: str) -> None:
         for key in [one for one in self.known.open_api if one[0] == process]:
             del self.known.open_api[key]
+        for key in [one for one in self.known.open_requests if one[0] == process]:
+            del self.known.open_requests[key]
         self.also.run_ended(process, reason)
 
     def folded(self, process: str, recorded: Recorded, issued: list[Issued]) -> None:
         event = recorded.event
+        if isinstance(event, ApiRequest):
+            self.known.open_requests[process, event.request] = type(event).__name__
         if isinstance(event, AlterPartitionReassignmentsReceived):
             names = [(one.topic, one.partition) for one in event.partitions]
             self.known.open_api[process, event.request] = names
@@ -210,7 +230,14 @@ class Monitor(Observer):
                 else:
                     requests.targets.append(one.replicas)
                     requests.submitted += 1
+        elif isinstance(event, AlterPartitionReceived):
+            self._isrs_requested(event)
+        elif isinstance(event, ElectLeadersReceived) and event.election == "unclean":
+            topics = [""] if event.partitions is None else [one for one, _ in event.partitions]
+            self.known.allows_unclean.update(dict.fromkeys(topics))
         for command in (one.command for one in issued):
+            if isinstance(command, ApiResponse):
+                self.known.open_requests.pop((process, command.request), None)
             if isinstance(command, WriteZnodes):
                 self._decide(process, command)
             elif isinstance(command, AlterPartitionReassignmentsResponse):
@@ -224,6 +251,14 @@ class Monitor(Observer):
                     check(process, command.code, command.subject)
         self.also.folded(process, recorded, issued)
 
+    def _isrs_requested(self, event: AlterPartitionReceived) -> None:
+        names = {one.id.hex(): one.name for one in self.known.topics.values() if one.id}
+        for one in event.partitions:
+            name = names.get(one.topic, one.topic), one.partition
+            state = LeaderAndIsr(event.broker, one.leader_epoch, one.isr, one.partition_epoch, 0)
+            for check in self._isr_requested:
+                check(name, state)
+
     def _decide(self, process: str, command: WriteZnodes) -> None:
         for one in command.operations:
             if isinstance(one, SetData) and one.path.endswith("/state"):
@@ -231,7 +266,7 @@ class Monitor(Observer):
                 state = parsed_state(one.path, one.data, one.version)
                 if name is not None and state is not None:
                     for check in self._decided:
-                        check(process, name, state.isr)
+                        check(process, name, state)
 
     def carried_out(self, process: str, issued: Issued) -> None:
         if isinstance(issued.command, _SENT):
@@ -333,6 +368,10 @@ class Monitor(Observer):
             check(applied)
         if isinstance(request, UpdateMetadataRequest):
             self.processes.update_metadata(broker, request)
+        # A broker with a failed directory creates no replica that may have been in that directory.
+        failed = [one for one in partition_errors if one[2] == KAFKA_STORAGE_ERROR]
+        for name in self._names(request, failed):
+            self.processes.failed_logs[broker, name] = None
 
     @staticmethod
     def _names(request: BrokerRequest, errors: Sequence[PartitionError]) -> Iterator[Name]:

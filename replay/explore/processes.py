@@ -1,15 +1,18 @@
 """The processes of a world, as the invariants see them."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from controller.core.commands import UpdateMetadataRequest
 from controller.core.values import LEADER_DURING_DELETE
 from controller.core.znodes import Name
-from replay.explore.invariants.known import Known
+from replay.explore.invariants.known import Candidates, Known
 
 if TYPE_CHECKING:
     from replay.world.cluster import Cluster
+
+_OFTEN_SECONDS: Final = 20
+"""A rebalance at this interval ends within the time in which a cluster must recover."""
 
 
 class Processes:
@@ -65,6 +68,35 @@ class Processes:
         if controller is None or controller.run is None:
             return None
         return controller.run.fold.controller.context.live_brokers
+
+    def candidates_of(self, process: str, name: Name) -> Candidates | None:
+        """Between which replicas a controller chooses the leader of a partition now."""
+        controller = self._cluster.controllers.get(process)
+        if controller is None or controller.run is None:
+            return None
+        context = controller.run.fold.controller.context
+        partition = context.find(*name)
+        if partition is None:
+            return None
+        assignments = [partition.assignment]
+        stored = self._known.assignment(name)
+        if stored is not None:
+            assignments.append(stored)
+        orders = [order for one in assignments for order in (one.replicas, one.target, one.origin)]
+        record = context.reassignments.get(partition)
+        if record is not None:
+            orders.append(record.original_replicas)
+        online = tuple(one for one in context.brokers if context.is_online(one, partition))
+        return Candidates(tuple(orders), online)
+
+    def rebalances_beyond(self, process: str) -> int | None:
+        """The imbalance that a controller permits, in percent; None: it does not rebalance leaders,
+        or seldom."""
+        configuration = self._cluster.controllers[process].settings.configuration
+        is_often = configuration.leader_imbalance_check_interval_seconds <= _OFTEN_SECONDS
+        if not configuration.auto_leader_rebalance_enable or not is_often:
+            return None
+        return configuration.leader_imbalance_per_broker_percentage
 
     def shutting_down_of(self, process: str) -> Collection[int]:
         """The brokers that a controller knows to be in controlled shutdown."""

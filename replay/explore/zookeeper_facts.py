@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from controller.core import znodes
+from controller.core.errors import ZnodeError
 from controller.core.values import Assignment
 from replay.explore.invariants.invariant import AssignmentWrite, StateWrite
 from replay.explore.invariants.known import (
@@ -22,6 +23,9 @@ from replay.world.zookeeper import ZooKeeper
 
 _TOPICS: Final = f"{znodes.TOPICS}/"
 _BROKERS: Final = f"{znodes.BROKER_IDS}/"
+_TOPIC_CONFIGS: Final = f"{znodes.TOPIC_CONFIGS}/"
+_BROKER_CONFIGS: Final = f"{znodes.BROKER_CONFIGS}/"
+_UNCLEAN: Final = "unclean.leader.election.enable"
 
 
 class ZooKeeperFacts:
@@ -67,6 +71,8 @@ class ZooKeeperFacts:
         elif path.startswith(_BROKERS):
             broker = path.removeprefix(_BROKERS)
             self._registration_changed(int(broker), node)
+        elif path.startswith((_TOPIC_CONFIGS, _BROKER_CONFIGS)):
+            self._configuration_changed(path, node)
         elif path == znodes.CONTROLLER:
             content = znodes.read_controller(node.data) if node is not None else None
             self._known.controller = content.brokerid if content is not None else None
@@ -77,6 +83,17 @@ class ZooKeeperFacts:
                 self._known.losses.controller_elected()
                 for check in self._epoch_written:
                     check(before, epoch, process)
+
+    def _configuration_changed(self, path: str, node: Znode | None) -> None:
+        if node is None:
+            return
+        try:
+            value = znodes.read_config(path, node.data).get(_UNCLEAN, "")
+        except ZnodeError:
+            return
+        if value.strip().lower() == "true":
+            topic = path.removeprefix(_TOPIC_CONFIGS) if path.startswith(_TOPIC_CONFIGS) else ""
+            self._known.allows_unclean[topic] = None
 
     def _registration_changed(self, broker: int, node: Znode | None) -> None:
         known = self._known

@@ -259,10 +259,10 @@ def _fails_after_the_originals_are_stored() -> Start:
 
 
 def _fails_before_metadata() -> Start:
-    """Broker 1 restarts. The preferred leaders are elected at 15 s, and the controller fails."""
+    """Broker 1 restarts. The preferred leaders are elected at 9 s, and the controller fails."""
     return cluster(), (
         StopBroker(5_000, 1, restart_after_ms=2_000),
-        CrashController(15_000, "refold 100", 1, "after"),
+        CrashController(9_040, "refold 100", 1, "after"),
     )
 
 

@@ -20,7 +20,9 @@ _UNUSABLE = 2
 
 def main(
     ids: Annotated[list[str] | None, typer.Argument(help="Races; without: all.")] = None,
-    seconds: Annotated[float, typer.Option(min=1, help="For each race.")] = 60,
+    seconds: Annotated[
+        float, typer.Option(min=1, help="Processor time of each worker, for each race.")
+    ] = 60,
     shrink_seconds: Annotated[float, typer.Option(min=1, help="For each found race.")] = 60,
     workers: Annotated[int, typer.Option(min=1, help="Processes.")] = 2,
     seed: Annotated[int, typer.Option(help="Of the list of seeds.")] = 1,

@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from replay.explore.coverage import Coverage
 from replay.explore.generators.attempt import BudgetSpent, Case, Found
-from replay.explore.generators.scenarios import generic
+from replay.explore.generators.scenarios import BEFORE_2_7, generic
 from replay.explore.generators.strategies import Start, do_job
 from replay.explore.invariants.invariant import Violation
 from replay.explore.run import run
@@ -26,6 +26,10 @@ from tests.races.catalogue import DEFECTS
 from tests.races.planting import take_reached
 
 _START: Final = Start(scenario=generic())
+_START_BEFORE_2_7: Final = Start(scenario=generic(protocol=BEFORE_2_7))
+_BEFORE_2_7_EVERY: Final = 7
+"""Every seventh job has the protocol with which leaders write their ISRs to ZooKeeper. The number
+has no divisor in common with that of the strategies' turns, so each strategy is used with both."""
 
 
 class Searched(Struct):
@@ -73,7 +77,8 @@ class Searchers:
         self._pool.shutdown()
 
     def search(self, defect: str, seed: int, seconds: float) -> Searched:
-        """Explore until the defect is found, at most for so long."""
+        """Explore until the defect is found, at most for so much processor time of each worker, so
+        that the result does not depend on what else the machine does."""
         self._stop.clear()
         tasks = [
             self._pool.submit(_search, defect, seed, first, self._workers, seconds)
@@ -113,12 +118,15 @@ def _warm_up(_: int) -> None:
 
 
 def _search(defect: str, seed: int, first: int, step: int, seconds: float) -> Searched:
-    result, began = Searched(), time.monotonic()
+    result, began = Searched(), time.process_time()
+
+    def may_go_on() -> bool:
+        return time.process_time() - began < seconds and not _stop.is_set()
 
     def on_run(_: Coverage) -> bool:
         result.runs += 1
         result.reached += take_reached()
-        return time.monotonic() - began < seconds and not _stop.is_set()
+        return may_go_on()
 
     job = first
     while True:
@@ -128,18 +136,20 @@ def _search(defect: str, seed: int, first: int, step: int, seconds: float) -> Se
             result.case, result.violation = found.case, found.violation
             _stop.set()
             break
-        if isinstance(found, BudgetSpent) or time.monotonic() - began >= seconds or _stop.is_set():
+        if isinstance(found, BudgetSpent) or not may_go_on():
             break
-    result.seconds = time.monotonic() - began
+    result.seconds = time.process_time() - began
     return result
 
 
 def _do_job(
     defect: str, seed: int, job: int, on_run: Callable[[Coverage], bool]
 ) -> Found | BudgetSpent | None:
+    is_old = job % _BEFORE_2_7_EVERY == _BEFORE_2_7_EVERY - 1
+    start = _START_BEFORE_2_7 if is_old else _START
     with DEFECTS[defect].plant():
         try:
-            do_job(_START, seed, job, on_run)
+            do_job(start, seed, job, on_run)
         except (Found, BudgetSpent) as end:
             return end
     return None

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import Final, Literal
 
+from controller.core import znodes
 from replay.explore.generators.scenarios import NAMES, random_assignment
 from replay.explore.numbers import Numbers
 from replay.world.inputs import (
@@ -17,6 +18,7 @@ from replay.world.inputs import (
     DeleteTopic,
     ElectLeaders,
     EndCancellation,
+    ExpireSession,
     HoldLink,
     Input,
     Reassign,
@@ -32,9 +34,37 @@ _ROUTES: Final[tuple[tuple[_Route, int], ...]] = (
     ("extra", 2),
     ("request", 2),
 )
+_ROUTE_OF: Final[tuple[tuple[str, _Route], ...]] = (
+    (znodes.REASSIGN_PARTITIONS_EXTRA, "extra"),
+    (znodes.REASSIGN_PARTITIONS, "znode"),
+    (znodes.REASSIGNMENT_REQUESTS, "request"),
+)
+"""The routes by the znodes that administrators write."""
+_SHARED: Final = (
+    znodes.REASSIGN_PARTITIONS,
+    znodes.REASSIGN_PARTITIONS_EXTRA,
+    f"{znodes.REQUEST_PREFIX}N",
+    f"{znodes.TOPICS}/T",
+    f"{znodes.DELETE_TOPICS}/T",
+    f"{znodes.TOPIC_CONFIGS}/T",
+    znodes.PREFERRED_ELECTION,
+    znodes.CONTROLLER,
+)
+"""Administrators write these znodes, too; as in crash points."""
 _END_MS: Final = (300, 1_000, 4_000, 12_000)
 _SOON_MS: Final = (1, 5, 10, 50, 100, 400, 1_500, 4_000)
 _SLOW_MS: Final = (200, 1_000, 4_000, 12_000)
+_JOINED_MS: Final = (100, 1_000, 2_500)
+_APART_MS: Final = (0, 100, 700, 2_000)
+_OUTAGE_MS: Final = (1_000, 6_000, 20_000)
+_MOVED_PERCENT: Final = 40
+"""How often a target has as many new replicas as possible."""
+
+
+def shared_znode(point: str) -> str | None:
+    """The znode that a controller writes at a crash point, if administrators also write it."""
+    words = point.partition(": ")[2].split(" ")
+    return words[1] if len(words) > 1 and words[1] in _SHARED else None
 
 
 class ActMaker:
@@ -57,8 +87,11 @@ class ActMaker:
         """A random act on what a controller does at a crash point: another writer of the same
         znodes."""
         numbers = self._numbers
-        if "reassign" in point or "Reassignment" in point:
-            made = self.cancel_now(at_ms) if numbers.chance(30) else self.reassign(at_ms)
+        if "/controller" in point:
+            made = self.delete_controller(at_ms)
+        elif "reassign" in point or "Reassignment" in point:
+            route = next((route for path, route in _ROUTE_OF if path in point), None)
+            made = self.cancel_now(at_ms) if numbers.chance(30) else self.reassign(at_ms, route)
         elif "Topic" in point or "/brokers/topics/T" in point:
             kinds = (
                 ActMaker.create_topic,
@@ -67,7 +100,7 @@ class ActMaker:
                 ActMaker.reassign,
             )
             made = numbers.choice(kinds)(self, at_ms)
-        elif "Election" in point:
+        elif "Election" in point or "election" in point:
             made = self.elect(at_ms)
         else:
             made = self.make(at_ms)
@@ -80,11 +113,11 @@ class ActMaker:
         topic = self._numbers.choice(existing)
         return topic, self._numbers.below(len(self._topics[topic]))
 
-    def reassign(self, at_ms: int) -> list[Input]:
+    def reassign(self, at_ms: int, by: _Route | None = None) -> list[Input]:
         """A reassignment of one or two partitions. Often something keeps it under way: in a quiet
         cluster it takes milliseconds, and nothing else happens in that time."""
         numbers = self._numbers
-        route = numbers.weighted(_ROUTES)
+        route = numbers.weighted(_ROUTES) if by is None else by
         targets = self._targets()
         if not targets:
             return []
@@ -95,6 +128,41 @@ class ActMaker:
         if is_slow or numbers.chance(40):
             made += self._then(at_ms + numbers.choice(_SOON_MS), targets, route)
         return made
+
+    def outage(self, at_ms: int) -> list[Input]:
+        """Most replicas of a partition stop or fail, one after the other. Often the partition is
+        being reassigned, and at least one of its new replicas has joined the ISR or has failed."""
+        numbers = self._numbers
+        name = self._partition()
+        if name is None:
+            return []
+        current = self._topics[name[0]][name[1]]
+        route = numbers.weighted(_ROUTES)
+        targets: tuple[Target, ...] = ()
+        made: list[Input] = []
+        moment = at_ms
+        if numbers.chance(75):
+            targets = (self._target(*name),)
+            made.append(Reassign(at_ms, targets, route))
+            if numbers.chance(80):
+                made.append(self._slow_down(at_ms, targets))
+            moment += numbers.choice(_JOINED_MS)
+        kept = numbers.sample(current, 1) if numbers.chance(30) else []
+        for broker in current:
+            if broker not in kept:
+                made += self._failure(moment, broker)
+                moment += numbers.choice(_APART_MS)
+        if targets:
+            return made + self._then(moment, targets, route)
+        return made + (self.elect(moment) if numbers.chance(50) else self.make(moment))
+
+    def _failure(self, at_ms: int, broker: int) -> list[Input]:
+        """A broker stops, or fails and is noticed at once."""
+        ms = self._numbers.choice(_OUTAGE_MS)
+        if self._numbers.chance(60):
+            return [StopBroker(at_ms, broker, ms)]
+        crash = CrashBroker(at_ms, broker, self._numbers.chance(30), ms)
+        return [crash, ExpireSession(at_ms, f"broker {broker}")]
 
     def _then(self, at_ms: int, targets: tuple[Target, ...], route: _Route) -> list[Input]:
         """What follows a reassignment."""
@@ -112,7 +180,7 @@ class ActMaker:
             later_ms = at_ms + numbers.choice((1_000, 4_000))
             current = self._topics[one.topic][one.partition]
             old = [broker for broker in current if broker not in one.replicas] or current[:1]
-            stopped = old if numbers.chance(50) else old[:1]
+            stopped = old if numbers.chance(70) else old[:1]
             stops = [StopBroker(at_ms, broker, numbers.choice(_SLOW_MS)) for broker in stopped]
             return [*stops, *self._then(later_ms, targets, route)]
         return [DeleteControllerZnode(at_ms)]
@@ -139,9 +207,10 @@ class ActMaker:
         target, leader = numbers.choice(added), current[0]
         begin_ms, ms = max(0, at_ms - numbers.choice((0, 5, 50))), numbers.choice(_SLOW_MS)
         kind = numbers.below(10)
-        if kind < 5:
+        if kind < 4:
             return HoldLink(begin_ms, f"broker {target}", f"broker {leader}", ms)
         if kind < 7:
+            begin_ms = max(0, at_ms - numbers.choice((0, 5, 1_000)))
             return CrashBroker(begin_ms, target, restart_after_ms=ms)
         if kind < 8:
             return StopBroker(at_ms + numbers.choice((0, 20, 500)), target, ms)
@@ -161,8 +230,10 @@ class ActMaker:
         size = len(current)
         if numbers.chance(20):
             size = max(1, min(self._brokers, size + numbers.choice((-1, 1))))
-        replicas = tuple(numbers.sample(self._ids, size))
-        return Target(topic, partition, replicas)
+        ids = numbers.sample(self._ids, self._brokers)
+        if numbers.chance(_MOVED_PERCENT):
+            ids.sort(key=current.__contains__)
+        return Target(topic, partition, tuple(ids[:size]))
 
     def cancel(
         self, at_ms: int, targets: tuple[Target, ...] = (), route: _Route = "api"

@@ -36,6 +36,7 @@ _FOCUS_PERCENT: Final = 70
 """How often there is a focus, and how often a fault that can hit it does."""
 _FOCUSED_PERCENT: Final = 60
 
+_NEVER_PERCENT: Final = 12
 _SHORT_MS: Final = (20, 100, 300, 700, 1_500)
 _LONG_MS: Final = (3_000, 6_500, 9_000, 20_000)
 
@@ -62,9 +63,24 @@ class FaultMaker:
         """A random fault."""
         return self._numbers.weighted(_WEIGHTS)(self, at_ms)
 
+    def aimed(self, at_ms: int) -> list[Input]:
+        """A random fault that makes a difference at one moment. If a session expires, its ephemeral
+        znodes may stay."""
+        made = self._numbers.weighted(_AIMED_WEIGHTS)(self, at_ms)
+        if isinstance(made, ExpireSession) and self._numbers.chance(30):
+            late_ms = self._numbers.choice(_LONG_MS)
+            begin_ms = max(0, at_ms - 1)
+            return [DelayEphemeralDeletion(begin_ms, made.process, late_ms, 1_000), made]
+        return [made]
+
     def _duration(self) -> int:
         numbers = self._numbers
         return numbers.choice(_SHORT_MS if numbers.chance(60) else _LONG_MS)
+
+    def _end(self) -> int | None:
+        """As `_duration`, but some brokers stay down: what waits for them must wait, and all else
+        must go on without them."""
+        return None if self._numbers.chance(_NEVER_PERCENT) else self._duration()
 
     def draw_focus(self) -> None:
         """Choose another focus, or none."""
@@ -110,15 +126,16 @@ class FaultMaker:
 
     def crash_broker(self, at_ms: int) -> Input:
         numbers = self._numbers
-        return CrashBroker(at_ms, self._broker(), numbers.chance(30), self._duration())
+        return CrashBroker(at_ms, self._broker(), numbers.chance(30), self._end())
 
     def stop_broker(self, at_ms: int) -> Input:
-        return StopBroker(at_ms, self._broker(), self._duration())
+        return StopBroker(at_ms, self._broker(), self._end())
 
     def fail_log_directory(self, at_ms: int) -> Input:
         numbers = self._numbers
         names = tuple(numbers.sample(self._topics, 2)) if numbers.chance(70) else ()
-        return FailLogDirectory(at_ms, self._broker(), names)
+        repaired_ms = None if numbers.chance(50) else self._duration()
+        return FailLogDirectory(at_ms, self._broker(), names, repaired_ms)
 
     def pause(self, at_ms: int) -> Input:
         return PauseProcess(at_ms, self._process(), self._duration())
@@ -218,3 +235,24 @@ _WEIGHTS: Final[tuple[tuple[Callable[[FaultMaker, int], Input], int], ...]] = (
     (FaultMaker.shut_down_controller, 4),
     (FaultMaker.delay, 4),
 )
+
+_AIMED_WEIGHTS: Final[tuple[tuple[Callable[[FaultMaker, int], Input], int], ...]] = (
+    (FaultMaker.crash_broker, 8),
+    (FaultMaker.stop_broker, 5),
+    (FaultMaker.fail_log_directory, 1),
+    (FaultMaker.pause, 6),
+    (FaultMaker.slow_disk, 2),
+    (FaultMaker.expire, 14),
+    (FaultMaker.lose_reply, 10),
+    (FaultMaker.cut, 8),
+    (FaultMaker.hold, 8),
+    (FaultMaker.lag, 5),
+    (FaultMaker.hang, 1),
+    (FaultMaker.change_leader, 3),
+    (FaultMaker.stop_member, 2),
+    (FaultMaker.crash_controller, 12),
+    (FaultMaker.kill_controller, 6),
+    (FaultMaker.start_controller, 2),
+    (FaultMaker.shut_down_controller, 4),
+)
+"""Those of faults at a moment."""

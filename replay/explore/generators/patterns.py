@@ -3,6 +3,7 @@
 - a handover: a controller loses the role while it is slow, and its successor has trouble
 - trouble of sessions: a process loses its session and a reply, and its ephemeral znodes stay
 - a change while the controller is slow: brokers restart and topics change before it looks
+- an outage: the replicas of a partition fail one after the other, often while it is reassigned
 - old answers: all servers lag, and each controller loses the reply to a write
 
 They aim at the kinds of races that were found in production (docs/races.md#three-kinds).
@@ -51,7 +52,7 @@ class Patterns:
     def make(self, at_ms: int) -> list[Input]:
         """A random pattern around a moment."""
         pattern: Callable[[int], list[Input]] = self._numbers.choice(
-            (self._handover, self._sessions, self._change, self._old_answers)
+            (self._handover, self._sessions, self._change, self._outage, self._old_answers)
         )
         return pattern(at_ms)
 
@@ -140,6 +141,12 @@ class Patterns:
                 self._acts.make(soon_ms),
             )
             made += numbers.choice(changes)
+        return made
+
+    def _outage(self, at_ms: int) -> list[Input]:
+        made = self._acts.outage(at_ms)
+        if self._numbers.chance(20) and self._controllers:
+            made.append(self._depose(self._numbers.choice(self._controllers), self._near(at_ms)))
         return made
 
     def _old_answers(self, at_ms: int) -> list[Input]:

@@ -14,7 +14,9 @@ _ACTIVE_MS: Final = 18_000
 """Short, because most of a run is idle: more runs find more than longer ones."""
 
 _QUIET_MS: Final = 90_000
-_BEFORE_2_7: Final = "2.6-IV0"
+_RECORDS_PER_SECOND: Final = 8
+"""Few, so that runs are cheap: a race of records needs a few of them."""
+BEFORE_2_7: Final = "2.6-IV0"
 """Leaders write their ISRs to ZooKeeper, and topics have no ids."""
 
 _BROKER_SETTINGS: Final = {
@@ -23,7 +25,7 @@ _BROKER_SETTINGS: Final = {
 }
 
 
-def generic(seed: int = 0) -> Scenario:
+def generic(seed: int = 0, protocol: str = LATEST) -> Scenario:
     """Four brokers, two topics, two refolds, and a stock controller that only a fault starts."""
     return _scenario(
         seed,
@@ -34,7 +36,7 @@ def generic(seed: int = 0) -> Scenario:
         ),
         refolds=2,
         stock=1,
-        protocol=LATEST,
+        protocol=protocol,
     )
 
 
@@ -51,7 +53,7 @@ def random_scenario(numbers: Numbers) -> Scenario:
         topics=topics,
         refolds=numbers.weighted(((1, 2), (2, 3), (3, 1))),
         stock=numbers.between(1, brokers) if numbers.chance(30) else 0,
-        protocol=LATEST if numbers.chance(75) else _BEFORE_2_7,
+        protocol=LATEST if numbers.chance(75) else BEFORE_2_7,
     )
 
 
@@ -83,7 +85,7 @@ def _scenario(
                 broker_id=REFOLD + number,
                 kip_236_enable=True,
                 inter_broker_protocol_version=protocol,
-                leader_imbalance_check_interval_seconds=10,
+                leader_imbalance_check_interval_seconds=4,
             ),
             starts_after_ms=500 * number,
         )
@@ -105,7 +107,7 @@ def _scenario(
         broker_settings=_BROKER_SETTINGS,
         topics=topics,
         controllers=tuple(controllers),
-        load=Load(),
+        load=Load(records_per_second=_RECORDS_PER_SECOND),
         active_ms=_ACTIVE_MS,
         quiet_ms=_QUIET_MS,
     )

@@ -47,13 +47,13 @@ _TURNS: Final = (
     "disturbances",
     "random",
     "crash-points",
+    "disturbances",
     "random",
     "pct",
-    "random",
     "disturbances",
     "random",
     "staleness",
-    "random",
+    "disturbances",
     "systematic",
 )
 """Which strategy each job uses, in turn, unless some are chosen."""

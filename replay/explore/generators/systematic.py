@@ -16,7 +16,7 @@ from replay.explore.numbers import Numbers
 from replay.world.inputs import Delay, Input
 from replay.world.scheduler import MS, SECOND
 
-RUNS: Final = 40
+RUNS: Final = 24
 """Runs for one base run."""
 
 _ORDERS_MAX: Final = 3

@@ -9,7 +9,8 @@ from replay.explore.invariants.known import Known, TopicKnown
 
 class _Move:
     """A reassignment under way: the replicas before it, its last target, its smallest target.
-    `knows_order`: the controller that began it has recorded the order of the replicas."""
+    `knows_order`: the controllers that began it and replaced it recorded the order of the replicas.
+    """
 
     __slots__ = ("knows_order", "origin", "smallest", "target")
 
@@ -46,6 +47,9 @@ class _OfMoves(Invariant):
         elif move is None:
             move = _Move(after.origin, after.target, knows_order=False)
         if after.is_being_reassigned:
+            if after.target != move.target:
+                # The record of the earlier target, with the order, is not used any more.
+                move.knows_order = move.knows_order and knows_order
             move.target = after.target
             move.smallest = min(move.smallest, len(after.target))
             self._moves[key] = move
@@ -84,7 +88,7 @@ class CancellationRestores(_OfMoves):
     STATEMENT: ClassVar[str] = (
         "A reassignment ends in replicas that a client requested or, if it is cancelled, in its "
         "original replicas in their order. With Kafka's rules, the order is not checked, nor if "
-        "a controller with Kafka's rules began the reassignment."
+        "a controller with Kafka's rules began or replaced the reassignment."
     )
 
     def changed(self, write: AssignmentWrite, move: _Move, before: Assignment) -> None:

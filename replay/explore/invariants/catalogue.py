@@ -15,6 +15,11 @@ from replay.explore.invariants.cancellations import (
     NothingCompletesWhileCancelled,
     RecordsOutliveMoves,
 )
+from replay.explore.invariants.elections import (
+    ElectedIsOnline,
+    FirstReplicaLeads,
+    UncleanIsAllowed,
+)
 from replay.explore.invariants.epochs import (
     ControllerEpochsForward,
     DeposedWriteNothing,
@@ -37,13 +42,16 @@ from replay.explore.invariants.recovery import (
     IsrsFull,
     MetadataCurrent,
     PartitionsLed,
+    PreferredLeaders,
     ProceduresEnded,
     ReassignmentsEnded,
     Recovery,
+    RequestsAnswered,
     StraysDeleted,
 )
 from replay.explore.invariants.replicas import (
     AssignedReplicasKept,
+    IsrAsRequested,
     IsrWithinAssignment,
     NoIneligibleInIsr,
 )
@@ -53,6 +61,9 @@ ALWAYS: Final[tuple[type[Invariant], ...]] = (
     OneLeaderPerEpoch,
     LeaderEpochsForward,
     LeaderInIsr,
+    ElectedIsOnline,
+    UncleanIsAllowed,
+    FirstReplicaLeads,
     TopicIdsKept,
     ControllerEpochsForward,
     EpochRaisedByOwner,
@@ -62,6 +73,7 @@ ALWAYS: Final[tuple[type[Invariant], ...]] = (
     ReadRecordsStable,
     IsrWithinAssignment,
     NoIneligibleInIsr,
+    IsrAsRequested,
     AssignedReplicasKept,
     AssignmentNotSmaller,
     CancellationRestores,
@@ -81,7 +93,9 @@ ALWAYS: Final[tuple[type[Invariant], ...]] = (
 RECOVERY: Final[tuple[type[Recovery], ...]] = (
     ControllerActive,
     ProceduresEnded,
+    RequestsAnswered,
     PartitionsLed,
+    PreferredLeaders,
     IsrsFull,
     ReassignmentsEnded,
     DeletionsEnded,

@@ -21,6 +21,10 @@ class ClusterView(Protocol):
     def broker_epoch(self, broker: int) -> int:
         """The broker epoch that a running broker has been sent."""
 
+    def rebalances_beyond(self, process: str) -> int | None:
+        """leader.imbalance.per.broker.percentage of a controller; None: it does not rebalance
+        leaders, or seldom."""
+
     def is_kafka(self, process: str) -> bool:
         """Whether a controller follows Kafka's rules."""
 

@@ -138,8 +138,11 @@ class Invariant:
 
     # Controllers
 
-    def decided(self, process: str, name: Name, isr: tuple[int, ...]) -> None:
-        """A controller decides to write a partition's state with this ISR."""
+    def decided(self, process: str, name: Name, state: LeaderAndIsr) -> None:
+        """A controller decides to write a partition's state."""
+
+    def isr_requested(self, name: Name, state: LeaderAndIsr) -> None:
+        """A controller received a request of a leader to write this state (AlterPartition)."""
 
     def sent(self, process: str, epoch: int, request: BrokerRequest) -> None:
         """A controller sends a request to a broker."""

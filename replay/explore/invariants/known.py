@@ -4,7 +4,7 @@ Every invariant reads it; each znode is parsed once for all of them.
 """
 
 from collections.abc import Callable, Collection, Iterator
-from typing import Final
+from typing import Final, NamedTuple
 
 from controller.core import znodes
 from controller.core.errors import ZnodeError
@@ -44,6 +44,14 @@ class Requests:
         self.is_cancelled = False
 
 
+class Candidates(NamedTuple):
+    """What a controller knows when it elects the leader of a partition: the orders in which its
+    rules consider replicas, and the replicas that are online."""
+
+    orders: tuple[tuple[int, ...], ...]
+    online: tuple[int, ...]
+
+
 class Known:
     """The znodes that matter, parsed. Content that cannot be parsed counts as unchanged."""
 
@@ -61,10 +69,18 @@ class Known:
         self.open_api: dict[tuple[str, int], list[Name]] = {}
         """The partitions of the AlterPartitionReassignments requests that a controller has received
         and not answered, by controller and request."""
+        self.open_requests: dict[tuple[str, int], str] = {}
+        """The requests that a controller has received and not answered, by controller and
+        number."""
         self.was_cancelled = False
         """Whether /admin/reassign_cancel has existed."""
         self.live_brokers_of: Callable[[str], Collection[int] | None] = lambda process: None
         """The brokers that a controller knows to be live and not shutting down."""
+        self.candidates_of: Callable[[str, Name], Candidates | None] = lambda process, name: None
+        """Between which replicas a controller chooses a leader; None: it does not know the
+        partition."""
+        self.allows_unclean: dict[str, None] = {}
+        """The topics for which unclean elections have been allowed at some time; "": all."""
         self.shutting_down_of: Callable[[str], Collection[int]] = lambda process: ()
         """The brokers that a controller knows to be in controlled shutdown."""
         self.deletes_topics: Callable[[str], bool] = lambda process: True
@@ -101,6 +117,10 @@ class Known:
     def is_refold(process: str) -> bool:
         """Whether a process is a refold."""
         return process.startswith("refold ")
+
+    def may_elect_uncleanly(self, name: Name) -> bool:
+        """Whether an unclean election of a partition has been allowed or requested."""
+        return "" in self.allows_unclean or name[0] in self.allows_unclean
 
     @staticmethod
     def is_controller(process: str) -> bool:

@@ -19,7 +19,8 @@ class MetadataForward(Invariant):
     NAME: ClassVar[str] = "metadata-forward"
     STATEMENT: ClassVar[str] = (
         "The leader epoch and partition epoch of a partition in an UpdateMetadata request are "
-        "never older than those in a request that the same broker has accepted before."
+        "never older than those in a request that the same broker has accepted before. A deposed "
+        "controller's request with a state that its successor wrote does not count."
     )
 
     def __init__(self, known: Known, report: Report) -> None:
@@ -42,6 +43,9 @@ class MetadataForward(Invariant):
                 self._accepted.pop(key, None)
                 continue
             if (one.topic, one.partition) in applied.refused:
+                continue
+            if leadership.controller_epoch > request.controller_epoch:
+                # The first requests of the successor have older states and may arrive later.
                 continue
             version = leadership.leader_epoch, leadership.partition_epoch
             before = self._accepted.get(key)

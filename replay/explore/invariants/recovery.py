@@ -71,6 +71,20 @@ class ProceduresEnded(Recovery):
             yield process, "still handles an event"
 
 
+class RequestsAnswered(Recovery):
+    """Source: KB 11; a client or broker that gets no answer waits for its request timeout."""
+
+    NAME: ClassVar[str] = "requests-answered"
+    STATEMENT: ClassVar[str] = (
+        "Every controller that runs has answered all requests that it has received."
+    )
+    WITHIN_MS: ClassVar[int] = 45_000
+
+    def missing(self) -> Iterator[Missing]:
+        for (process, number), name in self.known.open_requests.items():
+            yield process, f"has not answered request {number}, {name}"
+
+
 class PartitionsLed(Recovery):
     """Source: races R9, R24, R29."""
 
@@ -96,6 +110,42 @@ class PartitionsLed(Recovery):
             if leads != (state.leader, state.leader_epoch):
                 what = f"broker {state.leader} does not lead in leader epoch"
                 yield partition_text(name), f"{what} {state.leader_epoch}: {leads}"
+            elif not view.is_live(state.leader, name):
+                yield partition_text(name), f"the leader, broker {state.leader}, is not live"
+
+
+class PreferredLeaders(Recovery):
+    """Source: KB 10. Checked only if the controller rebalances often enough."""
+
+    NAME: ClassVar[str] = "preferred-leaders"
+    STATEMENT: ClassVar[str] = (
+        "If the controller rebalances leaders automatically, the share of a broker's preferred "
+        "partitions that it does not lead, although it is live and in their ISRs, is within "
+        "leader.imbalance.per.broker.percentage."
+    )
+    WITHIN_MS: ClassVar[int] = 60_000
+    ONLY_REFOLD: ClassVar[bool] = True
+
+    def missing(self) -> Iterator[Missing]:
+        known, view = self.known, self.view
+        active = view.active()
+        percentage = view.rebalances_beyond(active) if active is not None else None
+        if percentage is None or known.is_cancelling():
+            return
+        preferring: dict[int, int] = {}
+        wrong: dict[int, list[Name]] = {}
+        for name, assignment in known.recoverable():
+            state = known.states.get(name)
+            if state is None or not assignment.replicas:
+                continue
+            preferred = assignment.replicas[0]
+            preferring[preferred] = preferring.get(preferred, 0) + 1
+            is_able = preferred in state.isr and view.is_live(preferred, name)
+            if state.leader != preferred and is_able and not assignment.is_being_reassigned:
+                wrong.setdefault(preferred, []).append(name)
+        for broker, names in wrong.items():
+            if len(names) * 100 > percentage * preferring[broker]:
+                yield partition_text(names[0]), f"is not led by its preferred replica {broker}"
 
 
 class IsrsFull(Recovery):

@@ -3,14 +3,17 @@
 from typing import ClassVar
 
 from controller.core.commands import BrokerRequest, StopReplicaRequest
+from controller.core.values import LeaderAndIsr
 from controller.core.znodes import Name
 from replay.explore.invariants.invariant import (
     AssignmentWrite,
     Invariant,
     Replica,
+    Report,
     StateWrite,
     partition_text,
 )
+from replay.explore.invariants.known import Known
 
 
 class IsrWithinAssignment(Invariant):
@@ -54,18 +57,54 @@ class NoIneligibleInIsr(Invariant):
         "not registered or in controlled shutdown."
     )
 
-    def decided(self, process: str, name: Name, isr: tuple[int, ...]) -> None:
+    def decided(self, process: str, name: Name, state: LeaderAndIsr) -> None:
         before = self.known.states.get(name)
         live = self.known.live_brokers_of(process)
         if before is None or live is None:
             return
-        for broker in isr:
+        for broker in state.isr:
             if broker not in before.isr and broker not in live:
                 self.violated(
                     partition_text(name),
                     f"{process} adds broker {broker} to the ISR, which is not registered or in "
                     "controlled shutdown",
                 )
+
+
+class IsrAsRequested(Invariant):
+    """Source: KB 11.2, rows c, d and f; KIP-497."""
+
+    NAME: ClassVar[str] = "isr-as-requested"
+    STATEMENT: ClassVar[str] = (
+        "If a controller writes another ISR without a new leader epoch, the leader has requested "
+        "it, with the leader epoch and partition epoch that the state had before."
+    )
+
+    def __init__(self, known: Known, report: Report) -> None:
+        super().__init__(known, report)
+        self._requested: dict[tuple[Name, int, int, int, tuple[int, ...]], None] = {}
+
+    def isr_requested(self, name: Name, state: LeaderAndIsr) -> None:
+        self._requested[_key(name, state, state.isr)] = None
+
+    def state_written(self, write: StateWrite) -> None:
+        before, after = write.before, write.after
+        if before is None or not write.is_controller or before.isr == after.isr:
+            return
+        is_same = (before.leader, before.leader_epoch) == (after.leader, after.leader_epoch)
+        if is_same and _key(write.name, before, after.isr) not in self._requested:
+            self.violated(
+                partition_text(write.name),
+                f"{write.process} stored the ISR {list(after.isr)}; broker {after.leader} has not "
+                f"requested it with leader epoch {before.leader_epoch} and partition epoch "
+                f"{before.partition_epoch}",
+            )
+
+
+def _key(
+    name: Name, state: LeaderAndIsr, isr: tuple[int, ...]
+) -> tuple[Name, int, int, int, tuple[int, ...]]:
+    return name, state.leader, state.leader_epoch, state.partition_epoch, isr
 
 
 class AssignedReplicasKept(Invariant):

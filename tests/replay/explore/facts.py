@@ -108,9 +108,12 @@ def leader_and_isr(
     return Applied(broker, 1, request, frozenset())
 
 
-def update_metadata(broker: int, leader: int, leader_epoch: int, version: int = 0) -> Applied:
-    """A broker accepted UpdateMetadata."""
-    state = LeaderAndIsr(leader, leader_epoch, (1, 2), version, 1)
+def update_metadata(
+    broker: int, leader: int, leader_epoch: int, version: int = 0, state_epoch: int = 1
+) -> Applied:
+    """A broker accepted UpdateMetadata with controller epoch 1. `state_epoch`: the controller epoch
+    in the partition's state."""
+    state = LeaderAndIsr(leader, leader_epoch, (1, 2), version, state_epoch)
     partition = UpdateMetadataPartition("orders", ID, 0, state, (1, 2), ())
     request = UpdateMetadataRequest(broker, 101, 8, 100, 1, (partition,), ())
     return Applied(broker, 1, request, frozenset())
@@ -134,6 +137,7 @@ class View:
         self.on_disk = [1, 2, 3]
         self.busy: list[str] = []
         self.epochs = dict(known.brokers)
+        self.percentage: int | None = 10
 
     def busy_controllers(self) -> Sequence[str]:
         return self.busy
@@ -146,6 +150,9 @@ class View:
 
     def active(self) -> str | None:
         return self.controller
+
+    def rebalances_beyond(self, process: str) -> int | None:
+        return self.percentage
 
     def is_kafka(self, process: str) -> bool:
         return process.startswith("stock")

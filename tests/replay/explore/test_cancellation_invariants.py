@@ -138,3 +138,24 @@ def test_entry_that_moves_from_the_extra_znode_is_accounted_for() -> None:
     history.admin(znodes.REASSIGN_PARTITIONS, ENTRY)
     history.admin(znodes.REASSIGN_PARTITIONS_EXTRA, None)
     assert not history.reported
+
+
+def test_entry_whose_outcome_was_logged_is_accounted_for_despite_a_later_extra_entry() -> None:
+    history = Cancelling(EntriesAccountedFor)
+    history.admin(znodes.REASSIGN_PARTITIONS, ENTRY, "admin")
+    history.log("reassignment_cancelled")
+    other = znodes.write_entries({NAME: Entry((4, 1, 2))})
+    history.admin(znodes.REASSIGN_PARTITIONS_EXTRA, other, "admin")
+    history.admin(znodes.REASSIGN_PARTITIONS, None)
+    assert not history.reported
+    history.admin(znodes.REASSIGN_PARTITIONS_EXTRA, None)
+    assert history.reported
+
+
+def test_entry_that_moved_from_the_extra_znode_must_be_accounted_for_there() -> None:
+    history = Cancelling(EntriesAccountedFor)
+    history.admin(znodes.REASSIGN_PARTITIONS_EXTRA, ENTRY, "admin")
+    history.admin(znodes.REASSIGN_PARTITIONS, ENTRY)
+    history.admin(znodes.REASSIGN_PARTITIONS_EXTRA, None)
+    history.admin(znodes.REASSIGN_PARTITIONS, None)
+    assert history.reported

@@ -5,17 +5,21 @@ from typing import get_args
 
 import pytest
 
+from controller.core.operations import Create
 from replay.explore.coverage import Act, Coverage
 from replay.explore.generators import crash_points, disturbance, pct, staleness, systematic
 from replay.explore.generators.attempt import BASES, Attempts, BudgetSpent, Traced
 from replay.explore.generators.mix import mix
+from replay.explore.generators.moments import Moment, moments_of
 from replay.explore.generators.patterns import Patterns
 from replay.explore.generators.scenarios import generic, random_scenario
 from replay.explore.generators.strategies import STRATEGIES, Start, do_job
 from replay.explore.generators.variation import varied
 from replay.explore.numbers import Numbers
+from replay.world.ensemble.protocol import Asked, Greeting, Ping
 from replay.world.inputs import CrashBroker, CrashController, Delay, Input, LagZooKeeper
 from replay.world.network import Delivery
+from replay.world.requests import GetData
 
 _WRITTEN_BY_HAND = {"WriteZnode", "DeleteZnode"}
 """No generator makes these; scenario files have them."""
@@ -99,12 +103,53 @@ def test_crash_points_try_the_first_act_of_each_kind() -> None:
 
 
 def test_disturbances_are_around_acts_of_controllers() -> None:
-    runs = _made(disturbance.disturb, 1)
-    base, made = runs[0], runs[BASES:]
+    trace = Traced([], {"refold 100": [Act(1, 11_000, "Startup: Create /controller")]}, {})
+    attempts = Recorded(1, trace)
+    disturbance.disturb(attempts, Numbers(1))
+    base, made = attempts.made[0], attempts.made[disturbance.BASES :]
     assert len(made) == disturbance.RUNS
     added = [[one for one in inputs if one not in base] for inputs in made]
-    assert all(added)
-    assert sum(any(one.at_ms < 2_000 for one in inputs) for inputs in added) == len(added)
+    around = [any(10_000 < one.at_ms < 12_500 for one in inputs) for inputs in added]
+    assert all(around)
+
+
+def test_disturbances_vary_the_run_that_reached_something_new() -> None:
+    crash = CrashBroker(5_000, 1)
+
+    class Reaching(Recorded):
+        """Each run with one more crash of broker 1 reaches another kind of act."""
+
+        def traced(self, inputs: object) -> Traced:
+            self.run(inputs)
+            crashes = sum(isinstance(one, CrashBroker) for one in self.made[-1])
+            return Traced([], {"refold 100": [Act(1, 5_000, f"act {crashes * '!'}")]}, {})
+
+    attempts = Reaching(1, _trace())
+    attempts.inputs = lambda numbers: [crash]  # type: ignore[method-assign]
+    disturbance.disturb(attempts, Numbers(1))
+    most = max(sum(isinstance(one, CrashBroker) for one in each) for each in attempts.made)
+    assert most >= 4
+
+
+def test_moments_are_acts_of_controllers_and_writes_and_sessions_of_brokers() -> None:
+    register = Asked(1, Create("/brokers/ids/2", b"", ephemeral=True))
+    deliveries = [
+        Delivery(1, 4_000_000, "broker 2>zookeeper", 1, 0, Greeting(0, 6_000, 0, b"")),
+        Delivery(2, 4_001_000, "broker 2>zookeeper", 2, 0, register),
+        Delivery(3, 4_002_000, "broker 2>zookeeper", 3, 0, Asked(2, GetData("/brokers/ids/2"))),
+        Delivery(4, 4_003_000, "broker 2>zookeeper", 4, 0, Asked(3, Ping())),
+        Delivery(5, 4_004_000, "zookeeper>refold 100", 5, 0, bytes(4) + b"\xff" * 4),
+        Delivery(6, 4_005_000, "zookeeper>refold 100", 6, 0, bytes(8)),
+    ]
+    acts = {"refold 100": [Act(1, 50, "a: b"), Act(2, 4_010, "a: b")]}
+    assert moments_of(acts, deliveries) == {
+        "a: b": [Moment("refold 100", 4_010, "a: b")],
+        "broker: session": [Moment("broker 2", 4_000, "broker: session")],
+        "broker: Create /brokers/ids/N": [
+            Moment("broker 2", 4_001, "broker: Create /brokers/ids/N")
+        ],
+        "watch event": [Moment("refold 100", 4_004, "watch event")],
+    }
 
 
 def test_patterns_depose_controllers_and_lose_sessions_and_replies_around_a_moment() -> None:

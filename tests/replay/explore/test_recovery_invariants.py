@@ -12,9 +12,11 @@ from replay.explore.invariants.recovery import (
     IsrsFull,
     MetadataCurrent,
     PartitionsLed,
+    PreferredLeaders,
     ProceduresEnded,
     ReassignmentsEnded,
     Recovery,
+    RequestsAnswered,
     StraysDeleted,
 )
 from tests.replay.explore.facts import NAME, Recovering
@@ -37,6 +39,29 @@ def test_leader_that_does_not_lead_is_missed() -> None:
     cluster = Recovering(PartitionsLed)
     cluster.view.leaderships[1, NAME] = (1, 4)
     assert cluster.missing()[0][0] == "orders-0"
+
+
+def test_leader_whose_log_directory_has_failed_is_missed() -> None:
+    cluster = Recovering(PartitionsLed)
+    cluster.view.dead[1] = None
+    assert cluster.missing() == [("orders-0", "the leader, broker 1, is not live")]
+
+
+def test_request_without_an_answer_is_missed() -> None:
+    cluster = Recovering(RequestsAnswered)
+    cluster.known.open_requests["refold 100", 7] = "ElectLeadersReceived"
+    assert cluster.missing() == [("refold 100", "has not answered request 7, ElectLeadersReceived")]
+
+
+def test_partition_that_its_preferred_replica_could_lead_is_missed() -> None:
+    cluster = Recovering(PreferredLeaders)
+    cluster.known.states[NAME] = LeaderAndIsr(2, 6, (1, 2, 3), 0, 1)
+    assert cluster.missing() == [("orders-0", "is not led by its preferred replica 1")]
+    cluster.view.percentage = 100
+    assert not cluster.missing()
+    cluster.view.percentage = 10
+    cluster.view.dead[1] = None
+    assert not cluster.missing()
 
 
 def test_partition_whose_isr_is_dead_needs_no_leader() -> None:

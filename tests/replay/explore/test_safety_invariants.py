@@ -2,7 +2,7 @@
 
 import pytest
 
-from controller.core.values import LEADER_DURING_DELETE, Assignment
+from controller.core.values import LEADER_DURING_DELETE, Assignment, LeaderAndIsr
 from replay.explore.invariants.assignments import (
     AssignmentNotSmaller,
     CancellationRestores,
@@ -21,6 +21,7 @@ from replay.explore.invariants.metadata import MetadataForward
 from replay.explore.invariants.records import AcknowledgedRecordsKept, ReadRecordsStable
 from replay.explore.invariants.replicas import (
     AssignedReplicasKept,
+    IsrAsRequested,
     IsrWithinAssignment,
     NoIneligibleInIsr,
 )
@@ -230,11 +231,24 @@ def test_replica_that_shuts_down_and_joins_the_isr_is_reported() -> None:
     live = {1: None, 2: None, 3: None}
     history.known.live_brokers_of = lambda process: live
     history.state(1, 1, (1,))
-    history.invariant.decided("refold 100", NAME, (1, 2))
+    history.invariant.decided("refold 100", NAME, LeaderAndIsr(1, 1, (1, 2), 1, 1))
     assert not history.reported
     del live[3]
-    history.invariant.decided("refold 100", NAME, (1, 3))
+    history.invariant.decided("refold 100", NAME, LeaderAndIsr(1, 1, (1, 3), 1, 1))
     assert "adds broker 3 to the ISR" in history.reported[0]
+
+
+def test_isr_with_another_partition_epoch_than_requested_is_reported() -> None:
+    history = History(IsrAsRequested)
+    history.state(1, 1, (1, 2))
+    history.invariant.isr_requested(NAME, LeaderAndIsr(1, 1, (1, 2, 3), 0, 0))
+    history.state(1, 1, (1, 2, 3))
+    assert not history.reported
+    history.state(2, 2, (2, 3))
+    assert not history.reported, "a new leader epoch"
+    history.invariant.isr_requested(NAME, LeaderAndIsr(2, 2, (2,), 1, 0))
+    history.state(2, 2, (2,))
+    assert "broker 2 has not requested it" in history.reported[0]
 
 
 def test_deletion_of_an_assigned_replica_is_reported() -> None:
@@ -304,6 +318,15 @@ def test_cancellation_in_another_order_with_kafkas_rules_is_not_reported() -> No
     assert not history.reported
 
 
+def test_cancellation_in_another_order_after_kafka_replaced_the_target_is_not_reported() -> None:
+    history = History(CancellationRestores)
+    history.known.restores_order = lambda process: process.startswith("refold")
+    history.assign((4, 1, 2, 3), (4,), (1,))
+    history.assign((4, 1, 2, 3), (4,), (2,), process="stock 1")
+    history.assign((2, 1, 3))
+    assert not history.reported
+
+
 def test_reassignment_given_up_is_reported() -> None:
     history = History(ReassignmentNotGivenUp)
     history.assign((4, 1, 2, 3), (4,), (1,))
@@ -348,6 +371,14 @@ def test_older_metadata_is_reported() -> None:
     assert not history.reported
     history.invariant.applied(update_metadata(1, 1, 3))
     assert "broker 1 got UpdateMetadata with leader epoch 3" in history.reported[0]
+
+
+def test_metadata_after_that_of_a_deposed_controller_may_be_older() -> None:
+    """The deposed controller has read a state of its successor, whose first request is late."""
+    history = History(MetadataForward)
+    history.invariant.applied(update_metadata(1, 1, 4, state_epoch=2))
+    history.invariant.applied(update_metadata(1, 1, 3))
+    assert not history.reported
 
 
 def test_metadata_of_deleted_topic_may_begin_again() -> None:

@@ -94,7 +94,7 @@ async def cancel_entries(
         # Younger entries may have begun since.
         began_since = [one for one in under_way if one in legacy.entries and one not in older]
         under_way = {one: None for one in under_way if one not in began_since}
-    not_begun = [name for name in older if name not in under_way]
+    not_begun = {name: legacy.entries[name].replicas for name in older if name not in under_way}
     younger = [name for name in legacy.entries if name not in under_way and name not in older]
     removed = (
         f", although {REASSIGN_CANCEL} was deleted before the controller read it"
@@ -104,7 +104,7 @@ async def cancel_entries(
     text = _numbers(len(under_way), len(not_begun)) + removed
     controller.notice("info", "reassignments_cancelled", REASSIGN_CANCEL, text)
     for topic, number in not_begun:
-        target = format_brokers(legacy.entries[topic, number].replicas)
+        target = format_brokers(not_begun[topic, number])
         text = (
             f"the entry with replicas {target} is removed from {LEGACY}, and its reassignment does "
             f"not begin: {REASSIGN_CANCEL} was created after the entry"
@@ -115,8 +115,9 @@ async def cancel_entries(
         _report_begun_since(controller, younger)
     await _drop_requests(controller, dict.fromkeys(younger))
     if not_begun:
-        # This comes first: a later write of the controller makes the znode younger.
-        await remove_entries(controller, lambda name, target: name in not_begun)
+        # This comes first: a later write of the controller makes the znode younger. An entry that a
+        # client has written meanwhile stays.
+        await remove_entries(controller, lambda name, target: not_begun.get(name) == target)
     _report_forced(controller, (one for one in records if one.key in under_way))
     await roll_back_names(controller, list(under_way), _cause(controller))
 

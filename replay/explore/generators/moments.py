@@ -1,0 +1,84 @@
+"""The moments of a run at which it is likely that another input makes a difference.
+
+These are the writes and requests of controllers, the writes and sessions of brokers in ZooKeeper,
+the requests of brokers to the controller, and the watch events that controllers receive.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from msgspec import Struct
+
+from controller.core.operations import Check
+from replay.explore.coverage import Act, kind_of_act
+from replay.world.ensemble.protocol import ZOOKEEPER, Asked, CloseSession, Greeting, Ping
+from replay.world.messages import ControllerRequest
+from replay.world.network import Delivery
+from replay.world.requests import Multi, Write
+from replay.world.scheduler import MS
+
+START_MS: Final = 2_900
+"""Earlier moments are those of the start of the cluster."""
+
+_CONTROLLERS: Final = ("refold ", "stock ")
+_WATCH_EVENT: Final = (-1).to_bytes(4, signed=True)
+
+
+class Moment(Struct, frozen=True):
+    """What a process did: `kind` is the same for acts that differ in names and numbers only."""
+
+    process: str
+    at_ms: int
+    kind: str
+
+
+def moments_of(
+    acts: Mapping[str, Sequence[Act]], deliveries: Sequence[Delivery]
+) -> dict[str, list[Moment]]:
+    """The moments of a run, by kind."""
+    found: dict[str, list[Moment]] = {}
+    for process, done in acts.items():
+        for act in done:
+            found.setdefault(act.point, []).append(Moment(process, act.at_ms, act.point))
+    for one in deliveries:
+        moment = _of_delivery(one)
+        if moment is not None:
+            found.setdefault(moment.kind, []).append(moment)
+    for kind, moments in list(found.items()):
+        found[kind] = [one for one in moments if one.at_ms >= START_MS]
+        if not found[kind]:
+            del found[kind]
+    return found
+
+
+def _of_delivery(one: Delivery) -> Moment | None:
+    sender, _, receiver = one.link.partition(">")
+    message, at_ms = one.message, one.at_us // MS
+    if receiver == ZOOKEEPER and sender.startswith("broker"):
+        kind = _kind_of_request(message)
+        return Moment(sender, at_ms, f"broker: {kind}") if kind else None
+    if isinstance(message, ControllerRequest):
+        name = type(message.request).__name__
+        kind = f"request: {name}"
+        return Moment(sender if sender.startswith("broker") else receiver, at_ms, kind)
+    if sender == ZOOKEEPER and receiver.startswith(_CONTROLLERS):
+        is_event = isinstance(message, bytes) and message[4:8] == _WATCH_EVENT
+        return Moment(receiver, at_ms, "watch event") if is_event else None
+    return None
+
+
+def _kind_of_request(message: object) -> str:
+    """The kind of a write or of a session's begin or end; empty for reads and heartbeats."""
+    if isinstance(message, Greeting):
+        return "session" if message.session == 0 else "reconnect"
+    if not isinstance(message, Asked) or isinstance(message.request, Ping):
+        return ""
+    request = message.request
+    if isinstance(request, CloseSession):
+        return "CloseSession"
+    if isinstance(request, Multi):
+        writes = [each for each in request.operations if not isinstance(each, Check)]
+        return kind_of_act(f"Multi {writes[0].path}") if writes else ""
+    if isinstance(request, Write):
+        return kind_of_act(f"{type(request).__name__} {request.path}")
+    return ""

@@ -1,0 +1,59 @@
+"""Invariants of elections, each with a history that it reports and one that it accepts."""
+
+import pytest
+
+from controller.core.values import LeaderAndIsr
+from replay.explore.invariants.elections import (
+    ElectedIsOnline,
+    FirstReplicaLeads,
+    UncleanIsAllowed,
+)
+from replay.explore.invariants.invariant import Invariant
+from replay.explore.invariants.known import Candidates
+from tests.replay.explore.facts import NAME, History
+
+_REPLICAS = (1, 2, 3)
+
+
+def _elect(
+    invariant: type[Invariant],
+    leader: int,
+    *,
+    isr: tuple[int, ...] = _REPLICAS,
+    online: tuple[int, ...] = _REPLICAS,
+    orders: tuple[tuple[int, ...], ...] = (_REPLICAS,),
+    allowed: str | None = None,
+) -> list[str]:
+    """A controller elects a leader after broker 1, which led with this ISR."""
+    history = History(invariant)
+    history.state(1, 1, isr)
+    history.known.candidates_of = lambda process, name: Candidates(orders, online)
+    if allowed is not None:
+        history.known.allows_unclean[allowed] = None
+    history.invariant.decided("refold 100", NAME, LeaderAndIsr(leader, 2, isr, 1, 1))
+    history.state(leader, 2, (leader,))
+    return history.reported
+
+
+def test_leader_that_is_not_online_is_reported() -> None:
+    [reported] = _elect(ElectedIsOnline, 2, online=(1, 3))
+    assert "elected broker 2; online are [1, 3]" in reported
+    assert not _elect(ElectedIsOnline, 3, online=(1, 3))
+
+
+@pytest.mark.parametrize("allowed", ["", "orders"])
+def test_leader_outside_of_the_isr_is_reported_unless_it_is_allowed(allowed: str) -> None:
+    [reported] = _elect(UncleanIsAllowed, 3, isr=(1, 2), allowed="payments")
+    assert "unclean elections are not allowed" in reported
+    assert not _elect(UncleanIsAllowed, 3, isr=(1, 2), allowed=allowed)
+    assert not _elect(UncleanIsAllowed, 2, isr=(1, 2))
+
+
+def test_leader_that_is_not_the_first_in_the_order_of_the_replicas_is_reported() -> None:
+    [reported] = _elect(FirstReplicaLeads, 3, isr=(3, 2, 1), online=(2, 3))
+    assert "elected broker 3 of [3, 2]" in reported
+    assert not _elect(FirstReplicaLeads, 2, isr=(3, 2, 1), online=(2, 3))
+
+
+def test_leader_that_is_the_first_of_the_target_of_a_reassignment_is_accepted() -> None:
+    assert not _elect(FirstReplicaLeads, 3, online=(2, 3), orders=(_REPLICAS, (3, 2)))
