@@ -17,6 +17,7 @@ from controller.core.procedures.reassignment.legacy_znode import (
     are_older,
     originals_of,
     read_legacy,
+    report_dropped,
 )
 from controller.core.procedures.reassignment.partition_reassignment import (
     complete_if_caught_up,
@@ -103,13 +104,8 @@ async def cancel_entries(
     )
     text = _numbers(len(under_way), len(not_begun)) + removed
     controller.notice("info", "reassignments_cancelled", REASSIGN_CANCEL, text)
-    for topic, number in not_begun:
-        target = format_brokers(not_begun[topic, number])
-        text = (
-            f"the entry with replicas {target} is removed from {LEGACY}, and its reassignment does "
-            f"not begin: {REASSIGN_CANCEL} was created after the entry"
-        )
-        controller.notice("info", "reassignment_cancelled", f"{topic}-{number}", text)
+    for name, target in not_begun.items():
+        report_dropped(controller, name, target)
     if younger and not was_removed:
         report_waiting(controller, LEGACY)
         _report_begun_since(controller, younger)
@@ -119,7 +115,7 @@ async def cancel_entries(
         # client has written meanwhile stays.
         await remove_entries(controller, lambda name, target: not_begun.get(name) == target)
     _report_forced(controller, (one for one in records if one.key in under_way))
-    await roll_back_names(controller, list(under_way), _cause(controller))
+    await roll_back_names(controller, list(under_way), _cause(controller, zxid))
 
 
 def _numbers(under_way: int, not_begun: int) -> str:
@@ -146,11 +142,11 @@ def _report_forced(controller: Controller, partitions: Iterable[Partition]) -> N
         controller.notice("warning", "rollback_forced", listed(forced), text)
 
 
-def _cause(controller: Controller) -> RollbackCause:
+def _cause(controller: Controller, zxid: int) -> RollbackCause:
     meanwhile = "the rollback waits, and the other replicas stay"
     remedy = "`refold reassign --cancel --force` needs only one"
     reported = controller.context.rollback_waiting
-    return RollbackCause(REASSIGN_CANCEL, WAITS, meanwhile, remedy, reported)
+    return RollbackCause(REASSIGN_CANCEL, WAITS, meanwhile, remedy, reported, zxid)
 
 
 def _report_begun_since(controller: Controller, younger: list[Name]) -> None:
@@ -199,7 +195,8 @@ async def retry_rollbacks(controller: Controller) -> None:
     if not waiting:
         return
     if controller.context.cancel:
-        await roll_back_names(controller, [one.key for one in waiting], _cause(controller))
+        cause = _cause(controller, controller.context.cancel)
+        await roll_back_names(controller, [one.key for one in waiting], cause)
     controller.enqueue(ExtraReassignments())
 
 

@@ -51,7 +51,7 @@ from controller.core.procedures.reassignment_znodes.records import ADMIN_TOOLS, 
 from controller.core.procedures.topics.daemon_id import daemon_id_problem
 from controller.core.state import Partition, sorted_partitions
 from controller.core.topic_configs import MIN_INSYNC_REPLICAS
-from controller.core.values import NO_ASSIGNMENT, Assignment
+from controller.core.values import NO_ASSIGNMENT, Assignment, format_brokers
 from controller.core.znodes import REASSIGN_CANCEL, Reassignment
 from controller.core.zookeeper_io import read_stats, read_znodes
 
@@ -151,11 +151,30 @@ async def process_alter_reassignments(
         else:
             targets[name] = judged
     errors |= await _roll_back(controller, rolled_back)
-    await remove_entries(controller, lambda name, target: name in targets)
+    await _replace_entries(controller, targets)
     errors |= await _trigger(controller, targets, by_api=True)
     answers = tuple(errors.get(name) or PartitionResult(*name, error_codes.NONE) for name in wanted)
     answer = AlterPartitionReassignmentsResponse(asked.request, error_codes.NONE, answers)
     controller.issue(answer, Reason(RULE))
+
+
+async def _replace_entries(controller: Controller, names: Collection[Name]) -> None:
+    """The request takes the place of the entries of these partitions (KB 7.3 step 4). An entry that
+    a client writes while the controller removes another one stays."""
+    replaced: dict[Name, tuple[int, ...]] = {}
+
+    def is_replaced(name: Name, target: tuple[int, ...]) -> bool:
+        return name in names and replaced.setdefault(name, target) == target
+
+    def report(name: Name, target: tuple[int, ...]) -> None:
+        if _is_new(controller, name, target):
+            text = (
+                f"the entry with replicas {format_brokers(target)} is removed from {_PATH}, and "
+                f"its reassignment does not begin: a request by {ADMIN_TOOLS} takes its place"
+            )
+            controller.notice("info", "reassignment_cancelled", f"{name[0]}-{name[1]}", text)
+
+    await remove_entries(controller, is_replaced, report)
 
 
 async def _roll_back(controller: Controller, names: list[Name]) -> Results:

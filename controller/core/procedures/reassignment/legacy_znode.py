@@ -34,6 +34,7 @@ from controller.core.triggers import ZkPartitionReassignment
 from controller.core.values import format_brokers
 from controller.core.znodes import (
     DATA_BYTES_MAX,
+    REASSIGN_CANCEL,
     REQUEST_PREFIX,
     Entries,
     Entry,
@@ -123,6 +124,15 @@ def are_older(controller: Controller, names: Iterable[Name], zxid: int) -> dict[
     """Of the entries that `read_legacy` has read, those that existed before a transaction."""
     seen = controller.context.entries_seen
     return {name: None for name in names if name in seen and seen[name].mzxid < zxid}
+
+
+def report_dropped(controller: Controller, name: Name, target: tuple[int, ...]) -> None:
+    """Report that an entry which has not begun is cancelled."""
+    text = (
+        f"the entry with replicas {format_brokers(target)} is removed from {_PATH}, and its "
+        f"reassignment does not begin: {REASSIGN_CANCEL} was created after the entry"
+    )
+    controller.notice("info", "reassignment_cancelled", f"{name[0]}-{name[1]}", text)
 
 
 def report_repeated(controller: Controller, path: str, name: Name) -> None:
