@@ -14,7 +14,14 @@ from controller.core.state_machines import PartitionState, ReplicaState
 from controller.core.triggers import ApiCall, BrokerChange, BrokerModifications, Trigger
 from controller.core.values import UNKNOWN_BROKER_EPOCH, Broker
 from replay.kafka_text.failover import broker_epochs
-from replay.kafka_text.kafka_log import CONTROLLER, KafkaLog, LogObserver, ZooKeeperOutcome
+from replay.kafka_text.kafka_log import (
+    BROKERS_0_8,
+    CONTROLLER,
+    CONTROLLER_0_8,
+    KafkaLog,
+    LogObserver,
+    ZooKeeperOutcome,
+)
 from replay.kafka_text.scala_text import joined, registration, replica
 from replay.subjects import broker_named
 
@@ -127,8 +134,17 @@ class Brokers(LogObserver):
             f"Newly added brokers: {joined(new)}, deleted brokers: {joined(dead)}, "
             f"bounced brokers: {joined(bounced)}, all live brokers: {joined(live)}",
         )
+        self._log_change_of_0_8(sorted({*new, *bounced}), sorted({*dead, *bounced}), live)
         plan = [(STARTUP, new), (FAILURE, bounced), (STARTUP, bounced), (FAILURE, dead)]
         self._callbacks.extend(_Callback(*one) for one in plan if one[1])
+
+    def _log_change_of_0_8(self, new: list[int], dead: list[int], live: list[int]) -> None:
+        """Kafka 0.8 does not know bounced brokers: here they are both new and deleted."""
+        added, deleted, alive = (",".join(map(str, ids)) for ids in (new, dead, live))
+        self.log.info_of_0_8(
+            BROKERS_0_8,
+            f"Newly added brokers: {added}, deleted brokers: {deleted}, all live brokers: {alive}",
+        )
 
     def _go_on(self, rule: str) -> None:
         if not self._callbacks or self._callbacks[0].rule != rule:
@@ -137,9 +153,15 @@ class Brokers(LogObserver):
         if rule == STARTUP:
             self._started = brokers
             self.log.info(CONTROLLER, f"New broker startup callback for {joined(brokers)}")
+            self.log.info_of_0_8(
+                CONTROLLER_0_8, f"New broker startup callback for {','.join(map(str, brokers))}"
+            )
             return
         self._started = []
         self.log.info(CONTROLLER, f"Broker failure callback for {joined(brokers)}")
+        self.log.info_of_0_8(
+            CONTROLLER_0_8, f"Broker failure callback for {','.join(map(str, brokers))}"
+        )
         stopping = [one for one in brokers if one in self._shutting_down]
         if stopping:
             text = f"Removed {joined(stopping)} from list of shutting down brokers."

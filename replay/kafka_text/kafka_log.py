@@ -38,8 +38,20 @@ EVENTS: Final = Logger(
     "[ControllerEventThread controllerId={id}] ",
 )
 BATCH: Final = Logger("kafka.controller.ControllerBrokerRequestBatch", "")
+ZOOKEEPER: Final = Logger("kafka.zk.KafkaZkClient", "")
 STATE_CHANGE: Final = Logger("state.change.logger", "[Controller id={id} epoch={epoch}] ")
 STATE_CHANGE_ANSWER: Final = Logger("state.change.logger", "[Controller id={id}] ")
+
+BROKERS_0_8: Final = Logger(
+    "kafka.controller.ReplicaStateMachine$BrokerChangeListener",
+    "[BrokerChangeListener on Controller {id}]: ",
+)
+CONTROLLER_0_8: Final = Logger("kafka.controller.KafkaController", "[Controller {id}]: ")
+SESSION_0_8: Final = Logger(
+    "kafka.controller.KafkaController$SessionExpirationListener",
+    "[SessionExpirationListener on {id}], ",
+)
+ZOOKEEPER_0_8: Final = Logger("kafka.utils.ZkUtils$", "")
 
 
 class Line(NamedTuple):
@@ -87,6 +99,7 @@ class KafkaLog:
         self.seq = 0
         self.wall_ns = 0
         self.lines: list[Line] = []
+        self.lines_of_0_8: list[Line] = []
 
     @property
     def context(self) -> ControllerContext:
@@ -97,6 +110,10 @@ class KafkaLog:
         """A line of level INFO."""
         self._add("INFO", logger, message, exception)
 
+    def info_of_0_8(self, logger: Logger, message: str) -> None:
+        """A line of Kafka 0.8; all that refold writes are of level INFO."""
+        self.lines_of_0_8.append(self._line("INFO", logger, message))
+
     def warn(self, logger: Logger, message: str, exception: str = "") -> None:
         """A line of level WARN."""
         self._add("WARN", logger, message, exception)
@@ -106,10 +123,11 @@ class KafkaLog:
         self._add("ERROR", logger, message, exception)
 
     def _add(self, level: str, logger: Logger, message: str, exception: str) -> None:
+        self.lines.append(self._line(level, logger, message, exception))
+
+    def _line(self, level: str, logger: Logger, message: str, exception: str = "") -> Line:
         identity = logger.identity.format(id=self.id, epoch=self.context.epoch)
-        self.lines.append(
-            Line(self.seq, self.wall_ns, level, identity + message, logger.name, exception)
-        )
+        return Line(self.seq, self.wall_ns, level, identity + message, logger.name, exception)
 
 
 class LogObserver(FoldObserver):

@@ -50,15 +50,18 @@ _OBSERVERS: tuple[type[LogObserver], ...] = (
 requests, what is completed."""
 
 
-def kafka_lines(reader: LogReader, last_seq: int | None = None) -> Iterator[Line]:
-    """The lines of a log, up to those of the event `last_seq`.
+def kafka_lines(
+    reader: LogReader, last_seq: int | None = None, *, of_0_8: bool = False
+) -> Iterator[Line]:
+    """The lines of a log, up to those of the event `last_seq`; or those of Kafka 0.8 that
+    docs/kafka-logs.md lists.
 
     Raises ReplayError for a log that cannot be folded, and OtherCoreError if another core recorded
     the log and this core decides differently.
     """
     require_recorded(reader.header)
     check = None if is_of_this_core(reader.header) else OtherCoreCheck(reader.header)
-    rendering = Rendering(fold_at_start(reader))
+    rendering = Rendering(fold_at_start(reader), of_0_8=of_0_8)
     for event, stored in reader.records(EventFilter(last_seq=last_seq)):
         with folding(reader.header, event.seq):
             lines = rendering.lines(recorded(event))
@@ -72,8 +75,9 @@ class Rendering(FoldObserver):
     """Folds events and returns the lines of each. Passes the steps of the fold on to the observers
     of single subjects."""
 
-    def __init__(self, fold: Fold) -> None:
+    def __init__(self, fold: Fold, *, of_0_8: bool = False) -> None:
         self._fold = fold
+        self._of_0_8 = of_0_8
         self._log = KafkaLog(fold.controller)
         self._observers = [one(self._log) for one in _OBSERVERS]
         self._pending: dict[CommandId, Issued] = {}
@@ -84,13 +88,13 @@ class Rendering(FoldObserver):
     def lines(self, event: Recorded) -> list[Line]:
         """Fold an event and return its lines."""
         log = self._log
-        log.seq, log.wall_ns, log.lines = event.seq, event.wall_ns, []
+        log.seq, log.wall_ns, log.lines, log.lines_of_0_8 = event.seq, event.wall_ns, [], []
         if isinstance(event.event, get_args(ZooKeeperOutcome)):
             self._pass_on(event.event)
         for one in self._observers:
             one.on_event(event.event)
         self.issued = fold_event(self._fold, event)
-        return log.lines
+        return log.lines_of_0_8 if self._of_0_8 else log.lines
 
     def _pass_on(self, outcome: ZooKeeperOutcome) -> None:
         """Pass an outcome on. Ignore outcomes of finished procedures."""

@@ -3,8 +3,8 @@
 
 from typing import Final
 
-from controller.core.commands import CloseChannel, Issued, Notice, Stop
-from controller.core.events import ZnodesWritten
+from controller.core.commands import CloseChannel, Issued, Notice, ReadZnodes, Stop
+from controller.core.events import Event, SessionExpired, ZnodesRead, ZnodesWritten
 from controller.core.operations import FENCED
 from controller.core.triggers import (
     ApiCall,
@@ -17,17 +17,24 @@ from controller.core.triggers import (
     Trigger,
     UncleanLeaderElectionEnable,
 )
+from controller.core.znodes import CONTROLLER as CONTROLLER_PATH
+from controller.core.znodes import read_controller
 from replay.kafka_text.kafka_log import (
     CONTROLLER,
     EVENTS,
     PARTITIONS,
     REPLICAS,
+    SESSION_0_8,
+    ZOOKEEPER,
+    ZOOKEEPER_0_8,
     KafkaLog,
     LogObserver,
     ZooKeeperOutcome,
 )
 from replay.kafka_text.state_machines import controller_moved
 
+_NO_OWNER: Final = 0
+"""The owner of a persistent znode."""
 _API_EVENTS: Final = {
     "AlterPartition": "AlterPartitionReceived",
     "AlterPartitionReassignments": "ApiPartitionReassignment",
@@ -44,6 +51,13 @@ class Role(LogObserver):
         super().__init__(log)
         self._has_started = False
         self._is_resigning = False
+
+    def on_event(self, event: Event) -> None:
+        if isinstance(event, SessionExpired) and self.log.controller.is_active:
+            self.log.info_of_0_8(
+                SESSION_0_8,
+                "ZK expired; shut down all controller components and try to re-elect",
+            )
 
     def begins(self, trigger: Trigger) -> None:
         self._end_resignation()
@@ -98,6 +112,8 @@ class Role(LogObserver):
                     self.log.info(EVENTS, text)
 
     def on_outcome(self, asked: Issued, outcome: ZooKeeperOutcome) -> None:
+        if isinstance(outcome, ZnodesRead) and isinstance(asked.command, ReadZnodes):
+            self._log_conflict(asked.command, outcome)
         is_fenced = isinstance(outcome, ZnodesWritten) and FENCED in outcome.errors
         if is_fenced and not self.log.is_failing_over:
             event = _spell(self.log.trigger)
@@ -106,6 +122,28 @@ class Role(LogObserver):
                 f"Controller moved to another broker when processing {event}.",
                 controller_moved(self.log.context.epoch_version),
             )
+
+    def _log_conflict(self, asked: ReadZnodes, read: ZnodesRead) -> None:
+        """/controller belongs to an earlier session of the same broker. What Kafka logs when a
+        broker finds its own registration so (KafkaZkClient.CheckedEphemeral; ZOOKEEPER-1740)."""
+        if CONTROLLER_PATH not in asked.paths:
+            return
+        place = asked.paths.index(CONTROLLER_PATH)
+        data, owner, own = read.data[place], read.owners[place], self.log.controller.session_id
+        holder = read_controller(data) if data is not None else None
+        if holder is None or holder.brokerid != self.log.id or owner in (own, _NO_OWNER):
+            return
+        self.log.error(
+            ZOOKEEPER,
+            f"Error while creating ephemeral at {CONTROLLER_PATH}, node already exists and owner "
+            f"'{owner}' does not match current session '{own}'",
+        )
+        self.log.info_of_0_8(
+            ZOOKEEPER_0_8,
+            f"I wrote this conflicted ephemeral node [{(data or b'').decode(errors='replace')}] at "
+            f"{CONTROLLER_PATH} a while back in a different session, hence I will backoff for this "
+            "node to be deleted by Zookeeper and retry",
+        )
 
     def _end_resignation(self) -> None:
         if self._is_resigning:

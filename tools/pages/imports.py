@@ -41,6 +41,7 @@ SPINE: Final[Mapping[str, Mapping[str, str]]] = {
         "replay.redaction": "refold log export --redact",
         "replay.fleet": "refold fleet",
         "replay.explore": "refold explore",
+        "replay.health": "refold health",
     },
 }
 """The boxes of the spine in their groups, and what each one does."""

@@ -38,6 +38,7 @@ class Format(StrEnum):
     """Other formats of the lines."""
 
     KAFKA = "kafka"
+    KAFKA_0_8 = "kafka-0.8"
 
 
 def show(
@@ -58,8 +59,8 @@ def show(
         Format | None,
         typer.Option(
             "--format",
-            help="kafka: as lines of Kafka's controller.log and state-change.log; only with --from"
-            " and --to.",
+            help="kafka: as lines of Kafka's controller.log and state-change.log; kafka-0.8: the"
+            " lines of Kafka 0.8 about brokers and sessions. Only with --from and --to.",
         ),
     ] = None,
 ) -> None:
@@ -79,9 +80,10 @@ def show(
         term=term,
         subject=subject,
     )
-    if as_format is Format.KAFKA:
+    if as_format is not None:
+        has_more = bool(limit or with_commands or as_json)
         with log_errors():
-            _show_kafka_lines(log, criteria, has_more=bool(limit or with_commands or as_json))
+            _show_kafka_lines(log, criteria, as_format, has_more=has_more)
         return
     with log_errors(), log_at(log) as path, LogReader.open(path) as reader:
         require_event_kinds(reader, criteria.kinds)
@@ -164,7 +166,9 @@ def _cut(line: str) -> str:
 # The lines of Kafka's controller ------------------------------------------------------------------
 
 
-def _show_kafka_lines(log: str, criteria: EventFilter, *, has_more: bool) -> None:
+def _show_kafka_lines(
+    log: str, criteria: EventFilter, as_format: Format, *, has_more: bool
+) -> None:
     """Print Kafka's lines for the events within the bounds of `criteria`.
 
     `has_more`: whether other options are given, which is an error, as are other criteria.
@@ -180,12 +184,13 @@ def _show_kafka_lines(log: str, criteria: EventFilter, *, has_more: bool) -> Non
     )
     if has_more or criteria != bounds:
         raise typer.BadParameter(
-            "kafka can be combined with --from and --to only; use grep to select its lines",
+            f"{as_format} can be combined with --from and --to only; use grep to select its lines",
             param_hint="--format",
         )
     any_line = False
     with open_reader(log) as reader:
-        for line in kafka_lines(reader, criteria.last_seq):
+        of_0_8 = as_format is Format.KAFKA_0_8
+        for line in kafka_lines(reader, criteria.last_seq, of_0_8=of_0_8):
             if _is_within(criteria, line.seq, line.wall_ns):
                 any_line = True
                 sys.stdout.write(f"{line.text}\n")

@@ -155,11 +155,13 @@ def test_version_reads_only_its_writes_after_leaving_the_log(tmp_path: Path) -> 
 def test_unfinished_reassignment_is_a_consequence_of_a_request(tmp_path: Path) -> None:
     log = INCIDENTS / "reassignment-end"
     found = diff(tmp_path, (versions.NEVER_STORED,), log)
-    [group, records] = found.groups
+    [group, records, metadata] = found.groups
     assert group.first.root.first.target == "/brokers/topics/moved"
     assert group.partitions == [(str(log), "moved-0"), (str(log), "moved-1")]
     assert "moved-0, moved-1: its reassignment does not end with head" in group.first.consequences
     assert records.first.root.first.target == "/admin/reassignments/moved/0"
+    # The pending deletion of the replica that head still assigns is decided otherwise.
+    assert metadata.first.root.first.head_rule == "replica deletions"
 
 
 def test_reordered_requests_have_their_partitions(tmp_path: Path) -> None:

@@ -18,9 +18,9 @@ _SECTION = re.compile(r"### `(?P<logger>[^`]+)`, (?:`(?P<identity>[^`]+)`|withou
 _ROW = re.compile(r"\| (?P<level>INFO|WARN|ERROR) \| `(?P<message>[^`]+)` \|")
 
 
-def lines_of(cluster: Cluster, after: int = 0) -> list[Line]:
+def lines_of(cluster: Cluster, after: int = 0, *, of_0_8: bool = False) -> list[Line]:
     """The lines for the events after the event number `after`."""
-    rendering = Rendering(Fold(cluster.fold.controller.configuration))
+    rendering = Rendering(Fold(cluster.fold.controller.configuration), of_0_8=of_0_8)
     lines = [line for event, _ in cluster.history for line in rendering.lines(event)]
     return [line for line in lines if line.seq > after]
 

@@ -75,6 +75,12 @@ def session_ends() -> Cluster:
     return cluster
 
 
+def killed_daemon_returns() -> Cluster:
+    """The daemon was killed; /controller still belongs to its earlier session."""
+    before = three_brokers()
+    return Cluster(zookeeper=before.zookeeper).start()
+
+
 def another_controller() -> Cluster:
     """A stock broker takes the role while partitions, replicas and new topics are written."""
     cluster = three_brokers()
@@ -435,6 +441,7 @@ SCENES: tuple[Callable[[], Cluster], ...] = (
     failover_with_work_left,
     failover_that_fails,
     session_ends,
+    killed_daemon_returns,
     another_controller,
     another_controller_and_replicas,
     another_controller_and_a_new_topic,

@@ -11,7 +11,11 @@ from controller.core.canonical import EVENT_SCHEMAS, cause_of, kind_of
 from controller.core.events import Event, WatchFired
 from tests.controller.core.cluster import Cluster
 from tests.replay.kafka_text.rendering import PAGE, lines_of
-from tests.replay.kafka_text.scenes import broker_dies_and_returns, session_ends
+from tests.replay.kafka_text.scenes import (
+    broker_dies_and_returns,
+    killed_daemon_returns,
+    session_ends,
+)
 
 ARTICLE = Path(__file__).with_name("failover_article.txt")
 _ROW = re.compile(
@@ -65,13 +69,31 @@ def reasons(cluster: Cluster, seq: int) -> list[Event]:
     return found
 
 
+@cache
+def incidents() -> tuple[Cluster, ...]:
+    return broker_dies_and_returns(), session_ends(), killed_daemon_returns()
+
+
+@pytest.mark.parametrize("row", rows(), ids=lambda one: one.old[:40])
+def test_line_of_0_8_has_the_words_of_the_article(row: Row) -> None:
+    """The ids and the path differ."""
+    lines = [line.body for each in incidents() for line in lines_of(each, of_0_8=True)]
+    said = [re.sub(r"[\d,]|at/\S+|\[{.*}\]", "", one) for one in map(compact, lines)]
+    parts = re.sub(r"[\d,]|at/\S+", "", compact(row.old).replace("hencei'll", "henceiwill"))
+    assert any(all(part in one for part in parts.split("[...]")) for one in said), (said, parts)
+
+
+def compact(text: str) -> str:
+    """A text without spaces and case."""
+    return re.sub(r"\s", "", text.lower())
+
+
 @pytest.mark.parametrize("row", [one for one in rows() if one.new], ids=lambda one: one.old[:40])
 def test_current_line_follows_its_event(row: Row) -> None:
-    pattern = re.compile(rf"\[.*\] {re.escape(row.new or '').replace('…', '.*?')}")
-    clusters = [broker_dies_and_returns(), session_ends()]
+    pattern = re.compile(rf"(?:\[.*\] )?{re.escape(row.new or '').replace('…', '.*?')}")
     chains = [
         reasons(cluster, line.seq)
-        for cluster in clusters
+        for cluster in incidents()
         for line in lines_of(cluster)
         if pattern.fullmatch(line.message)
     ]

@@ -43,6 +43,12 @@ def test_range_selects_lines_by_number_or_time(log: Path) -> None:
     assert len(shown(log, "--to", "8").stdout.splitlines()) == 2
 
 
+def test_lines_of_0_8_are_those_about_brokers(log: Path) -> None:
+    lines = shown(log, "--format", "kafka-0.8").stdout.splitlines()
+    assert any("[BrokerChangeListener on Controller 1000]: Newly added" in one for one in lines)
+    assert not any("state.change.logger" in one for one in lines)
+
+
 def test_range_without_lines_is_reported(log: Path) -> None:
     done = shown(log, "--from", "9999")
     assert (done.returncode, done.stdout) == (0, "")
