@@ -195,6 +195,9 @@ class CancelledEntriesGone(_OfCancelled):
         before, after, target = write.before, write.after, self.cancelled.get(write.name)
         if target is None or before is None or before.is_being_reassigned:
             return
+        if not self.known.is_refold(write.process):
+            # A tool may write what it read before the rollback.
+            return
         requests = self.known.requests_of(write.name)
         if not after.is_being_reassigned or after.target != target:
             return

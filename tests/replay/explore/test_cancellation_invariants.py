@@ -104,6 +104,15 @@ def test_cancelled_entry_that_begins_again_is_reported_unless_requested_again(ag
     assert bool(history.reported) is not again
 
 
+def test_tool_that_writes_the_topic_as_it_was_before_the_rollback_is_not_reported() -> None:
+    history = Cancelling(CancelledEntriesGone)
+    history.begin()
+    history.cancel()
+    history.write(ORIGINAL)
+    history.write(MOVING, "admin")
+    assert not history.reported
+
+
 @pytest.mark.parametrize("ended", [True, False])
 def test_record_that_is_deleted_before_its_move_ends_is_reported(ended: bool) -> None:
     history = Cancelling(RecordsOutliveMoves)
