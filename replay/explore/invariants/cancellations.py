@@ -305,7 +305,15 @@ class EntriesAccountedFor(Invariant):
         if self._unhandled and code.startswith(("reassignment", "rollback")):
             names = subject.split(", ")
             for key in [one for one in self._unhandled if partition_text(one[1]) in names]:
-                del self._unhandled[key]
+                if code != "rollback" or self._is_rolled_back(*key):
+                    del self._unhandled[key]
+
+    def _is_rolled_back(self, path: str, name: Name) -> bool:
+        """Whether a rollback of the partition is about this entry: a client may write another
+        one meanwhile."""
+        record_path = znodes.reassignment_path(*name)
+        _, record = _record(record_path, self.known.admin.get(record_path))
+        return record is None or self._entries[path].get(name) == record.replicas
 
 
 def _record(path: str, data: bytes | None) -> tuple[Name, Reassignment | None]:

@@ -122,6 +122,22 @@ def test_record_that_is_deleted_before_its_move_ends_is_reported(ended: bool) ->
     assert bool(history.reported) is not ended
 
 
+@pytest.mark.parametrize("is_rewritten", [True, False])
+def test_entry_that_a_client_rewrites_during_a_rollback_needs_its_own_log_line(
+    is_rewritten: bool,
+) -> None:
+    history = Cancelling(EntriesAccountedFor)
+    history.begin()
+    if is_rewritten:
+        history.admin(
+            znodes.REASSIGN_PARTITIONS, znodes.write_entries({NAME: Entry((4,))}), "admin"
+        )
+    history.log("rollback")
+    history.write(ORIGINAL)
+    history.admin(znodes.REASSIGN_PARTITIONS, None)
+    assert bool(history.reported) is is_rewritten
+
+
 @pytest.mark.parametrize("logs", ["", "reassignment_refused"])
 def test_entry_that_is_removed_without_a_log_line_is_reported(logs: str) -> None:
     history = Cancelling(EntriesAccountedFor)
