@@ -6,7 +6,7 @@ from controller.core import error_codes as codes
 from controller.core import znodes
 from controller.core.commands import Issued, Notice, ReadStats
 from controller.core.operations import CreateSequential, Delete
-from tests.controller.core.cluster import Cluster
+from tests.controller.core.cluster import Cluster, topic_json
 from tests.controller.core.procedures.reassignment.interrupting import (
     cancel_all,
     cancel_quietly,
@@ -23,6 +23,7 @@ from tests.controller.core.procedures.reassignment.reassigning import (
     assignment,
     reassign,
 )
+from tests.controller.core.procedures.topics.deleting import mark
 
 
 def on_two(*, kip_236_enable: bool = True) -> Cluster:
@@ -127,6 +128,31 @@ def test_entry_that_a_client_rewrites_when_an_admin_tool_takes_its_place_is_refu
     [refused] = seen.texts_of("reassignment_refused")
     assert refused.startswith("the entry with replicas 4 is removed from")
     assert entries(cluster) is None
+
+
+def test_entry_that_a_client_rewrites_while_its_topic_is_deleted_is_refused() -> None:
+    cluster = on_two()
+    submit(cluster, {T0: [3, 4]})
+    seen = cluster.seen()
+    cluster.once(_removes_entries, lambda: rewrite(cluster))
+    mark(cluster, "t")
+    [refused] = seen.texts_of("reassignment_refused")
+    assert refused.startswith("the entry with replicas 4 is removed from")
+    assert entries(cluster) is None
+
+
+def test_entry_for_a_topic_that_is_created_again_begins() -> None:
+    cluster = on_two()
+    submit(cluster, {T0: [3, 4]})
+
+    def create_again() -> None:
+        cluster.put_quietly(znodes.topic_path("t"), topic_json({0: [1, 2]}))
+        rewrite(cluster)
+
+    cluster.once(_removes_entries, create_again)
+    cluster.remove_quietly(znodes.topic_path("t"))
+    cluster.run()
+    assert assignment(cluster) == "4,1,2 adding 4 removing 1,2"
 
 
 def rewrite(cluster: Cluster) -> None:
