@@ -221,6 +221,15 @@ class RecordsOutliveMoves(Invariant):
     def __init__(self, known: Known, report: Report) -> None:
         super().__init__(known, report)
         self._records: dict[str, tuple[int, ...]] = {}
+        self._by_others: dict[Name, None] = {}
+        """The assignments that a tool wrote last, perhaps as they were before a reassignment ended;
+        the controller writes its own again."""
+
+    def assignment_written(self, write: AssignmentWrite) -> None:
+        if self.known.is_refold(write.process):
+            self._by_others.pop(write.name, None)
+        else:
+            self._by_others[write.name] = None
 
     def admin_written(self, path: str, data: bytes | None, process: str) -> None:
         if not path.startswith(_RECORDS):
@@ -235,7 +244,7 @@ class RecordsOutliveMoves(Invariant):
             return
         if self.known.is_queued(name[0]) or not assignment.is_being_reassigned:
             return
-        if assignment.target == target:
+        if assignment.target == target and name not in self._by_others:
             self.violated(
                 partition_text(name),
                 f"{process} deleted {path}, and the reassignment to {list(target)} has not ended",

@@ -138,6 +138,15 @@ def test_entry_that_a_client_rewrites_during_a_rollback_needs_its_own_log_line(
     assert bool(history.reported) is is_rewritten
 
 
+def test_record_is_deleted_although_a_tool_wrote_the_topic_as_it_was_before_the_end() -> None:
+    history = Cancelling(RecordsOutliveMoves)
+    history.begin()
+    history.write(ORIGINAL)
+    history.write(MOVING, "admin")
+    history.admin(RECORD_PATH, None)
+    assert not history.reported
+
+
 @pytest.mark.parametrize("logs", ["", "reassignment_refused"])
 def test_entry_that_is_removed_without_a_log_line_is_reported(logs: str) -> None:
     history = Cancelling(EntriesAccountedFor)
