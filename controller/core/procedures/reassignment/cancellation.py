@@ -1,6 +1,7 @@
 """/admin/reassign_cancel: rolls back the entries of /admin/reassign_partitions (KB 14.2)."""
 
 from collections.abc import Collection, Iterable
+from typing import Final
 
 from controller.core.controller import Controller
 from controller.core.failures import Failures, listed
@@ -18,6 +19,7 @@ from controller.core.procedures.reassignment.legacy_znode import (
     originals_of,
     read_legacy,
     report_dropped,
+    zxid_after_entries,
 )
 from controller.core.procedures.reassignment.partition_reassignment import (
     complete_if_caught_up,
@@ -37,6 +39,8 @@ from controller.core.triggers import (
 )
 from controller.core.values import format_brokers
 from controller.core.znodes import REASSIGN_CANCEL, Name
+
+_CANCELLED_LATER: Final = f"{REASSIGN_CANCEL} was created after the entry"
 
 
 async def process_cancel(controller: Controller, trigger: ReassignmentCancel) -> None:
@@ -72,11 +76,10 @@ async def _cancel_removed(controller: Controller, zxid: int) -> None:
     target.
     """
     await repair_records(controller)
-    seen = dict(controller.context.entries_seen)
-    legacy = await read_legacy(controller)
     if zxid == UNKNOWN_ZXID:
         # The entries had changed before, and what was read of them since counts as older.
-        zxid = 1 + max((one.mzxid for one in seen.values()), default=0)
+        zxid = zxid_after_entries(controller)
+    legacy = await read_legacy(controller)
     await cancel_entries(controller, legacy, zxid, was_removed=True)
     controller.context.waiting_reported.clear()
     await _continue(controller)
@@ -105,7 +108,7 @@ async def cancel_entries(
     text = _numbers(len(under_way), len(not_begun)) + removed
     controller.notice("info", "reassignments_cancelled", REASSIGN_CANCEL, text)
     for name, target in not_begun.items():
-        report_dropped(controller, name, target)
+        report_dropped(controller, name, target, _CANCELLED_LATER)
     if younger and not was_removed:
         report_waiting(controller, LEGACY)
         _report_begun_since(controller, younger)
@@ -146,7 +149,9 @@ def _cause(controller: Controller, zxid: int) -> RollbackCause:
     meanwhile = "the rollback waits, and the other replicas stay"
     remedy = "`refold reassign --cancel --force` needs only one"
     reported = controller.context.rollback_waiting
-    return RollbackCause(REASSIGN_CANCEL, WAITS, meanwhile, remedy, reported, zxid)
+    return RollbackCause(
+        REASSIGN_CANCEL, WAITS, meanwhile, remedy, reported, zxid, _CANCELLED_LATER
+    )
 
 
 def _report_begun_since(controller: Controller, younger: list[Name]) -> None:

@@ -29,7 +29,11 @@ from controller.core.procedures.reassignment.cancellation import (
     process_changed_isrs,
     roll_back_names,
 )
-from controller.core.procedures.reassignment.legacy_znode import LegacyZnode, process_legacy
+from controller.core.procedures.reassignment.legacy_znode import (
+    LegacyZnode,
+    process_legacy,
+    report_dropped,
+)
 from controller.core.procedures.reassignment.partition_reassignment import (
     RULE,
     carry_out,
@@ -51,7 +55,7 @@ from controller.core.procedures.reassignment_znodes.records import ADMIN_TOOLS, 
 from controller.core.procedures.topics.daemon_id import daemon_id_problem
 from controller.core.state import Partition, sorted_partitions
 from controller.core.topic_configs import MIN_INSYNC_REPLICAS
-from controller.core.values import NO_ASSIGNMENT, Assignment, format_brokers
+from controller.core.values import NO_ASSIGNMENT, Assignment
 from controller.core.znodes import REASSIGN_CANCEL, Reassignment
 from controller.core.zookeeper_io import read_stats, read_znodes
 
@@ -168,11 +172,8 @@ async def _replace_entries(controller: Controller, names: Collection[Name]) -> N
 
     def report(name: Name, target: tuple[int, ...]) -> None:
         if _is_new(controller, name, target):
-            text = (
-                f"the entry with replicas {format_brokers(target)} is removed from {_PATH}, and "
-                f"its reassignment does not begin: a request by {ADMIN_TOOLS} takes its place"
-            )
-            controller.notice("info", "reassignment_cancelled", f"{name[0]}-{name[1]}", text)
+            why = f"a request by {ADMIN_TOOLS} takes its place"
+            report_dropped(controller, name, target, why)
 
     await remove_entries(controller, is_replaced, report)
 

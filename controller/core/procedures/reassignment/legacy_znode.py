@@ -34,7 +34,6 @@ from controller.core.triggers import ZkPartitionReassignment
 from controller.core.values import format_brokers
 from controller.core.znodes import (
     DATA_BYTES_MAX,
-    REASSIGN_CANCEL,
     REQUEST_PREFIX,
     Entries,
     Entry,
@@ -126,11 +125,17 @@ def are_older(controller: Controller, names: Iterable[Name], zxid: int) -> dict[
     return {name: None for name in names if name in seen and seen[name].mzxid < zxid}
 
 
-def report_dropped(controller: Controller, name: Name, target: tuple[int, ...]) -> None:
+def zxid_after_entries(controller: Controller) -> int:
+    """A zxid that is higher than those of all entries which `read_legacy` has read."""
+    seen = controller.context.entries_seen.values()
+    return 1 + max((one.mzxid for one in seen), default=0)
+
+
+def report_dropped(controller: Controller, name: Name, target: tuple[int, ...], why: str) -> None:
     """Report that an entry which has not begun is cancelled."""
     text = (
         f"the entry with replicas {format_brokers(target)} is removed from {_PATH}, and its "
-        f"reassignment does not begin: {REASSIGN_CANCEL} was created after the entry"
+        f"reassignment does not begin: {why}"
     )
     controller.notice("info", "reassignment_cancelled", f"{name[0]}-{name[1]}", text)
 

@@ -59,7 +59,7 @@ class RollbackCause(NamedTuple):
     If a partition cannot be rolled back now, the log has a line with the code `code`. The line says
     what happens `meanwhile`, and names the `remedy` for an operator who does not want to wait for
     more originals. `reported` has the text that was logged of each partition. Entries that existed
-    before the transaction `zxid` are cancelled.
+    before the transaction `zxid` are cancelled, with the reason `dropped_because`.
     """
 
     name: str
@@ -68,6 +68,7 @@ class RollbackCause(NamedTuple):
     remedy: str
     reported: dict[Partition, str]
     zxid: int = 0
+    dropped_because: str = ""
 
 
 class Rollback:
@@ -325,15 +326,15 @@ async def _forget(
     targets = {
         one.key: known[one].replicas for one in partitions if one in known and known[one].legacy
     }
-    older = are_older(controller, targets, cause.zxid)
+    older = are_older(controller, [one.key for one in partitions], cause.zxid)
     replaced = {name: context.entries_seen[name].replicas for name in older}
 
     def is_cancelled(name: znodes.Name, target: tuple[int, ...]) -> bool:
         return target in (targets.get(name), replaced.get(name))
 
     def report(name: znodes.Name, target: tuple[int, ...]) -> None:
-        if targets[name] != target:
-            report_dropped(controller, name, target)
+        if targets.get(name) != target:
+            report_dropped(controller, name, target, cause.dropped_because)
 
     await remove_entries(controller, is_cancelled, report)
     await remove_records(controller, partitions)

@@ -6,14 +6,17 @@ from controller.core import error_codes as codes
 from controller.core import znodes
 from controller.core.commands import Issued, Notice, ReadStats
 from controller.core.operations import CreateSequential, Delete
+from controller.core.znodes import REASSIGN_PARTITIONS_EXTRA
 from tests.controller.core.cluster import Cluster, topic_json
 from tests.controller.core.procedures.reassignment.interrupting import (
     cancel_all,
     cancel_quietly,
     entries,
+    entries_json,
     remove_cancel,
     remove_cancel_quietly,
     submit,
+    submit_extra,
     submit_quietly,
     two_partitions,
 )
@@ -91,6 +94,33 @@ def test_new_target_in_an_entry_before_the_cancellation_is_dropped_and_logged() 
     remove_cancel(cluster)
     assert assignment(cluster) == "1,2"
     assert entries(cluster) is None
+
+
+def test_entry_whose_place_an_extra_entry_takes_is_logged() -> None:
+    cluster = on_two()
+    seen = cluster.seen()
+    cluster.put_quietly(REASSIGN_PARTITIONS_EXTRA, entries_json({T0: [3]}))
+    rewrite(cluster)
+    cluster.run()
+    assert assignment(cluster) == "3,1,2 adding 3 removing 1,2"
+    [dropped] = seen.texts_of("reassignment_cancelled")
+    assert dropped.startswith("the entry with replicas 4 is removed from")
+    assert "an entry of /admin/reassign_partitions_extra with replicas 3 takes its place" in dropped
+
+
+@pytest.mark.parametrize("step", [1, 6])
+def test_entry_that_a_client_rewrites_during_a_rollback_by_an_extra_entry_is_logged(
+    step: int,
+) -> None:
+    cluster = on_two()
+    submit(cluster, {T0: [3, 4]})
+    seen = cluster.seen()
+    begins = f"step {step} of 7"
+    cluster.once(lambda one: _text(one).startswith(begins), lambda: rewrite(cluster))
+    submit_extra(cluster, {T0: [3]})
+    assert assignment(cluster) == "3,1,2 adding 3 removing 1,2"
+    dropped = seen.texts_of("reassignment_cancelled") + seen.texts_of("reassignment_rolled_back")
+    assert any("with replicas 4 is removed" in one or "to 4," in one for one in dropped), dropped
 
 
 @pytest.mark.parametrize("kip_236_enable", [False, True])
