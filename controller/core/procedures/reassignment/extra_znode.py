@@ -130,7 +130,9 @@ async def _read(controller: Controller) -> tuple[Entries, int | None]:
         text = f"{unreadable}; the znode is deleted; its content was {excerpt(data)}"
         controller.notice("error", "unreadable_znode", _PATH, text)
         delete = Delete(_PATH, version)
-        await write(controller, [delete], Reason("extra reassignments: unreadable"))
+        reason = Reason("extra reassignments: unreadable")
+        if BAD_VERSION in (await write(controller, [delete], reason)).errors:
+            controller.enqueue(ExtraReassignments())
         return {}, None
     for name in read.repeated:
         report_repeated(controller, _PATH, name)

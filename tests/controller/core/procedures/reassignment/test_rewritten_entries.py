@@ -4,9 +4,10 @@ import pytest
 
 from controller.core import error_codes as codes
 from controller.core import znodes
-from controller.core.commands import Issued, Notice, ReadStats
+from controller.core.commands import Issued, Notice, ReadStats, SyncZnodes
 from controller.core.operations import CreateSequential, Delete
 from controller.core.znodes import REASSIGN_PARTITIONS_EXTRA
+from replay.world.simulation import Delivery
 from tests.controller.core.cluster import Cluster, topic_json
 from tests.controller.core.procedures.reassignment.interrupting import (
     cancel_all,
@@ -182,6 +183,21 @@ def test_entry_for_a_topic_that_is_created_again_begins() -> None:
     cluster.once(_removes_entries, create_again)
     cluster.remove_quietly(znodes.topic_path("t"))
     cluster.run()
+    assert assignment(cluster) == "4,1,2 adding 4 removing 1,2"
+
+
+@pytest.mark.parametrize("lost", [Delivery.REPLY_LOST, Delivery.REQUEST_LOST])
+def test_entry_that_a_client_writes_after_a_deletion_without_a_reply_begins(
+    lost: Delivery,
+) -> None:
+    """The new znode has the version of the deleted one."""
+    cluster = on_two()
+    cluster.lose(_removes_entries, lost)
+    settles = lambda issued: isinstance(issued.command, SyncZnodes)  # noqa: E731
+    cluster.once(settles, lambda: rewrite(cluster))
+    submit_quietly(cluster, {T0: [3, 4]})
+    cancel_all(cluster)
+    remove_cancel(cluster)
     assert assignment(cluster) == "4,1,2 adding 4 removing 1,2"
 
 
