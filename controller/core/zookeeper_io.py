@@ -311,7 +311,8 @@ def _verdict(operation: WriteOperation, error: int, data: bytes | None, version:
         case Delete(version=expected):
             if error == NO_NODE:
                 return OK
-            return _RETRY if expected in (ANY_VERSION, version) else BAD_VERSION
+            # With a version: it may be another znode, created since. The caller reads it again.
+            return _RETRY if expected == ANY_VERSION else BAD_VERSION
         case Check() | CreateSequential():
             # It is unknown which znode was created; a duplicate notification does no harm.
             return _RETRY

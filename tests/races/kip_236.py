@@ -121,7 +121,7 @@ def _takes_step_2_for_the_end(original: Any) -> Callable[..., Awaitable[list[Par
         ]
         if over:
             reach()
-            await rollback._forget(controller, over)
+            await rollback._forget(controller, over, cause)
         rest = {one: originals[one] for one in originals if one not in over}
         done: list[Partition] = await original(controller, rest, cause)
         return over + done

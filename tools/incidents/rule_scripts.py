@@ -370,6 +370,24 @@ async def extra_same_target(cluster: IncidentCluster) -> None:
     await cluster.remove_cancel()
 
 
+async def entries_dropped(cluster: IncidentCluster) -> None:
+    """A client replaces the target of a reassignment under way and requests another one, and
+    cancels both before they begin. refold is paused meanwhile."""
+    await cluster.submit({("moved", 0): [3, UNREGISTERED]})
+    await cluster.until_isr("moved", 0, {1, 2, 3})
+    cluster.refold.pause()
+    entries = [
+        {"topic": "moved", "partition": partition, "replicas": [2, 3]} for partition in (0, 1)
+    ]
+    await cluster.znodes.set(_REASSIGN, {"version": 1, "partitions": entries})
+    await cluster.cancel()
+    cluster.refold.resume()
+    await cluster.until_assigned("moved", 0, [1, 2])
+    await cluster.until_deleted(_REASSIGN)
+    await cluster.remove_cancel()
+    await cluster.until_in_sync("moved")
+
+
 async def replica_removed(cluster: IncidentCluster) -> None:
     """A reassignment adds no replica and removes one, and waits for a failed broker. Then another
     one changes the order alone."""

@@ -283,6 +283,7 @@ INCIDENTS: Final[Mapping[str, IncidentScript]] = {
     "deletion-failover": IncidentScript(rule_scripts.deletion_failover),
     "unreadable-requests": IncidentScript(rule_scripts.unreadable_requests),
     "extra-same-target": IncidentScript(rule_scripts.extra_same_target),
+    "entries-dropped": IncidentScript(rule_scripts.entries_dropped),
     "replica-removed": IncidentScript(rule_scripts.replica_removed),
     "reassignment-replaced": IncidentScript(rule_scripts.reassignment_replaced),
     "reassignment-adopted": IncidentScript(rule_scripts.reassignment_adopted),

@@ -195,6 +195,9 @@ class CancelledEntriesGone(_OfCancelled):
         before, after, target = write.before, write.after, self.cancelled.get(write.name)
         if target is None or before is None or before.is_being_reassigned:
             return
+        if not self.known.is_refold(write.process):
+            # A tool may write what it read before the rollback.
+            return
         requests = self.known.requests_of(write.name)
         if not after.is_being_reassigned or after.target != target:
             return
@@ -218,6 +221,15 @@ class RecordsOutliveMoves(Invariant):
     def __init__(self, known: Known, report: Report) -> None:
         super().__init__(known, report)
         self._records: dict[str, tuple[int, ...]] = {}
+        self._by_others: dict[Name, None] = {}
+        """The assignments that a tool wrote last, perhaps as they were before a reassignment ended;
+        the controller writes its own again."""
+
+    def assignment_written(self, write: AssignmentWrite) -> None:
+        if self.known.is_refold(write.process):
+            self._by_others.pop(write.name, None)
+        else:
+            self._by_others[write.name] = None
 
     def admin_written(self, path: str, data: bytes | None, process: str) -> None:
         if not path.startswith(_RECORDS):
@@ -232,7 +244,7 @@ class RecordsOutliveMoves(Invariant):
             return
         if self.known.is_queued(name[0]) or not assignment.is_being_reassigned:
             return
-        if assignment.target == target:
+        if assignment.target == target and name not in self._by_others:
             self.violated(
                 partition_text(name),
                 f"{process} deleted {path}, and the reassignment to {list(target)} has not ended",
@@ -302,7 +314,15 @@ class EntriesAccountedFor(Invariant):
         if self._unhandled and code.startswith(("reassignment", "rollback")):
             names = subject.split(", ")
             for key in [one for one in self._unhandled if partition_text(one[1]) in names]:
-                del self._unhandled[key]
+                if code != "rollback" or self._is_rolled_back(*key):
+                    del self._unhandled[key]
+
+    def _is_rolled_back(self, path: str, name: Name) -> bool:
+        """Whether a rollback of the partition is about this entry: a client may write another
+        one meanwhile."""
+        record_path = znodes.reassignment_path(*name)
+        _, record = _record(record_path, self.known.admin.get(record_path))
+        return record is None or self._entries[path].get(name) == record.replicas
 
 
 def _record(path: str, data: bytes | None) -> tuple[Name, Reassignment | None]:

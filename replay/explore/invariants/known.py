@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 from controller.core import znodes
 from controller.core.errors import ZnodeError
 from controller.core.values import Assignment, LeaderAndIsr
-from controller.core.znodes import Name, TopicContent
+from controller.core.znodes import Name, ReplicaDeletion, TopicContent
 from replay.explore.invariants.losses import Losses
 
 ADMIN: Final = "/admin/"
@@ -160,10 +160,10 @@ class Known:
         """The targets of a request below /admin/reassignment_requests."""
         return parsed_request(path, self.admin.get(path))
 
-    def deletion_broker(self, path: str) -> int | None:
-        """The broker of a child of /admin/replica_deletions."""
+    def deletion_of(self, path: str) -> ReplicaDeletion | None:
+        """The content of a child of /admin/replica_deletions; None if it cannot be parsed."""
         try:
-            return znodes.read_deletion(path, self.admin.get(path)).broker
+            return znodes.read_deletion(path, self.admin.get(path))
         except ZnodeError:
             return None
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import ClassVar
 
 from controller.core import znodes
-from controller.core.znodes import Name
+from controller.core.znodes import Name, ReplicaDeletion
 from replay.explore.invariants.cluster_view import ClusterView
 from replay.explore.invariants.invariant import Invariant, Report, partition_text
 from replay.explore.invariants.known import Known
@@ -255,9 +255,13 @@ class AdminZnodesGone(Recovery):
                 if not known.is_cancelling() and self._is_possible(path):
                     yield path, "still exists"
             elif path.startswith(f"{znodes.REPLICA_DELETIONS}/"):
-                broker = known.deletion_broker(path)
-                if broker is not None and broker in known.brokers:
-                    yield path, f"still exists, although broker {broker} is registered"
+                deletion = known.deletion_of(path)
+                if deletion is not None and self._can_confirm(deletion):
+                    yield path, f"still exists, although broker {deletion.broker} is registered"
+
+    def _can_confirm(self, deletion: ReplicaDeletion) -> bool:
+        """Whether a broker can delete the replicas: not while its log directory has failed."""
+        return all(self.view.is_live(deletion.broker, name) for name in deletion.partitions)
 
     def _is_possible(self, path: str) -> bool:
         """Whether no replica that a request names is down: otherwise it may have to wait."""

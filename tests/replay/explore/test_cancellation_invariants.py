@@ -104,6 +104,15 @@ def test_cancelled_entry_that_begins_again_is_reported_unless_requested_again(ag
     assert bool(history.reported) is not again
 
 
+def test_tool_that_writes_the_topic_as_it_was_before_the_rollback_is_not_reported() -> None:
+    history = Cancelling(CancelledEntriesGone)
+    history.begin()
+    history.cancel()
+    history.write(ORIGINAL)
+    history.write(MOVING, "admin")
+    assert not history.reported
+
+
 @pytest.mark.parametrize("ended", [True, False])
 def test_record_that_is_deleted_before_its_move_ends_is_reported(ended: bool) -> None:
     history = Cancelling(RecordsOutliveMoves)
@@ -111,6 +120,31 @@ def test_record_that_is_deleted_before_its_move_ends_is_reported(ended: bool) ->
     history.topic.assignments[0] = DONE if ended else MOVING
     history.admin(RECORD_PATH, None)
     assert bool(history.reported) is not ended
+
+
+@pytest.mark.parametrize("is_rewritten", [True, False])
+def test_entry_that_a_client_rewrites_during_a_rollback_needs_its_own_log_line(
+    is_rewritten: bool,
+) -> None:
+    history = Cancelling(EntriesAccountedFor)
+    history.begin()
+    if is_rewritten:
+        history.admin(
+            znodes.REASSIGN_PARTITIONS, znodes.write_entries({NAME: Entry((4,))}), "admin"
+        )
+    history.log("rollback")
+    history.write(ORIGINAL)
+    history.admin(znodes.REASSIGN_PARTITIONS, None)
+    assert bool(history.reported) is is_rewritten
+
+
+def test_record_is_deleted_although_a_tool_wrote_the_topic_as_it_was_before_the_end() -> None:
+    history = Cancelling(RecordsOutliveMoves)
+    history.begin()
+    history.write(ORIGINAL)
+    history.write(MOVING, "admin")
+    history.admin(RECORD_PATH, None)
+    assert not history.reported
 
 
 @pytest.mark.parametrize("logs", ["", "reassignment_refused"])

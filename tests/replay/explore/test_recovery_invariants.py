@@ -157,6 +157,18 @@ def test_left_over_znodes_are_missed() -> None:
     assert len(cluster.missing()) == 4
 
 
+def test_deletion_in_a_failed_log_directory_may_be_left() -> None:
+    cluster = Recovering(AdminZnodesGone)
+    cluster.known.admin["/admin/replica_deletions/x"] = (
+        b'{"version":1,"broker":2,"partitions":{"orders":[0]}}'
+    )
+    assert cluster.missing() == [
+        ("/admin/replica_deletions/x", "still exists, although broker 2 is registered")
+    ]
+    cluster.view.dead[2] = None
+    assert not cluster.missing()
+
+
 def test_old_metadata_is_missed() -> None:
     cluster = Recovering(MetadataCurrent)
     cluster.view.caches[2][NAME] = (1, 4)

@@ -1,6 +1,7 @@
 """/admin/reassign_cancel: rolls back the entries of /admin/reassign_partitions (KB 14.2)."""
 
 from collections.abc import Collection, Iterable
+from typing import Final
 
 from controller.core.controller import Controller
 from controller.core.failures import Failures, listed
@@ -17,6 +18,8 @@ from controller.core.procedures.reassignment.legacy_znode import (
     are_older,
     originals_of,
     read_legacy,
+    report_dropped,
+    zxid_after_entries,
 )
 from controller.core.procedures.reassignment.partition_reassignment import (
     complete_if_caught_up,
@@ -36,6 +39,8 @@ from controller.core.triggers import (
 )
 from controller.core.values import format_brokers
 from controller.core.znodes import REASSIGN_CANCEL, Name
+
+_CANCELLED_LATER: Final = f"{REASSIGN_CANCEL} was created after the entry"
 
 
 async def process_cancel(controller: Controller, trigger: ReassignmentCancel) -> None:
@@ -71,11 +76,10 @@ async def _cancel_removed(controller: Controller, zxid: int) -> None:
     target.
     """
     await repair_records(controller)
-    seen = dict(controller.context.entries_seen)
-    legacy = await read_legacy(controller)
     if zxid == UNKNOWN_ZXID:
         # The entries had changed before, and what was read of them since counts as older.
-        zxid = 1 + max((one.mzxid for one in seen.values()), default=0)
+        zxid = zxid_after_entries(controller)
+    legacy = await read_legacy(controller)
     await cancel_entries(controller, legacy, zxid, was_removed=True)
     controller.context.waiting_reported.clear()
     await _continue(controller)
@@ -103,13 +107,8 @@ async def cancel_entries(
     )
     text = _numbers(len(under_way), len(not_begun)) + removed
     controller.notice("info", "reassignments_cancelled", REASSIGN_CANCEL, text)
-    for topic, number in not_begun:
-        target = format_brokers(not_begun[topic, number])
-        text = (
-            f"the entry with replicas {target} is removed from {LEGACY}, and its reassignment does "
-            f"not begin: {REASSIGN_CANCEL} was created after the entry"
-        )
-        controller.notice("info", "reassignment_cancelled", f"{topic}-{number}", text)
+    for name, target in not_begun.items():
+        report_dropped(controller, name, target, _CANCELLED_LATER)
     if younger and not was_removed:
         report_waiting(controller, LEGACY)
         _report_begun_since(controller, younger)
@@ -119,7 +118,7 @@ async def cancel_entries(
         # client has written meanwhile stays.
         await remove_entries(controller, lambda name, target: not_begun.get(name) == target)
     _report_forced(controller, (one for one in records if one.key in under_way))
-    await roll_back_names(controller, list(under_way), _cause(controller))
+    await roll_back_names(controller, list(under_way), _cause(controller, zxid))
 
 
 def _numbers(under_way: int, not_begun: int) -> str:
@@ -146,11 +145,13 @@ def _report_forced(controller: Controller, partitions: Iterable[Partition]) -> N
         controller.notice("warning", "rollback_forced", listed(forced), text)
 
 
-def _cause(controller: Controller) -> RollbackCause:
+def _cause(controller: Controller, zxid: int) -> RollbackCause:
     meanwhile = "the rollback waits, and the other replicas stay"
     remedy = "`refold reassign --cancel --force` needs only one"
     reported = controller.context.rollback_waiting
-    return RollbackCause(REASSIGN_CANCEL, WAITS, meanwhile, remedy, reported)
+    return RollbackCause(
+        REASSIGN_CANCEL, WAITS, meanwhile, remedy, reported, zxid, _CANCELLED_LATER
+    )
 
 
 def _report_begun_since(controller: Controller, younger: list[Name]) -> None:
@@ -199,7 +200,8 @@ async def retry_rollbacks(controller: Controller) -> None:
     if not waiting:
         return
     if controller.context.cancel:
-        await roll_back_names(controller, [one.key for one in waiting], _cause(controller))
+        cause = _cause(controller, controller.context.cancel)
+        await roll_back_names(controller, [one.key for one in waiting], cause)
     controller.enqueue(ExtraReassignments())
 
 

@@ -20,6 +20,7 @@ from controller.core.procedures.reassignment.legacy_znode import (
     originals_of,
     read_legacy,
     report_repeated,
+    zxid_after_entries,
 )
 from controller.core.procedures.reassignment.rollback import WAITS, RollbackCause
 from controller.core.procedures.reassignment.submission import is_possible
@@ -72,6 +73,15 @@ async def process_extra(controller: Controller) -> None:
         back = await _roll_back(controller, {name: possible[name] for name in pending})
         waiting = {name: possible[name] for name in pending if name not in back}
         legacy = await read_legacy(controller)
+        again = {
+            name: one
+            for name, one in possible.items()
+            if name in back and _conflicts(controller, name, one, legacy)
+        }
+        if again:
+            # A client has written these entries meanwhile.
+            waiting |= again
+            controller.enqueue(ExtraReassignments())
     else:
         waiting = {}
     moved = {name: one for name, one in possible.items() if name not in waiting}
@@ -94,7 +104,15 @@ def _cause(controller: Controller, target: tuple[int, ...]) -> RollbackCause:
     name = f"an entry of {_PATH} with replicas {format_brokers(target)}"
     meanwhile = "the rollback and the new reassignment wait, and the other replicas stay"
     remedy = f"to continue the reassignment under way, remove the entry from {_PATH}"
-    return RollbackCause(name, WAITS, meanwhile, remedy, controller.context.rollback_waiting)
+    return RollbackCause(
+        name,
+        WAITS,
+        meanwhile,
+        remedy,
+        controller.context.rollback_waiting,
+        zxid_after_entries(controller),
+        f"{name} takes its place",
+    )
 
 
 async def _read(controller: Controller) -> tuple[Entries, int | None]:
@@ -112,7 +130,9 @@ async def _read(controller: Controller) -> tuple[Entries, int | None]:
         text = f"{unreadable}; the znode is deleted; its content was {excerpt(data)}"
         controller.notice("error", "unreadable_znode", _PATH, text)
         delete = Delete(_PATH, version)
-        await write(controller, [delete], Reason("extra reassignments: unreadable"))
+        reason = Reason("extra reassignments: unreadable")
+        if BAD_VERSION in (await write(controller, [delete], reason)).errors:
+            controller.enqueue(ExtraReassignments())
         return {}, None
     for name in read.repeated:
         report_repeated(controller, _PATH, name)

@@ -29,7 +29,11 @@ from controller.core.procedures.reassignment.cancellation import (
     process_changed_isrs,
     roll_back_names,
 )
-from controller.core.procedures.reassignment.legacy_znode import LegacyZnode, process_legacy
+from controller.core.procedures.reassignment.legacy_znode import (
+    LegacyZnode,
+    process_legacy,
+    report_dropped,
+)
 from controller.core.procedures.reassignment.partition_reassignment import (
     RULE,
     carry_out,
@@ -151,11 +155,27 @@ async def process_alter_reassignments(
         else:
             targets[name] = judged
     errors |= await _roll_back(controller, rolled_back)
-    await remove_entries(controller, lambda name, target: name in targets)
+    await _replace_entries(controller, targets)
     errors |= await _trigger(controller, targets, by_api=True)
     answers = tuple(errors.get(name) or PartitionResult(*name, error_codes.NONE) for name in wanted)
     answer = AlterPartitionReassignmentsResponse(asked.request, error_codes.NONE, answers)
     controller.issue(answer, Reason(RULE))
+
+
+async def _replace_entries(controller: Controller, names: Collection[Name]) -> None:
+    """The request takes the place of the entries of these partitions (KB 7.3 step 4). An entry that
+    a client writes while the controller removes another one stays."""
+    replaced: dict[Name, tuple[int, ...]] = {}
+
+    def is_replaced(name: Name, target: tuple[int, ...]) -> bool:
+        return name in names and replaced.setdefault(name, target) == target
+
+    def report(name: Name, target: tuple[int, ...]) -> None:
+        if _is_new(controller, name, target):
+            why = f"a request by {ADMIN_TOOLS} takes its place"
+            report_dropped(controller, name, target, why)
+
+    await remove_entries(controller, is_replaced, report)
 
 
 async def _roll_back(controller: Controller, names: list[Name]) -> Results:

@@ -125,6 +125,21 @@ def are_older(controller: Controller, names: Iterable[Name], zxid: int) -> dict[
     return {name: None for name in names if name in seen and seen[name].mzxid < zxid}
 
 
+def zxid_after_entries(controller: Controller) -> int:
+    """A zxid that is higher than those of all entries which `read_legacy` has read."""
+    seen = controller.context.entries_seen.values()
+    return 1 + max((one.mzxid for one in seen), default=0)
+
+
+def report_dropped(controller: Controller, name: Name, target: tuple[int, ...], why: str) -> None:
+    """Report that an entry which has not begun is cancelled."""
+    text = (
+        f"the entry with replicas {format_brokers(target)} is removed from {_PATH}, and its "
+        f"reassignment does not begin: {why}"
+    )
+    controller.notice("info", "reassignment_cancelled", f"{name[0]}-{name[1]}", text)
+
+
 def report_repeated(controller: Controller, path: str, name: Name) -> None:
     """Report that a partition has several entries."""
     text = f"the znode has several entries for {name[0]}-{name[1]}: the last one counts"

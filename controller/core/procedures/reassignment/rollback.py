@@ -34,6 +34,7 @@ from controller.core.procedures.elections.leadership import (
 )
 from controller.core.procedures.elections.partition_state_machine import change_partitions
 from controller.core.procedures.elections.replica_state_machine import Replicas, change_replicas
+from controller.core.procedures.reassignment.legacy_znode import are_older, report_dropped
 from controller.core.procedures.reassignment.replica_deletion import (
     delete_replicas,
     store_deletions,
@@ -57,7 +58,8 @@ class RollbackCause(NamedTuple):
 
     If a partition cannot be rolled back now, the log has a line with the code `code`. The line says
     what happens `meanwhile`, and names the `remedy` for an operator who does not want to wait for
-    more originals. `reported` has the text that was logged of each partition.
+    more originals. `reported` has the text that was logged of each partition. Entries that existed
+    before the transaction `zxid` are cancelled, with the reason `dropped_because`.
     """
 
     name: str
@@ -65,6 +67,8 @@ class RollbackCause(NamedTuple):
     meanwhile: str
     remedy: str
     reported: dict[Partition, str]
+    zxid: int = 0
+    dropped_because: str = ""
 
 
 class Rollback:
@@ -127,7 +131,7 @@ async def roll_back(
     await _keep_waiting_partitions(controller, rollback)
     if resting:
         _report(controller, 6, "not under way: the entry and the record are removed", resting)
-        await _forget(controller, resting)
+        await _forget(controller, resting, cause)
     routes = {one: holder(controller, one) for one in rollback.partitions}
     mark_ineligible(context, dict.fromkeys(one.topic.name for one in rollback.partitions))
     for step in STEPS:
@@ -309,15 +313,33 @@ async def _store_originals(controller: Controller, rollback: Rollback) -> None:
 
 async def _remove_from_znodes(controller: Controller, rollback: Rollback) -> None:
     _report(controller, 6, f"removed from {znodes.REASSIGN_PARTITIONS}", rollback.partitions)
-    await _forget(controller, rollback.partitions)
+    await _forget(controller, rollback.partitions, rollback.cause)
 
 
-async def _forget(controller: Controller, partitions: list[Partition]) -> None:
-    names = {one.key for one in partitions}
-    await remove_entries(controller, lambda name, target: name in names)
+async def _forget(
+    controller: Controller, partitions: list[Partition], cause: RollbackCause
+) -> None:
+    """Remove the entries and records. An entry that a client has written since the cancellation
+    stays."""
+    context = controller.context
+    known = context.reassignments
+    targets = {
+        one.key: known[one].replicas for one in partitions if one in known and known[one].legacy
+    }
+    older = are_older(controller, [one.key for one in partitions], cause.zxid)
+    replaced = {name: context.entries_seen[name].replicas for name in older}
+
+    def is_cancelled(name: znodes.Name, target: tuple[int, ...]) -> bool:
+        return target in (targets.get(name), replaced.get(name))
+
+    def report(name: znodes.Name, target: tuple[int, ...]) -> None:
+        if targets.get(name) != target:
+            report_dropped(controller, name, target, cause.dropped_because)
+
+    await remove_entries(controller, is_cancelled, report)
     await remove_records(controller, partitions)
     for partition in partitions:
-        controller.context.reassigning.pop(partition, None)
+        context.reassigning.pop(partition, None)
 
 
 async def _send_metadata_to_all(controller: Controller, rollback: Rollback) -> None:

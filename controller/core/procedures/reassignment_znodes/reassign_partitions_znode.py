@@ -20,16 +20,32 @@ IsDone = Callable[[tuple[str, int], tuple[int, ...]], bool]
 """Whether an entry is to be removed, by partition and target."""
 
 
-async def remove_entries(controller: Controller, is_done: IsDone) -> None:
+Removes = Callable[[tuple[str, int], tuple[int, ...]], None]
+"""Called with the partition and target of each entry, before it is removed."""
+
+
+async def remove_entries(
+    controller: Controller, is_done: IsDone, removes: Removes | None = None
+) -> None:
     """Remove entries from the request; without entries the znode is deleted (KB 7.6.1).
+
+    If another client writes the znode meanwhile, it is read again: a client's new entry for the
+    same partition stays only if `is_done` compares its target.
 
     Raises ProcedureError if ZooKeeper refuses the write.
     """
-    while not await _try_to_remove(controller, is_done):
+    reported: dict[tuple[tuple[str, int], tuple[int, ...]], None] = {}
+
+    def report(name: tuple[str, int], target: tuple[int, ...]) -> None:
+        if removes is not None and (name, target) not in reported:
+            reported[name, target] = None
+            removes(name, target)
+
+    while not await _try_to_remove(controller, is_done, report):
         pass
 
 
-async def _try_to_remove(controller: Controller, is_done: IsDone) -> bool:
+async def _try_to_remove(controller: Controller, is_done: IsDone, removes: Removes) -> bool:
     """Try once. False if the request was written meanwhile.
 
     Checking whether the znode exists sets the watch for the next request (KB 7.6.1): a deletion by
@@ -51,6 +67,9 @@ async def _try_to_remove(controller: Controller, is_done: IsDone) -> bool:
     if REQUEST_CHANGES_SEEN.applies(controller.configuration):
         if entries and remaining == entries:
             return True
+        for name, entry in entries.items():
+            if name not in remaining:
+                removes(name, entry.replicas)
         error = await _put_back(controller, remaining, found.versions[0])
         return error != BAD_VERSION
     await _put_back(controller, remaining, ANY_VERSION)

@@ -53,8 +53,8 @@ async def process_topic_deletion(controller: Controller) -> None:
     if topics:
         await resume_deletions(controller)
     if ended:
-        names = {one.key for one in ended}
-        await remove_entries(controller, lambda name, target: name in names)
+        targets = {one.key: one.assignment.target for one in ended}
+        await remove_entries(controller, lambda name, target: targets.get(name) == target)
         await remove_records(controller, ended)
 
 

@@ -48,7 +48,8 @@ async def _end_reassignments(controller: Controller, gone: Mapping[str, object])
         return
     text = f"a topic was deleted by hand: the reassignment of {listed(ended)} is over"
     controller.notice("warning", "reassignment_ended", listed(ended), text)
-    await remove_entries(controller, lambda name, target: name[0] in gone)
+    targets = {one.key: records[one].replicas for one in ended}
+    await remove_entries(controller, lambda name, target: targets.get(name) == target)
     await remove_records(controller, ended)
     for partition in ended:
         controller.context.reassigning.pop(partition, None)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from controller.core import error_codes as codes
 from controller.core import znodes
 from controller.core.commands import Issued, LeaderAndIsrRequest, SyncZnodes
-from controller.core.operations import SetData
+from controller.core.operations import Create, SetData
 from controller.core.snapshot import load_snapshot, take_snapshot
 from controller.core.values import Assignment
 from controller.core.znodes import TopicContent
@@ -64,6 +64,13 @@ def sets_topic(issued: Issued) -> bool:
     """Whether the controller is about to write the znode of t."""
     operations = getattr(issued.command, "operations", ())
     return any(isinstance(one, SetData) and one.path == PATH for one in operations)
+
+
+def creates_parent(issued: Issued) -> bool:
+    """Whether the controller is about to create the parent of t's records."""
+    operations = getattr(issued.command, "operations", ())
+    parent = znodes.reassignments_path("t")
+    return any(isinstance(one, Create) and one.path == parent for one in operations)
 
 
 def add_partition(cluster: Cluster, number: int = 9, *, with_id: bool = True) -> None:
@@ -381,6 +388,20 @@ def test_partition_added_after_the_lost_reply_to_a_recorded_move_is_kept(lost: D
     for name in (T0, T1):
         assert assignment(cluster, name) == "3,4,1,2 adding 3,4 removing 1,2"
     assert_added(cluster)
+
+
+@pytest.mark.parametrize("lost", [Delivery.REPLY_LOST, Delivery.REQUEST_LOST])
+def test_partition_added_before_a_recorded_move_is_written_is_kept(lost: Delivery) -> None:
+    """The reply to the creation of the record's parent is lost, which gives the tool time."""
+    cluster = with_kip_236()
+    topic_id = cluster.topic("t").topic_id
+    cluster.lose(creates_parent, lost)
+    settles = lambda issued: isinstance(issued.command, SyncZnodes)  # noqa: E731
+    cluster.once(settles, lambda: add_partition(cluster, with_id=False))
+    request(cluster, {T0: [3, 4]})
+    assert assignment(cluster) == "3,4,1,2 adding 3,4 removing 1,2"
+    assert_added(cluster)
+    assert cluster.topic("t").topic_id == topic_id
 
 
 def test_version_of_the_topic_is_in_the_snapshot() -> None:
