@@ -27,9 +27,9 @@ async def test_states_of_a_topic_and_a_probe(lab_cluster: DefaultLabCluster) -> 
     status, well = await health(lab_cluster, "--probe")
     assert (status, well["worst"], well["well"]) == (0, None, 3)
     assert [(one["fault"], one["offset"] >= 0) for one in well["probe"]] == [("", True)] * 2
-    [lost] = [one for one in lab_cluster.lab.brokers if one.id == 3]
+    [lost] = [one for one in lab_cluster.lab.brokers if one.broker_id == 3]
     await lost.stop()
-    await lab_cluster.until_isr(TOPIC, {1: 1, 2: 1})
+    await lab_cluster.until_isr(TOPIC, {0: 2, 1: 1, 2: 1})
     status, report = await health(lab_cluster)
     assert status == 1
     states = {one["partition"]: one["states"] for one in report["partitions"]}
