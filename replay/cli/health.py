@@ -5,6 +5,7 @@ import sys
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Final
 
@@ -21,6 +22,7 @@ from controller.settings.client_options import client_options
 from controller.settings.errors import SettingsError
 from controller.zookeeper.errors import BadConnectString
 from controller.zookeeper.servers import ConnectString, parse_connect_string
+from eventstore.errors import LogError
 from replay.agreement.znode_view import ZnodeView
 from replay.cli.exit_status import errors_in_one_line
 from replay.cli.health_report import (
@@ -59,7 +61,6 @@ class _Moment(Struct, frozen=True):
     source: str
     cluster: Cluster
     problem: str = ""
-    is_log: bool = False
 
 
 _Look = Callable[[], _Moment]
@@ -156,15 +157,13 @@ def health(
             servers = bootstrap_server or _plaintext(moment.cluster)
             typer.echo(f"refold health: {warning(topic)}", err=True)
             probed = asyncio.run(probe_topic(topic, servers, options))
-        return report_of(
-            moment.source, cluster, found, shown, moment.problem, probed, is_log=moment.is_log
-        )
+        return report_of(moment.source, cluster, found, shown, moment.problem, probed)
 
     if watch:
-        _watch(report, interval, topic, shown, as_json=as_json)
+        _watch(report, interval, shown, as_json=as_json)
     with errors_in_one_line("health"):
         found = report()
-    print_result(found, lambda: _print(found, topic, shown), as_json=as_json)
+    print_result(found, partial(_print, found, shown), as_json=as_json)
     is_bad = found.worst is not None and _rank(found.worst) <= _rank(fail_on)
     is_bad |= any(one.fault for one in found.probe)
     raise typer.Exit(_NOT_WELL if is_bad or found.problem else 0)
@@ -223,7 +222,7 @@ def _look(log: str | None, zookeeper: str | None, topic: str | None, at: str | N
 def _from_log(log: str, seq: int | None, wall_ns: int | None) -> _Moment:
     with open_log(log) as opened, progress() as report:
         cluster = cluster_at(opened, seq_at(opened.reader, seq, wall_ns), report)
-        return _Moment(log, cluster, headline_of(opened, cluster, report), is_log=True)
+        return _Moment(log, cluster, headline_of(opened, cluster, report))
 
 
 async def _from_zookeeper(connect: ConnectString, text: str, topic: str | None) -> _Moment:
@@ -248,30 +247,27 @@ async def _from_zookeeper(connect: ConnectString, text: str, topic: str | None) 
     return _Moment(f"ZooKeeper at {text}", cluster_of(ZnodeView(tree, ""), 0, now))
 
 
-def _watch(
-    report: Callable[[], Report], seconds: float, topic: str | None, shown: Shown, *, as_json: bool
-) -> None:
+def _watch(report: Callable[[], Report], seconds: float, shown: Shown, *, as_json: bool) -> None:
     """Show one report after the other, until Ctrl-C. A source that cannot be read for some time
     does not end it."""
     is_screen = sys.stdout.isatty() and not as_json
     while True:
         try:
             found = report()
-        except ReplayError as error:
+        except (LogError, ReplayError) as error:
             typer.echo(f"refold health: {error}", err=True)
         else:
             if is_screen:
                 typer.echo(_CLEAR, nl=False)
-            one = found
-            print_result(one, lambda: _print(one, topic, shown), as_json=as_json)  # noqa: B023
+            print_result(found, partial(_print, found, shown), as_json=as_json)
             sys.stdout.flush()
         time.sleep(seconds)
 
 
-def _print(report: Report, topic: str | None, shown: Shown) -> None:
+def _print(report: Report, shown: Shown) -> None:
     for line in lines_of(report):
         typer.echo(line)
-    for one in report.topics if topic is not None else ():
+    for one in report.topics if shown.of_topic else ():
         typer.echo(topic_line(one))
     for line in probe_lines(report):
         typer.echo(line)

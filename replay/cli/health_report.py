@@ -49,14 +49,15 @@ class Report(Struct, frozen=True):
 
 
 class Shown(Struct, frozen=True):
-    """The partitions that a report lists: also those that are well, at most `limit`; 0: all."""
+    """The partitions that a report lists: with those that are well if it is about one topic, at
+    most `limit`; 0: all."""
 
-    with_well: bool
+    of_topic: bool
     limit: int
 
     def of(self, found: Health) -> list[PartitionHealth]:
         """The partitions to list, worst first."""
-        listed = [one for one in found.partitions if self.with_well or one.states]
+        listed = [one for one in found.partitions if self.of_topic or one.states]
         return listed[: self.limit or None]
 
 
@@ -67,14 +68,12 @@ def report_of(
     shown: Shown,
     problem: str,
     probe: list[ProbeRecord],
-    *,
-    is_log: bool,
 ) -> Report:
     """The report about a cluster at a moment."""
     unknown = any(one.min_insync_replicas is None for one in found.partitions)
     return Report(
         source,
-        cluster.seq if is_log else None,
+        cluster.seq or None,
         cluster.time,
         cluster.controller.broker,
         cluster.controller.epoch,
@@ -145,6 +144,6 @@ def table_of(report: Report) -> Table:
 
 def hidden(report: Report, shown: Shown) -> str:
     """A sentence about partitions that are not listed because of the limit; "" for none."""
-    wanted = report.total if shown.with_well else report.total - report.well
+    wanted = report.total if shown.of_topic else report.total - report.well
     left = wanted - len(report.partitions)
     return f"... and {counted(left, 'other partition')}; --limit 0 shows all" if left else ""
