@@ -12,7 +12,7 @@ from controller.core.procedures.znode_changes.broker_change import FAILURE, STAR
 from controller.core.state import Partition
 from controller.core.state_machines import PartitionState, ReplicaState
 from controller.core.triggers import ApiCall, BrokerChange, BrokerModifications, Trigger
-from controller.core.values import UNKNOWN_BROKER_EPOCH, Broker
+from controller.core.values import UNKNOWN_BROKER_EPOCH, Broker, format_brokers
 from replay.kafka_text.failover import broker_epochs
 from replay.kafka_text.kafka_log import (
     BROKERS_0_8,
@@ -140,7 +140,7 @@ class Brokers(LogObserver):
 
     def _log_change_of_0_8(self, new: list[int], dead: list[int], live: list[int]) -> None:
         """Kafka 0.8 does not know bounced brokers: here they are both new and deleted."""
-        added, deleted, alive = (",".join(map(str, ids)) for ids in (new, dead, live))
+        added, deleted, alive = map(format_brokers, (new, dead, live))
         self.log.info_of_0_8(
             BROKERS_0_8,
             f"Newly added brokers: {added}, deleted brokers: {deleted}, all live brokers: {alive}",
@@ -154,13 +154,13 @@ class Brokers(LogObserver):
             self._started = brokers
             self.log.info(CONTROLLER, f"New broker startup callback for {joined(brokers)}")
             self.log.info_of_0_8(
-                CONTROLLER_0_8, f"New broker startup callback for {','.join(map(str, brokers))}"
+                CONTROLLER_0_8, f"New broker startup callback for {format_brokers(brokers)}"
             )
             return
         self._started = []
         self.log.info(CONTROLLER, f"Broker failure callback for {joined(brokers)}")
         self.log.info_of_0_8(
-            CONTROLLER_0_8, f"Broker failure callback for {','.join(map(str, brokers))}"
+            CONTROLLER_0_8, f"Broker failure callback for {format_brokers(brokers)}"
         )
         stopping = [one for one in brokers if one in self._shutting_down]
         if stopping:

@@ -120,14 +120,14 @@ def test_dotted_keys_and_tables_of_toml_are_equivalent(tmp_path: Path, content: 
 
 
 @pytest.mark.parametrize("variable", ["INVOCATION_ID", "KUBERNETES_SERVICE_HOST"])
-def test_service_waits_for_zookeeper_unless_it_is_told_not_to(
+def test_service_waits_for_zookeeper_unless_it_is_configured_not_to(
     tmp_path: Path, variable: str
 ) -> None:
     service = {**NEEDED, variable: "x"}
     assert not loaded(tmp_path).settings.waits_for_zookeeper
     assert loaded(tmp_path, environment=service).settings.waits_for_zookeeper
-    told = loaded(tmp_path, "refold.wait.for.zookeeper=false", environment=service)
-    assert not told.settings.waits_for_zookeeper
+    configured = loaded(tmp_path, "refold.wait.for.zookeeper=false", environment=service)
+    assert not configured.settings.waits_for_zookeeper
 
 
 def test_unknown_keys_are_reported_with_a_similar_key(tmp_path: Path) -> None:

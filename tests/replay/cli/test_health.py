@@ -11,18 +11,14 @@ from typer.testing import CliRunner, Result
 from replay.cli.main import app
 from tests.controller.cli.clusters import client
 from tests.controller.core.cluster import Cluster
-from tests.controller.core.procedures.reassignment.reassigning import ask_for_isr, cluster_of
+from tests.controller.core.procedures.reassignment.reassigning import leader_is_lost
 from tests.replay.recorded_log import write_log
 from tools.lab.zookeeper import ZooKeeperServer
 
 
 @pytest.fixture(scope="module")
 def cluster() -> Cluster:
-    """A cluster in which t-0 loses its leader and only broker in sync."""
-    cluster = cluster_of(3, 1, 2, 3)
-    ask_for_isr(cluster, 1)
-    cluster.stop_broker(1)
-    return cluster
+    return leader_is_lost()
 
 
 @pytest.fixture(scope="module")

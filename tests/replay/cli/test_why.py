@@ -17,8 +17,8 @@ from tests.controller.core.procedures.reassignment.interrupting import (
     submit,
 )
 from tests.controller.core.procedures.reassignment.reassigning import (
-    ask_for_isr,
     cluster_of,
+    leader_is_lost,
     reassign,
 )
 from tests.replay.recorded_log import write_log
@@ -30,11 +30,7 @@ LogOf = Callable[[str], Path]
 
 @pytest.fixture(scope="module")
 def cluster() -> Cluster:
-    """A cluster in which t-0 loses its leader and only broker in sync."""
-    cluster = cluster_of(3, 1, 2, 3)
-    ask_for_isr(cluster, 1)
-    cluster.stop_broker(1)
-    return cluster
+    return leader_is_lost()
 
 
 @pytest.fixture(scope="module")

@@ -127,9 +127,7 @@ def _recorded(controller: Controller, move: Move, reason: Reason, later: int = 0
     """`later`: how many other writes of the topic are done first."""
     assert move.record is not None, "only moves with a record are written with one"
     partition, topic = move.partition, move.partition.topic
-    known = topic_content(controller.context, topic)
-    assignments = known.assignments | {partition.number: move.assignment}
-    content = znodes.TopicContent(assignments, known.topic_id)
+    content = topic_content(controller.context, topic, {partition.number: move.assignment})
     write = topic_write(controller, topic, content, later)
     return RecordedMove(partition, move.record, write, reason)
 

@@ -43,7 +43,7 @@ from controller.core.procedures.reassignment_znodes.reassign_partitions_znode im
 from controller.core.procedures.reassignment_znodes.records import holder, remove_records
 from controller.core.procedures.topics.deletion import mark_ineligible, resume_deletion_for
 from controller.core.procedures.topics.topics import write_topics
-from controller.core.state import ControllerContext, Partition, Topic
+from controller.core.state import ControllerContext, Partition
 from controller.core.state_machines import PartitionState, ReplicaState
 from controller.core.values import NO_LEADER, Assignment, format_brokers
 from controller.core.zookeeper_io import read_znodes
@@ -299,10 +299,9 @@ async def _store_originals(controller: Controller, rollback: Rollback) -> None:
         )
         for one in rollback.partitions
     )
-    changes: dict[Topic, dict[int, Assignment]] = defaultdict(dict)
-    for one in rollback.partitions:
-        changes[one.topic][one.number] = one.assignment
-    codes = await write_topics(controller, changes, Reason(STORE_ORIGINALS, choices))
+    unchanged: dict[int, Assignment] = {}
+    topics = dict.fromkeys((one.topic for one in rollback.partitions), unchanged)
+    codes = await write_topics(controller, topics, Reason(STORE_ORIGINALS, choices))
     for topic, code in codes.items():
         if code not in (OK, NO_NODE):
             path = znodes.topic_path(topic.name)

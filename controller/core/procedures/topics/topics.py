@@ -1,6 +1,8 @@
 """Reading topics, assigning topic ids, and bringing new partitions online (KB 3.5, 3.6)."""
 
-from typing import NamedTuple
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Final, NamedTuple
 
 from controller.core import znodes
 from controller.core.commands import Reason
@@ -28,6 +30,7 @@ from controller.core.zookeeper_io import (
 )
 
 _SLICE_TOPICS = 200
+_UNCHANGED: Final[Mapping[int, Assignment]] = MappingProxyType({})
 
 Contents = dict[str, TopicContent]
 """The content of topics' znodes, by topic."""
@@ -267,10 +270,16 @@ async def create_awaiting_partitions(controller: Controller) -> None:
         await create_partitions(controller, added)
 
 
-def topic_content(context: ControllerContext, topic: Topic) -> TopicContent:
-    """The new content of a topic's znode: every known assignment, and the topic id."""
+def topic_content(
+    context: ControllerContext,
+    topic: Topic,
+    changes: Mapping[int, Assignment] = _UNCHANGED,
+) -> TopicContent:
+    """The new content of a topic's znode: every known assignment with these changes, and the topic
+    id."""
     assignments = {one.number: one.assignment for one in topic.assigned()}
     assignments |= context.awaiting_brokers.get(topic.name, {})
+    assignments |= changes
     return TopicContent(dict(sorted(assignments.items())), topic.id)
 
 
@@ -303,7 +312,7 @@ def note_written(topic: Topic) -> None:
 
 
 async def write_topics(
-    controller: Controller, changes: dict[Topic, dict[int, Assignment]], reason: Reason
+    controller: Controller, changes: Mapping[Topic, Mapping[int, Assignment]], reason: Reason
 ) -> dict[Topic, int]:
     """Write topics' znodes: their known assignments, with these changes. Returns ZooKeeper's code
     for each. Partitions that another client has added meanwhile are created first."""
@@ -312,8 +321,7 @@ async def write_topics(
     while waiting:
         operations: list[WriteOperation] = []
         for topic in waiting:
-            known = topic_content(controller.context, topic)
-            content = TopicContent(known.assignments | changes[topic], known.topic_id)
+            content = topic_content(controller.context, topic, changes[topic])
             operations.append(topic_write(controller, topic, content))
         errors = (await write(controller, operations, reason)).errors
         tried, waiting = waiting, []

@@ -34,6 +34,14 @@ def cluster_of(brokers: int, *replicas: int, **settings: Any) -> Cluster:
     return cluster
 
 
+def leader_is_lost() -> Cluster:
+    """Three brokers, of which t-0 loses its leader and only broker in sync."""
+    cluster = cluster_of(3, 1, 2, 3)
+    ask_for_isr(cluster, 1)
+    cluster.stop_broker(1)
+    return cluster
+
+
 # Requests ---------------------------------------------------------------------------------------
 
 
