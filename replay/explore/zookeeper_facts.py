@@ -205,7 +205,7 @@ class ZooKeeperFacts:
         if path in (znodes.REASSIGN_PARTITIONS, znodes.REASSIGN_PARTITIONS_EXTRA):
             entries = parsed_entries(path, data)
         elif path.startswith(znodes.REQUEST_PREFIX):
-            entries = parsed_request(path, data)
+            entries = parsed_request(path, data).assignments
         for name, replicas in entries.items():
             requests: Requests = known.requests_of(name)
             if not known.is_refold(process):
