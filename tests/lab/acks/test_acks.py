@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from tools.demo.acks import committed_offset, leader_killed, only_replica
+from tools.demo.acks.clients import BROKER_CONFIG
 from tools.demo.acks.leader_killed import CAUGHT_UP, LAGGING, Level
 from tools.demo.stage import BROKERS, Stage
 from tools.lab import Lab
@@ -17,7 +18,8 @@ pytestmark = [pytest.mark.lab, pytest.mark.ci, pytest.mark.timeout(120)]
 
 @pytest.fixture(scope="module")
 def acks_lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
-    with shared_cluster(tmp_path_factory.mktemp("cluster"), BROKERS) as lab:
+    folder = tmp_path_factory.mktemp("cluster")
+    with shared_cluster(folder, BROKERS, config=BROKER_CONFIG) as lab:
         yield lab
 
 

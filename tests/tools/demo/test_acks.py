@@ -26,6 +26,7 @@ def committed(**changed: Any) -> committed_offset.Result:
         "read": [*first, (3, "record 4")],
         "log": [*first, (3, "record 4")],
         "ends_after": {1: 4, 2: 4, 3: 4},
+        "committed_after": 3,
     }
     return committed_offset.Result(**{**given, **changed})
 
@@ -44,6 +45,7 @@ def test_expected_committed_offset_has_no_faults() -> None:
         ({"later_at": 4}, "the new leader wrote the next record at offset 4"),
         ({"read": [(0, "record 0"), (3, "record 4")]}, "did not continue at offset 3"),
         ({"log": [(0, "record 0")]}, "the log is not what the consumer read"),
+        ({"committed_after": 2}, "the committed offset at the end is 2"),
         ({"ends_after": {1: 5, 2: 4, 3: 4}}, "the replicas differ at the end"),
     ],
 )

@@ -12,12 +12,13 @@ from typing import Annotated
 import typer
 
 from tools.demo.acks import committed_offset, leader_killed, only_replica
+from tools.demo.acks.clients import BROKER_CONFIG
 from tools.demo.stage import DemoFailed, Stage, console, perform
 
 
 async def play(stage: Stage) -> None:
     """All scenes with their checks. Raises DemoFailed, TimeoutError, LabError."""
-    await stage.start({})
+    await stage.start(BROKER_CONFIG)
     await stage.take_over()
     _heading("The committed offset: what a consumer may read")
     committed = await committed_offset.play(stage)

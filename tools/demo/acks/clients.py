@@ -11,6 +11,9 @@ from tools.lab import KafkaBroker
 from tools.lab.broker_view import log_end_offset
 from tools.lab.traffic import Acks
 
+BROKER_CONFIG = {"zookeeper.session.timeout.ms": "9000"}
+"""A broker that is paused for a third of this keeps its session for certain: its client expects a
+packet from ZooKeeper within two thirds, and sends a ping after one third."""
 PARTITION = 0
 """The only partition of each topic."""
 

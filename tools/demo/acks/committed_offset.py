@@ -8,6 +8,7 @@ import asyncio
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from aiokafka import AIOKafkaProducer
 from rich.table import Table
 
 from tools.demo.acks.clients import brokers, create, producing, until_end, until_led, write
@@ -21,7 +22,7 @@ UNCOMMITTED = "record 3"
 LATER = "record 4"
 LEADER, SUCCESSOR, THIRD = 1, 2, 3
 
-FETCH_SECONDS = 1.0
+FETCH_SECONDS = 0.8
 """More than replica.fetch.wait.max.ms (500): a fetch request that a paused broker has sent before
 is answered, without records, before a record is written."""
 READ_SECONDS = 0.5
@@ -32,8 +33,8 @@ Read = list[tuple[int, str]]
 
 @dataclass
 class Result:
-    """What was seen. `ends`: the log end offset of each broker, before the leader died; `log`: the
-    records at the end, by offset."""
+    """What was seen. `ends`: the log end offset of each broker, before the leader died; `committed`:
+    the last offset that consumers may read; `log`: the records at the end, by offset."""
 
     acknowledged_at: int = -1
     committed: int = -1
@@ -43,6 +44,7 @@ class Result:
     read: Read = field(default_factory=list)
     log: Read = field(default_factory=list)
     ends_after: dict[int, int] = field(default_factory=dict)
+    committed_after: int = -1
 
     def table(self) -> Table:
         """The replicas before and after."""
@@ -50,7 +52,9 @@ class Result:
         for broker, end in sorted(self.ends.items()):
             name = f"broker {broker}" + (", leader" if broker == LEADER else "")
             table.add_row(name, str(end), str(self.ends_after[broker]))
-        table.add_row("committed offset", str(self.committed), "")
+        offset = self.acknowledged_at
+        table.add_row(f"record at offset {offset}", UNCOMMITTED, dict(self.log).get(offset, "none"))
+        table.add_row("committed offset", str(self.committed), str(self.committed_after))
         table.add_row("consumer read up to", str(_last(self.read_before)), str(_last(self.read)))
         return table
 
@@ -73,6 +77,8 @@ class Result:
             yield f"the consumer did not continue at offset {uncommitted}: it read {self.read}"
         if self.log != expected:
             yield f"the log is not what the consumer read: {self.log}"
+        if self.committed_after != uncommitted:
+            yield f"the committed offset at the end is {self.committed_after}"
         if set(self.ends_after.values()) != {len(expected)}:
             yield f"the replicas differ at the end: log end offsets {self.ends_after}"
 
@@ -88,11 +94,11 @@ async def play(stage: Stage) -> Result:
     leader = replicas[0]
     await create(stage, {TOPIC: (LEADER, SUCCESSOR, THIRD)}, **{"min.insync.replicas": "2"})
     async with TopicReader(stage.lab.bootstrap, [TOPIC]) as reader:
-        async with producing(stage.lab.bootstrap, "all") as producer:
+        async with producing(stage.lab.bootstrap, 1) as producer:
             await write(producer, TOPIC, FIRST)
-        await _until_read(stage, reader, len(FIRST))
-        stage.say(f"{TOPIC}: offsets 0 to 2 are on all three brokers; the consumer has read them")
-        await _write_on_leader_alone(stage, result, reader)
+            await _until_read(stage, reader, len(FIRST))
+            stage.say("offsets 0 to 2 are on all three brokers; the consumer has read them")
+            await _write_on_leader_alone(stage, producer, result, reader)
         leader.kill()
         for follower in replicas[1:]:
             follower.resume()
@@ -109,23 +115,25 @@ async def play(stage: Stage) -> Result:
     for broker in replicas:
         await until_end(stage, broker, TOPIC, len(FIRST) + 1)
         result.ends_after[broker.broker_id] = await log_end_offset(broker, TOPIC)
+    result.committed_after = await committed_offset(replicas[1], TOPIC) - 1
     found = await read_all(stage.lab.bootstrap, TOPIC)
     result.log = [(place.offset, value.decode()) for place, value in found.items()]
     return result
 
 
-async def _write_on_leader_alone(stage: Stage, result: Result, reader: TopicReader) -> None:
+async def _write_on_leader_alone(
+    stage: Stage, producer: AIOKafkaProducer, result: Result, reader: TopicReader
+) -> None:
     """Pause the followers and write a record with acks=1."""
     leader, *followers = brokers(stage, LEADER, SUCCESSOR, THIRD)
-    async with producing(stage.lab.bootstrap, 1) as producer:
-        for follower in followers:
-            follower.pause()
-        await asyncio.sleep(FETCH_SECONDS)
-        (result.acknowledged_at,) = await write(producer, TOPIC, [UNCOMMITTED])
-        await asyncio.sleep(READ_SECONDS)
-        result.ends[LEADER] = await log_end_offset(leader, TOPIC)
-        result.committed = await committed_offset(leader, TOPIC) - 1
-        result.read_before = _read_by(reader)
+    for follower in followers:
+        follower.pause()
+    await asyncio.sleep(FETCH_SECONDS)
+    (result.acknowledged_at,) = await write(producer, TOPIC, [UNCOMMITTED])
+    await asyncio.sleep(READ_SECONDS)
+    result.ends[LEADER] = await log_end_offset(leader, TOPIC)
+    result.committed = await committed_offset(leader, TOPIC) - 1
+    result.read_before = _read_by(reader)
     stage.say(
         f"brokers {SUCCESSOR} and {THIRD} paused: the leader alone has offset "
         f"{result.acknowledged_at}, acknowledged with acks=1"
