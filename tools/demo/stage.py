@@ -156,7 +156,7 @@ class Stage:
 
 
 def perform(play: Callable[[Stage], Awaitable[None]], folder: Path | None, name: str) -> None:
-    """Run a demonstration on a lab of its own, in `folder` or a temporary one.
+    """Run a demonstration on a separate lab, in `folder` or a temporary one.
 
     Exits with status 1 and one line if a check or a server fails. Servers end with this process.
     """
