@@ -13,9 +13,10 @@ from replay.description.phrases import counted, joined, listed
 from replay.health.evaluate import WORST_FIRST, Health, PartitionHealth, State, TopicHealth
 
 _MIN_ISR_UNKNOWN: Final = (
-    "min.insync.replicas is not known for every topic: neither ZooKeeper nor the log of a daemon "
-    "has the brokers' own setting; give it with --min-insync-replicas"
+    "min.insync.replicas is not known for every topic: {why}; give it with --min-insync-replicas"
 )
+_NOT_IN_LOG: Final = "a log does not have the brokers' own setting"
+_NO_ANSWER: Final = "no broker has reported its own setting on a listener without TLS and SASL"
 _COLOURS: Final = {
     State.OFFLINE: "bold red",
     State.UNDER_MIN_ISR: "red",
@@ -71,6 +72,7 @@ def report_of(
 ) -> Report:
     """The report about a cluster at a moment."""
     unknown = any(one.min_insync_replicas is None for one in found.partitions)
+    why = _NOT_IN_LOG if cluster.seq else _NO_ANSWER
     return Report(
         source,
         cluster.seq or None,
@@ -78,7 +80,7 @@ def report_of(
         cluster.controller.broker,
         cluster.controller.epoch,
         problem,
-        [_MIN_ISR_UNKNOWN] if unknown else [],
+        [_MIN_ISR_UNKNOWN.format(why=why)] if unknown else [],
         found.worst,
         found.well,
         len(found.partitions),

@@ -97,9 +97,12 @@ class Health(Struct, frozen=True):
         return sum(not one.states for one in self.partitions)
 
 
-def evaluate(cluster: Cluster, min_insync_replicas: int | None = None) -> Health:
+def evaluate(
+    cluster: Cluster, min_insync_replicas: int | None = None, *, is_bounded: bool = False
+) -> Health:
     """The health of a cluster. `min_insync_replicas` is that of topics which do not set their own,
-    if it is known."""
+    if it is known. `is_bounded`: no more than the number of replicas of a partition count, as in
+    Kafka 3.7 and later."""
     live = {one.id: one for one in cluster.brokers}
     waiting = {one.topic: one for one in cluster.deletions}
     found = [
@@ -108,6 +111,7 @@ def evaluate(cluster: Cluster, min_insync_replicas: int | None = None) -> Health
             live,
             waiting.get(topic.name),
             min_insync_replicas if topic.min_insync_replicas is None else topic.min_insync_replicas,
+            is_bounded=is_bounded,
         )
         for topic in cluster.topics
         for view in topic.partitions
@@ -126,7 +130,11 @@ def _of_partition(
     live: dict[int, BrokerView],
     deletion: DeletionView | None,
     least: int | None,
+    *,
+    is_bounded: bool,
 ) -> PartitionHealth:
+    if least is not None and is_bounded:
+        least = min(least, len(view.replicas))
     missing = {
         one: why_not_in_sync(view, one, live) for one in view.replicas if one not in view.isr
     }

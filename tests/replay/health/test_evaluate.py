@@ -95,6 +95,16 @@ def test_min_insync_replicas_of_the_topic_goes_before_that_of_the_brokers() -> N
     assert one(evaluate(own, 3)).min_insync_replicas == 2
 
 
+def test_setting_above_the_replicas_counts_for_brokers_before_kafka_3_7_only() -> None:
+    """KAFKA-15583: later brokers accept acks=all if all replicas are in sync."""
+    single = cluster((Assignment((1,)), 1, (1,)), min_insync_replicas=2)
+    assert one(evaluate(single)).worst == State.UNDER_MIN_ISR
+    bounded = one(evaluate(single, is_bounded=True))
+    assert (bounded.states, bounded.min_insync_replicas) == ((), 1)
+    lagging = cluster((Assignment((1, 2)), 1, (1,)), min_insync_replicas=3)
+    assert one(evaluate(lagging, is_bounded=True)).worst == State.UNDER_MIN_ISR
+
+
 def test_reassignment_to_a_broker_that_is_not_registered_is_stuck() -> None:
     moving = Assignment((5, 1, 2), adding=(5,), removing=(1, 2))
     found = one(evaluate(cluster((moving, 1, (1, 2)))))
