@@ -16,7 +16,7 @@ from msgspec import Struct
 from controller.cli.output import print_result, print_table
 from controller.core.errors import ZnodeError
 from controller.core.values import Broker
-from controller.core.znodes import BROKER_IDS, read_broker
+from controller.core.znodes import BROKER_IDS, read_broker, topic_path
 from controller.operator.cluster_znodes import read_cluster
 from controller.operator.errors import ZooKeeperUnavailable
 from controller.operator.min_insync_replicas import MinInsyncReplicas, ask_brokers
@@ -248,7 +248,7 @@ def _from_log(log: str, seq: int | None, wall_ns: int | None) -> _Moment:
 
 
 async def _from_zookeeper(connect: ConnectString, text: str, topic: str | None) -> _Moment:
-    """Raises ReplayError if ZooKeeper is not reachable, or there is no Kafka cluster."""
+    """Raises ReplayError if ZooKeeper is not reachable, or there is no Kafka cluster or topic."""
     try:
         async with ZooKeeperClient(connect, _TIMEOUT_MS) as client:
             found = await read_cluster(client, topic)
@@ -258,6 +258,8 @@ async def _from_zookeeper(connect: ConnectString, text: str, topic: str | None) 
         raise ReplayError(
             f"there is no Kafka cluster at {text}: does --zookeeper have the brokers' chroot?"
         )
+    if topic is not None and topic_path(topic) not in found:
+        raise ReplayError(f"the cluster at {text} has no topic {topic}")
     tree = Tree()
     tree.load(
         {

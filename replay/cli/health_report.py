@@ -128,18 +128,24 @@ def probe_lines(report: Report) -> Iterator[str]:
 
 def table_of(report: Report) -> Table:
     """The partitions, worst first."""
-    table = Table("partition", "state", "leader", "ISR", "replicas", "not in the ISR")
+    table = Table("partition", "state", "leader", "ISR", "replicas", "missing replicas")
     for one in report.partitions:
         state = Text(
             ", ".join(one.states) or "well", _COLOURS.get(one.worst or State.NOT_PREFERRED, "")
         )
-        missing = "; ".join(f"{broker}: {why}" for broker, why in one.missing.items())
+        missing = [f"{broker}: {why}, in the ISR" for broker, why in one.waits_for.items()]
+        missing += [f"{broker}: {why}" for broker, why in one.missing.items()]
         leader = "none" if one.leader == NO_BROKER else str(one.leader)
         if one.leader_is_lost:
             leader += " (not registered)"
         name = f"{one.topic}-{one.partition}"
         table.add_row(
-            Text(name), state, leader, listed(one.isr), listed(one.replicas), Text(missing)
+            Text(name),
+            state,
+            leader,
+            listed(one.isr),
+            listed(one.replicas),
+            Text("; ".join(missing)),
         )
     return table
 

@@ -47,8 +47,9 @@ class PartitionHealth(Struct, frozen=True):
     """A partition and its states, the worst first; none if it is well.
 
     `leader` is -1 for none; `leader_is_lost`: it is not registered, and no other one is elected
-    yet. `missing` has the replicas outside of the ISR, each with the reason. `min_insync_replicas`
-    is None if it is not known.
+    yet. `missing` has the replicas outside of the ISR, each with the reason. `waits_for`: the
+    members of the ISR, with the reasons, if the partition is offline until one of them returns.
+    `min_insync_replicas` is None if it is not known.
     """
 
     topic: str
@@ -59,6 +60,7 @@ class PartitionHealth(Struct, frozen=True):
     isr: tuple[int, ...]
     replicas: tuple[int, ...]
     missing: Mapping[int, NotInSync]
+    waits_for: Mapping[int, NotInSync]
     min_insync_replicas: int | None
 
     @property
@@ -140,6 +142,8 @@ def _of_partition(
     }
     states = []
     is_lost = view.leader != NO_BROKER and view.leader not in live
+    gone = {one: why_not_in_sync(view, one, live) for one in view.isr}
+    waits_for = gone if all(why in _NEEDS_REPAIR for why in gone.values()) else {}
     if view.leader == NO_BROKER or is_lost or not view.isr:
         states.append(State.OFFLINE)
     if least is not None and len(view.isr) < least:
@@ -163,6 +167,7 @@ def _of_partition(
         view.isr,
         view.replicas,
         missing,
+        waits_for,
         least,
     )
 

@@ -14,10 +14,12 @@ TOPIC = "of-health"
 NOT_REGISTERED = {"3": "not registered"}
 
 
-async def health(lab_cluster: DefaultLabCluster, *options: str) -> tuple[int, dict[str, Any]]:
+async def health(
+    lab_cluster: DefaultLabCluster, *options: str, topic: str = TOPIC
+) -> tuple[int, dict[str, Any]]:
     """The exit status and the report about the topic."""
     status, output = await run(
-        "health", "--zookeeper", lab_cluster.connect, "--topic", TOPIC, "--json", *options
+        "health", "--zookeeper", lab_cluster.connect, "--topic", topic, "--json", *options
     )
     return status, json.loads(output.splitlines()[-1])
 
@@ -47,3 +49,19 @@ async def test_states_of_a_topic_and_a_probe(lab_cluster: DefaultLabCluster) -> 
     assert missing == {0: {}, 1: NOT_REGISTERED, 2: NOT_REGISTERED, 3: {}}
     status, _ = await health(lab_cluster, "--fail-on", "offline")
     assert status == 0
+
+
+async def test_probe_of_an_offline_topic_reports_the_error_of_the_brokers(
+    lab_cluster: DefaultLabCluster,
+) -> None:
+    await lab_cluster.create_topic("of-health-lost", {0: [3]})
+    [lost] = [one for one in lab_cluster.lab.brokers if one.broker_id == 3]
+    lost.kill()
+    await lab_cluster.until_led("of-health-lost", {0: -1})
+    status, report = await health(lab_cluster, "--probe", topic="of-health-lost")
+    assert (status, report["worst"]) == (1, "offline")
+    [partition] = report["partitions"]
+    assert partition["waits_for"] == NOT_REGISTERED
+    assert [one["fault"] for one in report["probe"]] == [
+        "not written: [Error 5] LeaderNotAvailableError"
+    ]

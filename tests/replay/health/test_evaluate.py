@@ -86,6 +86,14 @@ def test_partition_without_a_leader_is_offline(
     assert found.leader_is_lost == is_lost
 
 
+def test_offline_partition_waits_for_the_members_of_its_isr() -> None:
+    gone = NotInSync.NOT_REGISTERED
+    found = one(evaluate(cluster((Assignment((1, 2)), -1, (1,)), live=(2,))))
+    assert (found.waits_for, found.missing) == ({1: gone}, {2: NotInSync.NO_LEADER})
+    found = one(evaluate(cluster((Assignment((1, 2)), 1, (1, 2)), live=(2,))))
+    assert found.waits_for == {}
+
+
 def test_min_insync_replicas_of_the_topic_goes_before_that_of_the_brokers() -> None:
     partition = (Assignment((1, 2, 3)), 1, (1, 2))
     assert one(evaluate(cluster(partition))).worst == State.UNDER_REPLICATED
