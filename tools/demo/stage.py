@@ -22,7 +22,7 @@ from tools.lab.refold import Refold, run
 
 DAEMON_ID = 1000
 BROKERS = 3
-WAIT_SECONDS = 30.0
+WAIT_SECONDS = 60.0
 _DECISIONS = {
     "write_atomically": "controller elections",
     "write_znodes": "guarded writes to ZooKeeper, in batches",
@@ -119,7 +119,7 @@ class Stage:
                     return False
             return True
 
-        await self.until(full, "every replica in sync", 2 * WAIT_SECONDS)
+        await self.until(full, "every replica in sync")
 
     async def until(
         self, reached: Callable[[], Awaitable[bool]], what: str, seconds: float = WAIT_SECONDS
