@@ -1,5 +1,5 @@
-"""Reads the znodes of a Kafka cluster that show its health: brokers, topics, states, deletions and
-dynamic configuration."""
+"""Reads the znodes of a Kafka cluster that show its health: brokers, topics, states, deletions,
+reassignments, dynamic configuration and the state of a migration."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -17,9 +17,19 @@ _PARENTS: Final = (
     znodes.TOPICS,
     znodes.DELETE_TOPICS,
     znodes.REPLICA_DELETIONS,
+    znodes.MIGRATION,
+    znodes.REASSIGN_PARTITIONS,
+    znodes.REASSIGN_PARTITIONS_EXTRA,
+    znodes.REASSIGN_CANCEL,
+    znodes.REASSIGNMENT_REQUESTS,
     broker_config_path(None),
 )
-_READ_WHOLE: Final = (znodes.BROKER_IDS, znodes.DELETE_TOPICS, znodes.REPLICA_DELETIONS)
+_READ_WHOLE: Final = (
+    znodes.BROKER_IDS,
+    znodes.DELETE_TOPICS,
+    znodes.REPLICA_DELETIONS,
+    znodes.REASSIGNMENT_REQUESTS,
+)
 """Parents whose children are all read."""
 
 

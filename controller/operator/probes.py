@@ -6,17 +6,15 @@ import re
 import shutil
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from secrets import token_hex
-from typing import Final
+from typing import Final, TypeVar
 
 import anyio
-import msgspec
 from aiozk import ZKClient
 from aiozk.exc import ZKError
 from anyio.to_thread import run_sync
-from msgspec import Struct
 
 from controller.api.errors import CannotListen
 from controller.api.listening import listen
@@ -30,6 +28,7 @@ from controller.core.values import Broker, Endpoint
 from controller.core.znodes import CLUSTER_ID, read_cluster_id
 from controller.operator.errors import ZooKeeperUnavailable
 from controller.operator.status import (
+    BrokerAnswer,
     BrokerStatus,
     ClusterStatus,
     ControllerStatus,
@@ -47,12 +46,11 @@ from controller.zookeeper.servers import ConnectString, Server
 SERVER_SECONDS_MAX: Final = 3.0
 BROKER_MS_MAX: Final = 5_000
 _BROKERS_AT_ONCE: Final = 20
+_CLIENT_ID: Final = "refold"
 _SYNCS: Final = 5
 _VERSION: Final = re.compile(r"version: (\d+\.\d+\.\d+)")
 
-
-class _Migration(Struct):
-    kraft_controller_id: int
+_Status = TypeVar("_Status")
 
 
 async def probe_all(settings: Settings) -> SystemStatus:
@@ -127,11 +125,11 @@ def _controller(found: Znodes) -> ControllerStatus | None:
 
 
 def _migrating(data: bytes | None) -> str:
-    """The state of a migration in /migration; controller -1 means none (MigrationZNode)."""
+    """The state of a migration in /migration; controller -1 means none."""
     try:
-        controller = msgspec.json.decode(data or b"", type=_Migration).kraft_controller_id
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        return f"cannot be read, a migration may be in progress: {error}"
+        controller = znodes.read_migration(data).kraft_controller_id
+    except ZnodeError as error:
+        return f"a migration may be in progress: {error}"
     return f"KRaft controller {controller} migrates this cluster" if controller >= 0 else ""
 
 
@@ -171,17 +169,47 @@ async def _probe_server(server: Server) -> ServerStatus:
 async def probe_brokers(settings: Settings, brokers: Sequence[Broker]) -> tuple[BrokerStatus, ...]:
     """Probe whether each broker answers on the controller's listener, and which requests it
     supports, and which policies and which of the `DECIDING` settings it has."""
-    found: dict[int, BrokerStatus] = {}
+    return await _of_each(brokers, lambda one: _probe_broker(settings, one))
+
+
+async def ask_brokers(brokers: Sequence[Broker], keys: Sequence[str]) -> tuple[BrokerAnswer, ...]:
+    """The API versions of each broker, and its values of these settings. A broker is asked on its
+    first listener without TLS."""
+    return await _of_each(brokers, lambda one: _ask_broker(one, keys))
+
+
+async def _of_each(
+    brokers: Sequence[Broker], probe: Callable[[Broker], Awaitable[_Status]]
+) -> tuple[_Status, ...]:
+    found: dict[int, _Status] = {}
     limit = anyio.CapacityLimiter(_BROKERS_AT_ONCE)
 
-    async def probe(broker: Broker) -> None:
+    async def limited(broker: Broker) -> None:
         async with limit:
-            found[broker.id] = await _probe_broker(settings, broker)
+            found[broker.id] = await probe(broker)
 
     async with anyio.create_task_group() as tasks:
         for broker in brokers:
-            tasks.start_soon(probe, broker)
+            tasks.start_soon(limited, broker)
     return tuple(found[broker.id] for broker in brokers)
+
+
+async def _ask_broker(broker: Broker, keys: Sequence[str]) -> BrokerAnswer:
+    if not broker.endpoints:
+        return BrokerAnswer(broker=broker.id, fault="has no listener")
+    plain = [one for one in broker.endpoints if one.security_protocol == "PLAINTEXT"]
+    endpoint, *_ = (*plain, *broker.endpoints)
+    try:
+        connection = await BrokerConnection.open(endpoint, _CLIENT_ID, BROKER_MS_MAX)
+        try:
+            entries = await connection.settings_of(broker.id, keys)
+            highest = connection.highest_versions
+        finally:
+            connection.close()
+    except ChannelError as error:
+        return BrokerAnswer(broker=broker.id, fault=str(error))
+    values = {one.name: one.value or "" for one in entries}
+    return BrokerAnswer(broker=broker.id, highest_versions=tuple(highest), settings=values)
 
 
 async def _probe_broker(settings: Settings, broker: Broker) -> BrokerStatus:

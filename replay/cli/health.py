@@ -4,7 +4,6 @@ import asyncio
 import sys
 import time
 from collections.abc import Callable
-from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Final
@@ -13,17 +12,13 @@ import typer
 from msgspec import Struct
 
 from controller.cli.output import print_result, print_table
-from controller.operator.cluster_znodes import read_cluster
-from controller.operator.errors import ZooKeeperUnavailable
 from controller.operator.topic_probe import probe as probe_topic
 from controller.operator.topic_probe import warning
-from controller.operator.zookeeper_client import ZooKeeperClient
 from controller.settings.client_options import client_options
 from controller.settings.errors import SettingsError
 from controller.zookeeper.errors import BadConnectString
 from controller.zookeeper.servers import ConnectString, parse_connect_string
 from eventstore.errors import LogError
-from replay.agreement.znode_view import ZnodeView
 from replay.cli.exit_status import errors_in_one_line
 from replay.cli.health_report import (
     Report,
@@ -35,6 +30,7 @@ from replay.cli.health_report import (
     table_of,
     topic_line,
 )
+from replay.cli.live_cluster import live_znodes, shown
 from replay.cli.options import At, Json, log_position
 from replay.cli.progress import progress
 from replay.cluster_view.from_znodes import cluster_of
@@ -44,11 +40,10 @@ from replay.errors import ReplayError
 from replay.health.evaluate import WORST_FIRST, State, evaluate
 from replay.inspect.at import cluster_at
 from replay.logs.open_log import open_log, seq_at
+from replay.times import iso_time
 from replay.why.headline import headline_of
-from replay.world.tree import Tree, Znode
 
 _NOT_WELL: Final = 1
-_TIMEOUT_MS: Final = 10_000
 _SHOWN: Final = 20
 _CLEAR: Final = "\x1b[H\x1b[J"
 
@@ -216,7 +211,7 @@ def _look(log: str | None, zookeeper: str | None, topic: str | None, at: str | N
         connect = parse_connect_string(zookeeper)
     except BadConnectString as error:
         raise typer.BadParameter(str(error), param_hint="--zookeeper") from None
-    return lambda: asyncio.run(_from_zookeeper(connect, zookeeper, topic))
+    return lambda: _from_zookeeper(connect, topic)
 
 
 def _from_log(log: str, seq: int | None, wall_ns: int | None) -> _Moment:
@@ -225,26 +220,9 @@ def _from_log(log: str, seq: int | None, wall_ns: int | None) -> _Moment:
         return _Moment(log, cluster, headline_of(opened, cluster, report))
 
 
-async def _from_zookeeper(connect: ConnectString, text: str, topic: str | None) -> _Moment:
-    """Raises ReplayError if ZooKeeper is not reachable, or there is no Kafka cluster."""
-    try:
-        async with ZooKeeperClient(connect, _TIMEOUT_MS) as client:
-            found = await read_cluster(client, topic)
-    except ZooKeeperUnavailable as error:
-        raise ReplayError(f"ZooKeeper at {text}: {error}") from error
-    if not found:
-        raise ReplayError(
-            f"there is no Kafka cluster at {text}: does --zookeeper have the brokers' chroot?"
-        )
-    tree = Tree()
-    tree.load(
-        {
-            path: Znode(one.data, one.czxid, one.mzxid, 0, 0, one.version, 0, one.owner, one.czxid)
-            for path, one in found.items()
-        }
-    )
-    now = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-    return _Moment(f"ZooKeeper at {text}", cluster_of(ZnodeView(tree, ""), 0, now))
+def _from_zookeeper(connect: ConnectString, topic: str | None) -> _Moment:
+    view = asyncio.run(live_znodes(connect, topic))
+    return _Moment(shown(connect), cluster_of(view, 0, iso_time(time.time_ns())))
 
 
 def _watch(report: Callable[[], Report], seconds: float, shown: Shown, *, as_json: bool) -> None:
