@@ -11,6 +11,7 @@ import typer
 
 from eventstore.folders import segments_in
 from replay.incidents.incident_folder import IncidentDescription, keep
+from replay.stock_clusters.imports.importing import Selection, import_source
 from tools.incidents.incident_cluster import IncidentCluster
 from tools.incidents.scripts import INCIDENTS, PARTITIONS, TOPIC
 
@@ -41,26 +42,36 @@ def make(
 
 
 async def _make(name: str, kept: Path) -> None:
-    script, protocol, config, log_dirs = INCIDENTS[name]
+    incident = INCIDENTS[name]
     with tempfile.TemporaryDirectory(prefix="incident-") as scratch:
         folder = Path(scratch)
-        made = IncidentCluster(folder, protocol, config=config, log_dirs=log_dirs)
+        made = IncidentCluster(
+            folder, incident.protocol, config=incident.config, log_dirs=incident.log_dirs
+        )
         async with made as cluster:
             await cluster.make(TOPIC, PARTITIONS)
             await cluster.make("moved", {0: [1, 2], 1: [1, 2]})
-            await script(cluster)
-            await cluster.hand_back()
-        _keep(cluster.log_dir, kept, name, script.__doc__ or "", protocol)
+            await incident.script(cluster)
+            if cluster.refold.running:
+                await cluster.hand_back()
+            data = cluster.lab.zookeepers[0].folder
+        if incident.of_zookeeper:
+            log = folder / "imported"
+            import_source(data, log, Selection())
+        else:
+            log = _last_run(made.log_dir)
+        how = (
+            f"python -m tools.incidents {name}: real ZooKeeper and stock Kafka 3.9.1 brokers at "
+            f"inter.broker.protocol.version {incident.protocol}, "
+            + ("imported from ZooKeeper's log" if incident.of_zookeeper else "refold as controller")
+        )
+        title = " ".join((incident.script.__doc__ or "").split())
+        keep(log, kept, IncidentDescription(title, how))
 
 
-def _keep(logs: Path, folder: Path, name: str, title: str, protocol: str) -> None:
-    """Keep the log of the last run, which contains the incident or its end."""
-    log = sorted(one for one in logs.iterdir() if one.is_dir() and segments_in(one))[-1]
-    how = (
-        f"python -m tools.incidents {name}: real ZooKeeper and stock Kafka 3.9.1 brokers at "
-        f"inter.broker.protocol.version {protocol}, refold as controller"
-    )
-    keep(log, folder, IncidentDescription(" ".join(title.split()), how))
+def _last_run(logs: Path) -> Path:
+    """The log of the last run, which contains the incident or its end."""
+    return sorted(one for one in logs.iterdir() if one.is_dir() and segments_in(one))[-1]
 
 
 if __name__ == "__main__":

@@ -12,6 +12,7 @@ from kafka import KafkaAdminClient
 from kafka.errors import KafkaConnectionError
 
 from tools.incidents import endpoint
+from tools.lab import Lab
 from tools.lab.cluster_view import until
 from tools.lab.ports import HOST, free_port
 from tools.lab.refold import Refold
@@ -108,6 +109,16 @@ class IncidentCluster:
         if self._mirror is None:
             return ()
         return ("--mirror", self.bootstrap if self._mirror == "own" else self._mirror)
+
+    @property
+    def lab(self) -> Lab:
+        """The lab with the servers."""
+        return self._cluster.lab
+
+    @property
+    def connect(self) -> str:
+        """The connect string of ZooKeeper."""
+        return self._cluster.zookeeper.connect
 
     @property
     def bootstrap(self) -> str:
@@ -215,11 +226,12 @@ class IncidentCluster:
 
     async def elect_refold(self) -> None:
         """Delete /controller while the brokers are paused, so that refold wins the election."""
-        for broker in self._cluster.brokers:
+        running = self._cluster.in_state("running")
+        for broker in running:
             broker.pause()
         await self._cluster.znodes.delete("/controller")
         await self.until_controller_is(DAEMON_ID)
-        for broker in self._cluster.brokers:
+        for broker in running:
             broker.resume()
 
     async def until_registered(self, broker: int, *, is_registered: bool = True) -> None:

@@ -33,14 +33,15 @@ class Migration:
         for _ in range(times):
             await self.controller.restart()
 
-    async def enter(self) -> None:
+    async def enter(self, *, waits: bool = True) -> None:
         """Restart the brokers in migration mode, one by one. The KRaft controller then copies the
-        metadata, and from then on writes every change to ZooKeeper, too."""
+        metadata, and from then on writes every change to ZooKeeper, too; `waits` until it does."""
         for broker in self._lab.brokers:
             broker.config |= self.controller.broker_config
             broker.config[_PROTOCOLS] += ",CONTROLLER:PLAINTEXT"
             await broker.restart()
-        await self.until_dual_write()
+        if waits:
+            await self.until_dual_write()
 
     async def until_dual_write(self) -> None:
         """Wait until the metadata is copied, and the KRaft controller has the role."""
@@ -57,16 +58,14 @@ class Migration:
         await until(copied, _SECONDS_MAX, "the metadata is copied to KRaft")
 
     async def roll_back(self, *, keeps_migration: bool = False) -> None:
-        """Stop the KRaft controller, delete its znodes, and restart the brokers in ZooKeeper mode.
-        With `keeps_migration` /migration is forgotten, as before the documentation of 3.9."""
+        """Stop the KRaft controller, delete its znodes, and restart the brokers in ZooKeeper mode,
+        one by one. With `keeps_migration` /migration is forgotten, as before the documentation of
+        3.9."""
         await self.controller.stop()
         await self._view.delete("/controller")
         if not keeps_migration:
             await self._view.delete("/migration")
-        await self.restart_without()
-
-    async def restart_without(self) -> None:
-        """Restart the brokers without the settings of the migration, one by one."""
+        await self._until_known()
         for broker in self._lab.brokers:
             for key in self.controller.broker_config:
                 with suppress(KeyError):
@@ -74,3 +73,16 @@ class Migration:
             protocols = broker.config[_PROTOCOLS].replace(",CONTROLLER:PLAINTEXT", "")
             broker.config[_PROTOCOLS] = protocols
             await broker.restart()
+
+    async def _until_known(self) -> None:
+        """Wait until all brokers know the broker that was elected: a broker that knows only the
+        stopped KRaft controller does not shut down for five minutes."""
+
+        async def known() -> bool:
+            elected = await self._view.controller()
+            epoch = await self._view.controller_epoch()
+            sent = f"sent by controller {elected} epoch {epoch} "
+            logs = [one.folder / "state-change.log" for one in self._lab.brokers]
+            return elected is not None and all(sent in one.read_text() for one in logs)
+
+        await until(known, _SECONDS_MAX, "all brokers know the controller")
