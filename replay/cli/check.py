@@ -7,11 +7,9 @@ from typing import Annotated, Final
 
 import typer
 from msgspec import Struct
-from rich.table import Table
-from rich.text import Text
 
 from controller.cli.check import check_take_over
-from controller.cli.output import print_result, print_table
+from controller.cli.output import print_result
 from controller.cli.setting_options import GivenSettings, with_setting_options
 from controller.core import znodes
 from controller.core.errors import ZnodeError
@@ -37,6 +35,7 @@ from replay.times import iso_time
 _ERRORS: Final = 1
 _COLOURS: Final = {"ok": "green", "warning": "yellow", "error": "red"}
 _WHERE_SHOWN: Final = 5
+_INDENT: Final = " " * 9
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
@@ -146,11 +145,13 @@ def _from_source(given: GivenSettings, source: str, at: str | None) -> _Report:
 def _print(report: _Report) -> None:
     after = "" if report.seq is None else f", after event {report.seq}"
     typer.echo(f"{report.source}{after}, {report.time}")
-    table = Table("check", "result", "finding", "where", "what to do")
     for one in report.findings:
-        level = Text(one.level, _COLOURS[one.level])
-        table.add_row(one.check, level, Text(one.text), Text(_where(one)), Text(one.advice))
-    print_table(table)
+        level = typer.style(f"{one.level:8}", _COLOURS[one.level])
+        typer.echo(f"{level} {one.check}: {one.text}")
+        if one.where:
+            typer.echo(f"{_INDENT}where: {_where(one)}")
+        if one.advice:
+            typer.echo(f"{_INDENT}what to do: {one.advice}")
     counts = [f"{sum(one.level == level for one in report.findings)} {level}" for level in _COLOURS]
     typer.echo(", ".join(counts))
 

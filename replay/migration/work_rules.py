@@ -54,8 +54,13 @@ def check_deletions(subject: Subject) -> Iterator[Finding]:
 
 
 def check_offline(subject: Subject) -> Iterator[Finding]:
-    """All partitions have a live leader."""
-    offline = subject.in_state(State.OFFLINE)
+    """All partitions have a live leader. While a KRaft controller has the role, a leader that is
+    not registered may be a broker in KRaft mode."""
+    offline = tuple(
+        f"{one.topic}-{one.partition}"
+        for one in subject.partitions
+        if State.OFFLINE in one.states and not (subject.is_kraft and one.leader_is_lost)
+    )
     if offline:
         text = "partitions are offline: a KRaft controller takes them as they are"
         advice = "start the brokers with their replicas (refold health, refold why)"
@@ -77,7 +82,14 @@ def check_registered(subject: Subject) -> Iterator[Finding]:
         for broker in partition.replicas
     }
     absent = sorted(assigned - live)
-    if absent:
+    if absent and subject.is_kraft:
+        text = (
+            "brokers with replicas are not registered in ZooKeeper: they are in KRaft mode or down"
+        )
+        advice = "before a rollback, restart those in KRaft mode as brokers in migration mode"
+        where = brokers_named(absent)
+        yield Finding(check="brokers", level="warning", text=text, where=where, advice=advice)
+    elif absent:
         text = "brokers with replicas are not registered: the migration waits for them"
         advice = "start the brokers, or move their replicas to others"
         where = brokers_named(absent)

@@ -10,7 +10,9 @@ from typing import Annotated
 import typer
 
 from eventstore.folders import segments_in
+from replay.incidents.cutting import cut
 from replay.incidents.incident_folder import IncidentDescription, keep
+from replay.logs.open_log import open_reader, seq_at
 from replay.stock_clusters.imports.importing import Selection, import_source
 from tools.incidents.incident_cluster import IncidentCluster
 from tools.incidents.scripts import INCIDENTS, PARTITIONS, TOPIC
@@ -55,11 +57,9 @@ async def _make(name: str, kept: Path) -> None:
             if cluster.refold.running:
                 await cluster.hand_back()
             data = cluster.lab.zookeepers[0].folder
+        log = _last_run(made.log_dir)
         if incident.of_zookeeper:
-            log = folder / "imported"
-            import_source(data, log, Selection())
-        else:
-            log = _last_run(made.log_dir)
+            log = _imported(data, folder, made.begun_ns)
         how = (
             f"python -m tools.incidents {name}: real ZooKeeper and stock Kafka 3.9.1 brokers at "
             f"inter.broker.protocol.version {incident.protocol}, "
@@ -67,6 +67,14 @@ async def _make(name: str, kept: Path) -> None:
         )
         title = " ".join((incident.script.__doc__ or "").split())
         keep(log, kept, IncidentDescription(title, how))
+
+
+def _imported(data: Path, folder: Path, begun_ns: int) -> Path:
+    """ZooKeeper's log from the last election before the incident on."""
+    import_source(data, folder / "whole", Selection())
+    with open_reader(folder / "whole") as reader:
+        cut(reader, folder / "cut", seq_at(reader, None, begun_ns), reader.last_seq)
+    return folder / "cut"
 
 
 def _last_run(logs: Path) -> Path:

@@ -1,5 +1,6 @@
 """A cluster of three stock brokers with refold as controller, and waiting for its states."""
 
+import time
 from base64 import urlsafe_b64decode
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, suppress
@@ -36,6 +37,7 @@ Targets = Mapping[tuple[str, int], Sequence[int]]
 
 class IncidentCluster:
     """An async context manager that runs the cluster and refold. `log_dir` receives refold's logs.
+    An incident that is ZooKeeper's log begins at the wall clock `begun_ns`.
 
     `mirror` is the cluster that the logs are published to, "own" for this cluster; None: no mirror.
     `config` are settings of the brokers and of refold; each broker has `log_dirs` directories.
@@ -65,6 +67,7 @@ class IncidentCluster:
         self.log_dir = folder / "logs"
         self._mirror = mirror
         self._port = free_port()
+        self.begun_ns = 0
         self.refold: Refold
         self._cluster = RecordedCluster(folder / "servers", setup, "production", Random(0))
         self._open = AsyncExitStack()
@@ -109,6 +112,10 @@ class IncidentCluster:
         if self._mirror is None:
             return ()
         return ("--mirror", self.bootstrap if self._mirror == "own" else self._mirror)
+
+    def begin(self) -> None:
+        """What happened so far is no part of the incident."""
+        self.begun_ns = time.time_ns()
 
     @property
     def lab(self) -> Lab:

@@ -25,6 +25,7 @@ _HANGS: Final = "Unhandled error in RecoverMigrationStateFromZKEvent"
 async def _migration(cluster: IncidentCluster) -> AsyncIterator[Migration]:
     """The migration of a cluster that refold has handed back."""
     await cluster.hand_back()
+    await cluster.until_controller_is_not(cluster.daemon_id)
     async with ClusterView(cluster.connect) as view:
         yield await Migration.prepared(cluster.lab, view)
 
@@ -62,6 +63,7 @@ async def migration_left(cluster: IncidentCluster) -> None:
         await migration.controller.start()
         await migration.enter()
         await migration.roll_back(keeps_migration=True)
+        cluster.begin()
         await cluster.make(_LATER, {0: [1, 2, 3]})
         await migration.controller.start()
         await migration.enter()
@@ -70,9 +72,9 @@ async def migration_left(cluster: IncidentCluster) -> None:
 
 async def migration_malformed(cluster: IncidentCluster) -> None:
     """/migration is empty, as zookeeper-security-migration creates it (KAFKA-19480): the KRaft
-    controller does not begin until an operator deletes the znode. Then the cluster migrates, rolls
-    back, and refold takes the role again."""
+    controller does not begin until an operator deletes the znode."""
     async with _migration(cluster) as migration:
+        cluster.begin()
         await cluster.znodes.create("/migration")
         await migration.controller.start()
         await migration.enter(waits=False)
@@ -84,6 +86,3 @@ async def migration_malformed(cluster: IncidentCluster) -> None:
         await until(hangs, _SECONDS_MAX, "the KRaft controller cannot read /migration")
         await cluster.znodes.delete("/migration")
         await migration.until_dual_write()
-        await migration.roll_back()
-    await cluster.take_over()
-    await cluster.until_in_sync(TOPIC)

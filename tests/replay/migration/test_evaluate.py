@@ -164,6 +164,18 @@ def test_brokers_with_replicas_that_are_not_registered_are_named() -> None:
     assert (one.check, one.level, one.where) == ("brokers", "error", ("broker 2",))
 
 
+def test_brokers_in_kraft_mode_are_not_taken_for_dead() -> None:
+    znodes = {"/controller": KRAFT, "/migration": COPIED, "/brokers/ids/1": None}
+    findings = {one.check: one for one in found(znodes, [broker(2, ENABLED)])}
+    assert (findings["brokers"].level, findings["brokers"].where) == ("warning", ("broker 1",))
+    assert "offline partitions" not in findings
+    led_by_nobody = {"/brokers/topics/t/partitions/0/state": {**STATE, "leader": -1}}
+    [offline] = [
+        one for one in found({**znodes, **led_by_nobody}) if one.check == "offline partitions"
+    ]
+    assert offline.where == ("t-0",)
+
+
 def test_cluster_without_brokers_is_an_error() -> None:
     nobody = {"/brokers/ids/1": None, "/brokers/ids/2": None, "/brokers/topics/t": None}
     [one] = found(nobody, [], "error")
