@@ -25,9 +25,7 @@ def check_controller(subject: Subject) -> Iterator[Finding]:
     holder = subject.controller
     if found is None:
         text = "there is no controller"
-        advice = (
-            "start a broker or refold; while brokers only wait for KRaft, nobody takes the role"
-        )
+        advice = "start a broker or refold; brokers elect a controller as soon as they run"
         yield Finding(check="controller", level="warning", text=text, where=(path,), advice=advice)
     elif holder is not None and subject.is_kraft:
         text = (
