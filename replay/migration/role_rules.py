@@ -85,9 +85,10 @@ def check_migration(subject: Subject) -> Iterator[Finding]:
     elif state.is_copied:
         text = (
             f"/migration is left of an earlier migration (KRaft controller "
-            f"{state.kraft_controller_id}, offset {state.kraft_metadata_offset}): the next one "
-            "does not copy the metadata and overwrites ZooKeeper, so topics created since then are "
-            "deleted (strimzi #11262)"
+            f"{state.kraft_controller_id} with epoch {state.kraft_controller_epoch}, metadata up "
+            f"to offset {state.kraft_metadata_offset} of epoch {state.kraft_metadata_epoch}): the "
+            "next one does not copy the metadata and overwrites ZooKeeper, so topics created since "
+            "then are deleted (strimzi #11262)"
         )
         yield Finding(
             check="migration", level="error", text=text, where=where, advice=_DELETE_MIGRATION

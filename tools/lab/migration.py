@@ -4,6 +4,7 @@
 from contextlib import suppress
 from typing import Any, Self
 
+from tools.lab.broker import KafkaBroker
 from tools.lab.cluster_view import ClusterView, until
 from tools.lab.kraft import KraftController
 from tools.lab.lab import Lab
@@ -37,11 +38,16 @@ class Migration:
         """Restart the brokers in migration mode, one by one. The KRaft controller then copies the
         metadata, and from then on writes every change to ZooKeeper, too; `waits` until it does."""
         for broker in self._lab.brokers:
+            await self.enter_by(broker)
+        if waits:
+            await self.until_dual_write()
+
+    async def enter_by(self, broker: KafkaBroker) -> None:
+        """Restart one broker in migration mode, unless it is."""
+        if not broker.config.items() >= self.controller.broker_config.items():
             broker.config |= self.controller.broker_config
             broker.config[_PROTOCOLS] += ",CONTROLLER:PLAINTEXT"
             await broker.restart()
-        if waits:
-            await self.until_dual_write()
 
     async def until_dual_write(self) -> None:
         """Wait until the metadata is copied, and the KRaft controller has the role."""

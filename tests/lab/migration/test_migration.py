@@ -52,6 +52,14 @@ async def test_cluster_migrates_rolls_back_and_is_taken_again(lab: Lab, tmp_path
 
         migration = await Migration.prepared(lab, cluster.view)
         await migration.controller.start()
+        await migration.enter_by(lab.brokers[0])
+        found = await check(cluster.connect)
+        assert {name: one["level"] for name, one in found.items()} == {
+            "migration": "warning",
+            "settings": "warning",
+        }
+        assert "has prepared a migration" in found["migration"]["text"]
+        assert found["settings"]["where"] == ["broker 2", "broker 3"]
         await migration.enter()
         found = await check(cluster.connect)
         assert {name: one["level"] for name, one in found.items()} == {

@@ -66,6 +66,7 @@ def test_migration_znode_that_a_rollback_left_is_found() -> None:
     """strimzi #11262: the next migration would not copy the metadata."""
     one = problem({"/migration": COPIED})
     assert (one.check, one.level, one.where) == ("migration", "error", ("/migration",))
+    assert "(KRaft controller 3000 with epoch 4, metadata up to offset 120 of epoch 4)" in one.text
     assert "does not copy the metadata" in one.text
 
 
@@ -78,7 +79,8 @@ def test_migration_that_copied_nothing_is_only_a_warning(offset: int) -> None:
 
 @pytest.mark.parametrize(("offset", "says"), [(120, "was copied"), (-1, "was not copied yet")])
 def test_migration_that_is_under_way_is_a_warning(offset: int, says: str) -> None:
-    znodes = {"/controller": KRAFT, "/migration": {**COPIED, "kraft_metadata_offset": offset}}
+    migration = {**COPIED, "kraft_metadata_offset": offset}
+    znodes: dict[str, Content] = {"/controller": KRAFT, "/migration": migration}
     [one] = found(znodes, [broker(1, ENABLED), broker(2, ENABLED)], "warning")
     assert (one.check, one.where) == ("migration", ("/migration",))
     assert says in one.text
@@ -165,13 +167,19 @@ def test_brokers_with_replicas_that_are_not_registered_are_named() -> None:
 
 
 def test_brokers_in_kraft_mode_are_not_taken_for_dead() -> None:
-    znodes = {"/controller": KRAFT, "/migration": COPIED, "/brokers/ids/1": None}
+    znodes: dict[str, Content] = {
+        "/controller": KRAFT,
+        "/migration": COPIED,
+        "/brokers/ids/1": None,
+    }
     findings = {one.check: one for one in found(znodes, [broker(2, ENABLED)])}
     assert (findings["brokers"].level, findings["brokers"].where) == ("warning", ("broker 1",))
     assert "offline partitions" not in findings
-    led_by_nobody = {"/brokers/topics/t/partitions/0/state": {**STATE, "leader": -1}}
+    without_leader: dict[str, Content] = {
+        "/brokers/topics/t/partitions/0/state": {**STATE, "leader": -1}
+    }
     [offline] = [
-        one for one in found({**znodes, **led_by_nobody}) if one.check == "offline partitions"
+        one for one in found({**znodes, **without_leader}) if one.check == "offline partitions"
     ]
     assert offline.where == ("t-0",)
 
