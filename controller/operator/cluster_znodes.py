@@ -12,7 +12,6 @@ from controller.operator.zookeeper_client import Znode, ZooKeeperClient
 _AT_ONCE: Final = 1_000
 _PARENTS: Final = (
     znodes.CONTROLLER,
-    znodes.CONTROLLER_EPOCH,
     znodes.BROKER_IDS,
     znodes.TOPICS,
     znodes.DELETE_TOPICS,
@@ -36,7 +35,8 @@ _READ_WHOLE: Final = (
 async def read_cluster(client: ZooKeeperClient, topic: str | None = None) -> dict[str, Znode]:
     """The existing znodes by path; of the topics only `topic`, if it is given.
 
-    The znodes are read one after the other, so that they may differ in age. Raises
+    The znodes are read one after the other, so that they may differ in age. /controller_epoch is
+    read last: no state of a partition that was read has the epoch of a later controller. Raises
     ZooKeeperUnavailable.
     """
     found = await _read(client, _PARENTS)
@@ -44,7 +44,8 @@ async def read_cluster(client: ZooKeeperClient, topic: str | None = None) -> dic
     names = [topic] if topic is not None else await client.children(znodes.TOPICS)
     of_topics = [path for one in names for path in (znodes.topic_path(one), topic_config_path(one))]
     found |= await _read(client, [*children, *of_topics])
-    return found | await _read(client, [path for one in names for path in _state_paths(found, one)])
+    found |= await _read(client, [path for one in names for path in _state_paths(found, one)])
+    return found | await _read(client, [znodes.CONTROLLER_EPOCH])
 
 
 def _state_paths(found: dict[str, Znode], topic: str) -> list[str]:

@@ -3,6 +3,7 @@
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from replay.cluster_view.from_znodes import cluster_of
 from replay.migration.evaluate import findings_of
@@ -24,7 +25,39 @@ ENABLED = {"zookeeper.metadata.migration.enable": "true"}
 
 
 def test_cluster_that_can_migrate_has_no_problem() -> None:
-    assert found() == []
+    view = view_of(WELL)
+    findings = findings_of(Subject(cluster_of(view, 0, ""), view, [broker(1), broker(2)]))
+    assert [(one.check, one.level, one.text) for one in findings] == [
+        ("controller", "ok", "broker 1 is controller"),
+        ("migration", "ok", "/migration does not exist"),
+        ("epoch", "ok", "/controller_epoch is 5"),
+        ("partition epochs", "ok", "no partition has an epoch above /controller_epoch"),
+        ("reassignments", "ok", "no reassignment"),
+        ("deletions", "ok", "no deletion"),
+        ("offline partitions", "ok", "no partition is offline"),
+        ("brokers", "ok", "all 2 brokers with replicas are registered"),
+        ("settings", "ok", "no broker has zookeeper.metadata.migration.enable"),
+        ("release", "ok", "all brokers run Kafka 3.9"),
+        ("protocol", "ok", "all brokers have inter.broker.protocol.version 3.9-IV0"),
+    ]
+
+
+def test_log_of_a_daemon_has_no_findings_about_znodes_that_it_lacks() -> None:
+    cluster = cluster_of(view_of(WELL), 0, "")
+    findings = findings_of(Subject(cluster, None))
+    assert [(one.check, one.level) for one in findings] == [
+        ("epoch", "ok"),
+        ("partition epochs", "ok"),
+        ("reassignments", "ok"),
+        ("deletions", "ok"),
+        ("offline partitions", "ok"),
+        ("brokers", "ok"),
+        ("settings", "warning"),
+        ("znodes", "warning"),
+    ]
+    unknown = structs.replace(cluster, controller=structs.replace(cluster.controller, epoch=0))
+    checks = {one.check for one in findings_of(Subject(unknown, None))}
+    assert not checks & {"epoch", "partition epochs"}
 
 
 # The role and its epoch -------------------------------------------------------------------------
