@@ -124,10 +124,9 @@ def _unreadable(subject: Subject) -> Iterator[str]:
     for name in view.children(znodes.BROKER_IDS):
         path = f"{znodes.BROKER_IDS}/{name}"
         znode = view.find(path)
-        if znode is None:
-            continue
+        number = int(name) if znodes.is_broker_id(name) else -1
         try:
-            znodes.read_broker(int(name) if znodes.is_broker_id(name) else -1, znode.data, 0)
+            znodes.read_broker(number, znode.data if znode is not None else None, 0)
         except ZnodeError:
             yield path
     for name in view.children(znodes.TOPICS):

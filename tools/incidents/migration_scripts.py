@@ -1,5 +1,6 @@
 """The scripts of incidents on the way to KRaft and back. Each begins as those in `scripts`."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Final
@@ -17,6 +18,8 @@ _LATER: Final = "later"
 _EPOCHS: Final = 14
 """So many elections of the KRaft controller are more than those of ZooKeeper controllers in the
 rollback."""
+_ELECTION_S: Final = 2.0
+"""The elections for the partitions of a failed broker are over by then."""
 _SECONDS_MAX: Final = 90.0
 _HANGS: Final = "Unhandled error in RecoverMigrationStateFromZKEvent"
 
@@ -47,7 +50,8 @@ async def kraft_epoch_above(cluster: IncidentCluster) -> None:
         await migration.roll_back()
     await cluster.take_over()
     cluster.broker(3).kill()
-    await cluster.until_logged("no_leader_elected")
+    await cluster.until_logged("broker_failed")
+    await asyncio.sleep(_ELECTION_S)
     highest = (await cluster.state(TOPIC, 2))["controller_epoch"]
     await cluster.znodes.set("/controller_epoch", highest)
     await cluster.elect_refold()

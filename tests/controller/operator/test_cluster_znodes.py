@@ -10,7 +10,7 @@ class ChangingCluster(ZooKeeperClient):
     """ZooKeeper with one partition; a new controller writes its state before it is read."""
 
     def __init__(self) -> None:
-        self.znodes = {
+        self.content = {
             "/controller_epoch": b"1",
             "/brokers/topics": b"",
             "/brokers/topics/t": b'{"version":1,"partitions":{"0":[1]}}',
@@ -21,9 +21,9 @@ class ChangingCluster(ZooKeeperClient):
 
     async def read(self, paths: tuple[str, ...]) -> list[Znode | None]:
         if STATE in paths:
-            self.znodes["/controller_epoch"] = b"2"
-            self.znodes[STATE] = b'{"controller_epoch":2}'
-        found = [self.znodes.get(one) for one in paths]
+            self.content["/controller_epoch"] = b"2"
+            self.content[STATE] = b'{"controller_epoch":2}'
+        found = [self.content.get(one) for one in paths]
         return [None if data is None else Znode(data, 0, 1, 1, 0) for data in found]
 
 

@@ -188,6 +188,17 @@ def test_replica_whose_deletion_is_not_confirmed_is_a_warning() -> None:
     assert (one.check, one.level, one.where) == ("deletions", "warning", ("t-0 on broker 3",))
 
 
+def test_deletions_are_not_reported_as_none() -> None:
+    view = view_of({**WELL, "/admin/delete_topics": "", "/admin/delete_topics/t": ""})
+    findings = findings_of(Subject(cluster_of(view, 0, ""), view, []))
+    assert [one.level for one in findings if one.check == "deletions"] == ["error"]
+
+
+def test_partition_that_never_had_a_state_is_only_offline() -> None:
+    one = problem({"/brokers/topics/t/partitions/0/state": None})
+    assert (one.check, one.where) == ("offline partitions", ("t-0",))
+
+
 @pytest.mark.parametrize("state", [{"leader": -1}, {"leader": 3}, {"isr": []}])
 def test_offline_partition_is_found(state: dict[str, Any]) -> None:
     one = problem({"/brokers/topics/t/partitions/0/state": {**STATE, **state}})
@@ -346,6 +357,14 @@ def test_protocol_versions_are_compared_with_the_releases(
     one, *_ = [one for one in found(brokers=brokers) if one.check == "protocol"]
     assert (one.level, list(one.where)) == (level, where)
     assert says in one.text
+
+
+def test_different_protocol_versions_are_not_also_called_right() -> None:
+    view = view_of(WELL)
+    brokers = [broker(1), broker(2, {"inter.broker.protocol.version": "3.8"})]
+    findings = findings_of(Subject(cluster_of(view, 0, ""), view, brokers))
+    levels = [one.level for one in findings if one.check == "protocol"]
+    assert levels == ["error", "warning"]
 
 
 def test_broker_with_an_id_beyond_the_others_is_no_problem() -> None:
