@@ -6,10 +6,10 @@ import re
 import shutil
 import tempfile
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from secrets import token_hex
-from typing import Final, TypeVar
+from typing import Final
 
 import anyio
 from aiozk import ZKClient
@@ -26,9 +26,9 @@ from controller.core.outcomes import Znodes
 from controller.core.topic_configs import OF_CLUSTER, ConfigEntry
 from controller.core.values import Broker, Endpoint
 from controller.core.znodes import CLUSTER_ID, read_cluster_id
+from controller.operator.broker_answers import of_each
 from controller.operator.errors import ZooKeeperUnavailable
 from controller.operator.status import (
-    BrokerAnswer,
     BrokerStatus,
     ClusterStatus,
     ControllerStatus,
@@ -45,12 +45,8 @@ from controller.zookeeper.servers import ConnectString, Server
 
 SERVER_SECONDS_MAX: Final = 3.0
 BROKER_MS_MAX: Final = 5_000
-_BROKERS_AT_ONCE: Final = 20
-_CLIENT_ID: Final = "refold"
 _SYNCS: Final = 5
 _VERSION: Final = re.compile(r"version: (\d+\.\d+\.\d+)")
-
-_Status = TypeVar("_Status")
 
 
 async def probe_all(settings: Settings) -> SystemStatus:
@@ -169,47 +165,7 @@ async def _probe_server(server: Server) -> ServerStatus:
 async def probe_brokers(settings: Settings, brokers: Sequence[Broker]) -> tuple[BrokerStatus, ...]:
     """Probe whether each broker answers on the controller's listener, and which requests it
     supports, and which policies and which of the `DECIDING` settings it has."""
-    return await _of_each(brokers, lambda one: _probe_broker(settings, one))
-
-
-async def ask_brokers(brokers: Sequence[Broker], keys: Sequence[str]) -> tuple[BrokerAnswer, ...]:
-    """The API versions of each broker, and its values of these settings. A broker is asked on its
-    first listener without TLS."""
-    return await _of_each(brokers, lambda one: _ask_broker(one, keys))
-
-
-async def _of_each(
-    brokers: Sequence[Broker], probe: Callable[[Broker], Awaitable[_Status]]
-) -> tuple[_Status, ...]:
-    found: dict[int, _Status] = {}
-    limit = anyio.CapacityLimiter(_BROKERS_AT_ONCE)
-
-    async def limited(broker: Broker) -> None:
-        async with limit:
-            found[broker.id] = await probe(broker)
-
-    async with anyio.create_task_group() as tasks:
-        for broker in brokers:
-            tasks.start_soon(limited, broker)
-    return tuple(found[broker.id] for broker in brokers)
-
-
-async def _ask_broker(broker: Broker, keys: Sequence[str]) -> BrokerAnswer:
-    if not broker.endpoints:
-        return BrokerAnswer(broker=broker.id, fault="has no listener")
-    plain = [one for one in broker.endpoints if one.security_protocol == "PLAINTEXT"]
-    endpoint, *_ = (*plain, *broker.endpoints)
-    try:
-        connection = await BrokerConnection.open(endpoint, _CLIENT_ID, BROKER_MS_MAX)
-        try:
-            entries = await connection.settings_of(broker.id, keys)
-            highest = connection.highest_versions
-        finally:
-            connection.close()
-    except ChannelError as error:
-        return BrokerAnswer(broker=broker.id, fault=str(error))
-    values = {one.name: one.value or "" for one in entries}
-    return BrokerAnswer(broker=broker.id, highest_versions=tuple(highest), settings=values)
+    return await of_each(brokers, lambda one: _probe_broker(settings, one))
 
 
 async def _probe_broker(settings: Settings, broker: Broker) -> BrokerStatus:

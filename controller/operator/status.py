@@ -56,16 +56,6 @@ class BrokerStatus(Struct, frozen=True, kw_only=True):
     settings_fault: str = ""
 
 
-class BrokerAnswer(Struct, frozen=True, kw_only=True):
-    """A broker as any client sees it: the highest version that it supports of each API, by key, and
-    its values of some settings. `fault`: why they are unknown, or empty."""
-
-    broker: int
-    highest_versions: tuple[tuple[int, int], ...] = ()
-    settings: dict[str, str] = {}
-    fault: str = ""
-
-
 class DiskStatus(Struct, frozen=True, kw_only=True):
     """The log directory. `fault`: why it is not writable. `sync_ms`: the slowest of a few fsyncs
     of one record each."""

@@ -11,15 +11,10 @@ from msgspec import Struct
 from controller.cli.check import check_take_over
 from controller.cli.output import print_result
 from controller.cli.setting_options import GivenSettings, with_setting_options
-from controller.core import znodes
-from controller.core.errors import ZnodeError
 from controller.core.releases import release_of
-from controller.core.values import Broker
-from controller.operator.probes import ask_brokers
-from controller.operator.status import BrokerAnswer
-from replay.agreement.znode_view import ZnodeView
+from controller.operator.broker_answers import BrokerAnswer, ask_brokers
 from replay.cli.exit_status import errors_in_one_line
-from replay.cli.live_cluster import live_znodes, shown
+from replay.cli.live_cluster import live_znodes, registered_brokers, shown
 from replay.cli.options import At, Json, log_position
 from replay.cli.progress import progress
 from replay.cluster_view.from_znodes import cluster_of
@@ -84,7 +79,9 @@ def check(
         check_take_over(given.load(), as_json=as_json)
         return
     with errors_in_one_line("check"):
-        report = _from_source(given, source, at) if source else _from_zookeeper(given, at)
+        report = (
+            _from_source(given, source, at) if source is not None else _from_zookeeper(given, at)
+        )
     print_result(report, lambda: _print(report), as_json=as_json)
     if any(one.level == "error" for one in report.findings):
         raise typer.Exit(_ERRORS)
@@ -96,23 +93,10 @@ def _from_zookeeper(given: GivenSettings, at: str | None) -> _Report:
         raise typer.BadParameter("is a moment of SOURCE", param_hint="--at")
     connect = given.zookeeper()
     view = asyncio.run(live_znodes(connect))
-    answers = asyncio.run(ask_brokers(_registered(view), KEYS))
+    answers = asyncio.run(ask_brokers(registered_brokers(view), KEYS))
     now = iso_time(time.time_ns())
     subject = Subject(cluster_of(view, 0, now), view, list(map(_settings_of, answers)))
     return _Report(shown(connect), None, now, subject.epoch, findings_of(subject))
-
-
-def _registered(view: ZnodeView) -> list[Broker]:
-    """The brokers whose registrations can be read; the check reports the others."""
-    found = []
-    for name in filter(znodes.is_broker_id, view.children(znodes.BROKER_IDS)):
-        znode = view.find(znodes.broker_path(int(name)))
-        try:
-            if znode is not None:
-                found.append(znodes.read_broker(int(name), znode.data, znode.czxid))
-        except ZnodeError:
-            continue
-    return sorted(found, key=lambda one: one.id)
 
 
 def _settings_of(answer: BrokerAnswer) -> BrokerSettings:

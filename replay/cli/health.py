@@ -12,6 +12,9 @@ import typer
 from msgspec import Struct
 
 from controller.cli.output import print_result, print_table
+from controller.core.values import Broker
+from controller.core.znodes import topic_path
+from controller.operator.min_insync_replicas import MinInsyncReplicas, ask_brokers
 from controller.operator.topic_probe import probe as probe_topic
 from controller.operator.topic_probe import warning
 from controller.settings.client_options import client_options
@@ -30,7 +33,7 @@ from replay.cli.health_report import (
     table_of,
     topic_line,
 )
-from replay.cli.live_cluster import live_znodes, shown
+from replay.cli.live_cluster import address, live_znodes, registered_brokers, shown
 from replay.cli.options import At, Json, log_position
 from replay.cli.progress import progress
 from replay.cluster_view.from_znodes import cluster_of
@@ -51,11 +54,13 @@ app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
 
 class _Moment(Struct, frozen=True):
-    """A cluster, where it was read, and what its controller could not do."""
+    """A cluster, where it was read, and what its controller could not do. `brokers` are those that
+    can be asked; none if the moment is from a log."""
 
     source: str
     cluster: Cluster
     problem: str = ""
+    brokers: tuple[Broker, ...] = ()
 
 
 _Look = Callable[[], _Moment]
@@ -142,11 +147,16 @@ def health(
     shown = Shown(
         topic is not None, limit if limit is not None else (0 if topic is not None else _SHOWN)
     )
+    asked = MinInsyncReplicas()
 
     def report() -> Report:
+        nonlocal asked
         moment = look()
         cluster = selected(moment.cluster, topic, None)
-        found = evaluate(cluster, min_insync_replicas)
+        if asked == MinInsyncReplicas() and _needs_brokers(cluster, min_insync_replicas):
+            asked = asyncio.run(ask_brokers(moment.brokers))
+        own = asked.own if min_insync_replicas is None else min_insync_replicas
+        found = evaluate(cluster, own, is_bounded=asked.is_bounded)
         probed = []
         if probe and topic is not None:
             servers = bootstrap_server or _plaintext(moment.cluster)
@@ -162,6 +172,15 @@ def health(
     is_bad = found.worst is not None and _rank(found.worst) <= _rank(fail_on)
     is_bad |= any(one.fault for one in found.probe)
     raise typer.Exit(_NOT_WELL if is_bad or found.problem else 0)
+
+
+def _needs_brokers(cluster: Cluster, given: int | None) -> bool:
+    """Whether a partition's min.insync.replicas is not known, or exceeds its replicas."""
+    return any(
+        least is None or any(len(one.replicas) < least for one in topic.partitions)
+        for topic in cluster.topics
+        for least in [given if topic.min_insync_replicas is None else topic.min_insync_replicas]
+    )
 
 
 def _probe_options(
@@ -221,8 +240,12 @@ def _from_log(log: str, seq: int | None, wall_ns: int | None) -> _Moment:
 
 
 def _from_zookeeper(connect: ConnectString, topic: str | None) -> _Moment:
+    """Raises ReplayError if ZooKeeper is not reachable, or there is no Kafka cluster or topic."""
     view = asyncio.run(live_znodes(connect, topic))
-    return _Moment(shown(connect), cluster_of(view, 0, iso_time(time.time_ns())))
+    if topic is not None and view.find(topic_path(topic)) is None:
+        raise ReplayError(f"the cluster at {address(connect)} has no topic {topic}")
+    cluster = cluster_of(view, 0, iso_time(time.time_ns()))
+    return _Moment(shown(connect), cluster, brokers=registered_brokers(view))
 
 
 def _watch(report: Callable[[], Report], seconds: float, shown: Shown, *, as_json: bool) -> None:

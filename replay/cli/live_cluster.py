@@ -1,7 +1,11 @@
 """The znodes of a live cluster, as the commands see those of an imported log."""
 
+from contextlib import suppress
 from typing import Final
 
+from controller.core import znodes
+from controller.core.errors import ZnodeError
+from controller.core.values import Broker
 from controller.operator.cluster_znodes import read_cluster
 from controller.operator.errors import ZooKeeperUnavailable
 from controller.operator.zookeeper_client import ZooKeeperClient
@@ -13,9 +17,14 @@ from replay.world.tree import Tree, Znode
 _TIMEOUT_MS: Final = 10_000
 
 
+def address(connect: ConnectString) -> str:
+    """A connect string as text."""
+    return f"{','.join(map(str, connect.servers))}{connect.chroot}"
+
+
 def shown(connect: ConnectString) -> str:
-    """A connect string for people."""
-    return f"ZooKeeper at {','.join(map(str, connect.servers))}{connect.chroot}"
+    """The source of what was read."""
+    return f"ZooKeeper at {address(connect)}"
 
 
 async def live_znodes(connect: ConnectString, topic: str | None = None) -> ZnodeView:
@@ -38,3 +47,14 @@ async def live_znodes(connect: ConnectString, topic: str | None = None) -> Znode
         }
     )
     return ZnodeView(tree, "")
+
+
+def registered_brokers(view: ZnodeView) -> tuple[Broker, ...]:
+    """The registered brokers by id, without those whose registration cannot be read."""
+    found = []
+    for name in filter(znodes.is_broker_id, view.children(znodes.BROKER_IDS)):
+        znode = view.find(znodes.broker_path(int(name)))
+        with suppress(ZnodeError):
+            if znode is not None:
+                found.append(znodes.read_broker(int(name), znode.data, znode.czxid))
+    return tuple(sorted(found, key=lambda one: one.id))

@@ -5,9 +5,8 @@ import pytest
 from kio.schema.errors import ErrorCode
 
 from controller.core.topic_configs import OF_BROKER, OF_CLUSTER
-from controller.core.values import Broker, Endpoint
+from controller.core.values import Endpoint
 from controller.operator.probes import (
-    ask_brokers,
     probe_brokers,
     probe_disk,
     probe_listeners,
@@ -92,24 +91,3 @@ def test_address_in_use_is_reported(listener: str) -> None:
         endpoint = Endpoint(listener, listener, "127.0.0.1", taken.getsockname()[1])
         assert "cannot listen on" in probe_listeners([endpoint])
     assert bool(probe_listeners([endpoint])) is (listener == "SSL")
-
-
-async def test_any_broker_is_asked_for_settings_and_versions() -> None:
-    broker = ScriptedBroker(with_settings({"log.dirs": "/a"}))
-    secured = Endpoint("SSL", "SSL", "127.0.0.1", 1)
-    async with broker.listening():
-        answers = await ask_brokers(
-            [
-                Broker(1, 1, (secured, broker.endpoint)),
-                Broker(2, 1, (secured,)),
-                Broker(3, 1, ()),
-            ],
-            ["log.dirs", "broker.rack"],
-        )
-    assert [one.settings for one in answers] == [{"log.dirs": "/a"}, {}, {}]
-    assert dict(answers[0].highest_versions) == {
-        key: highest for key, (_, highest) in broker.offered.items()
-    }
-    assert answers[0].fault == ""
-    assert "does not support SSL" in answers[1].fault
-    assert answers[2].fault == "has no listener"
