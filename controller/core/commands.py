@@ -249,6 +249,22 @@ ZooKeeperCommand = (
 )
 
 
+Step = (
+    ReadZnodes
+    | ReadStats
+    | ReadChildren
+    | SyncZnodes
+    | OpenChannel
+    | CloseChannel
+    | DelayResponse
+    | StartTimer
+    | CancelTimer
+    | DrawTopicIds
+    | DrawNumbers
+)
+"""Commands that decide nothing themselves."""
+
+
 class Reason(Struct, frozen=True, array_like=True):
     """Why a command was issued: the rule, and in bulk one code an item.
 

@@ -94,6 +94,14 @@ class Fold:
         """Whether no procedure runs and none is queued: a snapshot can be taken."""
         return self._procedure is None and not self.controller.triggers
 
+    @property
+    def unfinished(self) -> list[Trigger]:
+        """The controller events whose procedures have begun: the paused one, and the current."""
+        begun = [self._paused.trigger] if self._paused is not None else []
+        if self._procedure is not None and self._trigger is not None:
+            begun.append(self._trigger)
+        return begun
+
     def apply(self, recorded: Recorded) -> Iterator[list[Issued]]:
         """Fold one event; yields the commands in slices.
 

@@ -48,6 +48,7 @@ from controller.core.fold import Fold
 from controller.core.values import Broker
 from controller.daemon.draws import draw_numbers, draw_topic_ids
 from controller.daemon.errors import DaemonError
+from controller.daemon.progress import Progress
 from controller.event_log.housekeeping import Housekeeping
 from controller.event_log.records import command_record, event_record
 from controller.event_log.secret_digests import SecretDigests
@@ -123,6 +124,14 @@ class Inbox:
         self._waiting.append((time.time_ns(), time.monotonic_ns(), channel, without_secrets))
         self._arrived.set()
 
+    def __len__(self) -> int:
+        return len(self._waiting)
+
+    @property
+    def oldest_arrived_ns(self) -> int | None:
+        """When the oldest event arrived, by the monotonic clock; None if there is none."""
+        return self._waiting[0][1] if self._waiting else None
+
     async def wait(self, seconds: float) -> None:
         """Wait for an event, for at most `seconds`."""
         with anyio.move_on_after(seconds):
@@ -163,6 +172,7 @@ class Daemon:
         self._timers: dict[str, asyncio.TimerHandle] = {}
         self._unwritten: list[Issued] = []
         self._stop: Stop | None = None
+        self.progress = Progress()
 
     def shut_down(self, reason: str) -> None:
         """Ask for an orderly shutdown, which resigns the controller role first."""
@@ -200,6 +210,7 @@ class Daemon:
         while self._stop is None:
             await self._inbox.wait(_QUIET_SECONDS)
             events = self._inbox.take(self._log.tip.last_seq, self._fold.term)
+            self.progress.took(events)
             if events or self._unwritten:
                 await self._append(writer, events)
             for event in events:
@@ -253,9 +264,11 @@ class Daemon:
             for issued in slice_of_commands:
                 self.carry_out(issued)
             self._unwritten += slice_of_commands
+            self.progress.issued(event, slice_of_commands)
             await anyio.lowlevel.checkpoint()
         if isinstance(event.event, SessionExpired):
             self._inbox.expired -= 1
+        self.progress.folded(event, self._fold.term, time.monotonic_ns())
         _log_session(event.event)
 
     def carry_out(self, issued: Issued) -> None:

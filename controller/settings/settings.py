@@ -86,6 +86,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     segment_bytes: int
     retention_bytes: int | None
     retention_ms: int | None
+    status_socket: Path | None
     mirror_servers: str | None
     mirror_topic: str
     mirror_client_config: Path | None
@@ -369,6 +370,7 @@ def _settings(
         segment_bytes=values[OWN + "log.segment.bytes"],
         retention_bytes=values[OWN + "log.retention.bytes"],
         retention_ms=values[OWN + "log.retention.ms"],
+        status_socket=values[OWN + "status.socket"],
         mirror_servers=values[OWN + "mirror.bootstrap.servers"],
         mirror_topic=values[OWN + "mirror.topic"],
         mirror_client_config=values[OWN + "mirror.client.config"],

@@ -286,6 +286,14 @@ SETTINGS: Final = (
         "The maximum age of a log. -1: no limit.",
     ),
     Setting(
+        "refold.status.socket",
+        parsing.socket_path,
+        None,
+        "The path of the Unix socket on which the daemon answers `refold status`. Only the user "
+        "of the daemon may connect. Default: a name in refold.log.dir.",
+        "--status-socket",
+    ),
+    Setting(
         "refold.mirror.bootstrap.servers",
         parsing.servers,
         None,

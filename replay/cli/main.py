@@ -23,6 +23,7 @@ class SubCommand(NamedTuple):
 
 SUB_COMMANDS: Final = {
     "run": SubCommand("replay.cli.run:app", "Run the controller of a Kafka cluster."),
+    "status": SubCommand("controller.cli.status:app", "Show what a running daemon does."),
     "check": SubCommand("controller.cli.check:app", "Check whether a take-over would succeed."),
     "reassign": SubCommand(
         "controller.cli.reassign:app", "Start, extend and cancel reassignments of replicas."

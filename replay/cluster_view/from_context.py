@@ -9,6 +9,7 @@ from controller.core.commands import CommandId, LeaderAndIsrRequest
 from controller.core.fold import Fold
 from controller.core.state import ControllerContext, Partition, Topic
 from controller.core.state_machines import PartitionState, ReplicaState
+from controller.core.triggers import trigger_name
 from controller.core.values import Assignment, Broker
 from replay.cluster_view.views import (
     NO_BROKER,
@@ -26,7 +27,6 @@ from replay.cluster_view.views import (
     partition_view,
     reassignments_of,
 )
-from replay.description.events import trigger_name
 
 _STATUS: dict[PartitionState, PartitionStatus] = {
     PartitionState.NEW: "new",

@@ -9,7 +9,6 @@ from typing import Final, assert_never
 from controller.core import events
 from controller.core.api_requests import ApiRequest
 from controller.core.releases import release_of
-from controller.core.triggers import ApiCall, Trigger
 from controller.core.znodes import write_topic_id
 from replay.description.api_requests import described_request
 from replay.description.error_names import error_name
@@ -54,13 +53,6 @@ def event_in_words(event: events.Event, name_of: NameOf = _unchanged) -> str:
             return request_in_words(event, name_of)
         case _:
             return in_one_line(described(event, name_of))
-
-
-def trigger_name(trigger: Trigger) -> str:
-    """Kafka's name of a controller event; for a request, the name of its API."""
-    if isinstance(trigger, ApiCall):
-        return type(trigger.request).__name__.removesuffix("Received")
-    return type(trigger).__name__
 
 
 def request_in_words(request: ApiRequest, name_of: NameOf = _unchanged) -> str:
