@@ -3,6 +3,7 @@
 import os
 from collections.abc import Iterator
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Final
 
@@ -54,7 +55,7 @@ def status(
     """
     found, faults = _ask_all(path or _configured(config))
     for number, one in enumerate(found):
-        print_result(one, lambda one=one, number=number: _print(one, number), as_json=as_json)
+        print_result(one, partial(_print, one, number), as_json=as_json)
     for fault in faults:
         typer.echo(f"refold status: {fault}", err=True)
     raise typer.Exit(_NO_DAEMON if faults else 0)

@@ -31,6 +31,8 @@ from eventstore.writer import LogWriter
 _NEXT_MAX: Final = 10
 _NS_PER_MS: Final = 1_000_000
 _NS_PER_S: Final = 1_000_000_000
+_ID_MASK: Final = 2**64 - 1
+"""Session ids are signed; ZooKeeper prints them without a sign."""
 
 
 class RunningParts:
@@ -151,7 +153,7 @@ def _last_decision(progress: Progress) -> DecisionStatus | None:
 
 def _session(found: ConnectionStatus) -> SessionStatus:
     return SessionStatus(
-        f"0x{found.session_id:x}" if found.session_id else "",
+        f"0x{found.session_id & _ID_MASK:x}" if found.session_id else "",
         found.is_connected,
         found.server,
         found.timeout_ms,

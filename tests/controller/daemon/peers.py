@@ -231,8 +231,9 @@ class DaemonHarness:
         self.channels = SuccessfulChannels(inbox, self.trace)
         self.log = WatchedLog.create(folder, _header(configuration))
         self.log.trace = self.trace
+        self.fold = fold or Fold(configuration)
         self.daemon = Daemon(
-            fold or Fold(configuration),
+            self.fold,
             self.log,
             inbox,
             self.zookeeper,
