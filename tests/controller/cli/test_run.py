@@ -265,6 +265,8 @@ async def test_status_shows_a_running_a_suspended_and_a_killed_daemon(
         daemon_of(f"{zookeeper.connect}/status", logs, *options) as daemon,
     ):
         await make_cluster(znodes, "/status")
+        # A failover creates znodes below it.
+        await znodes.ensure_path("/status/admin")
         await daemon.start()
 
         async def is_active() -> bool:
@@ -274,8 +276,8 @@ async def test_status_shows_a_running_a_suspended_and_a_killed_daemon(
         code, output = await status_of(logs)
         found = json.loads(output)
         assert (code, found["term"], found["zookeeper"]["is_connected"]) == (0, 1, True)
-        owner = (await znodes.exists("/status/controller")).ephemeral_owner
-        assert int(found["zookeeper"]["session"], 16) == owner
+        _, stat = await znodes.get("/status/controller")
+        assert int(found["zookeeper"]["session"], 16) == stat.ephemeral_owner
         assert found["log"]["folder"] == str(next(logs.glob("run-*")))
         # Clients that do not read do not hold the daemon up.
         (path,) = logs.glob("status-*.sock")
