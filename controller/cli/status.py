@@ -14,10 +14,8 @@ from controller.operator.daemon_status import (
     DaemonStatus,
     QueueStatus,
     SessionStatus,
-    ask,
-    sockets_at,
+    ask_all,
 )
-from controller.operator.errors import LeftOverSocket, NoDaemon
 from controller.operator.reassignment.progress import format_bytes
 from controller.settings.errors import SettingsError
 from controller.settings.sources import effective_setting, from_environment, from_file
@@ -53,7 +51,7 @@ def status(
     Exit status: 0 the daemon answered; 1 no daemon runs there, or it does not answer; 2 no log
     folder or socket is given, or --config cannot be read.
     """
-    found, faults = _ask_all(path or _configured(config))
+    found, faults = ask_all(path or _configured(config))
     for number, one in enumerate(found):
         print_result(one, partial(_print, one, number), as_json=as_json)
     for fault in faults:
@@ -76,26 +74,6 @@ def _configured(config: Path | None) -> Path:
     raise typer.BadParameter(
         f"give it, or a --config that has {' or '.join(_PLACES)}", param_hint="LOG_DIR|SOCKET"
     )
-
-
-def _ask_all(path: Path) -> tuple[list[DaemonStatus], list[NoDaemon]]:
-    """The daemons at a path, and why some do not answer. Sockets of killed daemons do not matter
-    if there is another daemon."""
-    found: list[DaemonStatus] = []
-    left_over: list[NoDaemon] = []
-    silent: list[NoDaemon] = []
-    try:
-        sockets = sockets_at(path)
-    except NoDaemon as fault:
-        return [], [fault]
-    for one in sockets:
-        try:
-            found.append(ask(one))
-        except LeftOverSocket as fault:
-            left_over.append(fault)
-        except NoDaemon as fault:
-            silent.append(fault)
-    return found, silent or ([] if found else left_over[-1:])
 
 
 # In words ---------------------------------------------------------------------------------------

@@ -127,6 +127,35 @@ def sockets_at(path: Path) -> list[Path]:
     return found
 
 
+def ask_any(path: Path) -> DaemonStatus:
+    """The status of the daemon at a path: with several, of the one that has the role. Raises
+    NoDaemon."""
+    found, faults = ask_all(path)
+    if not found:
+        raise faults[0]
+    return max(found, key=lambda one: (one.term, one.started))
+
+
+def ask_all(path: Path) -> tuple[list[DaemonStatus], list[NoDaemon]]:
+    """The daemons at a path, and why some do not answer. Sockets of killed daemons matter only if
+    no daemon answers. There is at least one daemon or one reason."""
+    found: list[DaemonStatus] = []
+    left_over: list[NoDaemon] = []
+    silent: list[NoDaemon] = []
+    try:
+        sockets = sockets_at(path)
+    except NoDaemon as fault:
+        return [], [fault]
+    for one in sockets:
+        try:
+            found.append(ask(one))
+        except LeftOverSocket as fault:
+            left_over.append(fault)
+        except NoDaemon as fault:
+            silent.append(fault)
+    return found, silent or ([] if found else left_over[-1:])
+
+
 def ask(path: Path) -> DaemonStatus:
     """The status of the daemon that listens on this socket. Raises NoDaemon."""
     with closing(socket.socket(socket.AF_UNIX)) as client:

@@ -12,41 +12,10 @@ import pytest
 from msgspec import structs
 
 from controller.daemon.status_socket import StatusSocket
-from controller.operator.daemon_status import (
-    DaemonStatus,
-    DecisionStatus,
-    EventStatus,
-    LogStatus,
-    QueueStatus,
-    SessionStatus,
-    StandbyStatus,
-)
+from controller.operator.daemon_status import DaemonStatus, SessionStatus
+from tests.controller.cli.daemon_statuses import ACTIVE, IDLE, WAITING, serving
 from tools.lab.refold import run
 
-ACTIVE = DaemonStatus(
-    version="0.1.0",
-    process=4711,
-    broker_id=1000,
-    started="2026-11-21T20:00:00.500Z",
-    time="2026-11-21T23:05:06.600Z",
-    role="active",
-    term=7,
-    term_since="2026-11-21T20:00:01.000Z",
-    queue=QueueStatus(["BrokerChange"], 12, ["TopicChange", "CreateTopics"], 3),
-    event_lag_ms=1.5,
-    last_event=EventStatus(81, "2026-11-21T23:05:06.598Z", "znodes_read", 0.7),
-    last_decision=DecisionStatus(
-        "71.0",
-        "2026-11-21T23:05:01.000Z",
-        7,
-        "write_znodes",
-        "2 operations",
-        "offline partition leader election",
-    ),
-    standbys=[StandbyStatus("host-2"), StandbyStatus("host-3")],
-    log=LogStatus("/logs/run-1", 81, 3 << 20),
-    zookeeper=SessionStatus("0x1f", True, "zk1:2181", 18000, 40, ""),
-)
 IN_WORDS = """\
 refold 0.1.0, broker id 1000, process 4711, running since 2026-11-21T20:00:00.500Z (3:05:06)
 role: active, term 7 since 2026-11-21T20:00:01.000Z
@@ -60,18 +29,6 @@ standbys: host-2, host-3
 log: /logs/run-1, 81 events, 3.0 MiB
 ZooKeeper: session 0x1f, connected to zk1:2181, heard 40 ms ago, timeout 18000 ms
 """
-IDLE = structs.replace(
-    ACTIVE,
-    role="standby",
-    term=0,
-    term_since=None,
-    queue=QueueStatus([], 0, [], 0),
-    last_event=None,
-    last_decision=None,
-    standbys=[],
-    zookeeper=SessionStatus("", False, "", 18000, None, "no connection to zk1:2181: refused"),
-)
-WAITING = structs.replace(IDLE, role="waiting for ZooKeeper", log=None, zookeeper=None)
 
 
 @pytest.fixture
@@ -79,10 +36,6 @@ def folder() -> Iterator[Path]:
     """A folder with a short path, since a socket's path is limited."""
     with TemporaryDirectory() as made:
         yield Path(made)
-
-
-def serving(folder: Path, status: DaemonStatus, path: Path | None = None) -> StatusSocket:
-    return StatusSocket(folder, path, lambda: msgspec.json.encode(status))
 
 
 async def shown(folder: Path, status: DaemonStatus, *options: str) -> str:

@@ -1,4 +1,4 @@
-"""The status socket: who may connect, what a killed daemon leaves, and clients that do not behave."""
+"""The status socket: who may connect, what a killed daemon leaves, clients that do not read."""
 
 import asyncio
 import logging
