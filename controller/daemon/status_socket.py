@@ -109,7 +109,7 @@ def _bound(path: Path) -> socket.socket:
     try:
         partial.unlink(missing_ok=True)
         bound.bind(str(partial))
-        # Nobody can connect before it listens, and clients find it under its name only then.
+        # No client can connect before it listens, and clients find it under its name only then.
         partial.chmod(stat.S_IRUSR | stat.S_IWUSR)
         bound.listen(_BACKLOG)
         bound.setblocking(False)

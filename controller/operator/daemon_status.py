@@ -195,7 +195,7 @@ def _received(client: socket.socket) -> bytes:
 
 
 def _listener(client: socket.socket) -> str:
-    """The process that listens, as far as the system tells."""
+    """The process that listens, if the system reports it."""
     if sys.platform != "linux":
         return "a process"
     try:

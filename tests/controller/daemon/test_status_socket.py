@@ -42,7 +42,7 @@ async def answered(path: Path) -> bytes:
 
 
 def left_over(path: Path) -> Path:
-    """A socket that nobody listens on, as a killed daemon leaves it."""
+    """A socket on which no process listens, as a killed daemon leaves it."""
     with socket.socket(socket.AF_UNIX) as made:
         made.bind(str(path))
         made.listen()
