@@ -24,6 +24,9 @@ class Configuration(Struct, frozen=True, kw_only=True):
     - `checks_topic_versions`: topics' znodes are written with their versions (the deviation
       ADDED_PARTITIONS_KEPT). No operator sets it: it is off only for logs from before it existed.
 
+    - `registration_check_ms`: after how long a registration that may be stuck is probed; 0: never,
+      as in logs from before this setting existed.
+
     The settings hold no secret.
     """
 
@@ -46,6 +49,7 @@ class Configuration(Struct, frozen=True, kw_only=True):
     broker_settings: dict[str, str] = {}
     kip_236_enable: bool = False
     checks_topic_versions: bool = True
+    registration_check_ms: int = 0
 
     @property
     def protocol(self) -> ProtocolVersion:

@@ -16,6 +16,7 @@ from controller.core.configuration import Configuration
 from controller.core.controller import Controller
 from controller.core.errors import TermOver
 from controller.core.events import (
+    BrokerProbed,
     BrokerResponded,
     ChannelFault,
     Outcome,
@@ -36,6 +37,11 @@ from controller.core.procedures.admin.waiting_requests import (
     time_out,
 )
 from controller.core.procedures.api_calls import refuse
+from controller.core.procedures.brokers.registration_checks import TIMER as REGISTRATIONS_TIMER
+from controller.core.procedures.brokers.registration_checks import (
+    check_registrations,
+    process_probe,
+)
 from controller.core.procedures.brokers.responses import (
     process_broker_response,
     process_channel_fault,
@@ -141,6 +147,8 @@ class Fold:
                 process_channel_fault(self.controller, fault)
             case VersionsOffered() as offered:
                 process_versions_offered(self.controller, offered)
+            case BrokerProbed() as probed:
+                process_probe(self.controller, probed)
             case SessionConnected() | SessionDisconnected() | SessionExpired() as change:
                 return self._change_session(change)
             case ShutdownRequested(reason=reason):
@@ -153,6 +161,8 @@ class Fold:
                     self.controller.enqueue(AutoPreferredReplicaLeaderElection())
                 elif timer == DELETION_TIMER:
                     self.controller.enqueue(UnconfirmedDeletions())
+                elif timer == REGISTRATIONS_TIMER:
+                    check_registrations(self.controller)
                 else:
                     time_out(self.controller, timer)
                 return self._offer(fired)

@@ -22,6 +22,7 @@ from controller.core.state import (
     Partition,
     PendingDeletion,
     PropagatingResponse,
+    SuspectRegistration,
     Topic,
 )
 from controller.core.state_machines import PartitionState, ReplicaState
@@ -63,6 +64,8 @@ class _Snapshot(Struct, frozen=True, kw_only=True):
     brokers: list[Broker]
     shutting_down: list[int]
     channels: dict[int, int]
+    sessions: dict[int, int]
+    suspects: dict[int, SuspectRegistration]
     releases: dict[int, Release]
     topics: list[_TopicRow]
     offline_dirs: dict[int, list[tuple[str, int]]]
@@ -118,6 +121,8 @@ def take_snapshot(fold: Fold) -> bytes:
             brokers=list(context.brokers.values()),
             shutting_down=list(context.shutting_down),
             channels=context.channels,
+            sessions=context.sessions,
+            suspects=context.suspects,
             releases=context.releases,
             topics=[_topic_row(topic) for topic in context.topics.values()],
             offline_dirs={
@@ -173,6 +178,8 @@ def load_snapshot(data: bytes, configuration: Configuration) -> Fold:
     context.brokers = {broker.id: broker for broker in snapshot.brokers}
     context.shutting_down = dict.fromkeys(snapshot.shutting_down)
     context.channels = snapshot.channels
+    context.sessions = snapshot.sessions
+    context.suspects = snapshot.suspects
     context.releases = snapshot.releases
     for row in snapshot.topics:
         topic = context.topics[row.name] = _topic(row)

@@ -27,6 +27,7 @@ from controller.core.commands import (
     LeaderAndIsrRequest,
     Notice,
     OpenChannel,
+    ProbeBroker,
     StartTimer,
     Stop,
     StopReplicaRequest,
@@ -80,6 +81,7 @@ class Channels(Protocol):
 
     def open(self, command: OpenChannel, /) -> None: ...
     def close(self, command: CloseChannel, /) -> None: ...
+    def probe(self, command: ProbeBroker, /) -> None: ...
     def send(
         self,
         command_id: CommandId,
@@ -293,6 +295,8 @@ class Daemon:
                 pass  # The session has expired: a term that has ended sends nothing.
             case OpenChannel() as opened:
                 self._channels.open(opened)
+            case ProbeBroker() as probe:
+                self._channels.probe(probe)
             case (
                 LeaderAndIsrRequest() | UpdateMetadataRequest() | StopReplicaRequest()
             ) as request:

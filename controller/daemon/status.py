@@ -12,6 +12,7 @@ from controller.core.canonical import kind_of
 from controller.core.commands import target_of
 from controller.core.fold import Fold
 from controller.core.triggers import Reelect, Startup, trigger_name
+from controller.core.values import format_session
 from controller.daemon.daemon import Inbox
 from controller.daemon.progress import Progress
 from controller.fingerprint import code_version
@@ -31,8 +32,6 @@ from eventstore.writer import LogWriter
 _NEXT_MAX: Final = 10
 _NS_PER_MS: Final = 1_000_000
 _NS_PER_S: Final = 1_000_000_000
-_ID_MASK: Final = 2**64 - 1
-"""Session ids are signed; ZooKeeper prints them without a sign."""
 
 
 class RunningParts:
@@ -153,7 +152,7 @@ def _last_decision(progress: Progress) -> DecisionStatus | None:
 
 def _session(found: ConnectionStatus) -> SessionStatus:
     return SessionStatus(
-        f"0x{found.session_id & _ID_MASK:x}" if found.session_id else "",
+        format_session(found.session_id) if found.session_id else "",
         found.is_connected,
         found.server,
         found.timeout_ms,

@@ -81,6 +81,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     leader_imbalance_check_interval_seconds: int
     take_over: bool
     waits_for_zookeeper: bool
+    registration_check_ms: int
     rules: Literal["refold", "kafka"]
     log_dir: Path
     segment_bytes: int
@@ -112,6 +113,7 @@ class Settings(Struct, frozen=True, kw_only=True):
             default_replication_factor=self.default_replication_factor,
             broker_settings=self.broker_settings,
             kip_236_enable=self.kip_236_enable,
+            registration_check_ms=self.registration_check_ms,
         )
 
 
@@ -365,6 +367,7 @@ def _settings(
         leader_imbalance_check_interval_seconds=values["leader.imbalance.check.interval.seconds"],
         take_over=values[OWN + "take.over"],
         waits_for_zookeeper=values[_WAIT],
+        registration_check_ms=values[OWN + "registration.check.ms"] or 0,
         rules=values[OWN + "rules"],
         log_dir=values[OWN + "log.dir"],
         segment_bytes=values[OWN + "log.segment.bytes"],

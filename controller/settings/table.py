@@ -259,6 +259,14 @@ SETTINGS: Final = (
         "--wait-for-zookeeper",
     ),
     Setting(
+        "refold.registration.check.ms",
+        parsing.limit,
+        "30000",
+        "After how long the daemon probes a broker that has lost its registration, or that is "
+        "registered and unreachable. Two probes in a row must show that the registration is stuck "
+        "([operation.md](operation.md#stuck-registrations)). -1: never.",
+    ),
+    Setting(
         "refold.rules",
         parsing.one_of("refold", "kafka"),
         "refold",

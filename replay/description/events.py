@@ -17,12 +17,17 @@ from replay.subjects import NameOf
 
 _ID: Final = re.compile(r"[0-9a-f]{32}")
 """Answers to later versions of LeaderAndIsr name topics by their ids."""
-
+_PROBED: Final = {
+    events.ANSWERS: "answers",
+    events.REFUSES: "refuses the connection",
+    events.SILENT: "does not answer",
+}
 
 PlainEvent = (
     events.BrokerResponded
     | events.ChannelFault
     | events.VersionsOffered
+    | events.BrokerProbed
     | events.TimerFired
     | events.TopicIdsDrawn
     | events.NumbersDrawn
@@ -92,6 +97,10 @@ def described(event: PlainEvent, name_of: NameOf = _unchanged) -> list[str]:
         case events.VersionsOffered(broker=broker, highest=highest):
             release = ".".join(map(str, release_of(highest)))
             return [f"broker {broker} offers the API versions of Kafka {release}"]
+        case events.BrokerProbed(broker=broker, result=result, text=text):
+            return [
+                f"the address of broker {broker} {_PROBED[result]}" + (f": {text}" if text else "")
+            ]
         case events.TimerFired(timer=timer):
             return [f"timer {timer} fired"]
         case events.TopicIdsDrawn(topic_ids=ids):

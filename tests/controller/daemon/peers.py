@@ -20,6 +20,7 @@ from controller.core.commands import (
     CloseChannel,
     CommandId,
     OpenChannel,
+    ProbeBroker,
     ZooKeeperCommand,
 )
 from controller.core.configuration import Configuration
@@ -196,6 +197,9 @@ class SuccessfulChannels:
     def close(self, command: CloseChannel) -> None:
         """Close a channel."""
         self.standing.discard(command.broker)
+
+    def probe(self, command: ProbeBroker) -> None:
+        """No test probes a broker."""
 
     def close_all(self) -> None:
         """Close all channels."""
