@@ -98,9 +98,8 @@ def described(event: PlainEvent, name_of: NameOf = _unchanged) -> list[str]:
             release = ".".join(map(str, release_of(highest)))
             return [f"broker {broker} offers the API versions of Kafka {release}"]
         case events.BrokerProbed(broker=broker, result=result, text=text):
-            return [
-                f"the address of broker {broker} {_PROBED[result]}" + (f": {text}" if text else "")
-            ]
+            found = _PROBED.get(result, result)
+            return [f"the address of broker {broker} {found}" + (f": {text}" if text else "")]
         case events.TimerFired(timer=timer):
             return [f"timer {timer} fired"]
         case events.TopicIdsDrawn(topic_ids=ids):

@@ -1,8 +1,8 @@
 """Defines what a decision is: a write, a request to a broker, a channel, an answer, a timer, or the
 failure of a controller event.
 
-Reads, probes, random draws and other notices are not decisions, because a version may change how it finds
-out what to do. Each write of a batch is a separate decision.
+Reads, probes, random draws and other notices are not decisions, because a version may change how it
+finds out what to do. Each write of a batch is a separate decision.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
