@@ -176,9 +176,11 @@ class _Probe:
         channels.network.connect(channels.process, f"broker {asked.broker}", self)
 
     def connected(self, connection: Connection) -> None:
-        """The broker accepts connections. Its answer to ApiVersions is not simulated."""
+        """The broker accepts connections. Its answer to ApiVersions is not simulated: it comes at
+        once, unless the process is paused."""
         connection.close()
-        self._end(ANSWERS)
+        if not self._channels.network.is_paused(f"broker {self._asked.broker}"):
+            self._end(ANSWERS)
 
     def received(self, connection: Connection, message: Message) -> None:
         """Nothing was sent."""
