@@ -58,6 +58,7 @@ class _Snapshot(Struct, frozen=True, kw_only=True):
     is_backing_off: bool
     candidate_session: int
     last_epoch: int
+    is_waiting_for_own_znode: bool
     unsent: list[str]
     epoch: int
     epoch_version: int
@@ -115,6 +116,7 @@ def take_snapshot(fold: Fold) -> bytes:
             is_backing_off=controller.is_backing_off,
             candidate_session=controller.candidate_session,
             last_epoch=controller.last_epoch,
+            is_waiting_for_own_znode=controller.is_waiting_for_own_znode,
             unsent=list(controller.unsent),
             epoch=context.epoch,
             epoch_version=context.epoch_version,
@@ -172,6 +174,7 @@ def load_snapshot(data: bytes, configuration: Configuration) -> Fold:
     controller.is_backing_off = snapshot.is_backing_off
     controller.candidate_session = snapshot.candidate_session
     controller.last_epoch = snapshot.last_epoch
+    controller.is_waiting_for_own_znode = snapshot.is_waiting_for_own_znode
     controller.unsent = dict.fromkeys(snapshot.unsent)
     context.is_loaded = snapshot.is_loaded
     context.epoch, context.epoch_version = snapshot.epoch, snapshot.epoch_version

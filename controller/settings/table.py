@@ -250,6 +250,14 @@ SETTINGS: Final = (
         "--take-over",
     ),
     Setting(
+        "refold.own.controller.znode",
+        parsing.one_of("replace", "wait"),
+        "replace",
+        "What the daemon does if /controller still belongs to its previous session, which is over: "
+        "replace the znode, or wait until ZooKeeper has deleted it, also with --take-over "
+        "([operation.md](operation.md#the-daemons-own-controller-znode)).",
+    ),
+    Setting(
         "refold.wait.for.zookeeper",
         parsing.boolean,
         None,

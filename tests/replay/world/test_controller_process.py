@@ -23,7 +23,6 @@ from controller.core.events import (
     SessionExpired,
     VersionsOffered,
 )
-from controller.core.procedures.brokers.registration_checks import NOT_REGISTERED
 from replay.world.messages import ControllerRequest, ControllerResponse
 from replay.world.network import Connection, Message
 from replay.world.observer import Observer
@@ -289,7 +288,7 @@ def test_broker_that_gives_way_to_its_own_late_registration_is_reported() -> Non
     assert world.data(znodes.broker_path(2)) is None
     assert leaders(world) == [1, 1, 1]
     stuck = [one.command for one in commands(world) if target_of(one.command) == "/brokers/ids/2"]
-    assert [one.code for one in stuck if isinstance(one, Notice)] == [NOT_REGISTERED]
+    assert [one.code for one in stuck if isinstance(one, Notice)] == ["broker_not_registered"]
 
 
 def test_broker_that_has_crashed_is_probed_and_not_reported() -> None:

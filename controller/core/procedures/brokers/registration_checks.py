@@ -24,8 +24,6 @@ from controller.core.state import SuspectRegistration
 from controller.core.values import Broker, format_session
 
 TIMER: Final = "registrations"
-NOT_REGISTERED: Final = "broker_not_registered"
-LEFT_OVER: Final = "registration_left_over"
 _RULE: Final = "check of registrations"
 _PROBES: Final = 2
 """So many probes in a row must show the same."""
@@ -151,11 +149,11 @@ def _report(controller: Controller, one: SuspectRegistration) -> None:
             f"deletes the znode, broker {id} counts as alive and cannot register again: start the "
             f"broker; if it does not start because of the znode, delete {path}"
         )
-        controller.notice("error", LEFT_OVER, path, text)
+        controller.notice("error", "registration_left_over", path, text)
         return
     text = (
         f"broker {id} answers on {address}, but {path} does not exist: its session "
         f"{format_session(one.session)} ended {seconds} s ago, and it has not registered again "
         "(ZOOKEEPER-1740). It gets no requests and leads no partition: restart it"
     )
-    controller.notice("error", NOT_REGISTERED, path, text)
+    controller.notice("error", "broker_not_registered", path, text)

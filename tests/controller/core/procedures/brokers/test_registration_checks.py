@@ -4,14 +4,12 @@ import pytest
 
 from controller.core.commands import ProbeBroker, StartTimer
 from controller.core.events import ANSWERS, REFUSES, SILENT, ChannelFault
-from controller.core.procedures.brokers.registration_checks import (
-    LEFT_OVER,
-    NOT_REGISTERED,
-    TIMER,
-)
+from controller.core.procedures.brokers.registration_checks import TIMER
 from tests.controller.core.cluster import Cluster, Seen
 
 CHECK_MS = 30_000
+NOT_REGISTERED = "broker_not_registered"
+LEFT_OVER = "registration_left_over"
 ALIVE = [(NOT_REGISTERED, "/brokers/ids/2")]
 LEFT = [(LEFT_OVER, "/brokers/ids/2")]
 
