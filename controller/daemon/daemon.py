@@ -344,6 +344,7 @@ def _log_session(event: Event) -> None:
             what = "session resumed" if renewed else "new session"
             logger.info("ZooKeeper %s: %s", server, what)
         case SessionDisconnected(cause=cause):
-            logger.warning("lost the connection to ZooKeeper: %s", cause)
+            text = "lost the connection to ZooKeeper, the daemon acts on nothing meanwhile: %s"
+            logger.warning(text, cause)
         case SessionExpired():
             logger.warning("the ZooKeeper session expired")

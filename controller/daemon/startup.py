@@ -21,6 +21,7 @@ from controller.daemon.daemon import Daemon, Inbox
 from controller.daemon.errors import DaemonError
 from controller.daemon.status import RunningParts, StatusSource
 from controller.daemon.status_socket import StatusSocket
+from controller.daemon.zookeeper_silence import report_silence
 from controller.event_log.housekeeping import Housekeeping, Retention
 from controller.event_log.mirror_process import MirrorTask
 from controller.event_log.mirror_supervisor import mirrored
@@ -231,7 +232,9 @@ async def _run_daemon(
     try:
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(housekeeping.apply_retention)
+            tasks.start_soon(report_silence, lambda: zookeeper.status)
             reason = await daemon.run()
+            tasks.cancel_scope.cancel()
     except* (DaemonError, LogError) as faults:
         raise DaemonError("; ".join(_texts(faults))) from None
     return reason
