@@ -3,7 +3,7 @@
 import pytest
 
 from controller.core.commands import ProbeBroker, StartTimer
-from controller.core.events import ANSWERS, REFUSES, SILENT, ChannelFault
+from controller.core.events import ANSWERS, REFUSES, SILENT, BrokerProbed, ChannelFault
 from controller.core.procedures.brokers.registration_checks import TIMER
 from tests.controller.core.cluster import Cluster, Seen
 
@@ -159,6 +159,24 @@ def test_fault_of_an_earlier_channel_is_no_suspicion() -> None:
     cluster.bounce(2)
     cluster.happen(ChannelFault(2, old, "unreachable", "no connection"), "broker:2")
     assert probed(wait(cluster)) == []
+
+
+def test_broker_that_has_restarted_is_not_probed_any_more() -> None:
+    cluster = started()
+    unreachable(cluster)
+    cluster.bounce(2)
+    assert probed(wait(cluster)) == []
+
+
+def test_late_result_for_an_earlier_registration_does_not_count() -> None:
+    cluster = started()
+    old = cluster.broker_epoch(2)
+    cluster.bounce(2)
+    unreachable(cluster)
+    seen = cluster.seen()
+    for _ in range(2):
+        cluster.happen(BrokerProbed(2, old, REFUSES, ""), f"probe:2:{old}")
+    assert stuck(seen) == []
 
 
 def test_left_registration_that_is_deleted_at_last_is_a_lost_broker() -> None:
