@@ -3,6 +3,8 @@ when ZooKeeper runs again."""
 
 import asyncio
 import json
+from collections.abc import Iterator
+from tempfile import TemporaryDirectory
 
 import pytest
 
@@ -12,7 +14,7 @@ from eventstore.reader import LogReader
 from replay.logs.decode import UPCASTERS
 from tests.controller.daemon.lab_cluster import OWN_ID, timed
 from tests.lab.zookeeper_hang.conftest import LONG_MS, SHORT_MS, HangCluster
-from tools.lab.refold import Refold, run
+from tools.lab.refold import run
 
 pytestmark = [pytest.mark.lab, pytest.mark.timeout(240)]
 
@@ -36,8 +38,15 @@ def requests_while_disconnected(cluster: HangCluster) -> list[str]:
     return found
 
 
-async def status(daemon: Refold) -> dict[str, object]:
-    code, output = await run("status", str(daemon.log_dir), "--json")
+@pytest.fixture
+def status_socket() -> Iterator[str]:
+    """A short path, since a socket's path is limited."""
+    with TemporaryDirectory() as folder:
+        yield f"{folder}/refold.sock"
+
+
+async def status(status_socket: str) -> dict[str, object]:
+    code, output = await run("status", status_socket, "--json")
     assert code == 0, output
     return dict(json.loads(output))
 
@@ -50,12 +59,12 @@ def quorum(cluster: HangCluster) -> list[int]:
 
 @pytest.mark.parametrize("session_ms", [SHORT_MS, LONG_MS], ids=["beyond", "within"])
 async def test_daemon_acts_on_nothing_while_zookeeper_is_dead_and_goes_on_after_it(
-    hang_cluster: HangCluster, session_ms: int
+    hang_cluster: HangCluster, status_socket: str, session_ms: int
 ) -> None:
     """`beyond` its session and `within` it. A leader dies meanwhile."""
     cluster = hang_cluster
     await cluster.start_brokers(6_000, LONG_MS)
-    daemon = await cluster.active(session_ms)
+    daemon = await cluster.active(session_ms, **{"refold.status.socket": status_socket})
     await cluster.create_topic("t", {0: [1, 2], 1: [2, 1]})
     await cluster.until_in_sync("t", 2)
     epoch = await cluster.view.controller_epoch()
@@ -65,7 +74,7 @@ async def test_daemon_acts_on_nothing_while_zookeeper_is_dead_and_goes_on_after_
             server.kill()
         cluster.lab.brokers[0].kill()
         await asyncio.sleep(DEAD_SECONDS)
-        found = await status(daemon)
+        found = await status(status_socket)
         zookeeper = found["zookeeper"]
         assert isinstance(zookeeper, dict)
         assert (zookeeper["is_connected"], zookeeper["fault"] != "") == (False, True)
