@@ -93,7 +93,7 @@ class BrokerChannels:
         channel.close()
 
     def probe(self, command: ProbeBroker) -> None:
-        """Find out whether a broker answers, with a connection of its own. At most one probe of a
+        """Find out whether a broker answers, with a separate connection. At most one probe of a
         broker is under way."""
         if self._tasks is not None and command.broker not in self._probes:
             self._probes.add(command.broker)

@@ -1,5 +1,5 @@
-"""Seed 003, section 2, "Zookeeper Hang": its three consequences, with a real ZooKeeper that is
-suspended (SIGSTOP), stock brokers, and refold as controller."""
+"""ZooKeeper hangs (KB 16.4): the three consequences, with a real ZooKeeper that is suspended
+(SIGSTOP), stock brokers, and refold as controller."""
 
 import json
 

@@ -275,7 +275,7 @@ def test_response_of_a_lost_connection_is_dropped() -> None:
 
 
 def test_broker_that_gives_way_to_its_own_late_registration_is_reported() -> None:
-    """Seed 003, section 2, C: the session ends, and ZooKeeper deletes its znode only later. The
+    """KB 16.5: the session ends, and ZooKeeper deletes its znode only later. The
     broker finds the znode in its next session, and no session deletes and creates it again."""
     world = SmallWorld(structs.replace(CONFIGURATION, registration_check_ms=3_000))
     world.start()

@@ -151,7 +151,7 @@ async def _stand(controller: Controller, take_over: bool) -> Poll:
 
 def _waits_for_own_znode(controller: Controller, owner: int) -> bool:
     """Whether the daemon waits until ZooKeeper has deleted the /controller of its previous session,
-    as a broker of Kafka 0.8 does with its registration (seed 003, section 2; ZOOKEEPER-1740)."""
+    as a broker of Kafka 0.8 does with its registration (KB 16.5; ZOOKEEPER-1740)."""
     is_left = owner == controller.candidate_session
     if not is_left or not controller.configuration.waits_for_own_znode:
         return False
