@@ -289,6 +289,9 @@ INCIDENTS: Final[Mapping[str, IncidentScript]] = {
     "reassignment-adopted": IncidentScript(rule_scripts.reassignment_adopted),
     "cancellation-unclean": IncidentScript(rule_scripts.cancellation_unclean),
     "epoch-changed": IncidentScript(rule_scripts.epoch_changed),
+    "stuck-registration": IncidentScript(
+        rule_scripts.stuck_registration, config=rule_scripts.REGISTRATIONS
+    ),
     "failed-failover": IncidentScript(rule_scripts.failed_failover),
 }
 """The incidents by name."""
