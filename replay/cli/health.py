@@ -18,13 +18,9 @@ from controller.core.errors import ZnodeError
 from controller.core.values import Broker
 from controller.core.znodes import BROKER_IDS, read_broker, topic_path
 from controller.operator.cluster_znodes import read_cluster
-<<<<<<< HEAD
 from controller.operator.daemon_status import DaemonStatus, ask_any
 from controller.operator.errors import NoDaemon, ZooKeeperUnavailable
-=======
-from controller.operator.errors import ZooKeeperUnavailable
 from controller.operator.min_insync_replicas import MinInsyncReplicas, ask_brokers
->>>>>>> main
 from controller.operator.topic_probe import probe as probe_topic
 from controller.operator.topic_probe import warning
 from controller.operator.zookeeper_client import Znode as ZnodeOfCluster
