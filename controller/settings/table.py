@@ -272,7 +272,8 @@ SETTINGS: Final = (
         "30000",
         "After how long the daemon probes a broker that has lost its registration, or that is "
         "registered and unreachable. Two probes in a row must show that the registration is stuck "
-        "([operation.md](operation.md#stuck-registrations)). -1: never.",
+        "([operation.md](operation.md#stuck-registrations)). It should be above half of the "
+        "brokers' session timeout. -1: never.",
     ),
     Setting(
         "refold.rules",

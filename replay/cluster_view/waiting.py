@@ -87,10 +87,10 @@ def stuck_registration(cluster: Cluster, broker: int) -> str:
                 "(ZOOKEEPER-1740)."
             )
         if one.broker == broker:
+            ended = f" after the end of its {session_name(one.session)}" if one.session else ""
             return (
-                f"Broker {broker} answers on {one.address}, but does not register again after the "
-                f"end of its {session_name(one.session)}: {one.znode} does not exist "
-                "(ZOOKEEPER-1740)."
+                f"Broker {broker} answers on {one.address}, but does not register again{ended}: "
+                f"{one.znode} does not exist (ZOOKEEPER-1740)."
             )
     return ""
 

@@ -22,7 +22,7 @@ REBALANCE = {
 }
 _REBALANCED_S = 7.0
 """The first check of a term is after 5 seconds, the next one 2 seconds later."""
-REGISTRATIONS = {"refold.registration.check.ms": "2000"}
+REGISTRATIONS = {"refold.registration.check.ms": "4000"}
 _REGISTERS_S = 5.0
 """A broker has tried to register in its next session."""
 _PAUSED_S = 1.0

@@ -142,18 +142,21 @@ def _report(controller: Controller, one: SuspectRegistration) -> None:
     address = f"{one.endpoint.host}:{one.endpoint.port}"
     seconds = (controller.now_ms - one.since_ms) // 1000
     if one.is_registered:
-        owner = f"session {format_session(one.session)}" if one.session else "no session"
+        owner = "no session, so that ZooKeeper does not delete it"
+        if one.session:
+            owner = f"session {format_session(one.session)}, which is over, or ends late"
         text = (
-            f"{path} exists, owned by {owner}, but no process has listened on {address} for "
-            f"{seconds} s: the session is over, or ends late (ZOOKEEPER-1740). Until ZooKeeper "
-            f"deletes the znode, broker {id} counts as alive and cannot register again: start the "
-            f"broker; if it does not start because of the znode, delete {path}"
+            f"{path} exists, owned by {owner} (ZOOKEEPER-1740): no process has listened on "
+            f"{address} for {seconds} s. While the znode exists, broker {id} counts as alive and "
+            f"cannot register again: start the broker; if it does not start because of the znode, "
+            f"delete {path}"
         )
         controller.notice("error", "registration_left_over", path, text)
         return
+    owned = f", owned by session {format_session(one.session)}," if one.session else ""
     text = (
-        f"broker {id} answers on {address}, but {path} does not exist: its session "
-        f"{format_session(one.session)} ended {seconds} s ago, and it has not registered again "
-        "(ZOOKEEPER-1740). It gets no requests and leads no partition: restart it"
+        f"broker {id} answers on {address}, but {path} does not exist: the znode{owned} was "
+        f"deleted {seconds} s ago, and the broker has not registered again (ZOOKEEPER-1740). It "
+        "gets no requests and leads no partition: restart it"
     )
     controller.notice("error", "broker_not_registered", path, text)
