@@ -272,7 +272,7 @@ async def test_status_shows_a_running_a_suspended_and_a_killed_daemon(
         async def is_active() -> bool:
             return '"role":"active"' in (await status_of(logs))[1]
 
-        await until(is_active, 20, "the role")
+        await until(is_active, 45, "the role")
         code, output = await status_of(logs)
         found = json.loads(output)
         assert (code, found["term"], found["zookeeper"]["is_connected"]) == (0, 1, True)
