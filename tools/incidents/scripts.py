@@ -8,7 +8,7 @@ from typing import Any, Final, NamedTuple
 from kafka import KafkaAdminClient, TopicPartition
 from kafka.admin import NewTopic
 
-from tools.incidents import rule_scripts
+from tools.incidents import registration_scripts, rule_scripts
 from tools.incidents.incident_cluster import UNREGISTERED, IncidentCluster
 
 TOPIC: Final = "orders"
@@ -290,7 +290,7 @@ INCIDENTS: Final[Mapping[str, IncidentScript]] = {
     "cancellation-unclean": IncidentScript(rule_scripts.cancellation_unclean),
     "epoch-changed": IncidentScript(rule_scripts.epoch_changed),
     "stuck-registration": IncidentScript(
-        rule_scripts.stuck_registration, config=rule_scripts.REGISTRATIONS
+        registration_scripts.stuck_registration, config=registration_scripts.REGISTRATIONS
     ),
     "failed-failover": IncidentScript(rule_scripts.failed_failover),
 }
