@@ -96,7 +96,7 @@ READS_ONE_BY_ONE: Final = Edit(
     """    found = Znodes(len(paths))
     for place, path in enumerate(paths):
         one = await _read(controller, ReadZnodes((path,), watch), 1, rule)
-        for name in ("errors", "data", "czxids", "versions", "owners"):
+        for name in ("errors", "data", "czxids", "mzxids", "versions", "owners"):
             getattr(found, name)[place] = getattr(one, name)[0]
     return found""",
 )
