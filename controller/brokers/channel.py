@@ -14,7 +14,7 @@ from controller.brokers.errors import ChannelError
 from controller.brokers.failures import FailureTracker
 from controller.brokers.queue_size import QueueSize
 from controller.core.commands import BrokerRequest, CommandId, OpenChannel
-from controller.core.events import BrokerResponded, ChannelFault, VersionsOffered
+from controller.core.events import BrokerProbed, BrokerResponded, ChannelFault, VersionsOffered
 from controller.wire.apis import api_of
 from controller.wire.broker_responses import BrokerResponse
 from controller.wire.encoding import BatchEncoder
@@ -22,7 +22,7 @@ from controller.wire.errors import WireError
 
 log = logging.getLogger(__name__)
 
-ChannelEvent = BrokerResponded | ChannelFault | VersionsOffered
+ChannelEvent = BrokerResponded | ChannelFault | VersionsOffered | BrokerProbed
 EventSink = Callable[[ChannelEvent, str], None]
 """Takes an event and the name of its channel. Must not block."""
 

@@ -44,6 +44,10 @@ class _Options(TypedDict):
         _option("--inter-broker-protocol-version", "VERSION", "The version that the brokers use."),
     ]
     log_dir: Annotated[str | None, _option("--log-dir", "DIR", "Directory for event logs.")]
+    status_socket: Annotated[
+        str | None,
+        _option("--status-socket", "PATH", "The Unix socket that `refold status` asks."),
+    ]
     mirror: Annotated[
         str | None,
         _option(

@@ -23,7 +23,7 @@ DIGEST_BYTES: Final = 16
 T = TypeVar("T")
 
 
-def kind_of(value: Event | Command | type[Event]) -> str:
+def kind_of(value: Event | Command | type[Event] | type[Command]) -> str:
     """The kind that an event or command is stored under."""
     return cast(str, value.__struct_config__.tag)
 

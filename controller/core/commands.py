@@ -93,6 +93,15 @@ class CloseChannel(Struct, frozen=True, array_like=True, tag="close_channel"):
     broker_epoch: int
 
 
+class ProbeBroker(Struct, frozen=True, array_like=True, tag="probe_broker"):
+    """Find out whether a broker answers at an address, without a channel to it. A `BrokerProbed`
+    follows."""
+
+    broker: int
+    broker_epoch: int
+    endpoint: Endpoint
+
+
 class LeaderAndIsrPartition(Struct, frozen=True, array_like=True, gc=False):
     """One partition of a LeaderAndIsr request (KB 12.3.1). Shared between brokers."""
 
@@ -231,6 +240,7 @@ Command = (
     | SyncZnodes
     | OpenChannel
     | CloseChannel
+    | ProbeBroker
     | LeaderAndIsrRequest
     | UpdateMetadataRequest
     | StopReplicaRequest
@@ -247,6 +257,23 @@ Command = (
 ZooKeeperCommand = (
     ReadZnodes | ReadStats | ReadChildren | WriteZnodes | WriteAtomically | SyncZnodes
 )
+
+
+Step = (
+    ReadZnodes
+    | ReadStats
+    | ReadChildren
+    | SyncZnodes
+    | OpenChannel
+    | CloseChannel
+    | ProbeBroker
+    | DelayResponse
+    | StartTimer
+    | CancelTimer
+    | DrawTopicIds
+    | DrawNumbers
+)
+"""Commands that decide nothing themselves."""
 
 
 class Reason(Struct, frozen=True, array_like=True):

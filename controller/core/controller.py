@@ -33,6 +33,7 @@ class Controller:
     - `is_backing_off`: a failover of this daemon has just failed.
     - `candidate_session`: the last session that stood for election, 0: none; `last_epoch`: the
       highest controller epoch that it has held.
+    - `is_waiting_for_own_znode`: /controller still belongs to that session, which is over.
     - `timed`: the unanswered requests that have a time-out, by the name of their timer.
     - `unsent`: the state machines that a fenced change has left with requests in their batch.
     - `leftover_channels`: the brokers with channels from a role that ended without a resignation.
@@ -54,6 +55,7 @@ class Controller:
         self.is_backing_off = False
         self.candidate_session = 0
         self.last_epoch = 0
+        self.is_waiting_for_own_znode = False
         self.timed: dict[str, int] = {}
         self.unsent: dict[str, None] = {}
         self.leftover_channels: frozenset[int] = frozenset()

@@ -16,6 +16,7 @@ from controller.core.configuration import Configuration
 from controller.core.controller import Controller
 from controller.core.errors import TermOver
 from controller.core.events import (
+    BrokerProbed,
     BrokerResponded,
     ChannelFault,
     Outcome,
@@ -36,6 +37,11 @@ from controller.core.procedures.admin.waiting_requests import (
     time_out,
 )
 from controller.core.procedures.api_calls import refuse
+from controller.core.procedures.brokers.registration_checks import TIMER as REGISTRATIONS_TIMER
+from controller.core.procedures.brokers.registration_checks import (
+    check_registrations,
+    process_probe,
+)
 from controller.core.procedures.brokers.responses import (
     process_broker_response,
     process_channel_fault,
@@ -94,6 +100,14 @@ class Fold:
         """Whether no procedure runs and none is queued: a snapshot can be taken."""
         return self._procedure is None and not self.controller.triggers
 
+    @property
+    def unfinished(self) -> list[Trigger]:
+        """The controller events whose procedures have begun: the paused one, and the current."""
+        begun = [self._paused.trigger] if self._paused is not None else []
+        if self._procedure is not None and self._trigger is not None:
+            begun.append(self._trigger)
+        return begun
+
     def apply(self, recorded: Recorded) -> Iterator[list[Issued]]:
         """Fold one event; yields the commands in slices.
 
@@ -133,6 +147,8 @@ class Fold:
                 process_channel_fault(self.controller, fault)
             case VersionsOffered() as offered:
                 process_versions_offered(self.controller, offered)
+            case BrokerProbed() as probed:
+                process_probe(self.controller, probed)
             case SessionConnected() | SessionDisconnected() | SessionExpired() as change:
                 return self._change_session(change)
             case ShutdownRequested(reason=reason):
@@ -145,6 +161,8 @@ class Fold:
                     self.controller.enqueue(AutoPreferredReplicaLeaderElection())
                 elif timer == DELETION_TIMER:
                     self.controller.enqueue(UnconfirmedDeletions())
+                elif timer == REGISTRATIONS_TIMER:
+                    check_registrations(self.controller)
                 else:
                     time_out(self.controller, timer)
                 return self._offer(fired)

@@ -22,6 +22,7 @@ from controller.core.state import (
     Partition,
     PendingDeletion,
     PropagatingResponse,
+    SuspectRegistration,
     Topic,
 )
 from controller.core.state_machines import PartitionState, ReplicaState
@@ -57,12 +58,15 @@ class _Snapshot(Struct, frozen=True, kw_only=True):
     is_backing_off: bool
     candidate_session: int
     last_epoch: int
+    is_waiting_for_own_znode: bool
     unsent: list[str]
     epoch: int
     epoch_version: int
     brokers: list[Broker]
     shutting_down: list[int]
     channels: dict[int, int]
+    sessions: dict[int, int]
+    suspects: dict[int, SuspectRegistration]
     releases: dict[int, Release]
     topics: list[_TopicRow]
     offline_dirs: dict[int, list[tuple[str, int]]]
@@ -112,12 +116,15 @@ def take_snapshot(fold: Fold) -> bytes:
             is_backing_off=controller.is_backing_off,
             candidate_session=controller.candidate_session,
             last_epoch=controller.last_epoch,
+            is_waiting_for_own_znode=controller.is_waiting_for_own_znode,
             unsent=list(controller.unsent),
             epoch=context.epoch,
             epoch_version=context.epoch_version,
             brokers=list(context.brokers.values()),
             shutting_down=list(context.shutting_down),
             channels=context.channels,
+            sessions=context.sessions,
+            suspects=context.suspects,
             releases=context.releases,
             topics=[_topic_row(topic) for topic in context.topics.values()],
             offline_dirs={
@@ -167,12 +174,15 @@ def load_snapshot(data: bytes, configuration: Configuration) -> Fold:
     controller.is_backing_off = snapshot.is_backing_off
     controller.candidate_session = snapshot.candidate_session
     controller.last_epoch = snapshot.last_epoch
+    controller.is_waiting_for_own_znode = snapshot.is_waiting_for_own_znode
     controller.unsent = dict.fromkeys(snapshot.unsent)
     context.is_loaded = snapshot.is_loaded
     context.epoch, context.epoch_version = snapshot.epoch, snapshot.epoch_version
     context.brokers = {broker.id: broker for broker in snapshot.brokers}
     context.shutting_down = dict.fromkeys(snapshot.shutting_down)
     context.channels = snapshot.channels
+    context.sessions = snapshot.sessions
+    context.suspects = snapshot.suspects
     context.releases = snapshot.releases
     for row in snapshot.topics:
         topic = context.topics[row.name] = _topic(row)

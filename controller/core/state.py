@@ -25,6 +25,7 @@ from controller.core.values import (
     NO_LEADER,
     Assignment,
     Broker,
+    Endpoint,
     LeaderAndIsr,
 )
 from controller.core.znodes import Reassignment
@@ -150,6 +151,27 @@ class PendingDeletion(Struct, array_like=True):
     replaced: list[tuple[str, int]] = []
 
 
+class SuspectRegistration(Struct, array_like=True):
+    """A registration that may be stuck (procedures/brokers/registration_checks.py).
+
+    `is_registered`: the znode exists, and the broker is unreachable; otherwise the znode was
+    deleted. `session`: its last owner. `since_ms`: when the controller learned of it; `due_ms`: the
+    next probe, `pause_ms`: the pause after that. `times`: so many probes in a row have shown that
+    it is stuck; `is_reported`: it was logged.
+    """
+
+    broker: int
+    broker_epoch: int
+    endpoint: Endpoint
+    session: int
+    is_registered: bool
+    since_ms: int
+    due_ms: int
+    pause_ms: int
+    times: int = 0
+    is_reported: bool = False
+
+
 class EntrySeen(Struct, array_like=True, frozen=True):
     """An entry of /admin/reassign_partitions, and the transaction that had written the znode when
     the entry was first read.
@@ -183,6 +205,8 @@ class ControllerContext:
     - `previous_election`: the transaction that elected the previous controller.
     - `channels`: the brokers that have a channel, each with the broker epoch that it was opened
       for.
+    - `sessions`: for each broker the session that owned its registration when it was last read.
+    - `suspects`: by broker the registrations that may be stuck.
     - `releases`: for each of these that has sent its API versions, its release of Kafka.
     - `daemon_broker`: the daemon's entry in the list of live brokers that brokers are sent; None if
       the list does not have it.
@@ -234,6 +258,8 @@ class ControllerContext:
         self.brokers: dict[int, Broker] = {}
         self.shutting_down: dict[int, None] = {}
         self.channels: dict[int, int] = {}
+        self.sessions: dict[int, int] = {}
+        self.suspects: dict[int, SuspectRegistration] = {}
         self.releases: dict[int, Release] = {}
         self.topics: dict[str, Topic] = {}
         self.topics_by_id: dict[bytes, Topic] = {}

@@ -205,6 +205,14 @@ Trigger = (
     | ApiCall
 )
 
+
+def trigger_name(trigger: Trigger) -> str:
+    """Kafka's name of a controller event; for a request, the name of its API."""
+    if isinstance(trigger, ApiCall):
+        return type(trigger.request).__name__.removesuffix("Received")
+    return type(trigger).__name__
+
+
 _URGENT = (
     BrokerChange,
     IsrChangeNotification,

@@ -82,12 +82,15 @@ class Settings(Struct, frozen=True, kw_only=True):
     leader_imbalance_per_broker_percentage: int
     leader_imbalance_check_interval_seconds: int
     take_over: bool
+    own_controller_znode: Literal["replace", "wait"]
     waits_for_zookeeper: bool
+    registration_check_ms: int
     rules: Literal["refold", "kafka"]
     log_dir: Path
     segment_bytes: int
     retention_bytes: int | None
     retention_ms: int | None
+    status_socket: Path | None
     mirror_servers: str | None
     mirror_topic: str
     mirror_client_config: Path | None
@@ -102,6 +105,7 @@ class Settings(Struct, frozen=True, kw_only=True):
             control_plane_listener=self.control_plane_listener,
             rules=self.rules,
             take_over=self.take_over,
+            waits_for_own_znode=self.own_controller_znode == "wait",
             unclean_leader_election_enable=self.unclean_leader_election_enable,
             delete_topic_enable=self.delete_topic_enable,
             auto_leader_rebalance_enable=self.auto_leader_rebalance_enable,
@@ -113,6 +117,7 @@ class Settings(Struct, frozen=True, kw_only=True):
             default_replication_factor=self.default_replication_factor,
             broker_settings=self.broker_settings,
             kip_236_enable=self.kip_236_enable,
+            registration_check_ms=self.registration_check_ms,
         )
 
 
@@ -379,12 +384,15 @@ def _settings(
         leader_imbalance_per_broker_percentage=values["leader.imbalance.per.broker.percentage"],
         leader_imbalance_check_interval_seconds=values["leader.imbalance.check.interval.seconds"],
         take_over=values[OWN + "take.over"],
+        own_controller_znode=values[OWN + "own.controller.znode"],
         waits_for_zookeeper=values[_WAIT],
+        registration_check_ms=values[OWN + "registration.check.ms"] or 0,
         rules=values[OWN + "rules"],
         log_dir=values[OWN + "log.dir"],
         segment_bytes=values[OWN + "log.segment.bytes"],
         retention_bytes=values[OWN + "log.retention.bytes"],
         retention_ms=values[OWN + "log.retention.ms"],
+        status_socket=values[OWN + "status.socket"],
         mirror_servers=values[OWN + "mirror.bootstrap.servers"],
         mirror_topic=values[OWN + "mirror.topic"],
         mirror_client_config=values[OWN + "mirror.client.config"],

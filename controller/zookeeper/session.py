@@ -136,6 +136,21 @@ class Session:
         return self._identity.session_id
 
     @property
+    def server(self) -> str:
+        """The server of this connection, or of the last one."""
+        return self._server
+
+    @property
+    def timeout_ms(self) -> int:
+        """The timeout of the session, as the server says."""
+        return self._identity.timeout_ms
+
+    @property
+    def heard_ms(self) -> int:
+        """When a server was last heard in this session."""
+        return self._heard_ms
+
+    @property
     def channel(self) -> str:
         """The channel of events that are reported now."""
         return f"zookeeper:{self._identity.session_id:x}"

@@ -14,6 +14,8 @@ from msgspec import Struct
 from controller.cli.output import print_result, print_table
 from controller.core.values import Broker
 from controller.core.znodes import topic_path
+from controller.operator.daemon_status import DaemonStatus, ask_any
+from controller.operator.errors import NoDaemon
 from controller.operator.min_insync_replicas import MinInsyncReplicas, ask_brokers
 from controller.operator.topic_probe import probe as probe_topic
 from controller.operator.topic_probe import warning
@@ -79,6 +81,12 @@ _ZooKeeper = Annotated[
         metavar="HOST:PORT,.../CHROOT", help="Read a cluster's ZooKeeper; no refold has to run."
     ),
 ]
+_Daemon = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="LOG_DIR|SOCKET", help="A daemon that runs on this machine, as `refold status`."
+    ),
+]
 _Topic = Annotated[
     str | None, typer.Option(metavar="T", help="Only this topic, with all its partitions.")
 ]
@@ -121,6 +129,7 @@ _Interval = Annotated[
 def health(
     log: _Source = None,
     zookeeper: _ZooKeeper = None,
+    daemon: _Daemon = None,
     topic: _Topic = None,
     at: At = None,
     min_insync_replicas: _MinInsyncReplicas = None,
@@ -139,10 +148,10 @@ def health(
     With --watch and --json each look is one line.
 
     Exit status: 0 well; 1 a partition is in the state --fail-on or a worse one, the controller
-    could not do something, or the probe failed; 2 LOG or ZooKeeper cannot be read, or there is no
-    such topic; 130 Ctrl-C.
+    could not do something, or the probe failed; 2 LOG or ZooKeeper cannot be read, no daemon runs
+    there, or there is no such topic; 130 Ctrl-C.
     """
-    look = _look(log, zookeeper, topic, at)
+    look = _look(log, zookeeper, daemon, topic, at)
     options = _probe_options(probe, watch, topic, bootstrap_server, command_config)
     shown = Shown(
         topic is not None, limit if limit is not None else (0 if topic is not None else _SHOWN)
@@ -217,15 +226,22 @@ def _rank(state: State) -> int:
     return WORST_FIRST.index(state)
 
 
-def _look(log: str | None, zookeeper: str | None, topic: str | None, at: str | None) -> _Look:
+def _look(
+    log: str | None, zookeeper: str | None, daemon: Path | None, topic: str | None, at: str | None
+) -> _Look:
     """How to read the cluster. Raises typer.BadParameter unless exactly one source is given."""
     position = log_position(at, "--at")
-    if log is not None and zookeeper is None:
+    if sum(one is not None for one in (log, zookeeper, daemon)) != 1:
+        raise typer.BadParameter(
+            "give a log, --zookeeper or --daemon", param_hint="LOG, --zookeeper, --daemon"
+        )
+    if log is not None:
         return lambda: _from_log(log, *position)
-    if zookeeper is None or log is not None:
-        raise typer.BadParameter("give either a log or --zookeeper", param_hint="LOG, --zookeeper")
     if at is not None:
         raise typer.BadParameter("is a moment of a log", param_hint="--at")
+    if daemon is not None:
+        return lambda: _from_daemon(daemon)
+    assert zookeeper is not None
     try:
         connect = parse_connect_string(zookeeper)
     except BadConnectString as error:
@@ -237,6 +253,32 @@ def _from_log(log: str, seq: int | None, wall_ns: int | None) -> _Moment:
     with open_log(log) as opened, progress() as report:
         cluster = cluster_at(opened, seq_at(opened.reader, seq, wall_ns), report)
         return _Moment(log, cluster, headline_of(opened, cluster, report))
+
+
+def _from_daemon(path: Path) -> _Moment:
+    """From the log that the daemon writes now: folding it here costs the daemon nothing. Raises
+    ReplayError if no daemon runs there."""
+    try:
+        found = ask_any(path)
+    except NoDaemon as error:
+        raise ReplayError(str(error)) from None
+    if found.log is None:
+        raise ReplayError(f"process {found.process} is {found.role}, and has no log yet")
+    moment = _from_log(found.log.folder, None, None)
+    source = f"process {found.process} ({found.role})"
+    problem = " ".join(filter(None, [_disconnected(found), moment.problem]))
+    return _Moment(source, moment.cluster, problem)
+
+
+def _disconnected(found: DaemonStatus) -> str:
+    """A sentence about a daemon that decides nothing; "" if it is connected."""
+    session = found.zookeeper
+    if session is None or session.is_connected:
+        return ""
+    return (
+        f"The daemon has no connection to ZooKeeper ({session.fault}) and decides nothing: what "
+        "follows is what it last knew."
+    )
 
 
 def _from_zookeeper(connect: ConnectString, topic: str | None) -> _Moment:

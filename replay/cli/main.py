@@ -23,6 +23,7 @@ class SubCommand(NamedTuple):
 
 SUB_COMMANDS: Final = {
     "run": SubCommand("replay.cli.run:app", "Run the controller of a Kafka cluster."),
+    "status": SubCommand("controller.cli.status:app", "Show what a running daemon does."),
     "check": SubCommand(
         "replay.cli.check:app", "Check a take-over, or a migration to KRaft (--migration)."
     ),

@@ -23,6 +23,7 @@ from replay.description.phrases import in_one_line, listed, some, state
 PlainCommand = (
     commands.OpenChannel
     | commands.CloseChannel
+    | commands.ProbeBroker
     | commands.Notice
     | commands.DrawTopicIds
     | commands.DrawNumbers
@@ -79,6 +80,8 @@ def described(command: PlainCommand) -> str:
             return f"open channel to {broker} epoch {epoch} at {endpoint.host}:{endpoint.port}"
         case commands.CloseChannel(broker=broker, broker_epoch=epoch):
             return f"close channel to {broker} epoch {epoch}"
+        case commands.ProbeBroker(broker=broker, broker_epoch=epoch, endpoint=endpoint):
+            return f"probe broker {broker} epoch {epoch} at {endpoint.host}:{endpoint.port}"
         case commands.Notice(level=level, code=code, subject=subject, text=text):
             return f"{level} {code} {subject}: {text}"
         case commands.DrawTopicIds(count=count):

@@ -19,6 +19,7 @@ from controller.core.commands import (
     DrawTopicIds,
     Issued,
     LeaderAndIsrRequest,
+    ProbeBroker,
     ReadChildren,
     ReadStats,
     ReadZnodes,
@@ -32,6 +33,8 @@ from controller.core.commands import (
 )
 from controller.core.configuration import Configuration
 from controller.core.events import (
+    REFUSES,
+    BrokerProbed,
     BrokerResponded,
     ChildrenRead,
     Event,
@@ -108,6 +111,7 @@ class Simulation:
       between (with `ask` and methods that do not run the controller)
     - `delivery`: whether a command for ZooKeeper and its reply arrive
     - `broker_errors`: the partitions for which a broker returns an error
+    - `probed`: what a probe of a broker finds
     - `is_slow`: whether a broker carries out a request but answers later (`answer_slow`)
     """
 
@@ -120,6 +124,7 @@ class Simulation:
         self.delivery: Callable[[Issued], Delivery] = lambda issued: Delivery.ANSWERED
         self.broker_errors: Callable[[BrokerRequest], list[PartitionError]] = lambda request: []
         self.is_slow: Callable[[BrokerRequest], bool] = lambda request: False
+        self.probed: Callable[[int], str] = lambda broker: REFUSES
         self.now_ms = _START_MS
         self.session = 0
         self.is_stopped = False
@@ -212,6 +217,10 @@ class Simulation:
             self._ask_zookeeper(issued, command)
         elif isinstance(command, _BROKER_REQUESTS):
             self._ask_broker(issued, command)
+        elif isinstance(command, ProbeBroker):
+            broker, epoch = command.broker, command.broker_epoch
+            probed = BrokerProbed(broker, epoch, self.probed(broker), "")
+            self._inbox.append((f"probe:{broker}:{epoch}", probed))
         elif isinstance(command, DrawTopicIds):
             ids = [self._draw() for _ in range(command.count)]
             self._inbox.append(("draw", TopicIdsDrawn(issued.id, ids)))

@@ -8,7 +8,7 @@ from typing import Any, Final, NamedTuple
 from kafka import KafkaAdminClient, TopicPartition
 from kafka.admin import NewTopic
 
-from tools.incidents import migration_scripts, rule_scripts
+from tools.incidents import migration_scripts, registration_scripts, rule_scripts
 from tools.incidents.incident_cluster import UNREGISTERED, IncidentCluster
 
 TOPIC: Final = "orders"
@@ -291,6 +291,9 @@ INCIDENTS: Final[Mapping[str, IncidentScript]] = {
     "reassignment-adopted": IncidentScript(rule_scripts.reassignment_adopted),
     "cancellation-unclean": IncidentScript(rule_scripts.cancellation_unclean),
     "epoch-changed": IncidentScript(rule_scripts.epoch_changed),
+    "stuck-registration": IncidentScript(
+        registration_scripts.stuck_registration, config=registration_scripts.REGISTRATIONS
+    ),
     "failed-failover": IncidentScript(rule_scripts.failed_failover),
     "kraft-epoch-above": IncidentScript(
         migration_scripts.kraft_epoch_above, config=migration_scripts.NO_SHRINKING
