@@ -80,6 +80,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     leader_imbalance_per_broker_percentage: int
     leader_imbalance_check_interval_seconds: int
     take_over: bool
+    standby: bool
     waits_for_zookeeper: bool
     rules: Literal["refold", "kafka"]
     log_dir: Path
@@ -100,6 +101,7 @@ class Settings(Struct, frozen=True, kw_only=True):
             control_plane_listener=self.control_plane_listener,
             rules=self.rules,
             take_over=self.take_over,
+            standby=self.standby,
             unclean_leader_election_enable=self.unclean_leader_election_enable,
             delete_topic_enable=self.delete_topic_enable,
             auto_leader_rebalance_enable=self.auto_leader_rebalance_enable,
@@ -363,6 +365,7 @@ def _settings(
         leader_imbalance_per_broker_percentage=values["leader.imbalance.per.broker.percentage"],
         leader_imbalance_check_interval_seconds=values["leader.imbalance.check.interval.seconds"],
         take_over=values[OWN + "take.over"],
+        standby=values[OWN + "standby"],
         waits_for_zookeeper=values[_WAIT],
         rules=values[OWN + "rules"],
         log_dir=values[OWN + "log.dir"],

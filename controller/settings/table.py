@@ -250,6 +250,14 @@ SETTINGS: Final = (
         "--take-over",
     ),
     Setting(
+        "refold.standby",
+        parsing.boolean,
+        "false",
+        "While another is controller, follow the cluster, so that a take-over is much faster "
+        "(standby.md). Any number of daemons may be standbys, with the same id.",
+        "--standby",
+    ),
+    Setting(
         "refold.wait.for.zookeeper",
         parsing.boolean,
         None,

@@ -28,7 +28,7 @@ from dataclasses import dataclass
 from enum import Enum, auto
 from typing import Final, NamedTuple
 
-from controller.core.commands import CommandId, ZooKeeperCommand
+from controller.core.commands import CommandId, WatchSubtree, ZooKeeperCommand
 from controller.core.events import (
     Event,
     SessionConnected,
@@ -36,7 +36,7 @@ from controller.core.events import (
     SessionExpired,
     WatchFired,
 )
-from controller.core.operations import CONNECTION_LOSS, OK, SESSION_EXPIRED
+from controller.core.operations import CONNECTION_LOSS, OK, SESSION_EXPIRED, UNIMPLEMENTED
 from controller.zookeeper import bulk, wire
 from controller.zookeeper.commands import is_empty, work_of
 from controller.zookeeper.errors import MalformedReply
@@ -236,6 +236,9 @@ class Session:
         connection."""
         if is_empty(command):
             self._emit(work_of(command_id, command, self._exchange).fail(OK))
+        elif isinstance(command, WatchSubtree) and self._exchange.bulk is False:
+            # A server before 3.6 would close the connection.
+            self._emit(work_of(command_id, command, self._exchange).fail(UNIMPLEMENTED))
         elif self._phase is Phase.READY:
             self._pipeline.add(command_id, command)
             self._pump()
@@ -330,7 +333,7 @@ class Session:
         """A reply to a request that belongs to no command: the probe, or a close."""
         match self._phase:
             case Phase.PROBING:
-                if header.error == wire.UNIMPLEMENTED:
+                if header.error == UNIMPLEMENTED:
                     self._servers_without_bulk.add(self._server)
                     self._disconnect(f"{self._server} is older than ZooKeeper 3.6")
                 else:

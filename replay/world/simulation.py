@@ -26,6 +26,7 @@ from controller.core.commands import (
     StopReplicaRequest,
     SyncZnodes,
     UpdateMetadataRequest,
+    WatchSubtree,
     WriteAtomically,
     WriteZnodes,
     ZooKeeperCommand,
@@ -62,6 +63,7 @@ _ZOOKEEPER_COMMANDS = (
     WriteZnodes,
     WriteAtomically,
     SyncZnodes,
+    WatchSubtree,
 )
 _BROKER_REQUESTS = (LeaderAndIsrRequest, UpdateMetadataRequest, StopReplicaRequest)
 
@@ -139,6 +141,11 @@ class Simulation:
     def expire(self) -> None:
         """The daemon's session ends and a new one begins."""
         self._end_session()
+        self.run()
+
+    def lose_connection(self) -> None:
+        """The connection of the session is lost and restored."""
+        self._lose_connection()
         self.run()
 
     def reconnect(self) -> None:

@@ -21,6 +21,7 @@ from controller.core.commands import (
     ReadStats,
     ReadZnodes,
     StartTimer,
+    WatchSubtree,
     WriteAtomically,
     WriteZnodes,
     ZooKeeperCommand,
@@ -218,6 +219,10 @@ def watch(watches: Watches, session: int, command: Command) -> None:
                 watches.watch_always(session, path)
         case ReadChildren(path=path, watch=True):
             watches.watch_always(session, path)
+        case WatchSubtree(path=path, ends=True):
+            watches.remove(session, path)
+        case WatchSubtree(path=path):
+            watches.watch_subtree(session, path)
         case _:
             pass
 

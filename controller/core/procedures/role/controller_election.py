@@ -28,6 +28,7 @@ from controller.core.procedures.admin.waiting_requests import abandon_waiting
 from controller.core.procedures.elections.rebalance import rebalance_timer
 from controller.core.procedures.reassignment.legacy_znode import strip_originals
 from controller.core.procedures.role.failover import fail_over
+from controller.core.procedures.role.following import forget_all
 from controller.core.procedures.znode_changes.topic_change import process_topic_change
 from controller.core.values import ANY_VERSION
 from controller.core.zookeeper_io import (
@@ -242,6 +243,7 @@ def resign(controller: Controller, why: str) -> None:
     controller.leftover_channels = frozenset()
     abandon_waiting(controller)
     controller.context = controller.new_context()
+    forget_all(controller)
 
 
 async def give_up(controller: Controller) -> None:

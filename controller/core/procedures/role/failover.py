@@ -23,9 +23,11 @@ from controller.core.procedures.reassignment.replica_deletion import process_del
 from controller.core.procedures.topics.daemon_id import is_daemon_in_sync
 from controller.core.procedures.topics.deletion import queue_deletions, resume_deletions
 from controller.core.procedures.topics.topics import read_new_topics
+from controller.core.standby import SUBTREE, StandbyState
 from controller.core.state import ControllerContext, Partition, sorted_partitions
 from controller.core.zookeeper_io import (
     delete_notifications,
+    end_subtree_watch,
     list_notifications,
     read_children,
     read_stats,
@@ -45,6 +47,9 @@ async def fail_over(controller: Controller) -> None:
         znodes.CONTROLLER,
         f"elected controller, epoch {context.epoch}; the failover begins",
     )
+    if controller.standby.is_watching:
+        # From here on, a change of a state is the business of this controller.
+        end_subtree_watch(controller, SUBTREE, _RULE)
     await set_up_features(controller)
     requests = [znodes.PREFERRED_ELECTION, znodes.REASSIGN_PARTITIONS]
     await read_stats(controller, requests, _RULE, watch=True)
@@ -68,6 +73,7 @@ async def fail_over(controller: Controller) -> None:
     await resume_deletions(controller)
     await resume_election(controller)
     schedule_rebalance(controller, FIRST_MS)
+    controller.standby = StandbyState()
     controller.notice(
         "info",
         "failover_done",
@@ -77,6 +83,18 @@ async def fail_over(controller: Controller) -> None:
         f"{_counted(len(context.known_topics()), 'topic')}, "
         f"{_counted(sum(1 for _ in context.partitions()), 'partition')}",
     )
+
+
+def _report_known(controller: Controller, unread: int) -> None:
+    standby, context = controller.standby, controller.context
+    if not standby.is_watching:
+        return
+    known = sum(1 for name, one in context.topics.items() if standby.topics.get(name) is one)
+    text = (
+        f"take-over as a standby: {known} of {_counted(len(context.topics), 'topic')} are known; "
+        f"{_counted(unread, 'partition state')} will be read"
+    )
+    controller.notice("info", "standby_used", znodes.CONTROLLER, text)
 
 
 def _counted(count: int, noun: str) -> str:
@@ -103,7 +121,8 @@ async def load_context(controller: Controller) -> list[Partition]:
         context.brokers[broker.id] = broker
     kept = list(context.topics.values())
     children = await read_children(controller, znodes.TOPICS, _RULE, watch=True)
-    topics = await read_new_topics(controller, children.children, _RULE)
+    others = controller.standby.adopt(context, children.children)
+    topics = await read_new_topics(controller, others, _RULE)
     context.forget_leaders(kept, set(children.children))
     for partition in topics.partitions:
         if partition.assignment.is_being_reassigned:
@@ -121,7 +140,9 @@ async def _load_leaders(controller: Controller) -> list[Partition]:
     that has a leader, but no replicas.
     """
     to_repair = []
-    partitions = sorted_partitions(controller.context.partitions())
+    context, standby = controller.context, controller.standby
+    partitions = sorted_partitions(standby.unread_partitions(context))
+    _report_known(controller, len(partitions))
     paths = [znodes.state_path(one.topic.name, one.number) for one in partitions]
     found = await read_znodes(controller, paths, _RULE)
     for place, partition in enumerate(partitions):
