@@ -6,7 +6,7 @@ from weakref import WeakValueDictionary
 import anyio
 from anyio.abc import TaskGroup
 
-from controller.brokers.channel import Channel, ChannelSettings, EventSink
+from controller.brokers.channel import Channel, ChannelSettings, EventSink, Permit, always
 from controller.brokers.queue_size import QueueSize
 from controller.core.commands import BrokerRequest, CloseChannel, CommandId, OpenChannel
 from controller.wire.apis import api_of
@@ -26,7 +26,8 @@ class BrokerChannels:
 
     `on_event(event, channel)` is called in the event loop, with "broker:<id>:<epoch>" as the
     channel. The events are one `BrokerResponded` for each request that was sent, `ChannelFault`,
-    and one `VersionsOffered`. A dropped request has no event.
+    and one `VersionsOffered`. A dropped request has no event. No request is sent before `permit`
+    has returned.
     """
 
     def __init__(
@@ -37,6 +38,7 @@ class BrokerChannels:
         socket_timeout_ms: int = SOCKET_TIMEOUT_MS,
         body_bytes_max: int = BODY_BYTES_MAX,
         queued_bytes_max: int = QUEUED_BYTES_MAX,
+        permit: Permit = always,
     ) -> None:
         self._tasks: TaskGroup | None = None
         self._queue_size = QueueSize()
@@ -49,6 +51,7 @@ class BrokerChannels:
             on_event,
             self._queue_size,
             anyio.Lock(),
+            permit,
         )
         self._channels: dict[int, Channel] = {}
         # By the causing event: requests of one cause share their encoding. Only queued requests

@@ -93,7 +93,7 @@ class Watches:
         return asked or in_subtree
 
     def _is_in_subtree(self, path: str) -> bool:
-        return any(path == one or path.startswith(f"{one}/") for one in self._subtrees)
+        return any(f"{path}/".startswith(f"{one.rstrip('/')}/") for one in self._subtrees)
 
     def lists(self, full_path: FullPath, *, persistent: bool) -> Iterator[WatchLists]:
         """The watches to set again after a reconnect, in portions.
