@@ -19,8 +19,8 @@ The rules:
 - ZooKeeper's own client would wait for a server to confirm the expiration. The presumption may be
   wrong if the whole ensemble was down, and the ephemeral znodes of the unused session would remain
   for another timeout. So the next connection resumes the old session only to close it.
-- A server has confirmed the session at the time when the last answered ping was sent, or the request
-  for the connection. The time of the answer does not count: it may have waited in a socket.
+- A server has confirmed the session when the last answered ping was sent, or the request for the
+  connection. The time of the answer does not count: the answer may have waited in a socket.
 - A reconnect loses no watch event, but several changes of one znode may be reported as one, and a
   deletion twice.
 """
