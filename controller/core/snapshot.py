@@ -14,6 +14,7 @@ from controller.core.canonical import decoded
 from controller.core.commands import CommandId, LeaderAndIsrRequest, StopReplicaRequest
 from controller.core.configuration import Configuration
 from controller.core.fold import Fold
+from controller.core.prepared_topics import unprepare
 from controller.core.procedures.admin.waiting_requests import timer_of
 from controller.core.releases import Release
 from controller.core.standby import StandbyState, Znode
@@ -258,6 +259,11 @@ def _standby(row: _StandbyRow) -> StandbyState:
     standby.is_ready, standby.is_timed = row.is_ready, row.is_timed
     standby.znodes, standby.children = row.znodes, row.children
     standby.topics = {name: None if one is None else _topic(one) for name, one in row.topics}
+    for topic in standby.topics.values():
+        if topic is not None:
+            # What is prepared is no part of a snapshot.
+            unprepare(topic)
+            standby.unprepared[topic.name] = None
     standby.unread = {name: dict.fromkeys(numbers) for name, numbers in row.unread.items()}
     standby.unusable = {name: dict.fromkeys(numbers) for name, numbers in row.unusable.items()}
     standby.stale = dict.fromkeys(row.stale)

@@ -11,6 +11,7 @@ from typing import Final, NamedTuple
 from controller.core import znodes
 from controller.core.operations import NO_NODE
 from controller.core.outcomes import Children, Znodes
+from controller.core.prepared_topics import PreparedTopic, prepare, unprepare
 from controller.core.state import ControllerContext, Partition, Topic
 from controller.core.values import ANY_VERSION
 
@@ -62,6 +63,8 @@ class StandbyState:
     - `unread`: by topic the partitions whose state has to be read.
     - `unusable`: by topic the partitions whose state was read and is to be read again by the
       take-over, which repairs or reports it.
+    - `prepared`: by name the topics whose requests are ready; `unprepared`: those that are to be
+      prepared. Neither affects a decision.
     - `reading`: the znodes and lists that are being read.
     - `stale`, `stale_children`, `stale_topics`: what has changed since it was read.
     """
@@ -76,6 +79,8 @@ class StandbyState:
         self.topics: dict[str, Topic | None] = {}
         self.unread: dict[str, dict[int, None]] = {}
         self.unusable: dict[str, dict[int, None]] = {}
+        self.prepared: dict[str, PreparedTopic] = {}
+        self.unprepared: dict[str, None] = {}
         self.reading: dict[str, None] = {}
         self.stale: dict[str, None] = {}
         self.stale_children: dict[str, None] = {}
@@ -113,6 +118,14 @@ class StandbyState:
         state = znodes.state_of(path)
         if state is not None and self.topics.get(state[0]) is not None:
             self.unread.setdefault(state[0], {})[state[1]] = None
+            self._is_unprepared(state[0])
+
+    def _is_unprepared(self, name: str) -> None:
+        self.unprepared[name] = None
+        if self.prepared.pop(name, None) is not None:
+            topic = self.topics.get(name)
+            assert topic is not None, "a prepared topic is known"
+            unprepare(topic)
 
     # Reads that need no command
 
@@ -148,12 +161,15 @@ class StandbyState:
     def put_topic(self, topic: Topic) -> None:
         """Note a topic that was read; the states of its partitions have to be read."""
         self.topics[topic.name] = topic
+        self.unprepared[topic.name] = None
         self.unread[topic.name] = dict.fromkeys(topic.partitions)
         self.unusable.pop(topic.name, None)
 
     def drop_topic(self, name: str) -> None:
         """Forget a topic."""
         self.topics.pop(name, None)
+        self.prepared.pop(name, None)
+        self.unprepared.pop(name, None)
         self.unread.pop(name, None)
         self.unusable.pop(name, None)
 
@@ -175,6 +191,32 @@ class StandbyState:
             if topic.id is not None:
                 context.topics_by_id[topic.id] = topic
         return others
+
+    def prepare_some(self, count: int) -> None:
+        """Prepare topics, until about `count` partitions are prepared."""
+        while self.unprepared and count > 0:
+            name = next(iter(self.unprepared))
+            del self.unprepared[name]
+            topic = self.topics.get(name)
+            if topic is None or name in self.unread or name in self.stale_topics:
+                continue
+            prepared = prepare(topic)
+            if prepared is not None:
+                self.prepared[name] = prepared
+            count -= len(topic.partitions)
+
+    def usable(self, context: ControllerContext) -> dict[str, PreparedTopic]:
+        """The prepared topics in the context of a failover whose brokers are all live, and that are
+        not being deleted. The others are no longer prepared."""
+        usable: dict[str, PreparedTopic] = {}
+        for name, one in self.prepared.items():
+            if context.topics.get(name) is not one.topic:
+                continue
+            if name in context.queued_for_deletion or not one.brokers <= context.brokers.keys():
+                unprepare(one.topic)
+            else:
+                usable[name] = one
+        return usable
 
     def unread_partitions(self, context: ControllerContext) -> list[Partition]:
         """The partitions of the context whose state has to be read. They have no leader until

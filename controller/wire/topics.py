@@ -1,12 +1,18 @@
-"""Groups encoded partitions by topic, for LeaderAndIsr and UpdateMetadata."""
+"""Groups encoded partitions by topic, for LeaderAndIsr and UpdateMetadata.
 
-from collections.abc import Sequence
+Partitions that a standby has prepared are encoded by topic, ahead of time or when they are sent.
+"""
+
+from collections.abc import Callable, Sequence
 from itertools import pairwise
+from typing import TypeVar
 
 from controller.core.commands import LeaderAndIsrPartition, UpdateMetadataPartition
+from controller.core.prepared_topics import JoinedEntries, TopicEntries
 from controller.wire.primitives import NO_TOPIC_ID, Layout
 
 Partition = LeaderAndIsrPartition | UpdateMetadataPartition
+Entry = TypeVar("Entry", bound=Partition)
 
 
 def topic_arrays(
@@ -38,6 +44,36 @@ def topic_arrays(
             bytes_max=bytes_max,
         )
     ]
+
+
+def encoded_topic(
+    part: TopicEntries[Entry],
+    form: str,
+    fragments: Callable[[tuple[Entry, ...]], list[bytes]],
+    layout: Layout,
+    *,
+    with_topic_ids: bool,
+) -> bytes:
+    """The entries of one topic, as an entry of the array of topics, cached as `form`."""
+    encoded = part.encoded.get(form)
+    if encoded is None:
+        _, *chunks = _topic_array(part, fragments(part), layout, with_topic_ids)
+        encoded = part.encoded[form] = b"".join(chunks)
+    return encoded
+
+
+def joined_array(
+    partitions: tuple[Entry, ...],
+    encode: Callable[[TopicEntries[Entry]], bytes],
+    layout: Layout,
+    bytes_max: int,
+) -> list[bytes] | None:
+    """The array of topics of prepared partitions, in chunks. None if it is longer than `bytes_max`,
+    or if the partitions are not prepared."""
+    if not isinstance(partitions, JoinedEntries):
+        return None
+    array = [layout.array_length(len(partitions.parts)), *map(encode, partitions.parts)]
+    return array if sum(map(len, array)) <= bytes_max else None
 
 
 def _topic_array(

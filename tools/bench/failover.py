@@ -129,7 +129,8 @@ def main(
     take-over.
 
     A duration ends with the last byte that a broker receives. `ratio` is the ratio of the medians,
-    refold's to Kafka's; a take-over is compared with Kafka's warm failover. CPU time is that of the controller's process.
+    refold's to Kafka's; a take-over is compared with Kafka's warm failover. CPU time is that of the
+    controller's process.
     """
     if replication_factor > brokers:
         raise typer.BadParameter(

@@ -64,8 +64,9 @@ async def fail_over(controller: Controller) -> None:
     if controller.configuration.has_kip_236 and _elects_for_moves(context, repaired):
         legacy = await load_reassignments(controller)
     controller.send_metadata("failover: spread the live brokers", context.brokers)
-    await start_replica_states(controller)
-    await start_partition_states(controller, context.partitions(), repaired)
+    prepared = controller.standby.usable(context)
+    await start_replica_states(controller, prepared)
+    await start_partition_states(controller, context.assigned_without(prepared), repaired)
     if controller.configuration.has_kip_236 and legacy is None:
         legacy = await load_reassignments(controller)
     await resume_reassignments(controller, legacy)
@@ -81,7 +82,7 @@ async def fail_over(controller: Controller) -> None:
         "failover completed: "
         f"{_counted(len(context.brokers), 'broker')}, "
         f"{_counted(len(context.known_topics()), 'topic')}, "
-        f"{_counted(sum(1 for _ in context.partitions()), 'partition')}",
+        f"{_counted(context.count_assigned(), 'partition')}",
     )
 
 

@@ -41,6 +41,9 @@ async def follow(controller: Controller) -> None:
         if controller.triggers:
             controller.enqueue(Follow())
             return
+    while standby.unprepared and not controller.triggers:
+        standby.prepare_some(SLICE_SIZE)
+        await suspend(SLICE)
     if standby.is_ready:
         return
     if standby.has_stale:
