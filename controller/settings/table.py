@@ -245,8 +245,8 @@ SETTINGS: Final = (
         "refold.take.over",
         parsing.boolean,
         "false",
-        "Take the role from a live controller, at the start and whenever a session begins. If "
-        "not, the daemon waits until the role is free.",
+        "Take the role from a live controller, at the start and whenever a session begins; with "
+        "refold.standby only at the start. If not, the daemon waits until the role is free.",
         "--take-over",
     ),
     Setting(

@@ -153,7 +153,8 @@ class Simulation:
         self.happen(_connected(self.session, renewed=True), "session")
 
     def _end_session(self) -> None:
-        self.zookeeper.end_session(self.session)
+        if self.zookeeper.is_live(self.session):
+            self.zookeeper.end_session(self.session)
         self._inbox.append(("session", SessionExpired(self.session)))
         self.session = self.zookeeper.create_session()
         self._inbox.append(("session", _connected(self.session, renewed=False)))

@@ -50,8 +50,11 @@ _UNDER_WAY_MS = 500
 
 async def start_up(controller: Controller) -> None:
     """A session began: watch /controller and stand for election, with take_over against a living
-    controller too."""
-    await elect(controller, take_over=controller.configuration.take_over)
+    controller too. A standby takes a living controller's role only when it starts: later it would
+    take the role from the standby that succeeded it."""
+    configuration = controller.configuration
+    may_take_over = not configuration.standby or controller.candidate_session == 0
+    await elect(controller, take_over=configuration.take_over and may_take_over)
 
 
 async def reelect(controller: Controller) -> None:

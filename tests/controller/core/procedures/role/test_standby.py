@@ -6,7 +6,7 @@ from controller.core import znodes
 from controller.core.commands import Notice, WatchSubtree, WriteAtomically
 from controller.core.snapshot import load_snapshot, take_snapshot
 from controller.core.standby import FOLLOW_TIMER, SUBTREE
-from tests.controller.core.cluster import DAEMON, by_rule
+from tests.controller.core.cluster import DAEMON, Cluster, by_rule
 from tests.controller.core.procedures.role.standby_pair import StandbyPair, content, reads_of
 from tests.controller.core.replaying import assert_replays, encoded
 
@@ -254,3 +254,16 @@ def test_take_over_after_a_snapshot_is_the_same(is_stale: bool) -> None:
     for recorded, issued in seen.history:
         commands = [one for part in fold.apply(recorded) for one in part]
         assert list(map(encoded, commands)) == list(map(encoded, issued)), recorded
+
+
+def test_take_over_by_a_standby_counts_only_when_it_starts() -> None:
+    """A suspended daemon must not take the role back from the standby that succeeded it."""
+    pair = StandbyPair()
+    first = Cluster(zookeeper=pair.active.zookeeper, standby=True, take_over=True).start()
+    pair.active.run()
+    assert (first.is_active, pair.active.is_active) == (True, False)
+    first.zookeeper.end_session(first.session)
+    pair.standby.run()
+    assert pair.standby.is_active
+    first.expire()
+    assert (first.is_active, pair.standby.is_active) == (False, True)
