@@ -254,7 +254,7 @@ SETTINGS: Final = (
         parsing.boolean,
         "false",
         "While another is controller, follow the cluster, so that a take-over is much faster "
-        "(standby.md). Any number of daemons may be standbys, with the same id.",
+        "([standby.md](standby.md)). Any number of daemons may be standbys, with the same id.",
         "--standby",
     ),
     Setting(
