@@ -14,7 +14,7 @@ UV := build/uv
 # The tests start hundreds of Python processes. Without stored bytecode each of them compiles the code again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: setup check test races random-draws lab-test ci-lab diff mutations mutations-write ci-mutations agreement demo wheel lock clean prerequisites
+.PHONY: setup check test races explore random-draws lab-test ci-lab diff mutations mutations-write ci-mutations agreement demo wheel lock clean prerequisites
 
 setup: prerequisites $(STAMPS)/project $(JARS)
 
@@ -96,6 +96,14 @@ ci-mutations: setup
 # Plants each race of docs/races.md as a defect; the race explorer must find it.
 races: setup
 	$(BIN)/python -m tools.races
+
+# The race explorer on all cores, for two minutes. SEED=N makes the runs of an earlier search again.
+explore: setup
+	@seed=$${SEED:-$$($(BIN)/python -c 'import secrets; print(secrets.randbits(32))')}; \
+	out=build/explored-$$seed; rm -rf "$$out"; \
+	$(BIN)/refold explore --seconds 120 --seed "$$seed" --out "$$out" || { status=$$?; \
+		echo "to make the same runs again: make explore SEED=$$seed"; \
+		exit $$status; }
 
 demo: setup
 	$(BIN)/python -m tools.demo

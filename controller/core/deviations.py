@@ -77,6 +77,17 @@ FAILOVER_BACK_OFF: Final = Deviation(
     source="KB 6.2, OB-04, OB-05",
 )
 
+RESTARTS_SEEN_AT_FAILOVER: Final = Deviation(
+    name="restarts-seen-at-failover",
+    defect="A controller treats a broker that registers again as failed and started. A failover "
+    "does not notice it: a leader that has lost records in a crash continues with its leader "
+    "epoch. Its followers do not truncate, and the replicas differ.",
+    rule="A failover removes brokers from the ISR that registered after the state was written and "
+    "after the previous election of a controller, and elects another leader. If no other replica "
+    "in sync is alive, the leader continues with a new leader epoch.",
+    source="KB 3.3.5, KB 12.4.2, refold explore",
+)
+
 REQUEST_CHANGES_SEEN: Final = Deviation(
     name="request-changes-seen",
     defect="Changes of /admin/reassign_partitions after its creation are ignored. An entry with a "

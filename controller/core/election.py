@@ -9,13 +9,14 @@
 | a broker shuts down | `CONTROLLED_SHUTDOWN` |
 | a reassignment is cancelled | `rollback_leader` |
 | its ISR names the daemon, which holds no replicas | `has_in_isr`, then `OFFLINE` |
+| a failover finds that members of its ISR have restarted | `leader_after_restarts` |
 
 A rule takes the first replica that is eligible, in the order of the assignment. For each replica
 before it, the rule returns the reason why that replica cannot lead. Procedures read the state
 znodes, call these rules and write the result (procedures/elections/leadership.py).
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from enum import Enum, auto
 from typing import Final, NamedTuple
 
@@ -153,6 +154,27 @@ def _first_eligible(
             return replica, tuple(passed_over)
         passed_over.append((replica, reason))
     return NO_LEADER, tuple(passed_over)
+
+
+def leader_after_restarts(
+    replicas: tuple[int, ...],
+    leader: int,
+    isr: tuple[int, ...],
+    restarted: Collection[int],
+    is_online: IsOnline,
+) -> Elected:
+    """The leader of a partition when `restarted` members of its ISR may have lost records
+    (RESTARTS_SEEN_AT_FAILOVER).
+
+    They leave the ISR if another member is online. The leader stays if it may.
+    """
+    remaining = tuple(one for one in isr if one not in restarted)
+    if not any(map(is_online, remaining)):
+        return Elected(leader if is_online(leader) else NO_LEADER, isr)
+    if leader in remaining and is_online(leader):
+        return Elected(leader, remaining)
+    elected, passed_over = _first_in_sync(replicas, remaining, is_online)
+    return Elected(elected, remaining, passed_over=passed_over)
 
 
 # The strategies (Kafka's PartitionLeaderElectionStrategy) ---------------------------------------

@@ -334,7 +334,7 @@ DEFECTS: Final[tuple[Defect, ...]] = (
         needs="A failover before a broker has deleted the replica that was removed from it.",
         invariants=("strays-deleted",),
         replacements=(
-            Replacement(f"{_REASSIGNMENT}.replica_deletion:store_deletions", _stores_no_deletion),
+            Replacement(f"{_REASSIGNMENT}.replica_deletion:_store_deletions", _stores_no_deletion),
         ),
         directed=_fails_before_the_deletion_arrives,
     ),

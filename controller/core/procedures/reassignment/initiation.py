@@ -38,6 +38,7 @@ from controller.core.procedures.reassignment.partition_reassignment import (
     RULE,
     carry_out,
     drops_all_in_sync,
+    raise_and_send,
     reassign,
     report_failed,
 )
@@ -293,6 +294,21 @@ async def resume_reassignments(controller: Controller, legacy: LegacyZnode | Non
     left = [one for one in ordered if one not in handled and not _is_in_progress(controller, one)]
     controller.context.informed_by_failover = {}
     await _resume(controller, [Move(one, _resumed(controller, one)) for one in left])
+    await _inform_held(controller, left)
+
+
+async def _inform_held(controller: Controller, resumed: list[Partition]) -> None:
+    """Send the brokers the assignment of reassignments that wait because of /admin/reassign_cancel.
+
+    An earlier controller may have sent the leader only the target. With the leader epoch that it
+    has, the leader ignores the originals (KB 12.4.2), which a rollback waits for.
+    """
+    held = [one for one in resumed if one in controller.context.held]
+    for number, part in enumerate(parts(controller, held)):
+        if number:
+            await pause(controller)
+        left = [one for one in part if one in controller.context.held]
+        report_failed(controller, await raise_and_send(controller, left))
 
 
 def _is_in_progress(controller: Controller, partition: Partition) -> bool:

@@ -27,10 +27,7 @@ from controller.core.procedures.elections.leadership import read_states, write_s
 from controller.core.procedures.elections.partition_state_machine import change_partitions
 from controller.core.procedures.elections.replica_state_machine import Replicas, change_replicas
 from controller.core.procedures.reassignment.assignments import Errors, Move, write_assignments
-from controller.core.procedures.reassignment.replica_deletion import (
-    delete_replicas,
-    store_deletions,
-)
+from controller.core.procedures.reassignment.replica_deletion import delete_replicas
 from controller.core.procedures.reassignment_znodes.cancel_znode import is_cancelled
 from controller.core.procedures.reassignment_znodes.reassign_partitions_znode import remove_entries
 from controller.core.procedures.reassignment_znodes.records import (
@@ -148,11 +145,7 @@ async def read_isrs(
 
 
 async def resume_held(controller: Controller) -> None:
-    """Resume the reassignments that waited while /admin/reassign_cancel existed.
-
-    A failover that found them did not send them with a new leader epoch. Their leaders ignore the
-    new replicas until then (KB 12.4.2).
-    """
+    """Resume the reassignments that waited while /admin/reassign_cancel existed."""
     context = controller.context
     held, context.held = context.held, {}
     left = [one for one in controller.order.partitions(held) if one in context.reassigning]
@@ -177,7 +170,6 @@ async def _store(controller: Controller, moves: list[Move]) -> Errors:
         dropped = {one.partition: dropped for one in changed if (dropped := _unwanted(one))}
         if dropped:
             await _drop(controller, dropped)
-            await store_deletions(controller)
         errors = await write_assignments(controller, changed)
         for partition in (one.partition for one in changed):
             if partition not in errors:
@@ -314,6 +306,18 @@ async def raise_leader_epochs(controller: Controller, partitions: list[Partition
     return errors
 
 
+async def raise_and_send(controller: Controller, partitions: list[Partition]) -> Errors:
+    """Raise the leader epochs, and send all replicas the assignment that the context has."""
+    errors = await raise_leader_epochs(controller, partitions)
+    raised = [one for one in partitions if one not in errors]
+    if raised:
+        batch = controller.new_batch(RULE)
+        for partition in raised:
+            batch.add_leader_and_isr(partition.replicas, partition, is_new=False)
+        controller.send(batch)
+    return errors
+
+
 def _raised(controller: Controller, partition: Partition, current: LeaderAndIsr) -> LeaderAndIsr:
     return LeaderAndIsr(
         current.leader,
@@ -351,7 +355,6 @@ async def _finish(
     await _remove_replicas(
         controller, {one.partition: before[one.partition].removing for one in led}
     )
-    await store_deletions(controller)
     errors |= await write_assignments(
         controller, [Move(one.partition, one.partition.assignment) for one in led]
     )
@@ -408,14 +411,7 @@ async def _move_leaders_if_required(controller: Controller, partitions: list[Par
         (staying if leader in partition.replicas and is_online else moved).append(partition)
     if moved:
         await change_partitions(controller, moved, PartitionState.ONLINE, RULE, REASSIGNMENT)
-    errors = await raise_leader_epochs(controller, staying)
-    raised = [one for one in staying if one not in errors]
-    if raised:
-        batch = controller.new_batch(RULE)
-        for partition in raised:
-            batch.add_leader_and_isr(partition.replicas, partition, is_new=False)
-        controller.send(batch)
-    return errors
+    return await raise_and_send(controller, staying)
 
 
 async def _remove_requests(controller: Controller, partitions: list[Partition]) -> None:

@@ -48,10 +48,11 @@ _NOTHING: Final = b""
 async def delete_replicas(controller: Controller, replicas: Replicas, rule: str) -> None:
     """Stop replicas that are offline and delete their files (ReplicaStateMachine, KB 5).
 
-    Does not wait for responses (KB 7.7.1). `store_deletions` must be called before the assignment
-    without these replicas is stored.
+    Does not wait for responses (KB 7.7.1). The deletions are stored first: a controller that has
+    lost its role fails at this write, and requests nothing. Raises ProcedureError.
     """
     remember(controller, replicas)
+    await _store_deletions(controller)
     for state in (
         ReplicaState.DELETION_STARTED,
         ReplicaState.DELETION_SUCCESSFUL,
@@ -87,7 +88,7 @@ def _applies(controller: Controller) -> bool:
     return configuration.has_kip_236 and DELETIONS_REMEMBERED.applies(configuration)
 
 
-async def store_deletions(controller: Controller) -> None:
+async def _store_deletions(controller: Controller) -> None:
     """Store the unconfirmed deletions in ZooKeeper. Raises ProcedureError."""
     pending = controller.context.deletions
     unstored = {child: one for child, one in pending.items() if not one.is_stored and one.names}

@@ -35,10 +35,7 @@ from controller.core.procedures.elections.leadership import (
 from controller.core.procedures.elections.partition_state_machine import change_partitions
 from controller.core.procedures.elections.replica_state_machine import Replicas, change_replicas
 from controller.core.procedures.reassignment.legacy_znode import are_older, report_dropped
-from controller.core.procedures.reassignment.replica_deletion import (
-    delete_replicas,
-    store_deletions,
-)
+from controller.core.procedures.reassignment.replica_deletion import delete_replicas
 from controller.core.procedures.reassignment_znodes.reassign_partitions_znode import remove_entries
 from controller.core.procedures.reassignment_znodes.records import holder, remove_records
 from controller.core.procedures.topics.deletion import mark_ineligible, resume_deletion_for
@@ -284,7 +281,6 @@ async def _take_offline(controller: Controller, rollback: Rollback) -> None:
 async def _delete_replicas(controller: Controller, rollback: Rollback) -> None:
     _report(controller, 4, "the other replicas are deleted", rollback.partitions)
     await delete_replicas(controller, rollback.dropped(), _RULE)
-    await store_deletions(controller)
 
 
 async def _store_originals(controller: Controller, rollback: Rollback) -> None:

@@ -20,6 +20,7 @@ from controller.core.procedures.elections.replica_state_machine import start_rep
 from controller.core.procedures.reassignment.initiation import resume_reassignments
 from controller.core.procedures.reassignment.recovery import load_reassignments
 from controller.core.procedures.reassignment.replica_deletion import process_deletions
+from controller.core.procedures.role.unseen_restarts import UnseenRestarts, elect_after_restarts
 from controller.core.procedures.topics.daemon_id import is_daemon_in_sync
 from controller.core.procedures.topics.deletion import queue_deletions, resume_deletions
 from controller.core.procedures.topics.topics import read_new_topics
@@ -58,11 +59,13 @@ async def fail_over(controller: Controller) -> None:
         old = await list_notifications(controller, parent, _RULE)
         await delete_notifications(controller, old, "failover: delete old notifications")
     await read_dynamic_configuration(controller)
-    repaired = await load_context(controller)
+    repaired, restarts = await load_context(controller)
     await queue_deletions(controller)
     legacy = None
-    if controller.configuration.has_kip_236 and _elects_for_moves(context, repaired):
+    elected = [*repaired, *restarts.members]
+    if controller.configuration.has_kip_236 and _elects_for_moves(context, elected):
         legacy = await load_reassignments(controller)
+    await elect_after_restarts(controller, restarts)
     controller.send_metadata("failover: spread the live brokers", context.brokers)
     prepared = controller.standby.usable(context)
     await start_replica_states(controller, prepared)
@@ -102,19 +105,20 @@ def _counted(count: int, noun: str) -> str:
     return f"{count} {noun}{'' if count == 1 else 's'}"
 
 
-def _elects_for_moves(context: ControllerContext, repaired: list[Partition]) -> bool:
+def _elects_for_moves(context: ControllerContext, elected: list[Partition]) -> bool:
     """Whether partitions that are being reassigned need a leader: which replicas may lead depends
     on a cancellation. If not, the brokers are informed of this controller first."""
     return any(
-        one in repaired or one.leadership is None or not context.is_online(one.leader, one)
+        one in elected or one.leadership is None or not context.is_online(one.leader, one)
         for one in context.reassigning
     )
 
 
-async def load_context(controller: Controller) -> list[Partition]:
+async def load_context(controller: Controller) -> tuple[list[Partition], UnseenRestarts]:
     """Load brokers, topics, assignments and leaders (initializeControllerContext, KB 6.3).
 
-    Returns the partitions whose assignment or ISR named the daemon. Raises ProcedureError if
+    Returns the partitions whose assignment or ISR named the daemon, and the members of ISRs that
+    have restarted. Raises ProcedureError if
     channels are left from an earlier term.
     """
     context = controller.context
@@ -128,13 +132,14 @@ async def load_context(controller: Controller) -> list[Partition]:
     for partition in topics.partitions:
         if partition.assignment.is_being_reassigned:
             context.reassigning[partition] = None
-    to_repair = await _load_leaders(controller)
+    restarts = UnseenRestarts(controller)
+    to_repair = await _load_leaders(controller, restarts)
     require_no_leftover_channels(controller)
     open_channels(controller, context.brokers.values(), _RULE)
-    return topics.repaired + to_repair
+    return topics.repaired + to_repair, restarts
 
 
-async def _load_leaders(controller: Controller) -> list[Partition]:
+async def _load_leaders(controller: Controller, restarts: UnseenRestarts) -> list[Partition]:
     """Read every state znode; if one is missing or unreadable, its partition has no leadership.
 
     Returns the partitions whose ISR names the daemon. Raises ProcedureError for a listed partition
@@ -154,6 +159,8 @@ async def _load_leaders(controller: Controller) -> list[Partition]:
                 )
             except ZnodeError as error:
                 controller.notice("error", "unreadable_znode", paths[place], f"{error}; skipped")
+            else:
+                restarts.add(partition, found.mzxids[place])
         partition.check_balance()
         if is_daemon_in_sync(controller, partition):
             to_repair.append(partition)

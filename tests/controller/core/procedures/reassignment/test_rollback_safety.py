@@ -433,15 +433,45 @@ def test_api_move_that_waits_for_a_cancellation_at_failover_is_sent_with_a_new_l
         return Delivery.SESSION_OVER
 
     cluster.delivery = end_at_once
+    seen = cluster.seen()
     ask(cluster, (T0, [4, 5, 6]))
     assert assignment(cluster) == UNDER_WAY
+    assert _last_sent(seen, 1) == (1, (4, 5, 6, 1, 2, 3))
     if is_restored:
         configuration = cluster.fold.controller.configuration
         cluster.fold = load_snapshot(take_snapshot(cluster.fold), configuration)
     seen = cluster.seen()
     remove_cancel(cluster)
-    (request,) = seen.leader_and_isr(1)
-    (sent,) = request.partitions
-    assert (sent.leadership.leader_epoch, sent.assignment.replicas) == (1, (4, 5, 6, 1, 2, 3))
+    assert _last_sent(seen, 1) == (2, (4, 5, 6, 1, 2, 3))
     catch_up(cluster, 4, 5, 6)
     assert assignment(cluster) == "4,5,6"
+
+
+def test_leader_that_was_sent_only_the_target_is_sent_the_originals_at_a_failover() -> None:
+    """The first controller fails when it has elected a leader among the target: that leader knows
+    only the target, and the ISR is the target. Found by refold explore."""
+    cluster = moving()
+    elects = by_rule(WriteZnodes, "reassignment leader election")
+
+    def end_after_election(issued: Issued) -> Delivery:
+        if not elects(issued):
+            return Delivery.ANSWERED
+        cluster.put_quietly(REASSIGN_CANCEL, CANCEL_CONTENT)
+        cluster.delivery = lambda issued: Delivery.ANSWERED
+        return Delivery.SESSION_OVER_AFTER
+
+    cluster.delivery = end_after_election
+    seen = cluster.seen()
+    ask_for_isr(cluster, 1, 4, 5, 6)
+    state = cluster.leadership("t", 0)
+    assert (state.leader, state.isr) == (4, (4, 5, 6))
+    assert _last_sent(seen, 4) == (3, (4, 5, 6, 1, 2, 3))
+    catch_up(cluster, 1, 2)
+    assert assignment(cluster) == "1,2,3"
+    assert_nothing_is_left(cluster)
+
+
+def _last_sent(seen: Seen, broker: int) -> tuple[int, tuple[int, ...]]:
+    """The leader epoch and the replicas of t-0 in the last LeaderAndIsr request to a broker."""
+    (sent,) = seen.leader_and_isr(broker)[-1].partitions
+    return sent.leadership.leader_epoch, sent.assignment.replicas
