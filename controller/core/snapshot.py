@@ -58,6 +58,7 @@ class _StandbyRow(Struct, frozen=True, array_like=True):
     znodes: dict[str, Znode]
     children: dict[str, list[str]]
     topics: list[tuple[str, _TopicRow | None]]
+    mzxids: dict[str, dict[int, int]]
     unread: dict[str, list[int]]
     unusable: dict[str, list[int]]
     stale: list[str]
@@ -245,6 +246,7 @@ def _standby_row(standby: StandbyState) -> _StandbyRow:
         standby.znodes,
         standby.children,
         [(name, None if one is None else _topic_row(one)) for name, one in topics],
+        standby.mzxids,
         {name: list(numbers) for name, numbers in standby.unread.items()},
         {name: list(numbers) for name, numbers in standby.unusable.items()},
         list(standby.stale),
@@ -264,6 +266,7 @@ def _standby(row: _StandbyRow) -> StandbyState:
             # What is prepared is no part of a snapshot.
             unprepare(topic)
             standby.unprepared[topic.name] = None
+    standby.mzxids = row.mzxids
     standby.unread = {name: dict.fromkeys(numbers) for name, numbers in row.unread.items()}
     standby.unusable = {name: dict.fromkeys(numbers) for name, numbers in row.unusable.items()}
     standby.stale = dict.fromkeys(row.stale)

@@ -5,7 +5,7 @@ A standby reads what a failover reads, and watches all of it. A watch that fires
 to the take-over's multi arrives, everything that is not stale is as it was at the take-over.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
 
 from controller.core import znodes
@@ -60,6 +60,7 @@ class StandbyState:
     - `znodes`, `children`: single znodes, and lists of children, by path.
     - `topics`: by name the topics that need nothing but their leaders to be taken over. None: the
       topic's znode is to be read again by the take-over.
+    - `mzxids`: by topic and partition the transactions that wrote the states that are known.
     - `unread`: by topic the partitions whose state has to be read.
     - `unusable`: by topic the partitions whose state was read and is to be read again by the
       take-over, which repairs or reports it.
@@ -77,6 +78,7 @@ class StandbyState:
         self.znodes: dict[str, Znode] = {}
         self.children: dict[str, list[str]] = {}
         self.topics: dict[str, Topic | None] = {}
+        self.mzxids: dict[str, dict[int, int]] = {}
         self.unread: dict[str, dict[int, None]] = {}
         self.unusable: dict[str, dict[int, None]] = {}
         self.prepared: dict[str, PreparedTopic] = {}
@@ -161,6 +163,7 @@ class StandbyState:
     def put_topic(self, topic: Topic) -> None:
         """Note a topic that was read; the states of its partitions have to be read."""
         self.topics[topic.name] = topic
+        self.mzxids[topic.name] = {}
         self.unprepared[topic.name] = None
         self.unread[topic.name] = dict.fromkeys(topic.partitions)
         self.unusable.pop(topic.name, None)
@@ -168,6 +171,7 @@ class StandbyState:
     def drop_topic(self, name: str) -> None:
         """Forget a topic."""
         self.topics.pop(name, None)
+        self.mzxids.pop(name, None)
         self.prepared.pop(name, None)
         self.unprepared.pop(name, None)
         self.unread.pop(name, None)
@@ -205,9 +209,13 @@ class StandbyState:
                 self.prepared[name] = prepared
             count -= len(topic.partitions)
 
-    def usable(self, context: ControllerContext) -> dict[str, PreparedTopic]:
-        """The prepared topics in the context of a failover whose brokers are all live, and that are
-        not being deleted. The others are no longer prepared."""
+    def usable(
+        self, context: ControllerContext, changed: Iterable[Partition]
+    ) -> dict[str, PreparedTopic]:
+        """The prepared topics in the context of a failover whose brokers are all live, that are not
+        being deleted, and that have no `changed` partition. The others are no longer prepared."""
+        for partition in changed:
+            self._is_unprepared(partition.topic.name)
         usable: dict[str, PreparedTopic] = {}
         for name, one in self.prepared.items():
             if context.topics.get(name) is not one.topic:
@@ -217,6 +225,17 @@ class StandbyState:
             else:
                 usable[name] = one
         return usable
+
+    def known_states(self, context: ControllerContext) -> Iterator[tuple[Partition, int]]:
+        """The partitions of the context whose state is known, each with the transaction that wrote
+        it."""
+        for name, topic in self.topics.items():
+            if topic is None or context.topics.get(name) is not topic:
+                continue
+            unread = self.unread.get(name, {})
+            for number, mzxid in self.mzxids[name].items():
+                if number not in unread:
+                    yield topic.partitions[number], mzxid
 
     def unread_partitions(self, context: ControllerContext) -> list[Partition]:
         """The partitions of the context whose state has to be read. They have no leader until

@@ -67,7 +67,7 @@ async def fail_over(controller: Controller) -> None:
         legacy = await load_reassignments(controller)
     await elect_after_restarts(controller, restarts)
     controller.send_metadata("failover: spread the live brokers", context.brokers)
-    prepared = controller.standby.usable(context)
+    prepared = controller.standby.usable(context, restarts.members)
     await start_replica_states(controller, prepared)
     await start_partition_states(controller, context.assigned_without(prepared), repaired)
     if controller.configuration.has_kip_236 and legacy is None:
@@ -118,8 +118,7 @@ async def load_context(controller: Controller) -> tuple[list[Partition], UnseenR
     """Load brokers, topics, assignments and leaders (initializeControllerContext, KB 6.3).
 
     Returns the partitions whose assignment or ISR named the daemon, and the members of ISRs that
-    have restarted. Raises ProcedureError if
-    channels are left from an earlier term.
+    have restarted. Raises ProcedureError if channels are left from an earlier term.
     """
     context = controller.context
     for broker in await read_brokers(controller, _RULE):
@@ -166,4 +165,5 @@ async def _load_leaders(controller: Controller, restarts: UnseenRestarts) -> lis
             to_repair.append(partition)
         if place % SLICE_SIZE == SLICE_SIZE - 1:
             await suspend(SLICE)
+    restarts.add_known(standby.known_states(context))
     return to_repair

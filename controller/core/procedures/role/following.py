@@ -216,7 +216,10 @@ async def _read_states(controller: Controller, standby: StandbyState) -> None:
                 _set_leadership(
                     controller, partition, paths[place], found.data[place], found.versions[place]
                 )
-            if partition.leadership is None:
+            if partition.leadership is not None:
+                standby.mzxids[name][number] = found.mzxids[place]
+            else:
+                standby.mzxids[name].pop(number, None)
                 standby.unusable.setdefault(name, {})[number] = None
         await suspend(SLICE)
 
