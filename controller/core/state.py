@@ -360,11 +360,7 @@ class ControllerContext:
 
     def count_assigned(self) -> int:
         """The number of `partitions`."""
-        return sum(
-            bool(one.assignment.replicas) or one.is_listed
-            for topic in self.topics.values()
-            for one in topic.partitions.values()
-        )
+        return sum(len(topic.assigned()) for topic in self.topics.values())
 
     def assigned_without(self, topics: Container[str]) -> list[Partition]:
         """As `partitions`, but for these topics."""

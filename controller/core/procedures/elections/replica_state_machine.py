@@ -276,6 +276,7 @@ async def start_replica_states(controller: Controller, prepared: Prepared = _NON
             handled += 1
             if handled % SLICE_SIZE == 0:
                 await suspend(SLICE)
+    await suspend(SLICE)
     rule = "failover: replicas online"
     await change_replicas(controller, online, ReplicaState.ONLINE, rule, prepared=prepared)
     await change_replicas(controller, offline, ReplicaState.OFFLINE, "failover: replicas offline")

@@ -67,6 +67,8 @@ async def fail_over(controller: Controller) -> None:
         legacy = await load_reassignments(controller)
     await elect_after_restarts(controller, restarts)
     controller.send_metadata("failover: spread the live brokers", context.brokers)
+    # The channels connect meanwhile.
+    await suspend(SLICE)
     prepared = controller.standby.usable(context, restarts.members)
     await start_replica_states(controller, prepared)
     await start_partition_states(controller, context.assigned_without(prepared), repaired)
