@@ -77,24 +77,28 @@ def _encode_joined(
     for field in command.__struct_fields__:
         if field == "partitions":
             encoded.append(_array_header(len(partitions)))
-            encoded += [_entries(part) for part in partitions.parts]
+            # All UpdateMetadata requests of a batch have the same parts.
+            is_shared = isinstance(command, UpdateMetadataRequest)
+            encoded += [_entries(part, keep=is_shared) for part in partitions.parts]
         else:
             encoded.append(_encoder.encode(getattr(command, field)))
     return b"".join(encoded)
 
 
-def _entries(part: Any) -> bytes:
+def _entries(part: Any, *, keep: bool) -> bytes:
     """The entries of a prepared topic, without the header of an array."""
     encoded: bytes | None = part.encoded.get(_FORM)
     if encoded is None:
-        encoded = part.encoded[_FORM] = b"".join(map(_encoder.encode, part))
+        encoded = _encoder.encode(part)[len(_array_header(len(part))) :]
+        if keep:
+            part.encoded[_FORM] = encoded
     return encoded
 
 
 def encode_entries_ahead(prepared: PreparedTopic) -> None:
     """Encode what a standby has prepared of a topic as parts of canonical bodies."""
     for part in (*prepared.leader_and_isr.values(), prepared.update_metadata):
-        _entries(part)
+        _entries(part, keep=True)
 
 
 def _array_header(length: int) -> bytes:

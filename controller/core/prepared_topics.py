@@ -1,10 +1,12 @@
-"""What a standby prepares of a topic, so that a take-over only joins it: the replicas on each
-broker, and the entries of the requests that inform brokers of a new controller.
+"""What a failover sends about a topic whose brokers are all live: the replicas on each broker, and
+the entries of the requests that inform brokers of a new controller.
 
-The entries of a topic are one object, so that they can be encoded before they are needed.
+A standby prepares topics before its take-over, which then only joins them. The entries of a topic
+are one object, so that they can also be encoded before they are needed.
 """
 
 from collections.abc import Iterable, Mapping
+from collections.abc import Set as AbstractSet
 from itertools import chain, groupby
 from typing import Generic, NamedTuple, TypeVar
 
@@ -18,7 +20,8 @@ Entry = TypeVar("Entry", bound=LeaderAndIsrPartition | UpdateMetadataPartition)
 class TopicEntries(tuple[Entry, ...], Generic[Entry]):
     """The entries of one topic in a request, by partition number.
 
-    `encoded` caches their encoded forms, by the name of the form. It affects no decision.
+    `encoded` has their encoded forms, by the name of the form, as far as they were encoded ahead or
+    are needed several times. It affects no decision.
     """
 
     encoded: dict[str, bytes]
@@ -71,16 +74,27 @@ class PreparedTopic(NamedTuple):
     update_metadata: TopicEntries[UpdateMetadataPartition]
 
 
-def prepare(topic: Topic) -> PreparedTopic | None:
-    """Prepare a topic, and bring its partitions and replicas online in the context of a failover
-    that uses it. None if a partition has no leader."""
+def prepare(topic: Topic, live: AbstractSet[int] | None = None) -> PreparedTopic | None:
+    """Prepare a topic, and bring its partitions and replicas online, as a failover does.
+
+    None if a partition has no leader or no replicas, or if one of its brokers is not `live`.
+    """
+    for partition in topic.partitions.values():
+        replicas, state = partition.assignment.replicas, partition.leadership
+        if state is None or not replicas:
+            return None
+        if live is not None and not (state.leader in live and live >= set(replicas)):
+            return None
+    return _prepared(topic) if topic.partitions else None
+
+
+def _prepared(topic: Topic) -> PreparedTopic:
     online: dict[int, list[Partition]] = {}
     entries: dict[int, list[LeaderAndIsrPartition]] = {}
     metadata: list[UpdateMetadataPartition] = []
     for partition in topic.partitions.values():
         leadership, assignment = partition.leadership, partition.assignment
-        if leadership is None:
-            return None
+        assert leadership is not None, f"{partition} has no leadership to send"
         entry = LeaderAndIsrPartition(
             topic.name, topic.id, partition.number, leadership, assignment, is_new=False
         )

@@ -25,10 +25,13 @@ def encode_ahead(
 
     Raises `UnsupportedVersion`.
     """
-    fragments = LeaderAndIsrFragments(leader_and_isr_version)
+    version = leader_and_isr_version
+    fragments = LeaderAndIsrFragments(version)
     for part in prepared.leader_and_isr.values():
-        leader_and_isr.encode_part(part, fragments, leader_and_isr_version)
-    update_metadata.encode_part(prepared.update_metadata, update_metadata_version)
+        encoded = leader_and_isr.encode_part(part, fragments, version)
+        part.encoded[leader_and_isr.form(version)] = encoded
+    version, metadata = update_metadata_version, prepared.update_metadata
+    metadata.encoded[update_metadata.form(version)] = update_metadata.encode_part(metadata, version)
 
 
 class BatchEncoder:

@@ -101,13 +101,18 @@ def encode_leader_and_isr(
     )
 
 
+def form(version: int) -> str:
+    """The name of the encoding of `encode_part`."""
+    return f"LeaderAndIsr {version}"
+
+
 def encode_part(
     part: TopicEntries[LeaderAndIsrPartition], fragments: LeaderAndIsrFragments, version: int
 ) -> bytes:
     """The prepared entries of one topic. Raises `UnsupportedVersion`."""
     return encoded_topic(
         part,
-        f"LeaderAndIsr {version}",
+        form(version),
         fragments.of,
         LEADER_AND_ISR.layout(version),
         with_topic_ids=version >= _FIRST_WITH_TOPIC_IDS,

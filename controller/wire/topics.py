@@ -54,11 +54,11 @@ def encoded_topic(
     *,
     with_topic_ids: bool,
 ) -> bytes:
-    """The entries of one topic, as an entry of the array of topics, cached as `form`."""
+    """The entries of one topic, as an entry of the array of topics; `form` names this encoding."""
     encoded = part.encoded.get(form)
     if encoded is None:
-        _, *chunks = _topic_array(part, fragments(part), layout, with_topic_ids)
-        encoded = part.encoded[form] = b"".join(chunks)
+        chunks = _topic(part[0], fragments(part), layout, with_topic_ids)
+        encoded = b"".join(chunks)
     return encoded
 
 
@@ -83,14 +83,17 @@ def _topic_array(
     starts = _topic_starts(partitions)
     chunks = [layout.array_length(len(starts))]
     for first, last in pairwise([*starts, len(partitions)]):
-        topic = partitions[first]
-        chunks.append(layout.string(topic.topic))
-        if with_topic_ids:
-            chunks.append(topic.topic_id or NO_TOPIC_ID)
-        chunks.append(layout.array_length(last - first))
-        chunks += fragments[first:last]
-        chunks.append(layout.tags)
+        chunks += _topic(partitions[first], fragments[first:last], layout, with_topic_ids)
     return chunks
+
+
+def _topic(
+    first: Partition, fragments: list[bytes], layout: Layout, with_topic_ids: bool
+) -> list[bytes]:
+    """A topic with its encoded partitions, of which `first` is one."""
+    topic_id = (first.topic_id or NO_TOPIC_ID) if with_topic_ids else b""
+    head = (layout.string(first.topic), topic_id, layout.array_length(len(fragments)))
+    return [*head, *fragments, layout.tags]
 
 
 def _topic_starts(partitions: Sequence[Partition]) -> list[int]:

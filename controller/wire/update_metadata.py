@@ -47,12 +47,17 @@ def encode_shared(
     return tuple(b"".join([*array, tail]) for array in arrays)
 
 
+def form(version: int) -> str:
+    """The name of the encoding of `encode_part`."""
+    return f"UpdateMetadata {version}"
+
+
 def encode_part(part: TopicEntries[UpdateMetadataPartition], version: int) -> bytes:
     """The prepared entries of one topic. Raises `UnsupportedVersion`."""
     layout = UPDATE_METADATA.layout(version)
     return encoded_topic(
         part,
-        f"UpdateMetadata {version}",
+        form(version),
         lambda entries: _fragments(entries, layout),
         layout,
         with_topic_ids=version >= _FIRST_WITH_TOPIC_IDS,

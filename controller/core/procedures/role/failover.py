@@ -6,6 +6,7 @@ from controller.core.errors import ZnodeError
 from controller.core.operations import OK
 from controller.core.outcomes import SLICE, suspend
 from controller.core.pauses import SLICE_SIZE
+from controller.core.prepared_topics import PreparedTopic, prepare
 from controller.core.procedures.admin.features import set_up_features
 from controller.core.procedures.brokers.registrations import (
     open_channels,
@@ -69,7 +70,7 @@ async def fail_over(controller: Controller) -> None:
     controller.send_metadata("failover: spread the live brokers", context.brokers)
     # The channels connect meanwhile.
     await suspend(SLICE)
-    prepared = controller.standby.usable(context, restarts.members)
+    prepared = await _prepare_topics(controller, restarts)
     await start_replica_states(controller, prepared)
     await start_partition_states(controller, context.assigned_without(prepared), repaired)
     if controller.configuration.has_kip_236 and legacy is None:
@@ -89,6 +90,30 @@ async def fail_over(controller: Controller) -> None:
         f"{_counted(len(context.known_topics()), 'topic')}, "
         f"{_counted(context.count_assigned(), 'partition')}",
     )
+
+
+async def _prepare_topics(
+    controller: Controller, restarts: UnseenRestarts
+) -> dict[str, PreparedTopic]:
+    """The topics whose brokers are all live. Their requests are made topic by topic, as far as a
+    standby has not made them before; those of the others partition by partition."""
+    context = controller.context
+    usable = controller.standby.usable(context, restarts.members)
+    if controller.configuration.keeps_state_without_role:
+        return usable
+    prepared: dict[str, PreparedTopic] = {}
+    handled = 0
+    for name, topic in context.topics.items():
+        one = usable.get(name)
+        if one is None and name not in context.queued_for_deletion:
+            one = prepare(topic, context.brokers.keys())
+            handled += len(topic.partitions)
+        if one is not None:
+            prepared[name] = one
+        if handled >= SLICE_SIZE:
+            handled = 0
+            await suspend(SLICE)
+    return prepared
 
 
 def _report_known(controller: Controller, unread: int) -> None:
