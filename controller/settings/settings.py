@@ -38,6 +38,7 @@ from controller.settings.table import (
     REFUSED,
     SETTINGS,
     TOPIC_KEYS,
+    Setting,
     is_known,
     kafka_keys,
 )
@@ -45,6 +46,7 @@ from controller.zookeeper.servers import ConnectString
 
 _EVERY_INTERFACE: Final = ("0.0.0.0", "::")
 _KAFKAS: Final = tuple(one.key for one in SETTINGS if one.key in kafka_keys())
+_ZOOKEEPER: Final = "zookeeper.connect"
 _WAIT: Final = OWN + "wait.for.zookeeper"
 _OF_SERVICES: Final = ("INVOCATION_ID", "KUBERNETES_SERVICE_HOST")
 """The environment variables that systemd and Kubernetes set for their services."""
@@ -160,6 +162,18 @@ def load(
     return Loaded(settings, tuple(warnings))
 
 
+def zookeeper_of(
+    flags: Sequence[RawSetting], environment: Mapping[str, str], config: Path | None
+) -> ConnectString:
+    """Only where ZooKeeper is, for commands that need no other setting. Raises SettingsError."""
+    layers = [list(flags), list(from_environment(environment)), from_file(config) if config else []]
+    problems: list[str] = []
+    connect: ConnectString | None = _value(BY_KEY[_ZOOKEEPER], layers, problems)
+    if connect is None:
+        raise SettingsError(problems)
+    return connect
+
+
 def _broker_settings(layers: list[list[RawSetting]], problems: list[str]) -> dict[str, str]:
     """The given settings that determine topic configurations."""
     *_, file = layers
@@ -239,22 +253,24 @@ def _misspelt_variables(environment: Mapping[str, str]) -> Iterator[str]:
 
 def _values(layers: list[list[RawSetting]], problems: list[str]) -> dict[str, Any]:
     """The value of every setting by its key."""
-    values: dict[str, Any] = {}
-    for setting in SETTINGS:
-        given = effective_setting(setting.key, layers)
-        text = given.text if given else setting.default
-        if text is None:
-            values[setting.key] = None
-            if setting.required:
-                ways = f"{setting.flag}, {setting.variable} or a file with --config"
-                problems.append(f"{setting.key} is not set: use {ways}")
-            continue
-        try:
-            values[setting.key] = setting.parse(text)
-        except ValueError as error:
-            source = given.source if given else "the default"
-            problems.append(f"{setting.key}={text} ({source}): must be {error}")
-    return values
+    return {one.key: _value(one, layers, problems) for one in SETTINGS}
+
+
+def _value(setting: Setting, layers: list[list[RawSetting]], problems: list[str]) -> Any:
+    """The value of a setting; None if it is unset or invalid."""
+    given = effective_setting(setting.key, layers)
+    text = given.text if given else setting.default
+    if text is None:
+        if setting.required:
+            ways = f"{setting.flag}, {setting.variable} or a file with --config"
+            problems.append(f"{setting.key} is not set: use {ways}")
+        return None
+    try:
+        return setting.parse(text)
+    except ValueError as error:
+        source = given.source if given else "the default"
+        problems.append(f"{setting.key}={text} ({source}): must be {error}")
+        return None
 
 
 def _endpoints(

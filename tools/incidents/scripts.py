@@ -8,7 +8,7 @@ from typing import Any, Final, NamedTuple
 from kafka import KafkaAdminClient, TopicPartition
 from kafka.admin import NewTopic
 
-from tools.incidents import rule_scripts
+from tools.incidents import migration_scripts, rule_scripts
 from tools.incidents.incident_cluster import UNREGISTERED, IncidentCluster
 
 TOPIC: Final = "orders"
@@ -262,12 +262,14 @@ async def bounced_broker(cluster: IncidentCluster) -> None:
 
 class IncidentScript(NamedTuple):
     """A script, and its cluster: the brokers' inter.broker.protocol.version, further settings of
-    the brokers and of refold, and the number of each broker's log directories."""
+    the brokers and of refold, and the number of each broker's log directories. `of_zookeeper`: the
+    incident is ZooKeeper's log, and not refold's."""
 
     script: Script
     protocol: str = "3.9"
     config: Mapping[str, str] = {}
     log_dirs: int = 1
+    of_zookeeper: bool = False
 
 
 INCIDENTS: Final[Mapping[str, IncidentScript]] = {
@@ -310,5 +312,10 @@ INCIDENTS: Final[Mapping[str, IncidentScript]] = {
     "cancellation-unclean": IncidentScript(rule_scripts.cancellation_unclean),
     "epoch-changed": IncidentScript(rule_scripts.epoch_changed),
     "failed-failover": IncidentScript(rule_scripts.failed_failover),
+    "kraft-epoch-above": IncidentScript(
+        migration_scripts.kraft_epoch_above, config=migration_scripts.NO_SHRINKING
+    ),
+    "migration-left": IncidentScript(migration_scripts.migration_left, of_zookeeper=True),
+    "migration-malformed": IncidentScript(migration_scripts.migration_malformed, of_zookeeper=True),
 }
 """The incidents by name."""

@@ -105,7 +105,20 @@ async def test_wrong_chroot_refuses_the_start(zookeeper: ZooKeeperServer, tmp_pa
             False,
             "kraftControllerEpoch 5",
         ),
-        ("/t5", "/migration", {"version": 0, "kraft_controller_id": 3000}, False, "3000 migrates"),
+        (
+            "/t5",
+            "/migration",
+            {
+                "version": 0,
+                "kraft_controller_id": 3000,
+                "kraft_controller_epoch": 1,
+                "kraft_metadata_offset": -1,
+                "kraft_metadata_epoch": -1,
+            },
+            False,
+            "3000 migrates",
+        ),
+        ("/t7", "/migration", {}, False, "a migration may be in progress"),
         ("/t6", "/brokers/ids/1", {"version": 4, "host": "h", "port": 1}, True, "below 2.7: 1;"),
     ],
 )
