@@ -6,7 +6,7 @@ from weakref import WeakValueDictionary
 import anyio
 from anyio.abc import TaskGroup
 
-from controller.brokers.channel import Channel, ChannelSettings, EventSink
+from controller.brokers.channel import Channel, ChannelSettings, EventSink, Permit, always
 from controller.brokers.connection import probe
 from controller.brokers.queue_size import QueueSize
 from controller.core.commands import (
@@ -36,7 +36,8 @@ class BrokerChannels:
 
     `on_event(event, channel)` is called in the event loop, with "broker:<id>:<epoch>" as the
     channel. The events are one `BrokerResponded` for each request that was sent, `ChannelFault`,
-    one `VersionsOffered`, and one `BrokerProbed` for each probe. A dropped request has no event.
+    one `VersionsOffered`, and one `BrokerProbed` for each probe. A dropped request has no event. No
+    request is sent before `permit` has returned.
     """
 
     def __init__(
@@ -47,6 +48,7 @@ class BrokerChannels:
         socket_timeout_ms: int = SOCKET_TIMEOUT_MS,
         body_bytes_max: int = BODY_BYTES_MAX,
         queued_bytes_max: int = QUEUED_BYTES_MAX,
+        permit: Permit = always,
     ) -> None:
         self._tasks: TaskGroup | None = None
         self._queue_size = QueueSize()
@@ -59,6 +61,7 @@ class BrokerChannels:
             on_event,
             self._queue_size,
             anyio.Lock(),
+            permit,
         )
         self._channels: dict[int, Channel] = {}
         self._probes: set[int] = set()

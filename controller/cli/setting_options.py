@@ -64,6 +64,14 @@ class _Options(TypedDict):
             show_default="no-take-over",
         ),
     ]
+    standby: Annotated[
+        bool | None,
+        typer.Option(
+            "--standby/--no-standby",
+            help="Follow the cluster while another is controller.",
+            show_default="no-standby",
+        ),
+    ]
     wait_for_zookeeper: Annotated[
         bool | None,
         typer.Option(

@@ -75,6 +75,19 @@ class SyncZnodes(Struct, frozen=True, array_like=True, tag="sync_znodes"):
     path: str
 
 
+class WatchSubtree(Struct, frozen=True, array_like=True, tag="watch_subtree"):
+    """Report each change of a znode and of all znodes below it as a `WatchFired`, until it `ends`.
+    Changes of children are not reported. Outcome: `ZnodesWritten` of one, with UNIMPLEMENTED from a
+    server before 3.6.
+
+    The watch lasts as long as the connection; after another one is established, changes in between
+    are not reported.
+    """
+
+    path: str
+    ends: bool = False
+
+
 # Brokers --------------------------------------------------------------------------------------
 
 
@@ -238,6 +251,7 @@ Command = (
     | WriteZnodes
     | WriteAtomically
     | SyncZnodes
+    | WatchSubtree
     | OpenChannel
     | CloseChannel
     | ProbeBroker
@@ -255,7 +269,13 @@ Command = (
 )
 
 ZooKeeperCommand = (
-    ReadZnodes | ReadStats | ReadChildren | WriteZnodes | WriteAtomically | SyncZnodes
+    ReadZnodes
+    | ReadStats
+    | ReadChildren
+    | WriteZnodes
+    | WriteAtomically
+    | SyncZnodes
+    | WatchSubtree
 )
 
 
@@ -316,7 +336,7 @@ def target_of(command: Command) -> str:
     match command:
         case ReadZnodes(paths=paths) | ReadStats(paths=paths):
             return paths[0] if len(paths) == 1 else f"{len(paths)} znodes"
-        case ReadChildren(path=path) | SyncZnodes(path=path):
+        case ReadChildren(path=path) | SyncZnodes(path=path) | WatchSubtree(path=path):
             return path
         case WriteZnodes(operations=operations) | WriteAtomically(operations=operations):
             return operations[0].path if len(operations) == 1 else f"{len(operations)} operations"

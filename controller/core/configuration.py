@@ -15,6 +15,8 @@ class Configuration(Struct, frozen=True, kw_only=True):
       broker whose decisions as controller are derived.
     - `rules`: "kafka" turns refold's deviations off (deviations.py).
     - `take_over`: take the role from a living controller each time a session begins.
+    - `standby`: while another is controller, follow the cluster so that a take-over reads little;
+      `take_over` counts only for the first session.
     - `endpoints`, `rack`: sent to brokers as those of a live broker, so that brokers and clients
       find the controller. Without endpoints the daemon is not in the list of live brokers.
     - `broker_settings`: the settings that affect topic configurations, as given, under Kafka's keys
@@ -53,6 +55,7 @@ class Configuration(Struct, frozen=True, kw_only=True):
     kip_236_enable: bool = False
     checks_topic_versions: bool = True
     registration_check_ms: int = 0
+    standby: bool = False
 
     @property
     def protocol(self) -> ProtocolVersion:

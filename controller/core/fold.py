@@ -11,7 +11,7 @@ from contextlib import suppress
 from typing import Any, NamedTuple, assert_never, cast
 
 from controller.core.api_requests import ApiRequest
-from controller.core.commands import Issued
+from controller.core.commands import Issued, Reason, StartTimer
 from controller.core.configuration import Configuration
 from controller.core.controller import Controller
 from controller.core.errors import TermOver
@@ -52,10 +52,13 @@ from controller.core.procedures.elections.rebalance import rebalance_timer
 from controller.core.procedures.reassignment.replica_deletion import TIMER as DELETION_TIMER
 from controller.core.procedures.reassignment_znodes.cancel_znode import with_cancellation_bound
 from controller.core.procedures.role.controller_election import BACK_OFF_TIMER
+from controller.core.procedures.role.following import forget_all
+from controller.core.standby import FOLLOW_MS, FOLLOW_TIMER, StandbyState
 from controller.core.triggers import (
     ApiCall,
     AutoPreferredReplicaLeaderElection,
     Expire,
+    Follow,
     HandBack,
     Reelect,
     Startup,
@@ -64,6 +67,7 @@ from controller.core.triggers import (
     is_urgent,
     trigger_of,
 )
+from controller.core.znodes import CONTROLLER
 
 
 class _Paused(NamedTuple):
@@ -131,11 +135,7 @@ class Fold:
                 if wait and wait.awaits(outcome.command) and wait.result.add(outcome):
                     return wait.result
             case WatchFired(path=path, change=change, zxid=zxid):
-                trigger = trigger_of(path, change, zxid)
-                if trigger is not None:
-                    self.controller.enqueue(
-                        with_cancellation_bound(self.controller.context, trigger)
-                    )
+                self._take_watch(path, change, zxid)
             case request if isinstance(request, ApiRequest):
                 start_time_out(self.controller, request)
                 self.controller.enqueue(ApiCall(request))
@@ -159,6 +159,9 @@ class Fold:
                     self.controller.enqueue(Reelect())
                 elif timer == rebalance_timer(self.controller):
                     self.controller.enqueue(AutoPreferredReplicaLeaderElection())
+                elif timer == FOLLOW_TIMER:
+                    self.controller.standby.is_timed = False
+                    self.controller.enqueue(Follow())
                 elif timer == DELETION_TIMER:
                     self.controller.enqueue(UnconfirmedDeletions())
                 elif timer == REGISTRATIONS_TIMER:
@@ -169,6 +172,21 @@ class Fold:
             case unknown:
                 assert_never(unknown)
         return None
+
+    def _take_watch(self, path: str, change: str, zxid: int) -> None:
+        controller = self.controller
+        standby = controller.standby
+        standby.fired(path, change)
+        if controller.configuration.standby and not controller.is_active:
+            if standby.has_stale and standby.is_ready and not standby.is_timed:
+                standby.is_timed = True
+                controller.issue(StartTimer(FOLLOW_TIMER, FOLLOW_MS), Reason("standby"))
+            if path != CONTROLLER:
+                # A failover reads everything that has changed before it.
+                return
+        trigger = trigger_of(path, change, zxid)
+        if trigger is not None:
+            controller.enqueue(with_cancellation_bound(controller.context, trigger))
 
     def _offer(self, event: BrokerResponded | TimerFired) -> BrokerResponses | None:
         """The awaited responses, if this event completes them."""
@@ -186,12 +204,15 @@ class Fold:
                 controller.session_id = session_id
                 if not renewed:
                     controller.enqueue(Startup())
+                forget_all(controller)
                 return CONNECTED if self._wait is CONNECTED else None
             case SessionDisconnected():
                 controller.is_connected = False
+                controller.standby = StandbyState()
             case SessionExpired():
                 controller.is_connected = False
                 controller.session_id = 0
+                controller.standby = StandbyState()
                 self._end_term()
         return None
 

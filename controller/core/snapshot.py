@@ -14,8 +14,10 @@ from controller.core.canonical import decoded
 from controller.core.commands import CommandId, LeaderAndIsrRequest, StopReplicaRequest
 from controller.core.configuration import Configuration
 from controller.core.fold import Fold
+from controller.core.prepared_topics import unprepare
 from controller.core.procedures.admin.waiting_requests import timer_of
 from controller.core.releases import Release
+from controller.core.standby import StandbyState, Znode
 from controller.core.state import (
     ControllerContext,
     EntrySeen,
@@ -47,6 +49,22 @@ class _TopicRow(Struct, frozen=True, array_like=True):
     is_known: bool
     version: int
     partitions: list[_PartitionRow]
+
+
+class _StandbyRow(Struct, frozen=True, array_like=True):
+    is_watching: bool
+    is_unsupported: bool
+    is_ready: bool
+    is_timed: bool
+    znodes: dict[str, Znode]
+    children: dict[str, list[str]]
+    topics: list[tuple[str, _TopicRow | None]]
+    mzxids: dict[str, dict[int, int]]
+    unread: dict[str, list[int]]
+    unusable: dict[str, list[int]]
+    stale: list[str]
+    stale_children: list[str]
+    stale_topics: list[str]
 
 
 class _Snapshot(Struct, frozen=True, kw_only=True):
@@ -97,6 +115,7 @@ class _Snapshot(Struct, frozen=True, kw_only=True):
     unacked_metadata: dict[int, CommandId]
     unresponsive: list[int]
     in_flight: list[tuple[CommandId, LeaderAndIsrRequest | StopReplicaRequest]]
+    standby: _StandbyRow | None = None
 
 
 _decoder = msgspec.msgpack.Decoder(_Snapshot)
@@ -158,6 +177,7 @@ def take_snapshot(fold: Fold) -> bytes:
             unresponsive=list(context.unresponsive),
             leaderless=[(one.key, text) for one, text in context.leaderless.items()],
             in_flight=list(context.in_flight.items()),
+            standby=_standby_row(controller.standby),
         )
     )
 
@@ -221,7 +241,48 @@ def load_snapshot(data: bytes, configuration: Configuration) -> Fold:
     timed = [*context.waiting, *context.propagating]
     controller.timed = {timer_of(number): number for number in timed}
     context.in_flight = dict(snapshot.in_flight)
+    if snapshot.standby is not None:
+        controller.standby = _standby(snapshot.standby)
     return fold
+
+
+def _standby_row(standby: StandbyState) -> _StandbyRow:
+    topics = standby.topics.items()
+    return _StandbyRow(
+        standby.is_watching,
+        standby.is_unsupported,
+        standby.is_ready,
+        standby.is_timed,
+        standby.znodes,
+        standby.children,
+        [(name, None if one is None else _topic_row(one)) for name, one in topics],
+        standby.mzxids,
+        {name: list(numbers) for name, numbers in standby.unread.items()},
+        {name: list(numbers) for name, numbers in standby.unusable.items()},
+        list(standby.stale),
+        list(standby.stale_children),
+        list(standby.stale_topics),
+    )
+
+
+def _standby(row: _StandbyRow) -> StandbyState:
+    standby = StandbyState()
+    standby.is_watching, standby.is_unsupported = row.is_watching, row.is_unsupported
+    standby.is_ready, standby.is_timed = row.is_ready, row.is_timed
+    standby.znodes, standby.children = row.znodes, row.children
+    standby.topics = {name: None if one is None else _topic(one) for name, one in row.topics}
+    for topic in standby.topics.values():
+        if topic is not None:
+            # What is prepared is no part of a snapshot.
+            unprepare(topic)
+            standby.unprepared[topic.name] = None
+    standby.mzxids = row.mzxids
+    standby.unread = {name: dict.fromkeys(numbers) for name, numbers in row.unread.items()}
+    standby.unusable = {name: dict.fromkeys(numbers) for name, numbers in row.unusable.items()}
+    standby.stale = dict.fromkeys(row.stale)
+    standby.stale_children = dict.fromkeys(row.stale_children)
+    standby.stale_topics = dict.fromkeys(row.stale_topics)
+    return standby
 
 
 def _topic_row(topic: Topic) -> _TopicRow:

@@ -5,7 +5,7 @@ look-up by name. Collections are dicts used as ordered sets, because the order o
 depend on hashes.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator
 from collections.abc import Set as AbstractSet
 from typing import Final
 
@@ -127,7 +127,7 @@ class Topic:
 
     def assigned(self) -> list[Partition]:
         """The partitions that have replicas, and the listed ones without."""
-        return [one for one in self.partitions.values() if one.is_assigned]
+        return [one for one in self.partitions.values() if one.assignment.replicas or one.is_listed]
 
 
 class PendingDeletion(Struct, array_like=True):
@@ -383,6 +383,15 @@ class ControllerContext:
         """Every partition that is assigned, by topic in the order of discovery."""
         for topic in self.topics.values():
             yield from topic.assigned()
+
+    def count_assigned(self) -> int:
+        """The number of `partitions`."""
+        return sum(len(topic.assigned()) for topic in self.topics.values())
+
+    def assigned_without(self, topics: Container[str]) -> list[Partition]:
+        """As `partitions`, but for these topics."""
+        others = [topic for name, topic in self.topics.items() if name not in topics]
+        return [one for topic in others for one in topic.assigned()]
 
     def replicas_of(self, topic: str) -> Iterator[tuple[int, Partition]]:
         """Every replica of a topic: its broker and its partition (replicasForTopic, KB 2.2.7)."""

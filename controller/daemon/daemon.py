@@ -48,6 +48,7 @@ from controller.core.events import (
 from controller.core.fold import Fold
 from controller.core.values import Broker
 from controller.daemon.draws import draw_numbers, draw_topic_ids
+from controller.daemon.encoding_ahead import encode_prepared_topics
 from controller.daemon.errors import DaemonError
 from controller.daemon.progress import Progress
 from controller.event_log.housekeeping import Housekeeping
@@ -192,6 +193,8 @@ class Daemon:
                 tasks.start_soon(self._zookeeper.run)
                 tasks.start_soon(self._channels.run)
                 tasks.start_soon(self._endpoint.run)
+                if self._fold.controller.configuration.standby:
+                    tasks.start_soon(encode_prepared_topics, self._fold)
                 try:
                     await self._fold_until_stopped(writer, tasks)
                 finally:

@@ -15,6 +15,7 @@ import msgspec
 from controller.api.endpoint import ApiEndpoint
 from controller.api.errors import CannotListen
 from controller.api.listening import BoundListener, listen
+from controller.brokers.channel import always
 from controller.brokers.channels import BrokerChannels
 from controller.core.fold import Fold
 from controller.daemon.daemon import Daemon, Inbox
@@ -210,6 +211,8 @@ async def _run_daemon(
         inbox.put,
         client_id=str(settings.broker_id),
         socket_timeout_ms=settings.socket_timeout_ms,
+        # Another daemon may have the role when this process wakes up after it was suspended.
+        permit=zookeeper.until_confirmed if settings.standby else always,
     )
     servers = settings.mirror_servers
     mirror = Place(settings.mirror_topic, servers) if servers is not None else None

@@ -83,6 +83,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     leader_imbalance_check_interval_seconds: int
     take_over: bool
     own_controller_znode: Literal["replace", "wait"]
+    standby: bool
     waits_for_zookeeper: bool
     registration_check_ms: int
     rules: Literal["refold", "kafka"]
@@ -106,6 +107,7 @@ class Settings(Struct, frozen=True, kw_only=True):
             rules=self.rules,
             take_over=self.take_over,
             waits_for_own_znode=self.own_controller_znode == "wait",
+            standby=self.standby,
             unclean_leader_election_enable=self.unclean_leader_election_enable,
             delete_topic_enable=self.delete_topic_enable,
             auto_leader_rebalance_enable=self.auto_leader_rebalance_enable,
@@ -385,6 +387,7 @@ def _settings(
         leader_imbalance_check_interval_seconds=values["leader.imbalance.check.interval.seconds"],
         take_over=values[OWN + "take.over"],
         own_controller_znode=values[OWN + "own.controller.znode"],
+        standby=values[OWN + "standby"],
         waits_for_zookeeper=values[_WAIT],
         registration_check_ms=values[OWN + "registration.check.ms"] or 0,
         rules=values[OWN + "rules"],

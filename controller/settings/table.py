@@ -245,8 +245,8 @@ SETTINGS: Final = (
         "refold.take.over",
         parsing.boolean,
         "false",
-        "Take the role from a live controller, at the start and whenever a session begins. If "
-        "not, the daemon waits until the role is free.",
+        "Take the role from a live controller, at the start and whenever a session begins; with "
+        "refold.standby only at the start. If not, the daemon waits until the role is free.",
         "--take-over",
     ),
     Setting(
@@ -256,6 +256,14 @@ SETTINGS: Final = (
         "What the daemon does if /controller still belongs to its previous session, which is over: "
         "replace the znode, or wait until ZooKeeper has deleted it, also with --take-over "
         "([operation.md](operation.md#the-daemons-own-controller-znode)).",
+    ),
+    Setting(
+        "refold.standby",
+        parsing.boolean,
+        "false",
+        "While another is controller, follow the cluster, so that a take-over is much faster "
+        "([standby.md](standby.md)). Any number of daemons may be standbys, with the same id.",
+        "--standby",
     ),
     Setting(
         "refold.wait.for.zookeeper",

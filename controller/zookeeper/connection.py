@@ -65,6 +65,7 @@ class ZooKeeperConnection:
         self._flush_is_due = False
         self._closing = anyio.Event()
         self._finished = anyio.Event()
+        self._heard = anyio.Event()
 
     @property
     def session_id(self) -> int:
@@ -93,6 +94,17 @@ class ZooKeeperConnection:
         """Carry out a command. Its outcome is passed to `on_event`, never from within this call."""
         self._session.submit(command_id, command)
         self._flush_soon()
+
+    async def until_confirmed(self) -> None:
+        """Wait until a server has confirmed the session within a third of its timeout.
+
+        After the process was suspended, a caller that waits here does not act for a session that
+        has ended meanwhile.
+        """
+        while not self._session.is_confirmed(_now_ms()):
+            self._session.ping(_now_ms())
+            self._flush()
+            await self._heard.wait()
 
     async def run(self) -> None:
         """Keep a session until `close`: connect, reconnect, and start a new session after one
@@ -188,6 +200,8 @@ class ZooKeeperConnection:
         if link is self._link:
             self._session.received(data, _now_ms())
             self._flush()
+            self._heard.set()
+            self._heard = anyio.Event()
 
     def ended(self, link: "_Link", cause: str) -> None:
         """The other side closed `link`, or it broke."""

@@ -46,6 +46,8 @@ def command_in_words(command: commands.Command) -> str:
             return f"list {path}"
         case commands.SyncZnodes(path=path):
             return f"sync {path}"
+        case commands.WatchSubtree(path=path, ends=ends):
+            return f"{'stop watching' if ends else 'watch'} all znodes below {path}"
         case commands.WriteZnodes(operations=operations):
             return some(operation_in_words(one, content) for one in operations)
         case commands.WriteAtomically(operations=operations):

@@ -27,6 +27,7 @@ from controller.core.commands import (
     StopReplicaRequest,
     SyncZnodes,
     UpdateMetadataRequest,
+    WatchSubtree,
     WriteAtomically,
     WriteZnodes,
     ZooKeeperCommand,
@@ -65,6 +66,7 @@ _ZOOKEEPER_COMMANDS = (
     WriteZnodes,
     WriteAtomically,
     SyncZnodes,
+    WatchSubtree,
 )
 _BROKER_REQUESTS = (LeaderAndIsrRequest, UpdateMetadataRequest, StopReplicaRequest)
 
@@ -146,12 +148,18 @@ class Simulation:
         self._end_session()
         self.run()
 
+    def lose_connection(self) -> None:
+        """The connection of the session is lost and restored."""
+        self._lose_connection()
+        self.run()
+
     def reconnect(self) -> None:
         """The connection of the session is restored."""
         self.happen(_connected(self.session, renewed=True), "session")
 
     def _end_session(self) -> None:
-        self.zookeeper.end_session(self.session)
+        if self.zookeeper.is_live(self.session):
+            self.zookeeper.end_session(self.session)
         self._inbox.append(("session", SessionExpired(self.session)))
         self.session = self.zookeeper.create_session()
         self._inbox.append(("session", _connected(self.session, renewed=False)))

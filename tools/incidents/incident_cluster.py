@@ -90,7 +90,9 @@ class IncidentCluster:
         await self.start_refold(session_ms=session_ms)
         await self.until_controller_is(DAEMON_ID)
 
-    async def start_refold(self, *, session_ms: int | None = None) -> None:
+    async def start_refold(
+        self, *, session_ms: int | None = None, role: str = "--take-over"
+    ) -> None:
         """Start refold in a separate process, to take over from any controller. Its ZooKeeper
         session timeout is `session_ms`, or that of the brokers."""
         config = self._cluster.brokers[0].folder / "server.properties"
@@ -102,7 +104,7 @@ class IncidentCluster:
             self._cluster.zookeeper.connect,
             DAEMON_ID,
             self.log_dir,
-            *("--config", str(config), "--take-over"),
+            *("--config", str(config), role),
             *self._mirroring(),
             listeners=f"PLAINTEXT://{HOST}:{self._port}",
         )

@@ -105,6 +105,25 @@ async def failover(cluster: IncidentCluster) -> None:
     await cluster.until_in_sync(TOPIC)
 
 
+async def standby(cluster: IncidentCluster) -> None:
+    """A standby follows a stock controller while a broker fails and a topic is created, and takes
+    over."""
+    cluster.refold.kill()
+    await cluster.refold.ended()
+    await cluster.until_controller_is_not(cluster.daemon_id)
+    await cluster.start_refold(role="--standby")
+    await cluster.until_logged("standby_ready")
+    cluster.broker(2).kill()
+    await cluster.until_no_leader_is(2)
+    await cluster.make("followed", {0: [3, 1]})
+    await cluster.broker(2).start()
+    await cluster.until_in_sync(TOPIC)
+    await asyncio.sleep(1)
+    await cluster.elect_refold()
+    await cluster.until_logged("failover_done")
+    await cluster.make("later", {0: [2, 1]})
+
+
 async def session_expiry(cluster: IncidentCluster) -> None:
     """refold is paused for longer than its session while a broker fails; then it is resumed."""
     cluster.refold.pause()
@@ -262,6 +281,7 @@ INCIDENTS: Final[Mapping[str, IncidentScript]] = {
     "reassignment-end": IncidentScript(reassignment_end),
     "topic-deletion": IncidentScript(topic_deletion),
     "failover": IncidentScript(failover),
+    "standby": IncidentScript(standby),
     "session-expiry": IncidentScript(session_expiry, "2.8"),
     "topics": IncidentScript(topics),
     "cancellation": IncidentScript(cancellation),

@@ -55,6 +55,16 @@ TEXTS: Final = {
         "/controller still belongs to the daemon's previous session; the daemon waits, as "
         "`refold.own.controller.znode=wait` says"
     ),
+    "standby_ready": Text("the standby has read the cluster, and follows its changes"),
+    "standby_used": Text(
+        "a take-over used what the standby knows; the message counts the topics that were known "
+        "and the states that had to be read"
+    ),
+    "standby_reads_all": Text(
+        "the standby cannot follow the cluster: ZooKeeper is older than 3.6, or refused the watch; "
+        "a take-over reads everything",
+        "use ZooKeeper 3.6 or later; if it refused the watch, look up the ZooKeeper code",
+    ),
     "lost_election": Text("another broker became controller at the same time"),
     "role_not_taken": Text(
         "ZooKeeper refused the write that takes the role", "look up the ZooKeeper code"

@@ -20,6 +20,7 @@ from controller.core.commands import (
     ReadStats,
     ReadZnodes,
     StartTimer,
+    WatchSubtree,
     WriteAtomically,
     WriteZnodes,
     ZooKeeperCommand,
@@ -219,6 +220,10 @@ def watch(watches: Watches, session: int, command: Command) -> None:
                 watches.watch_always(session, path)
         case ReadChildren(path=path, watch=True):
             watches.watch_always(session, path)
+        case WatchSubtree(path=path, ends=True):
+            watches.remove(session, path)
+        case WatchSubtree(path=path):
+            watches.watch_subtree(session, path)
         case _:
             pass
 

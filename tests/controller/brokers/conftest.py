@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from struct import pack
+from typing import Any
 
 import anyio
 import pytest
@@ -75,7 +76,7 @@ async def start(reported: Reported) -> AsyncIterator[Callable[..., BrokerChannel
     """Create channels that run until the test ends."""
     running: list[asyncio.Task[None]] = []
 
-    def started(**settings: int) -> BrokerChannels:
+    def started(**settings: Any) -> BrokerChannels:
         channels = BrokerChannels(reported, client_id="1000", **settings)
         running.append(asyncio.create_task(channels.run()))
         return channels

@@ -99,6 +99,22 @@ async def test_requests_are_sent_in_order_with_one_in_flight(
     assert broker.unanswered_max == 1
 
 
+async def test_no_request_leaves_without_a_permit(
+    start: Callable[..., BrokerChannels], broker: ScriptedBroker, reported: Reported
+) -> None:
+    """The ZooKeeper session may have ended while the process was suspended."""
+    permitted = anyio.Event()
+    channels = start(permit=permitted.wait)
+    async with broker.listening():
+        channels.open(OpenChannel(1, 10, broker.endpoint))
+        channels.send(CommandId(7, 0), leader_and_isr())
+        await anyio.sleep(0.2)
+        assert broker.received == []
+        permitted.set()
+        await reported.wait(1)
+    assert [one.api_key for one in broker.received] == [4]
+
+
 async def test_requests_wait_until_the_broker_listens(
     channels: BrokerChannels, broker: ScriptedBroker, reported: Reported
 ) -> None:

@@ -66,12 +66,12 @@ NEVER_STORED: Final = Edit(
 
 METADATA_FIRST: Final = Edit(
     "controller/core/batch.py",
-    "        for broker in sorted(self._leader_and_isr):\n"
+    "        for broker in sorted({**self._leader_and_isr, **self._prepared_for}):\n"
     "            if broker in self._context.brokers:\n"
     "                yield self._leader_and_isr_request(broker)\n"
     "        yield from self._update_metadata_requests()\n",
     "        yield from self._update_metadata_requests()\n"
-    "        for broker in sorted(self._leader_and_isr):\n"
+    "        for broker in sorted({**self._leader_and_isr, **self._prepared_for}):\n"
     "            if broker in self._context.brokers:\n"
     "                yield self._leader_and_isr_request(broker)\n",
 )

@@ -28,6 +28,7 @@ from controller.core.procedures.admin.waiting_requests import abandon_waiting
 from controller.core.procedures.elections.rebalance import rebalance_timer
 from controller.core.procedures.reassignment.legacy_znode import strip_originals
 from controller.core.procedures.role.failover import fail_over
+from controller.core.procedures.role.following import forget_all
 from controller.core.procedures.znode_changes.topic_change import process_topic_change
 from controller.core.values import ANY_VERSION, format_session
 from controller.core.zookeeper_io import (
@@ -49,8 +50,11 @@ _UNDER_WAY_MS = 500
 
 async def start_up(controller: Controller) -> None:
     """A session began: watch /controller and stand for election, with take_over against a living
-    controller too."""
-    await elect(controller, take_over=controller.configuration.take_over)
+    controller too. A standby takes a living controller's role only when it starts: later it would
+    take the role from the standby that succeeded it."""
+    configuration = controller.configuration
+    may_take_over = not configuration.standby or controller.candidate_session == 0
+    await elect(controller, take_over=configuration.take_over and may_take_over)
 
 
 async def reelect(controller: Controller) -> None:
@@ -267,6 +271,7 @@ def resign(controller: Controller, why: str) -> None:
     controller.leftover_channels = frozenset()
     abandon_waiting(controller)
     controller.context = controller.new_context()
+    forget_all(controller)
 
 
 async def give_up(controller: Controller) -> None:
