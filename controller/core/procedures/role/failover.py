@@ -70,7 +70,7 @@ async def fail_over(controller: Controller) -> None:
     controller.send_metadata("failover: spread the live brokers", context.brokers)
     # The channels connect meanwhile.
     await suspend(SLICE)
-    prepared = await _prepare_topics(controller, restarts)
+    prepared = await _prepare_topics(controller, restarts, repaired)
     await start_replica_states(controller, prepared)
     await start_partition_states(controller, context.assigned_without(prepared), repaired)
     if controller.configuration.has_kip_236 and legacy is None:
@@ -93,19 +93,22 @@ async def fail_over(controller: Controller) -> None:
 
 
 async def _prepare_topics(
-    controller: Controller, restarts: UnseenRestarts
+    controller: Controller, restarts: UnseenRestarts, repaired: list[Partition]
 ) -> dict[str, PreparedTopic]:
-    """The topics whose brokers are all live. Their requests are made topic by topic, as far as a
-    standby has not made them before; those of the others partition by partition."""
+    """The topics whose brokers are all live, without those that need another election. Their
+    requests are made topic by topic, as far as a standby has not made them before; those of the
+    others partition by partition."""
     context = controller.context
+    to_elect = dict.fromkeys(one.topic.name for one in repaired)
     usable = controller.standby.usable(context, restarts.members)
+    usable = {name: one for name, one in usable.items() if name not in to_elect}
     if controller.configuration.keeps_state_without_role:
         return usable
     prepared: dict[str, PreparedTopic] = {}
     handled = 0
     for name, topic in context.topics.items():
         one = usable.get(name)
-        if one is None and name not in context.queued_for_deletion:
+        if one is None and name not in to_elect and name not in context.queued_for_deletion:
             one = prepare(topic, context.brokers.keys())
             handled += len(topic.partitions)
         if one is not None:
