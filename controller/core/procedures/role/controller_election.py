@@ -50,22 +50,28 @@ _UNDER_WAY_MS = 500
 
 async def start_up(controller: Controller) -> None:
     """A session began: watch /controller and stand for election, with take_over against a living
-    controller too. A standby takes a living controller's role only when it starts: later it would
-    take the role from the standby that succeeded it."""
+    controller too."""
+    await elect(controller, take_over=_takes_over(controller))
+
+
+def _takes_over(controller: Controller) -> bool:
+    """Whether to take the role of a living controller. A standby does so only when it starts: later
+    it would take the role from the standby that succeeded it."""
     configuration = controller.configuration
-    may_take_over = not configuration.standby or controller.candidate_session == 0
-    await elect(controller, take_over=configuration.take_over and may_take_over)
+    is_start = controller.candidate_session == 0
+    return configuration.take_over and (is_start or not configuration.standby)
 
 
 async def reelect(controller: Controller) -> None:
     """/controller was deleted: stand for election (processReelect, KB 3.2.3).
 
-    If this daemon waited for that since its session began, it stands as at the beginning.
+    If this daemon has waited for the deletion since its session began, `take_over` counts as at the
+    beginning of the session.
     """
     await maybe_resign(controller)
     if not controller.is_backing_off:
         has_waited = controller.is_waiting_for_own_znode
-        await elect(controller, take_over=has_waited and controller.configuration.take_over)
+        await elect(controller, take_over=has_waited and _takes_over(controller))
 
 
 async def elect(controller: Controller, *, take_over: bool = False) -> None:

@@ -53,3 +53,17 @@ def test_waiting_daemon_replaces_the_controller_znode_of_another_with_take_over(
     cluster.take_role(1)
     cluster.start()
     assert_elected(cluster, 2)
+
+
+def test_standby_that_has_waited_does_not_replace_its_successor() -> None:
+    """Its `take_over` counts only at its start (docs/standby.md)."""
+    server = SlowToExpire.of_a_cluster()
+    cluster = Cluster(
+        1, 2, zookeeper=server, waits_for_own_znode=True, take_over=True, standby=True
+    )
+    cluster.start()
+    old = lose_the_session(cluster)
+    server.expire(old)
+    cluster.take_role(1)
+    cluster.run()
+    assert cluster.controller() == 1
