@@ -244,7 +244,7 @@ class Stop(Struct, frozen=True, array_like=True, tag="stop"):
     reason: str
 
 
-Command = (
+ZooKeeperCommand = (
     ReadZnodes
     | ReadStats
     | ReadChildren
@@ -252,6 +252,10 @@ Command = (
     | WriteAtomically
     | SyncZnodes
     | WatchSubtree
+)
+
+Command = (
+    ZooKeeperCommand
     | OpenChannel
     | CloseChannel
     | ProbeBroker
@@ -268,31 +272,20 @@ Command = (
     | Stop
 )
 
-ZooKeeperCommand = (
+Internal = (
     ReadZnodes
     | ReadStats
     | ReadChildren
-    | WriteZnodes
-    | WriteAtomically
     | SyncZnodes
     | WatchSubtree
-)
-
-
-Step = (
-    ReadZnodes
-    | ReadStats
-    | ReadChildren
-    | SyncZnodes
-    | OpenChannel
-    | CloseChannel
     | ProbeBroker
     | DelayResponse
-    | StartTimer
-    | CancelTimer
     | DrawTopicIds
     | DrawNumbers
 )
+"""Commands by which the daemon only finds something out, or waits."""
+
+Step = Internal | OpenChannel | CloseChannel | StartTimer | CancelTimer
 """Commands that decide nothing themselves."""
 
 

@@ -25,7 +25,6 @@ class Configuration(Struct, frozen=True, kw_only=True):
       setting existed do not have it.
     - `checks_topic_versions`: topics' znodes are written with their versions (the deviation
       ADDED_PARTITIONS_KEPT). No operator sets it: it is off only for logs from before it existed.
-
     - `waits_for_own_znode`: a /controller that an earlier session of this run created is left until
       ZooKeeper has deleted it, also with `take_over`.
     - `registration_check_ms`: after how long a registration that may be stuck is probed; 0: never,

@@ -127,6 +127,7 @@ class Topic:
 
     def assigned(self) -> list[Partition]:
         """The partitions that have replicas, and the listed ones without."""
+        # As `is_assigned`, without a call for each partition: every failover walks all of them.
         return [one for one in self.partitions.values() if one.assignment.replicas or one.is_listed]
 
 

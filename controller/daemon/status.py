@@ -3,7 +3,6 @@
 import os
 import time
 from collections.abc import Callable
-from datetime import UTC, datetime
 from typing import Final
 
 import msgspec
@@ -26,6 +25,7 @@ from controller.operator.daemon_status import (
     SessionStatus,
     StandbyStatus,
 )
+from controller.structured_log import utc_time
 from controller.zookeeper.connection import ConnectionStatus
 from eventstore.writer import LogWriter
 
@@ -162,8 +162,7 @@ def _session(found: ConnectionStatus) -> SessionStatus:
 
 
 def _time(wall_ns: int) -> str:
-    moment = datetime.fromtimestamp(wall_ns / _NS_PER_S, UTC)
-    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    return utc_time(wall_ns / _NS_PER_S)
 
 
 def _ms(ns: int) -> float:

@@ -25,13 +25,11 @@ def encode_ahead(
 
     Raises `UnsupportedVersion`.
     """
-    version = leader_and_isr_version
-    fragments = LeaderAndIsrFragments(version)
+    fragments = LeaderAndIsrFragments(leader_and_isr_version)
+    encoding = leader_and_isr.topic_encoding(fragments, leader_and_isr_version)
     for part in prepared.leader_and_isr.values():
-        encoded = leader_and_isr.encode_part(part, fragments, version)
-        part.encoded[leader_and_isr.form(version)] = encoded
-    version, metadata = update_metadata_version, prepared.update_metadata
-    metadata.encoded[update_metadata.form(version)] = update_metadata.encode_part(metadata, version)
+        encoding.encode_ahead(part)
+    update_metadata.topic_encoding(update_metadata_version).encode_ahead(prepared.update_metadata)
 
 
 class BatchEncoder:

@@ -20,16 +20,9 @@ from controller.core.commands import (
     Issued,
     LeaderAndIsrRequest,
     ProbeBroker,
-    ReadChildren,
-    ReadStats,
-    ReadZnodes,
     Stop,
     StopReplicaRequest,
-    SyncZnodes,
     UpdateMetadataRequest,
-    WatchSubtree,
-    WriteAtomically,
-    WriteZnodes,
     ZooKeeperCommand,
 )
 from controller.core.configuration import Configuration
@@ -59,15 +52,6 @@ from replay.world.outcomes import ZooKeeperOutcome, carry_out
 from replay.world.requests import Exists, GetData, Request, Result
 from replay.world.zookeeper import ZooKeeper
 
-_ZOOKEEPER_COMMANDS = (
-    ReadZnodes,
-    ReadStats,
-    ReadChildren,
-    WriteZnodes,
-    WriteAtomically,
-    SyncZnodes,
-    WatchSubtree,
-)
 _BROKER_REQUESTS = (LeaderAndIsrRequest, UpdateMetadataRequest, StopReplicaRequest)
 
 _SESSION_TIMEOUT_MS: Final = 6000
@@ -221,7 +205,7 @@ class Simulation:
     def _carry_out(self, issued: Issued) -> None:
         self.before(issued)
         command = issued.command
-        if isinstance(command, _ZOOKEEPER_COMMANDS):
+        if isinstance(command, ZooKeeperCommand):
             self._ask_zookeeper(issued, command)
         elif isinstance(command, _BROKER_REQUESTS):
             self._ask_broker(issued, command)

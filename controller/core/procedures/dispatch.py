@@ -161,7 +161,9 @@ async def _run(controller: Controller, trigger: Trigger) -> None:
         case UncleanLeaderElectionEnable():
             await retry_offline_partitions(controller, _UNCLEAN_ENABLED)
         case TopicUncleanLeaderElectionEnable(topic=topic):
-            await retry_offline_partitions(controller, _UNCLEAN_ENABLED, topic)
+            partitions = controller.context.partitions()
+            of_topic = [one for one in partitions if one.topic.name == topic]
+            await retry_offline_partitions(controller, _UNCLEAN_ENABLED, of_topic)
         case unknown:
             assert_never(unknown)
 

@@ -18,21 +18,13 @@ from controller.core.commands import (
     CloseChannel,
     Command,
     CommandId,
-    DelayResponse,
-    DrawNumbers,
-    DrawTopicIds,
+    Internal,
     Issued,
     Notice,
     OpenChannel,
-    ProbeBroker,
-    ReadChildren,
-    ReadStats,
-    ReadZnodes,
     Reason,
     StartTimer,
     Stop,
-    SyncZnodes,
-    WatchSubtree,
     WriteAtomically,
     WriteZnodes,
     target_of,
@@ -43,17 +35,6 @@ from replay.description.as_json import plain_object
 from replay.diff.messages import Decision
 
 ZOOKEEPER: Final = "zookeeper"
-_NOT_DECISIONS: Final = (
-    ReadZnodes,
-    ReadStats,
-    ReadChildren,
-    SyncZnodes,
-    ProbeBroker,
-    WatchSubtree,
-    DrawTopicIds,
-    DrawNumbers,
-    DelayResponse,
-)
 FAILED: Final = "procedure_failed"
 """The kind of decision for a controller event that failed: the rest of its work is dropped."""
 _encode: Final = msgspec.msgpack.Encoder().encode
@@ -142,7 +123,7 @@ Part = tuple[bytes, str, str, str, Command | WriteOperation]
 
 def parts_of(command: Command) -> Iterator[Part]:
     """The decisions in a command."""
-    if isinstance(command, _NOT_DECISIONS):
+    if isinstance(command, Internal):
         return
     if isinstance(command, Notice):
         if command.code == FAILED:

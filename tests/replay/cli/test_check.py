@@ -10,24 +10,11 @@ from typer.testing import CliRunner, Result
 
 from replay.cli.main import app
 from tests.controller.cli.clusters import client
-from tests.controller.core.cluster import Cluster
-from tests.controller.core.procedures.reassignment.reassigning import leader_is_lost
 from tests.replay.migration.subjects import COPIED, KRAFT, STATE
-from tests.replay.recorded_log import write_log
 from tests.scripted_broker import ScriptedBroker, with_settings
 from tools.lab import Lab, ZooKeeperServer
 
 RECORDING = "tests/recordings/broker-crash-2.tar.xz"
-
-
-@pytest.fixture(scope="module")
-def cluster() -> Cluster:
-    return leader_is_lost()
-
-
-@pytest.fixture(scope="module")
-def log(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return write_log(tmp_path_factory.mktemp("logs") / "log", cluster)
 
 
 def check(*arguments: str | Path | int, environment: dict[str, str] | None = None) -> Result:

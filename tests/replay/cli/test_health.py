@@ -16,21 +16,8 @@ from controller.operator.daemon_status import DaemonStatus, LogStatus, SessionSt
 from replay.cli.main import app
 from tests.controller.cli.clusters import client
 from tests.controller.cli.daemon_statuses import ACTIVE, IDLE, WAITING, serving
-from tests.controller.core.cluster import Cluster
-from tests.controller.core.procedures.reassignment.reassigning import leader_is_lost
-from tests.replay.recorded_log import write_log
 from tools.lab.refold import run
 from tools.lab.zookeeper import ZooKeeperServer
-
-
-@pytest.fixture(scope="module")
-def cluster() -> Cluster:
-    return leader_is_lost()
-
-
-@pytest.fixture(scope="module")
-def log(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return write_log(tmp_path_factory.mktemp("logs") / "log", cluster)
 
 
 def health(*arguments: str | Path | int) -> Result:

@@ -69,12 +69,9 @@ async def _bring_online(
 
 
 async def retry_offline_partitions(
-    controller: Controller,
-    rule: str,
-    topic: str | None = None,
-    among: Iterable[Partition] | None = None,
+    controller: Controller, rule: str, among: Iterable[Partition] | None = None
 ) -> Results:
-    """Elect for all NEW and OFFLINE partitions, those of one topic, or those `among` some.
+    """Elect for all NEW and OFFLINE partitions, or those `among` some.
 
     triggerOnlinePartitionStateChange (KB 4.2.2).
     """
@@ -83,7 +80,7 @@ async def retry_offline_partitions(
     partitions = [
         one
         for one in (context.partitions() if among is None else among)
-        if one.state in waiting and not context.is_queued(one) and topic in (None, one.topic.name)
+        if one.state in waiting and not context.is_queued(one)
     ]
     return await change_partitions(
         controller, sorted_partitions(partitions), PartitionState.ONLINE, rule, OFFLINE

@@ -26,7 +26,7 @@ Replicas = dict[int, list[Partition]]
 """Replicas by broker, as their partitions."""
 
 Prepared = Mapping[str, PreparedTopic]
-"""The topics that a standby has prepared, by name."""
+"""Topics whose requests are prepared, by name."""
 
 _NONE: Prepared = {}
 

@@ -100,8 +100,7 @@ async def _prepare_topics(
     others partition by partition."""
     context = controller.context
     to_elect = dict.fromkeys(one.topic.name for one in repaired)
-    usable = controller.standby.usable(context, restarts.members)
-    usable = {name: one for name, one in usable.items() if name not in to_elect}
+    usable = controller.standby.usable(context, [*restarts.members, *repaired])
     if controller.configuration.keeps_state_without_role:
         return usable
     prepared: dict[str, PreparedTopic] = {}

@@ -9,9 +9,9 @@ from collections.abc import Iterable
 from controller.core import election
 from controller.core.controller import Controller
 from controller.core.deviations import RESTARTS_SEEN_AT_FAILOVER
-from controller.core.election import Elected, ElectionInput, Strategy, online_test
 from controller.core.procedures.elections.leadership import elect_leaders
 from controller.core.state import ControllerContext, Partition, sorted_partitions
+from controller.core.values import NO_LEADER, LeaderAndIsr
 
 _RULE = "failover: brokers have restarted"
 
@@ -49,26 +49,27 @@ class UnseenRestarts:
 
 
 async def elect_after_restarts(controller: Controller, restarts: UnseenRestarts) -> None:
-    """Write new states of the partitions. The failover's own requests inform the brokers."""
+    """Write new states of the partitions. The failover's own requests inform the brokers.
 
-    def choose(context: ControllerContext, given: ElectionInput) -> Elected:
-        current, is_online = given.current, online_test(context, given.partition)
-        members = restarts.members[given.partition]
-        return election.leader_after_restarts(
-            given.replicas, current.leader, current.isr, members, is_online
-        )
+    Partitions without a candidate are left to the failover's elections.
+    """
+    context = controller.context
 
-    partitions = [one for one in restarts.members if _has_candidate(controller, restarts, one)]
+    def elected(
+        partition: Partition, state: LeaderAndIsr, replicas: tuple[int, ...]
+    ) -> election.Elected:
+        members, is_online = restarts.members[partition], election.online_test(context, partition)
+        return election.leader_after_restarts(replicas, state.leader, state.isr, members, is_online)
+
+    def choose(_: ControllerContext, given: election.ElectionInput) -> election.Elected:
+        return elected(given.partition, given.current, given.replicas)
+
+    partitions = [
+        one
+        for one in restarts.members
+        if one.leadership is not None
+        and elected(one, one.leadership, one.replicas).leader != NO_LEADER
+    ]
     if partitions:
-        strategy = Strategy(_RULE, _RULE, choose, election.all_replicas)
+        strategy = election.Strategy(_RULE, _RULE, choose, election.all_replicas)
         await elect_leaders(controller, partitions, strategy, controller.new_batch(_RULE))
-
-
-def _has_candidate(controller: Controller, restarts: UnseenRestarts, partition: Partition) -> bool:
-    """Whether the partition can be led. If not, the failover elects for it like for any other."""
-    is_online = online_test(controller.context, partition)
-    state, restarted = partition.leadership, restarts.members[partition]
-    in_sync = state.isr if state is not None else ()
-    return is_online(partition.leader) or any(
-        is_online(one) for one in in_sync if one not in restarted
-    )
