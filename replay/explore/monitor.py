@@ -127,7 +127,7 @@ class Monitor(Observer):
         self.known.deletes_topics = self.processes.deletes_topics
         self.known.restores_order = self.processes.restores_order
         self.known.keeps_partitions = self.processes.keeps_partitions
-        self.known.drops_before_isr = self.processes.is_kafka
+        self.known.is_kafka = self.processes.is_kafka
         self.known.knows_cancel = self.processes.knows_cancel
         self.known.knows_topic_id = self.processes.knows_topic_id
         self.known.has_earlier_log = self.processes.has_earlier_log
@@ -247,7 +247,10 @@ class Monitor(Observer):
             elif isinstance(command, Notice):
                 if command.code == "elected" and self.processes.is_kafka(process):
                     self.known.had_kafka = True
-                elif command.code == "failover_done":
+                elif (
+                    command.code == "failover_done"
+                    and self.processes.term_of(process) == self.known.epoch
+                ):
                     self.known.losses.controller_loaded()
                 for check in self._noticed:
                     check(process, command.code, command.subject)

@@ -28,7 +28,8 @@ class IsrWithinAssignment(Invariant):
 
     def assignment_written(self, write: AssignmentWrite) -> None:
         state = self.known.states.get(write.name)
-        if state is not None and not self.known.drops_before_isr(write.process):
+        # With Kafka's rules, a replica leaves the assignment before the ISR (KB 7.8.1).
+        if state is not None and not self.known.is_kafka(write.process):
             self._check(write.name, state.isr)
 
     def _check(self, name: Name, isr: tuple[int, ...]) -> None:
