@@ -202,9 +202,7 @@ class Losses:
                 missed = missed or before.is_kafka or before.loaded is None
             if not loss.at < term.begun < led or registered >= (term.loaded or led):
                 continue
-            written = any(
-                registered < one < term.begun for one in self._states.get(name, ())
-            )
+            written = any(registered < one < term.begun for one in self._states.get(name, ()))
             if missed or term.is_kafka or written:
                 return True
         return False

@@ -99,9 +99,11 @@ class FailedLeaveIsr(Invariant):
         elif code == "elected":
             self._waiting.pop(process, None)
         elif code == "failover_done":
-            live = self.known.live_brokers_of(process)
-            gone = {one for name in self.known.states for one in self.known.states[name].isr}
-            for broker in sorted(gone.difference(live if live is not None else gone)):
+            # A controlled shutdown may have begun since.
+            live = self.known.live_brokers_of(process) or ()
+            known = (*live, *self.known.shutting_down_of(process))
+            members = {one for state in self.known.states.values() for one in state.isr}
+            for broker in sorted(members.difference(known)):
                 for name, _ in self._memberships(broker):
                     self._violated(process, name, broker, "is not registered")
 
@@ -139,10 +141,10 @@ class FailedLeaveIsr(Invariant):
         found: dict[tuple[Name, int], None] = {}
         for name, state in self.known.states.items():
             assignment = self.known.assignment(name)
-            is_member = broker in state.isr and len(state.isr) > 1
-            if is_member and assignment is not None and broker in assignment.replicas:
-                if not self.known.is_queued(name[0]):
-                    found[name, broker] = None
+            if broker not in state.isr or len(state.isr) == 1 or self.known.is_queued(name[0]):
+                continue
+            if assignment is not None and broker in assignment.replicas:
+                found[name, broker] = None
         return found
 
     def _violated(self, process: str, name: Name, broker: int, what: str) -> None:

@@ -21,9 +21,6 @@ from replay.world.inputs import CrashBroker, CrashController, Delay, Input, LagZ
 from replay.world.network import Delivery
 from replay.world.requests import GetData
 
-_WRITTEN_BY_HAND = {"WriteZnode", "DeleteZnode"}
-"""No generator makes these; scenario files have them."""
-
 
 class Recorded(Attempts):
     """Keeps the inputs instead of running them."""
@@ -72,7 +69,7 @@ def test_random_scenarios_depend_on_the_seed_only() -> None:
 def test_mix_makes_inputs_of_every_kind() -> None:
     scenario = generic()
     made = {type(one).__name__ for seed in range(300) for one in mix(scenario, Numbers(seed))}
-    assert made == {one.__name__ for one in get_args(Input)} - _WRITTEN_BY_HAND
+    assert made == {one.__name__ for one in get_args(Input)}
 
 
 def test_mix_is_in_the_order_of_times_and_within_the_active_part() -> None:
