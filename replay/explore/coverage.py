@@ -36,7 +36,10 @@ _RACING_NS: Final = 50 * MS * 1_000
 """Two events race if they reach one controller on different channels within this time."""
 
 _DIGITS: Final = re.compile(r"\d+")
-_TOPIC: Final = re.compile(r"(/brokers/topics|/admin/delete_topics|/config/topics)/[^/ ]+")
+_MORE: Final = re.compile(r" and \d+ more$")
+_TOPIC: Final = re.compile(
+    r"(/brokers/topics|/admin/delete_topics|/admin/reassignments|/config/topics|/config/users)/[^/ ]+"
+)
 
 
 class Coverage(Struct):
@@ -73,6 +76,16 @@ class Coverage(Struct):
         """How many crash points were tried, in any way."""
         tried = {one.rpartition(" | ")[0] for one in self.crashes}
         return sum(one in tried for one in self.crash_points)
+
+    @property
+    def acts_passed(self) -> set[str]:
+        """The kinds of acts that controllers have done, in any procedure."""
+        return {one.partition(": ")[2] for one in self.crash_points}
+
+    @property
+    def acts_tried(self) -> set[str]:
+        """The kinds of acts at which a controller has crashed, in any procedure."""
+        return {one.rpartition(" | ")[0].partition(": ")[2] for one in self.crashes}
 
 
 _COUNTS: Final = (
@@ -192,8 +205,9 @@ class CoverageObserver(Observer):
 
 
 def kind_of_act(what: str) -> str:
-    """The kind of an act: without the names of topics and all numbers."""
-    return _DIGITS.sub("N", _TOPIC.sub(r"\1/T", what))
+    """The kind of an act: without the names of topics and all numbers. Writes that are sent
+    together have the kind of the first one."""
+    return _DIGITS.sub("N", _TOPIC.sub(r"\1/T", _MORE.sub("", what)))
 
 
 def _kind(recorded: Recorded) -> str:
