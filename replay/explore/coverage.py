@@ -38,7 +38,7 @@ _RACING_NS: Final = 50 * MS * 1_000
 _DIGITS: Final = re.compile(r"\d+")
 _MORE: Final = re.compile(r" and \d+ more$")
 _TOPIC: Final = re.compile(
-    r"(/brokers/topics|/admin/delete_topics|/admin/reassignments|/config/topics|/config/users)/[^/ ]+"
+    r"(/brokers/topics|/admin/delete_topics|/admin/reassignments|/config/(?:topics|users))/[^/ ]+"
 )
 
 

@@ -29,7 +29,7 @@ from controller.core.commands import (
 )
 from controller.core.error_codes import KAFKA_STORAGE_ERROR, NONE
 from controller.core.events import Recorded
-from controller.core.operations import SetData
+from controller.core.operations import Create, SetData
 from controller.core.values import LeaderAndIsr
 from controller.core.znodes import Name
 from replay.explore.invariants.catalogue import ALWAYS, RECOVERY
@@ -284,9 +284,10 @@ class Monitor(Observer):
 
     def _decide(self, process: str, command: WriteZnodes) -> None:
         for one in command.operations:
-            if isinstance(one, SetData) and one.path.endswith("/state"):
+            if isinstance(one, Create | SetData) and one.path.endswith("/state"):
                 name = znodes.state_of(one.path)
-                state = parsed_state(one.path, one.data, one.version)
+                version = one.version if isinstance(one, SetData) else 0
+                state = parsed_state(one.path, one.data, version)
                 if name is not None and state is not None:
                     for check in self._decided:
                         check(process, name, state)
