@@ -52,6 +52,8 @@ class Coverage(Struct):
     runs: int = 0
     simulated_us: int = 0
     events: int = 0
+    recovered: int = 0
+    """Runs in which all invariants about recovery were checked to the end."""
     inputs: dict[str, int] = field(default_factory=dict)
     procedures: dict[str, int] = field(default_factory=dict)
     partition_transitions: dict[str, int] = field(default_factory=dict)
@@ -66,6 +68,7 @@ class Coverage(Struct):
         self.runs += other.runs
         self.simulated_us += other.simulated_us
         self.events += other.events
+        self.recovered += other.recovered
         for name in _COUNTS:
             mine, theirs = getattr(self, name), getattr(other, name)
             for key, count in theirs.items():

@@ -59,6 +59,9 @@ _POLL_US: Final = 500 * MS
 _STARTS_US: Final = 5_000 * MS
 """How long processes that were down take to start after the last fault."""
 
+RECOVERY_MS: Final = (_STARTS_US + _POLL_US) // MS + max(one.WITHIN_MS for one in RECOVERY)
+"""How long the quiet part must be, so that the invariants about recovery can be violated."""
+
 _SENT: Final = (LeaderAndIsrRequest, UpdateMetadataRequest, StopReplicaRequest)
 
 

@@ -99,6 +99,7 @@ class Run:
         cluster, coverage = self.cluster, self._observer.coverage
         coverage.simulated_us = cluster.scheduler.now_us if cluster is not None else 0
         not_checked = [] if self._monitor.violation else self._monitor.not_checked()
+        coverage.recovered = int(self._monitor.violation is None and not not_checked)
         for name in not_checked:
             coverage.not_checked[name] = coverage.not_checked.get(name, 0) + 1
         return Outcome(
