@@ -58,7 +58,7 @@ DEFECTS: Final[tuple[Defect, ...]] = (
         source="KB 12.4.2",
         planted="A failover does not notice that a broker has registered again after the state of "
         "its partitions was written.",
-        needs="A member of an ISR registers again while nobody is controller.",
+        needs="A member of an ISR registers again while there is no controller.",
         invariants=("acknowledged-records-kept", "read-records-stable"),
         replacements=(
             Replacement(

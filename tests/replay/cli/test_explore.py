@@ -117,12 +117,17 @@ def test_exploration_starts_from_an_incident() -> None:
         ("--reproduce", "absent.json"),
         ("--strategy", "luck"),
         ("--scenario", "a.json", "--from-log", "b"),
-        ("--reproduce", str(INCIDENTS), "--seed", "3"),
     ],
 )
 def test_unusable_argument_has_status_2(arguments: tuple[str, ...]) -> None:
     result = explore("--runs", "1", *arguments)
     assert result.exit_code == 2
+
+
+def test_options_that_do_not_go_with_reproduce_are_named() -> None:
+    result = explore("--reproduce", "run.json", "--seed", "3", "--workers", "1")
+    assert result.exit_code == 2
+    assert "leave out --seed, --workers" in " ".join(result.stderr.replace("│", " ").split())
 
 
 def test_existing_folder_is_refused_before_the_exploration(scenario: Path, tmp_path: Path) -> None:
