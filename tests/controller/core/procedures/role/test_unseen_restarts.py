@@ -1,4 +1,4 @@
-"""Brokers that register again while nobody is controller (deviation restarts-seen-at-failover).
+"""Brokers that register again while there is no controller (deviation restarts-seen-at-failover).
 
 In most scenarios t-0 is on brokers 1, 2 and 3, which are in sync, and 1 leads.
 """
