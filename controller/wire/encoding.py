@@ -6,6 +6,8 @@ from controller.core.commands import (
     StopReplicaRequest,
     UpdateMetadataRequest,
 )
+from controller.core.prepared_topics import PreparedTopic
+from controller.wire import leader_and_isr, update_metadata
 from controller.wire.framing import EncodedRequest
 from controller.wire.leader_and_isr import LeaderAndIsrFragments, encode_leader_and_isr
 from controller.wire.stop_replica import encode_stop_replica
@@ -14,6 +16,22 @@ from controller.wire.update_metadata import encode_shared, with_head
 BODY_BYTES_MAX = 64 * 1024 * 1024
 """A larger request body is split. Brokers reject requests above socket.request.max.bytes, 100
 MiB."""
+
+
+def encode_ahead(
+    prepared: PreparedTopic, leader_and_isr_version: int, update_metadata_version: int
+) -> None:
+    """Encode what a standby has prepared of a topic, in the versions that it will be sent in.
+
+    Raises `UnsupportedVersion`.
+    """
+    version = leader_and_isr_version
+    fragments = LeaderAndIsrFragments(version)
+    for part in prepared.leader_and_isr.values():
+        encoded = leader_and_isr.encode_part(part, fragments, version)
+        part.encoded[leader_and_isr.form(version)] = encoded
+    version, metadata = update_metadata_version, prepared.update_metadata
+    metadata.encoded[update_metadata.form(version)] = update_metadata.encode_part(metadata, version)
 
 
 class BatchEncoder:

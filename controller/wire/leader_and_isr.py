@@ -4,10 +4,11 @@
 from struct import Struct, pack
 
 from controller.core.commands import LeaderAndIsrPartition, LeaderAndIsrRequest
+from controller.core.prepared_topics import TopicEntries
 from controller.wire.apis import LEADER_AND_ISR
 from controller.wire.framing import EncodedRequest
 from controller.wire.primitives import Int32Arrays, Int32s, Layout
-from controller.wire.topics import topic_arrays
+from controller.wire.topics import encoded_topic, joined_array, topic_arrays
 
 _FIRST_WITH_TOPIC_IDS = 5
 _FIRST_WITH_RECOVERY_STATE = 6
@@ -80,15 +81,41 @@ def encode_leader_and_isr(
     layout = LEADER_AND_ISR.layout(version)
     head = _head(request, version)
     tail = _live_leaders(request.live_leaders, layout) + layout.tags
-    arrays = topic_arrays(
-        request.partitions,
-        fragments.of(request.partitions),
-        layout,
-        with_topic_ids=version >= _FIRST_WITH_TOPIC_IDS,
-        bytes_max=bytes_max - len(head) - len(tail),
+    room = bytes_max - len(head) - len(tail)
+    joined = joined_array(
+        request.partitions, lambda one: encode_part(one, fragments, version), layout, room
+    )
+    arrays = (
+        [joined]
+        if joined is not None
+        else topic_arrays(
+            request.partitions,
+            fragments.of(request.partitions),
+            layout,
+            with_topic_ids=version >= _FIRST_WITH_TOPIC_IDS,
+            bytes_max=room,
+        )
     )
     return tuple(
         EncodedRequest(LEADER_AND_ISR, version, head, b"".join([*array, tail])) for array in arrays
+    )
+
+
+def form(version: int) -> str:
+    """The name of the encoding of `encode_part`."""
+    return f"LeaderAndIsr {version}"
+
+
+def encode_part(
+    part: TopicEntries[LeaderAndIsrPartition], fragments: LeaderAndIsrFragments, version: int
+) -> bytes:
+    """The prepared entries of one topic. Raises `UnsupportedVersion`."""
+    return encoded_topic(
+        part,
+        form(version),
+        fragments.of,
+        LEADER_AND_ISR.layout(version),
+        with_topic_ids=version >= _FIRST_WITH_TOPIC_IDS,
     )
 
 

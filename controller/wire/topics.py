@@ -1,12 +1,18 @@
-"""Groups encoded partitions by topic, for LeaderAndIsr and UpdateMetadata."""
+"""Groups encoded partitions by topic, for LeaderAndIsr and UpdateMetadata.
 
-from collections.abc import Sequence
+Partitions that a standby has prepared are encoded by topic, ahead of time or when they are sent.
+"""
+
+from collections.abc import Callable, Sequence
 from itertools import pairwise
+from typing import TypeVar
 
 from controller.core.commands import LeaderAndIsrPartition, UpdateMetadataPartition
+from controller.core.prepared_topics import JoinedEntries, TopicEntries
 from controller.wire.primitives import NO_TOPIC_ID, Layout
 
 Partition = LeaderAndIsrPartition | UpdateMetadataPartition
+Entry = TypeVar("Entry", bound=Partition)
 
 
 def topic_arrays(
@@ -40,6 +46,36 @@ def topic_arrays(
     ]
 
 
+def encoded_topic(
+    part: TopicEntries[Entry],
+    form: str,
+    fragments: Callable[[tuple[Entry, ...]], list[bytes]],
+    layout: Layout,
+    *,
+    with_topic_ids: bool,
+) -> bytes:
+    """The entries of one topic, as an entry of the array of topics; `form` names this encoding."""
+    encoded = part.encoded.get(form)
+    if encoded is None:
+        chunks = _topic(part[0], fragments(part), layout, with_topic_ids)
+        encoded = b"".join(chunks)
+    return encoded
+
+
+def joined_array(
+    partitions: tuple[Entry, ...],
+    encode: Callable[[TopicEntries[Entry]], bytes],
+    layout: Layout,
+    bytes_max: int,
+) -> list[bytes] | None:
+    """The array of topics of prepared partitions, in chunks. None if it is longer than `bytes_max`,
+    or if the partitions are not prepared."""
+    if not isinstance(partitions, JoinedEntries):
+        return None
+    array = [layout.array_length(len(partitions.parts)), *map(encode, partitions.parts)]
+    return array if sum(map(len, array)) <= bytes_max else None
+
+
 def _topic_array(
     partitions: Sequence[Partition], fragments: list[bytes], layout: Layout, with_topic_ids: bool
 ) -> list[bytes]:
@@ -47,14 +83,17 @@ def _topic_array(
     starts = _topic_starts(partitions)
     chunks = [layout.array_length(len(starts))]
     for first, last in pairwise([*starts, len(partitions)]):
-        topic = partitions[first]
-        chunks.append(layout.string(topic.topic))
-        if with_topic_ids:
-            chunks.append(topic.topic_id or NO_TOPIC_ID)
-        chunks.append(layout.array_length(last - first))
-        chunks += fragments[first:last]
-        chunks.append(layout.tags)
+        chunks += _topic(partitions[first], fragments[first:last], layout, with_topic_ids)
     return chunks
+
+
+def _topic(
+    first: Partition, fragments: list[bytes], layout: Layout, with_topic_ids: bool
+) -> list[bytes]:
+    """A topic with its encoded partitions, of which `first` is one."""
+    topic_id = (first.topic_id or NO_TOPIC_ID) if with_topic_ids else b""
+    head = (layout.string(first.topic), topic_id, layout.array_length(len(fragments)))
+    return [*head, *fragments, layout.tags]
 
 
 def _topic_starts(partitions: Sequence[Partition]) -> list[int]:

@@ -4,12 +4,13 @@
 from struct import Struct, pack
 
 from controller.core.commands import UpdateMetadataPartition, UpdateMetadataRequest
+from controller.core.prepared_topics import TopicEntries
 from controller.core.values import Broker
 from controller.wire.apis import UPDATE_METADATA
 from controller.wire.errors import UnencodableValue
 from controller.wire.framing import EncodedRequest
 from controller.wire.primitives import Int32Arrays, Int32s, Layout
-from controller.wire.topics import topic_arrays
+from controller.wire.topics import encoded_topic, joined_array, topic_arrays
 
 _FIRST_WITH_TOPIC_IDS = 7
 _FIRST_WITH_KRAFT_FLAG = 8
@@ -30,14 +31,37 @@ def encode_shared(
     """
     layout = UPDATE_METADATA.layout(version)
     tail = _live_brokers(request.live_brokers, layout) + layout.tags
-    arrays = topic_arrays(
-        request.partitions,
-        _fragments(request.partitions, layout),
-        layout,
-        with_topic_ids=version >= _FIRST_WITH_TOPIC_IDS,
-        bytes_max=bytes_max - _HEAD_BYTES_MAX - len(tail),
+    room = bytes_max - _HEAD_BYTES_MAX - len(tail)
+    joined = joined_array(request.partitions, lambda one: encode_part(one, version), layout, room)
+    arrays = (
+        [joined]
+        if joined is not None
+        else topic_arrays(
+            request.partitions,
+            _fragments(request.partitions, layout),
+            layout,
+            with_topic_ids=version >= _FIRST_WITH_TOPIC_IDS,
+            bytes_max=room,
+        )
     )
     return tuple(b"".join([*array, tail]) for array in arrays)
+
+
+def form(version: int) -> str:
+    """The name of the encoding of `encode_part`."""
+    return f"UpdateMetadata {version}"
+
+
+def encode_part(part: TopicEntries[UpdateMetadataPartition], version: int) -> bytes:
+    """The prepared entries of one topic. Raises `UnsupportedVersion`."""
+    layout = UPDATE_METADATA.layout(version)
+    return encoded_topic(
+        part,
+        form(version),
+        lambda entries: _fragments(entries, layout),
+        layout,
+        with_topic_ids=version >= _FIRST_WITH_TOPIC_IDS,
+    )
 
 
 def with_head(

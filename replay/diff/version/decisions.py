@@ -1,8 +1,8 @@
 """Defines what a decision is: a write, a request to a broker, a channel, an answer, a timer, or the
 failure of a controller event.
 
-Reads, random draws and other notices are not decisions, because a version may change how it finds
-out what to do. Each write of a batch is a separate decision.
+Reads, probes, random draws and other notices are not decisions, because a version may change how it
+finds out what to do. Each write of a batch is a separate decision.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -24,6 +24,7 @@ from controller.core.commands import (
     Issued,
     Notice,
     OpenChannel,
+    ProbeBroker,
     ReadChildren,
     ReadStats,
     ReadZnodes,
@@ -31,6 +32,7 @@ from controller.core.commands import (
     StartTimer,
     Stop,
     SyncZnodes,
+    WatchSubtree,
     WriteAtomically,
     WriteZnodes,
     target_of,
@@ -46,6 +48,8 @@ _NOT_DECISIONS: Final = (
     ReadStats,
     ReadChildren,
     SyncZnodes,
+    ProbeBroker,
+    WatchSubtree,
     DrawTopicIds,
     DrawNumbers,
     DelayResponse,

@@ -38,6 +38,7 @@ KINDS = (
     "broker_answered",
     "channel_fault",
     "versions_offered",
+    "broker_probed",
     "alter_partition_received",
     "controlled_shutdown_received",
     "allocate_producer_ids_received",

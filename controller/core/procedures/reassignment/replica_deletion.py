@@ -175,7 +175,7 @@ def take_answers(
             controller.enqueue(ReplicaDeletions())
 
 
-def _is_refused(controller: Controller, broker: int, name: Name, error: int) -> bool:
+def _is_refused(controller: Controller, broker: int, name: Name, error: int | None) -> bool:
     """Whether a broker rejects a replica because it has the log of an earlier topic.
 
     Without topic ids, a leader epoch that is not higher than the earlier one shows it (KB 12.4.2),

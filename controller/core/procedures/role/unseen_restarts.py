@@ -4,12 +4,14 @@ A controller treats a broker that registers again as failed and started (KB 3.3.
 controller, the next one finds only that the registration is younger than the partition's state.
 """
 
+from collections.abc import Iterable
+
 from controller.core import election
 from controller.core.controller import Controller
 from controller.core.deviations import RESTARTS_SEEN_AT_FAILOVER
 from controller.core.election import Elected, ElectionInput, Strategy, online_test
 from controller.core.procedures.elections.leadership import elect_leaders
-from controller.core.state import ControllerContext, Partition
+from controller.core.state import ControllerContext, Partition, sorted_partitions
 
 _RULE = "failover: brokers have restarted"
 
@@ -28,6 +30,13 @@ class UnseenRestarts:
         }
         self._latest = max(self._registered.values(), default=0)
         self.members: dict[Partition, tuple[int, ...]] = {}
+
+    def add_known(self, mzxids: Iterable[tuple[Partition, int]]) -> None:
+        """As `add`, for the partitions whose states a standby knows."""
+        if self._latest:
+            for partition, mzxid in mzxids:
+                self.add(partition, mzxid)
+            self.members = {one: self.members[one] for one in sorted_partitions(self.members)}
 
     def add(self, partition: Partition, mzxid: int) -> None:
         """Note the members of its ISR that registered after the transaction `mzxid`."""
