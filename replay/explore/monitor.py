@@ -253,8 +253,9 @@ class Monitor(Observer):
             if isinstance(command, ApiResponse):
                 self.known.open_requests.pop((process, command.request), None)
             if isinstance(command, ControlledShutdownResponse):
-                broker = self._shutdowns.pop((process, command.request))
-                if command.error == NONE and self._has_role(process):
+                # A request may be refused once more when the term ends.
+                broker = self._shutdowns.pop((process, command.request), None)
+                if broker is not None and command.error == NONE and self._has_role(process):
                     for check in self._shutdown_granted:
                         check(process, broker)
             if isinstance(command, WriteZnodes):
