@@ -97,15 +97,19 @@ def new_incident(
             title = title or of_violation
         if log is None or name is None:
             raise typer.BadParameter("needs LOG and --name", param_hint="LOG, --name")
-        if not _NAME.fullmatch(name):
-            raise typer.BadParameter(
-                f"{name!r}: use lower-case letters, digits, dots and hyphens", param_hint="--name"
-            )
+        _check_name(name)
         if _is_run(log):
             _keep_run(log, into / name, title or name)
             return
         between = log_position(first, "--from"), log_position(last, "--to")
         _keep(log, into / name, title or name, between, partition, redact=redact)
+
+
+def _check_name(name: str) -> None:
+    if not _NAME.fullmatch(name):
+        raise typer.BadParameter(
+            f"{name!r}: use lower-case letters, digits, dots and hyphens", param_hint="--name"
+        )
 
 
 def _is_run(path: Path) -> bool:
