@@ -82,7 +82,7 @@ class ZooKeeperFacts:
             epoch, before = parsed_epoch(node.data), self._known.epoch
             if epoch is not None:
                 self._known.epoch = epoch
-                self._known.losses.controller_elected()
+                self._known.losses.controller_elected(is_kafka=self._known.is_kafka(process))
                 for check in self._epoch_written:
                     check(before, epoch, process)
 

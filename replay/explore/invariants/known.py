@@ -89,8 +89,8 @@ class Known:
         """Whether a process is a controller that restores the order of replicas."""
         self.keeps_partitions: Callable[[str], bool] = lambda process: True
         """Whether a process is a controller that keeps the partitions that a tool adds."""
-        self.drops_before_isr: Callable[[str], bool] = lambda process: False
-        """Whether a process is a controller that drops a replica before the ISR does (KB 7.8.1)."""
+        self.is_kafka: Callable[[str], bool] = lambda process: False
+        """Whether a process is a controller with Kafka's rules."""
         self.had_kafka = False
         """Whether a controller with Kafka's rules has had the role."""
         self.knows_cancel: Callable[[str], bool] = lambda process: False
