@@ -203,7 +203,6 @@ class ControllerContext:
     """Everything that the controller knows in one term; empty while another broker is controller.
 
     - `is_loaded`: the failover has begun.
-    - `previous_election`: the transaction that elected the previous controller.
     - `channels`: the brokers that have a channel, each with the broker epoch that it was opened
       for.
     - `sessions`: for each broker the session that owned its registration when it was last read.
@@ -254,7 +253,6 @@ class ControllerContext:
         self.daemon_broker = daemon_broker
         self.epoch = 0
         self.epoch_version = 0
-        self.previous_election = 0
         self.is_loaded = False
         self.brokers: dict[int, Broker] = {}
         self.shutting_down: dict[int, None] = {}

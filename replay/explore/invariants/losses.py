@@ -6,8 +6,7 @@ A record is lost when a replica leads that has lost it. Four ways to that leader
 - All other members of the ISR have failed as well (KIP-966 describes the gap).
 - The broker registered again, and no controller noticed it. A new controller knows only the current
   registrations. With Kafka's rules, it does not compare them with the states of the partitions.
-  refold does (RESTARTS_SEEN_AT_FAILOVER). It cannot see the restart if the state was written later,
-  and it takes no notice if an election came between, whose controller failed before it could act.
+  refold does (RESTARTS_SEEN_AT_FAILOVER). It cannot see the restart if the state was written later.
 - The replica joined the ISR although it had restarted since the leader's proposal (KAFKA-14617).
 
 In each case but the first, the replica must have been in the ISR from its loss on: a controller
@@ -16,7 +15,6 @@ that has removed it knows of the failure, and the replica catches up before it j
 
 from bisect import bisect_right
 from collections.abc import Collection, Sequence
-from itertools import pairwise
 from typing import NamedTuple
 
 from controller.core.znodes import Name
@@ -194,16 +192,11 @@ class Losses:
         controller did not see from it that the broker had restarted."""
         since = self._registrations.get(loss.broker, ())
         registered = next((one for one in since if one > loss.at), led)
-        missed = False
-        for before, term in pairwise((None, *self._terms)):
-            assert term is not None
-            if before is not None and registered < before.begun:
-                # The next controller relies on what this one has done.
-                missed = missed or before.is_kafka or before.loaded is None
+        for term in self._terms:
             if not loss.at < term.begun < led or registered >= (term.loaded or led):
                 continue
             written = any(registered < one < term.begun for one in self._states.get(name, ()))
-            if missed or term.is_kafka or written:
+            if term.is_kafka or written:
                 return True
         return False
 

@@ -76,7 +76,8 @@ class FailedLeaveIsr(Invariant):
     """Source: KB 9.2, 9.3 and 5.2 (removeReplicasFromIsr), KB 9.5, KB 3.3.5.
 
     A broker that registers again is treated as failed and started. The last member stays in an ISR.
-    A broker in controlled shutdown also stays if it leads and no other member can.
+    A broker in controlled shutdown also stays if it leads and no other member can. Leaders before
+    2.7 write the ISR themselves, and may add a replica that the controller has just removed.
     """
 
     NAME: ClassVar[str] = "failed-leave-isr"
@@ -84,13 +85,17 @@ class FailedLeaveIsr(Invariant):
         "When a controller has handled that a broker failed, registered again or shuts down, the "
         "broker has left all ISRs, except those whose last member it is. With a failover, this "
         "holds for all brokers that are not registered. A broker in controlled shutdown also stays "
-        "if it leads, and no other member of the ISR can."
+        "if it leads, and no other member of the ISR can. Members that a leader before 2.7 has "
+        "added itself since the controller's election do not count."
     )
 
     def __init__(self, known: Known, report: Report) -> None:
         super().__init__(known, report)
         self._waiting: dict[str, dict[tuple[Name, int], None]] = {}
         """For each controller the members of ISRs that are to leave."""
+        self._added: dict[Name, tuple[int, ...]] = {}
+        """The members that leaders have added themselves, since a controller was elected or wrote
+        the partition's state."""
 
     def noticed(self, process: str, code: str, subject: str) -> None:
         if code in ("broker_failed", "broker_bounced"):
@@ -98,6 +103,7 @@ class FailedLeaveIsr(Invariant):
             self._waiting.setdefault(process, {}).update(self._memberships(broker))
         elif code == "elected":
             self._waiting.pop(process, None)
+            self._added.clear()
         elif code == "failover_done":
             # A controlled shutdown may have begun since.
             live = self.known.live_brokers_of(process) or ()
@@ -109,6 +115,11 @@ class FailedLeaveIsr(Invariant):
 
     def state_written(self, write: StateWrite) -> None:
         self._left(write.name, write.after.isr)
+        if write.is_controller or write.before is None:
+            self._added.pop(write.name, None)
+        else:
+            others = set(write.before.isr).difference(self._added.get(write.name, ()))
+            self._added[write.name] = tuple(one for one in write.after.isr if one not in others)
 
     def topic_deleted(self, topic: TopicKnown) -> None:
         for number in topic.assignments:
@@ -142,6 +153,8 @@ class FailedLeaveIsr(Invariant):
         for name, state in self.known.states.items():
             assignment = self.known.assignment(name)
             if broker not in state.isr or len(state.isr) == 1 or self.known.is_queued(name[0]):
+                continue
+            if broker in self._added.get(name, ()):
                 continue
             if assignment is not None and broker in assignment.replicas:
                 found[name, broker] = None

@@ -73,6 +73,27 @@ def test_broker_that_is_not_registered_has_left_all_isrs_at_the_end_of_a_failove
     assert bool(made.reported) is is_reported
 
 
+@pytest.mark.parametrize(("process", "is_reported"), [("broker 1", False), ("refold 100", True)])
+def test_member_that_a_leader_added_itself_in_this_term_does_not_count(
+    process: str, is_reported: bool
+) -> None:
+    made = history(1, 2)
+    made.invariant.noticed(REFOLD, "elected", "/controller")
+    made.state(1, 5, (1, 2))
+    made.state(1, 5, (1, 2, 3), process=process)
+    made.invariant.noticed(REFOLD, "failover_done", "/controller")
+    assert bool(made.reported) is is_reported
+
+
+def test_member_that_a_leader_added_itself_counts_in_the_next_term() -> None:
+    made = history(1, 2)
+    made.state(1, 5, (1, 2))
+    made.state(1, 5, (1, 2, 3), process="broker 1")
+    made.invariant.noticed(REFOLD, "elected", "/controller")
+    made.invariant.noticed(REFOLD, "failover_done", "/controller")
+    assert made.reported
+
+
 @pytest.mark.parametrize(
     ("broker", "live", "is_reported"),
     [

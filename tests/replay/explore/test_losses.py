@@ -137,23 +137,14 @@ def test_restart_is_excused_if_the_state_was_written_between_it_and_the_failover
     assert history.is_excused() is is_before
 
 
-@pytest.mark.parametrize(
-    ("is_kafka", "is_completed", "is_excused"),
-    [
-        pytest.param(True, True, True, id="Kafka's rules"),
-        pytest.param(False, False, True, id="failover not completed"),
-        pytest.param(False, True, False, id="failover of refold"),
-    ],
-)
-def test_restart_is_excused_if_an_earlier_controller_could_have_seen_it_and_has_not(
-    is_kafka: bool, is_completed: bool, is_excused: bool
-) -> None:
+@pytest.mark.parametrize("is_completed", [True, False])
+def test_restart_before_an_earlier_failover_is_not_excused(is_completed: bool) -> None:
     history = _History(1, 2)
     history.lose()
     history.losses.registered(2)
-    history.take_over(is_kafka=is_kafka, is_completed=is_completed)
+    history.take_over(is_completed=is_completed)
     history.take_over()
-    assert history.is_excused() is is_excused
+    assert not history.is_excused()
 
 
 @pytest.mark.parametrize("is_removed", [True, False])

@@ -153,10 +153,7 @@ async def _stand(controller: Controller, take_over: bool) -> Poll:
         return Poll.UNKNOWN
     epoch = znodes.read_controller_epoch(found.data[1])
     held_version = found.versions[0] if held else None
-    poll = await _take_role(controller, epoch, found.versions[1], held_version)
-    if controller.is_active:
-        controller.context.previous_election = found.mzxids[1]
-    return poll
+    return await _take_role(controller, epoch, found.versions[1], held_version)
 
 
 def _waits_for_own_znode(controller: Controller, owner: int) -> bool:

@@ -17,17 +17,12 @@ _RULE = "failover: brokers have restarted"
 
 
 class UnseenRestarts:
-    """The brokers that registered after the previous election of a controller, and the members of
-    each ISR that registered after the partition's state was written."""
+    """The members of each ISR that registered after the partition's state was written."""
 
     def __init__(self, controller: Controller) -> None:
         context = controller.context
         applies = RESTARTS_SEEN_AT_FAILOVER.applies(controller.configuration)
-        self._registered = {
-            id: broker.epoch
-            for id, broker in context.brokers.items()
-            if applies and broker.epoch > context.previous_election
-        }
+        self._registered = {id: broker.epoch for id, broker in context.brokers.items() if applies}
         self._latest = max(self._registered.values(), default=0)
         self.members: dict[Partition, tuple[int, ...]] = {}
 
