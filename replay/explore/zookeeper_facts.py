@@ -197,7 +197,10 @@ class ZooKeeperFacts:
         data = node.data if node is not None else None
         if node is None:
             known.admin.pop(path, None)
+            known.made_by_clients.pop(path, None)
         else:
+            if path not in known.admin and process and not known.is_refold(process):
+                known.made_by_clients[path] = None
             known.admin[path] = node.data
         if path == znodes.REASSIGN_CANCEL:
             known.was_cancelled = True

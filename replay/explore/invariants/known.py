@@ -64,6 +64,8 @@ class Known:
         self.epoch = 0
         self.admin: dict[str, bytes] = {}
         """The znodes under /admin that tools and the controller create and delete."""
+        self.made_by_clients: dict[str, None] = {}
+        """Those of them that a client has created, as tools do and, by mistake, operators."""
         self.losses = Losses()
         self.requests: dict[Name, Requests] = {}
         self.open_api: dict[tuple[str, int], list[Name]] = {}

@@ -94,8 +94,7 @@ class FailedLeaveIsr(Invariant):
         self._waiting: dict[str, dict[tuple[Name, int], None]] = {}
         """For each controller the members of ISRs that are to leave."""
         self._added: dict[Name, tuple[int, ...]] = {}
-        """The members that leaders have added themselves, since a controller was elected or wrote
-        the partition's state."""
+        """The members that leaders have added themselves since a controller was elected."""
 
     def noticed(self, process: str, code: str, subject: str) -> None:
         if code in ("broker_failed", "broker_bounced"):
@@ -115,11 +114,10 @@ class FailedLeaveIsr(Invariant):
 
     def state_written(self, write: StateWrite) -> None:
         self._left(write.name, write.after.isr)
-        if write.is_controller or write.before is None:
-            self._added.pop(write.name, None)
-        else:
-            others = set(write.before.isr).difference(self._added.get(write.name, ()))
-            self._added[write.name] = tuple(one for one in write.after.isr if one not in others)
+        added, before, after = self._added.get(write.name, ()), write.before, write.after.isr
+        if not write.is_controller and before is not None:
+            added += tuple(one for one in after if one not in before.isr)
+        self._added[write.name] = tuple(one for one in added if one in after)
 
     def topic_deleted(self, topic: TopicKnown) -> None:
         for number in topic.assignments:

@@ -81,6 +81,7 @@ def test_member_that_a_leader_added_itself_in_this_term_does_not_count(
     made.invariant.noticed(REFOLD, "elected", "/controller")
     made.state(1, 5, (1, 2))
     made.state(1, 5, (1, 2, 3), process=process)
+    made.state(1, 6, (1, 2, 3))
     made.invariant.noticed(REFOLD, "failover_done", "/controller")
     assert bool(made.reported) is is_reported
 
