@@ -2,6 +2,7 @@
 
 import pytest
 
+from controller.core import znodes
 from controller.core.commands import (
     BrokerRequest,
     Issued,
@@ -127,6 +128,19 @@ def test_leader_that_writes_the_isr_cannot_add_a_replica_that_is_dropped(version
         for each in one.partitions
     ]
     assert ((True, False) in told) is (version == "2.6")
+
+
+def test_replica_is_kept_if_the_leader_cannot_get_a_new_epoch() -> None:
+    cluster = interruptible(4, 1, 2, inter_broker_protocol_version="2.6")
+    request(cluster, {T0: [2, 3]})
+    before = assignment(cluster)
+    cluster.put(znodes.state_path(*T0), b"{")
+    seen = cluster.seen()
+    request(cluster, {T0: [2, 4]})
+    assert assignment(cluster) == before
+    assert files(cluster) == [1, 2, 3]
+    assert seen.leader_and_isr(1) == []
+    assert len(seen.texts_of("reassignment_failed")) == 1
 
 
 def is_deletion(request: BrokerRequest) -> bool:
