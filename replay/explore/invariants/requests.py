@@ -1,4 +1,5 @@
-"""Invariants of requests in ZooKeeper: the controller carries them out, or has a reason not to."""
+"""Invariants of requests: the controller answers those of brokers and clients once, and carries out
+those in ZooKeeper, or has a reason not to."""
 
 from typing import ClassVar
 
@@ -13,6 +14,19 @@ _ENTRIES = (znodes.REASSIGN_PARTITIONS, znodes.REASSIGN_PARTITIONS_EXTRA)
 
 def _is_controller(process: str) -> bool:
     return process.startswith(("refold ", "stock "))
+
+
+class AnsweredOnce(Invariant):
+    """Source: KB 11. `requests-answered` holds that the answer comes."""
+
+    NAME: ClassVar[str] = "answered-once"
+    STATEMENT: ClassVar[str] = (
+        "A controller answers a request once, and no request of an earlier run."
+    )
+
+    def answered(self, process: str, request: int, *, was_open: bool) -> None:
+        if not was_open:
+            self.violated(process, f"answered request {request} without being asked, or again")
 
 
 class DeletionsKept(Invariant):
