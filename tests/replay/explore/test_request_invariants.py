@@ -85,6 +85,14 @@ def test_entry_that_is_removed_before_its_reassignment_begins_is_reported() -> N
     assert "removed its entry [3, 2] from /admin/reassign_partitions" in history.reported[0]
 
 
+def test_entries_that_a_controller_with_kafka_rules_overwrites_are_not_checked() -> None:
+    history = _requests()
+    history.known.is_kafka = lambda process: process == "stock 1"
+    history.admin(_LEGACY, _entry())
+    history.admin(_LEGACY, None, "stock 1")
+    assert not history.reported
+
+
 def test_entry_of_a_begun_reassignment_may_be_removed() -> None:
     history = _requests()
     history.admin(_LEGACY, _entry())
