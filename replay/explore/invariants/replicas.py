@@ -61,7 +61,8 @@ class NoIneligibleInIsr(Invariant):
     def decided(self, process: str, name: Name, state: LeaderAndIsr) -> None:
         before = self.known.states.get(name)
         live = self.known.live_brokers_of(process)
-        if before is None or live is None:
+        # ZooKeeper refuses a write with another version than the present one.
+        if before is None or live is None or before.partition_epoch != state.partition_epoch:
             return
         for broker in state.isr:
             if broker not in before.isr and broker not in live:

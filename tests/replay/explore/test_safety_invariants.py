@@ -232,10 +232,13 @@ def test_replica_that_shuts_down_and_joins_the_isr_is_reported() -> None:
     live = {1: None, 2: None, 3: None}
     history.known.live_brokers_of = lambda process: live
     history.state(1, 1, (1,))
-    history.invariant.decided("refold 100", NAME, LeaderAndIsr(1, 1, (1, 2), 1, 1))
+    history.invariant.decided("refold 100", NAME, LeaderAndIsr(1, 1, (1, 2), 0, 1))
     assert not history.reported
     del live[3]
-    history.invariant.decided("refold 100", NAME, LeaderAndIsr(1, 1, (1, 3), 1, 1))
+    refused = LeaderAndIsr(1, 1, (1, 3), 5, 1)
+    history.invariant.decided("refold 100", NAME, refused)
+    assert not history.reported
+    history.invariant.decided("refold 100", NAME, LeaderAndIsr(1, 1, (1, 3), 0, 1))
     assert "adds broker 3 to the ISR" in history.reported[0]
 
 
