@@ -3,6 +3,7 @@
 from bisect import insort
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from copy import deepcopy
 from operator import attrgetter
 from typing import Final
 
@@ -95,6 +96,14 @@ class Side(Tally):
         self.add(verdict, count)
         self.by_kind.setdefault(kind, Tally()).add(verdict, count)
         self.by_rule.setdefault(rule_in(cause), Tally()).add(verdict, count)
+
+    def add_explained(self, other: Explained) -> None:
+        """Add the zxids that a rule explains."""
+        for mine in self.explained:
+            if mine.rule == other.rule:
+                mine.zxids += other.zxids
+                return
+        self.explained.append(deepcopy(other))
 
     def go_on_with(self, other: "Side") -> None:
         """Add the counts of the next range; nothing in it is explained yet."""

@@ -62,6 +62,8 @@ _TOGETHER_MS: Final = 50
 _NS: Final = 1_000_000
 _LOOKAHEAD: Final = 1000
 _NO_END: Final = sys.maxsize
+_KEPT: Final = 8
+"""The last writes of a session that are kept in any case."""
 
 
 class _Sent(NamedTuple):
@@ -132,9 +134,10 @@ class Index:
         self._assignments: dict[str, dict[int, Assignment]] = {}
         self._changed: list[tuple[str, int]] = []
         self._look_at(view)
-        self._read(records)
+        self.extend(records)
 
-    def _read(self, records: Iterable[tuple[EventRecord, ImportedEvent]]) -> None:
+    def extend(self, records: Iterable[tuple[EventRecord, ImportedEvent]]) -> None:
+        """Read further records. A transaction and its classification come together."""
         previous: tuple[EventRecord, Transaction] | None = None
         for record, event in records:
             if isinstance(event, Transaction):
@@ -158,6 +161,30 @@ class Index:
                 self._take(record, event)
         for requests in self.received_requests.values():
             requests.sort(key=lambda one: (one.received_ms, one.answered_seq))
+
+    def forget(self, seq: int, zxid: int) -> None:
+        """Forget what is only looked up from records before `seq` and transaction `zxid`, so that
+        the index of a log that is followed does not grow for ever."""
+        for writes in self.writes.values():
+            del writes[: bisect_left(writes[:-_KEPT], seq, key=lambda one: one[0])]
+        for named in self._named_writes.values():
+            del named[: bisect_left(named, seq, key=lambda one: one[0])]
+        for sent in self._sent.values():
+            del sent[: bisect_left(sent, seq, key=lambda one: one.seq)]
+        for markers in self.markers.values():
+            del markers[: bisect_left(markers, seq, key=lambda one: one.seq)]
+        del self._closings[: bisect_left(self._closings, seq, key=lambda one: one[0])]
+        self._consumed = {one for one in self._consumed if one >= seq}
+        self._ends = {session: end for session, end in self._ends.items() if end >= seq}
+        self.inferred.forget(seq, zxid)
+        self.brokers_read.forget(seq)
+        self.states_read.forget(seq)
+
+    @property
+    def size(self) -> int:
+        """The number of writes, markers and inferred requests that are kept."""
+        writes = sum(map(len, self.writes.values())) + sum(map(len, self._named_writes.values()))
+        return writes + sum(map(len, self.markers.values())) + self.inferred.size
 
     def protocol_version(self, session: int) -> str:
         """The inter.broker.protocol.version of a broker's process."""
@@ -313,12 +340,13 @@ class Index:
     def _take_session(self, seq: int, transaction: Transaction) -> None:
         if isinstance(transaction.content, CloseSession):
             self._ends[transaction.session] = seq
+            self._silent.discard(transaction.session)
             broker = self._sessions.pop(transaction.session, None)
+            timeout_ms = self._timeouts.pop(transaction.session, 0)
             # A session that expires is closed with cxid 0.
             if broker is not None and transaction.cxid:
                 self._closings.append((seq, transaction.time_ms, broker))
             elif broker is not None:
-                timeout_ms = self._timeouts.get(transaction.session, 0)
                 silence = (transaction.time_ms - timeout_ms, transaction.time_ms)
                 self._silences[broker].append(silence)
             return

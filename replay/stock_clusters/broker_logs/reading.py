@@ -96,9 +96,7 @@ class BrokerLogs:
                 self.damaged[log.name] = damaged
 
 
-def event_of_line(
-    kind: str, line: Line, broker: int, counts: LineCounts
-) -> BrokerLogged | None:
+def event_of_line(kind: str, line: Line, broker: int, counts: LineCounts) -> BrokerLogged | None:
     """The event that a line of a log of this kind shows; None for a line that is left out, which
     `counts` has then."""
     try:

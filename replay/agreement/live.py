@@ -1,0 +1,297 @@
+"""Compares a log with the fold while the log is written.
+
+A comparison looks ahead: a request, a line or the end of a session can explain an earlier decision.
+So there are two positions in the log. The checker has read the records up to the first one, and
+holds the fold's state there. The records after it are the window. After new records, a copy of the
+process (`forked`) reads the window to its end, compares as `refold agree` does, and reports what
+diverges. The checker itself follows some seconds later. Thus the result is always the one of a log
+that ends here, and each record is compared a few times, however long the log is.
+"""
+
+import sys
+from bisect import bisect_left
+from collections.abc import Mapping, Sequence
+from copy import deepcopy
+from typing import Final
+
+from msgspec import Struct
+
+from eventstore.records import EventRecord
+from replay.agreement.assumptions import (
+    NO_ASSUMPTIONS,
+    Assumptions,
+    Choices,
+    OpenChoice,
+    Step,
+)
+from replay.agreement.comparison import Rules, configuration_of
+from replay.agreement.conformance import ConformanceChecker
+from replay.agreement.forked import forked
+from replay.agreement.logs.index import Index
+from replay.agreement.results import AgreementResult, Divergence, result_of
+from replay.agreement.search.event_order import EventOrder
+from replay.agreement.search.lost_replies import LostReply
+from replay.agreement.search.search import search
+from replay.agreement.znode_view import ZnodeView
+from replay.stock_clusters.imported_log.events import (
+    ImportBegun,
+    ImportedEvent,
+    Observed,
+    RequestInferred,
+    SessionsRestored,
+    ZnodesRestored,
+)
+from replay.stock_clusters.imported_log.restored import restore
+from replay.stock_clusters.zookeeper_log.restoring import State
+from replay.stock_clusters.zookeeper_log.transactions import Transaction
+
+SETTLED_MS: Final = 10_000
+"""The checker follows so long after the newest record: another order of the events since then may
+explain a divergence."""
+WINDOW_MAX: Final = 50_000
+"""A window of more records is compared without waiting for more evidence."""
+EVIDENCE_MS: Final = 1_000
+"""Evidence about a decision is in the files after this time."""
+REQUEST_MS: Final = 3_000
+"""A request to brokers is in state-change.log after this time."""
+SHUTDOWN_MS: Final = 61_000
+"""Without controller.log, a controlled shutdown only shows when the broker ends its session, up to
+60 s later."""
+_ORDERS_MAX: Final = 40
+
+Found = Sequence[tuple[EventRecord, ImportedEvent]]
+_Key = tuple[object, ...]
+_Run = tuple[AgreementResult, dict[Step, OpenChoice], list[int], dict[str, list[int]]]
+"""The result of a comparison, and what `Choices` has recorded in it."""
+_NS: Final = 1_000_000
+
+
+class LiveSettings(Struct, frozen=True):
+    """`given` are the brokers' settings that the log does not show, by Kafka's names. `orders` is
+    how many other orders of events are tried for a divergence."""
+
+    rules: Rules = "kafka"
+    given: Mapping[str, str] = {}
+    orders: int = _ORDERS_MAX
+
+
+class LiveAgreement:
+    """The comparison of one log, from its first record on."""
+
+    def __init__(self, settings: LiveSettings) -> None:
+        """Raises ReplayError if the settings cannot be used."""
+        self.undecided = 0
+        """After `finish`: divergences that more evidence could still have explained."""
+        self._settings = settings
+        self._configuration = configuration_of(settings.given, settings.rules)
+        self._begun: ImportBegun | None = None
+        self._state = State()
+        self._checker: ConformanceChecker | None = None
+        self._index: Index | None = None
+        self._window: list[tuple[EventRecord, ImportedEvent]] = []
+        self._zxid = 0
+        self._total = AgreementResult()
+        self._result = AgreementResult()
+        self._assumptions: Assumptions = NO_ASSUMPTIONS
+        self._known: set[_Key] = set()
+        self._explained: list[Divergence] = []
+        self._waiting: list[Divergence] = []
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether a divergence waits for evidence, so that time alone can settle it."""
+        return bool(self._waiting)
+
+    @property
+    def is_outdated(self) -> bool:
+        """Whether the log shows by now that a controller has other settings than supposed. Then
+        the log has to be compared from its beginning."""
+        return self._checker is not None and self._checker.is_outdated
+
+    @property
+    def memory(self) -> int:
+        """The number of records, and of entries about earlier ones, that are kept."""
+        return len(self._window) + (self._index.size if self._index else 0)
+
+    def take(self, records: Found) -> None:
+        """Add the next records of the log, each transaction together with its classification."""
+        rest = [one for one in records if not self._restore(one[1])]
+        if not rest:
+            return
+        if self._index is None:
+            self._begin()
+        assert self._index is not None, "the index was begun"
+        self._index.extend(rest)
+        self._window += rest
+
+    def compare(self, now_ms: int) -> list[Divergence]:
+        """Compare up to the newest record, and return the divergences that are new and that no
+        more evidence can explain. `now_ms`: nothing that was written before this time is unread.
+        """
+        if self._checker is None:
+            return []
+        result = self._compare(Choices(self._assumptions))
+        due, self._waiting = self._due(result, now_ms)
+        if due and self._settings.rules == "kafka" and self._settings.orders:
+            result = self._searched()
+            due, self._waiting = self._due(result, now_ms)
+        explained = [one for one in result.divergences if one.explained]
+        self._result = self._with_window(result)
+        self._explained += explained
+        self._known.update(map(_key, due))
+        self._settle(now_ms)
+        return due
+
+    @property
+    def result(self) -> AgreementResult:
+        """The result at the last comparison; what still waits for evidence counts as diverging."""
+        return self._result
+
+    def finish(self) -> AgreementResult:
+        """The result at the end. What waits for evidence is not judged, see `undecided`."""
+        if self._checker is None:
+            return self._result
+        result = self._compare(Choices(self._assumptions))
+        waiting = {_key(one) for one in self._waiting}
+        left = [one for one in result.divergences if _key(one) in waiting]
+        for one in left:
+            side = result if one.subject == "decision" else result.requests
+            side.count(one.kind, one.cause, one.verdict, -1)
+            result.divergences.remove(one)
+        self.undecided = len(left)
+        self._result = self._with_window(result)
+        return self._result
+
+    def _with_window(self, of_window: AgreementResult) -> AgreementResult:
+        """The whole result. What was explained before is counted as agreed in the window's."""
+        for one in self._explained:
+            of_window.explain(one)
+        total = deepcopy(self._total)
+        total.go_on(of_window)
+        for mine, theirs in ((total, of_window), (total.requests, of_window.requests)):
+            for each in theirs.explained:
+                mine.add_explained(each)
+        return total
+
+    # The beginning --------------------------------------------------------------------------------
+
+    def _restore(self, event: ImportedEvent) -> bool:
+        """Take a part of the first state; False for other events."""
+        if self._index is not None:
+            return False
+        if isinstance(event, ImportBegun):
+            self._begun = event
+            return True
+        if isinstance(event, (SessionsRestored, ZnodesRestored)):
+            restore(self._state, event)
+            return True
+        return False
+
+    def _begin(self) -> None:
+        assert self._begun is not None, "a log begins with its first state"
+        chroot = self._begun.chroot
+        self._zxid = self._state.zxid = self._state.exact_from = self._begun.zxid
+        self._index = Index((), chroot, ZnodeView(self._state.tree, chroot))
+        self._checker = ConformanceChecker(
+            self._state, chroot, self._configuration, self._index, self._settings.given
+        )
+
+    # Comparing the window -------------------------------------------------------------------------
+
+    def _compare(self, choices: Choices) -> AgreementResult:
+        """The result for the window under the assumptions of `choices`, which gets the choices that
+        were made."""
+        checker, window = self._checker, self._window
+        assert checker is not None, "the comparison has begun"
+
+        def work() -> _Run:
+            checker.assume(choices.assumptions, is_recorded=choices.is_recorded)
+            checker.advance(window)
+            result = result_of(checker.finish(), "")
+            result.settings, result.notes = checker.settings, [*result.notes, *checker.notes]
+            made = checker.choices
+            return result, made.made, made.repeated, dict(made.changed)
+
+        result, choices.made, choices.repeated, changed = forked(work)
+        choices.changed.update(changed)
+        # The log goes on, so its end says nothing.
+        result.is_cut = False
+        return result
+
+    def _searched(self) -> AgreementResult:
+        """The result for the window under the assumptions that explain most divergences."""
+        hypotheses = (LostReply(), EventOrder(self._settings.orders))
+        run = search(self._compare, hypotheses, len(self._window), self._assumptions)
+        self._assumptions = run.choices.assumptions
+        return run.result
+
+    def _due(
+        self, result: AgreementResult, now_ms: int
+    ) -> tuple[list[Divergence], list[Divergence]]:
+        """The new divergences that are final, and those that wait for evidence. One that waits may
+        be the reason of later ones, which wait as well."""
+        fresh = [
+            one for one in result.divergences if not one.explained and _key(one) not in self._known
+        ]
+        for place, one in enumerate(fresh):
+            if self._time_ms(one.seq) + self._evidence_ms(one) > now_ms:
+                if len(self._window) > WINDOW_MAX:
+                    break
+                return fresh[:place], fresh[place:]
+        return fresh, []
+
+    def _evidence_ms(self, one: Divergence) -> int:
+        """How long the evidence about a divergence may still come."""
+        assert self._index is not None, "the comparison has begun"
+        if one.subject == "request":
+            return REQUEST_MS
+        is_shutdown = one.verdict == "missing" and one.kind == "partition_state"
+        if is_shutdown and not self._index.markers.get(one.controller):
+            return SHUTDOWN_MS
+        return EVIDENCE_MS
+
+    def _time_ms(self, seq: int) -> int:
+        place = bisect_left(self._window, seq, key=lambda one: one[0].seq)
+        return self._window[place][0].wall_ns // _NS if place < len(self._window) else 0
+
+    # Following ------------------------------------------------------------------------------------
+
+    def _settle(self, now_ms: int) -> None:
+        """Let the checker read the records that need no further comparison."""
+        checker, index = self._checker, self._index
+        assert checker is not None, "the comparison has begun"
+        assert index is not None, "the comparison has begun"
+        # After the last transaction ZooKeeper's state is unknown.
+        first = min((min(one.since, one.seq) for one in self._waiting), default=sys.maxsize)
+        first = min(first, index.last_transaction)
+        place = 0
+        for record, _ in self._window:
+            if record.wall_ns // _NS + SETTLED_MS > now_ms or record.seq >= first:
+                break
+            place += 1
+        while place and self._is_classification(place):
+            place -= 1
+        if not place:
+            return
+        settled, self._window = self._window[:place], self._window[place:]
+        checker.assume(self._assumptions, is_recorded=False)
+        checker.advance(settled)
+        self._total.go_on(result_of(checker.take_settled(), ""))
+        last = settled[-1][0].seq
+        for one in self._explained:
+            if one.seq <= last:
+                self._total.explain(one)
+        self._explained = [one for one in self._explained if one.seq > last]
+        zxids = [event.zxid for _, event in settled if isinstance(event, Transaction)]
+        self._zxid = max([self._zxid, *zxids])
+        index.forget(last, self._zxid)
+
+    def _is_classification(self, place: int) -> bool:
+        """Whether the record belongs to the transaction before it."""
+        is_there = place < len(self._window)
+        return is_there and isinstance(self._window[place][1], (Observed, RequestInferred))
+
+
+def _key(one: Divergence) -> _Key:
+    """What stays the same when a divergence is found again."""
+    return (one.subject, one.kind, one.seq, one.zxid, one.broker, one.paths)
