@@ -52,7 +52,7 @@ def configure(form: Literal["auto", "json", "text"]) -> None:
     handler = logging.StreamHandler()
     handler.setFormatter(TextLines() if is_text else JsonLines())
     logging.basicConfig(level=logging.WARNING, handlers=[handler], force=True)
-    for package in ("controller", "eventstore"):
+    for package in ("controller", "eventstore", "replay"):
         logging.getLogger(package).setLevel(logging.INFO)
     # refold reports failures of these libraries itself, once; the libraries would log every
     # attempt.

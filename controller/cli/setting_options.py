@@ -1,7 +1,7 @@
 """The command line options for settings, shared by `run` and `check`."""
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from functools import wraps
 from inspect import Parameter, Signature, signature
 from pathlib import Path
@@ -73,7 +73,13 @@ class _Options(TypedDict):
     ]
 
 
-def with_settings(command: Callable[..., None]) -> Callable[..., None]:
+Fallbacks = Callable[[Mapping[str, Any]], Sequence[RawSetting]]
+"""From the values of a command's own options: settings that are used unless they are given."""
+
+
+def with_settings(
+    command: Callable[..., None], fallbacks: Fallbacks = lambda _: ()
+) -> Callable[..., None]:
     """Add these options before those of the command. Its first parameter receives the settings
     from options, environment and file. If the settings are invalid, the problems are printed and
     the exit status is 2."""
@@ -86,7 +92,8 @@ def with_settings(command: Callable[..., None]) -> Callable[..., None]:
     @wraps(command)
     def with_loaded(**values: Any) -> None:
         options = {one.name: values.pop(one.name) for one in shared}
-        command(_load_or_exit(command.__name__, **options), **values)
+        loaded = _load_or_exit(command.__name__, fallbacks(values), **options)
+        command(loaded, **values)
 
     # typer derives the options from these.
     parameters = [*shared, *own]
@@ -95,9 +102,11 @@ def with_settings(command: Callable[..., None]) -> Callable[..., None]:
     return with_loaded
 
 
-def _load_or_exit(command: str, config: Path | None, **options: str | bool | None) -> Loaded:
+def _load_or_exit(
+    command: str, fallbacks: Sequence[RawSetting], config: Path | None, **options: str | bool | None
+) -> Loaded:
     try:
-        return load(_given(options), os.environ, config)
+        return load(_given(options), os.environ, config, fallbacks)
     except SettingsError as error:
         for problem in error.problems:
             typer.echo(f"refold {command}: {problem}", err=True)

@@ -120,6 +120,8 @@ class ConformanceChecker:
         self._unknown_calls: dict[int, int] = {}
         self._elected: set[int] = set()
         self.result = Agreement()
+        self.learned: Mapping[int, Configuration] = {}
+        """Settings of controllers by session, if they are known from elsewhere."""
 
     @property
     def notes(self) -> list[str]:
@@ -148,10 +150,19 @@ class ConformanceChecker:
     @property
     def is_outdated(self) -> bool:
         """Whether the index shows by now that a controller has other settings than supposed."""
+        seen = self.seen_settings
         return any(
-            self._of_broker(one.session, one.broker) != one.fold.controller.configuration
-            for one in self._controllers.values()
+            seen[session] != one.fold.controller.configuration
+            for session, one in self._controllers.items()
         )
+
+    @property
+    def seen_settings(self) -> dict[int, Configuration]:
+        """The settings of the controllers, as the index shows them by now, by session."""
+        return {
+            session: self._of_broker(session, one.broker)
+            for session, one in self._controllers.items()
+        }
 
     def advance(self, records: Iterable[tuple[EventRecord, ImportedEvent]]) -> None:
         """Read the next records, each transaction together with its classification."""
@@ -300,7 +311,7 @@ class ConformanceChecker:
         controller = ControllerTrace(
             session,
             broker,
-            self._of_broker(session, broker),
+            self.learned.get(session) or self._of_broker(session, broker),
             self._view,
             self.index,
             self._choices,

@@ -44,9 +44,9 @@ def forked(work: Callable[[], Answer]) -> Answer:
 def _run(work: Callable[[], Answer], writing: int) -> None:
     """Run the function and end this process."""
     try:
-        # Ctrl-C is sent to all processes of a terminal; this one ends with its parent's reading.
+        # Ctrl-C and a service manager signal all processes; the parent decides what happens.
         signal.signal(signal.SIGINT, signal.SIG_IGN)
-        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
         # Collecting would copy the memory that both processes share.
         gc.disable()
         try:

@@ -12,10 +12,12 @@ import sys
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from copy import deepcopy
+from types import MappingProxyType
 from typing import Final
 
 from msgspec import Struct
 
+from controller.core.configuration import Configuration
 from eventstore.records import EventRecord
 from replay.agreement.assumptions import (
     NO_ASSUMPTIONS,
@@ -45,15 +47,17 @@ from replay.stock_clusters.imported_log.restored import restore
 from replay.stock_clusters.zookeeper_log.restoring import State
 from replay.stock_clusters.zookeeper_log.transactions import Transaction
 
-SETTLED_MS: Final = 10_000
-"""The checker follows so long after the newest record: another order of the events since then may
-explain a divergence."""
+SETTLED_MS: Final = 20_000
+"""The checker follows so long after the newest record. Another order of the events since then may
+explain a divergence, and a broker that does not answer shows when its session expires (18 s)."""
 WINDOW_MAX: Final = 50_000
 """A window of more records is compared without waiting for more evidence."""
 EVIDENCE_MS: Final = 1_000
 """Evidence about a decision is in the files after this time."""
 REQUEST_MS: Final = 3_000
 """A request to brokers is in state-change.log after this time."""
+EXTRA_MS: Final = 20_000
+"""Without controller.log, a broker that did not answer a request shows when its session expires."""
 SHUTDOWN_MS: Final = 61_000
 """Without controller.log, a controlled shutdown only shows when the broker ends its session, up to
 60 s later."""
@@ -78,11 +82,17 @@ class LiveSettings(Struct, frozen=True):
 class LiveAgreement:
     """The comparison of one log, from its first record on."""
 
-    def __init__(self, settings: LiveSettings) -> None:
-        """Raises ReplayError if the settings cannot be used."""
+    def __init__(
+        self, settings: LiveSettings, learned: Mapping[int, Configuration] = MappingProxyType({})
+    ) -> None:
+        """`learned` has settings of controllers by session, from a comparison of the same log.
+
+        Raises ReplayError if the settings cannot be used.
+        """
         self.undecided = 0
         """After `finish`: divergences that more evidence could still have explained."""
         self._settings = settings
+        self._learned = learned
         self._configuration = configuration_of(settings.given, settings.rules)
         self._begun: ImportBegun | None = None
         self._state = State()
@@ -107,6 +117,16 @@ class LiveAgreement:
         """Whether the log shows by now that a controller has other settings than supposed. Then
         the log has to be compared from its beginning."""
         return self._checker is not None and self._checker.is_outdated
+
+    @property
+    def learned(self) -> Mapping[int, Configuration]:
+        """The settings of controllers that the log shows by now, by session."""
+        return {**self._learned, **(self._checker.seen_settings if self._checker else {})}
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether records have not been settled yet that may be by now."""
+        return len(self._window) > 1
 
     @property
     def memory(self) -> int:
@@ -195,6 +215,7 @@ class LiveAgreement:
         self._checker = ConformanceChecker(
             self._state, chroot, self._configuration, self._index, self._settings.given
         )
+        self._checker.learned = self._learned
 
     # Comparing the window -------------------------------------------------------------------------
 
@@ -245,10 +266,11 @@ class LiveAgreement:
         assert self._index is not None, "the comparison has begun"
         if one.subject == "request":
             return REQUEST_MS
-        is_shutdown = one.verdict == "missing" and one.kind == "partition_state"
-        if is_shutdown and not self._index.markers.get(one.controller):
+        if self._index.markers.get(one.controller):
+            return EVIDENCE_MS
+        if one.verdict == "missing" and one.kind == "partition_state":
             return SHUTDOWN_MS
-        return EVIDENCE_MS
+        return EXTRA_MS if one.verdict == "extra" else EVIDENCE_MS
 
     def _time_ms(self, seq: int) -> int:
         place = bisect_left(self._window, seq, key=lambda one: one[0].seq)

@@ -1,0 +1,7 @@
+"""`refold run --mode shadow`: follows a stock controller and reports where refold differs.
+
+- `shadow` reads what the cluster writes, compares, and reports
+- `summary` has the result
+
+docs/shadow.md is the guide for operators.
+"""

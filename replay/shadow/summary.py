@@ -1,0 +1,30 @@
+"""The result of a shadow run."""
+
+from msgspec import field, structs
+
+from replay.agreement.results import AgreementResult
+
+
+class ShadowResult(AgreementResult):
+    """As of `refold agree`, over all logs of the run.
+
+    `undecided` are divergences that later evidence could still have explained. `unseen_versions`
+    are versions of znodes that were overwritten before they were read. Neither counts as agreed.
+    `read` is the number of records, `zxid` the last transaction.
+    """
+
+    logs: list[str] = field(default_factory=list)
+    undecided: int = 0
+    unseen_versions: int = 0
+    records: int = 0
+    zxid: int = 0
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether all decisions and requests were judged."""
+        return super().is_whole and not (self.undecided or self.unseen_versions)
+
+
+def shadow_result(result: AgreementResult) -> ShadowResult:
+    """A result with nothing unseen."""
+    return ShadowResult(**{one.name: getattr(result, one.name) for one in structs.fields(result)})
