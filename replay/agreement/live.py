@@ -62,6 +62,17 @@ SHUTDOWN_MS: Final = 61_000
 """Without controller.log, a controlled shutdown only shows when the broker ends its session, up to
 60 s later."""
 _ORDERS_MAX: Final = 40
+_SUPPOSED: Final = (
+    "AllocateProducerIds",
+    "AlterPartition",
+    "AutoPreferredReplicaLeaderElection",
+    "ControlledShutdown",
+    "ElectLeaders",
+    "LeaderAndIsrResponseReceived",
+    "TopicDeletionStopReplicaResponseReceived",
+    "UpdateFeatures",
+)
+"""The beginnings of the names of controller events that ZooKeeper does not show."""
 
 Found = Sequence[tuple[EventRecord, ImportedEvent]]
 _Key = tuple[object, ...]
@@ -91,6 +102,8 @@ class LiveAgreement:
         """
         self.undecided = 0
         """After `finish`: divergences that more evidence could still have explained."""
+        self.unseen_zxids: set[int] = set()
+        """Transactions whose znodes had versions in between that nobody has seen."""
         self._settings = settings
         self._learned = learned
         self._configuration = configuration_of(settings.given, settings.rules)
@@ -103,6 +116,7 @@ class LiveAgreement:
         self._total = AgreementResult()
         self._result = AgreementResult()
         self._assumptions: Assumptions = NO_ASSUMPTIONS
+        self._unseen = self._unseen_in_window = 0
         self._known: set[_Key] = set()
         self._explained: list[Divergence] = []
         self._waiting: list[Divergence] = []
@@ -157,6 +171,7 @@ class LiveAgreement:
             due, self._waiting = self._due(result, now_ms)
         explained = [one for one in result.divergences if one.explained]
         self._result = self._with_window(result)
+        due = [one for one in due if not self._is_unseen(one)]
         self._explained += explained
         self._known.update(map(_key, due))
         self._settle(now_ms)
@@ -173,19 +188,43 @@ class LiveAgreement:
             return self._result
         result = self._compare(Choices(self._assumptions))
         waiting = {_key(one) for one in self._waiting}
-        left = [one for one in result.divergences if _key(one) in waiting]
-        for one in left:
-            side = result if one.subject == "decision" else result.requests
-            side.count(one.kind, one.cause, one.verdict, -1)
-            result.divergences.remove(one)
-        self.undecided = len(left)
+        self.undecided = _leave_out(
+            result, [one for one in result.divergences if _key(one) in waiting]
+        )
         self._result = self._with_window(result)
         return self._result
+
+    @property
+    def unseen(self) -> int:
+        """The number of decisions up to the last comparison whose reason cannot be seen."""
+        return self._unseen + self._unseen_in_window
+
+    def _is_unseen(self, one: Divergence) -> bool:
+        """Whether the files do not show enough to say that a decision differs.
+
+        Without controller.log, requests, timers and responses only show by their writes, and no
+        file has the order of events. Then a difference counts if both sides have written the
+        znode, in an event that ZooKeeper shows.
+        """
+        if one.zxid in self.unseen_zxids:
+            return True
+        assert self._index is not None, "the comparison has begun"
+        if one.subject == "request" or self._index.markers.get(one.controller):
+            return False
+        return one.verdict != "differs" or one.cause.startswith(_SUPPOSED)
+
+    def _without_unseen(self, result: AgreementResult) -> int:
+        """Leave the decisions out whose reason cannot be seen, and return their number."""
+        return _leave_out(
+            result,
+            [one for one in result.divergences if not one.explained and self._is_unseen(one)],
+        )
 
     def _with_window(self, of_window: AgreementResult) -> AgreementResult:
         """The whole result. What was explained before is counted as agreed in the window's."""
         for one in self._explained:
             of_window.explain(one)
+        self._unseen_in_window = self._without_unseen(of_window)
         total = deepcopy(self._total)
         total.go_on(of_window)
         for mine, theirs in ((total, of_window), (total.requests, of_window.requests)):
@@ -298,7 +337,9 @@ class LiveAgreement:
         settled, self._window = self._window[:place], self._window[place:]
         checker.assume(self._assumptions, is_recorded=False)
         checker.advance(settled)
-        self._total.go_on(result_of(checker.take_settled(), ""))
+        result = result_of(checker.take_settled(), "")
+        self._unseen += self._without_unseen(result)
+        self._total.go_on(result)
         last = settled[-1][0].seq
         for one in self._explained:
             if one.seq <= last:
@@ -312,6 +353,15 @@ class LiveAgreement:
         """Whether the record belongs to the transaction before it."""
         is_there = place < len(self._window)
         return is_there and isinstance(self._window[place][1], (Observed, RequestInferred))
+
+
+def _leave_out(result: AgreementResult, divergences: Sequence[Divergence]) -> int:
+    """Remove divergences from a result, and return their number."""
+    for one in divergences:
+        side = result if one.subject == "decision" else result.requests
+        side.count(one.kind, one.cause, one.verdict, -1)
+        result.divergences.remove(one)
+    return len(divergences)
 
 
 def _key(one: Divergence) -> _Key:

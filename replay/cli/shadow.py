@@ -1,5 +1,5 @@
-"""`refold run --mode shadow`: follow a stock controller, and report where refold differs.
-"""
+"""`refold run --mode shadow`: follow a stock controller, and report where refold differs."""
+
 import logging
 import signal
 import time
@@ -112,7 +112,7 @@ def _print(result: ShadowResult) -> None:
         typer.echo(f"log: {log}")
     requests = result.requests.unjudged
     typer.echo(
-        f"unseen: {result.unseen_versions} versions of znodes, {requests} requests to brokers;"
-        f" undecided: {result.undecided} differences that later evidence could explain"
+        f"unseen: {result.unseen_decisions} decisions, {result.unseen_versions} versions of znodes,"
+        f" {requests} requests to brokers; undecided: {result.undecided} decisions"
     )
     print_agreement(result)

@@ -161,11 +161,13 @@ class Shadow:
             with LogReader.open(followed.folder, UPCASTERS) as reader:
                 result = with_records_between(result, open_imported(reader))
         total = shadow_result(self._before)
-        total.logs, total.records = [*self._before.logs, escape_path(followed.folder)], 0
-        total.records, total.undecided = self._before.records, self._before.undecided
+        total.logs = [*self._before.logs, escape_path(followed.folder)]
+        for name in ("records", "undecided", "unseen_decisions", "unseen_versions"):
+            setattr(total, name, getattr(self._before, name))
         total.go_on(result)
         total.source = total.logs[-1]
         total.undecided += self._live.undecided
+        total.unseen_decisions += self._live.unseen
         total.missing_transactions += followed.begun.missing
         total.altered += followed.altered
         total.is_cut = bool(followed.stalled)
@@ -177,8 +179,9 @@ class Shadow:
         result: AgreementResult = self._live.result
         return (
             f"up to zxid {self._import.zxid:#x}: {result.agreed} decisions agreed,"
-            f" {result.diverging} differ; {result.requests.agreed} requests agreed,"
-            f" {result.requests.diverging} differ, {result.requests.unjudged} unseen"
+            f" {result.diverging} differ, {self._live.unseen} unseen; {result.requests.agreed}"
+            f" requests agreed, {result.requests.diverging} differ, {result.requests.unjudged}"
+            " unseen"
         )
 
 

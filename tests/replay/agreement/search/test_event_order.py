@@ -3,8 +3,6 @@ did."""
 
 import json
 from collections.abc import Callable, Mapping
-from types import SimpleNamespace
-from typing import Any
 
 import pytest
 from msgspec import structs
