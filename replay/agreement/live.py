@@ -74,6 +74,9 @@ _SUPPOSED: Final = (
 )
 """The beginnings of the names of controller events that ZooKeeper does not show."""
 
+_NEVER_SHOWN: Final = ("AllocateProducerIds", "AlterPartitionReassignments", "UpdateFeatures")
+"""Those that no line of controller.log shows either."""
+
 Found = Sequence[tuple[EventRecord, ImportedEvent]]
 _Key = tuple[object, ...]
 _Run = tuple[AgreementResult, dict[Step, OpenChoice], list[int], dict[str, list[int]]]
@@ -117,6 +120,8 @@ class LiveAgreement:
         self._result = AgreementResult()
         self._assumptions: Assumptions = NO_ASSUMPTIONS
         self._unseen = self._unseen_in_window = 0
+        self._lost: dict[tuple[int, int], int] = {}
+        """By broker and epoch of a controller: from which record on it is unknown what it knows."""
         self._known: set[_Key] = set()
         self._explained: list[Divergence] = []
         self._waiting: list[Divergence] = []
@@ -166,16 +171,17 @@ class LiveAgreement:
             return []
         result = self._compare(Choices(self._assumptions))
         due, self._waiting = self._due(result, now_ms)
-        if due and self._settings.rules == "kafka" and self._settings.orders:
+        seen = {_key(one) for one in due} - {_key(one) for one in self._after_lost(result)}
+        if seen and self._settings.rules == "kafka" and self._settings.orders:
             result = self._searched()
             due, self._waiting = self._due(result, now_ms)
         explained = [one for one in result.divergences if one.explained]
+        unseen = {_key(one) for one in self._unseen_of(result)}
         self._result = self._with_window(result)
-        due = [one for one in due if not self._is_unseen(one)]
         self._explained += explained
         self._known.update(map(_key, due))
         self._settle(now_ms)
-        return due
+        return [one for one in due if _key(one) not in unseen]
 
     @property
     def result(self) -> AgreementResult:
@@ -199,32 +205,53 @@ class LiveAgreement:
         """The number of decisions up to the last comparison whose reason cannot be seen."""
         return self._unseen + self._unseen_in_window
 
-    def _is_unseen(self, one: Divergence) -> bool:
-        """Whether the files do not show enough to say that a decision differs.
+    def _unseen_of(self, result: AgreementResult, *, is_settled: bool = False) -> list[Divergence]:
+        """The divergences for which the files do not show enough to say that a decision differs.
 
-        Without controller.log, requests, timers and responses only show by their writes, and no
-        file has the order of events. Then a difference counts if both sides have written the
-        znode, in an event that ZooKeeper shows.
+        After one of them it is unknown what the controller knows, so the later ones of its term
+        belong to them as well. `is_settled`: note this for the rest of the log.
+        """
+        lost = self._lost if is_settled else dict(self._lost)
+        found = []
+        for one in result.divergences:
+            term = (one.controller, one.epoch)
+            if one.explained:
+                continue
+            if self._is_unseen(one):
+                lost.setdefault(term, one.seq)
+            if one.seq >= lost.get(term, sys.maxsize):
+                found.append(one)
+        return found
+
+    def _after_lost(self, result: AgreementResult) -> list[Divergence]:
+        """The divergences of terms of which it is unknown what the controller knows."""
+        return [
+            one
+            for one in result.divergences
+            if one.seq >= self._lost.get((one.controller, one.epoch), sys.maxsize)
+        ]
+
+    def _is_unseen(self, one: Divergence) -> bool:
+        """Whether it is unknown which request, timer or response was the reason.
+
+        Without controller.log, these only show by their writes, and no file has the order of
+        events. Then a difference counts if both sides have written the znode, in an event that
+        ZooKeeper shows. Some requests have no line in controller.log either.
         """
         if one.zxid in self.unseen_zxids:
             return True
         assert self._index is not None, "the comparison has begun"
+        if one.cause.startswith(_NEVER_SHOWN):
+            return True
         if one.subject == "request" or self._index.markers.get(one.controller):
             return False
         return one.verdict != "differs" or one.cause.startswith(_SUPPOSED)
-
-    def _without_unseen(self, result: AgreementResult) -> int:
-        """Leave the decisions out whose reason cannot be seen, and return their number."""
-        return _leave_out(
-            result,
-            [one for one in result.divergences if not one.explained and self._is_unseen(one)],
-        )
 
     def _with_window(self, of_window: AgreementResult) -> AgreementResult:
         """The whole result. What was explained before is counted as agreed in the window's."""
         for one in self._explained:
             of_window.explain(one)
-        self._unseen_in_window = self._without_unseen(of_window)
+        self._unseen_in_window = _leave_out(of_window, self._unseen_of(of_window))
         total = deepcopy(self._total)
         total.go_on(of_window)
         for mine, theirs in ((total, of_window), (total.requests, of_window.requests)):
@@ -338,7 +365,7 @@ class LiveAgreement:
         checker.assume(self._assumptions, is_recorded=False)
         checker.advance(settled)
         result = result_of(checker.take_settled(), "")
-        self._unseen += self._without_unseen(result)
+        self._unseen += _leave_out(result, self._unseen_of(result, is_settled=True))
         self._total.go_on(result)
         last = settled[-1][0].seq
         for one in self._explained:
