@@ -86,10 +86,12 @@ _NS: Final = 1_000_000
 
 class LiveSettings(Struct, frozen=True):
     """`given` are the brokers' settings that the log does not show, by Kafka's names. `orders` is
-    how many other orders of events are tried for a divergence."""
+    how many other orders of events are tried for a divergence. `sees_refusals`: the log has the
+    transactions that ZooKeeper refused."""
 
     rules: Rules = "kafka"
     given: Mapping[str, str] = {}
+    sees_refusals: bool = True
     orders: int = _ORDERS_MAX
 
 
@@ -243,7 +245,8 @@ class LiveAgreement:
         assert self._index is not None, "the comparison has begun"
         if one.cause.startswith(_NEVER_SHOWN):
             return True
-        if one.subject == "request" or self._index.markers.get(one.controller):
+        has_lines = self._settings.sees_refusals and self._index.markers.get(one.controller)
+        if one.subject == "request" or has_lines:
             return False
         return one.verdict != "differs" or one.cause.startswith(_SUPPOSED)
 

@@ -4,8 +4,9 @@ import logging
 import signal
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from datetime import tzinfo
+from functools import partial
 from pathlib import Path
 from types import FrameType
 from typing import Final
@@ -21,11 +22,14 @@ from eventstore.folders import run_folder
 from replay.agreement.comparison import Rules
 from replay.agreement.live import LiveSettings
 from replay.cli.agreement_report import print_agreement, status_of
+from replay.cli.shadow_watcher import Watcher
 from replay.errors import ReplayError
 from replay.shadow.shadow import POLL_SECONDS, Shadow
 from replay.shadow.summary import ShadowResult
+from replay.shadow.watched import WatchedTransactions
 from replay.stock_clusters.broker_logs.growing import GrowingBrokerLog
-from replay.stock_clusters.imports.following import FollowedImport, beginning
+from replay.stock_clusters.imports.following import Beginning, FollowedImport, beginning
+from replay.stock_clusters.imports.kafka_root import find_kafka
 
 _UNUSABLE: Final = 2
 _INTERRUPTED: Final = 128
@@ -62,16 +66,15 @@ def run_shadow(settings: Settings, options: ShadowOptions) -> None:
 
 
 def _followed(settings: Settings, options: ShadowOptions) -> ShadowResult:
-    def begin(after: int) -> FollowedImport:
-        assert options.txnlog is not None, "a folder is followed"
-        logs = [GrowingBrokerLog(one, options.zone) for one in options.controller_logs]
-        begun = beginning(options.txnlog, options.chroot, after)
-        folder = run_folder(settings.log_dir, time.time_ns())
-        logger.info("follows %s from zxid %#x, log %s", begun.folder, begun.state.zxid, folder)
-        return FollowedImport(begun, folder, logs)
-
-    with _stopped_by_signals() as stop:
-        shadow = Shadow(begin, LiveSettings(options.rules, options.given))
+    with ExitStack() as stack:
+        watcher = None
+        if options.txnlog is None:
+            watcher = Watcher(_connect(settings), settings.session_timeout_ms)
+            stack.callback(watcher.close)
+        stop = stack.enter_context(_stopped_by_signals())
+        begin = partial(_begun, settings, options, watcher, stop)
+        live = LiveSettings(options.rules, options.given, sees_refusals=watcher is None)
+        shadow = Shadow(begin, live)
         try:
             while not stop:
                 shadow.step()
@@ -81,6 +84,56 @@ def _followed(settings: Settings, options: ShadowOptions) -> ShadowResult:
         except BaseException:
             shadow.abandon()
             raise
+
+
+def _begun(
+    settings: Settings,
+    options: ShadowOptions,
+    watcher: Watcher | None,
+    stop: Sequence[int],
+    after: int,
+) -> FollowedImport:
+    """A log that begins now, or after missing transactions that follow zxid `after`."""
+    logs = [GrowingBrokerLog(one, options.zone) for one in options.controller_logs]
+    folder = run_folder(settings.log_dir, time.time_ns())
+    if options.txnlog is not None:
+        begun = beginning(options.txnlog, options.chroot, after)
+        logger.info("follows %s from zxid %#x, log %s", begun.folder, begun.state.zxid, folder)
+        return FollowedImport(begun, folder, logs)
+    assert watcher is not None, "ZooKeeper is watched"
+    watched = _watched(watcher, settings, stop)
+    state = watched.state()
+    begun = Beginning(state, find_kafka(state.tree, (), None), _connect(settings), Path())
+    logger.info(
+        "watches %s from zxid %#x, log %s",
+        begun.source,
+        state.zxid,
+        folder,
+        extra={"fields": {"session": f"{watched.session & (1 << 64) - 1:#x}"}},
+    )
+    return FollowedImport(begun, folder, logs, watched)
+
+
+def _watched(watcher: Watcher, settings: Settings, stop: Sequence[int]) -> WatchedTransactions:
+    """ZooKeeper's transactions, once all znodes were read. Raises ReplayError."""
+    watched = WatchedTransactions(watcher.pull)
+    until = time.monotonic() + settings.connection_timeout_ms / 1000
+    while not watched.is_complete:
+        watched.begin()
+        if watched.session == 0 and time.monotonic() > until and not settings.waits_for_zookeeper:
+            raise ReplayError(
+                f"ZooKeeper {_connect(settings)} does not answer: check --zookeeper, or wait for it"
+                " with --wait-for-zookeeper"
+            )
+        if stop:
+            raise ReplayError("stopped before all znodes were read")
+        time.sleep(_WAIT_SECONDS)
+    return watched
+
+
+def _connect(settings: Settings) -> str:
+    servers = ",".join(map(str, settings.zookeeper.servers))
+    return f"{servers}{settings.zookeeper.chroot}"
 
 
 def _wait(stop: Sequence[int], seconds: float) -> None:

@@ -49,6 +49,7 @@ class Shadow:
         self._clock = clock
         self._import = begin(0)
         self._live = LiveAgreement(settings)
+        self._live.unseen_zxids = self._import.unseen_zxids
         self._before = ShadowResult()
         self._reported: set[tuple[object, ...]] = set()
         self._last_ms = 0
@@ -134,6 +135,7 @@ class Shadow:
         logger.info("the brokers' settings show now: the log is compared again from its beginning")
         learned = self._live.learned
         self._live = LiveAgreement(self._settings, learned)
+        self._live.unseen_zxids = self._import.unseen_zxids
         with LogReader.open(self._import.folder, UPCASTERS) as reader:
             for batch in _batches(reader):
                 self._live.take(batch)
@@ -148,6 +150,7 @@ class Shadow:
         self._before = self._ended()
         self._import = self._begin(gap.after)
         self._live = LiveAgreement(self._settings)
+        self._live.unseen_zxids = self._import.unseen_zxids
         return found
 
     # The result -----------------------------------------------------------------------------------
@@ -168,6 +171,7 @@ class Shadow:
         total.source = total.logs[-1]
         total.undecided += self._live.undecided
         total.unseen_decisions += self._live.unseen
+        total.unseen_versions += followed.unseen_versions
         total.missing_transactions += followed.begun.missing
         total.altered += followed.altered
         total.is_cut = bool(followed.stalled)

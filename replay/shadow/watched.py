@@ -77,6 +77,7 @@ class WatchedTransactions:
     """
 
     def __init__(self, pull: Pull) -> None:
+        self.session = _NO_SESSION
         self.zxid = 0
         self.file = "ZooKeeper"
         self.damages: list[Damage] = []
@@ -161,7 +162,8 @@ class WatchedTransactions:
                     self._add(self._known(zxid), Delete(path), at_ms, before.owner, now)
             case WatchComplete():
                 self.is_complete = True
-            case WatchBegun():
+            case WatchBegun(session=session):
+                self.session = session
                 if self.is_complete:
                     # Changes between two sessions are unknown.
                     self._lost_at = self.zxid

@@ -9,7 +9,7 @@ import time
 from collections import deque
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Protocol
 
 from controller.fingerprint import code_version, core_fingerprint
 from eventstore.records import EventRecord, Header
@@ -30,6 +30,7 @@ from replay.stock_clusters.imports.log_builder import LogBuilder
 from replay.stock_clusters.imports.logged_requests import LoggedRequests
 from replay.stock_clusters.imports.records import Records
 from replay.stock_clusters.imports.report import Counts
+from replay.stock_clusters.zookeeper_log.damage import Damage
 from replay.stock_clusters.zookeeper_log.growing import GrowingLogs
 from replay.stock_clusters.zookeeper_log.merging import Gap
 from replay.stock_clusters.zookeeper_log.restoring import State
@@ -81,6 +82,24 @@ def beginning(
         return Beginning(state, root, escape_path(path), folder, missing, source.notes)
 
 
+class Transactions(Protocol):
+    """Where transactions come from: a server's growing files (GrowingLogs), or a session that
+    watches. `unseen_zxids` are transactions whose znodes had versions in between that nobody has
+    seen, `unseen_versions` is the number of these versions."""
+
+    zxid: int
+    file: str
+    damages: list[Damage]
+    stalled: Damage | None
+    is_at_end: bool
+    unseen_versions: int
+    unseen_zxids: set[int]
+
+    def read(self, limit: int, now: float) -> Iterator[Transaction | Gap]: ...
+
+    def close(self) -> None: ...
+
+
 class _Waiting(NamedTuple):
     """A record that was read at `since`, on the monotonic clock, and not written yet."""
 
@@ -105,7 +124,7 @@ class FollowedImport:
         begun: Beginning,
         log: Path,
         broker_logs: Sequence[GrowingBrokerLog] = (),
-        transactions: GrowingLogs | None = None,
+        watched: Transactions | None = None,
     ) -> None:
         """Begin the log in the folder `log`. Raises LogError."""
         self.begun = begun
@@ -113,7 +132,7 @@ class FollowedImport:
         self.gap: Gap | None = None
         """Missing transactions after which this log cannot be continued."""
         self.altered = 0
-        self._logs = transactions or GrowingLogs(begun.folder, begun.state.zxid)
+        self._logs: Transactions = watched or GrowingLogs(begun.folder, begun.state.zxid)
         self._broker_logs = list(broker_logs)
         self._streams = [_Stream() for _ in range(1 + len(self._broker_logs))]
         self._found: list[tuple[EventRecord, ImportedEvent]] = []
@@ -124,7 +143,19 @@ class FollowedImport:
         self._builder = LogBuilder(
             begun.state, begun.root, LoggedRequests(), Counts(), self._records
         )
+        # A session that watches does not see every version.
+        self._builder.versions.is_known = watched is None
         self._is_begun = False
+
+    @property
+    def unseen_versions(self) -> int:
+        """The number of versions of znodes that nobody has seen."""
+        return self._logs.unseen_versions
+
+    @property
+    def unseen_zxids(self) -> set[int]:
+        """The transactions that overwrote these versions; grows with the log."""
+        return self._logs.unseen_zxids
 
     @property
     def zxid(self) -> int:

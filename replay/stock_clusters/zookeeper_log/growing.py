@@ -40,6 +40,9 @@ class GrowingLogs:
         self.damages: list[Damage] = []
         self.stalled: Damage | None = None
         self.is_at_end = False
+        # Every version of a znode is in the files.
+        self.unseen_versions = 0
+        self.unseen_zxids: set[int] = set()
         self._folder = folder
         self._stream: BinaryIO | None = None
         self._begin = -1
