@@ -62,20 +62,22 @@ SHUTDOWN_MS: Final = 61_000
 """Without controller.log, a controlled shutdown only shows when the broker ends its session, up to
 60 s later."""
 _ORDERS_MAX: Final = 40
+_RESPONSES: Final = ("LeaderAndIsrResponse", "TopicDeletionStopReplicaResponse")
 _SUPPOSED: Final = (
+    *_RESPONSES,
     "AllocateProducerIds",
     "AlterPartition",
     "AutoPreferredReplicaLeaderElection",
     "ControlledShutdown",
     "ElectLeaders",
-    "LeaderAndIsrResponseReceived",
-    "TopicDeletionStopReplicaResponseReceived",
     "UpdateFeatures",
 )
 """The beginnings of the names of controller events that ZooKeeper does not show."""
 
 _NEVER_SHOWN: Final = ("AllocateProducerIds", "AlterPartitionReassignments", "UpdateFeatures")
 """Those that no line of controller.log shows either."""
+_WRITTEN_FOR_THEM: Final = ("assignment", "feature", "producer_ids", "reassign_partitions")
+"""The kinds of decisions that show such an event."""
 
 Found = Sequence[tuple[EventRecord, ImportedEvent]]
 _Key = tuple[object, ...]
@@ -236,19 +238,24 @@ class LiveAgreement:
     def _is_unseen(self, one: Divergence) -> bool:
         """Whether it is unknown which request, timer or response was the reason.
 
-        Without controller.log, these only show by their writes, and no file has the order of
-        events. Then a difference counts if both sides have written the znode, in an event that
-        ZooKeeper shows. Some requests have no line in controller.log either.
+        - Some requests have no line in controller.log.
+        - At level INFO responses of brokers have none, so that a decision of the fold may be early.
+        - Without controller.log, all these only show by their writes, and no file has the order of
+          events. Then a difference counts if both sides have written the znode, in an event that
+          ZooKeeper shows.
         """
         if one.zxid in self.unseen_zxids:
             return True
         assert self._index is not None, "the comparison has begun"
-        if one.cause.startswith(_NEVER_SHOWN):
+        is_requested = one.verdict == "missing" and one.kind in _WRITTEN_FOR_THEM
+        if one.cause.startswith(_NEVER_SHOWN) or is_requested:
             return True
-        has_lines = self._settings.sees_refusals and self._index.markers.get(one.controller)
-        if one.subject == "request" or has_lines:
+        if one.subject == "request":
             return False
-        return one.verdict != "differs" or one.cause.startswith(_SUPPOSED)
+        if not (self._settings.sees_refusals and self._index.markers.get(one.controller)):
+            return one.verdict != "differs" or one.cause.startswith(_SUPPOSED)
+        is_at_info = one.controller not in self._index.coverage.has_debug
+        return is_at_info and (one.verdict == "extra" or one.cause.startswith(_RESPONSES))
 
     def _with_window(self, of_window: AgreementResult) -> AgreementResult:
         """The whole result. What was explained before is counted as agreed in the window's."""

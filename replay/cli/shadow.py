@@ -103,7 +103,8 @@ def _begun(
     assert watcher is not None, "ZooKeeper is watched"
     watched = _watched(watcher, settings, stop)
     state = watched.state()
-    begun = Beginning(state, find_kafka(state.tree, (), None), _connect(settings), Path())
+    root = find_kafka(state.tree, (), None)
+    begun = Beginning(state, root, _connect(settings), Path(), missing=int(after > 0))
     logger.info(
         "watches %s from zxid %#x, log %s",
         begun.source,
@@ -116,7 +117,7 @@ def _begun(
 
 def _watched(watcher: Watcher, settings: Settings, stop: Sequence[int]) -> WatchedTransactions:
     """ZooKeeper's transactions, once all znodes were read. Raises ReplayError."""
-    watched = WatchedTransactions(watcher.pull)
+    watched = WatchedTransactions(watcher)
     until = time.monotonic() + settings.connection_timeout_ms / 1000
     while not watched.is_complete:
         watched.begin()

@@ -43,12 +43,17 @@ class Watcher:
         self._output = self._process.stdout.fileno()
         os.set_blocking(self._output, False)
         self._data = b""
+        self._put_back: list[Observation] = []
         self.fault = ""
         """Why the connection was lost."""
 
+    def put_back(self, observations: Sequence[Observation]) -> None:
+        """Return these at the next call of `pull`."""
+        self._put_back += observations
+
     def pull(self) -> Sequence[Observation]:
         """What was observed since the last call. Raises ReplayError if the process has ended."""
-        found = []
+        found, self._put_back = self._put_back, []
         while chunk := self._read():
             self._data += chunk
         at = 0

@@ -56,6 +56,7 @@ class Shadow:
         self._read_at = clock()
         self._not_before = self._next_status = 0.0
         self._stalled = ""
+        self._has_caught_up = False
 
     @property
     def memory(self) -> int:
@@ -79,6 +80,8 @@ class Shadow:
             # At most half of a core.
             done = self._clock()
             self._not_before = done + (done - now)
+            if self.is_at_end and not self._has_caught_up:
+                self._has_caught_up, self._next_status = True, now
         if now >= self._next_status:
             self._next_status = now + _STATUS_SECONDS
             logger.info("%s", self._status())
@@ -145,7 +148,7 @@ class Shadow:
         """End the log where transactions are missing, and begin another one after them."""
         gap = self._import.gap
         assert gap is not None, "transactions are missing"
-        logger.warning("%s: the comparison goes on from the next snapshot", gap)
+        logger.warning("%s: the comparison goes on after them, with another log", gap)
         found = self._compare()
         self._before = self._ended()
         self._import = self._begin(gap.after)

@@ -7,8 +7,8 @@ epoch in a partition's state. Refused transactions cannot be seen.
 """
 
 from collections import defaultdict, deque
-from collections.abc import Callable, Iterator, Sequence
-from typing import Final, NamedTuple
+from collections.abc import Iterator, Sequence
+from typing import Final, NamedTuple, Protocol
 
 from msgspec import Struct
 
@@ -52,8 +52,14 @@ _NODE_EXISTS: Final = -110
 _BY_ONE: Final = -1
 _CODES: Final = {Create: OpCode.CREATE_2, SetData: OpCode.SET_DATA, Delete: OpCode.DELETE}
 
-Pull = Callable[[], Sequence[Observation]]
-"""Returns what was observed since the last call. Raises ReplayError."""
+
+class Observed(Protocol):
+    """What a session has observed. `pull` returns what is new, and raises ReplayError; `put_back`
+    keeps observations for the next call."""
+
+    def pull(self) -> Sequence[Observation]: ...
+
+    def put_back(self, observations: Sequence[Observation]) -> None: ...
 
 
 class _Term(NamedTuple):
@@ -76,7 +82,7 @@ class WatchedTransactions:
     are the transactions that wrote those znodes next.
     """
 
-    def __init__(self, pull: Pull) -> None:
+    def __init__(self, observed: Observed) -> None:
         self.session = _NO_SESSION
         self.zxid = 0
         self.file = "ZooKeeper"
@@ -86,11 +92,11 @@ class WatchedTransactions:
         self.is_complete = False
         self.unseen_versions = 0
         self.unseen_zxids: set[int] = set()
-        self._pull = pull
+        self._observed = observed
         self._seen: dict[str, ZnodeSeen] = {}
         self._changes: dict[int, list[_Change]] = defaultdict(list)
         self._since: deque[tuple[float, int]] = deque()
-        self._lost_at: int | None = None
+        self._is_over = False
         self._terms: dict[int, _Term] = {}
         self._current = 0
         self._sessions: set[int] = set()
@@ -127,14 +133,12 @@ class WatchedTransactions:
 
     def begin(self) -> None:
         """Take the observations up to the first complete reading of all znodes."""
-        for one in self._pull():
-            self._take(one, 0.0)
+        self._pull(0.0)
 
     def read(self, limit: int, now: float) -> Iterator[Transaction | Gap]:
         """The complete transactions; as of GrowingLogs."""
-        for one in self._pull():
-            self._take(one, now)
-        if self._lost_at is not None:
+        self._pull(now)
+        if self._is_over:
             yield Gap(self.zxid, self.zxid + (1 << 32))
             return
         ready: list[int] = []
@@ -152,6 +156,17 @@ class WatchedTransactions:
 
     # What was observed ----------------------------------------------------------------------------
 
+    def _pull(self, now: float) -> None:
+        """Take what is new. A new session begins with all znodes, and changes before it are
+        unknown: its observations are left for another object."""
+        new = [] if self._is_over else self._observed.pull()
+        for place, one in enumerate(new):
+            if isinstance(one, WatchBegun) and self.is_complete:
+                self._is_over = True
+                self._observed.put_back(new[place:])
+                return
+            self._take(one, now)
+
     def _take(self, one: Observation, now: float) -> None:
         match one:
             case ZnodeSeen():
@@ -164,9 +179,6 @@ class WatchedTransactions:
                 self.is_complete = True
             case WatchBegun(session=session):
                 self.session = session
-                if self.is_complete:
-                    # Changes between two sessions are unknown.
-                    self._lost_at = self.zxid
             case WatchLost():
                 pass
 

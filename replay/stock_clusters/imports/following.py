@@ -211,13 +211,18 @@ class FollowedImport:
         self._begin()
         self._builder.end(ended)
         self._records.flush()
-        self._logs.close()
+        self._close()
         self._writer.close()
 
     def abandon(self) -> None:
         """Close the log without its last record."""
-        self._logs.close()
+        self._close()
         self._writer.abandon()
+
+    def _close(self) -> None:
+        self._logs.close()
+        for one in self._broker_logs:
+            one.close()
 
     def _take(self, one: Transaction | Gap, stream: _Stream, now: float) -> None:
         if isinstance(one, Gap):
@@ -247,11 +252,12 @@ class FollowedImport:
             if self._first_ms is not None and one.time_ms >= self._first_ms:
                 self._builder.line(one)
             return
-        self._begin()
         if isinstance(one, Gap):
+            self._begin()
             self._builder.gap(one, self._last_ms)
             return
         self._first_ms = one.time_ms if self._first_ms is None else self._first_ms
+        self._begin()
         self._builder.transaction(one, self._logs.file)
 
     def _begin(self) -> None:
@@ -259,7 +265,8 @@ class FollowedImport:
             self._is_begun = True
             begun = self.begun
             self._builder.begin(
-                ImportBegun(begun.source, str(begun.folder), begun.state.zxid, begun.root.chroot)
+                ImportBegun(begun.source, str(begun.folder), begun.state.zxid, begun.root.chroot),
+                self._first_ms,
             )
 
 

@@ -52,8 +52,9 @@ class LogBuilder:
         self._last_ms = counts.from_ms or 0
         self._channels: dict[int, str] = {}
 
-    def begin(self, begun: ImportBegun) -> None:
-        """Write the first state."""
+    def begin(self, begun: ImportBegun, time_ms: int | None = None) -> None:
+        """Write the first state, at a wall clock if `Counts` did not have it before."""
+        self._last_ms = self._last_ms if time_ms is None else time_ms
         for event in (begun, *restored_events(self._state)):
             self._records.add(event, self._last_ms, self._term(), _OWN_CHANNEL)
         self._counts.restored_sessions = len(self._state.sessions)
