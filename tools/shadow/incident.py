@@ -76,7 +76,7 @@ async def shadow_incident(
     )
     async with cluster:
         versioned = cluster.zookeeper.folder / "data" / "version-2"
-        shadow = _Shadow(folder, _options(cluster, follows, versioned))
+        shadow = ShadowProcess(folder, _options(cluster, follows, versioned))
         await shadow.start()
         await mix.run(cluster, rng, seconds)
         await bring_back(cluster)
@@ -109,8 +109,8 @@ def _transactions(versioned: Path) -> Iterator[Transaction]:
         yield from source.transactions()
 
 
-class _Shadow:
-    """The process."""
+class ShadowProcess:
+    """`refold run --mode shadow` with these options; its files are in `folder`."""
 
     def __init__(self, folder: Path, options: Sequence[str]) -> None:
         config = folder / "shadow.properties"
@@ -125,6 +125,7 @@ class _Shadow:
         self._process: asyncio.subprocess.Process | None = None
 
     async def start(self) -> None:
+        """Start the process, and wait until it follows the cluster."""
         with self._output.open("wb") as output, self._messages.open("wb") as messages:
             self._process = await asyncio.create_subprocess_exec(
                 *self._command, stdout=output, stderr=messages, preexec_fn=guard.die_with_parent
@@ -135,15 +136,18 @@ class _Shadow:
                 await asyncio.sleep(0.1)
 
     async def stop(self) -> int:
+        """Send SIGTERM, and return the exit status."""
         assert self._process is not None, "the shadow was started"
         assert self._process.returncode is None, self._messages.read_text()
         self._process.send_signal(signal.SIGTERM)
         return await asyncio.wait_for(self._process.wait(), _STOP_SECONDS)
 
     def summary(self) -> dict[str, Any]:
+        """The summary, after the end."""
         found: dict[str, Any] = json.loads(self._output.read_text())
         return found
 
     def messages(self) -> list[dict[str, Any]]:
+        """The messages so far."""
         lines = self._messages.read_text().splitlines()
         return [json.loads(one) for one in lines if one.startswith("{")]
