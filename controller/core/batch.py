@@ -114,10 +114,20 @@ class RequestBatch:
         self.add_update_metadata(brokers, partitions)
 
     def add_stop_replica(
-        self, brokers: Iterable[int], partition: Partition, *, delete: bool
+        self,
+        brokers: Iterable[int],
+        partition: Partition,
+        *,
+        delete: bool,
+        leader_epoch: int | None = None,
     ) -> None:
-        """Ask these brokers to stop a replica. `delete` stays true once it is true (KB 12.2.4)."""
-        epoch = self._context.stop_replica_epoch(partition)
+        """Ask these brokers to stop a replica. `delete` stays true once it is true (KB 12.2.4).
+
+        `leader_epoch`: None for that of the partition.
+        """
+        epoch = leader_epoch
+        if epoch is None:
+            epoch = self._context.stop_replica_epoch(partition)
         for broker in brokers:
             of_broker = self._stop_replica.setdefault(broker, {})
             before = of_broker.get(partition)

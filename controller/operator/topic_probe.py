@@ -13,6 +13,8 @@ from msgspec import Struct
 
 RECORDS: Final = 2
 _SECONDS_MAX: Final = 20
+_REQUEST_MS_MAX: Final = 10_000
+"""The producer retries so long, and then reports the broker's error."""
 
 
 class ProbeRecord(Struct, frozen=True):
@@ -58,7 +60,8 @@ async def _produce(
     topic: str, bootstrap: str, options: dict[str, Any], values: Sequence[bytes]
 ) -> list[tuple[int, int, int]]:
     """The partition and offset of each record, and how long it took in ms."""
-    producer = AIOKafkaProducer(bootstrap_servers=bootstrap, acks="all", **options)
+    limit = {"request_timeout_ms": _REQUEST_MS_MAX}
+    producer = AIOKafkaProducer(bootstrap_servers=bootstrap, acks="all", **{**limit, **options})
     written = []
     await producer.start()
     try:

@@ -3,7 +3,8 @@
 import asyncio
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -13,10 +14,15 @@ import typer
 from msgspec import Struct
 
 from controller.cli.output import print_result, print_table
+from controller.core.errors import ZnodeError
+from controller.core.values import Broker
+from controller.core.znodes import BROKER_IDS, read_broker, topic_path
 from controller.operator.cluster_znodes import read_cluster
 from controller.operator.errors import ZooKeeperUnavailable
+from controller.operator.min_insync_replicas import MinInsyncReplicas, ask_brokers
 from controller.operator.topic_probe import probe as probe_topic
 from controller.operator.topic_probe import warning
+from controller.operator.zookeeper_client import Znode as ZnodeOfCluster
 from controller.operator.zookeeper_client import ZooKeeperClient
 from controller.settings.client_options import client_options
 from controller.settings.errors import SettingsError
@@ -56,11 +62,13 @@ app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
 
 class _Moment(Struct, frozen=True):
-    """A cluster, where it was read, and what its controller could not do."""
+    """A cluster, where it was read, and what its controller could not do. `brokers` are those that
+    can be asked; none if the moment is from a log."""
 
     source: str
     cluster: Cluster
     problem: str = ""
+    brokers: tuple[Broker, ...] = ()
 
 
 _Look = Callable[[], _Moment]
@@ -147,11 +155,16 @@ def health(
     shown = Shown(
         topic is not None, limit if limit is not None else (0 if topic is not None else _SHOWN)
     )
+    asked = MinInsyncReplicas()
 
     def report() -> Report:
+        nonlocal asked
         moment = look()
         cluster = selected(moment.cluster, topic, None)
-        found = evaluate(cluster, min_insync_replicas)
+        if asked == MinInsyncReplicas() and _needs_brokers(cluster, min_insync_replicas):
+            asked = asyncio.run(ask_brokers(moment.brokers))
+        own = asked.own if min_insync_replicas is None else min_insync_replicas
+        found = evaluate(cluster, own, is_bounded=asked.is_bounded)
         probed = []
         if probe and topic is not None:
             servers = bootstrap_server or _plaintext(moment.cluster)
@@ -167,6 +180,15 @@ def health(
     is_bad = found.worst is not None and _rank(found.worst) <= _rank(fail_on)
     is_bad |= any(one.fault for one in found.probe)
     raise typer.Exit(_NOT_WELL if is_bad or found.problem else 0)
+
+
+def _needs_brokers(cluster: Cluster, given: int | None) -> bool:
+    """Whether a partition's min.insync.replicas is not known, or exceeds its replicas."""
+    return any(
+        least is None or any(len(one.replicas) < least for one in topic.partitions)
+        for topic in cluster.topics
+        for least in [given if topic.min_insync_replicas is None else topic.min_insync_replicas]
+    )
 
 
 def _probe_options(
@@ -226,7 +248,7 @@ def _from_log(log: str, seq: int | None, wall_ns: int | None) -> _Moment:
 
 
 async def _from_zookeeper(connect: ConnectString, text: str, topic: str | None) -> _Moment:
-    """Raises ReplayError if ZooKeeper is not reachable, or there is no Kafka cluster."""
+    """Raises ReplayError if ZooKeeper is not reachable, or there is no Kafka cluster or topic."""
     try:
         async with ZooKeeperClient(connect, _TIMEOUT_MS) as client:
             found = await read_cluster(client, topic)
@@ -236,6 +258,8 @@ async def _from_zookeeper(connect: ConnectString, text: str, topic: str | None) 
         raise ReplayError(
             f"there is no Kafka cluster at {text}: does --zookeeper have the brokers' chroot?"
         )
+    if topic is not None and topic_path(topic) not in found:
+        raise ReplayError(f"the cluster at {text} has no topic {topic}")
     tree = Tree()
     tree.load(
         {
@@ -244,7 +268,17 @@ async def _from_zookeeper(connect: ConnectString, text: str, topic: str | None) 
         }
     )
     now = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-    return _Moment(f"ZooKeeper at {text}", cluster_of(ZnodeView(tree, ""), 0, now))
+    cluster = cluster_of(ZnodeView(tree, ""), 0, now)
+    return _Moment(f"ZooKeeper at {text}", cluster, brokers=tuple(_brokers(found)))
+
+
+def _brokers(found: Mapping[str, ZnodeOfCluster]) -> Iterator[Broker]:
+    """The registered brokers, without those whose registration cannot be read."""
+    for path, one in found.items():
+        parent, _, name = path.rpartition("/")
+        if parent == BROKER_IDS and name.isdecimal():
+            with suppress(ZnodeError):
+                yield read_broker(int(name), one.data, one.czxid)
 
 
 def _watch(report: Callable[[], Report], seconds: float, shown: Shown, *, as_json: bool) -> None:

@@ -13,9 +13,10 @@ from replay.description.phrases import counted, joined, listed
 from replay.health.evaluate import WORST_FIRST, Health, PartitionHealth, State, TopicHealth
 
 _MIN_ISR_UNKNOWN: Final = (
-    "min.insync.replicas is not known for every topic: neither ZooKeeper nor the log of a daemon "
-    "has the brokers' own setting; give it with --min-insync-replicas"
+    "min.insync.replicas is not known for every topic: {why}; give it with --min-insync-replicas"
 )
+_NOT_IN_LOG: Final = "a log does not have the brokers' own setting"
+_NO_ANSWER: Final = "no broker has reported its own setting on a listener without TLS and SASL"
 _COLOURS: Final = {
     State.OFFLINE: "bold red",
     State.UNDER_MIN_ISR: "red",
@@ -71,6 +72,7 @@ def report_of(
 ) -> Report:
     """The report about a cluster at a moment."""
     unknown = any(one.min_insync_replicas is None for one in found.partitions)
+    why = _NOT_IN_LOG if cluster.seq else _NO_ANSWER
     return Report(
         source,
         cluster.seq or None,
@@ -78,7 +80,7 @@ def report_of(
         cluster.controller.broker,
         cluster.controller.epoch,
         problem,
-        [_MIN_ISR_UNKNOWN] if unknown else [],
+        [_MIN_ISR_UNKNOWN.format(why=why)] if unknown else [],
         found.worst,
         found.well,
         len(found.partitions),
@@ -126,18 +128,24 @@ def probe_lines(report: Report) -> Iterator[str]:
 
 def table_of(report: Report) -> Table:
     """The partitions, worst first."""
-    table = Table("partition", "state", "leader", "ISR", "replicas", "not in the ISR")
+    table = Table("partition", "state", "leader", "ISR", "replicas", "missing replicas")
     for one in report.partitions:
         state = Text(
             ", ".join(one.states) or "well", _COLOURS.get(one.worst or State.NOT_PREFERRED, "")
         )
-        missing = "; ".join(f"{broker}: {why}" for broker, why in one.missing.items())
+        missing = [f"{broker}: {why}, in the ISR" for broker, why in one.waits_for.items()]
+        missing += [f"{broker}: {why}" for broker, why in one.missing.items()]
         leader = "none" if one.leader == NO_BROKER else str(one.leader)
         if one.leader_is_lost:
             leader += " (not registered)"
         name = f"{one.topic}-{one.partition}"
         table.add_row(
-            Text(name), state, leader, listed(one.isr), listed(one.replicas), Text(missing)
+            Text(name),
+            state,
+            leader,
+            listed(one.isr),
+            listed(one.replicas),
+            Text("; ".join(missing)),
         )
     return table
 

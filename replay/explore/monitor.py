@@ -79,6 +79,7 @@ class Monitor(Observer):
         self._unchecked: list[str] = []
         self._logs: dict[tuple[int, Name], list[int]] = {}
         self._topic_ids: dict[tuple[int, Name], bytes | None] = {}
+        self._topic_czxids: dict[tuple[int, Name], int] = {}
         self._always = [one(self.known, self._report) for one in ALWAYS]
         self._recovery: list[Recovery] = []
         for one in self._always:
@@ -119,6 +120,7 @@ class Monitor(Observer):
         self.processes = Processes(cluster, self.known)
         self.processes.logs = self._logs
         self.processes.topic_ids = self._topic_ids
+        self.processes.topic_czxids = self._topic_czxids
         self.known.live_brokers_of = self.processes.live_brokers_of
         self.known.candidates_of = self.processes.candidates_of
         self.known.shutting_down_of = self.processes.shutting_down_of
@@ -324,6 +326,8 @@ class Monitor(Observer):
         broker = _number(process)
         self._logs[(broker, partition)] = []
         self._topic_ids[(broker, partition)] = topic_id
+        topic = self.known.topics.get(partition[0])
+        self._topic_czxids[(broker, partition)] = topic.czxid if topic is not None else 0
         self.processes.failed_logs.pop((broker, partition), None)
 
     def log_deleted(self, process: str, partition: Name) -> None:

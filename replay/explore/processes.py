@@ -26,6 +26,7 @@ class Processes:
         self._metadata: dict[int, dict[Name, tuple[int, int]]] = {}
         self.logs: Mapping[tuple[int, Name], object] = {}
         self.topic_ids: Mapping[tuple[int, Name], bytes | None] = {}
+        self.topic_czxids: Mapping[tuple[int, Name], int] = {}
         self.leaderships: dict[tuple[int, Name], tuple[int, int]] = {}
         self.failed_logs: dict[tuple[int, Name], None] = {}
 
@@ -187,9 +188,13 @@ class Processes:
 
     def has_earlier_log(self, broker: int, name: Name) -> bool:
         """Whether the log of a replica is that of an earlier topic of the same name."""
-        topic = self._known.topics.get(name[0])
-        log_id = self.topic_ids.get((broker, name)) if (broker, name) in self.logs else None
-        return topic is not None and None not in (topic.id, log_id) and topic.id != log_id
+        topic, replica = self._known.topics.get(name[0]), (broker, name)
+        if topic is None or replica not in self.logs:
+            return False
+        log_id = self.topic_ids.get(replica)
+        if topic.id is not None and log_id is not None:
+            return topic.id != log_id
+        return self.topic_czxids[replica] != topic.czxid
 
     def leadership(self, broker: int, name: Name) -> tuple[int, int] | None:
         """The leader and leader epoch that a replica has applied; None: none."""

@@ -6,6 +6,7 @@ from typing import Any, Final
 from controller.core import znodes
 from controller.core.errors import ZnodeError
 from controller.core.values import Assignment
+from controller.core.znodes import Name
 from replay.explore.invariants.invariant import AssignmentWrite, StateWrite
 from replay.explore.invariants.known import (
     ADMIN,
@@ -34,6 +35,7 @@ class ZooKeeperFacts:
     def __init__(self, known: Known, state: ZooKeeper, of: Callable[[str], list[Any]]) -> None:
         self._known = known
         self._state = state
+        self._state_zxids: dict[Name, int] = {}
         self._state_written = of("state_written")
         self._assignment_written = of("assignment_written")
         self._partitions_removed = of("partitions_removed")
@@ -117,7 +119,8 @@ class ZooKeeperFacts:
         if after is None:
             return
         before = known.states.get(name)
-        known.states[name] = after
+        isr_zxid = self._state_zxids.get(name, 0)
+        known.states[name], self._state_zxids[name] = after, node.mzxid
         if before is not None and after.leader >= 0 and after.leader not in before.isr:
             known.losses.unclean(name, after.leader_epoch)
         assignment = known.assignment(name)
@@ -128,7 +131,10 @@ class ZooKeeperFacts:
         if not process:
             return
         is_controller = process.startswith(("refold ", "stock "))
-        write = StateWrite(name, known.topics.get(name[0]), before, after, process, is_controller)
+        in_sync = before.isr if before is not None else ()
+        restarted = tuple(one for one in in_sync if known.brokers.get(one, 0) > isr_zxid)
+        topic = known.topics.get(name[0])
+        write = StateWrite(name, topic, before, after, process, is_controller, restarted)
         for check in self._state_written:
             check(write)
 
@@ -199,7 +205,7 @@ class ZooKeeperFacts:
         if path in (znodes.REASSIGN_PARTITIONS, znodes.REASSIGN_PARTITIONS_EXTRA):
             entries = parsed_entries(path, data)
         elif path.startswith(znodes.REQUEST_PREFIX):
-            entries = parsed_request(path, data)
+            entries = parsed_request(path, data).assignments
         for name, replicas in entries.items():
             requests: Requests = known.requests_of(name)
             if not known.is_refold(process):

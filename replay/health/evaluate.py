@@ -47,8 +47,9 @@ class PartitionHealth(Struct, frozen=True):
     """A partition and its states, the worst first; none if it is well.
 
     `leader` is -1 for none; `leader_is_lost`: it is not registered, and no other one is elected
-    yet. `missing` has the replicas outside of the ISR, each with the reason. `min_insync_replicas`
-    is None if it is not known.
+    yet. `missing` has the replicas outside of the ISR, each with the reason. `waits_for`: the
+    members of the ISR, with the reasons, if the partition is offline until one of them returns.
+    `min_insync_replicas` is None if it is not known.
     """
 
     topic: str
@@ -59,6 +60,7 @@ class PartitionHealth(Struct, frozen=True):
     isr: tuple[int, ...]
     replicas: tuple[int, ...]
     missing: Mapping[int, NotInSync]
+    waits_for: Mapping[int, NotInSync]
     min_insync_replicas: int | None
 
     @property
@@ -97,9 +99,12 @@ class Health(Struct, frozen=True):
         return sum(not one.states for one in self.partitions)
 
 
-def evaluate(cluster: Cluster, min_insync_replicas: int | None = None) -> Health:
+def evaluate(
+    cluster: Cluster, min_insync_replicas: int | None = None, *, is_bounded: bool = False
+) -> Health:
     """The health of a cluster. `min_insync_replicas` is that of topics which do not set their own,
-    if it is known."""
+    if it is known. `is_bounded`: no more than the number of replicas of a partition count, as in
+    Kafka 3.7 and later."""
     live = {one.id: one for one in cluster.brokers}
     waiting = {one.topic: one for one in cluster.deletions}
     found = [
@@ -108,6 +113,7 @@ def evaluate(cluster: Cluster, min_insync_replicas: int | None = None) -> Health
             live,
             waiting.get(topic.name),
             min_insync_replicas if topic.min_insync_replicas is None else topic.min_insync_replicas,
+            is_bounded=is_bounded,
         )
         for topic in cluster.topics
         for view in topic.partitions
@@ -126,12 +132,18 @@ def _of_partition(
     live: dict[int, BrokerView],
     deletion: DeletionView | None,
     least: int | None,
+    *,
+    is_bounded: bool,
 ) -> PartitionHealth:
+    if least is not None and is_bounded:
+        least = min(least, len(view.replicas))
     missing = {
         one: why_not_in_sync(view, one, live) for one in view.replicas if one not in view.isr
     }
     states = []
     is_lost = view.leader != NO_BROKER and view.leader not in live
+    gone = {one: why_not_in_sync(view, one, live) for one in view.isr}
+    waits_for = gone if all(why in _NEEDS_REPAIR for why in gone.values()) else {}
     if view.leader == NO_BROKER or is_lost or not view.isr:
         states.append(State.OFFLINE)
     if least is not None and len(view.isr) < least:
@@ -155,6 +167,7 @@ def _of_partition(
         view.isr,
         view.replicas,
         missing,
+        waits_for,
         least,
     )
 

@@ -65,13 +65,19 @@ class ClusterView:
         found: dict[str, str] = znode["config"] if znode else {}
         return found
 
-    async def create_topic(self, topic: str, assignment: Mapping[int, Sequence[int]]) -> None:
+    async def create_topic(
+        self,
+        topic: str,
+        assignment: Mapping[int, Sequence[int]],
+        config: Mapping[str, str] | None = None,
+    ) -> None:
         """Write a topic's znodes as a broker does; `assignment` has the replicas of each
         partition."""
         partitions = {str(number): list(replicas) for number, replicas in assignment.items()}
         configs = f"{self._root}/config/topics"
         await self._client.ensure_path(configs)
-        await self._client.create(f"{configs}/{topic}", '{"version":1,"config":{}}')
+        content = json.dumps({"version": 1, "config": dict(config or {})})
+        await self._client.create(f"{configs}/{topic}", content)
         content = json.dumps({"version": 1, "partitions": partitions})
         await self._client.create(f"{self._root}/brokers/topics/{topic}", content)
 

@@ -1,33 +1,44 @@
-"""A producer with acks=all, and a consumer that checks that no acknowledged record is lost."""
+"""A producer, and a consumer that checks whether acknowledged records are lost."""
 
 import asyncio
 import time
-from typing import Self
+from collections import Counter
+from typing import Literal, Self
 
-from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
+from aiokafka import AIOKafkaProducer
 from aiokafka.errors import KafkaError
 
+from tools.lab.topic_reader import read_all
+
 _PAUSE_SECONDS = 0.005
-_CATCH_UP_SECONDS = 30.0
+
+Acks = Literal[0, 1, "all"]
 
 
 class Traffic:
     """Writes numbered records to one topic, from the start of the block until `finish`.
 
-    `acknowledged` counts the records that all in-sync replicas have acknowledged, `refused` those
-    that the producer gave up. A record is sent every `pause_seconds`.
+    `sent` counts all records, `acknowledged` those that the leader (acks=1) or all in-sync replicas
+    (acks=all) have acknowledged, `refused` those that the producer gave up. With acks=0 a record
+    counts as acknowledged when it was sent. A record is sent every `pause_seconds`.
     """
 
     def __init__(
-        self, bootstrap: str, topic: str, *, pause_seconds: float = _PAUSE_SECONDS
+        self,
+        bootstrap: str,
+        topic: str,
+        *,
+        acks: Acks = "all",
+        idempotent: bool = True,
+        pause_seconds: float = _PAUSE_SECONDS,
     ) -> None:
         self._bootstrap = bootstrap
         self._topic = topic
         self._pause_seconds = pause_seconds
         self._producer = AIOKafkaProducer(
             bootstrap_servers=bootstrap,
-            acks="all",
-            enable_idempotence=True,
+            acks=acks,
+            enable_idempotence=idempotent,
             linger_ms=5,
             request_timeout_ms=30_000,
             metadata_max_age_ms=5_000,
@@ -36,12 +47,14 @@ class Traffic:
         self._sending: set[asyncio.Task[None]] = set()
         self._task: asyncio.Task[None] | None = None
         self._stopping = False
+        self.sent = 0
         self.refused = 0
         self.reasons: set[str] = set()
         """The names of the errors for which records were given up."""
         self._measured_from = self._last_at = time.monotonic()
         self._ended_at: float | None = None
         self._longest = 0.0
+        self._copies: Counter[int] = Counter()
 
     def measure_stalls(self) -> None:
         """Reset `longest_stall`, which then covers the time from now on."""
@@ -71,12 +84,11 @@ class Traffic:
         await self._producer.stop()
 
     async def _produce(self) -> None:
-        number = 0
         while not self._stopping:
-            task = asyncio.create_task(self._send(number))
+            task = asyncio.create_task(self._send(self.sent))
             self._sending.add(task)
             task.add_done_callback(self._sending.discard)
-            number += 1
+            self.sent += 1
             await asyncio.sleep(self._pause_seconds)
         self._ended_at = time.monotonic()
         if self._sending:
@@ -99,27 +111,21 @@ class Traffic:
             self._longest = max(self._longest, now - since)
             self._last_at = now
 
-    async def finish(self) -> set[int]:
-        """Stop producing and read all records; returns the acknowledged records that are
-        missing."""
+    async def stop(self) -> None:
+        """Send no new records, and wait until each one is acknowledged or given up."""
         self._stopping = True
         assert self._task is not None
         await self._task
-        consumer = AIOKafkaConsumer(
-            self._topic, bootstrap_servers=self._bootstrap, auto_offset_reset="earliest"
-        )
-        await consumer.start()
-        try:
-            return self._acknowledged - await self._read_all(consumer)
-        finally:
-            await consumer.stop()
 
-    async def _read_all(self, consumer: AIOKafkaConsumer) -> set[int]:
-        partitions = list(consumer.assignment())
-        ends = await consumer.end_offsets(partitions)
-        read: set[int] = set()
-        async with asyncio.timeout(_CATCH_UP_SECONDS):
-            while any([await consumer.position(one) < ends[one] for one in partitions]):
-                for records in (await consumer.getmany(timeout_ms=500)).values():
-                    read.update(int(record.value) for record in records)
-        return read
+    async def finish(self) -> set[int]:
+        """Stop producing and read all records; returns the acknowledged records that are
+        missing."""
+        await self.stop()
+        values = (await read_all(self._bootstrap, self._topic)).values()
+        self._copies = Counter(int(value) for value in values)
+        return self._acknowledged - self._copies.keys()
+
+    @property
+    def duplicated(self) -> int:
+        """The number of records of which `finish` found more than one copy."""
+        return sum(count > 1 for count in self._copies.values())

@@ -112,7 +112,8 @@ class _Incident:
             entries = parsed_entries(path, data)
             route = _ROUTES[path]
         elif path.startswith(znodes.REQUEST_PREFIX):
-            entries = {} if b'"legacy":true' in data else parsed_request(path, data)
+            request = parsed_request(path, data)
+            entries = {} if request.legacy else request.assignments
             route = "request"
         else:
             return

@@ -33,6 +33,7 @@ _ROUTES: Final[tuple[tuple[_Route, int], ...]] = (
     ("znode", 4),
     ("extra", 2),
     ("request", 2),
+    ("legacy_request", 1),
 )
 _ROUTE_OF: Final[tuple[tuple[str, _Route], ...]] = (
     (znodes.REASSIGN_PARTITIONS_EXTRA, "extra"),

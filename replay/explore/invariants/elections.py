@@ -79,7 +79,8 @@ class UncleanIsAllowed(_Election):
 
 class FirstReplicaLeads(_Election):
     """Source: KB 4.3 and 4.4: every rule takes the first replica that is eligible. While a
-    reassignment is cancelled, replicas in sync follow the originals in the order of the ISR."""
+    reassignment is cancelled, replicas in sync follow the originals in the order of the ISR. A
+    failover may pass over replicas that have restarted (deviation restarts-seen-at-failover)."""
 
     NAME: ClassVar[str] = "first-replica-leads"
     STATEMENT: ClassVar[str] = (
@@ -93,8 +94,12 @@ class FirstReplicaLeads(_Election):
         if leader not in in_sync or self.known.knows_cancel(write.process):
             return
         eligible = [one for one in in_sync if one in candidates.online]
+        unchanged = [one for one in eligible if one not in write.restarted]
         for order in candidates.orders:
-            if next((one for one in order if one in eligible), leader) == leader:
+            firsts = (
+                next((one for one in order if one in few), leader) for few in (eligible, unchanged)
+            )
+            if leader in firsts:
                 return
         self.violated(
             partition_text(write.name),

@@ -37,7 +37,8 @@ def partition_text(name: Name) -> str:
 
 class StateWrite(NamedTuple):
     """A partition's state znode was written. `process` is the writer; `topic` None: the topic's
-    znode does not exist."""
+    znode does not exist. `restarted`: members of the ISR before that have registered since that
+    ISR was written."""
 
     name: Name
     topic: TopicKnown | None
@@ -45,6 +46,7 @@ class StateWrite(NamedTuple):
     after: LeaderAndIsr
     process: str
     is_controller: bool
+    restarted: tuple[int, ...]
 
 
 class AssignmentWrite(NamedTuple):

@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 from controller.core import znodes
 from controller.core.errors import ZnodeError
 from controller.core.values import Assignment, LeaderAndIsr
-from controller.core.znodes import Name, ReplicaDeletion, TopicContent
+from controller.core.znodes import Name, ReassignmentRequest, ReplicaDeletion, TopicContent
 from replay.explore.invariants.losses import Losses
 
 ADMIN: Final = "/admin/"
@@ -158,7 +158,7 @@ class Known:
 
     def request_of(self, path: str) -> dict[Name, tuple[int, ...]]:
         """The targets of a request below /admin/reassignment_requests."""
-        return parsed_request(path, self.admin.get(path))
+        return parsed_request(path, self.admin.get(path)).assignments
 
     def deletion_of(self, path: str) -> ReplicaDeletion | None:
         """The content of a child of /admin/replica_deletions; None if it cannot be parsed."""
@@ -213,9 +213,9 @@ def parsed_entries(path: str, data: bytes | None) -> dict[Name, tuple[int, ...]]
     return {name: entry.replicas for name, entry in entries.items()}
 
 
-def parsed_request(path: str, data: bytes | None) -> dict[Name, tuple[int, ...]]:
-    """The targets of a request; none if it cannot be parsed."""
+def parsed_request(path: str, data: bytes | None) -> ReassignmentRequest:
+    """A request; one without targets if it cannot be parsed."""
     try:
-        return znodes.read_request(path, data).assignments if data is not None else {}
+        return znodes.read_request(path, data) if data is not None else ReassignmentRequest({})
     except ZnodeError:
-        return {}
+        return ReassignmentRequest({})

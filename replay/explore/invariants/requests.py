@@ -78,10 +78,12 @@ class RequestsKept(Invariant):
         self._removed: list[tuple[str, Name, _Entry, str]] = []
 
     def admin_written(self, path: str, data: bytes | None, process: str) -> None:
+        needs_entry = _is_controller(process)
         if path in _ENTRIES:
             found = parsed_entries(path, data)
         elif path.startswith(znodes.REQUEST_PREFIX):
-            found = parsed_request(path, data)
+            request = parsed_request(path, data)
+            found, needs_entry = request.assignments, needs_entry or request.legacy
         else:
             return
         before = self._entries.pop(path, {})
@@ -90,8 +92,9 @@ class RequestsKept(Invariant):
             entry = before.get(name)
             if entry is None or entry.target != target:
                 entry = self._possible(name, target)
-                if _is_controller(process) and not self._is_requested(name, target):
-                    # A request made of an entry that an administrator has withdrawn meanwhile.
+                if needs_entry and not self._is_requested(name, target):
+                    # A request made of an entry that an administrator has withdrawn meanwhile, or
+                    # a forged one.
                     entry = None
             if entry is not None:
                 after[name] = entry

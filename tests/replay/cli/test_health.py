@@ -43,6 +43,7 @@ def test_worst_partition_is_shown_with_its_reason(log: Path) -> None:
     row = next(line for line in found.stdout.splitlines() if "t-0" in line)
     assert "offline, under-replicated" in row
     assert "3: live, but there is no leader to fetch from" in row
+    assert "1: not registered, in the ISR" in row
 
 
 def moment(log: Path, worst: str | None) -> int:
@@ -131,6 +132,15 @@ def test_cluster_without_refold_is_read_from_zookeeper(zookeeper: ZooKeeperServe
         (0, ["not-preferred"]),
     ]
     assert found["notes"] == []
+
+
+@pytest.mark.lab
+def test_topic_that_zookeeper_does_not_have_is_named(zookeeper: ZooKeeperServer) -> None:
+    connect = f"{zookeeper.connect}/other"
+    anyio.run(make_topic, zookeeper, "/other")
+    found = health("--zookeeper", connect, "--topic", "nosuch")
+    assert (found.exit_code, found.stdout) == (2, "")
+    assert f"the cluster at {connect} has no topic nosuch" in found.stderr
 
 
 @pytest.mark.lab

@@ -54,6 +54,7 @@ class History:
         *,
         controller_epoch: int = 1,
         process: str = "refold 100",
+        restarted: tuple[int, ...] = (),
     ) -> None:
         """A process writes the state of the partition."""
         before = self.known.states.get(NAME)
@@ -66,7 +67,7 @@ class History:
         kept = self.topic.assignments[0].target
         self.known.losses.isr_stored(NAME, epoch, after.isr, kept, by_controller=by_controller)
         is_controller = process.startswith("refold")
-        write = StateWrite(NAME, self.topic, before, after, process, is_controller)
+        write = StateWrite(NAME, self.topic, before, after, process, is_controller, restarted)
         self.invariant.state_written(write)
 
     def assign(

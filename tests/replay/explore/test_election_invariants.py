@@ -23,6 +23,7 @@ def _elect(
     online: tuple[int, ...] = _REPLICAS,
     orders: tuple[tuple[int, ...], ...] = (_REPLICAS,),
     allowed: str | None = None,
+    restarted: tuple[int, ...] = (),
 ) -> list[str]:
     """A controller elects a leader after broker 1, which led with this ISR."""
     history = History(invariant)
@@ -31,7 +32,7 @@ def _elect(
     if allowed is not None:
         history.known.allows_unclean[allowed] = None
     history.invariant.decided("refold 100", NAME, LeaderAndIsr(leader, 2, isr, 1, 1))
-    history.state(leader, 2, (leader,))
+    history.state(leader, 2, (leader,), restarted=restarted)
     return history.reported
 
 
@@ -57,3 +58,10 @@ def test_leader_that_is_not_the_first_in_the_order_of_the_replicas_is_reported()
 
 def test_leader_that_is_the_first_of_the_target_of_a_reassignment_is_accepted() -> None:
     assert not _elect(FirstReplicaLeads, 3, online=(2, 3), orders=(_REPLICAS, (3, 2)))
+
+
+def test_first_replica_may_be_passed_over_if_it_has_restarted() -> None:
+    assert not _elect(FirstReplicaLeads, 3, online=(2, 3), restarted=(2,))
+    assert not _elect(FirstReplicaLeads, 2, online=(2, 3), restarted=(2,))
+    [reported] = _elect(FirstReplicaLeads, 3, online=(1, 2, 3), restarted=(2,))
+    assert "elected broker 3 of [1, 2, 3]" in reported

@@ -133,3 +133,10 @@ def test_request_that_is_made_of_a_withdrawn_entry_may_be_removed() -> None:
     history.admin(_REQUEST, write_request({NAME: (3, 2)}, legacy=True), "refold 100")
     history.admin(_REQUEST, None, "refold 100")
     assert not history.reported
+
+
+def test_legacy_request_of_a_client_without_an_entry_may_be_removed() -> None:
+    history = _requests()
+    history.admin(_REQUEST, write_request({NAME: (3, 2)}, legacy=True))
+    history.admin(_REQUEST, None, "refold 100")
+    assert not history.reported

@@ -86,6 +86,14 @@ def test_partition_without_a_leader_is_offline(
     assert found.leader_is_lost == is_lost
 
 
+def test_offline_partition_waits_for_the_members_of_its_isr() -> None:
+    gone = NotInSync.NOT_REGISTERED
+    found = one(evaluate(cluster((Assignment((1, 2)), -1, (1,)), live=(2,))))
+    assert (found.waits_for, found.missing) == ({1: gone}, {2: NotInSync.NO_LEADER})
+    found = one(evaluate(cluster((Assignment((1, 2)), 1, (1, 2)), live=(2,))))
+    assert found.waits_for == {}
+
+
 def test_min_insync_replicas_of_the_topic_goes_before_that_of_the_brokers() -> None:
     partition = (Assignment((1, 2, 3)), 1, (1, 2))
     assert one(evaluate(cluster(partition))).worst == State.UNDER_REPLICATED
@@ -93,6 +101,16 @@ def test_min_insync_replicas_of_the_topic_goes_before_that_of_the_brokers() -> N
     own = cluster(partition, min_insync_replicas=2)
     assert one(evaluate(own, 3)).worst == State.UNDER_REPLICATED
     assert one(evaluate(own, 3)).min_insync_replicas == 2
+
+
+def test_setting_above_the_replicas_counts_for_brokers_before_kafka_3_7_only() -> None:
+    """KAFKA-15583: later brokers accept acks=all if all replicas are in sync."""
+    single = cluster((Assignment((1,)), 1, (1,)), min_insync_replicas=2)
+    assert one(evaluate(single)).worst == State.UNDER_MIN_ISR
+    bounded = one(evaluate(single, is_bounded=True))
+    assert (bounded.states, bounded.min_insync_replicas) == ((), 1)
+    lagging = cluster((Assignment((1, 2)), 1, (1,)), min_insync_replicas=3)
+    assert one(evaluate(lagging, is_bounded=True)).worst == State.UNDER_MIN_ISR
 
 
 def test_reassignment_to_a_broker_that_is_not_registered_is_stuck() -> None:

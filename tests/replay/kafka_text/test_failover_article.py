@@ -83,6 +83,35 @@ def test_line_of_0_8_has_the_words_of_the_article(row: Row) -> None:
     assert any(all(part in one for part in parts.split("[...]")) for one in said), (said, parts)
 
 
+def test_lines_of_0_8_are_those_of_kafka_0_8() -> None:
+    """The example of the article: broker 3 starts and broker 4 dies. The translation has changed
+    spaces, case and the words "I will", and Kafka prints brokers in the order of their hashes."""
+    cluster = Cluster(1, 2, 4).start()
+    cluster.unregister(4)
+    cluster.register(3)
+    cluster.run()
+    cluster.expire()
+    own = cluster.controller()
+    name = "kafka.controller.KafkaController"
+    expected = [
+        f"INFO [BrokerChangeListener on Controller {own}]: Newly added brokers: 3, deleted brokers:"
+        " 4, all live brokers: 1,2,3 (kafka.controller.ReplicaStateMachine$BrokerChangeListener)",
+        f"INFO [Controller {own}]: New broker startup callback for 3 ({name})",
+        f"INFO [Controller {own}]: Broker failure callback for 4 ({name})",
+        f"INFO [SessionExpirationListener on {own}], ZK expired; shut down all controller "
+        f"components and try to re-elect ({name}$SessionExpirationListener)",
+    ]
+    lines = [line.text[26:] for line in lines_of(cluster, of_0_8=True)]
+    assert [one for one in lines if "Newly added brokers: , deleted" not in one] == expected
+    [conflict] = lines_of(killed_daemon_returns(), of_0_8=True)
+    assert re.fullmatch(
+        r"INFO I wrote this conflicted ephemeral node \[\{.*\}\] at /controller a while back in a "
+        r"different session, hence I will backoff for this node to be deleted by Zookeeper and "
+        r"retry \(kafka\.utils\.ZkUtils\$\)",
+        conflict.text[26:],
+    )
+
+
 def compact(text: str) -> str:
     """A text without spaces and case."""
     return re.sub(r"\s", "", text.lower())

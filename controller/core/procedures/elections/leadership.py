@@ -154,8 +154,8 @@ async def _elect_once(
     failures: Failures,
     unclean: dict[Partition, None],
 ) -> list[Partition]:
-    """One round. Returns the partitions whose version did not match. `unclean` collects those that
-    a cancellation has left with a leader that was not in sync."""
+    """One round. Returns the partitions whose version did not match. `unclean` collects those whose
+    new leader was not in sync."""
     results.update(dict.fromkeys(partitions))
     states = await read_states(controller, partitions, strategy.name, failures)
     originals = await _cancelled(controller, partitions)
@@ -184,7 +184,7 @@ async def _elect_once(
         code = UNCLEAN_LEADER if elected.unclean else strategy.name
         choices.append(Choice(*partition.key, elected.leader, code, elected.passed_over))
         unclean.pop(partition, None)
-        if elected.unclean and (given.originals or strategy.is_rollback):
+        if elected.unclean:
             unclean[partition] = None
         if place % SLICE_SIZE == SLICE_SIZE - 1:
             await suspend(SLICE)

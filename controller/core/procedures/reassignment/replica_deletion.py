@@ -16,7 +16,11 @@ from controller.core.commands import (
 )
 from controller.core.controller import Controller
 from controller.core.deviations import DELETIONS_REMEMBERED
-from controller.core.error_codes import INCONSISTENT_TOPIC_ID, KAFKA_STORAGE_ERROR
+from controller.core.error_codes import (
+    INCONSISTENT_TOPIC_ID,
+    KAFKA_STORAGE_ERROR,
+    STALE_CONTROLLER_EPOCH,
+)
 from controller.core.errors import ProcedureError, ZnodeError
 from controller.core.events import BrokerResponded
 from controller.core.failures import excerpt, listed_names
@@ -25,7 +29,7 @@ from controller.core.procedures.elections.replica_state_machine import Replicas,
 from controller.core.state import Partition, PendingDeletion, Topic
 from controller.core.state_machines import ReplicaState
 from controller.core.triggers import ReplicaDeletions
-from controller.core.values import ANY_VERSION
+from controller.core.values import ANY_VERSION, NO_EPOCH
 from controller.core.znodes import (
     DELETION_PREFIX,
     REPLICA_DELETIONS,
@@ -164,9 +168,25 @@ def take_answers(
             # The last answer counts.
             one.accepted = [other for other in one.accepted if other != name]
             one.refused = [other for other in one.refused if other != name]
-            answers = one.refused if error == INCONSISTENT_TOPIC_ID else one.accepted
+            answers = (
+                one.refused if _is_refused(controller, one.broker, name, error) else one.accepted
+            )
             answers.append(name)
             controller.enqueue(ReplicaDeletions())
+
+
+def _is_refused(controller: Controller, broker: int, name: Name, error: int) -> bool:
+    """Whether a broker rejects a replica because it has the log of an earlier topic.
+
+    Without topic ids, a leader epoch that is not higher than the earlier one shows it (KB 12.4.2),
+    but so does one that the broker knows already. The log of a replica that is not in sync may be
+    deleted in both cases.
+    """
+    if error == STALE_CONTROLLER_EPOCH and not controller.protocol.has_topic_ids:
+        partition = controller.context.find(*name)
+        state = partition.leadership if partition is not None else None
+        return state is not None and broker not in state.isr
+    return error == INCONSISTENT_TOPIC_ID
 
 
 def _start_timer(controller: Controller) -> None:
@@ -255,13 +275,12 @@ def _settle_assigned(controller: Controller) -> None:
     for child, one in controller.context.deletions.items():
         assigned = [name for name in one.names if _is_assigned(controller, one.broker, name)]
         is_requested = deletion_path(child).startswith(DELETION_PREFIX)
-        is_dropped = is_requested or not controller.protocol.has_topic_ids
         accepted, refused = dict.fromkeys(one.accepted), dict.fromkeys(one.refused)
         replaced = dict.fromkeys(one.replaced)
         one.accepted, one.refused = [], []
         earlier = [name for name in assigned if name in refused and name not in replaced]
         others = [name for name in assigned if name not in refused]
-        dropped = [name for name in others if is_dropped or name in accepted]
+        dropped = [name for name in others if is_requested or name in accepted]
         gone = dict.fromkeys(dropped)
         waiting = [name for name in others if name not in gone and name not in replaced]
         if dropped:
@@ -279,7 +298,7 @@ def _delete_earlier(controller: Controller, broker: int, names: list[Name]) -> N
     """The broker has refused these replicas: ask it to delete the logs of the earlier topic."""
     batch = controller.new_batch(_RULE)
     for partition in _partitions(controller, names):
-        batch.add_stop_replica((broker,), partition, delete=True)
+        batch.add_stop_replica((broker,), partition, delete=True, leader_epoch=NO_EPOCH)
     controller.send(batch)
     text = (
         f"{listed_names(names)}: the broker rejects the replica, because it has not confirmed the "
@@ -307,13 +326,18 @@ def _is_assigned(controller: Controller, broker: int, name: Name) -> bool:
 
 
 def request_deletions(controller: Controller, pending: Iterable[PendingDeletion]) -> None:
-    """Ask the registered brokers to delete the replicas that they may still have."""
+    """Ask the registered brokers to delete the replicas that they may still have.
+
+    The requests have no leader epoch: that of the log may be higher if it is the log of an earlier
+    topic, and Kafka 2.8 rejects an equal one as well (KB 12.4.3).
+    """
     batch = controller.new_batch(_RULE)
     for one in pending:
         for name in one.names:
             if not _is_assigned(controller, one.broker, name):
                 partition = controller.context.find(*name) or Partition(Topic(name[0]), name[1])
-                batch.add_stop_replica((one.broker,), partition, delete=True)
+                brokers = (one.broker,)
+                batch.add_stop_replica(brokers, partition, delete=True, leader_epoch=NO_EPOCH)
     controller.send(batch)
     _start_timer(controller)
 

@@ -1,7 +1,7 @@
 """Brokers that registered again while nobody was controller (RESTARTS_SEEN_AT_FAILOVER).
 
-A controller treats a broker that registers again as failed and started (KB 3.3.5). If there was none,
-the next one finds only that the registration is younger than the partition's state.
+A controller treats a broker that registers again as failed and started (KB 3.3.5). If there was no
+controller, the next one finds only that the registration is younger than the partition's state.
 """
 
 from controller.core import election

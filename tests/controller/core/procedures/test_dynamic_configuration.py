@@ -193,7 +193,7 @@ def test_unreadable_notification_is_reported_and_skipped(data: bytes) -> None:
     notify_quietly(cluster, data)
     seen = cluster.seen()
     notify(cluster, OF_T)
-    assert [code for code, _ in seen.notices()] == ["unreadable_znode"]
+    assert [code for code, _ in seen.notices()] == ["unreadable_znode", "unclean_leader"]
     assert leaders(cluster, "t") == {0: 2, 1: 2}
 
 

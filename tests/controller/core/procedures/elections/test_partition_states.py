@@ -252,6 +252,7 @@ def test_topic_override_has_priority_over_the_controllers_unclean_setting(
     move(driven, partition, ONLINE)
 
     assert (partition.state is ONLINE) is leads
+    assert ("unclean_leader" in driven.notices()) is leads
 
 
 def test_unreadable_configuration_fails_only_its_topic() -> None:

@@ -7,9 +7,11 @@ has the log of the earlier topic, which has another topic id.
 import pytest
 
 from controller.core import znodes
-from controller.core.commands import StopReplicaRequest
-from controller.core.error_codes import KAFKA_STORAGE_ERROR
+from controller.core.commands import BrokerRequest, LeaderAndIsrRequest, StopReplicaRequest
+from controller.core.error_codes import KAFKA_STORAGE_ERROR, STALE_CONTROLLER_EPOCH
+from controller.core.values import NO_EPOCH
 from controller.core.znodes import ReplicaDeletion, deletion_path, write_deletion
+from replay.world.messages import PartitionError
 from tests.controller.core.cluster import Cluster
 from tests.controller.core.procedures.reassignment.dropping import pending, stopped
 from tests.controller.core.procedures.reassignment.interrupting import (
@@ -72,11 +74,53 @@ def test_log_that_a_broker_cannot_delete_is_requested_once_until_it_registers_ag
     assert pending(cluster) == []
 
 
-def test_without_topic_ids_the_record_of_a_replica_assigned_again_is_dropped_at_once() -> None:
+def test_request_to_delete_an_earlier_log_has_no_leader_epoch() -> None:
+    """The log's leader epoch may be higher than that of the new topic."""
+    cluster = created_again()
+    seen = cluster.seen()
+    cluster.start_broker(2)
+    [request] = [one for one in seen.broker_requests() if isinstance(one, StopReplicaRequest)]
+    assert [one.leader_epoch for one in request.partitions] == [NO_EPOCH]
+
+
+# Without topic ids, below IBP 2.8 -----------------------------------------------------------------
+
+
+def refuses_until_deleted(cluster: Cluster) -> None:
+    """Broker 2 has a log of t-0 with a higher leader epoch, until it is asked to delete it."""
+
+    def errors(request: BrokerRequest) -> list[PartitionError]:
+        if isinstance(request, StopReplicaRequest):
+            cluster.broker_errors = lambda request: []
+        is_refused = isinstance(request, LeaderAndIsrRequest) and request.broker == 2
+        return [(*T0, STALE_CONTROLLER_EPOCH)] if is_refused else []
+
+    cluster.broker_errors = errors
+
+
+def test_without_topic_ids_a_refused_replica_outside_of_the_isr_is_deleted_first() -> None:
+    """Found by refold explore."""
     cluster = Cluster(1, inter_broker_protocol_version="2.7", kip_236_enable=True).start()
     cluster.create_topic("t", {0: [1, 2]})
-    seen = cluster.seen()
     cluster.put(deletion_path("1_1"), write_deletion(ReplicaDeletion(2, (T0,))))
+    seen = cluster.seen()
+    refuses_until_deleted(cluster)
+    cluster.start_broker(2)
+    assert stopped(seen, 2) == [T0]
+    assert pending(cluster) == []
+    assert len(seen.texts_of("earlier_log_deleted")) == 1
+    kinds = seen.kinds(2)
+    assert "LeaderAndIsr" in kinds[kinds.index("StopReplica") :]
+
+
+def test_without_topic_ids_a_refused_replica_in_the_isr_is_kept() -> None:
+    """The broker may have refused only a leader epoch that it knows."""
+    cluster = Cluster(1, 2, inter_broker_protocol_version="2.7", kip_236_enable=True).start()
+    cluster.create_topic("t", {0: [1, 2]})
+    seen = cluster.seen()
+    refuses_until_deleted(cluster)
+    cluster.put(deletion_path("1_1"), write_deletion(ReplicaDeletion(2, (T0,))))
+    assert stopped(seen, 2) == []
     assert seen.texts_of("deletion_dropped") == ["t-0: not deleted, because broker 2 is a replica"]
     assert pending(cluster) == []
 

@@ -1,0 +1,79 @@
+"""Reads topics: everything once, or continuously."""
+
+import asyncio
+from collections.abc import Sequence
+from typing import NamedTuple, Self
+
+from aiokafka import AIOKafkaConsumer
+
+_CATCH_UP_SECONDS = 30.0
+_POLL_MS = 500
+
+
+class Place(NamedTuple):
+    """Where a record is."""
+
+    topic: str
+    partition: int
+    offset: int
+
+
+async def read_all(bootstrap: str, *topics: str) -> dict[Place, bytes]:
+    """The values of all committed records of topics whose partitions have leaders, in the order of
+    their offsets.
+
+    Raises TimeoutError.
+    """
+    consumer = AIOKafkaConsumer(*topics, bootstrap_servers=bootstrap, auto_offset_reset="earliest")
+    await consumer.start()
+    try:
+        partitions = list(consumer.assignment())
+        ends = await consumer.end_offsets(partitions)
+        read: dict[Place, bytes] = {}
+        async with asyncio.timeout(_CATCH_UP_SECONDS):
+            while any([await consumer.position(one) < ends[one] for one in partitions]):
+                read.update(await _next(consumer))
+        return read
+    finally:
+        await consumer.stop()
+
+
+class TopicReader:
+    """A consumer that reads topics from their beginning, and goes on until the end of the block.
+
+    `read` has what it read, in order; a record that was read again would be in it again.
+    """
+
+    def __init__(self, bootstrap: str, topics: Sequence[str]) -> None:
+        self._consumer = AIOKafkaConsumer(
+            *topics,
+            bootstrap_servers=bootstrap,
+            auto_offset_reset="earliest",
+            metadata_max_age_ms=5_000,
+        )
+        self._task: asyncio.Task[None] | None = None
+        self.read: list[tuple[Place, bytes]] = []
+
+    async def __aenter__(self) -> Self:
+        await self._consumer.start()
+        self._task = asyncio.create_task(self._read())
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.wait([self._task])
+        await self._consumer.stop()
+
+    async def _read(self) -> None:
+        while True:
+            self.read += await _next(self._consumer)
+
+
+async def _next(consumer: AIOKafkaConsumer) -> list[tuple[Place, bytes]]:
+    found = await consumer.getmany(timeout_ms=_POLL_MS)
+    return [
+        (Place(one.topic, one.partition, one.offset), one.value)
+        for records in found.values()
+        for one in records
+    ]
