@@ -63,6 +63,8 @@ SHUTDOWN_MS: Final = 61_000
 60 s later."""
 _ORDERS_MAX: Final = 40
 _RESPONSES: Final = ("LeaderAndIsrResponse", "TopicDeletionStopReplicaResponse")
+_BY_RESPONSES: Final = ": topic deletion"
+"""The end of the cause of a request that depends on such responses."""
 _SUPPOSED: Final = (
     *_RESPONSES,
     "AllocateProducerIds",
@@ -239,7 +241,8 @@ class LiveAgreement:
         """Whether it is unknown which request, timer or response was the reason.
 
         - Some requests have no line in controller.log.
-        - At level INFO responses of brokers have none, so that a decision of the fold may be early.
+        - At level INFO responses of brokers have none, so that a decision of the fold may be early,
+          and so may be the requests of a topic's deletion.
         - Without controller.log, all these only show by their writes, and no file has the order of
           events. Then a difference counts if both sides have written the znode, in an event that
           ZooKeeper shows.
@@ -250,11 +253,11 @@ class LiveAgreement:
         is_requested = one.verdict == "missing" and one.kind in _WRITTEN_FOR_THEM
         if one.cause.startswith(_NEVER_SHOWN) or is_requested:
             return True
+        is_at_info = one.controller not in self._index.coverage.has_debug
         if one.subject == "request":
-            return False
+            return is_at_info and one.cause.endswith(_BY_RESPONSES)
         if not (self._settings.sees_refusals and self._index.markers.get(one.controller)):
             return one.verdict != "differs" or one.cause.startswith(_SUPPOSED)
-        is_at_info = one.controller not in self._index.coverage.has_debug
         return is_at_info and (one.verdict == "extra" or one.cause.startswith(_RESPONSES))
 
     def _with_window(self, of_window: AgreementResult) -> AgreementResult:
