@@ -55,7 +55,7 @@ def run_shadow(settings: Settings, options: ShadowOptions) -> None:
 
     Raises typer.Exit with the exit status of `refold agree`.
     """
-    configure(settings.messages)
+    configure(settings.messages, "replay")
     try:
         result = _followed(settings, options)
     except (ReplayError, LogError) as error:
