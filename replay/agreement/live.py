@@ -9,6 +9,7 @@ that ends here, and each record is compared a few times, however long the log is
 """
 
 import sys
+import time
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from copy import deepcopy
@@ -62,6 +63,8 @@ SHUTDOWN_MS: Final = 61_000
 """Without controller.log, a controlled shutdown only shows when the broker ends its session, up to
 60 s later."""
 _ORDERS_MAX: Final = 40
+SEARCH_SECONDS: Final = 30.0
+"""The search for another order of events takes at most this long; meanwhile nothing is read."""
 _RESPONSES: Final = ("LeaderAndIsrResponse", "TopicDeletionStopReplicaResponse")
 _BY_RESPONSES: Final = ": topic deletion"
 """The end of the cause of a request that depends on such responses."""
@@ -86,6 +89,10 @@ _Key = tuple[object, ...]
 _Run = tuple[AgreementResult, dict[Step, OpenChoice], list[int], dict[str, list[int]]]
 """The result of a comparison, and what `Choices` has recorded in it."""
 _NS: Final = 1_000_000
+
+
+class _OutOfTimeError(Exception):
+    """The search takes too long."""
 
 
 class LiveSettings(Struct, frozen=True):
@@ -179,7 +186,7 @@ class LiveAgreement:
         due, self._waiting = self._due(result, now_ms)
         seen = {_key(one) for one in due} - {_key(one) for one in self._after_lost(result)}
         if seen and self._settings.rules == "kafka" and self._settings.orders:
-            result = self._searched()
+            result = self._searched(result)
             due, self._waiting = self._due(result, now_ms)
         explained = [one for one in result.divergences if one.explained]
         unseen = {_key(one) for one in self._unseen_of(result)}
@@ -224,7 +231,7 @@ class LiveAgreement:
             if one.explained:
                 continue
             if self._is_unseen(one):
-                lost.setdefault(term, one.seq)
+                lost[term] = min(one.seq, lost.get(term, one.seq))
             if one.seq >= lost.get(term, sys.maxsize):
                 found.append(one)
         return found
@@ -318,10 +325,21 @@ class LiveAgreement:
         result.is_cut = False
         return result
 
-    def _searched(self) -> AgreementResult:
-        """The result for the window under the assumptions that explain most divergences."""
+    def _searched(self, unexplained: AgreementResult) -> AgreementResult:
+        """The result for the window under the assumptions that explain most divergences;
+        `unexplained` if the search takes too long."""
         hypotheses = (LostReply(), EventOrder(self._settings.orders))
-        run = search(self._compare, hypotheses, len(self._window), self._assumptions)
+        end = time.monotonic() + SEARCH_SECONDS
+
+        def compare(choices: Choices) -> AgreementResult:
+            if time.monotonic() > end:
+                raise _OutOfTimeError
+            return self._compare(choices)
+
+        try:
+            run = search(compare, hypotheses, len(self._window), self._assumptions)
+        except _OutOfTimeError:
+            return unexplained
         self._assumptions = run.choices.assumptions
         return run.result
 
