@@ -17,7 +17,7 @@ class JsonLines(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         """Return one line of JSON."""
         document = {
-            "time": _time(record),
+            "time": utc_time(record.created),
             "level": record.levelname.lower(),
             "logger": record.name,
             "message": record.getMessage(),
@@ -39,7 +39,7 @@ class TextLines(logging.Formatter):
         if subject not in message:
             message = f"{subject}: {message}"
         named = "".join(f" {name}={value}" for name, value in fields.items())
-        line = f"{_time(record)} {record.levelname:7} {message}{named}"
+        line = f"{utc_time(record.created)} {record.levelname:7} {message}{named}"
         if record.exc_info:
             line += "\n" + self.formatException(record.exc_info)
         return line
@@ -60,8 +60,9 @@ def configure(form: Literal["auto", "json", "text"], *more: str) -> None:
         logging.getLogger(library).setLevel(logging.CRITICAL)
 
 
-def _time(record: logging.LogRecord) -> str:
-    moment = datetime.fromtimestamp(record.created, UTC)
+def utc_time(seconds: float) -> str:
+    """A moment of the wall clock in ISO 8601, with milliseconds."""
+    moment = datetime.fromtimestamp(seconds, UTC)
     return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 

@@ -45,6 +45,7 @@ class LogWriter:
         self._let_go = False
         self._appending = False
         self._last_cause = 0
+        self._bytes = self._bytes_before = 0
         self._lock = folders.FolderLock(folder)
         try:
             self._start_segment(header)
@@ -89,6 +90,12 @@ class LogWriter:
         """The current segment."""
         return self._segment
 
+    @property
+    def size_bytes(self) -> int:
+        """The size of all segments of this run after the last append, those included that
+        retention has removed."""
+        return self._bytes_before + self._bytes
+
     def append(self, events: Sequence[EventRecord], commands: Sequence[CommandRecord] = ()) -> None:
         """Store records atomically; they are on disk when this returns.
 
@@ -108,6 +115,7 @@ class LogWriter:
                 self._database.conn.executemany(schema.INSERT_EVENT, event_rows)
                 if command_rows:
                     self._database.conn.executemany(schema.INSERT_COMMAND, command_rows)
+            self._bytes = self._size()
         except sqlite3.Error as error:
             record = f"event {tip.last_seq + 1}"
             self._failure = from_sqlite(error, self._segment, record)
@@ -132,7 +140,7 @@ class LogWriter:
         """
         if self._failure:
             raise self._failure
-        if self._tip.last_seq < self._header.first_seq or self._size() < self.segment_bytes:
+        if self._tip.last_seq < self._header.first_seq or self._bytes < self.segment_bytes:
             return None
         following = structs.replace(
             self._header,
@@ -140,12 +148,13 @@ class LogWriter:
             first_seq=self._tip.last_seq + 1,
             predecessor=self._tip,
         )
-        before = self._database
+        before, full_bytes = self._database, self._bytes
         try:
             self._start_segment(following)
         except LogError as error:
             self._failure = error
             raise
+        self._bytes_before += full_bytes
         before.close()
         return self._segment
 
@@ -234,6 +243,7 @@ class LogWriter:
             folders.discard(partial)
         self._database, self._segment, self._header = database, path, header
         self._tip = chain.start(header, body)
+        self._bytes = 0
 
     def _size(self) -> int:
         (pages,) = self._database.execute("pragma page_count").fetchone()

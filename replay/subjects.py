@@ -182,7 +182,11 @@ def paths_of_command(command: commands.Command) -> list[str]:
     match command:
         case commands.ReadZnodes(paths=paths) | commands.ReadStats(paths=paths):
             return list(paths)
-        case commands.ReadChildren(path=path) | commands.SyncZnodes(path=path):
+        case (
+            commands.ReadChildren(path=path)
+            | commands.SyncZnodes(path=path)
+            | commands.WatchSubtree(path=path)
+        ):
             return [path]
         case (
             commands.WriteZnodes(operations=operations)

@@ -3,7 +3,7 @@
 
 import logging
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 
 import anyio
@@ -14,7 +14,7 @@ from controller.brokers.errors import ChannelError
 from controller.brokers.failures import FailureTracker
 from controller.brokers.queue_size import QueueSize
 from controller.core.commands import BrokerRequest, CommandId, OpenChannel
-from controller.core.events import BrokerResponded, ChannelFault, VersionsOffered
+from controller.core.events import BrokerProbed, BrokerResponded, ChannelFault, VersionsOffered
 from controller.wire.apis import api_of
 from controller.wire.broker_responses import BrokerResponse
 from controller.wire.encoding import BatchEncoder
@@ -22,9 +22,15 @@ from controller.wire.errors import WireError
 
 log = logging.getLogger(__name__)
 
-ChannelEvent = BrokerResponded | ChannelFault | VersionsOffered
+ChannelEvent = BrokerResponded | ChannelFault | VersionsOffered | BrokerProbed
 EventSink = Callable[[ChannelEvent, str], None]
 """Takes an event and the name of its channel. Must not block."""
+Permit = Callable[[], Awaitable[None]]
+"""Waits until a request may be sent."""
+
+
+async def always() -> None:
+    """A request may be sent at any time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +38,7 @@ class ChannelSettings:
     """Shared by all channels. `client_id` is the controller's broker id as text.
 
     `one_encoding` is held while a request is encoded and until the event loop has run other tasks
-    once.
+    once. Each request is sent when `permit` has returned.
     """
 
     client_id: str
@@ -41,6 +47,7 @@ class ChannelSettings:
     on_event: EventSink
     queue_size: QueueSize
     one_encoding: anyio.Lock
+    permit: Permit
 
     def encoder(self) -> BatchEncoder:
         """A new encoder that shares no encoded data yet."""
@@ -139,6 +146,7 @@ class Channel:
             await checkpoint()
         # Each attempt has the same parts: a broker changes its versions only with its epoch.
         for part in parts[len(queued.answers) :]:
+            await self._settings.permit()
             queued.answers.append(await connection.exchange(part))
 
     def _report_lower_version(self, version: int, request: BrokerRequest) -> None:

@@ -6,9 +6,17 @@ from weakref import WeakValueDictionary
 import anyio
 from anyio.abc import TaskGroup
 
-from controller.brokers.channel import Channel, ChannelSettings, EventSink
+from controller.brokers.channel import Channel, ChannelSettings, EventSink, Permit, always
+from controller.brokers.connection import probe
 from controller.brokers.queue_size import QueueSize
-from controller.core.commands import BrokerRequest, CloseChannel, CommandId, OpenChannel
+from controller.core.commands import (
+    BrokerRequest,
+    CloseChannel,
+    CommandId,
+    OpenChannel,
+    ProbeBroker,
+)
+from controller.core.events import BrokerProbed
 from controller.wire.apis import api_of
 from controller.wire.encoding import BODY_BYTES_MAX, BatchEncoder
 
@@ -16,6 +24,8 @@ log = logging.getLogger(__name__)
 
 SOCKET_TIMEOUT_MS = 30_000
 """Kafka's default of controller.socket.timeout.ms."""
+
+_PROBE_MS_MAX = 5_000
 
 QUEUED_BYTES_MAX = 512 * 1024 * 1024
 """If more bytes are queued, a warning is logged."""
@@ -26,7 +36,8 @@ class BrokerChannels:
 
     `on_event(event, channel)` is called in the event loop, with "broker:<id>:<epoch>" as the
     channel. The events are one `BrokerResponded` for each request that was sent, `ChannelFault`,
-    and one `VersionsOffered`. A dropped request has no event.
+    one `VersionsOffered`, and one `BrokerProbed` for each probe. A dropped request has no event. No
+    request is sent before `permit` has returned.
     """
 
     def __init__(
@@ -37,6 +48,7 @@ class BrokerChannels:
         socket_timeout_ms: int = SOCKET_TIMEOUT_MS,
         body_bytes_max: int = BODY_BYTES_MAX,
         queued_bytes_max: int = QUEUED_BYTES_MAX,
+        permit: Permit = always,
     ) -> None:
         self._tasks: TaskGroup | None = None
         self._queue_size = QueueSize()
@@ -49,8 +61,11 @@ class BrokerChannels:
             on_event,
             self._queue_size,
             anyio.Lock(),
+            permit,
         )
         self._channels: dict[int, Channel] = {}
+        self._probes: set[int] = set()
+        """The brokers that are being probed."""
         # By the causing event: requests of one cause share their encoding. Only queued requests
         # hold an encoder, so it is freed with the last of them.
         self._encoders: WeakValueDictionary[int, BatchEncoder] = WeakValueDictionary()
@@ -79,6 +94,22 @@ class BrokerChannels:
             return
         del self._channels[command.broker]
         channel.close()
+
+    def probe(self, command: ProbeBroker) -> None:
+        """Find out whether a broker answers, with a separate connection. At most one probe of a
+        broker is under way."""
+        if self._tasks is not None and command.broker not in self._probes:
+            self._probes.add(command.broker)
+            self._tasks.start_soon(self._probe, command, name=f"probe of broker {command.broker}")
+
+    async def _probe(self, command: ProbeBroker) -> None:
+        try:
+            timeout_ms = min(self._settings.socket_timeout_ms, _PROBE_MS_MAX)
+            result, text = await probe(command.endpoint, self._settings.client_id, timeout_ms)
+        finally:
+            self._probes.discard(command.broker)
+        probed = BrokerProbed(command.broker, command.broker_epoch, result, text)
+        self._settings.on_event(probed, f"probe:{command.broker}:{command.broker_epoch}")
 
     def close_all(self) -> None:
         """Close all channels at once."""

@@ -1,6 +1,7 @@
 """One connection to a broker, through aiokafka. Requests are encoded before they are passed to
 it."""
 
+import errno
 from collections.abc import Sequence
 from typing import Final
 
@@ -9,6 +10,7 @@ from aiokafka.errors import CorrelationIdError, KafkaError
 from aiokafka.protocol.admin import DescribeConfigsRequest
 
 from controller.brokers.errors import RefusedByBroker, Unreachable, WrongVersion
+from controller.core.events import ANSWERS, REFUSES, SILENT
 from controller.core.topic_configs import ConfigEntry
 from controller.core.values import Endpoint
 from controller.wire.aiokafka_request import AiokafkaRequest, UnreadableHeader
@@ -47,7 +49,7 @@ class BrokerConnection:
             raise Unreachable(f"{address}: no connection within {timeout_ms} ms") from fault
         # aiokafka checks the ApiVersions response with assertions and unpacking, which raise these.
         except (OSError, KafkaError, AssertionError, ValueError) as fault:
-            raise Unreachable(f"{address}: {fault}") from fault
+            raise Unreachable(f"{address}: {fault}", is_refused=_is_refused(fault)) from fault
         return cls(connection, address)
 
     @property
@@ -133,3 +135,21 @@ class BrokerConnection:
     def close(self) -> None:
         """Close at once; a pending response is abandoned."""
         self._connection.close()
+
+
+def _is_refused(fault: Exception) -> bool:
+    """Whether no process listens on the address. With several addresses of a host, asyncio puts the
+    errors into one text."""
+    text = str(fault)
+    refused = text.count(f"[Errno {errno.ECONNREFUSED}]")
+    return isinstance(fault, OSError) and 0 < refused == text.count("[Errno ")
+
+
+async def probe(endpoint: Endpoint, client_id: str, timeout_ms: int) -> tuple[str, str]:
+    """Whether a broker answers at an address: `ANSWERS`, `REFUSES` or `SILENT`, and the reason."""
+    try:
+        connection = await BrokerConnection.open(endpoint, client_id, timeout_ms)
+    except Unreachable as error:
+        return REFUSES if error.is_refused else SILENT, str(error)
+    connection.close()
+    return ANSWERS, ""

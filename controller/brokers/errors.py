@@ -8,7 +8,12 @@ class ChannelError(Exception):
 
 
 class Unreachable(ChannelError):
-    """The broker refuses the connection, cannot be resolved, or does not answer in time."""
+    """The broker refuses the connection, cannot be resolved, or does not answer in time.
+    `is_refused`: its machine answers, and no process listens there."""
+
+    def __init__(self, text: str, *, is_refused: bool = False) -> None:
+        super().__init__(text)
+        self.is_refused = is_refused
 
 
 class RefusedByBroker(ChannelError):

@@ -1,7 +1,7 @@
-"""`refold check`: checks whether a take-over would succeed."""
+"""Checks whether a take-over would succeed, for `refold check`."""
 
 import asyncio
-from typing import Annotated, Final
+from typing import Final
 
 import typer
 from rich.table import Table
@@ -9,7 +9,6 @@ from rich.text import Text
 
 from controller import structured_log
 from controller.cli.output import print_result, print_table
-from controller.cli.setting_options import with_settings
 from controller.operator.checks import check_all
 from controller.operator.probes import probe_all
 from controller.operator.start_checks import CheckResult
@@ -19,19 +18,11 @@ _ERRORS: Final = 1
 _COULD_NOT_CHECK: Final = 2
 _COLOURS: Final = {"ok": "green", "warning": "yellow", "error": "red"}
 
-app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
+def check_take_over(loaded: Loaded, *, as_json: bool) -> None:
+    """Check whether `refold run` with these settings would succeed, and print the results.
 
-@app.command("check")
-@with_settings
-def check(
-    loaded: Loaded,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
-) -> None:
-    """Check whether `refold run` with the same settings would succeed. Changes nothing.
-
-    Exit status: 0 no errors (warnings are possible), 1 errors, 2 the check was not possible because
-    the settings cannot be used or ZooKeeper is not reachable.
+    Raises typer.Exit with the exit status if there are errors, or if the check is not possible.
     """
     settings, warnings = loaded
     structured_log.configure(settings.messages)

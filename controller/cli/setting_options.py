@@ -1,18 +1,21 @@
 """The command line options for settings, shared by `run` and `check`."""
 
 import os
-from collections.abc import Callable, Mapping, Sequence
-from functools import wraps
+from collections.abc import Callable, Sequence
+from functools import partial, wraps
 from inspect import Parameter, Signature, signature
 from pathlib import Path
-from typing import Annotated, Any, TypedDict, get_type_hints
+from typing import Annotated, Any, NamedTuple, TypedDict, TypeVar, get_type_hints
 
 import typer
 
 from controller.settings.errors import SettingsError
-from controller.settings.settings import Loaded, load
+from controller.settings.settings import Loaded, load, zookeeper_of
 from controller.settings.sources import RawSetting
 from controller.settings.table import SETTINGS
+from controller.zookeeper.servers import ConnectString
+
+Read = TypeVar("Read")
 
 
 def _option(flag: str, metavar: str, help: str) -> Any:
@@ -41,6 +44,10 @@ class _Options(TypedDict):
         _option("--inter-broker-protocol-version", "VERSION", "The version that the brokers use."),
     ]
     log_dir: Annotated[str | None, _option("--log-dir", "DIR", "Directory for event logs.")]
+    status_socket: Annotated[
+        str | None,
+        _option("--status-socket", "PATH", "The Unix socket that `refold status` asks."),
+    ]
     mirror: Annotated[
         str | None,
         _option(
@@ -55,6 +62,14 @@ class _Options(TypedDict):
             "--take-over/--no-take-over",
             help="Take the role from a live controller.",
             show_default="no-take-over",
+        ),
+    ]
+    standby: Annotated[
+        bool | None,
+        typer.Option(
+            "--standby/--no-standby",
+            help="Follow the cluster while another is controller.",
+            show_default="no-standby",
         ),
     ]
     wait_for_zookeeper: Annotated[
@@ -73,16 +88,35 @@ class _Options(TypedDict):
     ]
 
 
-Fallbacks = Callable[[Mapping[str, Any]], Sequence[RawSetting]]
-"""From the values of a command's own options: settings that are used unless they are given."""
+class GivenSettings(NamedTuple):
+    """The settings of a command line, before they are checked. If they are invalid, the problems
+    are printed and the exit status is 2."""
+
+    command: str
+    flags: Sequence[RawSetting]
+    config: Path | None
+
+    def load(self, fallbacks: Sequence[RawSetting] = ()) -> Loaded:
+        """All settings, from options, environment and file. `fallbacks` are used where these
+        have none."""
+        return self._checked(partial(load, fallbacks=fallbacks))
+
+    def zookeeper(self) -> ConnectString:
+        """Only where ZooKeeper is; no other setting needs to be given."""
+        return self._checked(zookeeper_of)
+
+    def _checked(self, read: Callable[..., Read]) -> Read:
+        try:
+            return read(self.flags, os.environ, self.config)
+        except SettingsError as error:
+            for problem in error.problems:
+                typer.echo(f"refold {self.command}: {problem}", err=True)
+            raise typer.Exit(2) from None
 
 
-def with_settings(
-    command: Callable[..., None], fallbacks: Fallbacks = lambda _: ()
-) -> Callable[..., None]:
-    """Add these options before those of the command. Its first parameter receives the settings
-    from options, environment and file. If the settings are invalid, the problems are printed and
-    the exit status is 2."""
+def with_setting_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Add these options before those of the command. Its first parameter receives the settings as
+    they are given, so that the command decides which of them it needs."""
     _, *own = signature(command).parameters.values()
     shared = [
         Parameter(name, Parameter.POSITIONAL_OR_KEYWORD, default=None, annotation=kind)
@@ -90,27 +124,16 @@ def with_settings(
     ]
 
     @wraps(command)
-    def with_loaded(**values: Any) -> None:
+    def with_given(**values: Any) -> None:
         options = {one.name: values.pop(one.name) for one in shared}
-        loaded = _load_or_exit(command.__name__, fallbacks(values), **options)
-        command(loaded, **values)
+        config = options.pop("config")
+        command(GivenSettings(command.__name__, _given(options), config), **values)
 
     # typer derives the options from these.
     parameters = [*shared, *own]
-    with_loaded.__signature__ = Signature(parameters)  # type: ignore[attr-defined]
-    with_loaded.__annotations__ = {one.name: one.annotation for one in parameters}
-    return with_loaded
-
-
-def _load_or_exit(
-    command: str, fallbacks: Sequence[RawSetting], config: Path | None, **options: str | bool | None
-) -> Loaded:
-    try:
-        return load(_given(options), os.environ, config, fallbacks)
-    except SettingsError as error:
-        for problem in error.problems:
-            typer.echo(f"refold {command}: {problem}", err=True)
-        raise typer.Exit(2) from None
+    with_given.__signature__ = Signature(parameters)  # type: ignore[attr-defined]
+    with_given.__annotations__ = {one.name: one.annotation for one in parameters}
+    return with_given
 
 
 def _given(options: dict[str, str | bool | None]) -> list[RawSetting]:

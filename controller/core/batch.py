@@ -4,7 +4,7 @@ If a partition is added several times, the last addition counts. `requests` retu
 LeaderAndIsr, then all UpdateMetadata, then all StopReplica requests, each by broker id.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from operator import attrgetter
 
 from controller.core.commands import (
@@ -16,6 +16,7 @@ from controller.core.commands import (
     UpdateMetadataPartition,
     UpdateMetadataRequest,
 )
+from controller.core.prepared_topics import PreparedTopic, join
 from controller.core.protocol_versions import ProtocolVersion
 from controller.core.state import ControllerContext, Partition
 from controller.core.values import LEADER_DURING_DELETE, NO_LEADER, Assignment, LeaderAndIsr
@@ -41,6 +42,17 @@ class RequestBatch:
         self._is_for_all = False
         self._update_metadata: dict[Partition, UpdateMetadataPartition] = {}
         self._stop_replica: dict[int, dict[Partition, StopReplicaPartition]] = {}
+        self._prepared: dict[str, PreparedTopic] = {}
+        self._prepared_for: dict[int, None] = {}
+
+    def add_prepared(self, prepared: Mapping[str, PreparedTopic]) -> None:
+        """Send the leaders and ISRs of prepared topics to their brokers, and all brokers
+        UpdateMetadata. The batch may have no other entry of these topics."""
+        self._prepared |= prepared
+        for one in prepared.values():
+            self._prepared_for.update(dict.fromkeys(one.online))
+        if prepared:
+            self._add_metadata_for_all(())
 
     def add_leader_and_isr(
         self, brokers: Iterable[int], partition: Partition, *, is_new: bool
@@ -145,7 +157,7 @@ class RequestBatch:
 
     def requests(self) -> Iterator[BrokerRequest]:
         """The requests, without those to brokers that are not registered (KB 12.2.5)."""
-        for broker in sorted(self._leader_and_isr):
+        for broker in sorted({**self._leader_and_isr, **self._prepared_for}):
             if broker in self._context.brokers:
                 yield self._leader_and_isr_request(broker)
         yield from self._update_metadata_requests()
@@ -199,15 +211,17 @@ class RequestBatch:
 
     def _leader_and_isr_request(self, broker: int) -> LeaderAndIsrRequest:
         context = self._context
-        entries = sorted(self._leader_and_isr[broker].values(), key=_by_name)
+        entries = sorted(self._leader_and_isr.get(broker, {}).values(), key=_by_name)
+        prepared = [one for one in self._prepared.values() if broker in one.online]
         leaders = {entry.leadership.leader for entry in entries}
+        leaders.update(*[one.leaders[broker] for one in prepared])
         return LeaderAndIsrRequest(
             broker,
             context.brokers[broker].epoch,
             self._protocol.leader_and_isr,
             self._controller_id,
             context.epoch,
-            tuple(entries),
+            join(entries, {one.topic.name: one.leader_and_isr[broker] for one in prepared}),
             tuple(one for id in sorted(leaders) if (one := self._live_leader(id)) is not None),
         )
 
@@ -218,7 +232,9 @@ class RequestBatch:
 
     def _update_metadata_requests(self) -> Iterator[UpdateMetadataRequest]:
         context = self._context
-        partitions = tuple(sorted(self._update_metadata.values(), key=_by_name))
+        entries = sorted(self._update_metadata.values(), key=_by_name)
+        prepared = {name: one.update_metadata for name, one in self._prepared.items()}
+        partitions = join(entries, prepared)
         brokers = dict(context.brokers)
         if context.daemon_broker is not None:
             brokers[context.daemon_broker.id] = context.daemon_broker

@@ -6,12 +6,18 @@ a kind; the schema of an event is the version of its fields.
 
 import hashlib
 from collections.abc import Callable
-from typing import Final, TypeVar, cast, get_args
+from typing import Any, Final, TypeVar, cast, get_args
 
 import msgspec
 
-from controller.core.commands import Command, Reason
+from controller.core.commands import (
+    Command,
+    LeaderAndIsrRequest,
+    Reason,
+    UpdateMetadataRequest,
+)
 from controller.core.events import Event
+from controller.core.prepared_topics import JoinedEntries, PreparedTopic
 
 _encoder = msgspec.msgpack.Encoder()
 _event_decoder: msgspec.msgpack.Decoder[Event] = msgspec.msgpack.Decoder(Event)
@@ -20,10 +26,12 @@ _reason_decoder: msgspec.msgpack.Decoder[Reason] = msgspec.msgpack.Decoder(Reaso
 
 DIGEST_BYTES: Final = 16
 
+_FORM: Final = "canonical"
+
 T = TypeVar("T")
 
 
-def kind_of(value: Event | Command | type[Event]) -> str:
+def kind_of(value: Event | Command | type[Event] | type[Command]) -> str:
     """The kind that an event or command is stored under."""
     return cast(str, value.__struct_config__.tag)
 
@@ -54,7 +62,52 @@ def decode_event(payload: bytes) -> Event:
 
 def encode_command(command: Command) -> bytes:
     """A command's canonical body."""
+    if isinstance(command, (LeaderAndIsrRequest, UpdateMetadataRequest)):
+        partitions = command.partitions
+        if isinstance(partitions, JoinedEntries):
+            return _encode_joined(command, partitions)
     return _encoder.encode(command)
+
+
+def _encode_joined(
+    command: LeaderAndIsrRequest | UpdateMetadataRequest, partitions: JoinedEntries[Any]
+) -> bytes:
+    """The same bytes, of which those of prepared partitions may be encoded already."""
+    encoded = [_array_header(1 + len(command.__struct_fields__)), _encoder.encode(kind_of(command))]
+    for field in command.__struct_fields__:
+        if field == "partitions":
+            encoded.append(_array_header(len(partitions)))
+            # All UpdateMetadata requests of a batch have the same parts.
+            is_shared = isinstance(command, UpdateMetadataRequest)
+            encoded += [_entries(part, keep=is_shared) for part in partitions.parts]
+        else:
+            encoded.append(_encoder.encode(getattr(command, field)))
+    return b"".join(encoded)
+
+
+def _entries(part: Any, *, keep: bool) -> bytes:
+    """The entries of a prepared topic, without the header of an array."""
+    encoded: bytes | None = part.encoded.get(_FORM)
+    if encoded is None:
+        encoded = _encoder.encode(part)[len(_array_header(len(part))) :]
+        if keep:
+            part.encoded[_FORM] = encoded
+    return encoded
+
+
+def encode_entries_ahead(prepared: PreparedTopic) -> None:
+    """Encode what a standby has prepared of a topic as parts of canonical bodies."""
+    for part in (*prepared.leader_and_isr.values(), prepared.update_metadata):
+        _entries(part, keep=True)
+
+
+def _array_header(length: int) -> bytes:
+    """The header of a msgpack array."""
+    if length < 1 << 4:
+        return bytes([0x90 | length])
+    if length < 1 << 16:
+        return b"\xdc" + length.to_bytes(2, "big")
+    return b"\xdd" + length.to_bytes(4, "big")
 
 
 def decode_command(body: bytes) -> Command:

@@ -75,6 +75,19 @@ class SyncZnodes(Struct, frozen=True, array_like=True, tag="sync_znodes"):
     path: str
 
 
+class WatchSubtree(Struct, frozen=True, array_like=True, tag="watch_subtree"):
+    """Report each change of a znode and of all znodes below it as a `WatchFired`, until it `ends`.
+    Changes of children are not reported. Outcome: `ZnodesWritten` of one, with UNIMPLEMENTED from a
+    server before 3.6.
+
+    The watch lasts as long as the connection; after another one is established, changes in between
+    are not reported.
+    """
+
+    path: str
+    ends: bool = False
+
+
 # Brokers --------------------------------------------------------------------------------------
 
 
@@ -91,6 +104,15 @@ class CloseChannel(Struct, frozen=True, array_like=True, tag="close_channel"):
 
     broker: int
     broker_epoch: int
+
+
+class ProbeBroker(Struct, frozen=True, array_like=True, tag="probe_broker"):
+    """Find out whether a broker answers at an address, without a channel to it. A `BrokerProbed`
+    follows."""
+
+    broker: int
+    broker_epoch: int
+    endpoint: Endpoint
 
 
 class LeaderAndIsrPartition(Struct, frozen=True, array_like=True, gc=False):
@@ -222,15 +244,21 @@ class Stop(Struct, frozen=True, array_like=True, tag="stop"):
     reason: str
 
 
-Command = (
+ZooKeeperCommand = (
     ReadZnodes
     | ReadStats
     | ReadChildren
     | WriteZnodes
     | WriteAtomically
     | SyncZnodes
+    | WatchSubtree
+)
+
+Command = (
+    ZooKeeperCommand
     | OpenChannel
     | CloseChannel
+    | ProbeBroker
     | LeaderAndIsrRequest
     | UpdateMetadataRequest
     | StopReplicaRequest
@@ -244,9 +272,21 @@ Command = (
     | Stop
 )
 
-ZooKeeperCommand = (
-    ReadZnodes | ReadStats | ReadChildren | WriteZnodes | WriteAtomically | SyncZnodes
+Internal = (
+    ReadZnodes
+    | ReadStats
+    | ReadChildren
+    | SyncZnodes
+    | WatchSubtree
+    | ProbeBroker
+    | DelayResponse
+    | DrawTopicIds
+    | DrawNumbers
 )
+"""Commands by which the daemon only finds something out, or waits."""
+
+Step = Internal | OpenChannel | CloseChannel | StartTimer | CancelTimer
+"""Commands that decide nothing themselves."""
 
 
 class Reason(Struct, frozen=True, array_like=True):
@@ -289,7 +329,7 @@ def target_of(command: Command) -> str:
     match command:
         case ReadZnodes(paths=paths) | ReadStats(paths=paths):
             return paths[0] if len(paths) == 1 else f"{len(paths)} znodes"
-        case ReadChildren(path=path) | SyncZnodes(path=path):
+        case ReadChildren(path=path) | SyncZnodes(path=path) | WatchSubtree(path=path):
             return path
         case WriteZnodes(operations=operations) | WriteAtomically(operations=operations):
             return operations[0].path if len(operations) == 1 else f"{len(operations)} operations"

@@ -15,6 +15,8 @@ class Configuration(Struct, frozen=True, kw_only=True):
       broker whose decisions as controller are derived.
     - `rules`: "kafka" turns refold's deviations off (deviations.py).
     - `take_over`: take the role from a living controller each time a session begins.
+    - `standby`: while another is controller, follow the cluster so that a take-over reads little;
+      `take_over` counts only for the first session.
     - `endpoints`, `rack`: sent to brokers as those of a live broker, so that brokers and clients
       find the controller. Without endpoints the daemon is not in the list of live brokers.
     - `broker_settings`: the settings that affect topic configurations, as given, under Kafka's keys
@@ -23,6 +25,10 @@ class Configuration(Struct, frozen=True, kw_only=True):
       setting existed do not have it.
     - `checks_topic_versions`: topics' znodes are written with their versions (the deviation
       ADDED_PARTITIONS_KEPT). No operator sets it: it is off only for logs from before it existed.
+    - `waits_for_own_znode`: a /controller that an earlier session of this run created is left until
+      ZooKeeper has deleted it, also with `take_over`.
+    - `registration_check_ms`: after how long a registration that may be stuck is probed; 0: never,
+      as in logs from before this setting existed.
 
     The settings hold no secret.
     """
@@ -34,6 +40,7 @@ class Configuration(Struct, frozen=True, kw_only=True):
     control_plane_listener: str | None = None
     rules: Literal["refold", "kafka"] = "refold"
     take_over: bool = False
+    waits_for_own_znode: bool = False
     unclean_leader_election_enable: bool = False
     delete_topic_enable: bool = True
     auto_leader_rebalance_enable: bool = True
@@ -46,6 +53,8 @@ class Configuration(Struct, frozen=True, kw_only=True):
     broker_settings: dict[str, str] = {}
     kip_236_enable: bool = False
     checks_topic_versions: bool = True
+    registration_check_ms: int = 0
+    standby: bool = False
 
     @property
     def protocol(self) -> ProtocolVersion:

@@ -19,6 +19,7 @@ from controller.core.commands import (
 from controller.core.configuration import Configuration
 from controller.core.fold_observer import FoldObserver
 from controller.core.processing_order import ProcessingOrder
+from controller.core.standby import StandbyState
 from controller.core.state import ControllerContext
 from controller.core.triggers import Trigger
 
@@ -33,9 +34,11 @@ class Controller:
     - `is_backing_off`: a failover of this daemon has just failed.
     - `candidate_session`: the last session that stood for election, 0: none; `last_epoch`: the
       highest controller epoch that it has held.
+    - `is_waiting_for_own_znode`: /controller still belongs to that session, which is over.
     - `timed`: the unanswered requests that have a time-out, by the name of their timer.
     - `unsent`: the state machines that a fenced change has left with requests in their batch.
     - `leftover_channels`: the brokers with channels from a role that ended without a resignation.
+    - `standby`: what a standby knows of ZooKeeper.
     - `now_ms`: the wall clock of the event that is folded.
     - `observer`: observes every step.
     - `order`: the processing order for items that are handled sequentially.
@@ -54,9 +57,11 @@ class Controller:
         self.is_backing_off = False
         self.candidate_session = 0
         self.last_epoch = 0
+        self.is_waiting_for_own_znode = False
         self.timed: dict[str, int] = {}
         self.unsent: dict[str, None] = {}
         self.leftover_channels: frozenset[int] = frozenset()
+        self.standby = StandbyState()
         self.now_ms = 0
         self.observer = FoldObserver()
         self.order = ProcessingOrder()

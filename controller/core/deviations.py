@@ -82,9 +82,10 @@ RESTARTS_SEEN_AT_FAILOVER: Final = Deviation(
     defect="A controller treats a broker that registers again as failed and started. A failover "
     "does not notice it: a leader that has lost records in a crash continues with its leader "
     "epoch. Its followers do not truncate, and the replicas differ.",
-    rule="A failover removes brokers from the ISR that registered after the state was written and "
-    "after the previous election of a controller, and elects another leader. If no other replica "
-    "in sync is alive, the leader continues with a new leader epoch.",
+    rule="A failover removes brokers from the ISR that registered after the state was written, and "
+    "elects another leader. If no other replica in sync is alive, the leader continues with a new "
+    "leader epoch. The first failover after a stock controller may so write states that have been "
+    "older than a registration for long.",
     source="KB 3.3.5, KB 12.4.2, refold explore",
 )
 

@@ -4,6 +4,8 @@ An outcome names the command that it answers (`command`); other events are exoge
 have columns with one entry for each item, so that 100,000 znodes do not need 100,000 objects.
 """
 
+from typing import Final
+
 from msgspec import Struct
 
 from controller.core.api_requests import ApiRequest
@@ -125,6 +127,21 @@ class VersionsOffered(Struct, frozen=True, array_like=True, tag="versions_offere
     highest: list[tuple[int, int]]
 
 
+ANSWERS: Final = "answers"
+REFUSES: Final = "refuses"
+SILENT: Final = "silent"
+
+
+class BrokerProbed(Struct, frozen=True, array_like=True, tag="broker_probed"):
+    """The result of a `ProbeBroker`: the broker `ANSWERS` ApiVersions; its machine `REFUSES` the
+    connection, so that no process listens there; or there is no answer in time (`SILENT`)."""
+
+    broker: int
+    broker_epoch: int
+    result: str
+    text: str
+
+
 # Timers, draws, and the operator --------------------------------------------------------------
 
 
@@ -165,6 +182,7 @@ Event = (
     | BrokerResponded
     | ChannelFault
     | VersionsOffered
+    | BrokerProbed
     | ApiRequest
     | TimerFired
     | TopicIdsDrawn

@@ -11,11 +11,12 @@ from contextlib import suppress
 from typing import Any, NamedTuple, assert_never, cast
 
 from controller.core.api_requests import ApiRequest
-from controller.core.commands import Issued
+from controller.core.commands import Issued, Reason, StartTimer
 from controller.core.configuration import Configuration
 from controller.core.controller import Controller
 from controller.core.errors import TermOver
 from controller.core.events import (
+    BrokerProbed,
     BrokerResponded,
     ChannelFault,
     Outcome,
@@ -36,6 +37,11 @@ from controller.core.procedures.admin.waiting_requests import (
     time_out,
 )
 from controller.core.procedures.api_calls import refuse
+from controller.core.procedures.brokers.registration_checks import TIMER as REGISTRATIONS_TIMER
+from controller.core.procedures.brokers.registration_checks import (
+    check_registrations,
+    process_probe,
+)
 from controller.core.procedures.brokers.responses import (
     process_broker_response,
     process_channel_fault,
@@ -46,10 +52,13 @@ from controller.core.procedures.elections.rebalance import rebalance_timer
 from controller.core.procedures.reassignment.replica_deletion import TIMER as DELETION_TIMER
 from controller.core.procedures.reassignment_znodes.cancel_znode import with_cancellation_bound
 from controller.core.procedures.role.controller_election import BACK_OFF_TIMER
+from controller.core.procedures.role.following import forget_all
+from controller.core.standby import FOLLOW_MS, FOLLOW_TIMER, StandbyState
 from controller.core.triggers import (
     ApiCall,
     AutoPreferredReplicaLeaderElection,
     Expire,
+    Follow,
     HandBack,
     Reelect,
     Startup,
@@ -58,6 +67,7 @@ from controller.core.triggers import (
     is_urgent,
     trigger_of,
 )
+from controller.core.znodes import CONTROLLER
 
 
 class _Paused(NamedTuple):
@@ -94,6 +104,14 @@ class Fold:
         """Whether no procedure runs and none is queued: a snapshot can be taken."""
         return self._procedure is None and not self.controller.triggers
 
+    @property
+    def unfinished(self) -> list[Trigger]:
+        """The controller events whose procedures have begun: the paused one, and the current."""
+        begun = [self._paused.trigger] if self._paused is not None else []
+        if self._procedure is not None and self._trigger is not None:
+            begun.append(self._trigger)
+        return begun
+
     def apply(self, recorded: Recorded) -> Iterator[list[Issued]]:
         """Fold one event; yields the commands in slices.
 
@@ -117,11 +135,7 @@ class Fold:
                 if wait and wait.awaits(outcome.command) and wait.result.add(outcome):
                     return wait.result
             case WatchFired(path=path, change=change, zxid=zxid):
-                trigger = trigger_of(path, change, zxid)
-                if trigger is not None:
-                    self.controller.enqueue(
-                        with_cancellation_bound(self.controller.context, trigger)
-                    )
+                self._take_watch(path, change, zxid)
             case request if isinstance(request, ApiRequest):
                 start_time_out(self.controller, request)
                 self.controller.enqueue(ApiCall(request))
@@ -133,6 +147,8 @@ class Fold:
                 process_channel_fault(self.controller, fault)
             case VersionsOffered() as offered:
                 process_versions_offered(self.controller, offered)
+            case BrokerProbed() as probed:
+                process_probe(self.controller, probed)
             case SessionConnected() | SessionDisconnected() | SessionExpired() as change:
                 return self._change_session(change)
             case ShutdownRequested(reason=reason):
@@ -143,14 +159,34 @@ class Fold:
                     self.controller.enqueue(Reelect())
                 elif timer == rebalance_timer(self.controller):
                     self.controller.enqueue(AutoPreferredReplicaLeaderElection())
+                elif timer == FOLLOW_TIMER:
+                    self.controller.standby.is_timed = False
+                    self.controller.enqueue(Follow())
                 elif timer == DELETION_TIMER:
                     self.controller.enqueue(UnconfirmedDeletions())
+                elif timer == REGISTRATIONS_TIMER:
+                    check_registrations(self.controller)
                 else:
                     time_out(self.controller, timer)
                 return self._offer(fired)
             case unknown:
                 assert_never(unknown)
         return None
+
+    def _take_watch(self, path: str, change: str, zxid: int) -> None:
+        controller = self.controller
+        standby = controller.standby
+        standby.fired(path, change)
+        if controller.configuration.standby and not controller.is_active:
+            if standby.has_stale and standby.is_ready and not standby.is_timed:
+                standby.is_timed = True
+                controller.issue(StartTimer(FOLLOW_TIMER, FOLLOW_MS), Reason("standby"))
+            if path != CONTROLLER:
+                # A failover reads everything that has changed before it.
+                return
+        trigger = trigger_of(path, change, zxid)
+        if trigger is not None:
+            controller.enqueue(with_cancellation_bound(controller.context, trigger))
 
     def _offer(self, event: BrokerResponded | TimerFired) -> BrokerResponses | None:
         """The awaited responses, if this event completes them."""
@@ -168,12 +204,15 @@ class Fold:
                 controller.session_id = session_id
                 if not renewed:
                     controller.enqueue(Startup())
+                forget_all(controller)
                 return CONNECTED if self._wait is CONNECTED else None
             case SessionDisconnected():
                 controller.is_connected = False
+                controller.standby = StandbyState()
             case SessionExpired():
                 controller.is_connected = False
                 controller.session_id = 0
+                controller.standby = StandbyState()
                 self._end_term()
         return None
 

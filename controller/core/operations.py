@@ -9,6 +9,8 @@ RUNTIME_INCONSISTENCY: Final = -2
 """In a failed multi: the operation follows the failed one and was not tried."""
 CONNECTION_LOSS: Final = -4
 """The connection was lost before the reply: whether the operation was done is unknown."""
+UNIMPLEMENTED: Final = -6
+"""The server's version does not support the operation."""
 NO_NODE: Final = -101
 NO_AUTH: Final = -102
 BAD_VERSION: Final = -103

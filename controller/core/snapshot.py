@@ -14,14 +14,17 @@ from controller.core.canonical import decoded
 from controller.core.commands import CommandId, LeaderAndIsrRequest, StopReplicaRequest
 from controller.core.configuration import Configuration
 from controller.core.fold import Fold
+from controller.core.prepared_topics import unprepare
 from controller.core.procedures.admin.waiting_requests import timer_of
 from controller.core.releases import Release
+from controller.core.standby import StandbyState, Znode
 from controller.core.state import (
     ControllerContext,
     EntrySeen,
     Partition,
     PendingDeletion,
     PropagatingResponse,
+    SuspectRegistration,
     Topic,
 )
 from controller.core.state_machines import PartitionState, ReplicaState
@@ -48,6 +51,22 @@ class _TopicRow(Struct, frozen=True, array_like=True):
     partitions: list[_PartitionRow]
 
 
+class _StandbyRow(Struct, frozen=True, array_like=True):
+    is_watching: bool
+    is_unsupported: bool
+    is_ready: bool
+    is_timed: bool
+    znodes: dict[str, Znode]
+    children: dict[str, list[str]]
+    topics: list[tuple[str, _TopicRow | None]]
+    mzxids: dict[str, dict[int, int]]
+    unread: dict[str, list[int]]
+    unusable: dict[str, list[int]]
+    stale: list[str]
+    stale_children: list[str]
+    stale_topics: list[str]
+
+
 class _Snapshot(Struct, frozen=True, kw_only=True):
     session_id: int
     is_active: bool
@@ -57,12 +76,15 @@ class _Snapshot(Struct, frozen=True, kw_only=True):
     is_backing_off: bool
     candidate_session: int
     last_epoch: int
+    is_waiting_for_own_znode: bool
     unsent: list[str]
     epoch: int
     epoch_version: int
     brokers: list[Broker]
     shutting_down: list[int]
     channels: dict[int, int]
+    sessions: dict[int, int]
+    suspects: dict[int, SuspectRegistration]
     releases: dict[int, Release]
     topics: list[_TopicRow]
     offline_dirs: dict[int, list[tuple[str, int]]]
@@ -93,6 +115,7 @@ class _Snapshot(Struct, frozen=True, kw_only=True):
     unacked_metadata: dict[int, CommandId]
     unresponsive: list[int]
     in_flight: list[tuple[CommandId, LeaderAndIsrRequest | StopReplicaRequest]]
+    standby: _StandbyRow | None = None
 
 
 _decoder = msgspec.msgpack.Decoder(_Snapshot)
@@ -112,12 +135,15 @@ def take_snapshot(fold: Fold) -> bytes:
             is_backing_off=controller.is_backing_off,
             candidate_session=controller.candidate_session,
             last_epoch=controller.last_epoch,
+            is_waiting_for_own_znode=controller.is_waiting_for_own_znode,
             unsent=list(controller.unsent),
             epoch=context.epoch,
             epoch_version=context.epoch_version,
             brokers=list(context.brokers.values()),
             shutting_down=list(context.shutting_down),
             channels=context.channels,
+            sessions=context.sessions,
+            suspects=context.suspects,
             releases=context.releases,
             topics=[_topic_row(topic) for topic in context.topics.values()],
             offline_dirs={
@@ -151,6 +177,7 @@ def take_snapshot(fold: Fold) -> bytes:
             unresponsive=list(context.unresponsive),
             leaderless=[(one.key, text) for one, text in context.leaderless.items()],
             in_flight=list(context.in_flight.items()),
+            standby=_standby_row(controller.standby),
         )
     )
 
@@ -167,12 +194,15 @@ def load_snapshot(data: bytes, configuration: Configuration) -> Fold:
     controller.is_backing_off = snapshot.is_backing_off
     controller.candidate_session = snapshot.candidate_session
     controller.last_epoch = snapshot.last_epoch
+    controller.is_waiting_for_own_znode = snapshot.is_waiting_for_own_znode
     controller.unsent = dict.fromkeys(snapshot.unsent)
     context.is_loaded = snapshot.is_loaded
     context.epoch, context.epoch_version = snapshot.epoch, snapshot.epoch_version
     context.brokers = {broker.id: broker for broker in snapshot.brokers}
     context.shutting_down = dict.fromkeys(snapshot.shutting_down)
     context.channels = snapshot.channels
+    context.sessions = snapshot.sessions
+    context.suspects = snapshot.suspects
     context.releases = snapshot.releases
     for row in snapshot.topics:
         topic = context.topics[row.name] = _topic(row)
@@ -211,7 +241,48 @@ def load_snapshot(data: bytes, configuration: Configuration) -> Fold:
     timed = [*context.waiting, *context.propagating]
     controller.timed = {timer_of(number): number for number in timed}
     context.in_flight = dict(snapshot.in_flight)
+    if snapshot.standby is not None:
+        controller.standby = _standby(snapshot.standby)
     return fold
+
+
+def _standby_row(standby: StandbyState) -> _StandbyRow:
+    topics = standby.topics.items()
+    return _StandbyRow(
+        standby.is_watching,
+        standby.is_unsupported,
+        standby.is_ready,
+        standby.is_timed,
+        standby.znodes,
+        standby.children,
+        [(name, None if one is None else _topic_row(one)) for name, one in topics],
+        standby.mzxids,
+        {name: list(numbers) for name, numbers in standby.unread.items()},
+        {name: list(numbers) for name, numbers in standby.unusable.items()},
+        list(standby.stale),
+        list(standby.stale_children),
+        list(standby.stale_topics),
+    )
+
+
+def _standby(row: _StandbyRow) -> StandbyState:
+    standby = StandbyState()
+    standby.is_watching, standby.is_unsupported = row.is_watching, row.is_unsupported
+    standby.is_ready, standby.is_timed = row.is_ready, row.is_timed
+    standby.znodes, standby.children = row.znodes, row.children
+    standby.topics = {name: None if one is None else _topic(one) for name, one in row.topics}
+    for topic in standby.topics.values():
+        if topic is not None:
+            # What is prepared is no part of a snapshot.
+            unprepare(topic)
+            standby.unprepared[topic.name] = None
+    standby.mzxids = row.mzxids
+    standby.unread = {name: dict.fromkeys(numbers) for name, numbers in row.unread.items()}
+    standby.unusable = {name: dict.fromkeys(numbers) for name, numbers in row.unusable.items()}
+    standby.stale = dict.fromkeys(row.stale)
+    standby.stale_children = dict.fromkeys(row.stale_children)
+    standby.stale_topics = dict.fromkeys(row.stale_topics)
+    return standby
 
 
 def _topic_row(topic: Topic) -> _TopicRow:

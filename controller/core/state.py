@@ -5,7 +5,7 @@ look-up by name. Collections are dicts used as ordered sets, because the order o
 depend on hashes.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator
 from collections.abc import Set as AbstractSet
 from typing import Final
 
@@ -25,6 +25,7 @@ from controller.core.values import (
     NO_LEADER,
     Assignment,
     Broker,
+    Endpoint,
     LeaderAndIsr,
 )
 from controller.core.znodes import Reassignment
@@ -126,7 +127,8 @@ class Topic:
 
     def assigned(self) -> list[Partition]:
         """The partitions that have replicas, and the listed ones without."""
-        return [one for one in self.partitions.values() if one.is_assigned]
+        # As `is_assigned`, without a call for each partition: every failover walks all of them.
+        return [one for one in self.partitions.values() if one.assignment.replicas or one.is_listed]
 
 
 class PendingDeletion(Struct, array_like=True):
@@ -148,6 +150,27 @@ class PendingDeletion(Struct, array_like=True):
     accepted: list[tuple[str, int]] = []
     refused: list[tuple[str, int]] = []
     replaced: list[tuple[str, int]] = []
+
+
+class SuspectRegistration(Struct, array_like=True):
+    """A registration that may be stuck (procedures/brokers/registration_checks.py).
+
+    `is_registered`: the znode exists, and the broker is unreachable; otherwise the znode was
+    deleted. `session`: its last owner. `since_ms`: when the controller learned of it; `due_ms`: the
+    next probe, `pause_ms`: the pause after that. `times`: so many probes in a row have shown that
+    it is stuck; `is_reported`: it was logged.
+    """
+
+    broker: int
+    broker_epoch: int
+    endpoint: Endpoint
+    session: int
+    is_registered: bool
+    since_ms: int
+    due_ms: int
+    pause_ms: int
+    times: int = 0
+    is_reported: bool = False
 
 
 class EntrySeen(Struct, array_like=True, frozen=True):
@@ -180,9 +203,10 @@ class ControllerContext:
     """Everything that the controller knows in one term; empty while another broker is controller.
 
     - `is_loaded`: the failover has begun.
-    - `previous_election`: the transaction that elected the previous controller.
     - `channels`: the brokers that have a channel, each with the broker epoch that it was opened
       for.
+    - `sessions`: for each broker the session that owned its registration when it was last read.
+    - `suspects`: by broker the registrations that may be stuck.
     - `releases`: for each of these that has sent its API versions, its release of Kafka.
     - `daemon_broker`: the daemon's entry in the list of live brokers that brokers are sent; None if
       the list does not have it.
@@ -229,11 +253,12 @@ class ControllerContext:
         self.daemon_broker = daemon_broker
         self.epoch = 0
         self.epoch_version = 0
-        self.previous_election = 0
         self.is_loaded = False
         self.brokers: dict[int, Broker] = {}
         self.shutting_down: dict[int, None] = {}
         self.channels: dict[int, int] = {}
+        self.sessions: dict[int, int] = {}
+        self.suspects: dict[int, SuspectRegistration] = {}
         self.releases: dict[int, Release] = {}
         self.topics: dict[str, Topic] = {}
         self.topics_by_id: dict[bytes, Topic] = {}
@@ -357,6 +382,15 @@ class ControllerContext:
         """Every partition that is assigned, by topic in the order of discovery."""
         for topic in self.topics.values():
             yield from topic.assigned()
+
+    def count_assigned(self) -> int:
+        """The number of `partitions`."""
+        return sum(len(topic.assigned()) for topic in self.topics.values())
+
+    def assigned_without(self, topics: Container[str]) -> list[Partition]:
+        """As `partitions`, but for these topics."""
+        others = [topic for name, topic in self.topics.items() if name not in topics]
+        return [one for topic in others for one in topic.assigned()]
 
     def replicas_of(self, topic: str) -> Iterator[tuple[int, Partition]]:
         """Every replica of a topic: its broker and its partition (replicasForTopic, KB 2.2.7)."""

@@ -30,6 +30,10 @@ class HandBack(Struct, frozen=True, array_like=True, tag="HandBack"):
     reason: str
 
 
+class Follow(Struct, frozen=True, array_like=True, tag="Follow"):
+    """A standby reads what it does not know of the cluster, or what has changed."""
+
+
 class BrokerChange(Struct, frozen=True, array_like=True, tag="BrokerChange"):
     """The children of /brokers/ids changed (KB 3.3)."""
 
@@ -181,6 +185,7 @@ Trigger = (
     | Reelect
     | Expire
     | HandBack
+    | Follow
     | BrokerChange
     | BrokerModifications
     | TopicChange
@@ -204,6 +209,14 @@ Trigger = (
     | TopicUncleanLeaderElectionEnable
     | ApiCall
 )
+
+
+def trigger_name(trigger: Trigger) -> str:
+    """Kafka's name of a controller event; for a request, the name of its API."""
+    if isinstance(trigger, ApiCall):
+        return type(trigger.request).__name__.removesuffix("Received")
+    return type(trigger).__name__
+
 
 _URGENT = (
     BrokerChange,

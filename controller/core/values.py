@@ -49,6 +49,11 @@ class Broker(Struct, frozen=True, array_like=True):
         return next((one for one in self.endpoints if one.listener == listener), None)
 
 
+def format_session(session: int) -> str:
+    """The id of a ZooKeeper session as ZooKeeper prints it; ids are signed."""
+    return f"0x{session & (2**64 - 1):x}"
+
+
 class Assignment(Struct, frozen=True, array_like=True, gc=False):
     """The replicas of a partition (Kafka's ReplicaAssignment): RS, AR and RR of KB 0.1."""
 

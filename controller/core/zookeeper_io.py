@@ -17,6 +17,7 @@ from controller.core.commands import (
     ReadZnodes,
     Reason,
     SyncZnodes,
+    WatchSubtree,
     WriteAtomically,
     WriteZnodes,
 )
@@ -62,7 +63,16 @@ _RETRY = 1
 async def read_znodes(
     controller: Controller, paths: list[str], rule: str, *, watch: bool = False
 ) -> Znodes:
-    """Data and stat of each path. `watch` asks for the next change of the znodes that exist."""
+    """Data and stat of each path, as far as known. `watch` asks for the next change of the znodes
+    that exist."""
+    known = controller.standby.read(paths, has_data=True)
+    return known or await fetch_znodes(controller, paths, rule, watch=watch)
+
+
+async def fetch_znodes(
+    controller: Controller, paths: list[str], rule: str, *, watch: bool = False
+) -> Znodes:
+    """As `read_znodes`, always from ZooKeeper."""
     command = ReadZnodes(tuple(paths), watch)
     return await _read(controller, command, len(paths), rule)
 
@@ -90,6 +100,9 @@ async def read_stats(
     controller: Controller, paths: list[str], rule: str, *, watch: bool = False
 ) -> Znodes:
     """The stats of each path. `watch` also covers creation (KB 1.4.3)."""
+    known = controller.standby.read(paths, has_data=False)
+    if known is not None:
+        return known
     return await _read(controller, ReadStats(tuple(paths), watch), len(paths), rule)
 
 
@@ -110,6 +123,14 @@ async def read_children(
     controller: Controller, path: str, rule: str, *, watch: bool = False
 ) -> Children:
     """The children of a znode, sorted; empty if it does not exist."""
+    known = controller.standby.children_of(path)
+    return known or await fetch_children(controller, path, rule, watch=watch)
+
+
+async def fetch_children(
+    controller: Controller, path: str, rule: str, *, watch: bool = False
+) -> Children:
+    """As `read_children`, always from ZooKeeper."""
     while True:
         await _connected(controller)
         id = controller.issue(ReadChildren(path, watch), Reason(rule))
@@ -134,6 +155,22 @@ async def read_children_of_each(
             found = [one.children for one in waiting.values()]
             return dict(zip(paths, found, strict=True))
     return {}
+
+
+async def watch_subtree(controller: Controller, path: str, rule: str) -> int:
+    """Have all changes below a path reported, as long as this connection lasts. Returns ZooKeeper's
+    code."""
+    while True:
+        await _connected(controller)
+        id = controller.issue(WatchSubtree(path), Reason(rule))
+        writes: Writes = await suspend(Wait(id, Writes(1)))
+        if not await _is_lost(writes.errors):
+            return writes.errors[0]
+
+
+def end_subtree_watch(controller: Controller, path: str, rule: str) -> None:
+    """End that; the outcome does not matter."""
+    controller.issue(WatchSubtree(path, ends=True), Reason(rule))
 
 
 async def draw_topic_ids(controller: Controller, count: int, rule: str) -> list[bytes]:

@@ -27,6 +27,7 @@ from controller.core.commands import (
     LeaderAndIsrRequest,
     Notice,
     OpenChannel,
+    ProbeBroker,
     StartTimer,
     Stop,
     StopReplicaRequest,
@@ -47,7 +48,9 @@ from controller.core.events import (
 from controller.core.fold import Fold
 from controller.core.values import Broker
 from controller.daemon.draws import draw_numbers, draw_topic_ids
+from controller.daemon.encoding_ahead import encode_prepared_topics
 from controller.daemon.errors import DaemonError
+from controller.daemon.progress import Progress
 from controller.event_log.housekeeping import Housekeeping
 from controller.event_log.records import command_record, event_record
 from controller.event_log.secret_digests import SecretDigests
@@ -79,6 +82,7 @@ class Channels(Protocol):
 
     def open(self, command: OpenChannel, /) -> None: ...
     def close(self, command: CloseChannel, /) -> None: ...
+    def probe(self, command: ProbeBroker, /) -> None: ...
     def send(
         self,
         command_id: CommandId,
@@ -123,6 +127,14 @@ class Inbox:
         self._waiting.append((time.time_ns(), time.monotonic_ns(), channel, without_secrets))
         self._arrived.set()
 
+    def __len__(self) -> int:
+        return len(self._waiting)
+
+    @property
+    def oldest_arrived_ns(self) -> int | None:
+        """When the oldest event arrived, by the monotonic clock; None if there is none."""
+        return self._waiting[0][1] if self._waiting else None
+
     async def wait(self, seconds: float) -> None:
         """Wait for an event, for at most `seconds`."""
         with anyio.move_on_after(seconds):
@@ -163,6 +175,7 @@ class Daemon:
         self._timers: dict[str, asyncio.TimerHandle] = {}
         self._unwritten: list[Issued] = []
         self._stop: Stop | None = None
+        self.progress = Progress()
 
     def shut_down(self, reason: str) -> None:
         """Ask for an orderly shutdown, which resigns the controller role first."""
@@ -180,6 +193,8 @@ class Daemon:
                 tasks.start_soon(self._zookeeper.run)
                 tasks.start_soon(self._channels.run)
                 tasks.start_soon(self._endpoint.run)
+                if self._fold.controller.configuration.standby:
+                    tasks.start_soon(encode_prepared_topics, self._fold)
                 try:
                     await self._fold_until_stopped(writer, tasks)
                 finally:
@@ -200,6 +215,7 @@ class Daemon:
         while self._stop is None:
             await self._inbox.wait(_QUIET_SECONDS)
             events = self._inbox.take(self._log.tip.last_seq, self._fold.term)
+            self.progress.took(events)
             if events or self._unwritten:
                 await self._append(writer, events)
             for event in events:
@@ -253,9 +269,11 @@ class Daemon:
             for issued in slice_of_commands:
                 self.carry_out(issued)
             self._unwritten += slice_of_commands
+            self.progress.issued(event, slice_of_commands)
             await anyio.lowlevel.checkpoint()
         if isinstance(event.event, SessionExpired):
             self._inbox.expired -= 1
+        self.progress.folded(event, self._fold.term, time.monotonic_ns())
         _log_session(event.event)
 
     def carry_out(self, issued: Issued) -> None:
@@ -280,6 +298,8 @@ class Daemon:
                 pass  # The session has expired: a term that has ended sends nothing.
             case OpenChannel() as opened:
                 self._channels.open(opened)
+            case ProbeBroker() as probe:
+                self._channels.probe(probe)
             case (
                 LeaderAndIsrRequest() | UpdateMetadataRequest() | StopReplicaRequest()
             ) as request:
@@ -327,6 +347,7 @@ def _log_session(event: Event) -> None:
             what = "session resumed" if renewed else "new session"
             logger.info("ZooKeeper %s: %s", server, what)
         case SessionDisconnected(cause=cause):
-            logger.warning("lost the connection to ZooKeeper: %s", cause)
+            text = "lost the connection to ZooKeeper, the daemon acts on nothing meanwhile: %s"
+            logger.warning(text, cause)
         case SessionExpired():
             logger.warning("the ZooKeeper session expired")

@@ -15,10 +15,14 @@ import msgspec
 from controller.api.endpoint import ApiEndpoint
 from controller.api.errors import CannotListen
 from controller.api.listening import BoundListener, listen
+from controller.brokers.channel import always
 from controller.brokers.channels import BrokerChannels
 from controller.core.fold import Fold
 from controller.daemon.daemon import Daemon, Inbox
 from controller.daemon.errors import DaemonError
+from controller.daemon.status import RunningParts, StatusSource
+from controller.daemon.status_socket import StatusSocket
+from controller.daemon.zookeeper_silence import report_silence
 from controller.event_log.housekeeping import Housekeeping, Retention
 from controller.event_log.mirror_process import MirrorTask
 from controller.event_log.mirror_supervisor import mirrored
@@ -61,7 +65,16 @@ async def run(settings: Settings, snapshot_command: Sequence[str]) -> None:
     Raises StartRefused before anything was changed, DaemonError if the controller gave up, LogError
     if the log could not be closed.
     """
+    status = StatusSource(settings.broker_id)
+    with StatusSocket(settings.log_dir, settings.status_socket, status.document) as socket:
+        await _run(settings, snapshot_command, status, socket)
+
+
+async def _run(
+    settings: Settings, snapshot_command: Sequence[str], status: StatusSource, socket: StatusSocket
+) -> None:
     cluster_id = ""
+    await socket.open()
     with anyio.CancelScope() as starting:
         _on_signal(lambda _: starting.cancel())
         cluster_id, settings = await _may_start(settings)
@@ -85,7 +98,8 @@ async def run(settings: Settings, snapshot_command: Sequence[str]) -> None:
         with log:
             fields = {"log": str(folder), "cluster": cluster_id, "broker_id": settings.broker_id}
             logger.info("refold %s starts", code_version(), extra={"fields": fields})
-            reason = await _run_daemon(settings, log, listeners, snapshot_command)
+            await socket.open()
+            reason = await _run_daemon(settings, log, listeners, snapshot_command, status)
     if reason:
         raise DaemonError(reason)
     logger.info("stopped cleanly", extra={"fields": {"log": str(folder)}})
@@ -178,6 +192,7 @@ async def _run_daemon(
     log: LogWriter,
     listeners: tuple[BoundListener, ...],
     snapshot_command: Sequence[str],
+    status: StatusSource,
 ) -> str:
     """Run the daemon; return the reason why it gave up, empty for none. Raises DaemonError."""
     inbox = Inbox()
@@ -196,13 +211,16 @@ async def _run_daemon(
         inbox.put,
         client_id=str(settings.broker_id),
         socket_timeout_ms=settings.socket_timeout_ms,
+        # Another daemon may have the role when this process wakes up after it was suspended.
+        permit=zookeeper.until_confirmed if settings.standby else always,
     )
     servers = settings.mirror_servers
     mirror = Place(settings.mirror_topic, servers) if servers is not None else None
     limits = Retention(settings.retention_bytes, settings.retention_ms, mirror)
     housekeeping = Housekeeping(Path(log.folder), limits, snapshot_command)
+    fold = Fold(settings.configuration())
     daemon = Daemon(
-        Fold(settings.configuration()),
+        fold,
         log,
         inbox,
         zookeeper,
@@ -211,12 +229,15 @@ async def _run_daemon(
         housekeeping,
         settings.session_timeout_ms,
     )
+    status.parts = RunningParts(fold, inbox, daemon.progress, log, lambda: zookeeper.status)
     _on_signal(daemon.shut_down)
     reason = ""
     try:
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(housekeeping.apply_retention)
+            tasks.start_soon(report_silence, lambda: zookeeper.status)
             reason = await daemon.run()
+            tasks.cancel_scope.cancel()
     except* (DaemonError, LogError) as faults:
         raise DaemonError("; ".join(_texts(faults))) from None
     return reason

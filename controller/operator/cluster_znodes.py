@@ -1,5 +1,5 @@
-"""Reads the znodes of a Kafka cluster that show its health: brokers, topics, states, deletions and
-dynamic configuration."""
+"""Reads the znodes of a Kafka cluster that show its health: brokers, topics, states, deletions,
+reassignments, dynamic configuration and the state of a migration."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -12,21 +12,31 @@ from controller.operator.zookeeper_client import Znode, ZooKeeperClient
 _AT_ONCE: Final = 1_000
 _PARENTS: Final = (
     znodes.CONTROLLER,
-    znodes.CONTROLLER_EPOCH,
     znodes.BROKER_IDS,
     znodes.TOPICS,
     znodes.DELETE_TOPICS,
     znodes.REPLICA_DELETIONS,
+    znodes.MIGRATION,
+    znodes.REASSIGN_PARTITIONS,
+    znodes.REASSIGN_PARTITIONS_EXTRA,
+    znodes.REASSIGN_CANCEL,
+    znodes.REASSIGNMENT_REQUESTS,
     broker_config_path(None),
 )
-_READ_WHOLE: Final = (znodes.BROKER_IDS, znodes.DELETE_TOPICS, znodes.REPLICA_DELETIONS)
+_READ_WHOLE: Final = (
+    znodes.BROKER_IDS,
+    znodes.DELETE_TOPICS,
+    znodes.REPLICA_DELETIONS,
+    znodes.REASSIGNMENT_REQUESTS,
+)
 """Parents whose children are all read."""
 
 
 async def read_cluster(client: ZooKeeperClient, topic: str | None = None) -> dict[str, Znode]:
     """The existing znodes by path; of the topics only `topic`, if it is given.
 
-    The znodes are read one after the other, so that they may differ in age. Raises
+    The znodes are read one after the other, so that they may differ in age. /controller_epoch is
+    read last: no state of a partition that was read has the epoch of a later controller. Raises
     ZooKeeperUnavailable.
     """
     found = await _read(client, _PARENTS)
@@ -34,7 +44,8 @@ async def read_cluster(client: ZooKeeperClient, topic: str | None = None) -> dic
     names = [topic] if topic is not None else await client.children(znodes.TOPICS)
     of_topics = [path for one in names for path in (znodes.topic_path(one), topic_config_path(one))]
     found |= await _read(client, [*children, *of_topics])
-    return found | await _read(client, [path for one in names for path in _state_paths(found, one)])
+    found |= await _read(client, [path for one in names for path in _state_paths(found, one)])
+    return found | await _read(client, [znodes.CONTROLLER_EPOCH])
 
 
 def _state_paths(found: dict[str, Znode], topic: str) -> list[str]:

@@ -17,3 +17,11 @@ class StartRefused(OperatorError):
 
 class ZooKeeperUnavailable(OperatorError):
     """There is no session, or it was lost. The text says why."""
+
+
+class NoDaemon(OperatorError):
+    """No daemon answers on a status socket. The text says why."""
+
+
+class LeftOverSocket(NoDaemon):
+    """The daemon that listened on this socket was killed."""

@@ -4,18 +4,13 @@
 from collections.abc import Sequence
 from typing import Final
 
-import anyio
 from msgspec import Struct
 
-from controller.brokers.connection import BrokerConnection
-from controller.brokers.errors import ChannelError
 from controller.core.releases import Release, release_of
 from controller.core.topic_configs import MIN_INSYNC_REPLICAS
-from controller.core.values import Broker, Endpoint
+from controller.core.values import Broker
+from controller.operator import broker_answers
 
-_CLIENT_ID: Final = "refold-health"
-_ANSWER_MS_MAX: Final = 3_000
-_BROKERS_AT_ONCE: Final = 20
 _FIRST_BOUNDED: Final[Release] = (3, 7)
 
 
@@ -32,46 +27,13 @@ class MinInsyncReplicas(Struct, frozen=True):
     is_bounded: bool = False
 
 
-class _Answer(Struct):
-    own: int | None
-    release: Release
-
-
 async def ask_brokers(brokers: Sequence[Broker]) -> MinInsyncReplicas:
     """The answers of the brokers that have a listener without TLS and SASL. Those that do not
     answer are passed over."""
-    found: list[_Answer] = []
-    limit = anyio.CapacityLimiter(_BROKERS_AT_ONCE)
-
-    async def ask(broker: int, endpoint: Endpoint) -> None:
-        async with limit:
-            answer = await _ask(broker, endpoint)
-            if answer is not None:
-                found.append(answer)
-
-    async with anyio.create_task_group() as tasks:
-        for broker in brokers:
-            plain = [one for one in broker.endpoints if one.security_protocol == "PLAINTEXT"]
-            if plain:
-                tasks.start_soon(ask, broker.id, plain[0])
+    answers = await broker_answers.ask_brokers(brokers, (MIN_INSYNC_REPLICAS,))
+    releases = [release_of(one.highest_versions) for one in answers if one.highest_versions]
+    values = [one.settings.get(MIN_INSYNC_REPLICAS, "") for one in answers]
     return MinInsyncReplicas(
-        max((one.own for one in found if one.own is not None), default=None),
-        bool(found) and all(one.release >= _FIRST_BOUNDED for one in found),
+        max((int(one) for one in values if one.isdecimal()), default=None),
+        bool(releases) and all(one >= _FIRST_BOUNDED for one in releases),
     )
-
-
-async def _ask(broker: int, endpoint: Endpoint) -> _Answer | None:
-    """None if the broker does not answer."""
-    try:
-        connection = await BrokerConnection.open(endpoint, _CLIENT_ID, _ANSWER_MS_MAX)
-    except ChannelError:
-        return None
-    try:
-        entries = await connection.settings_of(broker, (MIN_INSYNC_REPLICAS,))
-    except ChannelError:
-        entries = []
-    finally:
-        connection.close()
-    values = [one.value for one in entries if one.value and one.value.isdecimal()]
-    own = int(values[0]) if values else None
-    return _Answer(own, release_of(connection.highest_versions))

@@ -12,11 +12,9 @@ from secrets import token_hex
 from typing import Final
 
 import anyio
-import msgspec
 from aiozk import ZKClient
 from aiozk.exc import ZKError
 from anyio.to_thread import run_sync
-from msgspec import Struct
 
 from controller.api.errors import CannotListen
 from controller.api.listening import listen
@@ -28,6 +26,7 @@ from controller.core.outcomes import Znodes
 from controller.core.topic_configs import OF_CLUSTER, ConfigEntry
 from controller.core.values import Broker, Endpoint
 from controller.core.znodes import CLUSTER_ID, read_cluster_id
+from controller.operator.broker_answers import of_each
 from controller.operator.errors import ZooKeeperUnavailable
 from controller.operator.status import (
     BrokerStatus,
@@ -46,13 +45,8 @@ from controller.zookeeper.servers import ConnectString, Server
 
 SERVER_SECONDS_MAX: Final = 3.0
 BROKER_MS_MAX: Final = 5_000
-_BROKERS_AT_ONCE: Final = 20
 _SYNCS: Final = 5
 _VERSION: Final = re.compile(r"version: (\d+\.\d+\.\d+)")
-
-
-class _Migration(Struct):
-    kraft_controller_id: int
 
 
 async def probe_all(settings: Settings) -> SystemStatus:
@@ -127,11 +121,11 @@ def _controller(found: Znodes) -> ControllerStatus | None:
 
 
 def _migrating(data: bytes | None) -> str:
-    """The state of a migration in /migration; controller -1 means none (MigrationZNode)."""
+    """The state of a migration in /migration; controller -1 means none."""
     try:
-        controller = msgspec.json.decode(data or b"", type=_Migration).kraft_controller_id
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        return f"cannot be read, a migration may be in progress: {error}"
+        controller = znodes.read_migration(data).kraft_controller_id
+    except ZnodeError as error:
+        return f"a migration may be in progress: {error}"
     return f"KRaft controller {controller} migrates this cluster" if controller >= 0 else ""
 
 
@@ -171,17 +165,7 @@ async def _probe_server(server: Server) -> ServerStatus:
 async def probe_brokers(settings: Settings, brokers: Sequence[Broker]) -> tuple[BrokerStatus, ...]:
     """Probe whether each broker answers on the controller's listener, and which requests it
     supports, and which policies and which of the `DECIDING` settings it has."""
-    found: dict[int, BrokerStatus] = {}
-    limit = anyio.CapacityLimiter(_BROKERS_AT_ONCE)
-
-    async def probe(broker: Broker) -> None:
-        async with limit:
-            found[broker.id] = await _probe_broker(settings, broker)
-
-    async with anyio.create_task_group() as tasks:
-        for broker in brokers:
-            tasks.start_soon(probe, broker)
-    return tuple(found[broker.id] for broker in brokers)
+    return await of_each(brokers, lambda one: _probe_broker(settings, one))
 
 
 async def _probe_broker(settings: Settings, broker: Broker) -> BrokerStatus:

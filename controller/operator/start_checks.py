@@ -61,8 +61,9 @@ def check_start(settings: Settings, status: ZooKeeperStatus) -> list[CheckResult
 
 
 def may_be_last_run(settings: Settings, status: ZooKeeperStatus) -> bool:
-    """Whether /controller may belong to a killed run of this daemon, whose session will expire."""
-    if status.cluster is None or _is_registered(settings, status.cluster):
+    """Whether /controller may belong to a killed run of this daemon, whose session will expire. A
+    standby waits for that after its start."""
+    if status.cluster is None or _is_registered(settings, status.cluster) or settings.standby:
         return False
     return _is_held_by_daemon_id(settings, status.cluster)
 
@@ -88,6 +89,9 @@ def check_broker_id(settings: Settings, cluster: ClusterStatus) -> Iterator[Chec
     if _is_registered(settings, cluster):
         text = f"the id {own} belongs to a broker: it is registered in /brokers/ids/{own}"
         yield CheckResult("broker id", "error", text, advice)
+    elif _is_held_by_daemon_id(settings, cluster) and settings.standby:
+        text = f"another daemon with the id {own} is controller; this one is its standby"
+        yield CheckResult("broker id", "ok", text)
     elif _is_held_by_daemon_id(settings, cluster):
         text = f"the id {own} is in use: another daemon holds /controller with it"
         end = "stop that daemon (if it was killed, its session expires)"

@@ -2,6 +2,8 @@
 values.
 """
 
+import os
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -13,6 +15,10 @@ from controller.zookeeper.errors import BadConnectString
 from controller.zookeeper.servers import ConnectString, parse_connect_string
 
 SECURITY_PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
+
+SOCKET_PATH_BYTES_MAX: Final = 106 if sys.platform == "linux" else 102
+"""The longest path of a status socket. The system stores 108 bytes (Linux) or 104 (BSD, macOS): one
+more for the name under which the daemon creates the socket, and one for the end."""
 
 
 class Address(NamedTuple):
@@ -75,6 +81,14 @@ def folder(text: str) -> Path:
         raise ValueError("a folder; ~ and ~user must be existing home folders") from None
     if "\0" in text:
         raise ValueError("a folder without a null character in its name")
+    return found
+
+
+def socket_path(text: str) -> Path:
+    """The path of a Unix socket; ~ is the home folder."""
+    found = folder(text)
+    if len(os.fsencode(found)) > SOCKET_PATH_BYTES_MAX:
+        raise ValueError(f"a path of at most {SOCKET_PATH_BYTES_MAX} bytes, as of a Unix socket")
     return found
 
 

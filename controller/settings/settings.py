@@ -38,6 +38,7 @@ from controller.settings.table import (
     REFUSED,
     SETTINGS,
     TOPIC_KEYS,
+    Setting,
     is_known,
     kafka_keys,
 )
@@ -45,6 +46,7 @@ from controller.zookeeper.servers import ConnectString
 
 _EVERY_INTERFACE: Final = ("0.0.0.0", "::")
 _KAFKAS: Final = tuple(one.key for one in SETTINGS if one.key in kafka_keys())
+_ZOOKEEPER: Final = "zookeeper.connect"
 _WAIT: Final = OWN + "wait.for.zookeeper"
 _OF_SERVICES: Final = ("INVOCATION_ID", "KUBERNETES_SERVICE_HOST")
 """The environment variables that systemd and Kubernetes set for their services."""
@@ -80,12 +82,16 @@ class Settings(Struct, frozen=True, kw_only=True):
     leader_imbalance_per_broker_percentage: int
     leader_imbalance_check_interval_seconds: int
     take_over: bool
+    own_controller_znode: Literal["replace", "wait"]
+    standby: bool
     waits_for_zookeeper: bool
+    registration_check_ms: int
     rules: Literal["refold", "kafka"]
     log_dir: Path
     segment_bytes: int
     retention_bytes: int | None
     retention_ms: int | None
+    status_socket: Path | None
     mirror_servers: str | None
     mirror_topic: str
     mirror_client_config: Path | None
@@ -100,6 +106,8 @@ class Settings(Struct, frozen=True, kw_only=True):
             control_plane_listener=self.control_plane_listener,
             rules=self.rules,
             take_over=self.take_over,
+            waits_for_own_znode=self.own_controller_znode == "wait",
+            standby=self.standby,
             unclean_leader_election_enable=self.unclean_leader_election_enable,
             delete_topic_enable=self.delete_topic_enable,
             auto_leader_rebalance_enable=self.auto_leader_rebalance_enable,
@@ -111,6 +119,7 @@ class Settings(Struct, frozen=True, kw_only=True):
             default_replication_factor=self.default_replication_factor,
             broker_settings=self.broker_settings,
             kip_236_enable=self.kip_236_enable,
+            registration_check_ms=self.registration_check_ms,
         )
 
 
@@ -159,6 +168,18 @@ def load(
         values, endpoints, advertised, listener, limits, topics, _config_entries(layers)
     )
     return Loaded(settings, tuple(warnings))
+
+
+def zookeeper_of(
+    flags: Sequence[RawSetting], environment: Mapping[str, str], config: Path | None
+) -> ConnectString:
+    """Only where ZooKeeper is, for commands that need no other setting. Raises SettingsError."""
+    layers = [list(flags), list(from_environment(environment)), from_file(config) if config else []]
+    problems: list[str] = []
+    connect: ConnectString | None = _value(BY_KEY[_ZOOKEEPER], layers, problems)
+    if connect is None:
+        raise SettingsError(problems)
+    return connect
 
 
 def _broker_settings(layers: list[list[RawSetting]], problems: list[str]) -> dict[str, str]:
@@ -240,22 +261,24 @@ def _misspelt_variables(environment: Mapping[str, str]) -> Iterator[str]:
 
 def _values(layers: list[list[RawSetting]], problems: list[str]) -> dict[str, Any]:
     """The value of every setting by its key."""
-    values: dict[str, Any] = {}
-    for setting in SETTINGS:
-        given = effective_setting(setting.key, layers)
-        text = given.text if given else setting.default
-        if text is None:
-            values[setting.key] = None
-            if setting.required:
-                ways = f"{setting.flag}, {setting.variable} or a file with --config"
-                problems.append(f"{setting.key} is not set: use {ways}")
-            continue
-        try:
-            values[setting.key] = setting.parse(text)
-        except ValueError as error:
-            source = given.source if given else "the default"
-            problems.append(f"{setting.key}={text} ({source}): must be {error}")
-    return values
+    return {one.key: _value(one, layers, problems) for one in SETTINGS}
+
+
+def _value(setting: Setting, layers: list[list[RawSetting]], problems: list[str]) -> Any:
+    """The value of a setting; None if it is unset or invalid."""
+    given = effective_setting(setting.key, layers)
+    text = given.text if given else setting.default
+    if text is None:
+        if setting.required:
+            ways = f"{setting.flag}, {setting.variable} or a file with --config"
+            problems.append(f"{setting.key} is not set: use {ways}")
+        return None
+    try:
+        return setting.parse(text)
+    except ValueError as error:
+        source = given.source if given else "the default"
+        problems.append(f"{setting.key}={text} ({source}): must be {error}")
+        return None
 
 
 def _endpoints(
@@ -366,12 +389,16 @@ def _settings(
         leader_imbalance_per_broker_percentage=values["leader.imbalance.per.broker.percentage"],
         leader_imbalance_check_interval_seconds=values["leader.imbalance.check.interval.seconds"],
         take_over=values[OWN + "take.over"],
+        own_controller_znode=values[OWN + "own.controller.znode"],
+        standby=values[OWN + "standby"],
         waits_for_zookeeper=values[_WAIT],
+        registration_check_ms=values[OWN + "registration.check.ms"] or 0,
         rules=values[OWN + "rules"],
         log_dir=values[OWN + "log.dir"],
         segment_bytes=values[OWN + "log.segment.bytes"],
         retention_bytes=values[OWN + "log.retention.bytes"],
         retention_ms=values[OWN + "log.retention.ms"],
+        status_socket=values[OWN + "status.socket"],
         mirror_servers=values[OWN + "mirror.bootstrap.servers"],
         mirror_topic=values[OWN + "mirror.topic"],
         mirror_client_config=values[OWN + "mirror.client.config"],

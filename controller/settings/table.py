@@ -245,9 +245,25 @@ SETTINGS: Final = (
         "refold.take.over",
         parsing.boolean,
         "false",
-        "Take the role from a live controller, at the start and whenever a session begins. If "
-        "not, the daemon waits until the role is free.",
+        "Take the role from a live controller, at the start and whenever a session begins; with "
+        "refold.standby only at the start. If not, the daemon waits until the role is free.",
         "--take-over",
+    ),
+    Setting(
+        "refold.own.controller.znode",
+        parsing.one_of("replace", "wait"),
+        "replace",
+        "What the daemon does if /controller still belongs to its previous session, which is over: "
+        "replace the znode, or wait until ZooKeeper has deleted it, also with --take-over "
+        "([operation.md](operation.md#the-daemons-own-controller-znode)).",
+    ),
+    Setting(
+        "refold.standby",
+        parsing.boolean,
+        "false",
+        "While another is controller, follow the cluster, so that a take-over is much faster "
+        "([standby.md](standby.md)). Any number of daemons may be standbys, with the same id.",
+        "--standby",
     ),
     Setting(
         "refold.wait.for.zookeeper",
@@ -257,6 +273,15 @@ SETTINGS: Final = (
         "daemon refuses to start. Default: true under systemd and Kubernetes (INVOCATION_ID or "
         "KUBERNETES_SERVICE_HOST is in the environment), otherwise false.",
         "--wait-for-zookeeper",
+    ),
+    Setting(
+        "refold.registration.check.ms",
+        parsing.limit,
+        "30000",
+        "After how long the daemon probes a broker that has lost its registration, or that is "
+        "registered and unreachable. Two probes in a row must show that the registration is stuck "
+        "([operation.md](operation.md#stuck-registrations)). It should be above half of the "
+        "brokers' session timeout. -1: never.",
     ),
     Setting(
         "refold.rules",
@@ -284,6 +309,14 @@ SETTINGS: Final = (
         parsing.limit,
         "-1",
         "The maximum age of a log. -1: no limit.",
+    ),
+    Setting(
+        "refold.status.socket",
+        parsing.socket_path,
+        None,
+        "The path of the Unix socket on which the daemon answers `refold status`. Only the user "
+        "of the daemon may connect. Default: a name in refold.log.dir.",
+        "--status-socket",
     ),
     Setting(
         "refold.mirror.bootstrap.servers",

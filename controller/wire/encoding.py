@@ -6,6 +6,8 @@ from controller.core.commands import (
     StopReplicaRequest,
     UpdateMetadataRequest,
 )
+from controller.core.prepared_topics import PreparedTopic
+from controller.wire import leader_and_isr, update_metadata
 from controller.wire.framing import EncodedRequest
 from controller.wire.leader_and_isr import LeaderAndIsrFragments, encode_leader_and_isr
 from controller.wire.stop_replica import encode_stop_replica
@@ -14,6 +16,20 @@ from controller.wire.update_metadata import encode_shared, with_head
 BODY_BYTES_MAX = 64 * 1024 * 1024
 """A larger request body is split. Brokers reject requests above socket.request.max.bytes, 100
 MiB."""
+
+
+def encode_ahead(
+    prepared: PreparedTopic, leader_and_isr_version: int, update_metadata_version: int
+) -> None:
+    """Encode what a standby has prepared of a topic, in the versions that it will be sent in.
+
+    Raises `UnsupportedVersion`.
+    """
+    fragments = LeaderAndIsrFragments(leader_and_isr_version)
+    encoding = leader_and_isr.topic_encoding(fragments, leader_and_isr_version)
+    for part in prepared.leader_and_isr.values():
+        encoding.encode_ahead(part)
+    update_metadata.topic_encoding(update_metadata_version).encode_ahead(prepared.update_metadata)
 
 
 class BatchEncoder:

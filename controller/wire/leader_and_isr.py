@@ -7,7 +7,7 @@ from controller.core.commands import LeaderAndIsrPartition, LeaderAndIsrRequest
 from controller.wire.apis import LEADER_AND_ISR
 from controller.wire.framing import EncodedRequest
 from controller.wire.primitives import Int32Arrays, Int32s, Layout
-from controller.wire.topics import topic_arrays
+from controller.wire.topics import TopicEncoding
 
 _FIRST_WITH_TOPIC_IDS = 5
 _FIRST_WITH_RECOVERY_STATE = 6
@@ -80,16 +80,20 @@ def encode_leader_and_isr(
     layout = LEADER_AND_ISR.layout(version)
     head = _head(request, version)
     tail = _live_leaders(request.live_leaders, layout) + layout.tags
-    arrays = topic_arrays(
-        request.partitions,
-        fragments.of(request.partitions),
-        layout,
-        with_topic_ids=version >= _FIRST_WITH_TOPIC_IDS,
-        bytes_max=bytes_max - len(head) - len(tail),
-    )
+    room = bytes_max - len(head) - len(tail)
+    arrays = topic_encoding(fragments, version).arrays(request.partitions, room)
     return tuple(
         EncodedRequest(LEADER_AND_ISR, version, head, b"".join([*array, tail])) for array in arrays
     )
+
+
+def topic_encoding(
+    fragments: LeaderAndIsrFragments, version: int
+) -> TopicEncoding[LeaderAndIsrPartition]:
+    """How the request has its partitions. Raises `UnsupportedVersion`."""
+    layout = LEADER_AND_ISR.layout(version)
+    with_topic_ids = version >= _FIRST_WITH_TOPIC_IDS
+    return TopicEncoding(f"LeaderAndIsr {version}", fragments.of, layout, with_topic_ids)
 
 
 def _head(request: LeaderAndIsrRequest, version: int) -> bytes:

@@ -1,60 +1,77 @@
-"""Groups encoded partitions by topic, for LeaderAndIsr and UpdateMetadata."""
+"""Groups encoded partitions by topic, for LeaderAndIsr and UpdateMetadata.
 
-from collections.abc import Sequence
+Partitions that a standby has prepared are encoded by topic, ahead of time or when they are sent.
+"""
+
+from collections.abc import Callable, Sequence
 from itertools import pairwise
+from typing import Generic, NamedTuple, TypeVar
 
 from controller.core.commands import LeaderAndIsrPartition, UpdateMetadataPartition
+from controller.core.prepared_topics import JoinedEntries, TopicEntries
 from controller.wire.primitives import NO_TOPIC_ID, Layout
 
 Partition = LeaderAndIsrPartition | UpdateMetadataPartition
+Entry = TypeVar("Entry", bound=Partition)
 
 
-def topic_arrays(
-    partitions: Sequence[Partition],
-    fragments: list[bytes],
-    layout: Layout,
-    *,
-    with_topic_ids: bool,
-    bytes_max: int,
-) -> list[list[bytes]]:
-    """The arrays of topics with all partitions in order, one array per request body.
+class TopicEncoding(NamedTuple, Generic[Entry]):
+    """How a request has its partitions. `name` is the encoding's name, for what is encoded ahead;
+    `fragments` encodes partitions, each without its topic."""
 
-    `fragments` are the encoded partitions. An array longer than `bytes_max` is halved until it fits
-    or has a single partition. Each array is a list of chunks for the caller to join, so that no
-    byte is copied.
-    """
-    array = _topic_array(partitions, fragments, layout, with_topic_ids)
-    if len(partitions) < 2 or sum(map(len, array)) <= bytes_max:
-        return [array]
-    middle = len(partitions) // 2
-    return [
-        part
-        for half in (slice(middle), slice(middle, None))
-        for part in topic_arrays(
-            partitions[half],
-            fragments[half],
-            layout,
-            with_topic_ids=with_topic_ids,
-            bytes_max=bytes_max,
-        )
-    ]
+    name: str
+    fragments: Callable[[tuple[Entry, ...]], list[bytes]]
+    layout: Layout
+    with_topic_ids: bool
 
+    def arrays(self, partitions: tuple[Entry, ...], bytes_max: int) -> list[list[bytes]]:
+        """The arrays of topics with all partitions in order, one array per request body.
 
-def _topic_array(
-    partitions: Sequence[Partition], fragments: list[bytes], layout: Layout, with_topic_ids: bool
-) -> list[bytes]:
-    """Adjacent partitions of the same topic are written as one topic."""
-    starts = _topic_starts(partitions)
-    chunks = [layout.array_length(len(starts))]
-    for first, last in pairwise([*starts, len(partitions)]):
-        topic = partitions[first]
-        chunks.append(layout.string(topic.topic))
-        if with_topic_ids:
-            chunks.append(topic.topic_id or NO_TOPIC_ID)
-        chunks.append(layout.array_length(last - first))
-        chunks += fragments[first:last]
-        chunks.append(layout.tags)
-    return chunks
+        An array longer than `bytes_max` is halved until it fits or has a single partition. Each
+        array is a list of chunks for the caller to join, so that no byte is copied.
+        """
+        if isinstance(partitions, JoinedEntries):
+            topics = map(self.topic, partitions.parts)
+            array = [self.layout.array_length(len(partitions.parts)), *topics]
+            if sum(map(len, array)) <= bytes_max:
+                return [array]
+        return self._halved(partitions, self.fragments(partitions), bytes_max)
+
+    def topic(self, part: TopicEntries[Entry]) -> bytes:
+        """The prepared entries of one topic, as an entry of the array of topics."""
+        encoded = part.encoded.get(self.name)
+        return b"".join(self._topic(part[0], self.fragments(part))) if encoded is None else encoded
+
+    def encode_ahead(self, part: TopicEntries[Entry]) -> None:
+        """Keep the encoded form of the prepared entries of one topic."""
+        part.encoded[self.name] = self.topic(part)
+
+    def _halved(
+        self, partitions: tuple[Entry, ...], fragments: list[bytes], bytes_max: int
+    ) -> list[list[bytes]]:
+        array = self._array(partitions, fragments)
+        if len(partitions) < 2 or sum(map(len, array)) <= bytes_max:
+            return [array]
+        middle = len(partitions) // 2
+        return [
+            part
+            for half in (slice(middle), slice(middle, None))
+            for part in self._halved(partitions[half], fragments[half], bytes_max)
+        ]
+
+    def _array(self, partitions: tuple[Entry, ...], fragments: list[bytes]) -> list[bytes]:
+        """Adjacent partitions of the same topic are written as one topic."""
+        starts = _topic_starts(partitions)
+        chunks = [self.layout.array_length(len(starts))]
+        for first, last in pairwise([*starts, len(partitions)]):
+            chunks += self._topic(partitions[first], fragments[first:last])
+        return chunks
+
+    def _topic(self, first: Entry, fragments: list[bytes]) -> list[bytes]:
+        """A topic with its encoded partitions, of which `first` is one."""
+        topic_id = (first.topic_id or NO_TOPIC_ID) if self.with_topic_ids else b""
+        head = (self.layout.string(first.topic), topic_id, self.layout.array_length(len(fragments)))
+        return [*head, *fragments, self.layout.tags]
 
 
 def _topic_starts(partitions: Sequence[Partition]) -> list[int]:

@@ -9,7 +9,7 @@ from controller.wire.apis import UPDATE_METADATA
 from controller.wire.errors import UnencodableValue
 from controller.wire.framing import EncodedRequest
 from controller.wire.primitives import Int32Arrays, Int32s, Layout
-from controller.wire.topics import topic_arrays
+from controller.wire.topics import TopicEncoding
 
 _FIRST_WITH_TOPIC_IDS = 7
 _FIRST_WITH_KRAFT_FLAG = 8
@@ -30,14 +30,20 @@ def encode_shared(
     """
     layout = UPDATE_METADATA.layout(version)
     tail = _live_brokers(request.live_brokers, layout) + layout.tags
-    arrays = topic_arrays(
-        request.partitions,
-        _fragments(request.partitions, layout),
+    room = bytes_max - _HEAD_BYTES_MAX - len(tail)
+    arrays = topic_encoding(version).arrays(request.partitions, room)
+    return tuple(b"".join([*array, tail]) for array in arrays)
+
+
+def topic_encoding(version: int) -> TopicEncoding[UpdateMetadataPartition]:
+    """How the request has its partitions. Raises `UnsupportedVersion`."""
+    layout = UPDATE_METADATA.layout(version)
+    return TopicEncoding(
+        f"UpdateMetadata {version}",
+        lambda entries: _fragments(entries, layout),
         layout,
         with_topic_ids=version >= _FIRST_WITH_TOPIC_IDS,
-        bytes_max=bytes_max - _HEAD_BYTES_MAX - len(tail),
     )
-    return tuple(b"".join([*array, tail]) for array in arrays)
 
 
 def with_head(

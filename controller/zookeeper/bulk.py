@@ -30,6 +30,7 @@ GET_CHILDREN: Final = 8
 CHECK: Final = 13
 MULTI: Final = 14
 MULTI_READ: Final = 22
+REMOVE_WATCHES: Final = 18
 ADD_WATCH: Final = 106
 
 FAILED: Final = -1
@@ -37,6 +38,10 @@ FAILED: Final = -1
 
 PERSISTENT: Final = 0
 """addWatch's mode for one znode; the watch remains after it has fired."""
+PERSISTENT_RECURSIVE: Final = 1
+"""addWatch's mode for a znode and everything below it."""
+ANY_WATCH: Final = 3
+"""removeWatches' type for all watches of a path."""
 
 ITEM_OVERHEAD_BYTES: Final = 32
 """Upper bound for an operation in a multi, without its path, data and ACL."""
@@ -89,6 +94,12 @@ def read_request(opcode: int, path: bytes, watch: bool) -> bytes:
 def add_watch_request(path: bytes) -> bytes:
     """The body of addWatch for a persistent watch that is not recursive."""
     return _TWO_INTS.pack(ADD_WATCH, len(path)) + path + _INT.pack(PERSISTENT)
+
+
+def watch_subtree_request(path: bytes, *, ends: bool) -> bytes:
+    """The body of addWatch for a recursive watch; if it `ends`, that of removeWatches."""
+    opcode, mode = (REMOVE_WATCHES, ANY_WATCH) if ends else (ADD_WATCH, PERSISTENT_RECURSIVE)
+    return _TWO_INTS.pack(opcode, len(path)) + path + _INT.pack(mode)
 
 
 def multi_read_request(paths: Iterable[bytes]) -> bytes:

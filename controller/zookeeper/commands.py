@@ -6,13 +6,14 @@ from controller.core.commands import (
     ReadStats,
     ReadZnodes,
     SyncZnodes,
+    WatchSubtree,
     WriteAtomically,
     WriteZnodes,
     ZooKeeperCommand,
 )
 from controller.zookeeper.reads import ChildrenReads, PagedReads, SingleReads
 from controller.zookeeper.work import Exchange, Work
-from controller.zookeeper.writes import AtomicWrite, IndependentWrites, Sync
+from controller.zookeeper.writes import AtomicWrite, IndependentWrites, SubtreeWatch, Sync
 
 
 def work_of(command_id: CommandId, command: ZooKeeperCommand, exchange: Exchange) -> Work:
@@ -30,6 +31,8 @@ def work_of(command_id: CommandId, command: ZooKeeperCommand, exchange: Exchange
             return AtomicWrite(command_id, command, exchange)
         case SyncZnodes():
             return Sync(command_id, command, exchange)
+        case WatchSubtree():
+            return SubtreeWatch(command_id, command, exchange)
 
 
 def is_empty(command: ZooKeeperCommand) -> bool:

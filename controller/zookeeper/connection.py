@@ -9,6 +9,7 @@ import asyncio
 import random
 from collections.abc import Callable
 from itertools import cycle
+from typing import NamedTuple
 
 import anyio
 
@@ -22,6 +23,19 @@ PAUSE_SECONDS_MAX = 1.0
 STEADY_SECONDS = 1.0
 """A connection that ends sooner counts as a failure of its server, which prevents a tight
 reconnect loop."""
+
+
+class ConnectionStatus(NamedTuple):
+    """The state of a session. `session_id`: 0 for none. `fault`: why the last connection ended.
+    `heard_ms_ago`: since when the servers are silent; None without a session."""
+
+    session_id: int
+    is_connected: bool
+    server: str
+    timeout_ms: int
+    heard_ms_ago: int | None
+    fault: str
+
 
 OnEvent = Callable[[Event, str], None]
 """Called with an event and its channel, in order, in the event loop. Must not wait."""
@@ -51,6 +65,7 @@ class ZooKeeperConnection:
         self._flush_is_due = False
         self._closing = anyio.Event()
         self._finished = anyio.Event()
+        self._heard = anyio.Event()
 
     @property
     def session_id(self) -> int:
@@ -62,10 +77,34 @@ class ZooKeeperConnection:
         """Why the last connection ended or failed, for people; empty at first."""
         return self._session.fault
 
+    @property
+    def status(self) -> ConnectionStatus:
+        """The state of the session now."""
+        session = self._session
+        return ConnectionStatus(
+            session.session_id,
+            session.phase is Phase.READY,
+            session.server,
+            session.timeout_ms,
+            _now_ms() - session.heard_ms if session.session_id else None,
+            session.fault,
+        )
+
     def submit(self, command_id: CommandId, command: ZooKeeperCommand) -> None:
         """Carry out a command. Its outcome is passed to `on_event`, never from within this call."""
         self._session.submit(command_id, command)
         self._flush_soon()
+
+    async def until_confirmed(self) -> None:
+        """Wait until a server has confirmed the session within a third of its timeout.
+
+        After the process was suspended, a caller that waits here does not act for a session that
+        has ended meanwhile.
+        """
+        while not self._session.is_confirmed(_now_ms()):
+            self._session.ping(_now_ms())
+            self._flush()
+            await self._heard.wait()
 
     async def run(self) -> None:
         """Keep a session until `close`: connect, reconnect, and start a new session after one
@@ -161,6 +200,8 @@ class ZooKeeperConnection:
         if link is self._link:
             self._session.received(data, _now_ms())
             self._flush()
+            self._heard.set()
+            self._heard = anyio.Event()
 
     def ended(self, link: "_Link", cause: str) -> None:
         """The other side closed `link`, or it broke."""

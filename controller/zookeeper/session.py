@@ -19,6 +19,8 @@ The rules:
 - ZooKeeper's own client would wait for a server to confirm the expiration. The presumption may be
   wrong if the whole ensemble was down, and the ephemeral znodes of the unused session would remain
   for another timeout. So the next connection resumes the old session only to close it.
+- A server has confirmed the session when the last answered ping was sent, or the request for the
+  connection. The time of the answer does not count: the answer may have waited in a socket.
 - A reconnect loses no watch event, but several changes of one znode may be reported as one, and a
   deletion twice.
 """
@@ -28,7 +30,7 @@ from dataclasses import dataclass
 from enum import Enum, auto
 from typing import Final, NamedTuple
 
-from controller.core.commands import CommandId, ZooKeeperCommand
+from controller.core.commands import CommandId, WatchSubtree, ZooKeeperCommand
 from controller.core.events import (
     Event,
     SessionConnected,
@@ -36,7 +38,7 @@ from controller.core.events import (
     SessionExpired,
     WatchFired,
 )
-from controller.core.operations import CONNECTION_LOSS, OK, SESSION_EXPIRED
+from controller.core.operations import CONNECTION_LOSS, OK, SESSION_EXPIRED, UNIMPLEMENTED
 from controller.zookeeper import bulk, wire
 from controller.zookeeper.commands import is_empty, work_of
 from controller.zookeeper.errors import MalformedReply
@@ -114,6 +116,7 @@ class Session:
         self._server = ""
         self._phase = Phase.DISCONNECTED
         self._heard_ms = self._sent_ms = self._began_ms = 0
+        self._pinged_ms = self._confirmed_ms = 0
         self._last_zxid = 0
         self._ping_in_flight = False
         self._frames = wire.FrameReader()
@@ -136,6 +139,21 @@ class Session:
         return self._identity.session_id
 
     @property
+    def server(self) -> str:
+        """The server of this connection, or of the last one."""
+        return self._server
+
+    @property
+    def timeout_ms(self) -> int:
+        """The timeout of the session, as the server says."""
+        return self._identity.timeout_ms
+
+    @property
+    def heard_ms(self) -> int:
+        """When a server was last heard in this session."""
+        return self._heard_ms
+
+    @property
     def channel(self) -> str:
         """The channel of events that are reported now."""
         return f"zookeeper:{self._identity.session_id:x}"
@@ -148,6 +166,18 @@ class Session:
         data = b"".join(self._output)
         self._output.clear()
         return data
+
+    def is_confirmed(self, now_ms: int) -> bool:
+        """Whether a server has confirmed the session within a third of its timeout."""
+        is_recent = now_ms - self._confirmed_ms < self._identity.timeout_ms / 3
+        return self._phase is Phase.READY and is_recent
+
+    def ping(self, now_ms: int) -> None:
+        """Ask the server to confirm the session."""
+        if self._phase is Phase.READY and not self._ping_in_flight:
+            self._ping_in_flight = True
+            self._pinged_ms = now_ms
+            self._output.append(wire.ping_request())
 
     def take_events(self) -> list[ChannelEvent]:
         """The events since the last call, in order."""
@@ -210,6 +240,7 @@ class Session:
                 self._disconnect(f"nothing heard from {self._server} for {silent_ms} ms")
             elif not self._ping_in_flight and now_ms - self._sent_ms >= self._ping_ms:
                 self._ping_in_flight = True
+                self._pinged_ms = now_ms
                 self._output.append(wire.ping_request())
 
     @property
@@ -236,6 +267,9 @@ class Session:
         connection."""
         if is_empty(command):
             self._emit(work_of(command_id, command, self._exchange).fail(OK))
+        elif isinstance(command, WatchSubtree) and self._exchange.bulk is False:
+            # A server before 3.6 would close the connection.
+            self._emit(work_of(command_id, command, self._exchange).fail(UNIMPLEMENTED))
         elif self._phase is Phase.READY:
             self._pipeline.add(command_id, command)
             self._pump()
@@ -278,6 +312,7 @@ class Session:
             self._watch_event(frame, header.zxid)
         elif header.xid == wire.PING_XID:
             self._ping_in_flight = False
+            self._confirmed_ms = self._pinged_ms
         elif header.xid != wire.SET_WATCHES_XID:
             self._answered(header, frame)
         elif header.error != OK:
@@ -292,6 +327,7 @@ class Session:
             self._is_announced = False
         self._identity = _Identity(answer.session_id, answer.password, answer.timeout_ms)
         self._heard_ms = now_ms
+        self._confirmed_ms = self._began_ms
         self._phase = Phase.PROBING
         if self._settings.bulk and self._server not in self._servers_without_bulk:
             self._send(bulk.multi_read_request([self._exchange.encoded("/")]))
@@ -330,7 +366,7 @@ class Session:
         """A reply to a request that belongs to no command: the probe, or a close."""
         match self._phase:
             case Phase.PROBING:
-                if header.error == wire.UNIMPLEMENTED:
+                if header.error == UNIMPLEMENTED:
                     self._servers_without_bulk.add(self._server)
                     self._disconnect(f"{self._server} is older than ZooKeeper 3.6")
                 else:

@@ -5,7 +5,8 @@ all purposes. On older servers each read sets a one-shot watch, which is gone on
 persistent watch also reports changes of children. Events that nothing asked for are dropped here,
 so that both kinds of server yield the same events.
 
-There is one entry per path that the session has ever watched.
+There is one entry per path that the session has ever watched. In addition, the whole subtrees of
+some paths can be watched, from ZooKeeper 3.6 on. Changes during a reconnect are then lost.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -36,6 +37,7 @@ class Watches:
 
     def __init__(self) -> None:
         self._watches: dict[str, Watch] = {}
+        self._subtrees: dict[str, None] = {}
 
     def __len__(self) -> int:
         return len(self._watches)
@@ -47,6 +49,13 @@ class Watches:
             return False
         watch.persistent = True
         return True
+
+    def set_subtree(self, path: str, *, ends: bool) -> None:
+        """Note that a subtree is being watched, or no longer is."""
+        if ends:
+            self._subtrees.pop(path, None)
+        else:
+            self._subtrees[path] = None
 
     def refused(self, path: str) -> None:
         """Forget a watch that the server rejected."""
@@ -67,8 +76,9 @@ class Watches:
     def fired(self, path: str, change: str) -> bool:
         """Note a watch event. Return whether it was asked for."""
         watch = self._watches.get(path)
+        in_subtree = change != "children" and self._is_in_subtree(path)
         if watch is None:
-            return False
+            return in_subtree
         asked = watch.children if change == "children" else watch.data or change != "data"
         watch.exists = change != "deleted"
         if not watch.persistent:
@@ -80,7 +90,10 @@ class Watches:
                 watch.data = False
             if not (watch.data or watch.children):
                 del self._watches[path]
-        return asked
+        return asked or in_subtree
+
+    def _is_in_subtree(self, path: str) -> bool:
+        return any(f"{path}/".startswith(f"{one.rstrip('/')}/") for one in self._subtrees)
 
     def lists(self, full_path: FullPath, *, persistent: bool) -> Iterator[WatchLists]:
         """The watches to set again after a reconnect, in portions.
@@ -99,9 +112,13 @@ class Watches:
                 paths, size = [], 0
         if paths:
             yield self._portion(paths, full_path, persistent)
+        if not persistent:
+            self._subtrees.clear()
+        if self._subtrees:
+            yield WatchLists([], [], [], [], [full_path(one) for one in self._subtrees])
 
     def _portion(self, paths: Iterable[str], full_path: FullPath, persistent: bool) -> WatchLists:
-        lists = WatchLists([], [], [], [])
+        lists = WatchLists([], [], [], [], [])
         for path in paths:
             watch, full = self._watches[path], full_path(path)
             if watch.exists and watch.data:

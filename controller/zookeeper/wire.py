@@ -23,9 +23,6 @@ PING_XID: Final = -2
 WATCH_EVENT_XID: Final = -1
 SET_WATCHES_XID: Final = -8
 
-UNIMPLEMENTED: Final = -6
-"""The error code for an operation that the server's version does not support."""
-
 OPEN_ACL: Final = (UNRESTRICTED_ACCESS,)
 """Everyone may do everything, as for Kafka's znodes without `zookeeper.set.acl`."""
 
@@ -84,6 +81,7 @@ class WatchLists(NamedTuple):
     exist: list[str]
     child: list[str]
     persistent: list[str]
+    recursive: list[str]
 
 
 class FrameReader:
@@ -161,6 +159,7 @@ def set_watches_request(lists: WatchLists, relative_zxid: int, *, persistent: bo
     )
     if persistent:
         message.persistent_watches = lists.persistent
+        message.persistent_recursive_watches = lists.recursive
     return framed(SET_WATCHES_XID, message.serialize())
 
 

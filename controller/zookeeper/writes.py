@@ -19,7 +19,13 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import Final, NamedTuple
 
-from controller.core.commands import CommandId, SyncZnodes, WriteAtomically, WriteZnodes
+from controller.core.commands import (
+    CommandId,
+    SyncZnodes,
+    WatchSubtree,
+    WriteAtomically,
+    WriteZnodes,
+)
 from controller.core.events import ZnodesWritten
 from controller.core.operations import (
     FENCED,
@@ -277,7 +283,18 @@ class AtomicWrite(_OneRequest):
         yield ZnodesWritten(self._id, 0, [error] * count, [ANY_VERSION] * count)
 
 
-class Sync(_OneRequest):
+class _OneError(_OneRequest):
+    """A command whose outcome is one error code."""
+
+    def reply(self, token: object, error: int, frame: bytes) -> Iterator[OutcomeEvent]:
+        yield from self.fail(error)
+
+    def fail(self, error: int) -> Iterator[OutcomeEvent]:
+        self._sent = True
+        yield ZnodesWritten(self._id, 0, [error], [ANY_VERSION])
+
+
+class Sync(_OneError):
     """SyncZnodes."""
 
     def __init__(self, command_id: CommandId, command: SyncZnodes, with_: Exchange) -> None:
@@ -287,9 +304,20 @@ class Sync(_OneRequest):
     def _body(self) -> bytes:
         return sync_request(self._with.full(self._path))
 
-    def reply(self, token: object, error: int, frame: bytes) -> Iterator[OutcomeEvent]:
-        yield from self.fail(error)
 
-    def fail(self, error: int) -> Iterator[OutcomeEvent]:
-        self._sent = True
-        yield ZnodesWritten(self._id, 0, [error], [ANY_VERSION])
+class SubtreeWatch(_OneError):
+    """WatchSubtree on a server with addWatch."""
+
+    def __init__(self, command_id: CommandId, command: WatchSubtree, with_: Exchange) -> None:
+        super().__init__(command_id, with_)
+        self._command = command
+
+    def _body(self) -> bytes:
+        path, ends = self._command.path, self._command.ends
+        self._with.watches.set_subtree(path, ends=ends)
+        return bulk.watch_subtree_request(self._with.encoded(path), ends=ends)
+
+    def reply(self, token: object, error: int, frame: bytes) -> Iterator[OutcomeEvent]:
+        if error != OK:
+            self._with.watches.set_subtree(self._command.path, ends=True)
+        yield from self.fail(error)

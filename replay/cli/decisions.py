@@ -1,10 +1,12 @@
 """`refold decisions`: the decisions in a log, each with its rule."""
 
 from collections.abc import Iterator
-from typing import Annotated, Final
+from typing import Annotated, Final, get_args
 
 import typer
 
+from controller.core.canonical import kind_of
+from controller.core.commands import Step
 from replay.cli.kinds import require_decision_kinds
 from replay.cli.listing import Broker, Filter, Limit, Partition, Topic, print_list
 from replay.cli.options import FromPosition, JsonLines, Log, Term, ToPosition
@@ -14,20 +16,7 @@ from replay.listing.values import ListedDecision
 from replay.logs.open_log import OpenedLog, RecordedLog
 from replay.progress import Progress
 
-_STEPS: Final = {
-    "read_znodes",
-    "read_stats",
-    "read_children",
-    "sync_znodes",
-    "open_channel",
-    "close_channel",
-    "start_timer",
-    "cancel_timer",
-    "draw_topic_ids",
-    "draw_numbers",
-    "answer_later",
-}
-"""Kinds of commands that decide nothing themselves."""
+_STEPS: Final = frozenset(map(kind_of, get_args(Step)))
 _SHOWN: Final = 5
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)

@@ -98,13 +98,26 @@ def explore(
 
     The code that runs is refold's own: the core and its ZooKeeper session. Nothing is connected to.
 
-    Exit status: 0 nothing found, 1 an invariant does not hold, 2 a file or log cannot be used.
+    Exit status: 0 nothing found, 1 an invariant does not hold, 2 a file or log cannot be used. With
+    --reproduce: 0 the run breaks no invariant any more, 1 it breaks one.
     """
     with errors_in_one_line("explore"):
         if reproduce is not None:
-            if scenario is not None or from_log is not None:
+            others = {
+                "--scenario": scenario,
+                "--from-log": from_log,
+                "--seed": seed,
+                "--strategy": strategy,
+                "--seconds": seconds,
+                "--runs": runs,
+                "--workers": workers,
+                "--out": out,
+            }
+            given = [name for name, value in others.items() if value is not None and value != []]
+            if given:
                 raise typer.BadParameter(
-                    "use only one of them", param_hint="--reproduce, --scenario, --from-log"
+                    f"a saved run is run as it is: leave out {', '.join(given)}",
+                    param_hint="--reproduce",
                 )
             raise typer.Exit(_reproduce(reproduce, as_json=as_json))
         seed = secrets.randbits(_SEED_BITS) if seed is None else seed
@@ -273,7 +286,7 @@ def _print(
     folder: Path,
     logs: list[Path],
 ) -> None:
-    from replay.explore.verdict import checked, coverage_lines, input_line, not_checked
+    from replay.explore.verdict import checked_lines, coverage_lines, input_line, not_checked
 
     coverage = found.coverage
     end = ", interrupted" if found.was_interrupted else ""
@@ -295,7 +308,8 @@ def _print(
     typer.echo(f"speed: {_rates(coverage, found.seconds)}")
     for line in coverage_lines(coverage):
         typer.echo(line)
-    typer.echo(f"checked after every step: {len(checked())} invariants (docs/invariants.md)")
+    for line in checked_lines(coverage):
+        typer.echo(line)
     for text in not_checked(coverage):
         typer.echo(f"not checked: {text}")
 

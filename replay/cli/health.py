@@ -3,9 +3,7 @@
 import asyncio
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import suppress
-from datetime import UTC, datetime
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Final
@@ -14,22 +12,18 @@ import typer
 from msgspec import Struct
 
 from controller.cli.output import print_result, print_table
-from controller.core.errors import ZnodeError
 from controller.core.values import Broker
-from controller.core.znodes import BROKER_IDS, read_broker, topic_path
-from controller.operator.cluster_znodes import read_cluster
-from controller.operator.errors import ZooKeeperUnavailable
+from controller.core.znodes import topic_path
+from controller.operator.daemon_status import DaemonStatus, ask_any
+from controller.operator.errors import NoDaemon
 from controller.operator.min_insync_replicas import MinInsyncReplicas, ask_brokers
 from controller.operator.topic_probe import probe as probe_topic
 from controller.operator.topic_probe import warning
-from controller.operator.zookeeper_client import Znode as ZnodeOfCluster
-from controller.operator.zookeeper_client import ZooKeeperClient
 from controller.settings.client_options import client_options
 from controller.settings.errors import SettingsError
 from controller.zookeeper.errors import BadConnectString
 from controller.zookeeper.servers import ConnectString, parse_connect_string
 from eventstore.errors import LogError
-from replay.agreement.znode_view import ZnodeView
 from replay.cli.exit_status import errors_in_one_line
 from replay.cli.health_report import (
     Report,
@@ -41,6 +35,7 @@ from replay.cli.health_report import (
     table_of,
     topic_line,
 )
+from replay.cli.live_cluster import address, live_znodes, registered_brokers, shown
 from replay.cli.options import At, Json, log_position
 from replay.cli.progress import progress
 from replay.cluster_view.from_znodes import cluster_of
@@ -50,11 +45,10 @@ from replay.errors import ReplayError
 from replay.health.evaluate import WORST_FIRST, State, evaluate
 from replay.inspect.at import cluster_at
 from replay.logs.open_log import open_log, seq_at
+from replay.times import iso_time
 from replay.why.headline import headline_of
-from replay.world.tree import Tree, Znode
 
 _NOT_WELL: Final = 1
-_TIMEOUT_MS: Final = 10_000
 _SHOWN: Final = 20
 _CLEAR: Final = "\x1b[H\x1b[J"
 
@@ -85,6 +79,12 @@ _ZooKeeper = Annotated[
     str | None,
     typer.Option(
         metavar="HOST:PORT,.../CHROOT", help="Read a cluster's ZooKeeper; no refold has to run."
+    ),
+]
+_Daemon = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="LOG_DIR|SOCKET", help="A daemon that runs on this machine, as `refold status`."
     ),
 ]
 _Topic = Annotated[
@@ -129,6 +129,7 @@ _Interval = Annotated[
 def health(
     log: _Source = None,
     zookeeper: _ZooKeeper = None,
+    daemon: _Daemon = None,
     topic: _Topic = None,
     at: At = None,
     min_insync_replicas: _MinInsyncReplicas = None,
@@ -147,10 +148,10 @@ def health(
     With --watch and --json each look is one line.
 
     Exit status: 0 well; 1 a partition is in the state --fail-on or a worse one, the controller
-    could not do something, or the probe failed; 2 LOG or ZooKeeper cannot be read, or there is no
-    such topic; 130 Ctrl-C.
+    could not do something, or the probe failed; 2 LOG or ZooKeeper cannot be read, no daemon runs
+    there, or there is no such topic; 130 Ctrl-C.
     """
-    look = _look(log, zookeeper, topic, at)
+    look = _look(log, zookeeper, daemon, topic, at)
     options = _probe_options(probe, watch, topic, bootstrap_server, command_config)
     shown = Shown(
         topic is not None, limit if limit is not None else (0 if topic is not None else _SHOWN)
@@ -225,20 +226,27 @@ def _rank(state: State) -> int:
     return WORST_FIRST.index(state)
 
 
-def _look(log: str | None, zookeeper: str | None, topic: str | None, at: str | None) -> _Look:
+def _look(
+    log: str | None, zookeeper: str | None, daemon: Path | None, topic: str | None, at: str | None
+) -> _Look:
     """How to read the cluster. Raises typer.BadParameter unless exactly one source is given."""
     position = log_position(at, "--at")
-    if log is not None and zookeeper is None:
+    if sum(one is not None for one in (log, zookeeper, daemon)) != 1:
+        raise typer.BadParameter(
+            "give a log, --zookeeper or --daemon", param_hint="LOG, --zookeeper, --daemon"
+        )
+    if log is not None:
         return lambda: _from_log(log, *position)
-    if zookeeper is None or log is not None:
-        raise typer.BadParameter("give either a log or --zookeeper", param_hint="LOG, --zookeeper")
     if at is not None:
         raise typer.BadParameter("is a moment of a log", param_hint="--at")
+    if daemon is not None:
+        return lambda: _from_daemon(daemon)
+    assert zookeeper is not None
     try:
         connect = parse_connect_string(zookeeper)
     except BadConnectString as error:
         raise typer.BadParameter(str(error), param_hint="--zookeeper") from None
-    return lambda: asyncio.run(_from_zookeeper(connect, zookeeper, topic))
+    return lambda: _from_zookeeper(connect, topic)
 
 
 def _from_log(log: str, seq: int | None, wall_ns: int | None) -> _Moment:
@@ -247,38 +255,39 @@ def _from_log(log: str, seq: int | None, wall_ns: int | None) -> _Moment:
         return _Moment(log, cluster, headline_of(opened, cluster, report))
 
 
-async def _from_zookeeper(connect: ConnectString, text: str, topic: str | None) -> _Moment:
-    """Raises ReplayError if ZooKeeper is not reachable, or there is no Kafka cluster or topic."""
+def _from_daemon(path: Path) -> _Moment:
+    """From the log that the daemon writes now: folding it here costs the daemon nothing. Raises
+    ReplayError if no daemon runs there."""
     try:
-        async with ZooKeeperClient(connect, _TIMEOUT_MS) as client:
-            found = await read_cluster(client, topic)
-    except ZooKeeperUnavailable as error:
-        raise ReplayError(f"ZooKeeper at {text}: {error}") from error
-    if not found:
-        raise ReplayError(
-            f"there is no Kafka cluster at {text}: does --zookeeper have the brokers' chroot?"
-        )
-    if topic is not None and topic_path(topic) not in found:
-        raise ReplayError(f"the cluster at {text} has no topic {topic}")
-    tree = Tree()
-    tree.load(
-        {
-            path: Znode(one.data, one.czxid, one.mzxid, 0, 0, one.version, 0, one.owner, one.czxid)
-            for path, one in found.items()
-        }
+        found = ask_any(path)
+    except NoDaemon as error:
+        raise ReplayError(str(error)) from None
+    if found.log is None:
+        raise ReplayError(f"process {found.process} is {found.role}, and has no log yet")
+    moment = _from_log(found.log.folder, None, None)
+    source = f"process {found.process} ({found.role})"
+    problem = " ".join(filter(None, [_disconnected(found), moment.problem]))
+    return _Moment(source, moment.cluster, problem)
+
+
+def _disconnected(found: DaemonStatus) -> str:
+    """A sentence about a daemon that decides nothing; "" if it is connected."""
+    session = found.zookeeper
+    if session is None or session.is_connected:
+        return ""
+    return (
+        f"The daemon has no connection to ZooKeeper ({session.fault}) and decides nothing: what "
+        "follows is what it last knew."
     )
-    now = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-    cluster = cluster_of(ZnodeView(tree, ""), 0, now)
-    return _Moment(f"ZooKeeper at {text}", cluster, brokers=tuple(_brokers(found)))
 
 
-def _brokers(found: Mapping[str, ZnodeOfCluster]) -> Iterator[Broker]:
-    """The registered brokers, without those whose registration cannot be read."""
-    for path, one in found.items():
-        parent, _, name = path.rpartition("/")
-        if parent == BROKER_IDS and name.isdecimal():
-            with suppress(ZnodeError):
-                yield read_broker(int(name), one.data, one.czxid)
+def _from_zookeeper(connect: ConnectString, topic: str | None) -> _Moment:
+    """Raises ReplayError if ZooKeeper is not reachable, or there is no Kafka cluster or topic."""
+    view = asyncio.run(live_znodes(connect, topic))
+    if topic is not None and view.find(topic_path(topic)) is None:
+        raise ReplayError(f"the cluster at {address(connect)} has no topic {topic}")
+    cluster = cluster_of(view, 0, iso_time(time.time_ns()))
+    return _Moment(shown(connect), cluster, brokers=registered_brokers(view))
 
 
 def _watch(report: Callable[[], Report], seconds: float, shown: Shown, *, as_json: bool) -> None:

@@ -23,7 +23,10 @@ class SubCommand(NamedTuple):
 
 SUB_COMMANDS: Final = {
     "run": SubCommand("replay.cli.run:app", "Run the controller of a Kafka cluster."),
-    "check": SubCommand("controller.cli.check:app", "Check whether a take-over would succeed."),
+    "status": SubCommand("controller.cli.status:app", "Show what a running daemon does."),
+    "check": SubCommand(
+        "replay.cli.check:app", "Check a take-over, or a migration to KRaft (--migration)."
+    ),
     "reassign": SubCommand(
         "controller.cli.reassign:app", "Start, extend and cancel reassignments of replicas."
     ),

@@ -43,7 +43,11 @@ def new_incident(
         ),
     ] = None,
     name: Annotated[
-        str | None, typer.Option(help="The name of its folder, such as broker-crash.")
+        str | None,
+        typer.Option(
+            help="The name of its folder, such as broker-crash. Default for a run of `refold"
+            " explore`: the invariant that it breaks."
+        ),
     ] = None,
     title: Annotated[str, typer.Option(help="What happened, in one sentence.")] = "",
     first: Annotated[
@@ -88,12 +92,12 @@ def new_incident(
         if is_update:
             _update([log] if log is not None else [into])
             return
+        if log is not None and name is None and _is_run(log):
+            name, of_violation = _named_by_violation(log)
+            title = title or of_violation
         if log is None or name is None:
             raise typer.BadParameter("needs LOG and --name", param_hint="LOG, --name")
-        if not _NAME.fullmatch(name):
-            raise typer.BadParameter(
-                f"{name!r}: use lower-case letters, digits, dots and hyphens", param_hint="--name"
-            )
+        _check_name(name)
         if _is_run(log):
             _keep_run(log, into / name, title or name)
             return
@@ -101,8 +105,25 @@ def new_incident(
         _keep(log, into / name, title or name, between, partition, redact=redact)
 
 
+def _check_name(name: str) -> None:
+    if not _NAME.fullmatch(name):
+        raise typer.BadParameter(
+            f"{name!r}: use lower-case letters, digits, dots and hyphens", param_hint="--name"
+        )
+
+
 def _is_run(path: Path) -> bool:
     return path.suffix == ".json" or (path / _RUN_FILE).is_file()
+
+
+def _named_by_violation(path: Path) -> tuple[str, str]:
+    """A name and a title for a run, by the invariant that it breaks."""
+    from replay.explore.saved import read_run
+
+    violation = read_run(path).violation
+    if violation is None:
+        return "explored", ""
+    return violation.invariant, f"{violation.subject}: {violation.text}"
 
 
 def _keep_run(path: Path, folder: Path, title: str) -> None:

@@ -4,16 +4,14 @@ The controller knows nothing of replay: this module passes it the command that m
 """
 
 import sys
-from collections.abc import Mapping
-from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Final, Literal
 
 import typer
 
 from controller.cli.run import run_daemon
-from controller.cli.setting_options import with_settings
-from controller.settings.settings import Loaded, Settings
+from controller.cli.setting_options import GivenSettings, with_setting_options
+from controller.settings.settings import Settings
 from controller.settings.sources import RawSetting
 from replay.logs import snapshots
 
@@ -28,20 +26,19 @@ def snapshot_command() -> list[str]:
     return [sys.executable, "-m", snapshots.__name__]
 
 
-def _unneeded_settings(options: Mapping[str, Any]) -> list[RawSetting]:
-    """The settings that the mode does not need, although the controller does."""
-    if options["mode"] != _SHADOW:
-        return []
+def _unneeded_settings(*, has_files: bool) -> list[RawSetting]:
+    """The settings that a shadow does not need, although the controller does. `has_files`: it
+    reads ZooKeeper's files."""
     unneeded = {"broker.id": "0"}
-    if options["follow_txnlog"] is not None:
+    if has_files:
         unneeded["zookeeper.connect"] = "localhost:2181"
     return [RawSetting(key, text, "--mode shadow") for key, text in unneeded.items()]
 
 
 @app.command("run")
-@partial(with_settings, fallbacks=_unneeded_settings)
+@with_setting_options
 def run(
-    loaded: Loaded,
+    given: GivenSettings,
     mode: Annotated[
         Literal["controller", "shadow"],
         typer.Option(help="Be the controller, or follow a stock controller and write nothing."),
@@ -87,6 +84,7 @@ def run(
         from replay.cli.import_source import selection_of
         from replay.cli.shadow import ShadowOptions, run_shadow
 
+        settings = given.load(_unneeded_settings(has_files=follow_txnlog is not None)).settings
         selection = selection_of(chroot, None, None, zone)
         options = ShadowOptions(
             follow_txnlog,
@@ -94,14 +92,14 @@ def run(
             selection.chroot,
             selection.zone,
             rules,
-            broker_settings_of(loaded.settings),
+            broker_settings_of(settings),
             as_json,
         )
-        run_shadow(loaded.settings, options)
+        run_shadow(settings, options)
         return
     if follow_txnlog or follow_controller_log:
         raise typer.BadParameter(_FOR_SHADOW, param_hint="--follow-txnlog, --follow-controller-log")
-    run_daemon(loaded, snapshot_command())
+    run_daemon(given.load(), snapshot_command())
 
 
 def broker_settings_of(settings: Settings) -> dict[str, str]:

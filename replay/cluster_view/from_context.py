@@ -9,7 +9,9 @@ from controller.core.commands import CommandId, LeaderAndIsrRequest
 from controller.core.fold import Fold
 from controller.core.state import ControllerContext, Partition, Topic
 from controller.core.state_machines import PartitionState, ReplicaState
+from controller.core.triggers import trigger_name
 from controller.core.values import Assignment, Broker
+from controller.core.znodes import broker_path
 from replay.cluster_view.views import (
     NO_BROKER,
     BrokerView,
@@ -21,12 +23,12 @@ from replay.cluster_view.views import (
     PartitionView,
     ProcedureView,
     ReplicaDeletionView,
+    StuckRegistrationView,
     TopicView,
     UnansweredView,
     partition_view,
     reassignments_of,
 )
-from replay.description.events import trigger_name
 
 _STATUS: dict[PartitionState, PartitionStatus] = {
     PartitionState.NEW: "new",
@@ -71,6 +73,7 @@ def cluster_of(
         procedure=procedure,
         queued=[trigger_name(one) for one in controller.triggers],
         unanswered=_unanswered(context),
+        stuck_registrations=_stuck_registrations(context),
         requests=[f"request {one}" for one in (*context.waiting, *context.propagating)],
     )
 
@@ -153,6 +156,20 @@ def _replica_deletions(context: ControllerContext) -> list[ReplicaDeletionView]:
     return [
         ReplicaDeletionView(f"{topic}-{number}", broker, broker in context.brokers, is_reported)
         for (topic, number, broker), is_reported in sorted(pending.items())
+    ]
+
+
+def _stuck_registrations(context: ControllerContext) -> list[StuckRegistrationView]:
+    return [
+        StuckRegistrationView(
+            one.broker,
+            broker_path(one.broker),
+            one.is_registered,
+            one.session,
+            f"{one.endpoint.host}:{one.endpoint.port}",
+        )
+        for _, one in sorted(context.suspects.items())
+        if one.is_reported
     ]
 
 

@@ -227,10 +227,22 @@ class UnansweredView(Struct, frozen=True):
     since_time: str = ""
 
 
+class StuckRegistrationView(Struct, frozen=True):
+    """A registration that the controller has reported as stuck. `is_registered`: the znode exists,
+    and no process listens at the address; otherwise the broker answers, and the znode does not
+    exist. `session` is its last owner."""
+
+    broker: int
+    znode: str
+    is_registered: bool
+    session: int
+    address: str
+
+
 class Cluster(Struct, frozen=True, kw_only=True):
     """The whole state after event `seq`. `queued` are waiting controller events, `requests` are API
-    requests without an answer; only a recorded log has them. `unanswered` are requests to brokers,
-    for an imported log only in `refold why`."""
+    requests without an answer; only a recorded log has them, and `stuck_registrations`.
+    `unanswered` are requests to brokers, for an imported log only in `refold why`."""
 
     seq: int
     time: str
@@ -245,6 +257,7 @@ class Cluster(Struct, frozen=True, kw_only=True):
     queued: list[str] = field(default_factory=list)
     requests: list[str] = field(default_factory=list)
     unanswered: list[UnansweredView] = field(default_factory=list)
+    stuck_registrations: list[StuckRegistrationView] = field(default_factory=list)
 
     def topic(self, name: str) -> TopicView | None:
         """The topic with that name."""

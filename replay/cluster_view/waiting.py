@@ -1,4 +1,4 @@
-"""How long the controller has been waiting: for the outcome of a command, and for brokers."""
+"""What the controller has been waiting for: the outcome of a command, brokers, registrations."""
 
 from collections.abc import Callable
 from typing import Final
@@ -6,7 +6,7 @@ from typing import Final
 from msgspec import structs
 
 from replay.cluster_view.views import Cluster, ProcedureView, UnansweredView
-from replay.description.phrases import counted
+from replay.description.phrases import counted, session_name
 from replay.times import nanoseconds_of
 
 STUCK_NS: Final = 10_000_000_000
@@ -73,3 +73,28 @@ def silent_broker(cluster: Cluster, broker: int) -> str:
                 f"({one.since_time}) for {seconds:,.0f} s{others}."
             )
     return ""
+
+
+def stuck_registration(cluster: Cluster, broker: int) -> str:
+    """A sentence about the registration of a broker that is stuck; "" if it is not."""
+    for one in cluster.stuck_registrations:
+        if one.broker == broker and one.is_registered:
+            owner = "no session owns the znode"
+            if one.session:
+                owner = f"its owner, {session_name(one.session)}, is over or ends late"
+            return (
+                f"{one.znode} is left: no process listens on {one.address}, and {owner} "
+                "(ZOOKEEPER-1740)."
+            )
+        if one.broker == broker:
+            ended = f" after the end of its {session_name(one.session)}" if one.session else ""
+            return (
+                f"Broker {broker} answers on {one.address}, but does not register again{ended}: "
+                f"{one.znode} does not exist (ZOOKEEPER-1740)."
+            )
+    return ""
+
+
+def stuck_registrations(cluster: Cluster) -> list[str]:
+    """The sentences about all of them."""
+    return [stuck_registration(cluster, one.broker) for one in cluster.stuck_registrations]

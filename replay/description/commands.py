@@ -23,6 +23,7 @@ from replay.description.phrases import in_one_line, listed, some, state
 PlainCommand = (
     commands.OpenChannel
     | commands.CloseChannel
+    | commands.ProbeBroker
     | commands.Notice
     | commands.DrawTopicIds
     | commands.DrawNumbers
@@ -45,6 +46,8 @@ def command_in_words(command: commands.Command) -> str:
             return f"list {path}"
         case commands.SyncZnodes(path=path):
             return f"sync {path}"
+        case commands.WatchSubtree(path=path, ends=ends):
+            return f"{'stop watching' if ends else 'watch'} all znodes below {path}"
         case commands.WriteZnodes(operations=operations):
             return some(operation_in_words(one, content) for one in operations)
         case commands.WriteAtomically(operations=operations):
@@ -79,6 +82,8 @@ def described(command: PlainCommand) -> str:
             return f"open channel to {broker} epoch {epoch} at {endpoint.host}:{endpoint.port}"
         case commands.CloseChannel(broker=broker, broker_epoch=epoch):
             return f"close channel to {broker} epoch {epoch}"
+        case commands.ProbeBroker(broker=broker, broker_epoch=epoch, endpoint=endpoint):
+            return f"probe broker {broker} epoch {epoch} at {endpoint.host}:{endpoint.port}"
         case commands.Notice(level=level, code=code, subject=subject, text=text):
             return f"{level} {code} {subject}: {text}"
         case commands.DrawTopicIds(count=count):

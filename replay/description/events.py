@@ -9,7 +9,6 @@ from typing import Final, assert_never
 from controller.core import events
 from controller.core.api_requests import ApiRequest
 from controller.core.releases import release_of
-from controller.core.triggers import ApiCall, Trigger
 from controller.core.znodes import write_topic_id
 from replay.description.api_requests import described_request
 from replay.description.error_names import error_name
@@ -18,12 +17,17 @@ from replay.subjects import NameOf
 
 _ID: Final = re.compile(r"[0-9a-f]{32}")
 """Answers to later versions of LeaderAndIsr name topics by their ids."""
-
+_PROBED: Final = {
+    events.ANSWERS: "answers",
+    events.REFUSES: "refuses the connection",
+    events.SILENT: "does not answer",
+}
 
 PlainEvent = (
     events.BrokerResponded
     | events.ChannelFault
     | events.VersionsOffered
+    | events.BrokerProbed
     | events.TimerFired
     | events.TopicIdsDrawn
     | events.NumbersDrawn
@@ -54,13 +58,6 @@ def event_in_words(event: events.Event, name_of: NameOf = _unchanged) -> str:
             return request_in_words(event, name_of)
         case _:
             return in_one_line(described(event, name_of))
-
-
-def trigger_name(trigger: Trigger) -> str:
-    """Kafka's name of a controller event; for a request, the name of its API."""
-    if isinstance(trigger, ApiCall):
-        return type(trigger.request).__name__.removesuffix("Received")
-    return type(trigger).__name__
 
 
 def request_in_words(request: ApiRequest, name_of: NameOf = _unchanged) -> str:
@@ -100,6 +97,9 @@ def described(event: PlainEvent, name_of: NameOf = _unchanged) -> list[str]:
         case events.VersionsOffered(broker=broker, highest=highest):
             release = ".".join(map(str, release_of(highest)))
             return [f"broker {broker} offers the API versions of Kafka {release}"]
+        case events.BrokerProbed(broker=broker, result=result, text=text):
+            found = _PROBED.get(result, result)
+            return [f"the address of broker {broker} {found}" + (f": {text}" if text else "")]
         case events.TimerFired(timer=timer):
             return [f"timer {timer} fired"]
         case events.TopicIdsDrawn(topic_ids=ids):

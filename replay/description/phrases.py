@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from controller.core.values import NO_LEADER, Assignment, LeaderAndIsr
+from controller.core.values import NO_LEADER, Assignment, LeaderAndIsr, format_session
 
 _SHOWN: Final = 5
 
@@ -39,7 +39,7 @@ def joined(texts: Iterable[str]) -> str:
 
 def session_name(session: int) -> str:
     """A ZooKeeper session by its id."""
-    return f"session 0x{session & (2**64 - 1):x}"
+    return f"session {format_session(session)}"
 
 
 def leader(broker: int) -> str:

@@ -36,7 +36,10 @@ _RACING_NS: Final = 50 * MS * 1_000
 """Two events race if they reach one controller on different channels within this time."""
 
 _DIGITS: Final = re.compile(r"\d+")
-_TOPIC: Final = re.compile(r"(/brokers/topics|/admin/delete_topics|/config/topics)/[^/ ]+")
+_MORE: Final = re.compile(r" and \d+ more$")
+_TOPIC: Final = re.compile(
+    r"(/brokers/topics|/admin/delete_topics|/admin/reassignments|/config/(?:topics|users))/[^/ ]+"
+)
 
 
 class Coverage(Struct):
@@ -49,6 +52,8 @@ class Coverage(Struct):
     runs: int = 0
     simulated_us: int = 0
     events: int = 0
+    recovered: int = 0
+    """Runs in which all invariants about recovery were checked to the end."""
     inputs: dict[str, int] = field(default_factory=dict)
     procedures: dict[str, int] = field(default_factory=dict)
     partition_transitions: dict[str, int] = field(default_factory=dict)
@@ -63,6 +68,7 @@ class Coverage(Struct):
         self.runs += other.runs
         self.simulated_us += other.simulated_us
         self.events += other.events
+        self.recovered += other.recovered
         for name in _COUNTS:
             mine, theirs = getattr(self, name), getattr(other, name)
             for key, count in theirs.items():
@@ -73,6 +79,16 @@ class Coverage(Struct):
         """How many crash points were tried, in any way."""
         tried = {one.rpartition(" | ")[0] for one in self.crashes}
         return sum(one in tried for one in self.crash_points)
+
+    @property
+    def acts_passed(self) -> set[str]:
+        """The kinds of acts that controllers have done, in any procedure."""
+        return {one.partition(": ")[2] for one in self.crash_points}
+
+    @property
+    def acts_tried(self) -> set[str]:
+        """The kinds of acts at which a controller has crashed, in any procedure."""
+        return {one.rpartition(" | ")[0].partition(": ")[2] for one in self.crashes}
 
 
 _COUNTS: Final = (
@@ -192,8 +208,9 @@ class CoverageObserver(Observer):
 
 
 def kind_of_act(what: str) -> str:
-    """The kind of an act: without the names of topics and all numbers."""
-    return _DIGITS.sub("N", _TOPIC.sub(r"\1/T", what))
+    """The kind of an act: without the names of topics and all numbers. Writes that are sent
+    together have the kind of the first one."""
+    return _DIGITS.sub("N", _TOPIC.sub(r"\1/T", _MORE.sub("", what)))
 
 
 def _kind(recorded: Recorded) -> str:

@@ -9,6 +9,10 @@ from typing import TYPE_CHECKING, Any, Final
 from controller.core import znodes
 from controller.core.api_requests import ApiRequest, ApiResponse
 from controller.core.api_requests.alter_partition import AlterPartitionReceived
+from controller.core.api_requests.controlled_shutdown import (
+    ControlledShutdownReceived,
+    ControlledShutdownResponse,
+)
 from controller.core.api_requests.elections import ElectLeadersReceived
 from controller.core.api_requests.reassignments import (
     AlterPartitionReassignmentsReceived,
@@ -23,9 +27,9 @@ from controller.core.commands import (
     UpdateMetadataRequest,
     WriteZnodes,
 )
-from controller.core.error_codes import KAFKA_STORAGE_ERROR
+from controller.core.error_codes import KAFKA_STORAGE_ERROR, NONE
 from controller.core.events import Recorded
-from controller.core.operations import SetData
+from controller.core.operations import Create, SetData
 from controller.core.values import LeaderAndIsr
 from controller.core.znodes import Name
 from replay.explore.invariants.catalogue import ALWAYS, RECOVERY
@@ -55,6 +59,9 @@ _POLL_US: Final = 500 * MS
 _STARTS_US: Final = 5_000 * MS
 """How long processes that were down take to start after the last fault."""
 
+RECOVERY_MS: Final = (_STARTS_US + _POLL_US) // MS + max(one.WITHIN_MS for one in RECOVERY)
+"""How long the quiet part must be, so that the invariants about recovery can be violated."""
+
 _SENT: Final = (LeaderAndIsrRequest, UpdateMetadataRequest, StopReplicaRequest)
 
 
@@ -77,6 +84,7 @@ class Monitor(Observer):
         self._quiet_us: int | None = None
         self._next_poll_us = 0
         self._unchecked: list[str] = []
+        self._shutdowns: dict[tuple[str, int], int] = {}
         self._logs: dict[tuple[int, Name], list[int]] = {}
         self._topic_ids: dict[tuple[int, Name], bytes | None] = {}
         self._topic_czxids: dict[tuple[int, Name], int] = {}
@@ -90,6 +98,8 @@ class Monitor(Observer):
         self._sent = self._of("sent")
         self._noticed = self._of("noticed")
         self._decided = self._of("decided")
+        self._handled = self._of("handled")
+        self._shutdown_granted = self._of("shutdown_granted")
         self._isr_requested = self._of("isr_requested")
         self._applied = self._of("applied")
         self._leads = self._of("leads")
@@ -127,7 +137,7 @@ class Monitor(Observer):
         self.known.deletes_topics = self.processes.deletes_topics
         self.known.restores_order = self.processes.restores_order
         self.known.keeps_partitions = self.processes.keeps_partitions
-        self.known.drops_before_isr = self.processes.is_kafka
+        self.known.is_kafka = self.processes.is_kafka
         self.known.knows_cancel = self.processes.knows_cancel
         self.known.knows_topic_id = self.processes.knows_topic_id
         self.known.has_earlier_log = self.processes.has_earlier_log
@@ -234,12 +244,20 @@ class Monitor(Observer):
                     requests.submitted += 1
         elif isinstance(event, AlterPartitionReceived):
             self._isrs_requested(event)
+        elif isinstance(event, ControlledShutdownReceived):
+            self._shutdowns[process, event.request] = event.broker
         elif isinstance(event, ElectLeadersReceived) and event.election == "unclean":
             topics = [""] if event.partitions is None else [one for one, _ in event.partitions]
             self.known.allows_unclean.update(dict.fromkeys(topics))
         for command in (one.command for one in issued):
             if isinstance(command, ApiResponse):
                 self.known.open_requests.pop((process, command.request), None)
+            if isinstance(command, ControlledShutdownResponse):
+                # A request may be refused once more when the term ends.
+                broker = self._shutdowns.pop((process, command.request), None)
+                if broker is not None and command.error == NONE and self._has_role(process):
+                    for check in self._shutdown_granted:
+                        check(process, broker)
             if isinstance(command, WriteZnodes):
                 self._decide(process, command)
             elif isinstance(command, AlterPartitionReassignmentsResponse):
@@ -247,11 +265,18 @@ class Monitor(Observer):
             elif isinstance(command, Notice):
                 if command.code == "elected" and self.processes.is_kafka(process):
                     self.known.had_kafka = True
-                elif command.code == "failover_done":
+                elif command.code == "failover_done" and self._has_role(process):
                     self.known.losses.controller_loaded()
                 for check in self._noticed:
                     check(process, command.code, command.subject)
+        if self._has_role(process) and self.processes.is_idle(process):
+            for check in self._handled:
+                check(process)
         self.also.folded(process, recorded, issued)
+
+    def _has_role(self, process: str) -> bool:
+        """Whether a controller acts with the epoch that is in /controller_epoch."""
+        return self.processes.term_of(process) == self.known.epoch
 
     def _isrs_requested(self, event: AlterPartitionReceived) -> None:
         names = {one.id.hex(): one.name for one in self.known.topics.values() if one.id}
@@ -263,9 +288,10 @@ class Monitor(Observer):
 
     def _decide(self, process: str, command: WriteZnodes) -> None:
         for one in command.operations:
-            if isinstance(one, SetData) and one.path.endswith("/state"):
+            if isinstance(one, Create | SetData) and one.path.endswith("/state"):
                 name = znodes.state_of(one.path)
-                state = parsed_state(one.path, one.data, one.version)
+                version = one.version if isinstance(one, SetData) else 0
+                state = parsed_state(one.path, one.data, version)
                 if name is not None and state is not None:
                     for check in self._decided:
                         check(process, name, state)

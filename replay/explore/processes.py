@@ -150,6 +150,11 @@ class Processes:
         run = controller.run if controller is not None else None
         return run.fold.term if run is not None else 0
 
+    def is_idle(self, process: str) -> bool:
+        """Whether a controller has handled all its events."""
+        run = self._cluster.controllers[process].run
+        return run is not None and run.fold.is_idle
+
     def busy_controllers(self) -> Sequence[str]:
         """The controllers that run a procedure, or have queued events."""
         return [

@@ -99,8 +99,8 @@ class Run:
         cluster, coverage = self.cluster, self._observer.coverage
         coverage.simulated_us = cluster.scheduler.now_us if cluster is not None else 0
         not_checked = [] if self._monitor.violation else self._monitor.not_checked()
-        for name in not_checked:
-            coverage.not_checked[name] = coverage.not_checked.get(name, 0) + 1
+        coverage.recovered = int(self._monitor.violation is None and not not_checked)
+        coverage.not_checked = dict.fromkeys(not_checked, 1)
         return Outcome(
             self._monitor.violation,
             coverage.simulated_us,

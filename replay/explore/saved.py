@@ -17,7 +17,7 @@ from eventstore.writer import LogWriter
 from replay.errors import ReplayError
 from replay.explore.invariants.invariant import Violation
 from replay.explore.run import Run
-from replay.explore.scenario_checks import problem_of, unknown_field
+from replay.explore.scenario_checks import problem_of, unknown_field, unknown_kind
 from replay.world.cluster import Cluster
 from replay.world.controller_run import History
 from replay.world.inputs import Input
@@ -139,6 +139,9 @@ def read_scenario(path: Path) -> tuple[Scenario, tuple[Input, ...]]:
             given = msgspec.toml.decode(content)
         else:
             given = msgspec.json.decode(content)
+        unknown = unknown_kind(given)
+        if unknown is not None:
+            raise ReplayError(f"{path}: {unknown}; see docs/explore.md")
         found = msgspec.convert(given, _ScenarioFile)
     except OSError as error:
         raise ReplayError(f"{path} cannot be read: {error.strerror}") from error

@@ -1,12 +1,13 @@
 """Checks a scenario file before it is explored: an error in it is not a violation."""
 
 from collections.abc import Iterator, Sequence
-from typing import Final
+from typing import Final, get_args
 
 from msgspec import structs
 
 from controller.core import topic_names
 from controller.core.errors import ConfigurationError
+from replay.explore.monitor import RECOVERY_MS
 from replay.world.admin import ADMIN
 from replay.world.cluster import Cluster
 from replay.world.ensemble.protocol import ZOOKEEPER
@@ -51,8 +52,10 @@ def _problems(scenario: Scenario, inputs: Sequence[Input]) -> Iterator[str]:
     brokers = [one.id for one in scenario.brokers]
     if not brokers or len(set(brokers)) < len(brokers):
         yield f"brokers: the ids {brokers} must be one or more, each once"
-    if not 0 < scenario.active_ms <= _DAY_MS or not 0 <= scenario.quiet_ms <= _DAY_MS:
-        yield f"active_ms must be 1 to {_DAY_MS}, and quiet_ms 0 to {_DAY_MS}"
+    if not 0 < scenario.active_ms <= _DAY_MS:
+        yield f"active_ms must be 1 to {_DAY_MS}"
+    if not RECOVERY_MS <= scenario.quiet_ms <= _DAY_MS:
+        yield f"quiet_ms must be {RECOVERY_MS} to {_DAY_MS}: the cluster must recover in this time"
     for topic in scenario.topics:
         illegal = topic_names.problem_of(topic.name)
         if illegal:
@@ -142,6 +145,18 @@ class _Processes:
     def _missing(field: str, value: str, known: Sequence[str]) -> Iterator[str]:
         if value not in known:
             yield f"{field} {value!r} is not one of {', '.join(known)}"
+
+
+def unknown_kind(given: object) -> str | None:
+    """The first input of a file, as plain values, whose kind does not exist."""
+    inputs = given.get("inputs") if isinstance(given, dict) else None
+    kinds = [str(one.__struct_config__.tag) for one in get_args(Input)]
+    for number, one in enumerate(inputs if isinstance(inputs, list) else ()):
+        kind = one.get("input") if isinstance(one, dict) else None
+        if kind not in kinds:
+            what = "has no `input`" if kind is None else f"unknown input {kind!r}"
+            return f"inputs[{number}]: {what}: use one of {', '.join(kinds)}"
+    return None
 
 
 def unknown_field(given: object, read: object, place: str = "") -> str | None:

@@ -6,6 +6,7 @@ from typing import Final, get_args
 import msgspec
 
 from controller.core.triggers import ApiCall, Trigger
+from replay.explore.acts_of_code import ACTS
 from replay.explore.coverage import PARTITION_TRANSITIONS, REPLICA_TRANSITIONS, Coverage
 from replay.explore.invariants.catalogue import ALWAYS, RECOVERY
 from replay.explore.run import ENDS, NO_EXCEPTION
@@ -20,6 +21,16 @@ _NOT_SIMULATED: Final = (
 def checked() -> list[str]:
     """The names of all invariants."""
     return [one.NAME for one in (*ALWAYS, *RECOVERY)] + [NO_EXCEPTION, ENDS]
+
+
+def checked_lines(coverage: Coverage) -> Iterator[str]:
+    """How many invariants were checked, and when."""
+    always = len(ALWAYS) + len((NO_EXCEPTION, ENDS))
+    yield f"checked after every step: {always} invariants (docs/invariants.md)"
+    yield (
+        f"checked after the last fault: {len(RECOVERY)} invariants, all of them in "
+        f"{coverage.recovered} of {coverage.runs} runs"
+    )
 
 
 def not_checked(coverage: Coverage) -> list[str]:
@@ -39,6 +50,9 @@ def not_checked(coverage: Coverage) -> list[str]:
     unreached = [name for name in procedures() if name not in coverage.procedures]
     if unreached:
         found.append(f"procedures that no run had: {', '.join(unreached)}")
+    unpassed = [one for one in ACTS if one not in coverage.acts_passed]
+    if unpassed:
+        found.append(f"writes and requests that no run had: {', '.join(unpassed)}")
     return [*found, _NOT_SIMULATED]
 
 
@@ -53,10 +67,14 @@ def coverage_lines(coverage: Coverage) -> Iterator[str]:
         f"replicas {of_replicas} of {REPLICA_TRANSITIONS}"
     )
     yield f"pairs of racing events: {len(coverage.racing)} kinds"
-    ways = len(coverage.crashes)
+    passed, tried = coverage.acts_passed, coverage.acts_tried
     yield (
-        f"crash points: {coverage.crash_points_tried} of {len(coverage.crash_points)} kinds "
-        f"that runs passed, in {ways} ways"
+        f"crash points: tried {coverage.crash_points_tried} of the "
+        f"{len(coverage.crash_points)} that runs passed, in {len(coverage.crashes)} ways"
+    )
+    yield (
+        f"writes and requests of the code: {len(ACTS)} kinds; runs passed "
+        f"{sum(one in passed for one in ACTS)} and crashed at {sum(one in tried for one in ACTS)}"
     )
 
 

@@ -82,7 +82,7 @@ class ZooKeeperFacts:
             epoch, before = parsed_epoch(node.data), self._known.epoch
             if epoch is not None:
                 self._known.epoch = epoch
-                self._known.losses.controller_elected()
+                self._known.losses.controller_elected(is_kafka=self._known.is_kafka(process))
                 for check in self._epoch_written:
                     check(before, epoch, process)
 
@@ -197,7 +197,10 @@ class ZooKeeperFacts:
         data = node.data if node is not None else None
         if node is None:
             known.admin.pop(path, None)
+            known.made_by_clients.pop(path, None)
         else:
+            if path not in known.admin and process and not known.is_refold(process):
+                known.made_by_clients[path] = None
             known.admin[path] = node.data
         if path == znodes.REASSIGN_CANCEL:
             known.was_cancelled = True

@@ -251,6 +251,7 @@ EVENTS: Final[dict[type, Facts]] = {
     ),
     events.ChannelFault: Facts(broker=_broker),
     events.VersionsOffered: Facts(broker=_broker),
+    events.BrokerProbed: Facts(broker=_broker),
     AlterPartitionReceived: Facts(
         broker=_broker, partitions=lambda one: _of_proposed(one.partitions)
     ),
@@ -295,6 +296,7 @@ COMMANDS: Final[dict[type, Facts]] = {
     commands.WriteAtomically: _WRITE,
     commands.OpenChannel: Facts(broker=_broker),
     commands.CloseChannel: Facts(broker=_broker),
+    commands.ProbeBroker: Facts(broker=_broker),
     commands.LeaderAndIsrRequest: Facts(broker=_broker, partitions=_of_leader_and_isr),
     commands.StopReplicaRequest: Facts(broker=_broker, partitions=_of_stop_replica),
     AlterPartitionResponse: Facts(partitions=_of_altered, error=_error_of_answer),

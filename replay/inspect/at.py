@@ -33,6 +33,13 @@ _REPORTED_EVERY: Final = 5_000
 
 def cluster_at(log: OpenedLog, seq: int, progress: Progress = unreported) -> Cluster:
     """The state after event `seq`. Raises ReplayError, LogError."""
+    projection = projection_at(log, seq, progress)
+    found = projection.cluster(time_of(log.reader, projection.seq))
+    return with_times(found, lambda one: time_of(log.reader, one))
+
+
+def projection_at(log: OpenedLog, seq: int, progress: Progress = unreported) -> Projection:
+    """The projection after event `seq`. Raises ReplayError, LogError."""
     before = _snapshot_before(log.reader, seq)
     start = before.seq if before is not None else log.reader.header.first_seq - 1
     if seq - start > FOLDED_AT_ONCE_MAX and _keeps_snapshots(log.reader.path):
@@ -42,8 +49,7 @@ def cluster_at(log: OpenedLog, seq: int, progress: Progress = unreported) -> Clu
     for record in log.reader.events(EventFilter(first_seq=projection.seq + 1, last_seq=seq)):
         projection.apply(record)
         progress("folding", record.seq, seq)
-    found = projection.cluster(time_of(log.reader, projection.seq))
-    return with_times(found, lambda one: time_of(log.reader, one))
+    return projection
 
 
 def projection_before(log: OpenedLog, seq: int) -> Projection:

@@ -30,6 +30,10 @@ class Projection(Protocol):
 
     seq: int
 
+    @property
+    def view(self) -> ZnodeView | None:
+        """The znodes; None for a recorded log, which has only those that the daemon has read."""
+
     def apply(self, record: EventRecord) -> None:
         """Apply the next event."""
 
@@ -42,6 +46,8 @@ class Projection(Protocol):
 
 class RecordedProjection:
     """The fold of a recorded log."""
+
+    view = None
 
     def __init__(self, log: RecordedLog, start: bytes | None, seq: int) -> None:
         """Begin with a snapshot after event `seq`, or at the log's start. Raises ReplayError."""
@@ -90,7 +96,7 @@ class ImportedProjection:
     def __init__(self, log: ImportedLog, start: bytes | None, seq: int) -> None:
         """Begin with a snapshot after event `seq`, or with the log's first state."""
         self._state = log.state if start is None else _restored(start)
-        self._view = ZnodeView(self._state.tree, log.begun.chroot)
+        self.view = ZnodeView(self._state.tree, log.begun.chroot)
         self.seq = log.first_seq - 1 if start is None else seq
 
     def apply(self, record: EventRecord) -> None:
@@ -106,7 +112,7 @@ class ImportedProjection:
 
     def cluster(self, time: str) -> Cluster:
         """The content of ZooKeeper."""
-        return cluster_of(self._view, self.seq, time)
+        return cluster_of(self.view, self.seq, time)
 
 
 def _restored(data: bytes) -> State:

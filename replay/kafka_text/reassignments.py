@@ -19,7 +19,8 @@ from controller.core.errors import ZnodeError
 from controller.core.events import ZnodesRead, ZnodesWritten
 from controller.core.operations import Create, Delete, SetData
 from controller.core.procedures.reassignment.assignments import STORE
-from controller.core.procedures.reassignment.partition_reassignment import RAISE, RULE
+from controller.core.procedures.reassignment.leader_epochs import RAISE
+from controller.core.procedures.reassignment.partition_reassignment import RULE
 from controller.core.state import Partition
 from controller.core.state_machines import PartitionState
 from controller.core.triggers import (

@@ -71,9 +71,10 @@ def value(names: Names, found: Any, field: str = "") -> Any:
     if isinstance(found, str):
         return places.string(names, _KINDS.get(field, "none"), found)
     if isinstance(found, (list, tuple)) and not hasattr(found, "_fields"):
+        kind = list if isinstance(found, list) else tuple
         if field in _ROWS and found and isinstance(found[0], (list, tuple)):
-            return type(found)(places.row(names, _ROWS[field], one) for one in found)
-        return type(found)(value(names, one, field) for one in found)
+            return kind(places.row(names, _ROWS[field], one) for one in found)
+        return kind(value(names, one, field) for one in found)
     return found
 
 

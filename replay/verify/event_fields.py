@@ -17,6 +17,7 @@ from msgspec import Struct
 from controller.core.api_requests import ApiRequest
 from controller.core.canonical import cause_of, kind_of
 from controller.core.events import (
+    BrokerProbed,
     BrokerResponded,
     ChannelFault,
     Event,
@@ -127,6 +128,8 @@ class EventFields:
                 whole = f"broker:{broker}:{epoch}"
                 # A simulated broker has one channel.
                 return channel if channel == f"broker:{broker}" else whole
+            case BrokerProbed(broker=broker, broker_epoch=epoch):
+                return f"probe:{broker}:{epoch}"
             case _ if isinstance(event, ApiRequest):
                 return channel if channel.startswith("api:") else "api:CONNECTION"
             case _:

@@ -41,9 +41,8 @@ from controller.core.operations import Create as CreateZnode
 from controller.core.procedures.reassignment.rollback import WAITS as ROLLBACK_WAITS
 from controller.core.state import Partition
 from controller.core.state_machines import ReplicaState
-from controller.core.triggers import ApiCall, Expire, Trigger, ZkPartitionReassignment
+from controller.core.triggers import ApiCall, Expire, Trigger, ZkPartitionReassignment, trigger_name
 from controller.core.values import NO_ASSIGNMENT, NO_LEADER, Assignment, LeaderAndIsr
-from replay.description.events import trigger_name
 from replay.subjects import broker_named, subject_of
 from replay.why.facts import (
     BROKER_NOTICES,

@@ -14,7 +14,7 @@ from controller.core.commands import Notice
 from eventstore.reader import LogReader
 from eventstore.records import CommandRecord
 from replay.cluster_view.views import NO_BROKER, Cluster
-from replay.cluster_view.waiting import silent_broker
+from replay.cluster_view.waiting import silent_broker, stuck_registrations
 from replay.errors import ReplayError
 from replay.logs.decode import wall_ns_of
 from replay.logs.open_log import OpenedLog, RecordedLog
@@ -30,7 +30,8 @@ _NOTICE: Final = str(Notice.__struct_config__.tag)
 
 def headline_of(log: OpenedLog, cluster: Cluster, progress: Progress = unreported) -> str:
     """Sentences about the failures of the controller up to event `cluster.seq`, a queue that is
-    stuck, and brokers that do not answer; "" for none. Raises ReplayError, LogError."""
+    stuck, brokers that do not answer, and registrations that are stuck; "" for none. Raises
+    ReplayError, LogError."""
     subject = Subject(is_unhealthy=True)
     if isinstance(log, RecordedLog):
         history = History(subject, cluster, list(_notices(log.reader, cluster.seq)))
@@ -38,7 +39,8 @@ def headline_of(log: OpenedLog, cluster: Cluster, progress: Progress = unreporte
         history = history_of(log, subject, cluster.seq, progress)
     cluster = history.cluster
     silent = [silent_broker(cluster, one.broker) for one in cluster.unanswered]
-    return " ".join(filter(None, [history.headline(), *silent]))
+    stuck = stuck_registrations(cluster)
+    return " ".join(filter(None, [history.headline(), *silent, *stuck]))
 
 
 def _notices(reader: LogReader, seq: int) -> Iterator[AnyFact]:

@@ -3,7 +3,7 @@
 from msgspec import Struct, field
 
 from replay.cluster_view.views import Cluster, PartitionView
-from replay.cluster_view.waiting import silent_broker, stuck_queue
+from replay.cluster_view.waiting import silent_broker, stuck_queue, stuck_registration
 from replay.subjects import partition_named
 from replay.why.configuration import ConfigOverrides
 from replay.why.facts import (
@@ -44,8 +44,12 @@ class History(Struct):
 
     def headline(self) -> str:
         """Sentences about the failures of the controller, a queue that is stuck, and the brokers in
-        question that do not answer; "" for none."""
-        brokers = [silent_broker(self.cluster, one) for one in self._brokers_in_question()]
+        question that do not answer or whose registration is stuck; "" for none."""
+        brokers = [
+            about(self.cluster, one)
+            for one in self._brokers_in_question()
+            for about in (silent_broker, stuck_registration)
+        ]
         found = [headline(self.failures(), self.facts), stuck_queue(self.cluster), *brokers]
         return " ".join(filter(None, found))
 

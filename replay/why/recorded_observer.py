@@ -30,12 +30,13 @@ from controller.core.triggers import (
     Reelect,
     Startup,
     Trigger,
+    trigger_name,
 )
 from controller.core.values import NO_ASSIGNMENT, LeaderAndIsr
 from eventstore.records import Header
 from replay.cluster_view.from_context import cluster_of
 from replay.cluster_view.views import Cluster, ProcedureView
-from replay.description.events import event_in_words, request_in_words, trigger_name
+from replay.description.events import event_in_words, request_in_words
 from replay.logs.other_core import folding
 from replay.logs.recorded_fold import fold_event
 from replay.why.fact_observer import FactObserver

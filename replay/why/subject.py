@@ -6,6 +6,7 @@ from msgspec import Struct
 
 from controller.core.commands import Notice
 from controller.core.values import LeaderAndIsr
+from controller.core.znodes import broker_path
 
 _WITHOUT_CAUSE: Final = ("broker_error", "reassignment_ended", "reassignment_not_cancelled")
 """Notices of what another process did."""
@@ -73,7 +74,7 @@ class Subject(Struct, frozen=True):
                 return f"{self.topic}-{self.partition}" in words
             return any(self.topic in (one, one.rpartition("-")[0]) for one in words)
         if self.broker is not None:
-            return notice.subject == f"broker {self.broker}"
+            return notice.subject in (f"broker {self.broker}", broker_path(self.broker))
         return self.term is not None and notice.level == "error"
 
 

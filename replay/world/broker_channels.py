@@ -10,16 +10,31 @@ from typing import Final, Protocol
 
 from controller.brokers.errors import ChannelError, RefusedByBroker, Unreachable
 from controller.brokers.failures import FailureTracker
-from controller.core.commands import BrokerRequest, CloseChannel, CommandId, OpenChannel
-from controller.core.events import BrokerResponded, ChannelFault, VersionsOffered
+from controller.core.commands import (
+    BrokerRequest,
+    CloseChannel,
+    CommandId,
+    OpenChannel,
+    ProbeBroker,
+)
+from controller.core.events import (
+    ANSWERS,
+    REFUSES,
+    SILENT,
+    BrokerProbed,
+    BrokerResponded,
+    ChannelFault,
+    VersionsOffered,
+)
 from replay.world.messages import ControlRequest, ControlResponse
 from replay.world.network import Connection, Message, Network
 from replay.world.scheduler import SECOND, Clock, Scheduled
 
 SOCKET_TIMEOUT_US: Final = 30 * SECOND
 """Kafka's default of controller.socket.timeout.ms."""
+PROBE_US_MAX: Final = 5 * SECOND
 
-ChannelEvent = BrokerResponded | ChannelFault | VersionsOffered
+ChannelEvent = BrokerResponded | ChannelFault | VersionsOffered | BrokerProbed
 OnEvent = Callable[[ChannelEvent, str], None]
 
 
@@ -150,6 +165,40 @@ class _Channel:
         return self._channels.clock.now_us / SECOND
 
 
+class _Probe:
+    """One attempt to connect to a broker."""
+
+    def __init__(self, channels: "BrokerChannels", asked: ProbeBroker) -> None:
+        self._channels = channels
+        self._asked = asked
+        self._is_over = False
+        channels.clock.after(PROBE_US_MAX, lambda: self._end(SILENT))
+        channels.network.connect(channels.process, f"broker {asked.broker}", self)
+
+    def connected(self, connection: Connection) -> None:
+        """The broker accepts connections. Its answer to ApiVersions is not simulated: it comes at
+        once, unless the process is paused."""
+        connection.close()
+        if not self._channels.network.is_paused(f"broker {self._asked.broker}"):
+            self._end(ANSWERS)
+
+    def received(self, connection: Connection, message: Message) -> None:
+        """Nothing was sent."""
+
+    def disconnected(self, connection: Connection | None) -> None:
+        """The broker cannot be reached."""
+        if connection is None:
+            self._end(REFUSES)
+
+    def _end(self, result: str) -> None:
+        if self._is_over:
+            return
+        self._is_over = True
+        broker, epoch = self._asked.broker, self._asked.broker_epoch
+        probed = BrokerProbed(broker, epoch, result, "")
+        self._channels.on_event(probed, f"probe:{broker}:{epoch}")
+
+
 class BrokerChannels:
     """The channels of one run of a controller. `highest`: the API versions that brokers offer."""
 
@@ -185,6 +234,10 @@ class BrokerChannels:
         if channel is not None and channel.broker_epoch == command.broker_epoch:
             del self._channels[command.broker]
             channel.close()
+
+    def probe(self, command: ProbeBroker) -> None:
+        """Find out whether a broker accepts connections."""
+        _Probe(self, command)
 
     def close_all(self) -> None:
         """Close all channels."""

@@ -20,6 +20,7 @@ from controller.core.commands import (
     Issued,
     Notice,
     OpenChannel,
+    ProbeBroker,
     StartTimer,
     Stop,
 )
@@ -204,6 +205,8 @@ class ControllerRun:
                 return  # The session has expired: a term that has ended sends nothing.
             case OpenChannel() as opened:
                 self._channels.open(opened)
+            case ProbeBroker() as probe:
+                self._channels.probe(probe)
             case request if isinstance(request, BrokerRequest):
                 self._channels.send(issued.id, request)
             case DrawTopicIds(count=count):

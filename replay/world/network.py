@@ -185,6 +185,10 @@ class Network:
         Others can connect to it."""
         self._paused.setdefault(process, [])
 
+    def is_paused(self, process: str) -> bool:
+        """Whether the process is paused."""
+        return process in self._paused
+
     def resume(self, process: str) -> None:
         """The process runs again, and receives what waits in the order of its arrival."""
         for arrival in self._paused.pop(process, ()):

@@ -9,6 +9,7 @@ from controller.core.commands import (
     ReadStats,
     ReadZnodes,
     SyncZnodes,
+    WatchSubtree,
     WriteAtomically,
     WriteZnodes,
     ZooKeeperCommand,
@@ -23,7 +24,16 @@ from controller.core.operations import (
     WriteOperation,
 )
 from controller.core.znodes import CONTROLLER_EPOCH
-from replay.world.requests import AddWatch, Exists, GetChildren, GetData, Multi, Result, Sync
+from replay.world.requests import (
+    AddWatch,
+    Exists,
+    GetChildren,
+    GetData,
+    Multi,
+    RemoveWatches,
+    Result,
+    Sync,
+)
 from replay.world.zookeeper import ZooKeeper
 
 ZooKeeperOutcome = ZnodesRead | ChildrenRead | ZnodesWritten
@@ -66,6 +76,9 @@ def carry_out(
             return [_written(command_id, offset, part) for offset, part in _pages(results, page)]
         case SyncZnodes(path=path):
             return [_written(command_id, 0, [world.apply(session, Sync(path), now_ms).result])]
+        case WatchSubtree(path=path, ends=ends):
+            request = RemoveWatches(path) if ends else AddWatch(path, recursive=True)
+            return [_written(command_id, 0, [world.apply(session, request, now_ms).result])]
 
 
 def _arm(world: ZooKeeper, session: int, paths: tuple[str, ...], now_ms: int) -> None:

@@ -6,6 +6,8 @@ from msgspec import Struct
 
 from controller.core.operations import OK, Check, Create, CreateSequential, Delete, SetData
 
+NO_WATCHER: Final = -121
+"""The error for the removal of watches at a path where the session has none."""
 BAD_ARGUMENTS: Final = -8
 """The error for a path that is malformed or cannot be deleted."""
 
@@ -54,6 +56,12 @@ class AddWatch(Struct, frozen=True, gc=False):
     recursive: bool = False
 
 
+class RemoveWatches(Struct, frozen=True, gc=False):
+    """Remove all watches of the session at a path."""
+
+    path: str
+
+
 class SetWatches(Struct, frozen=True):
     """Set the watches of a session again on a new connection, and fire those that would have fired
     since `relative_zxid`. The zxid of these events is -1.
@@ -79,7 +87,7 @@ class Sync(Struct, frozen=True, gc=False):
 Write = Create | CreateSequential | SetData | Delete
 WriteInMulti = Write | Check
 Read = GetData | Exists | GetChildren
-Request = Write | Multi | Read | MultiRead | AddWatch | SetWatches | Sync
+Request = Write | Multi | Read | MultiRead | AddWatch | RemoveWatches | SetWatches | Sync
 
 
 class Stat(NamedTuple):

@@ -81,7 +81,7 @@ class Scenario(Struct, frozen=True, kw_only=True):
     controllers: tuple[ControllerSpec, ...]
     load: Load | None = Load()
     active_ms: int = 60_000
-    quiet_ms: int = 60_000
+    quiet_ms: int = 90_000
 
     @property
     def end_ms(self) -> int:

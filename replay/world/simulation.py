@@ -19,19 +19,16 @@ from controller.core.commands import (
     DrawTopicIds,
     Issued,
     LeaderAndIsrRequest,
-    ReadChildren,
-    ReadStats,
-    ReadZnodes,
+    ProbeBroker,
     Stop,
     StopReplicaRequest,
-    SyncZnodes,
     UpdateMetadataRequest,
-    WriteAtomically,
-    WriteZnodes,
     ZooKeeperCommand,
 )
 from controller.core.configuration import Configuration
 from controller.core.events import (
+    REFUSES,
+    BrokerProbed,
     BrokerResponded,
     ChildrenRead,
     Event,
@@ -55,14 +52,6 @@ from replay.world.outcomes import ZooKeeperOutcome, carry_out
 from replay.world.requests import Exists, GetData, Request, Result
 from replay.world.zookeeper import ZooKeeper
 
-_ZOOKEEPER_COMMANDS = (
-    ReadZnodes,
-    ReadStats,
-    ReadChildren,
-    WriteZnodes,
-    WriteAtomically,
-    SyncZnodes,
-)
 _BROKER_REQUESTS = (LeaderAndIsrRequest, UpdateMetadataRequest, StopReplicaRequest)
 
 _SESSION_TIMEOUT_MS: Final = 6000
@@ -108,6 +97,7 @@ class Simulation:
       between (with `ask` and methods that do not run the controller)
     - `delivery`: whether a command for ZooKeeper and its reply arrive
     - `broker_errors`: the partitions for which a broker returns an error
+    - `probed`: what a probe of a broker finds
     - `is_slow`: whether a broker carries out a request but answers later (`answer_slow`)
     """
 
@@ -120,6 +110,7 @@ class Simulation:
         self.delivery: Callable[[Issued], Delivery] = lambda issued: Delivery.ANSWERED
         self.broker_errors: Callable[[BrokerRequest], list[PartitionError]] = lambda request: []
         self.is_slow: Callable[[BrokerRequest], bool] = lambda request: False
+        self.probed: Callable[[int], str] = lambda broker: REFUSES
         self.now_ms = _START_MS
         self.session = 0
         self.is_stopped = False
@@ -141,12 +132,18 @@ class Simulation:
         self._end_session()
         self.run()
 
+    def lose_connection(self) -> None:
+        """The connection of the session is lost and restored."""
+        self._lose_connection()
+        self.run()
+
     def reconnect(self) -> None:
         """The connection of the session is restored."""
         self.happen(_connected(self.session, renewed=True), "session")
 
     def _end_session(self) -> None:
-        self.zookeeper.end_session(self.session)
+        if self.zookeeper.is_live(self.session):
+            self.zookeeper.end_session(self.session)
         self._inbox.append(("session", SessionExpired(self.session)))
         self.session = self.zookeeper.create_session()
         self._inbox.append(("session", _connected(self.session, renewed=False)))
@@ -208,10 +205,14 @@ class Simulation:
     def _carry_out(self, issued: Issued) -> None:
         self.before(issued)
         command = issued.command
-        if isinstance(command, _ZOOKEEPER_COMMANDS):
+        if isinstance(command, ZooKeeperCommand):
             self._ask_zookeeper(issued, command)
         elif isinstance(command, _BROKER_REQUESTS):
             self._ask_broker(issued, command)
+        elif isinstance(command, ProbeBroker):
+            broker, epoch = command.broker, command.broker_epoch
+            probed = BrokerProbed(broker, epoch, self.probed(broker), "")
+            self._inbox.append((f"probe:{broker}:{epoch}", probed))
         elif isinstance(command, DrawTopicIds):
             ids = [self._draw() for _ in range(command.count)]
             self._inbox.append(("draw", TopicIdsDrawn(issued.id, ids)))

@@ -53,6 +53,13 @@ class _Table:
             if session in watchers:
                 self._replace(path, {one: watchers[one] for one in watchers if one != session})
 
+    def remove(self, path: str, session: int) -> bool:
+        watchers = self._watches.get(path, {})
+        if session not in watchers:
+            return False
+        self._replace(path, {one: watchers[one] for one in watchers if one != session})
+        return True
+
     def _replace(self, path: str, watchers: dict[int, int]) -> None:
         if watchers:
             self._watches[path] = watchers
@@ -94,6 +101,19 @@ class Watches:
         watchers = self._recursive.get(path, ())
         if session not in watchers:
             self._recursive[path] = (*watchers, session)
+
+    def remove(self, session: int, path: str) -> bool:
+        """Remove the watches of a session at a path. Returns whether there were any."""
+        watchers = self._recursive.get(path, ())
+        is_recursive = session in watchers
+        if is_recursive:
+            self._recursive[path] = tuple(one for one in watchers if one != session)
+            if not self._recursive[path]:
+                del self._recursive[path]
+        # Both tables, whatever the first returns.
+        return any([self._data.remove(path, session), self._child.remove(path, session)]) or (
+            is_recursive
+        )
 
     def move(self, session: int, to: Self) -> None:
         """Move all watches of a session to those of another server."""

@@ -22,6 +22,7 @@ from controller.core.operations import (
 from controller.core.values import ANY_VERSION
 from replay.world.owners import is_session
 from replay.world.requests import (
+    NO_WATCHER,
     AddWatch,
     Exists,
     GetChildren,
@@ -29,6 +30,7 @@ from replay.world.requests import (
     Multi,
     MultiRead,
     Read,
+    RemoveWatches,
     Reply,
     Request,
     Result,
@@ -183,6 +185,9 @@ class ZooKeeper:
             case AddWatch(path=path):
                 self._watches.watch_always(session, path)
                 results = (_DONE,)
+            case RemoveWatches(path=path):
+                had_any = self._watches.remove(session, path)
+                results = (_DONE if had_any else Result(NO_WATCHER),)
             case SetWatches():
                 self._set_watches(session, request)
                 results = (_DONE,)

@@ -14,6 +14,7 @@ from controller.core.procedures.reassignment import rollback
 from controller.core.procedures.reassignment.assignments import Errors, Move
 from controller.core.procedures.reassignment.legacy_znode import LegacyZnode
 from controller.core.procedures.reassignment.partition_reassignment import carry_out
+from controller.core.procedures.reassignment.recovery import Sources
 from controller.core.procedures.reassignment.rollback import Rollback, RollbackCause, Step
 from controller.core.procedures.reassignment.submission import problem_with
 from controller.core.procedures.reassignment_znodes.cancel_znode import is_cancelled
@@ -70,6 +71,37 @@ def _never_waits(original: Any) -> Callable[..., TooFewInSync | None]:
         return None
 
     return why_rollback_waits
+
+
+class _StepOne:
+    """Step 1 is in memory only, so a new controller has to take it again. This one does not."""
+
+    def __init__(self) -> None:
+        self._is_failover = False
+
+    def mark_failover(self, original: Any) -> Callable[..., Awaitable[None]]:
+        async def cancel(controller: Controller, sources: Sources) -> None:
+            self._is_failover = True
+            try:
+                await original(controller, sources)
+            finally:
+                self._is_failover = False
+
+        return cancel
+
+    def skip(self, original: tuple[Step, ...]) -> tuple[Step, ...]:
+        first, *others = original
+
+        async def take_originals(controller: Controller, moves: Rollback) -> None:
+            if self._is_failover:
+                reach()
+            else:
+                await first(controller, moves)
+
+        return take_originals, *others
+
+
+_STEP_ONE: Final = _StepOne()
 
 
 def _resumes_no_rollback(original: Any) -> Callable[..., Awaitable[list[Partition]]]:
@@ -244,6 +276,10 @@ def _target_has_the_only_copy() -> Start:
     )
 
 
+def _fails_before_the_state() -> Start:
+    return _cancelled(CrashController(6_000, "refold 100", 1, "before"))
+
+
 def _fails_after_the_state() -> Start:
     return _cancelled(CrashController(6_000, "refold 100", 1, "after"))
 
@@ -306,6 +342,18 @@ DEFECTS: Final[tuple[Defect, ...]] = (
         ),
         replacements=(Replacement("controller.core.election:why_rollback_waits", _never_waits),),
         directed=_target_has_the_only_copy,
+    ),
+    Defect(
+        id="kip-236-failover-1-2",
+        source=_SOURCE,
+        planted="A new controller does not take step 1, which an earlier one has taken in memory.",
+        needs="A failover while the cancellation and its entries exist, before step 5 is stored.",
+        invariants=("records-outlive-moves", "cancellation-restores", "reassignments-ended"),
+        replacements=(
+            Replacement(f"{_REASSIGNMENT}.recovery:_cancel", _STEP_ONE.mark_failover),
+            Replacement(f"{_REASSIGNMENT}.rollback:STEPS", _STEP_ONE.skip),
+        ),
+        directed=_fails_before_the_state,
     ),
     Defect(
         id="kip-236-failover-2-3",

@@ -49,10 +49,17 @@ class Contender(Server):
 
     def peak_rss_mb(self) -> float:
         """The peak resident memory of the process."""
+        return self._memory_mb("VmHWM")
+
+    def rss_mb(self) -> float:
+        """The resident memory of the process now."""
+        return self._memory_mb("VmRSS")
+
+    def _memory_mb(self, field: str) -> float:
         for line in Path(f"/proc/{self.pid}/status").read_text().splitlines():
-            if line.startswith("VmHWM:"):
+            if line.startswith(f"{field}:"):
                 return int(line.split()[1]) / 1024
-        raise LookupError(f"no VmHWM of process {self.pid}")
+        raise LookupError(f"no {field} of process {self.pid}")
 
 
 class KafkaPeer(KafkaBroker, Contender):
@@ -93,6 +100,7 @@ class Refold(Contender):
 
     title = "refold"
     broker_id = REFOLD_ID
+    options: Sequence[str] = ("--take-over",)
     conditions = (
         f"refold: `refold run --take-over`, Python {sys.version.split()[0]}, the event log in the "
         "benchmark's folder with synchronous=FULL; the Kafka broker is stopped meanwhile"
@@ -111,7 +119,7 @@ class Refold(Contender):
             f"zookeeper.session.timeout.ms={SESSION_TIMEOUT_MS}\n"
         )
         return (
-            *(sys.executable, "-m", "replay.cli.main", "run", "--take-over"),
+            *(sys.executable, "-m", "replay.cli.main", "run", *self.options),
             *("--config", str(settings)),
             *("--zookeeper", self._zookeeper.connect),
             *("--broker-id", str(self.broker_id)),

@@ -1,5 +1,7 @@
 """Compares refold with Kafka's controller: failover, and the failure and return of a broker.
 
+The take-over of a hot standby is compared with Kafka's warm failover.
+
     python -m tools.bench.failover --partitions 100000 --brokers 6 --replication-factor 3
 
 Bias: ZooKeeper is real and the controllers are complete processes, but the brokers are stubs that
@@ -12,18 +14,19 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 import typer
 
 from tools.bench.contenders import Contender, KafkaPeer, Refold
-from tools.bench.measurement import Bench, Result, Sample, Step, bench
+from tools.bench.measurement import Result, Sample, Step, bench
 from tools.bench.population import Population
 from tools.bench.running import (
     AsJson,
     Brokers,
     Folder,
     InterBrokerProtocol,
+    Measured,
     Partitions,
     Peer,
     PerTopic,
@@ -33,8 +36,18 @@ from tools.bench.running import (
     run,
     show,
 )
+from tools.bench.standby import StandbyBench, StandbyRefold, StandbyResult
 
 _COLD = "failover, cold"
+_WARM = "failover, warm"
+_STANDBY = "standby take-over"
+
+
+class Comparison(NamedTuple):
+    """The results of all controllers, and those of the standby, if it was measured."""
+
+    results: list[Result]
+    standby: StandbyResult | None
 
 
 async def compare(
@@ -44,36 +57,56 @@ async def compare(
     protocol: str,
     runs: int,
     with_peer: bool,
-) -> list[Result]:
-    """Measure Kafka's controller and then refold, each alone, on the same cluster."""
+    with_standby: bool,
+) -> Comparison:
+    """Measure Kafka's controller, refold, and a standby, each alone, on the same cluster."""
     results = []
-    async with bench(folder, population, protocol, report, Bench) as cluster:
+    result = None
+    async with bench(folder, population, protocol, report, StandbyBench) as cluster:
         for contender_type in (KafkaPeer, Refold) if with_peer else (Refold,):
             contender: Contender = contender_type(folder, cluster.server, protocol)
             try:
                 results.append(await cluster.measure(contender, steps, runs))
             finally:
                 contender.close()
-    return results
+        if with_standby:
+            standby = StandbyRefold(folder, cluster.server, protocol)
+            try:
+                result = await cluster.measure_standby(standby, runs)
+            finally:
+                standby.close()
+    return Comparison(results, result)
 
 
 def _steps_of(result: Result) -> dict[str, list[Sample]]:
     warm = {
-        f"{step}, warm" if step is Step.FAILOVER else step.value: samples
+        _WARM if step is Step.FAILOVER else step.value: samples
         for step, samples in result.samples.items()
     }
     return {_COLD: [result.cold], **warm}
 
 
-def _show(results: list[Result], found: list[str]) -> None:
+def _show(compared: Comparison, found: list[str]) -> None:
+    results, standby = compared
     by_controller = [_steps_of(result) for result in results]
     steps = {step: [one[step] for one in by_controller] for step in by_controller[0]}
-    peaks = [f"peak RSS of {one.title}: {one.peak_rss_mb:.0f} MB" for one in results]
-    show([one.title for one in results], steps, [*peaks, *(f"- {line}" for line in found)])
+    lines = [f"peak RSS of {one.title}: {one.peak_rss_mb:.0f} MB" for one in results]
+    if standby is not None:
+        # The first row is that of the failover to compare with.
+        steps[_STANDBY] = [*(one[_WARM] for one in by_controller[:-1]), standby.samples]
+        lines.append(
+            f"standby: {standby.following_mb:.0f} MB RSS while it follows, peak "
+            f"{standby.peak_rss_mb:.0f} MB; it knows the cluster {standby.following_s:.1f} s after "
+            "its start"
+        )
+    show([one.title for one in results], steps, [*lines, *(f"- {line}" for line in found)])
 
 
-def _as_json(results: list[Result], found: list[str]) -> str:
+def _as_json(compared: Comparison, found: list[str]) -> str:
+    results, standby = compared
     content: dict[str, Any] = {"conditions": found, "results": [asdict(one) for one in results]}
+    if standby is not None:
+        content["standby"] = asdict(standby)
     return json.dumps(content, indent=2)
 
 
@@ -85,16 +118,19 @@ def main(
     inter_broker_protocol: InterBrokerProtocol = "3.9",
     runs: Annotated[int, typer.Option(min=1, help="Measured runs, after one warm-up run.")] = 3,
     peer: Peer = True,
+    standby: Annotated[bool, typer.Option(help="Measure a standby, too.")] = True,
     steps: Annotated[str, typer.Option(help="What to measure, separated by commas.")] = ",".join(
         Step
     ),
     folder: Folder = None,
     as_json: AsJson = False,
 ) -> None:
-    """Print the duration of a failover, of a broker's failure and of its return.
+    """Print the duration of a failover, of a broker's failure and of its return, and of a standby's
+    take-over.
 
     A duration ends with the last byte that a broker receives. `ratio` is the ratio of the medians,
-    refold's to Kafka's. CPU time is that of the controller's process.
+    refold's to Kafka's; a take-over is compared with Kafka's warm failover. CPU time is that of the
+    controller's process.
     """
     if replication_factor > brokers:
         raise typer.BadParameter(
@@ -112,14 +148,17 @@ def main(
         protocol=inter_broker_protocol,
         runs=runs,
         with_peer=peer,
+        with_standby=standby,
     )
-    results = run("failover", folder, comparison)
+    compared = run("failover", folder, comparison)
     repetitions = f"{runs} runs after a warm-up"
-    found = conditions(population, inter_broker_protocol, repetitions, results)
+    measured: list[Measured] = [*compared.results]
+    measured += [compared.standby] if compared.standby is not None else []
+    found = conditions(population, inter_broker_protocol, repetitions, measured)
     if as_json:
-        typer.echo(_as_json(results, found))
+        typer.echo(_as_json(compared, found))
     else:
-        _show(results, found)
+        _show(compared, found)
 
 
 if __name__ == "__main__":

@@ -45,7 +45,7 @@ class Measured(Protocol):
     def conditions(self) -> str: ...
 
 
-AnyResult = TypeVar("AnyResult", bound=Measured)
+AnyResult = TypeVar("AnyResult")
 
 
 def report(line: str) -> None:
@@ -54,8 +54,8 @@ def report(line: str) -> None:
 
 
 def run(
-    name: str, folder: Path | None, compare: Callable[[Path], Awaitable[list[AnyResult]]]
-) -> list[AnyResult]:
+    name: str, folder: Path | None, compare: Callable[[Path], Awaitable[AnyResult]]
+) -> AnyResult:
     """Run a comparison in `folder`, or in a temporary folder, which is kept if the run fails.
 
     An error is printed in one line, and ends the process with status 1.

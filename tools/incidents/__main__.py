@@ -10,7 +10,10 @@ from typing import Annotated
 import typer
 
 from eventstore.folders import segments_in
+from replay.incidents.cutting import cut
 from replay.incidents.incident_folder import IncidentDescription, keep
+from replay.logs.open_log import open_reader, seq_at
+from replay.stock_clusters.imports.importing import Selection, import_source
 from tools.incidents.incident_cluster import IncidentCluster
 from tools.incidents.scripts import INCIDENTS, PARTITIONS, TOPIC
 
@@ -41,26 +44,42 @@ def make(
 
 
 async def _make(name: str, kept: Path) -> None:
-    script, protocol, config, log_dirs = INCIDENTS[name]
+    incident = INCIDENTS[name]
     with tempfile.TemporaryDirectory(prefix="incident-") as scratch:
         folder = Path(scratch)
-        made = IncidentCluster(folder, protocol, config=config, log_dirs=log_dirs)
+        made = IncidentCluster(
+            folder, incident.protocol, config=incident.config, log_dirs=incident.log_dirs
+        )
         async with made as cluster:
             await cluster.make(TOPIC, PARTITIONS)
             await cluster.make("moved", {0: [1, 2], 1: [1, 2]})
-            await script(cluster)
-            await cluster.hand_back()
-        _keep(cluster.log_dir, kept, name, script.__doc__ or "", protocol)
+            await incident.script(cluster)
+            if cluster.refold.running:
+                await cluster.hand_back()
+            data = cluster.lab.zookeepers[0].folder
+        log = _last_run(made.log_dir)
+        if incident.of_zookeeper:
+            log = _imported(data, folder, made.begun_ns)
+        how = (
+            f"python -m tools.incidents {name}: real ZooKeeper and stock Kafka 3.9.1 brokers at "
+            f"inter.broker.protocol.version {incident.protocol}, "
+            + ("imported from ZooKeeper's log" if incident.of_zookeeper else "refold as controller")
+        )
+        title = " ".join((incident.script.__doc__ or "").split())
+        keep(log, kept, IncidentDescription(title, how))
 
 
-def _keep(logs: Path, folder: Path, name: str, title: str, protocol: str) -> None:
-    """Keep the log of the last run, which contains the incident or its end."""
-    log = sorted(one for one in logs.iterdir() if one.is_dir() and segments_in(one))[-1]
-    how = (
-        f"python -m tools.incidents {name}: real ZooKeeper and stock Kafka 3.9.1 brokers at "
-        f"inter.broker.protocol.version {protocol}, refold as controller"
-    )
-    keep(log, folder, IncidentDescription(" ".join(title.split()), how))
+def _imported(data: Path, folder: Path, begun_ns: int) -> Path:
+    """ZooKeeper's log from the last election before the incident on."""
+    import_source(data, folder / "whole", Selection())
+    with open_reader(folder / "whole") as reader:
+        cut(reader, folder / "cut", seq_at(reader, None, begun_ns), reader.last_seq)
+    return folder / "cut"
+
+
+def _last_run(logs: Path) -> Path:
+    """The log of the last run, which contains the incident or its end."""
+    return sorted(one for one in logs.iterdir() if one.is_dir() and segments_in(one))[-1]
 
 
 if __name__ == "__main__":

@@ -1,5 +1,6 @@
 """A cluster of three stock brokers with refold as controller, and waiting for its states."""
 
+import time
 from base64 import urlsafe_b64decode
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, suppress
@@ -12,6 +13,7 @@ from kafka import KafkaAdminClient
 from kafka.errors import KafkaConnectionError
 
 from tools.incidents import endpoint
+from tools.lab import Lab
 from tools.lab.cluster_view import until
 from tools.lab.ports import HOST, free_port
 from tools.lab.refold import Refold
@@ -35,6 +37,7 @@ Targets = Mapping[tuple[str, int], Sequence[int]]
 
 class IncidentCluster:
     """An async context manager that runs the cluster and refold. `log_dir` receives refold's logs.
+    An incident that is ZooKeeper's log begins at the wall clock `begun_ns`.
 
     `mirror` is the cluster that the logs are published to, "own" for this cluster; None: no mirror.
     `config` are settings of the brokers and of refold; each broker has `log_dirs` directories.
@@ -64,6 +67,7 @@ class IncidentCluster:
         self.log_dir = folder / "logs"
         self._mirror = mirror
         self._port = free_port()
+        self.begun_ns = 0
         self.refold: Refold
         self._cluster = RecordedCluster(folder / "servers", setup, "production", Random(0))
         self._open = AsyncExitStack()
@@ -86,7 +90,9 @@ class IncidentCluster:
         await self.start_refold(session_ms=session_ms)
         await self.until_controller_is(DAEMON_ID)
 
-    async def start_refold(self, *, session_ms: int | None = None) -> None:
+    async def start_refold(
+        self, *, session_ms: int | None = None, role: str = "--take-over"
+    ) -> None:
         """Start refold in a separate process, to take over from any controller. Its ZooKeeper
         session timeout is `session_ms`, or that of the brokers."""
         config = self._cluster.brokers[0].folder / "server.properties"
@@ -98,7 +104,7 @@ class IncidentCluster:
             self._cluster.zookeeper.connect,
             DAEMON_ID,
             self.log_dir,
-            *("--config", str(config), "--take-over"),
+            *("--config", str(config), role),
             *self._mirroring(),
             listeners=f"PLAINTEXT://{HOST}:{self._port}",
         )
@@ -108,6 +114,20 @@ class IncidentCluster:
         if self._mirror is None:
             return ()
         return ("--mirror", self.bootstrap if self._mirror == "own" else self._mirror)
+
+    def begin(self) -> None:
+        """What happened so far is no part of the incident."""
+        self.begun_ns = time.time_ns()
+
+    @property
+    def lab(self) -> Lab:
+        """The lab with the servers."""
+        return self._cluster.lab
+
+    @property
+    def connect(self) -> str:
+        """The connect string of ZooKeeper."""
+        return self._cluster.zookeeper.connect
 
     @property
     def bootstrap(self) -> str:
@@ -215,11 +235,12 @@ class IncidentCluster:
 
     async def elect_refold(self) -> None:
         """Delete /controller while the brokers are paused, so that refold wins the election."""
-        for broker in self._cluster.brokers:
+        running = self._cluster.in_state("running")
+        for broker in running:
             broker.pause()
         await self._cluster.znodes.delete("/controller")
         await self.until_controller_is(DAEMON_ID)
-        for broker in self._cluster.brokers:
+        for broker in running:
             broker.resume()
 
     async def until_registered(self, broker: int, *, is_registered: bool = True) -> None:

@@ -8,7 +8,7 @@ from typing import Any, Final, NamedTuple
 from kafka import KafkaAdminClient, TopicPartition
 from kafka.admin import NewTopic
 
-from tools.incidents import rule_scripts
+from tools.incidents import migration_scripts, registration_scripts, rule_scripts
 from tools.incidents.incident_cluster import UNREGISTERED, IncidentCluster
 
 TOPIC: Final = "orders"
@@ -103,6 +103,25 @@ async def failover(cluster: IncidentCluster) -> None:
     await cluster.take_over()
     await cluster.broker(2).start()
     await cluster.until_in_sync(TOPIC)
+
+
+async def standby(cluster: IncidentCluster) -> None:
+    """A standby follows a stock controller while a broker fails and a topic is created, and takes
+    over."""
+    cluster.refold.kill()
+    await cluster.refold.ended()
+    await cluster.until_controller_is_not(cluster.daemon_id)
+    await cluster.start_refold(role="--standby")
+    await cluster.until_logged("standby_ready")
+    cluster.broker(2).kill()
+    await cluster.until_no_leader_is(2)
+    await cluster.make("followed", {0: [3, 1]})
+    await cluster.broker(2).start()
+    await cluster.until_in_sync(TOPIC)
+    await asyncio.sleep(1)
+    await cluster.elect_refold()
+    await cluster.until_logged("failover_done")
+    await cluster.make("later", {0: [2, 1]})
 
 
 async def session_expiry(cluster: IncidentCluster) -> None:
@@ -243,12 +262,14 @@ async def bounced_broker(cluster: IncidentCluster) -> None:
 
 class IncidentScript(NamedTuple):
     """A script, and its cluster: the brokers' inter.broker.protocol.version, further settings of
-    the brokers and of refold, and the number of each broker's log directories."""
+    the brokers and of refold, and the number of each broker's log directories. `of_zookeeper`: the
+    incident is ZooKeeper's log, and not refold's."""
 
     script: Script
     protocol: str = "3.9"
     config: Mapping[str, str] = {}
     log_dirs: int = 1
+    of_zookeeper: bool = False
 
 
 INCIDENTS: Final[Mapping[str, IncidentScript]] = {
@@ -260,6 +281,7 @@ INCIDENTS: Final[Mapping[str, IncidentScript]] = {
     "reassignment-end": IncidentScript(reassignment_end),
     "topic-deletion": IncidentScript(topic_deletion),
     "failover": IncidentScript(failover),
+    "standby": IncidentScript(standby),
     "session-expiry": IncidentScript(session_expiry, "2.8"),
     "topics": IncidentScript(topics),
     "cancellation": IncidentScript(cancellation),
@@ -289,6 +311,14 @@ INCIDENTS: Final[Mapping[str, IncidentScript]] = {
     "reassignment-adopted": IncidentScript(rule_scripts.reassignment_adopted),
     "cancellation-unclean": IncidentScript(rule_scripts.cancellation_unclean),
     "epoch-changed": IncidentScript(rule_scripts.epoch_changed),
+    "stuck-registration": IncidentScript(
+        registration_scripts.stuck_registration, config=registration_scripts.REGISTRATIONS
+    ),
     "failed-failover": IncidentScript(rule_scripts.failed_failover),
+    "kraft-epoch-above": IncidentScript(
+        migration_scripts.kraft_epoch_above, config=migration_scripts.NO_SHRINKING
+    ),
+    "migration-left": IncidentScript(migration_scripts.migration_left, of_zookeeper=True),
+    "migration-malformed": IncidentScript(migration_scripts.migration_malformed, of_zookeeper=True),
 }
 """The incidents by name."""

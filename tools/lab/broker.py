@@ -104,11 +104,16 @@ class KafkaBroker(Server):
         await super().start(wait=wait)
 
     async def _answers(self) -> bool:
-        """Whether the broker answers ApiVersions, which means more than accepting connections."""
-        try:
-            with anyio.fail_after(2):
-                async with await anyio.connect_tcp(HOST, self.port) as stream:
-                    await stream.send(_API_VERSIONS_REQUEST)
-                    return bool(await stream.receive())
-        except (OSError, anyio.EndOfStream, anyio.BrokenResourceError):
-            return False
+        return await answers_versions(self.port)
+
+
+async def answers_versions(port: int) -> bool:
+    """Whether a server of Kafka answers ApiVersions, which means more than accepting
+    connections."""
+    try:
+        with anyio.fail_after(2):
+            async with await anyio.connect_tcp(HOST, port) as stream:
+                await stream.send(_API_VERSIONS_REQUEST)
+                return bool(await stream.receive())
+    except (OSError, anyio.EndOfStream, anyio.BrokenResourceError):
+        return False

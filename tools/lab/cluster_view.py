@@ -116,8 +116,8 @@ class ClusterView:
         return await self._read(path)
 
     async def delete(self, path: str) -> None:
-        """Delete a znode."""
-        await self._client.delete(self._root + path)
+        """Delete a znode, whatever its version is."""
+        await self._client.delete(self._root + path, force=True)
 
     async def _read(self, path: str) -> Any:
         try:

@@ -9,6 +9,7 @@ import anyio.to_thread
 
 from tools.lab import zookeeper
 from tools.lab.broker import KafkaBroker
+from tools.lab.kraft import KraftController
 from tools.lab.server import LabError, Server
 from tools.lab.zookeeper import ZooKeeperServer
 from tools.setup.jars import Report, fetch, pyspark_jars
@@ -27,6 +28,7 @@ class Lab:
         self.kafka = kafka
         self.zookeepers: list[ZooKeeperServer] = []
         self.brokers: list[KafkaBroker] = []
+        self.kraft_controllers: list[KraftController] = []
         self.report = report
 
     async def __aenter__(self) -> Self:
@@ -43,7 +45,7 @@ class Lab:
     @property
     def servers(self) -> Iterator[Server]:
         """All servers that were created, brokers first."""
-        return chain(self.brokers, self.zookeepers)
+        return chain(self.brokers, self.kraft_controllers, self.zookeepers)
 
     def server(self, name: str) -> Server:
         """The server with this name. Raises LabError if there is none."""
@@ -121,6 +123,17 @@ class Lab:
         for broker in started:
             await broker.ready()
         return started
+
+    async def kraft_controller(self, chroot: str = "") -> KraftController:
+        """A KRaft controller for the migration of the cluster in this chroot, not yet started."""
+        controller = KraftController(
+            self.folder / "kraft-controller",
+            await self._jars(f"kafka-{self.kafka}"),
+            kafka=self.kafka,
+            zookeeper=self.zookeepers[0].connect + chroot,
+        )
+        self.kraft_controllers.append(controller)
+        return controller
 
     async def _jars(self, jar_set: str) -> Path:
         return await anyio.to_thread.run_sync(fetch, jar_set, self.report)

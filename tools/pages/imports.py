@@ -43,6 +43,7 @@ SPINE: Final[Mapping[str, Mapping[str, str]]] = {
         "replay.fleet": "refold fleet",
         "replay.explore": "refold explore",
         "replay.health": "refold health",
+        "replay.migration": "refold check --migration",
     },
 }
 """The boxes of the spine in their groups, and what each one does."""

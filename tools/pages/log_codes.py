@@ -51,6 +51,20 @@ TEXTS: Final = {
     ),
     "resigned": Text("the daemon is no longer controller; the message says why"),
     "standing_by": Text("another broker is controller; the daemon waits until the role is free"),
+    "own_znode_left": Text(
+        "/controller still belongs to the daemon's previous session; the daemon waits, as "
+        "`refold.own.controller.znode=wait` says"
+    ),
+    "standby_ready": Text("the standby has read the cluster, and follows its changes"),
+    "standby_used": Text(
+        "a take-over used what the standby knows; the message counts the topics that were known "
+        "and the states that had to be read"
+    ),
+    "standby_reads_all": Text(
+        "the standby cannot follow the cluster: ZooKeeper is older than 3.6, or refused the watch; "
+        "a take-over reads everything",
+        "use ZooKeeper 3.6 or later; if it refused the watch, look up the ZooKeeper code",
+    ),
     "lost_election": Text("another broker became controller at the same time"),
     "role_not_taken": Text(
         "ZooKeeper refused the write that takes the role", "look up the ZooKeeper code"
@@ -89,6 +103,15 @@ TEXTS: Final = {
     "broker_error": Text(
         "a broker answered a control request with an error code; expected codes have level info",
         "look up the code in Kafka's protocol guide, and the time in the log of the broker",
+    ),
+    "broker_not_registered": Text(
+        "a broker has lost its registration, answers, and does not register again (ZOOKEEPER-1740)",
+        "restart the broker",
+    ),
+    "registration_left_over": Text(
+        "the registration of a broker exists, and no process listens at its address "
+        "(ZOOKEEPER-1740)",
+        "start the broker; if it does not start because of the znode, delete the znode",
     ),
     "channel_unreachable": Text(
         "a registered broker does not accept or answer requests; the daemon retries",

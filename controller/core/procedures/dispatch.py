@@ -30,6 +30,7 @@ from controller.core.procedures.reassignment.replica_deletion import (
 )
 from controller.core.procedures.reassignment_znodes.records import repair_records
 from controller.core.procedures.role import controller_election
+from controller.core.procedures.role.following import follow
 from controller.core.procedures.topics.deletion import (
     is_of_an_earlier_term,
     process_stop_replica_response,
@@ -57,6 +58,7 @@ from controller.core.triggers import (
     ControllerChange,
     Expire,
     ExtraReassignments,
+    Follow,
     HandBack,
     IsrChangeNotification,
     LeaderAndIsrResponseReceived,
@@ -108,6 +110,8 @@ async def _run(controller: Controller, trigger: Trigger) -> None:
             controller_election.resign(controller, "the ZooKeeper session is over")
         case HandBack(reason=reason):
             await controller_election.hand_back(controller, reason)
+        case Follow():
+            await follow(controller)
         case ApiCall() as call:
             await process_request(controller, call)
         case _ if not controller.is_active:
@@ -157,7 +161,9 @@ async def _run(controller: Controller, trigger: Trigger) -> None:
         case UncleanLeaderElectionEnable():
             await retry_offline_partitions(controller, _UNCLEAN_ENABLED)
         case TopicUncleanLeaderElectionEnable(topic=topic):
-            await retry_offline_partitions(controller, _UNCLEAN_ENABLED, topic)
+            partitions = controller.context.partitions()
+            of_topic = [one for one in partitions if one.topic.name == topic]
+            await retry_offline_partitions(controller, _UNCLEAN_ENABLED, of_topic)
         case unknown:
             assert_never(unknown)
 

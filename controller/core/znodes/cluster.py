@@ -84,6 +84,37 @@ def write_features(features: Features) -> bytes:
     return msgspec.json.encode(znode)
 
 
+# /migration -------------------------------------------------------------------------------------
+
+
+class Migration(Struct, frozen=True):
+    """The content of /migration. `kraft_controller_id` is -1 before a KRaft controller was active,
+    `kraft_metadata_offset` -1 before the metadata was copied."""
+
+    version: Int32
+    kraft_controller_id: Int32
+    kraft_controller_epoch: Int32
+    kraft_metadata_offset: int
+    kraft_metadata_epoch: Int32
+
+    @property
+    def is_copied(self) -> bool:
+        """Whether a KRaft controller takes the metadata as copied
+        (ZkMigrationLeadershipState.initialZkMigrationComplete)."""
+        return self.kraft_metadata_offset > 0
+
+
+_migration_decoder = msgspec.json.Decoder(Migration)
+
+
+def read_migration(data: bytes | None) -> Migration:
+    """The state of a migration to KRaft (MigrationZNode.decode). Raises ZnodeError."""
+    znode = decoded(_migration_decoder, MIGRATION, "the state of a migration", data)
+    if znode.version != 0:
+        raise ZnodeError(f"{MIGRATION}: version {znode.version} is not known")
+    return znode
+
+
 # /latest_producer_id_block ----------------------------------------------------------------------
 
 

@@ -22,6 +22,7 @@ from controller.core.triggers import (
     Startup,
     Trigger,
     ZkPartitionReassignment,
+    trigger_name,
     trigger_of,
 )
 from replay.agreement.assumptions import Choices
@@ -51,7 +52,6 @@ from replay.agreement.trace.pending_events import PendingEvents
 from replay.agreement.trace.shadow_fold import ShadowFold
 from replay.agreement.trace.write_ahead import WriteAhead
 from replay.agreement.znode_view import Change, Overlay, ZnodeView
-from replay.description.events import trigger_name
 from replay.stock_clusters.imported_log.events import RequestInferred
 
 _LAG_MS: Final = 3

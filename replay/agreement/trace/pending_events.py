@@ -28,6 +28,7 @@ from controller.core.triggers import (
     TopicChange,
     TopicDeletionStopReplicaResponseReceived,
     Trigger,
+    trigger_name,
 )
 from replay.agreement.assumptions import Choices, OpenChoice, Step
 from replay.agreement.checkpoint import Checkpointed
@@ -40,7 +41,6 @@ from replay.agreement.logs.markers import (
     matches,
 )
 from replay.agreement.logs.received_requests import LoggedApiRequest, RequestOrder
-from replay.description.events import trigger_name
 
 _ARRIVAL_MS: Final = 500
 """A request may have arrived this much earlier than its log says. The log writes the line when the

@@ -29,6 +29,7 @@ from controller.core.commands import (
     Reason,
     StartTimer,
     SyncZnodes,
+    WatchSubtree,
     WriteAtomically,
     WriteZnodes,
     ZooKeeperCommand,
@@ -55,7 +56,7 @@ from replay.logs.recorded_fold import fold_event
 from replay.world.outcomes import ZooKeeperOutcome
 from replay.world.tree import Znode
 
-READS: Final = (ReadZnodes, ReadStats, ReadChildren, SyncZnodes)
+READS: Final = (ReadZnodes, ReadStats, ReadChildren, SyncZnodes, WatchSubtree)
 WRITES: Final = (WriteZnodes, WriteAtomically)
 AS_IN_LOG: Final = 0
 """For a timer that fires when it fires in the log."""
@@ -238,7 +239,7 @@ class CommandResponder:
         if isinstance(command, (ReadZnodes, ReadStats)):
             pending.missing = len(self._log.take_items(issued, self.now_ns))
         if not pending.missing:
-            self.assumed[assumptions.READS] += not isinstance(command, SyncZnodes)
+            self.assumed[assumptions.READS] += not isinstance(command, (SyncZnodes, WatchSubtree))
             self.answer_simulated(issued)
 
     def _write(self, issued: Issued, command: WriteZnodes | WriteAtomically) -> None:
@@ -409,5 +410,5 @@ def _failed(id: CommandId, command: ZooKeeperCommand, error: int) -> ZooKeeperOu
         case WriteZnodes(operations=operations) | WriteAtomically(operations=operations):
             count = len(operations)
             return ZnodesWritten(id, 0, [error] * count, [-1] * count)
-        case SyncZnodes():
+        case SyncZnodes() | WatchSubtree():
             return ZnodesWritten(id, 0, [error], [-1])

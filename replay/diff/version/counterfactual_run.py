@@ -14,7 +14,7 @@ from msgspec import structs
 from controller.core import znodes
 from controller.core.api_requests.alter_partition import AlterPartitionReceived
 from controller.core.canonical import kind_of
-from controller.core.commands import Issued, ReadStats, ReadZnodes, SyncZnodes
+from controller.core.commands import Issued, ReadStats, ReadZnodes, SyncZnodes, WatchSubtree
 from controller.core.events import (
     BrokerResponded,
     ChildrenRead,
@@ -320,4 +320,4 @@ def _size(one: LogCommand) -> int:
         return len(command.paths)
     if isinstance(command, WRITES):
         return len(command.operations)
-    return 1 if isinstance(command, SyncZnodes) else 0
+    return 1 if isinstance(command, (SyncZnodes, WatchSubtree)) else 0

@@ -1,8 +1,8 @@
 """Defines what a decision is: a write, a request to a broker, a channel, an answer, a timer, or the
 failure of a controller event.
 
-Reads, random draws and other notices are not decisions, because a version may change how it finds
-out what to do. Each write of a batch is a separate decision.
+Reads, probes, random draws and other notices are not decisions, because a version may change how it
+finds out what to do. Each write of a batch is a separate decision.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -18,19 +18,13 @@ from controller.core.commands import (
     CloseChannel,
     Command,
     CommandId,
-    DelayResponse,
-    DrawNumbers,
-    DrawTopicIds,
+    Internal,
     Issued,
     Notice,
     OpenChannel,
-    ReadChildren,
-    ReadStats,
-    ReadZnodes,
     Reason,
     StartTimer,
     Stop,
-    SyncZnodes,
     WriteAtomically,
     WriteZnodes,
     target_of,
@@ -41,15 +35,6 @@ from replay.description.as_json import plain_object
 from replay.diff.messages import Decision
 
 ZOOKEEPER: Final = "zookeeper"
-_NOT_DECISIONS: Final = (
-    ReadZnodes,
-    ReadStats,
-    ReadChildren,
-    SyncZnodes,
-    DrawTopicIds,
-    DrawNumbers,
-    DelayResponse,
-)
 FAILED: Final = "procedure_failed"
 """The kind of decision for a controller event that failed: the rest of its work is dropped."""
 _encode: Final = msgspec.msgpack.Encoder().encode
@@ -138,7 +123,7 @@ Part = tuple[bytes, str, str, str, Command | WriteOperation]
 
 def parts_of(command: Command) -> Iterator[Part]:
     """The decisions in a command."""
-    if isinstance(command, _NOT_DECISIONS):
+    if isinstance(command, Internal):
         return
     if isinstance(command, Notice):
         if command.code == FAILED:

@@ -12,6 +12,7 @@ from controller.core.commands import (
     CommandId,
     ReadChildren,
     SyncZnodes,
+    WatchSubtree,
     WriteAtomically,
     WriteZnodes,
     ZooKeeperCommand,
@@ -170,7 +171,7 @@ class DivergedZooKeeper:
 
 def _paths_of(command: ZooKeeperCommand) -> Sequence[str]:
     """The znodes that a command reads, writes or checks."""
-    if isinstance(command, SyncZnodes):
+    if isinstance(command, (SyncZnodes, WatchSubtree)):
         return ()
     paths = paths_of_command(command)
     is_guarded = isinstance(command, WriteZnodes) and command.epoch_version is not None

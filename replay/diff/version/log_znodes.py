@@ -45,6 +45,11 @@ class LogZnodes:
             self._zxids.append(zxid)
             self._zxids_at.append(seq)
 
+    @property
+    def last_zxid(self) -> int:
+        """The latest transaction that is known to have happened; 0: none."""
+        return self._zxids[-1] if self._zxids else 0
+
     def fired(self, seq: int, path: str, change: str) -> None:
         """Note a watch event for a change by another client."""
         if change == "children":

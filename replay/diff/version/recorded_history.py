@@ -6,7 +6,6 @@ from statistics import median
 from typing import Final
 
 import msgspec
-from msgspec import structs
 
 from controller.core.api_requests.alter_partition import AlterPartitionResponse
 from controller.core.canonical import decode_command
@@ -21,6 +20,7 @@ from controller.core.commands import (
     ReadStats,
     ReadZnodes,
     StartTimer,
+    WatchSubtree,
     WriteAtomically,
     WriteZnodes,
     ZooKeeperCommand,
@@ -198,11 +198,13 @@ class RecordedHistory:
             match operation:
                 case Create(path=path, data=data, ephemeral=ephemeral):
                     owner = self._session if ephemeral else 0
-                    self.znodes.wrote(seq, path, None, znode_of(data, owner=owner))
+                    mzxid = self.znodes.last_zxid
+                    self.znodes.wrote(seq, path, None, znode_of(data, owner=owner, mzxid=mzxid))
                 case SetData(path=path, data=data):
                     version = event.versions[number]
                     czxid = before.czxid if before else 0
-                    now = znode_of(data, version=version, czxid=czxid)
+                    mzxid = self.znodes.last_zxid
+                    now = znode_of(data, version=version, czxid=czxid, mzxid=mzxid)
                     self.znodes.wrote(seq, path, znode_of(b"", version=version - 1), now)
                 case Delete(path=path):
                     self.znodes.wrote(seq, path, znode_of(b""), None)
@@ -218,6 +220,10 @@ def watch(watches: Watches, session: int, command: Command) -> None:
                 watches.watch_always(session, path)
         case ReadChildren(path=path, watch=True):
             watches.watch_always(session, path)
+        case WatchSubtree(path=path, ends=True):
+            watches.remove(session, path)
+        case WatchSubtree(path=path):
+            watches.watch_subtree(session, path)
         case _:
             pass
 
@@ -262,16 +268,18 @@ def may_fire(operation: WriteOperation, event: WatchFired) -> bool:
             return False
 
 
-def znode_of(data: bytes, *, version: int = 0, czxid: int = 0, owner: int = 0) -> Znode:
+def znode_of(
+    data: bytes, *, version: int = 0, czxid: int = 0, mzxid: int = 0, owner: int = 0
+) -> Znode:
     """A znode of which only these fields are known."""
-    return Znode(data, czxid, 0, 0, 0, version, 0, owner, 0)
+    return Znode(data, czxid, mzxid, 0, 0, version, 0, owner, 0)
 
 
 def _znode(event: ZnodesRead, number: int) -> Znode:
-    known = znode_of(
+    return znode_of(
         event.data[number] or b"",
         version=event.versions[number],
         czxid=event.czxids[number],
+        mzxid=event.mzxids[number],
         owner=event.owners[number],
     )
-    return structs.replace(known, mzxid=event.mzxids[number])

@@ -22,6 +22,7 @@ from replay.world.inputs import (
     CrashBroker,
     Input,
     Reassign,
+    ShutDownController,
     StopBroker,
     Target,
 )
@@ -152,6 +153,13 @@ class Schedule:
         if not self._brokers:
             raise ReplayError("no broker is registered in the log: there is no cluster to explore")
         inputs = sorted(self.inputs, key=lambda one: one.at_ms)
+        end = len(inputs)
+        while end and _is_shutdown(inputs[end - 1]):
+            end -= 1
+        stopped = [one.broker for one in inputs[end:] if isinstance(one, StopBroker)]
+        if len(stopped) < len(inputs[end:]) or len(stopped) == len(self._brokers):
+            del inputs[end:]
+            self.notes.append("the shutdown at the end of the log was left out")
         scenario = self._scenario(inputs)
         return BegunFromLog(scenario, tuple(inputs), tuple(self.notes))
 
@@ -210,6 +218,14 @@ class Schedule:
         if left_out:
             self.notes.append(f"{left_out} topics were left out; {len(found)} are explored")
         return tuple(found)
+
+
+def _is_shutdown(one: Input) -> bool:
+    """Whether an input shuts a process down permanently. If this is the last that happens to the
+    controller or to all brokers, it is the end of the recording, not part of the incident."""
+    return isinstance(one, ShutDownController) or (
+        isinstance(one, StopBroker) and one.restart_after_ms is None
+    )
 
 
 def targets_of(entries: Mapping[Name, Replicas]) -> tuple[Target, ...]:

@@ -16,6 +16,7 @@ from replay.world.inputs import (
     DeleteControllerZnode,
     DeleteStrays,
     DeleteTopic,
+    DeleteZnode,
     ElectLeaders,
     EndCancellation,
     ExpireSession,
@@ -24,6 +25,7 @@ from replay.world.inputs import (
     Reassign,
     StopBroker,
     Target,
+    WriteZnode,
 )
 from replay.world.scenario import Scenario
 
@@ -58,6 +60,14 @@ _SLOW_MS: Final = (200, 1_000, 4_000, 12_000)
 _JOINED_MS: Final = (100, 1_000, 2_500)
 _APART_MS: Final = (0, 100, 700, 2_000)
 _OUTAGE_MS: Final = (1_000, 6_000, 20_000)
+_MISTAKES: Final = (
+    "",
+    "{",
+    "[]",
+    '{"version":1}',
+    '{"version":1,"partitions":[{"topic":"orders"}]}',
+)
+"""What an operator may write into a znode by mistake."""
 _MOVED_PERCENT: Final = 40
 """How often a target has as many new replicas as possible."""
 
@@ -302,8 +312,33 @@ class ActMaker:
         return [ChangeTopicConfig(at_ms, name[0], {} if numbers.chance(30) else configs)]
 
     def change_broker_config(self, at_ms: int) -> list[Input]:
-        value = str(self._numbers.between(1, 2))
-        return [ChangeBrokerConfig(at_ms, None, {"min.insync.replicas": value})]
+        numbers = self._numbers
+        configs = {"min.insync.replicas": str(numbers.between(1, 2))}
+        if numbers.chance(40):
+            configs = {"unclean.leader.election.enable": "true"}
+        return [ChangeBrokerConfig(at_ms, None, {} if numbers.chance(20) else configs)]
+
+    def operate_by_hand(self, at_ms: int) -> list[Input]:
+        """An operator deletes a znode under /admin, or writes a mistake into it."""
+        numbers = self._numbers
+        paths = [
+            znodes.REASSIGN_PARTITIONS,
+            znodes.REASSIGN_PARTITIONS_EXTRA,
+            znodes.PREFERRED_ELECTION,
+            f"{znodes.REQUEST_PREFIX}{0:010}",
+        ]
+        name = self._partition()
+        if name is not None:
+            paths.append(znodes.reassignment_path(*name))
+        kind = numbers.below(10)
+        if kind < 4:
+            return [DeleteZnode(at_ms, numbers.choice(paths))]
+        if kind < 8:
+            return [WriteZnode(at_ms, numbers.choice(paths), numbers.choice(_MISTAKES))]
+        if kind < 9:
+            return [WriteZnode(at_ms, znodes.delete_topic_path("missing"), "")]
+        cancel = WriteZnode(at_ms, znodes.REASSIGN_CANCEL, numbers.choice(_MISTAKES))
+        return [cancel, EndCancellation(at_ms + numbers.choice(_END_MS))]
 
     def elect(self, at_ms: int) -> list[Input]:
         numbers = self._numbers
@@ -332,7 +367,8 @@ _WEIGHTS: Final[tuple[tuple[Callable[[ActMaker, int], list[Input]], int], ...]] 
     (ActMaker.delete_topic, 5),
     (ActMaker.create_partitions, 3),
     (ActMaker.change_topic_config, 2),
-    (ActMaker.change_broker_config, 1),
+    (ActMaker.change_broker_config, 2),
+    (ActMaker.operate_by_hand, 3),
     (ActMaker.elect, 4),
     (ActMaker.delete_strays, 1),
     (ActMaker.delete_controller, 4),

@@ -9,6 +9,7 @@ from typing import Final, Literal
 
 from replay.explore.coverage import Act
 from replay.explore.generators.attempt import Attempts
+from replay.explore.generators.ending import with_refold_at_end
 from replay.explore.numbers import Numbers
 from replay.world.inputs import NONE, SAME, CrashController, Input
 from replay.world.scenario import Scenario
@@ -23,7 +24,7 @@ def crash_points(attempts: Attempts, numbers: Numbers) -> None:
     """Run base inputs, then the same with a crash at one of the acts of its controllers."""
     inputs, traced = attempts.richest(numbers)
     for crash in _chosen(attempts.scenario, traced.acts, numbers):
-        attempts.run([crash, *inputs])
+        attempts.run(with_refold_at_end(attempts.scenario, [crash, *inputs], numbers))
 
 
 def _chosen(scenario: Scenario, acts: dict[str, list[Act]], numbers: Numbers) -> Iterator[Input]:

@@ -14,6 +14,7 @@ from typing import Final
 
 from replay.explore.generators.acts import ActMaker, shared_znode
 from replay.explore.generators.attempt import Attempts
+from replay.explore.generators.ending import with_refold_at_end
 from replay.explore.generators.faults import FaultMaker
 from replay.explore.generators.mix import in_order
 from replay.explore.generators.moments import Moment, moments_of
@@ -83,7 +84,8 @@ class _Bases:
         if len(kept) > _INPUTS_MAX:
             kept = numbers.sample(kept, _INPUTS_MAX)
         more = inputs_at(scenario, list(moments.values()), numbers)
-        self.run(in_order(scenario, [*kept, *more]))
+        changed = in_order(scenario, [*kept, *more])
+        self.run(with_refold_at_end(scenario, changed, numbers))
 
 
 def disturb(attempts: Attempts, numbers: Numbers) -> None:

@@ -7,6 +7,7 @@ several things at once.
 from typing import Final
 
 from replay.explore.generators.acts import ActMaker
+from replay.explore.generators.ending import with_refold_at_end
 from replay.explore.generators.faults import FaultMaker
 from replay.explore.generators.patterns import Patterns
 from replay.explore.numbers import Numbers
@@ -38,7 +39,7 @@ def mix(scenario: Scenario, numbers: Numbers) -> list[Input]:
             made.append(faults.make(at_ms))
         else:
             made += acts.make(at_ms)
-    return in_order(scenario, made)
+    return with_refold_at_end(scenario, in_order(scenario, made), numbers)
 
 
 def in_order(scenario: Scenario, inputs: list[Input]) -> list[Input]:

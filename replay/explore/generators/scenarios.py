@@ -14,8 +14,8 @@ _ACTIVE_MS: Final = 18_000
 """Short, because most of a run is idle: more runs find more than longer ones."""
 
 _QUIET_MS: Final = 90_000
-_RECORDS_PER_SECOND: Final = 8
-"""Few, so that runs are cheap: a race of records needs a few of them."""
+_LOAD: Final = Load(acks=(-1, 1, 0), records_per_second=9)
+"""Few records, so that runs are cheap: a race of records needs a few of them."""
 BEFORE_2_7: Final = "2.6-IV0"
 """Leaders write their ISRs to ZooKeeper, and topics have no ids."""
 
@@ -107,7 +107,7 @@ def _scenario(
         broker_settings=_BROKER_SETTINGS,
         topics=topics,
         controllers=tuple(controllers),
-        load=Load(records_per_second=_RECORDS_PER_SECOND),
+        load=_LOAD,
         active_ms=_ACTIVE_MS,
         quiet_ms=_QUIET_MS,
     )

@@ -9,7 +9,7 @@ from replay.world.ensemble.codec import BadRequest, ServerCodec
 from replay.world.ensemble.protocol import Asked, CloseSession, Greeting, Ping
 from replay.world.messages import ControllerRequest, ControllerResponse, ControlRequest
 from replay.world.network import Delivery
-from replay.world.requests import AddWatch, Multi, MultiRead, Request, SetWatches
+from replay.world.requests import AddWatch, Multi, MultiRead, RemoveWatches, Request, SetWatches
 
 _CONTROLLERS: Final = ("refold ", "stock ")
 _BEGIN_OF_GREETING: Final = bytes(4)
@@ -109,7 +109,7 @@ def _paths(request: Request | Ping | CloseSession | Greeting) -> list[str] | Non
             return [one.path for one in operations if not isinstance(one, Check)]
         case MultiRead(reads=reads):
             return [one.path for one in reads]
-        case AddWatch(path=path):
+        case AddWatch(path=path) | RemoveWatches(path=path):
             return [path]
         case _:
             return [request.path]

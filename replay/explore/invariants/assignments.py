@@ -2,6 +2,7 @@
 
 from typing import ClassVar
 
+from controller.core import znodes
 from controller.core.values import Assignment
 from replay.explore.invariants.invariant import AssignmentWrite, Invariant, Report, partition_text
 from replay.explore.invariants.known import Known, TopicKnown
@@ -88,8 +89,15 @@ class CancellationRestores(_OfMoves):
     STATEMENT: ClassVar[str] = (
         "A reassignment ends in replicas that a client requested or, if it is cancelled, in its "
         "original replicas in their order. With Kafka's rules, the order is not checked, nor if "
-        "a controller with Kafka's rules began or replaced the reassignment."
+        "a controller with Kafka's rules began or replaced the reassignment, nor if an operator "
+        "deleted or rewrote its record."
     )
+
+    def admin_written(self, path: str, data: bytes | None, process: str) -> None:
+        if path.startswith(f"{znodes.REASSIGNMENTS}/") and not self.known.is_controller(process):
+            for (topic, number, _), move in self._moves.items():
+                if path == znodes.reassignment_path(topic, number):
+                    move.knows_order = False
 
     def changed(self, write: AssignmentWrite, move: _Move, before: Assignment) -> None:
         after = write.after

@@ -268,6 +268,9 @@ class EntriesAccountedFor(Invariant):
         self._unhandled: dict[tuple[str, Name], int] = {}
         """Entries of each znode about which nothing was logged, with the number of submissions at
         that time."""
+        self._removed: dict[tuple[str, Name], tuple[int, ...]] = {}
+        """Handled entries that a client has removed since the controller was idle. If a client
+        writes them again, the controller cannot see that they are others."""
 
     def admin_written(self, path: str, data: bytes | None, process: str) -> None:
         before = self._entries.get(path)
@@ -275,8 +278,11 @@ class EntriesAccountedFor(Invariant):
             return
         after = self._entries[path] = parsed_entries(path, data)
         if not self.known.is_refold(process):
+            for name, target in before.items():
+                if after.get(name) != target and (path, name) not in self._unhandled:
+                    self._removed[path, name] = target
             for name, target in after.items():
-                if before.get(name) != target:
+                if target not in (before.get(name), self._removed.get((path, name))):
                     self._unhandled[path, name] = self.known.requests_of(name).submitted
             return
         for name, target in before.items():
@@ -291,6 +297,9 @@ class EntriesAccountedFor(Invariant):
                     f"{process} removed the entry with replicas {list(target)} from {path}, and "
                     "has logged nothing about it",
                 )
+
+    def handled(self, process: str) -> None:
+        self._removed.clear()
 
     def _is_moved(self, path: str, name: Name, target: tuple[int, ...]) -> bool:
         """Whether the same entry is in the other znode now, in which it is still unhandled."""

@@ -51,6 +51,7 @@ from replay.explore.invariants.recovery import (
 )
 from replay.explore.invariants.replicas import (
     AssignedReplicasKept,
+    FailedLeaveIsr,
     IsrAsRequested,
     IsrWithinAssignment,
     NoIneligibleInIsr,
@@ -73,6 +74,7 @@ ALWAYS: Final[tuple[type[Invariant], ...]] = (
     ReadRecordsStable,
     IsrWithinAssignment,
     NoIneligibleInIsr,
+    FailedLeaveIsr,
     IsrAsRequested,
     AssignedReplicasKept,
     AssignmentNotSmaller,

@@ -152,6 +152,13 @@ class Invariant:
     def noticed(self, process: str, code: str, subject: str) -> None:
         """A controller logs a line (Notice), before it carries out what follows."""
 
+    def handled(self, process: str) -> None:
+        """A controller has handled all its events, and knows the cluster's state."""
+
+    def shutdown_granted(self, process: str, broker: int) -> None:
+        """A controller answers the request of a broker for its controlled shutdown, without an
+        error."""
+
     # Brokers
 
     def applied(self, applied: Applied) -> None:

@@ -64,6 +64,8 @@ class Known:
         self.epoch = 0
         self.admin: dict[str, bytes] = {}
         """The znodes under /admin that tools and the controller create and delete."""
+        self.made_by_clients: dict[str, None] = {}
+        """Those of them that a client has created, as tools do and, by mistake, operators."""
         self.losses = Losses()
         self.requests: dict[Name, Requests] = {}
         self.open_api: dict[tuple[str, int], list[Name]] = {}
@@ -89,8 +91,8 @@ class Known:
         """Whether a process is a controller that restores the order of replicas."""
         self.keeps_partitions: Callable[[str], bool] = lambda process: True
         """Whether a process is a controller that keeps the partitions that a tool adds."""
-        self.drops_before_isr: Callable[[str], bool] = lambda process: False
-        """Whether a process is a controller that drops a replica before the ISR does (KB 7.8.1)."""
+        self.is_kafka: Callable[[str], bool] = lambda process: False
+        """Whether a process is a controller with Kafka's rules."""
         self.had_kafka = False
         """Whether a controller with Kafka's rules has had the role."""
         self.knows_cancel: Callable[[str], bool] = lambda process: False

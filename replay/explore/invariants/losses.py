@@ -4,8 +4,9 @@ A record is lost when a replica leads that has lost it. Four ways to that leader
 
 - The election was unclean.
 - All other members of the ISR have failed as well (KIP-966 describes the gap).
-- The controller changed. With ZooKeeper, a new controller knows only the current registrations: it
-  cannot see that a member of the ISR has restarted before it took over.
+- The broker registered again, and no controller noticed it. A new controller knows only the current
+  registrations. With Kafka's rules, it does not compare them with the states of the partitions.
+  refold does (RESTARTS_SEEN_AT_FAILOVER). It cannot see the restart if the state was written later.
 - The replica joined the ISR although it had restarted since the leader's proposal (KAFKA-14617).
 
 In each case but the first, the replica must have been in the ISR from its loss on: a controller
@@ -41,12 +42,13 @@ class _Loss(NamedTuple):
 
 
 class _Term:
-    """A controller's term, and when it had read the cluster's state."""
+    """A controller's term, and when its failover ended."""
 
-    __slots__ = ("begun", "loaded")
+    __slots__ = ("begun", "is_kafka", "loaded")
 
-    def __init__(self, begun: int) -> None:
+    def __init__(self, begun: int, *, is_kafka: bool) -> None:
         self.begun = begun
+        self.is_kafka = is_kafka
         self.loaded: int | None = None
 
 
@@ -62,6 +64,7 @@ class Losses:
         self._unclean: dict[Name, tuple[int, int]] = {}
         self._failures: dict[int, list[int]] = {}
         self._registrations: dict[int, list[int]] = {}
+        self._states: dict[Name, list[int]] = {}
         self._terms: list[_Term] = []
 
     def next(self) -> int:
@@ -100,6 +103,7 @@ class Losses:
     ) -> None:
         """The ISR of a partition was written. `kept`: the replicas that are to stay, unless their
         brokers have failed."""
+        self._states.setdefault(name, []).append(self.next())
         stored = self._isrs.setdefault(name, [])
         before = stored[-1].isr if stored else ()
         if before == isr:
@@ -115,9 +119,9 @@ class Losses:
         """A leader outside of the ISR was elected."""
         self._unclean[name] = self.next(), leader_epoch
 
-    def controller_elected(self) -> None:
-        """A controller raised the controller epoch."""
-        self._terms.append(_Term(self.next()))
+    def controller_elected(self, *, is_kafka: bool) -> None:
+        """A controller raised the controller epoch; `is_kafka`: it has Kafka's rules."""
+        self._terms.append(_Term(self.next(), is_kafka=is_kafka))
 
     def controller_loaded(self) -> None:
         """The last controller has ended its failover."""
@@ -126,7 +130,14 @@ class Losses:
 
     def forget(self, name: Name) -> None:
         """The topic was deleted."""
-        for facts in (self._isrs, self._proposals, self._losses, self._leaders, self._unclean):
+        for facts in (
+            self._isrs,
+            self._states,
+            self._proposals,
+            self._losses,
+            self._leaders,
+            self._unclean,
+        ):
             facts.pop(name, None)
 
     # Exceptions
@@ -162,7 +173,7 @@ class Losses:
             return self._joined_by_late_proposal(name, loss, since)
         if any(loss.broker not in one.isr for one in since):
             return False
-        return self._is_unseen(loss, led) or any(
+        return self._is_unseen(name, loss, led) or any(
             self._have_others_failed(stored, one, loss.broker, led)
             for one in since
             if one is since[0] or not one.is_shrunk_by_controller
@@ -176,15 +187,18 @@ class Losses:
         before = [isr for at, isr in self._proposals.get(name, ()) if at < loss.at]
         return bool(before) and sorted(before[-1]) == sorted(since[joined].isr)
 
-    def _is_unseen(self, loss: _Loss, led: int) -> bool:
-        """Whether the broker has registered again before a later controller has read that."""
-        registrations = [one for one in self._registrations.get(loss.broker, ()) if one > loss.at]
-        return any(
-            registered < led and (term.loaded is None or registered < term.loaded)
-            for term in self._terms
-            if loss.at < term.begun < led
-            for registered in registrations[:1]
-        )
+    def _is_unseen(self, name: Name, loss: _Loss, led: int) -> bool:
+        """Whether the broker has registered again before a later controller has read that, and the
+        controller did not see from it that the broker had restarted."""
+        since = self._registrations.get(loss.broker, ())
+        registered = next((one for one in since if one > loss.at), led)
+        for term in self._terms:
+            if not loss.at < term.begun < led or registered >= (term.loaded or led):
+                continue
+            written = any(registered < one < term.begun for one in self._states.get(name, ()))
+            if term.is_kafka or written:
+                return True
+        return False
 
     def _have_others_failed(
         self, stored: list[_Isr], current: _Isr, broker: int, until: int

@@ -235,7 +235,8 @@ class AdminZnodesGone(Recovery):
     NAME: ClassVar[str] = "admin-znodes-gone"
     STATEMENT: ClassVar[str] = (
         "No znode of a finished act is left under /admin: elections, entries and requests of "
-        "reassignments, records of reassignments that have ended, confirmed deletions of replicas."
+        "reassignments, records of reassignments that have ended, confirmed deletions of replicas. "
+        "A record that an operator has created by hand may stay until the next failover."
     )
     WITHIN_MS: ClassVar[int] = 60_000
     ONLY_REFOLD: ClassVar[bool] = True
@@ -249,7 +250,8 @@ class AdminZnodesGone(Recovery):
             subject = subject_of(path)
             if subject.kind == "reassignment" and subject.topic and subject.partition is not None:
                 assignment = known.assignment((subject.topic, subject.partition))
-                if assignment is None or not assignment.is_being_reassigned:
+                has_ended = assignment is None or not assignment.is_being_reassigned
+                if has_ended and path not in known.made_by_clients:
                     yield path, "is the record of a reassignment that has ended"
             elif path.startswith(znodes.REQUEST_PREFIX):
                 if not known.is_cancelling() and self._is_possible(path):

@@ -13,7 +13,7 @@ from replay.explore.invariants.invariant import (
     StateWrite,
     partition_text,
 )
-from replay.explore.invariants.known import Known
+from replay.explore.invariants.known import Known, TopicKnown
 
 
 class IsrWithinAssignment(Invariant):
@@ -28,7 +28,8 @@ class IsrWithinAssignment(Invariant):
 
     def assignment_written(self, write: AssignmentWrite) -> None:
         state = self.known.states.get(write.name)
-        if state is not None and not self.known.drops_before_isr(write.process):
+        # With Kafka's rules, a replica leaves the assignment before the ISR (KB 7.8.1).
+        if state is not None and not self.known.is_kafka(write.process):
             self._check(write.name, state.isr)
 
     def _check(self, name: Name, isr: tuple[int, ...]) -> None:
@@ -69,6 +70,100 @@ class NoIneligibleInIsr(Invariant):
                     f"{process} adds broker {broker} to the ISR, which is not registered or in "
                     "controlled shutdown",
                 )
+
+
+class FailedLeaveIsr(Invariant):
+    """Source: KB 9.2, 9.3 and 5.2 (removeReplicasFromIsr), KB 9.5, KB 3.3.5.
+
+    A broker that registers again is treated as failed and started. The last member stays in an ISR.
+    A broker in controlled shutdown also stays if it leads and no other member can. Leaders before
+    2.7 write the ISR themselves, and may add a replica that the controller has just removed.
+    """
+
+    NAME: ClassVar[str] = "failed-leave-isr"
+    STATEMENT: ClassVar[str] = (
+        "When a controller has handled that a broker failed, registered again or shuts down, the "
+        "broker has left all ISRs, except those whose last member it is. With a failover, this "
+        "holds for all brokers that are not registered. A broker in controlled shutdown also stays "
+        "if it leads, and no other member of the ISR can. Members that a leader before 2.7 has "
+        "added itself since the controller's election do not count."
+    )
+
+    def __init__(self, known: Known, report: Report) -> None:
+        super().__init__(known, report)
+        self._waiting: dict[str, dict[tuple[Name, int], None]] = {}
+        """For each controller the members of ISRs that are to leave."""
+        self._added: dict[Name, tuple[int, ...]] = {}
+        """The members that leaders have added themselves since a controller was elected."""
+
+    def noticed(self, process: str, code: str, subject: str) -> None:
+        if code in ("broker_failed", "broker_bounced"):
+            broker = int(subject.removeprefix("broker "))
+            self._waiting.setdefault(process, {}).update(self._memberships(broker))
+        elif code == "elected":
+            self._waiting.pop(process, None)
+            self._added.clear()
+        elif code == "failover_done":
+            # A controlled shutdown may have begun since.
+            live = self.known.live_brokers_of(process) or ()
+            known = (*live, *self.known.shutting_down_of(process))
+            members = {one for state in self.known.states.values() for one in state.isr}
+            for broker in sorted(members.difference(known)):
+                for name, _ in self._memberships(broker):
+                    self._violated(process, name, broker, "is not registered")
+
+    def state_written(self, write: StateWrite) -> None:
+        self._left(write.name, write.after.isr)
+        added, before, after = self._added.get(write.name, ()), write.before, write.after.isr
+        if not write.is_controller and before is not None:
+            added += tuple(one for one in after if one not in before.isr)
+        self._added[write.name] = tuple(one for one in added if one in after)
+
+    def topic_deleted(self, topic: TopicKnown) -> None:
+        for number in topic.assignments:
+            self._left((topic.name, number), ())
+
+    def _left(self, name: Name, isr: tuple[int, ...]) -> None:
+        """Only these members are left; a last one may stay."""
+        for waiting in self._waiting.values():
+            for one in [one for one in waiting if one[0] == name]:
+                if one[1] not in isr or len(isr) == 1:
+                    del waiting[one]
+
+    def handled(self, process: str) -> None:
+        for name, broker in self._waiting.pop(process, ()):
+            if (name, broker) in self._memberships(broker):
+                self._violated(process, name, broker, "has failed or registered again")
+
+    def shutdown_granted(self, process: str, broker: int) -> None:
+        live = self.known.live_brokers_of(process)
+        for name, _ in self._memberships(broker):
+            state, choice = self.known.states[name], self.known.candidates_of(process, name)
+            if choice is None or live is None:
+                continue
+            others = [one for one in state.isr if one in live and one in choice.online]
+            if state.leader != broker or others:
+                self._violated(process, name, broker, "shuts down")
+
+    def _memberships(self, broker: int) -> dict[tuple[Name, int], None]:
+        """The ISRs that have a broker and other members."""
+        found: dict[tuple[Name, int], None] = {}
+        for name, state in self.known.states.items():
+            assignment = self.known.assignment(name)
+            if broker not in state.isr or len(state.isr) == 1 or self.known.is_queued(name[0]):
+                continue
+            if broker in self._added.get(name, ()):
+                continue
+            if assignment is not None and broker in assignment.replicas:
+                found[name, broker] = None
+        return found
+
+    def _violated(self, process: str, name: Name, broker: int, what: str) -> None:
+        self.violated(
+            partition_text(name),
+            f"broker {broker} {what}, which {process} has handled; the ISR still is "
+            f"{list(self.known.states[name].isr)}",
+        )
 
 
 class IsrAsRequested(Invariant):

@@ -32,7 +32,9 @@ class SeveralClustersError(ReplayError):
     """The source has several Kafka clusters, and no chroot was given."""
 
     def __init__(self, chroots: Iterable[str]) -> None:
-        super().__init__(f"Kafka clusters are under {_shown(chroots)}: choose one with --chroot")
+        super().__init__(
+            f"Kafka clusters are under {_shown(chroots)}: choose one with --chroot of refold import"
+        )
 
 
 def _chroot_of_sign(path: str) -> str | None:

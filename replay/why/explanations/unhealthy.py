@@ -9,7 +9,12 @@ from replay.cluster_view.views import (
     ReplicaDeletionView,
     why_not_in_sync,
 )
-from replay.cluster_view.waiting import silent_broker, stuck_queue
+from replay.cluster_view.waiting import (
+    silent_broker,
+    stuck_queue,
+    stuck_registration,
+    stuck_registrations,
+)
 from replay.description.phrases import counted, joined
 from replay.why.explanations.finding import Finding, why_lost
 from replay.why.facts import AnyFact, BrokerChanged
@@ -53,6 +58,8 @@ def unhealthy(history: History) -> list[Unhealthy]:
     """The root causes: first failures of the controller, then those with most partitions."""
     causes: dict[str, list[str]] = {}
     for one in _of_controller(history):
+        causes[one] = []
+    for one in stuck_registrations(history.cluster):
         causes[one] = []
     for view in history.cluster.partitions():
         for cause in _causes(history, view):
@@ -113,6 +120,8 @@ def _unconfirmed(history: History, pending: ReplicaDeletionView) -> str:
 
 
 def _lost(history: History, broker: int) -> str:
+    if stuck := stuck_registration(history.cluster, broker):
+        return stuck
     why = why_lost(history, broker)
     return f"broker {broker} is not registered" + (f": {why}" if why else "")
 

@@ -61,10 +61,15 @@ class BrokerSettings(Struct, frozen=True, kw_only=True):
 
 
 def settings_of(protocol: str, kafka: Mapping[str, str]) -> BrokerSettings:
-    """The settings by Kafka's names; settings with other names have no effect in the world."""
-    known = {
-        field: int(kafka[name]) * unit
-        for name, (field, unit) in _BY_KAFKA_NAME.items()
-        if name in kafka
-    }
+    """The settings by Kafka's names. Raises ValueError for others, and for values that are no
+    numbers."""
+    known = {}
+    for name, value in kafka.items():
+        if name not in _BY_KAFKA_NAME:
+            names = ", ".join(sorted(_BY_KAFKA_NAME))
+            raise ValueError(f"broker_settings: {name!r} has no effect here; use {names}")
+        if not value.strip().isdecimal():
+            raise ValueError(f"broker_settings: {name} must be a whole number, not {value!r}")
+        field, unit = _BY_KAFKA_NAME[name]
+        known[field] = int(value) * unit
     return BrokerSettings(protocol=ProtocolVersion(protocol), **known)

@@ -28,6 +28,7 @@ from replay.world.requests import (
     GetData,
     Multi,
     MultiRead,
+    RemoveWatches,
     Reply,
     SetWatches,
     Sync,
@@ -36,7 +37,7 @@ from replay.world.requests import (
 from replay.world.scheduler import Scheduler
 from replay.world.zookeeper import ZooKeeper
 
-LOCAL = (Ping, GetData, Exists, GetChildren, MultiRead, AddWatch, SetWatches)
+LOCAL = (Ping, GetData, Exists, GetChildren, MultiRead, AddWatch, RemoveWatches, SetWatches)
 """Requests that a member answers from its own state."""
 
 

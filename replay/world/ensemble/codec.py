@@ -9,7 +9,15 @@ from collections.abc import Iterator
 from typing import Final
 
 from controller.core.events import WatchFired
-from controller.core.operations import OK, Check, Create, CreateSequential, Delete, SetData
+from controller.core.operations import (
+    OK,
+    UNIMPLEMENTED,
+    Check,
+    Create,
+    CreateSequential,
+    Delete,
+    SetData,
+)
 from controller.zookeeper.bulk import (
     ADD_WATCH,
     CHECK,
@@ -21,10 +29,11 @@ from controller.zookeeper.bulk import (
     GET_DATA,
     MULTI,
     MULTI_READ,
+    REMOVE_WATCHES,
     SET_DATA,
 )
 from controller.zookeeper.errors import MalformedReply
-from controller.zookeeper.wire import UNIMPLEMENTED, WATCH_EVENT_XID, FrameReader
+from controller.zookeeper.wire import WATCH_EVENT_XID, FrameReader
 from replay.world.ensemble.protocol import (
     Answered,
     Asked,
@@ -41,6 +50,7 @@ from replay.world.requests import (
     GetData,
     Multi,
     MultiRead,
+    RemoveWatches,
     Reply,
     Request,
     Result,
@@ -207,6 +217,8 @@ def _single(opcode: int, reader: _Reader) -> Request:
             return GetChildren(reader.string(), reader.flag())
         case _ if opcode == ADD_WATCH:
             return AddWatch(reader.string(), reader.number() == _RECURSIVE)
+        case _ if opcode == REMOVE_WATCHES:
+            return RemoveWatches(reader.string())
         case _ if opcode == SYNC:
             return Sync(reader.string())
     write = _write(opcode, reader)

@@ -3,13 +3,19 @@
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from struct import pack
+from typing import Any
 
 import anyio
 import pytest
 
 from controller.brokers.channel import ChannelEvent
 from controller.brokers.channels import BrokerChannels
-from controller.core.events import BrokerResponded, ChannelFault, VersionsOffered
+from controller.core.events import (
+    BrokerProbed,
+    BrokerResponded,
+    ChannelFault,
+    VersionsOffered,
+)
 from tests.scripted_broker import Received, ScriptedBroker
 
 
@@ -32,7 +38,7 @@ class Reported:
     apart. `order` has the kinds of all events."""
 
     def __init__(self) -> None:
-        self.events: list[BrokerResponded | ChannelFault] = []
+        self.events: list[BrokerResponded | ChannelFault | BrokerProbed] = []
         self.channels: list[str] = []
         self.offered: list[VersionsOffered] = []
         self.order: list[type[ChannelEvent]] = []
@@ -47,7 +53,7 @@ class Reported:
         self.channels.append(channel)
         self._more.set()
 
-    async def wait(self, count: int) -> list[BrokerResponded | ChannelFault]:
+    async def wait(self, count: int) -> list[BrokerResponded | ChannelFault | BrokerProbed]:
         """Wait until `count` events are reported."""
         while len(self.events) < count:
             self._more = anyio.Event()
@@ -70,7 +76,7 @@ async def start(reported: Reported) -> AsyncIterator[Callable[..., BrokerChannel
     """Create channels that run until the test ends."""
     running: list[asyncio.Task[None]] = []
 
-    def started(**settings: int) -> BrokerChannels:
+    def started(**settings: Any) -> BrokerChannels:
         channels = BrokerChannels(reported, client_id="1000", **settings)
         running.append(asyncio.create_task(channels.run()))
         return channels

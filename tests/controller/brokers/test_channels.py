@@ -2,11 +2,14 @@
 
 import gc
 import logging
+import socket
 from collections.abc import Callable
 from struct import pack
 
 import anyio
 import pytest
+from anyio.lowlevel import checkpoint
+from msgspec import structs
 
 from controller.brokers.channels import BrokerChannels
 from controller.core.commands import (
@@ -15,11 +18,20 @@ from controller.core.commands import (
     LeaderAndIsrPartition,
     LeaderAndIsrRequest,
     OpenChannel,
+    ProbeBroker,
     UpdateMetadataPartition,
     UpdateMetadataRequest,
 )
-from controller.core.events import BrokerResponded, ChannelFault, VersionsOffered
-from controller.core.values import Assignment, LeaderAndIsr
+from controller.core.events import (
+    ANSWERS,
+    REFUSES,
+    SILENT,
+    BrokerProbed,
+    BrokerResponded,
+    ChannelFault,
+    VersionsOffered,
+)
+from controller.core.values import Assignment, Endpoint, LeaderAndIsr
 from controller.wire.encoding import BatchEncoder
 from tests.controller.brokers.conftest import Reported, flexible, no_errors
 from tests.scripted_broker import Received, ScriptedBroker
@@ -85,6 +97,22 @@ async def test_requests_are_sent_in_order_with_one_in_flight(
     assert b"u" in broker.received[2].frame
     assert b"\0\x041000\0" in broker.received[0].frame
     assert broker.unanswered_max == 1
+
+
+async def test_no_request_leaves_without_a_permit(
+    start: Callable[..., BrokerChannels], broker: ScriptedBroker, reported: Reported
+) -> None:
+    """The ZooKeeper session may have ended while the process was suspended."""
+    permitted = anyio.Event()
+    channels = start(permit=permitted.wait)
+    async with broker.listening():
+        channels.open(OpenChannel(1, 10, broker.endpoint))
+        channels.send(CommandId(7, 0), leader_and_isr())
+        await anyio.sleep(0.2)
+        assert broker.received == []
+        permitted.set()
+        await reported.wait(1)
+    assert [one.api_key for one in broker.received] == [4]
 
 
 async def test_requests_wait_until_the_broker_listens(
@@ -363,3 +391,53 @@ async def test_long_queue_is_logged_once(
     channels.send(CommandId(7, 11), own)
     (record,) = caplog.records
     assert record.__dict__["backlog_bytes"] == 440
+
+
+# Probes -------------------------------------------------------------------------------------------
+
+
+async def test_probe_finds_a_broker_that_answers_without_a_channel(
+    channels: BrokerChannels, broker: ScriptedBroker, reported: Reported
+) -> None:
+    async with broker.listening():
+        channels.probe(ProbeBroker(1, 10, broker.endpoint))
+        await reported.wait(1)
+    assert reported.events == [BrokerProbed(1, 10, ANSWERS, "")]
+    assert reported.channels == ["probe:1:10"]
+    assert broker.received == []
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
+async def test_probe_finds_that_no_process_listens(
+    channels: BrokerChannels, broker: ScriptedBroker, reported: Reported, host: str
+) -> None:
+    channels.probe(ProbeBroker(1, 10, structs.replace(broker.endpoint, host=host)))
+    (probed,) = await reported.wait(1)
+    assert isinstance(probed, BrokerProbed)
+    assert (probed.result, str(broker.port) in probed.text) == (REFUSES, True)
+
+
+async def test_probe_of_a_suspended_broker_ends_after_a_while(
+    start: Callable[..., BrokerChannels], reported: Reported
+) -> None:
+    """Its system accepts connections, and nothing answers."""
+    channels = start(socket_timeout_ms=200)
+    await checkpoint()
+    with socket.create_server(("127.0.0.1", 0)) as suspended:
+        endpoint = Endpoint("PLAINTEXT", "PLAINTEXT", *suspended.getsockname())
+        for _ in range(3):
+            channels.probe(ProbeBroker(1, 10, endpoint))
+        (probed,) = await reported.wait(1)
+        await anyio.sleep(0.3)
+    assert isinstance(probed, BrokerProbed)
+    assert probed.result == SILENT
+    assert len(reported.events) == 1, "one probe at a time"
+
+
+async def test_probe_of_an_unknown_host_is_no_refusal(
+    channels: BrokerChannels, reported: Reported
+) -> None:
+    channels.probe(ProbeBroker(1, 10, Endpoint("PLAINTEXT", "PLAINTEXT", "nosuch.invalid", 9092)))
+    (probed,) = await reported.wait(1)
+    assert isinstance(probed, BrokerProbed)
+    assert probed.result == SILENT

@@ -105,7 +105,20 @@ async def test_wrong_chroot_refuses_the_start(zookeeper: ZooKeeperServer, tmp_pa
             False,
             "kraftControllerEpoch 5",
         ),
-        ("/t5", "/migration", {"version": 0, "kraft_controller_id": 3000}, False, "3000 migrates"),
+        (
+            "/t5",
+            "/migration",
+            {
+                "version": 0,
+                "kraft_controller_id": 3000,
+                "kraft_controller_epoch": 1,
+                "kraft_metadata_offset": -1,
+                "kraft_metadata_epoch": -1,
+            },
+            False,
+            "3000 migrates",
+        ),
+        ("/t7", "/migration", {}, False, "a migration may be in progress"),
         ("/t6", "/brokers/ids/1", {"version": 4, "host": "h", "port": 1}, True, "below 2.7: 1;"),
     ],
 )
@@ -247,6 +260,76 @@ async def test_signal_ends_the_wait_for_the_session_of_a_killed_run(
             "stopped by a signal before the start; nothing was changed",
         ]
         assert not (tmp_path / "logs").exists()
+
+
+async def status_of(path: Path) -> tuple[int, str]:
+    """The result of `refold status --json`."""
+    return await run("status", str(path), "--json")
+
+
+@pytest.mark.lab
+async def test_status_shows_a_running_a_suspended_and_a_killed_daemon(
+    zookeeper: ZooKeeperServer, tmp_path: Path
+) -> None:
+    logs = tmp_path / "logs"
+    options = ("--config", zookeeper_settings(tmp_path))
+    async with (
+        client(zookeeper.connect) as znodes,
+        daemon_of(f"{zookeeper.connect}/status", logs, *options) as daemon,
+    ):
+        await make_cluster(znodes, "/status")
+        # A failover creates znodes below it.
+        await znodes.ensure_path("/status/admin")
+        await daemon.start()
+
+        async def is_active() -> bool:
+            return '"role":"active"' in (await status_of(logs))[1]
+
+        await until(is_active, 45, "the role")
+        code, output = await status_of(logs)
+        found = json.loads(output)
+        assert (code, found["term"], found["zookeeper"]["is_connected"]) == (0, 1, True)
+        _, stat = await znodes.get("/status/controller")
+        assert int(found["zookeeper"]["session"], 16) == stat.ephemeral_owner
+        assert found["log"]["folder"] == str(next(logs.glob("run-*")))
+        # Clients that do not read do not hold the daemon up.
+        (path,) = logs.glob("status-*.sock")
+        silent = [await asyncio.open_unix_connection(path) for _ in range(20)]
+        assert (await status_of(path))[0] == 0
+        for _, writer in silent:
+            writer.close()
+        daemon.pause()
+        code, output = await status_of(logs)
+        assert (code, "has not answered within 5 s" in output) == (1, True), output
+        daemon.resume()
+        daemon.kill()
+        await daemon.ended()
+        code, output = await status_of(logs)
+        assert (code, "left from one that was killed" in output) == (1, True), output
+        await daemon.start()
+
+        async def answers() -> bool:
+            return (await status_of(logs))[0] == 0
+
+        await until(answers, 20, "the status of the next run")
+        assert not path.exists()
+        assert await daemon.stop() == 0
+        assert not list(logs.glob("*.sock"))
+
+
+@pytest.mark.lab
+async def test_daemon_that_waits_for_zookeeper_has_a_status(tmp_path: Path) -> None:
+    options = ("--config", zookeeper_settings(tmp_path), "--wait-for-zookeeper")
+    (tmp_path / "logs").mkdir()
+    async with daemon_of(f"127.0.0.1:{free_port()}", tmp_path / "logs", *options) as daemon:
+        await daemon.start()
+
+        async def waits() -> bool:
+            return '"role":"waiting for ZooKeeper"' in (await status_of(tmp_path / "logs"))[1]
+
+        await until(waits, 30, "the daemon waits for ZooKeeper")
+        assert await daemon.stop() == 0
+    assert list((tmp_path / "logs").iterdir()) == []
 
 
 @pytest.mark.lab

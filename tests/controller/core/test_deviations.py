@@ -17,9 +17,7 @@ from controller.core.operations import Create, SetData
 from controller.core.procedures.role.controller_election import BACK_OFF_TIMER
 from controller.core.state_machines import PartitionState
 from controller.core.values import ANY_VERSION
-from replay.world.requests import GetData
-from replay.world.simulation import PERSISTENT, Delivery
-from replay.world.zookeeper import ZooKeeper
+from replay.world.simulation import Delivery
 from tests.controller.core.cluster import DAEMON, Cluster, by_rule, writes_state
 from tests.controller.core.conftest import FailingFailovers
 from tests.controller.core.endpoint import alter_partition, controlled_shutdown, proposal
@@ -32,6 +30,12 @@ from tests.controller.core.procedures.elections.electing import (
     put_election_quietly,
 )
 from tests.controller.core.procedures.reassignment.reassigning import ask
+from tests.controller.core.slow_sessions import (
+    SlowToExpire,
+    assert_elected,
+    lose_the_session,
+    owner,
+)
 
 both_rules = pytest.mark.parametrize("rules", ["refold", "kafka"])
 ELECTION = by_rule(WriteAtomically, "controller election")
@@ -72,46 +76,6 @@ def test_unreadable_registration_is_skipped_by_failover_and_broker_change(rules:
 
 
 # role-by-session ----------------------------------------------------------------------------------
-
-
-class SlowToExpire(ZooKeeper):
-    """A server that keeps the sessions of clients which have ended them, until `expire`."""
-
-    @classmethod
-    def of_a_cluster(cls) -> "SlowToExpire":
-        server = cls()
-        session = server.create_session()
-        for path in PERSISTENT:
-            server.apply(session, Create(path), 0)
-        return server
-
-    def end_session(self, session: int) -> None:
-        pass
-
-    def expire(self, session: int) -> None:
-        super().end_session(session)
-
-
-def lose_the_session(cluster: Cluster) -> int:
-    """The daemon loses its session, which stays open on the server. Returns the lost session."""
-    old = cluster.session
-    cluster.happen(SessionExpired(old), "session")
-    cluster.connect()
-    return old
-
-
-def owner(cluster: Cluster) -> int:
-    """The session that owns /controller."""
-    stat = cluster.ask(GetData(znodes.CONTROLLER)).stat
-    return stat.ephemeral_owner if stat else 0
-
-
-def assert_elected(cluster: Cluster, epoch: int) -> None:
-    """The daemon is active with this epoch, and elects a leader for a new topic."""
-    cluster.create_topic("works", {0: [1]})
-    assert (cluster.is_active, cluster.epoch()) == (True, epoch)
-    assert owner(cluster) == cluster.session
-    assert cluster.state("works", 0) == f"leader 1 e 0 isr [1] v 0 ce {epoch}"
 
 
 @both_rules

@@ -26,6 +26,7 @@ from controller.core.commands import (
     StopReplicaRequest,
     SyncZnodes,
     UpdateMetadataRequest,
+    WatchSubtree,
     WriteAtomically,
     WriteZnodes,
     target_of,
@@ -215,6 +216,8 @@ def spell(command: Command) -> list[str]:
             return ["write all or nothing", *_writes(operations)]
         case SyncZnodes(path=path):
             return [f"sync {path}"]
+        case WatchSubtree(path=path, ends=ends):
+            return [f"{'end the watch of' if ends else 'watch'} all below {path}"]
         case LeaderAndIsrRequest() | UpdateMetadataRequest() | StopReplicaRequest():
             return _request(command)
         case _ if isinstance(command, ApiResponse):

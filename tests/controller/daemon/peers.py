@@ -20,6 +20,7 @@ from controller.core.commands import (
     CloseChannel,
     CommandId,
     OpenChannel,
+    ProbeBroker,
     ZooKeeperCommand,
 )
 from controller.core.configuration import Configuration
@@ -197,6 +198,9 @@ class SuccessfulChannels:
         """Close a channel."""
         self.standing.discard(command.broker)
 
+    def probe(self, command: ProbeBroker) -> None:
+        """No test probes a broker."""
+
     def close_all(self) -> None:
         """Close all channels."""
         self.standing.clear()
@@ -231,8 +235,9 @@ class DaemonHarness:
         self.channels = SuccessfulChannels(inbox, self.trace)
         self.log = WatchedLog.create(folder, _header(configuration))
         self.log.trace = self.trace
+        self.fold = fold or Fold(configuration)
         self.daemon = Daemon(
-            fold or Fold(configuration),
+            self.fold,
             self.log,
             inbox,
             self.zookeeper,

@@ -20,6 +20,8 @@ from controller.core.commands import (
     StartTimer,
     Stop,
 )
+from controller.core.configuration import Configuration
+from controller.core.controller import Controller
 from controller.core.events import Event, Recorded, SessionConnected, TimerFired, TopicIdsDrawn
 from tests.controller.daemon.peers import DaemonHarness
 
@@ -34,6 +36,7 @@ class ScriptedFold:
 
     term = 0
     is_idle = True
+    controller = Controller(Configuration(broker_id=100))
 
     def __init__(self, script: Script) -> None:
         self.seen: list[Event] = []

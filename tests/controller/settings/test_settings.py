@@ -6,7 +6,8 @@ import pytest
 from controller.core.topic_configs import OF_BROKER, OF_KAFKA
 from controller.core.values import Endpoint
 from controller.settings.errors import SettingsError
-from controller.settings.settings import Loaded, load
+from controller.settings.parsing import SOCKET_PATH_BYTES_MAX
+from controller.settings.settings import Loaded, load, zookeeper_of
 from controller.settings.sources import RawSetting, from_file
 from controller.zookeeper.servers import Server
 
@@ -354,3 +355,25 @@ def test_reassignments_are_interruptible_by_default(tmp_path: Path) -> None:
     environment = {**NEEDED, "REFOLD_KIP_236_ENABLE": "false"}
     assert not loaded(tmp_path, environment=environment).settings.configuration().has_kip_236
     assert not loaded(tmp_path, "refold.rules=kafka").settings.configuration().has_kip_236
+
+
+def test_address_of_zookeeper_needs_no_other_setting(tmp_path: Path) -> None:
+    file = tmp_path / "server.properties"
+    file.write_text("zookeeper.connect=a:1/k\nprocess.roles=broker\n")
+    assert str(zookeeper_of([], {}, file).servers[0]) == "a:1"
+    flag = [RawSetting("zookeeper.connect", "b:2", "--zookeeper")]
+    environment = {"REFOLD_ZOOKEEPER_CONNECT": "c:3"}
+    assert str(zookeeper_of(flag, environment, file).servers[0]) == "b:2"
+    assert str(zookeeper_of([], environment, file).servers[0]) == "c:3"
+    with pytest.raises(SettingsError, match=r"zookeeper\.connect is not set: use --zookeeper"):
+        zookeeper_of([], {}, None)
+
+
+def test_status_socket_with_a_path_that_no_socket_can_have_is_refused(tmp_path: Path) -> None:
+    longest = "/" + "s" * (SOCKET_PATH_BYTES_MAX - 1)
+    settings, _ = loaded(tmp_path, f"refold.status.socket={longest}")
+    assert settings.status_socket == Path(longest)
+    expected = f"a path of at most {SOCKET_PATH_BYTES_MAX} bytes"
+    assert expected in problems(tmp_path, f"refold.status.socket={longest}s")
+    settings, _ = loaded(tmp_path)
+    assert settings.status_socket is None

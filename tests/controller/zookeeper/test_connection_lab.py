@@ -1,5 +1,6 @@
 """The connection on real ZooKeeper servers."""
 
+import contextlib
 import time
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from controller.core.commands import (
     ReadStats,
     ReadZnodes,
     SyncZnodes,
+    WatchSubtree,
     WriteAtomically,
     WriteZnodes,
 )
@@ -43,6 +45,7 @@ from tests.controller.zookeeper.ensemble import ensemble
 from tests.controller.zookeeper.proxy import proxy_to
 from tools.lab import Lab, ZooKeeperServer
 from tools.lab.ports import free_port
+from tools.setup.jars import fetch, pyspark_jars
 
 pytestmark = pytest.mark.lab
 
@@ -190,6 +193,37 @@ async def test_changes_during_a_network_cut_are_reported_after_it(
         await client.nth(WatchFired, 5)
         assert client.events[before] == WatchFired("/cut/same", "data", client.events[before].zxid)  # type: ignore[union-attr]
         assert await create(client, "/cut/mine") == [NODE_EXISTS]
+
+
+@pytest.mark.ci
+@pytest.mark.parametrize("jars", ["kafka-3.3.2", "kafka-3.9.1", ""], ids=["3.6.3", "3.8.4", "3.9"])
+async def test_subtree_is_watched_until_its_watch_ends(tmp_path: Path, jars: str) -> None:
+    server = ZooKeeperServer(tmp_path, fetch(jars) if jars else pyspark_jars())
+    with contextlib.closing(server):
+        await server.start()
+        await _watch_subtree(server)
+
+
+async def _watch_subtree(server: ZooKeeperServer) -> None:
+    async with client_of(server.connect) as client:
+        await create(client, "/top", "/top/a")
+        await client.outcome(client.submit(ReadChildren("/top", watch=True)))
+        assert await client.errors(WatchSubtree("/"), 1) == [OK]
+        assert await create(client, "/top/a/b") == [OK]
+        await client.errors(WriteZnodes((SetData("/top/a/b", b"1", -1),), None), 1)
+        assert await create(client, "/top/c") == [OK]
+        fired = [(one.path, one.change) for one in client.events if isinstance(one, WatchFired)]
+        assert fired == [
+            ("/top/a/b", "created"),
+            ("/top/a/b", "data"),
+            ("/top/c", "created"),
+            ("/top", "children"),
+        ], "all before the reply to the write"
+        assert await client.errors(WatchSubtree("/", ends=True), 1) == [OK]
+        await client.errors(WriteZnodes((SetData("/top/a/b", b"2", -1),), None), 1)
+        assert await create(client, "/top/d") == [OK]
+        later = [(one.path, one.change) for one in client.events if isinstance(one, WatchFired)]
+        assert later[4:] == [("/top", "children")]
 
 
 async def test_long_network_cut_ends_the_session(zookeeper: ZooKeeperServer) -> None:

@@ -96,6 +96,41 @@ def test_answered_pings_keep_the_connection() -> None:
     assert driven.session.phase is Phase.READY
 
 
+def test_session_is_confirmed_until_a_third_of_the_timeout_after_the_request() -> None:
+    driven = Driven()
+    driven.ready()
+    assert driven.session.is_confirmed(driven.now_ms + TIMEOUT_MS // 3 - 1)
+    assert not driven.session.is_confirmed(driven.now_ms + TIMEOUT_MS // 3)
+    (ping,) = driven.wait(TIMEOUT_MS // 3)
+    asked_ms = driven.now_ms
+    driven.wait(1000)
+    assert not driven.session.is_confirmed(driven.now_ms), "the ping is not answered"
+    driven.receive(peer.reply(ping.xid))
+    assert driven.session.is_confirmed(asked_ms + TIMEOUT_MS // 3 - 1)
+    assert not driven.session.is_confirmed(asked_ms + TIMEOUT_MS // 3)
+
+
+def test_answer_that_waited_while_the_process_was_suspended_confirms_nothing() -> None:
+    driven = Driven()
+    driven.ready()
+    driven.session.ping(driven.now_ms)
+    (ping,) = peer.requests(driven.session.output(driven.now_ms))
+    driven.now_ms += TIMEOUT_MS // 2
+    driven.receive(peer.reply(ping.xid))
+    assert not driven.session.is_confirmed(driven.now_ms)
+    driven.session.ping(driven.now_ms)
+    (again,) = peer.requests(driven.session.output(driven.now_ms))
+    driven.receive(peer.reply(again.xid))
+    assert driven.session.is_confirmed(driven.now_ms)
+
+
+def test_session_without_a_connection_is_not_confirmed() -> None:
+    driven = Driven()
+    driven.ready()
+    driven.lose()
+    assert not driven.session.is_confirmed(driven.now_ms)
+
+
 def test_server_that_does_not_greet_is_abandoned_after_the_connect_timeout() -> None:
     driven = Driven()
     driven.connect()

@@ -2,9 +2,9 @@
 
 import pytest
 
-from controller.core.commands import ReadChildren, ReadStats, ReadZnodes
-from controller.core.events import WatchFired
-from controller.core.operations import NO_NODE
+from controller.core.commands import CommandId, ReadChildren, ReadStats, ReadZnodes, WatchSubtree
+from controller.core.events import WatchFired, ZnodesWritten
+from controller.core.operations import NO_NODE, UNIMPLEMENTED
 from tests.controller.zookeeper import peer
 from tests.controller.zookeeper.driven import SESSION, Driven
 from tests.controller.zookeeper.peer import SET_WATCHES, SET_WATCHES_2, Znode
@@ -129,3 +129,60 @@ def test_new_session_has_no_watches() -> None:
     session.connect()
     session.receive(peer.handshake(0, 0))
     assert session.ready(session=SESSION + 1) == []
+
+
+def watching_subtree() -> Driven:
+    """Watches all below /top, at zxid 50."""
+    session = Driven()
+    session.ready()
+    (sent,) = session.submit(WatchSubtree("/top"))
+    assert (sent.opcode, sent.body[-4:]) == (106, b"\0\0\0\1"), "addWatch, recursive"
+    session.receive(peer.reply(sent.xid, b"\0\0\0\0", zxid=50))
+    assert session.events()[-1] == ZnodesWritten(CommandId(1, 1), 0, [0], [-1])
+    return session
+
+
+def test_every_change_below_a_watched_subtree_is_reported() -> None:
+    session = watching_subtree()
+    changes = [("/top/a/b", "created"), ("/top/a/b", "data"), ("/top/a/b", "deleted")]
+    for path, change in changes:
+        session.receive(peer.watch_event(path, change))
+    session.receive(peer.watch_event("/topmost", "data"))
+    assert [(one.path, one.change) for one in fired(session)] == changes
+
+
+def test_subtree_is_not_reported_after_its_watch_ended() -> None:
+    session = watching_subtree()
+    (sent,) = session.submit(WatchSubtree("/top", ends=True))
+    assert sent.opcode == 18, "removeWatches"
+    session.receive(peer.watch_event("/top/a", "data"))
+    assert fired(session) == []
+    session.receive(peer.reply(sent.xid))
+    session.lose()
+    assert session.ready() == []
+
+
+def test_subtree_is_watched_again_after_a_reconnect() -> None:
+    session = watching_subtree()
+    session.lose()
+    (sent,) = session.ready()
+    assert peer.watch_lists(sent.body)[1] == [[], [], [], [], ["/top"]]
+    session.receive(peer.watch_event("/top/a", "data"))
+    assert [(one.path, one.change) for one in fired(session)] == [("/top/a", "data")]
+
+
+def test_old_server_is_not_asked_to_watch_a_subtree() -> None:
+    """It would close the connection."""
+    session = Driven()
+    session.ready(bulk=False)
+    session.events()
+    assert session.submit(WatchSubtree("/top")) == []
+    assert session.events() == [ZnodesWritten(CommandId(1, 1), 0, [UNIMPLEMENTED], [-1])]
+
+
+def test_subtree_is_forgotten_on_an_old_server() -> None:
+    session = watching_subtree()
+    session.lose()
+    assert session.ready(bulk=False) == []
+    session.lose()
+    assert session.ready("zk2:2181") == []

@@ -11,6 +11,7 @@ from typer.testing import CliRunner
 
 from replay.cli.main import app
 from replay.explore.generators.scenarios import generic
+from replay.explore.invariants.catalogue import RECOVERY
 from replay.explore.verdict import checked
 from replay.world.inputs import CrashBroker
 from tests.replay.cli.command import refold
@@ -40,7 +41,9 @@ def test_healthy_code_has_no_violation(scenario: Path, tmp_path: Path) -> None:
     assert result.exit_code == 0, result.output
     assert "seed 5\n" in result.stdout
     assert "no violation in 2 runs" in result.stdout
-    assert f"checked after every step: {len(checked())} invariants" in result.stdout
+    always, recovery = len(checked()) - len(RECOVERY), len(RECOVERY)
+    assert f"checked after every step: {always} invariants" in result.stdout
+    assert f"last fault: {recovery} invariants, all of them in 2 of 2 runs" in result.stdout
     assert "not checked: " in result.stdout
     assert not (tmp_path / "out").exists()
 
@@ -85,13 +88,18 @@ def test_saved_run_becomes_an_incident(
     folder = tmp_path / "found"
     assert explore("--scenario", scenario, *options, "--out", folder).exit_code == 1
     monkeypatch.undo()
-    kept = CliRunner().invoke(
-        app, ["new-incident", str(folder), "--name", "isr", "--into", str(tmp_path)]
-    )
+    new_incident = ["new-incident", str(folder / "run.json"), "--into", str(tmp_path)]
+    kept = CliRunner().invoke(app, new_incident)
     assert kept.exit_code == 0, kept.output
-    names = sorted(one.name for one in (tmp_path / "isr").iterdir())
+    incident = tmp_path / "leader-in-isr"
+    names = sorted(one.name for one in incident.iterdir())
     assert names == ["incident.toml", "log.tar.xz", "run.json", "transcript.txt"]
-    assert "it broke leader-in-isr" in (tmp_path / "isr" / "incident.toml").read_text()
+    description = (incident / "incident.toml").read_text()
+    assert "it broke leader-in-isr" in description
+    assert " stored leader " in description.splitlines()[0]
+    named = CliRunner().invoke(app, [*new_incident, "--name", "isr", "--title", "Lost"])
+    assert named.exit_code == 0, named.output
+    assert "Lost" in (tmp_path / "isr" / "incident.toml").read_text()
 
 
 def test_exploration_starts_from_an_incident() -> None:
@@ -114,6 +122,12 @@ def test_exploration_starts_from_an_incident() -> None:
 def test_unusable_argument_has_status_2(arguments: tuple[str, ...]) -> None:
     result = explore("--runs", "1", *arguments)
     assert result.exit_code == 2
+
+
+def test_options_that_do_not_go_with_reproduce_are_named() -> None:
+    result = explore("--reproduce", "run.json", "--seed", "3", "--workers", "1")
+    assert result.exit_code == 2
+    assert "leave out --seed, --workers" in " ".join(result.stderr.replace("│", " ").split())
 
 
 def test_existing_folder_is_refused_before_the_exploration(scenario: Path, tmp_path: Path) -> None:

@@ -1,29 +1,23 @@
 """`refold health` on logs, and on a real ZooKeeper."""
 
 import json
+from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import anyio
 import pytest
+from msgspec import structs
 from typer.testing import CliRunner, Result
 
+from controller.operator.daemon_status import DaemonStatus, LogStatus, SessionStatus
 from replay.cli.main import app
 from tests.controller.cli.clusters import client
-from tests.controller.core.cluster import Cluster
-from tests.controller.core.procedures.reassignment.reassigning import leader_is_lost
-from tests.replay.recorded_log import write_log
+from tests.controller.cli.daemon_statuses import ACTIVE, IDLE, WAITING, serving
+from tools.lab.refold import run
 from tools.lab.zookeeper import ZooKeeperServer
-
-
-@pytest.fixture(scope="module")
-def cluster() -> Cluster:
-    return leader_is_lost()
-
-
-@pytest.fixture(scope="module")
-def log(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return write_log(tmp_path_factory.mktemp("logs") / "log", cluster)
 
 
 def health(*arguments: str | Path | int) -> Result:
@@ -90,7 +84,9 @@ def test_unknown_topic_is_named(log: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        ([], "give either a log or --zookeeper"),
+        ([], "give a log, --zookeeper or --daemon"),
+        (["LOG", "--daemon", "/logs"], "give a log, --zookeeper or --daemon"),
+        (["--daemon", "/logs", "--at", "3"], "is a moment of a log"),
         (["--zookeeper", "localhost:no"], "is not HOST:PORT"),
         (["--zookeeper", "localhost:1", "--at", "3"], "is a moment of a log"),
         (["LOG", "--probe"], "needs --topic"),
@@ -101,6 +97,56 @@ def test_options_that_do_not_fit_are_refused(log: Path, arguments: list[str], sa
     found = health(*(str(log) if one == "LOG" else one for one in arguments))
     assert found.exit_code == 2
     assert says in " ".join(found.stderr.replace("│", " ").split())
+
+
+# A running daemon ---------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def folder() -> Iterator[Path]:
+    """A folder with a short path, since a socket's path is limited."""
+    with TemporaryDirectory() as made:
+        yield Path(made)
+
+
+def of_log(status: DaemonStatus, log: Path) -> DaemonStatus:
+    return structs.replace(status, log=LogStatus(str(log), 1, 1))
+
+
+async def asked(folder: Path, *statuses: DaemonStatus) -> tuple[int, str]:
+    """The result of the command with daemons that have these statuses."""
+    with ExitStack() as stack:
+        for one in statuses:
+            await stack.enter_context(serving(folder, one)).open()
+        return await run("health", "--daemon", str(folder))
+
+
+async def test_health_of_a_running_daemon_is_that_of_its_log(log: Path, folder: Path) -> None:
+    status, output = await asked(folder, of_log(ACTIVE, log))
+    assert (status, "1 offline" in output) == (1, True)
+    first, *_ = output.splitlines()
+    assert first.startswith("process 4711 (active), after event ")
+
+
+async def test_daemon_with_the_role_is_asked_if_there_are_several(log: Path, folder: Path) -> None:
+    _, output = await asked(folder, of_log(IDLE, log.parent), of_log(ACTIVE, log))
+    assert output.startswith("process 4711 (active), ")
+
+
+async def test_daemon_without_zookeeper_is_not_well(log: Path, folder: Path) -> None:
+    session = SessionStatus("0x1f", False, "zk1:2181", 18000, 900, "the server closed")
+    status, output = await asked(folder, structs.replace(of_log(ACTIVE, log), zookeeper=session))
+    assert status == 1
+    expected = "The daemon has no connection to ZooKeeper (the server closed) and decides nothing"
+    assert output.startswith(expected)
+
+
+async def test_missing_daemon_or_log_is_an_error(folder: Path) -> None:
+    status, output = await asked(folder)
+    assert (status, "no daemon runs with the log folder" in output) == (2, True)
+    status, output = await asked(folder, WAITING)
+    expected = "process 4711 is waiting for ZooKeeper, and has no log yet"
+    assert (status, expected in output) == (2, True)
 
 
 # A real ZooKeeper --------------------------------------------------------------------------------

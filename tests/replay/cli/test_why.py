@@ -18,7 +18,6 @@ from tests.controller.core.procedures.reassignment.interrupting import (
 )
 from tests.controller.core.procedures.reassignment.reassigning import (
     cluster_of,
-    leader_is_lost,
     reassign,
 )
 from tests.replay.recorded_log import write_log
@@ -26,16 +25,6 @@ from tests.replay.why.runs import kill_before, next_run, stock_term, store
 
 ROOT = Path(__file__).parents[3]
 LogOf = Callable[[str], Path]
-
-
-@pytest.fixture(scope="module")
-def cluster() -> Cluster:
-    return leader_is_lost()
-
-
-@pytest.fixture(scope="module")
-def log(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return write_log(tmp_path_factory.mktemp("logs") / "log", cluster)
 
 
 def refold(*arguments: str | Path | int) -> Result:

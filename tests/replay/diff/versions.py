@@ -10,7 +10,8 @@ from replay.incidents.incident_folder import incidents_in
 ROOT: Final = Path(__file__).parents[3]
 INCIDENTS: Final = ROOT / "tests" / "incidents"
 CRASH: Final = INCIDENTS / "broker-crash"
-RECORDED: Final = [one for one in incidents_in([INCIDENTS]) if not one.name.startswith("stock-")]
+_IMPORTED: Final = ("stock-unclean-election", "migration-left", "migration-malformed")
+RECORDED: Final = [one for one in incidents_in([INCIDENTS]) if one.name not in _IMPORTED]
 """The incidents of refold's controller."""
 _PACKAGES: Final = ("controller", "eventstore", "replay")
 
@@ -66,12 +67,12 @@ NEVER_STORED: Final = Edit(
 
 METADATA_FIRST: Final = Edit(
     "controller/core/batch.py",
-    "        for broker in sorted(self._leader_and_isr):\n"
+    "        for broker in sorted({**self._leader_and_isr, **self._prepared_for}):\n"
     "            if broker in self._context.brokers:\n"
     "                yield self._leader_and_isr_request(broker)\n"
     "        yield from self._update_metadata_requests()\n",
     "        yield from self._update_metadata_requests()\n"
-    "        for broker in sorted(self._leader_and_isr):\n"
+    "        for broker in sorted({**self._leader_and_isr, **self._prepared_for}):\n"
     "            if broker in self._context.brokers:\n"
     "                yield self._leader_and_isr_request(broker)\n",
 )
@@ -96,7 +97,7 @@ READS_ONE_BY_ONE: Final = Edit(
     """    found = Znodes(len(paths))
     for place, path in enumerate(paths):
         one = await _read(controller, ReadZnodes((path,), watch), 1, rule)
-        for name in ("errors", "data", "czxids", "versions", "owners"):
+        for name in ("errors", "data", "czxids", "mzxids", "versions", "owners"):
             getattr(found, name)[place] = getattr(one, name)[0]
     return found""",
 )

@@ -157,6 +157,21 @@ def test_entry_that_is_removed_without_a_log_line_is_reported(logs: str) -> None
     assert bool(history.reported) is not bool(logs)
 
 
+@pytest.mark.parametrize("is_idle", [True, False])
+def test_logged_entry_that_a_client_writes_again_at_once_counts_as_the_same(is_idle: bool) -> None:
+    """The controller cannot see that the entry was absent in between."""
+    history = Cancelling(EntriesAccountedFor)
+    history.admin(znodes.REASSIGN_PARTITIONS, ENTRY, "admin")
+    history.log("reassignment_cancelled")
+    other = znodes.write_entries({("orders", 1): Entry((4,))})
+    history.admin(znodes.REASSIGN_PARTITIONS, other, "admin")
+    if is_idle:
+        history.invariant.handled(REFOLD)
+    history.admin(znodes.REASSIGN_PARTITIONS, ENTRY, "admin")
+    history.admin(znodes.REASSIGN_PARTITIONS, None)
+    assert bool(history.reported) is is_idle
+
+
 def test_entry_that_a_request_by_api_replaces_is_accounted_for() -> None:
     """KB 7.3 step 4: the controller has received the request before the entry was written."""
     history = Cancelling(EntriesAccountedFor)

@@ -5,8 +5,10 @@ from pathlib import Path
 
 import pytest
 
+from controller.core.configuration import Configuration
 from replay.errors import ReplayError
 from replay.explore.from_log.reading import start_of_log
+from replay.explore.from_log.schedule import Schedule
 from replay.explore.run import run
 from replay.world.inputs import (
     CancelReassignment,
@@ -14,7 +16,9 @@ from replay.world.inputs import (
     CreateTopic,
     DeleteTopic,
     EndCancellation,
+    Input,
     Reassign,
+    ShutDownController,
     StopBroker,
 )
 
@@ -33,6 +37,25 @@ def test_controlled_shutdown_is_no_crash() -> None:
     begun = start_of_log(INCIDENTS / "controlled-shutdown")
     (stop,) = [one for one in begun.inputs if isinstance(one, StopBroker)]
     assert stop.broker == 1
+
+
+@pytest.mark.parametrize(
+    ("last", "is_kept"),
+    [
+        pytest.param((ShutDownController(9_000, "refold 100"),), False, id="controller"),
+        pytest.param((StopBroker(8_000, 1, None), StopBroker(9_000, 2, None)), False, id="all"),
+        pytest.param((StopBroker(9_000, 2, None),), True, id="one broker"),
+        pytest.param((StopBroker(9_000, 2, 50),), True, id="restart"),
+    ],
+)
+def test_shutdown_that_ends_a_recording_is_left_out(last: tuple[Input, ...], is_kept: bool) -> None:
+    schedule = Schedule(Configuration(broker_id=100))
+    schedule.begin(0, {}, [1, 2])
+    for one in (CrashBroker(5_000, 1), *last):
+        schedule.add(one)
+    result = schedule.result()
+    assert result.inputs == (CrashBroker(5_000, 1), *(last if is_kept else ()))
+    assert bool(result.notes) is not is_kept
 
 
 def test_cancelled_reassignment_is_requested_and_cancelled() -> None:

@@ -9,6 +9,7 @@ from controller.core.operations import Create
 from replay.explore.coverage import Act, Coverage
 from replay.explore.generators import crash_points, disturbance, pct, staleness, systematic
 from replay.explore.generators.attempt import BASES, Attempts, BudgetSpent, Traced
+from replay.explore.generators.ending import with_refold_at_end
 from replay.explore.generators.mix import mix
 from replay.explore.generators.moments import Moment, moments_of
 from replay.explore.generators.patterns import Patterns
@@ -17,12 +18,18 @@ from replay.explore.generators.strategies import STRATEGIES, Start, do_job
 from replay.explore.generators.variation import varied
 from replay.explore.numbers import Numbers
 from replay.world.ensemble.protocol import Asked, Greeting, Ping
-from replay.world.inputs import CrashBroker, CrashController, Delay, Input, LagZooKeeper
+from replay.world.inputs import (
+    NONE,
+    CrashBroker,
+    CrashController,
+    Delay,
+    Input,
+    LagZooKeeper,
+    StartController,
+    StopBroker,
+)
 from replay.world.network import Delivery
 from replay.world.requests import GetData
-
-_WRITTEN_BY_HAND = {"WriteZnode", "DeleteZnode"}
-"""No generator makes these; scenario files have them."""
 
 
 class Recorded(Attempts):
@@ -72,7 +79,7 @@ def test_random_scenarios_depend_on_the_seed_only() -> None:
 def test_mix_makes_inputs_of_every_kind() -> None:
     scenario = generic()
     made = {type(one).__name__ for seed in range(300) for one in mix(scenario, Numbers(seed))}
-    assert made == {one.__name__ for one in get_args(Input)} - _WRITTEN_BY_HAND
+    assert made == {one.__name__ for one in get_args(Input)}
 
 
 def test_mix_is_in_the_order_of_times_and_within_the_active_part() -> None:
@@ -157,6 +164,24 @@ def test_patterns_depose_controllers_and_lose_sessions_and_replies_around_a_mome
     kinds = {type(one).__name__ for one in made}
     assert kinds > {"DeleteControllerZnode", "ExpireSession", "LoseReply", "LagZooKeeper"}
     assert all(one.at_ms >= 4_900 for one in made)
+
+
+@pytest.mark.parametrize("successor", ["stock 1", NONE])
+def test_refold_often_gets_the_role_back_at_the_end(successor: str) -> None:
+    scenario, crash = generic(), CrashController(0, "refold 100", 3, successor=successor)
+    ends = [with_refold_at_end(scenario, [crash], Numbers(seed)) for seed in range(100)]
+    changed = [one for one in ends if one != [crash]]
+    assert 60 < len(changed) < 100
+    assert all(any(isinstance(each, StartController) for each in one) for one in changed)
+    stops = [each.broker for one in changed for each in one if isinstance(each, StopBroker)]
+    assert set(stops) == ({1} if successor == "stock 1" else set())
+
+
+def test_end_is_unchanged_if_no_refold_loses_the_role_permanently() -> None:
+    crash = CrashController(0, "refold 100", 3, successor="refold 101")
+    assert all(
+        with_refold_at_end(generic(), [crash], Numbers(seed)) == [crash] for seed in range(20)
+    )
 
 
 def test_variation_keeps_all_inputs_in_order() -> None:

@@ -24,8 +24,7 @@ class _History:
     def __init__(self, *isr: int) -> None:
         self.losses = Losses()
         self.epoch = 1
-        self.losses.controller_elected()
-        self.losses.controller_loaded()
+        self.take_over()
         self.by_controller(*isr)
         self.since = self.losses.next()
 
@@ -38,9 +37,10 @@ class _History:
     def lose(self) -> None:
         self.losses.lost(2, NAME, OFFSET, [RECORD])
 
-    def take_over(self) -> None:
-        self.losses.controller_elected()
-        self.losses.controller_loaded()
+    def take_over(self, *, is_kafka: bool = False, is_completed: bool = True) -> None:
+        self.losses.controller_elected(is_kafka=is_kafka)
+        if is_completed:
+            self.losses.controller_loaded()
 
     def is_excused(self, leader: int = 2, leader_epoch: int = 9) -> bool:
         self.losses.led(NAME, leader, leader_epoch)
@@ -103,21 +103,48 @@ def test_loss_of_another_record_excuses_nothing() -> None:
     assert not history.is_excused()
 
 
-def test_unseen_restart_is_excused() -> None:
+@pytest.mark.parametrize("is_kafka", [True, False])
+def test_restart_before_a_failover_is_excused_with_kafka_rules_only(is_kafka: bool) -> None:
     history = _History(1, 2)
     history.lose()
     history.losses.registered(2)
-    history.take_over()
-    assert history.is_excused()
+    history.take_over(is_kafka=is_kafka)
+    assert history.is_excused() is is_kafka
 
 
-def test_restart_during_the_failover_is_excused() -> None:
+@pytest.mark.parametrize("is_kafka", [True, False])
+def test_restart_during_a_failover_is_excused_with_kafka_rules_only(is_kafka: bool) -> None:
     history = _History(1, 2)
     history.lose()
-    history.losses.controller_elected()
+    history.losses.controller_elected(is_kafka=is_kafka)
     history.losses.registered(2)
     history.losses.controller_loaded()
-    assert history.is_excused()
+    assert history.is_excused() is is_kafka
+
+
+@pytest.mark.parametrize("is_before", [True, False])
+def test_restart_is_excused_if_the_state_was_written_between_it_and_the_failover(
+    is_before: bool,
+) -> None:
+    history = _History(1, 2, 3)
+    history.lose()
+    if is_before:
+        history.losses.registered(2)
+    history.by_leader(1, 2)
+    if not is_before:
+        history.losses.registered(2)
+    history.take_over()
+    assert history.is_excused() is is_before
+
+
+@pytest.mark.parametrize("is_completed", [True, False])
+def test_restart_before_an_earlier_failover_is_not_excused(is_completed: bool) -> None:
+    history = _History(1, 2)
+    history.lose()
+    history.losses.registered(2)
+    history.take_over(is_completed=is_completed)
+    history.take_over()
+    assert not history.is_excused()
 
 
 @pytest.mark.parametrize("is_removed", [True, False])

@@ -157,6 +157,15 @@ def test_left_over_znodes_are_missed() -> None:
     assert len(cluster.missing()) == 4
 
 
+def test_record_that_an_operator_created_may_be_left() -> None:
+    cluster = Recovering(AdminZnodesGone)
+    path = "/admin/reassignments/orders/0"
+    cluster.known.admin[path] = b""
+    assert cluster.missing()
+    cluster.known.made_by_clients[path] = None
+    assert not cluster.missing()
+
+
 def test_deletion_in_a_failed_log_directory_may_be_left() -> None:
     cluster = Recovering(AdminZnodesGone)
     cluster.known.admin["/admin/replica_deletions/x"] = (

@@ -2,6 +2,7 @@
 
 import pytest
 
+from controller.core import znodes
 from controller.core.values import LEADER_DURING_DELETE, Assignment, LeaderAndIsr
 from replay.explore.invariants.assignments import (
     AssignmentNotSmaller,
@@ -394,3 +395,14 @@ def test_new_partition_is_no_reassignment() -> None:
     history.topic.assignments[0] = Assignment((1, 2))
     history.assign((2, 1))
     assert not history.reported
+
+
+@pytest.mark.parametrize("process", ["admin", "refold 100"])
+def test_order_is_unknown_after_an_operator_deleted_the_record(process: str) -> None:
+    history = History(CancellationRestores, replicas=(2, 1, 3))
+    history.assign((1, 2, 3, 4), (4,), (3,))
+    path = znodes.reassignment_path(*NAME)
+    history.known.admin[path] = b""
+    history.admin(path, None, process)
+    history.assign((3, 1, 2))
+    assert bool(history.reported) is (process != "admin")

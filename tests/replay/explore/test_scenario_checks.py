@@ -104,7 +104,15 @@ def test_input_that_names_what_does_not_exist_is_refused(wrong: Input, problem: 
         ({"brokers": ()}, "brokers: the ids [] must be one or more"),
         ({"brokers": (BrokerSpec(1), BrokerSpec(1))}, "brokers: the ids [1, 1] must be"),
         ({"active_ms": 0}, "active_ms must be 1 to "),
-        ({"quiet_ms": -1}, "active_ms must be 1 to 86400000, and quiet_ms 0 to "),
+        ({"quiet_ms": 60_000}, "quiet_ms must be 65500 to 86400000: the cluster must recover"),
+        (
+            {"broker_settings": {"replica.lag.time.max.ms": "abc"}},
+            "broker_settings: replica.lag.time.max.ms must be a whole number, not 'abc'",
+        ),
+        (
+            {"broker_settings": {"replica.lag.max.ms": "5"}},
+            "broker_settings: 'replica.lag.max.ms' has no effect here; use controlled.shutdown.max",
+        ),
         ({"topics": (TopicSpec("a/b", ((1,),)),)}, "topics: "),
         ({"topics": (TopicSpec("t", ((1,), (1, 3))),)}, "topics: t-1: the replicas [1, 3] must"),
         ({"topics": (TopicSpec("t", ((),)),)}, "topics: t-0: the replicas [] must be one or more"),
@@ -156,6 +164,11 @@ def test_inputs_that_the_explorer_makes_are_accepted() -> None:
             {"inputs": [{"input": "crash_broker", "at_ms": 1, "broker": 1, "restart_ms": 5}]},
             "unknown field `restart_ms` of inputs[0]: the fields are input, at_ms, broker, ",
         ),
+        (
+            {"inputs": [{"input": "crash_brokr", "at_ms": 1, "broker": 1}]},
+            "inputs[0]: unknown input 'crash_brokr': use one of crash_broker, stop_broker, ",
+        ),
+        ({"inputs": [{"at_ms": 1}]}, "inputs[0]: has no `input`: use one of crash_broker, "),
         (
             {"inputs": [{"input": "pause_process", "at_ms": 1, "process": "brokr 1", "ms": 5}]},
             "inputs[0] (pause_process): process 'brokr 1' is not one of broker 1, ",

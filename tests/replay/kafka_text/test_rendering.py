@@ -11,7 +11,7 @@ from controller.core import znodes
 from controller.core.commands import ReadZnodes
 from controller.core.events import TopicIdsDrawn
 from controller.core.fold import Fold
-from controller.core.procedures.reassignment.partition_reassignment import RAISE
+from controller.core.procedures.reassignment.leader_epochs import RAISE
 from eventstore.folders import segments_of
 from eventstore.reader import LogReader
 from replay.errors import OtherCoreError, ReplayError

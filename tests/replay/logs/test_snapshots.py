@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 
 from controller.core.events import VersionsOffered
 from controller.core.snapshot import load_snapshot, take_snapshot
@@ -75,6 +76,20 @@ def test_snapshot_has_the_releases_of_brokers() -> None:
     simulation.happen(VersionsOffered(1, epoch, list(OFFERED[2, 8].items())), "broker:1")
     loaded = load_snapshot(take_snapshot(simulation.fold), CONFIGURATION)
     assert loaded.controller.context.releases == {1: (2, 8)}
+
+
+def test_snapshot_has_the_registrations_that_may_be_stuck() -> None:
+    configuration = structs.replace(CONFIGURATION, registration_check_ms=1000)
+    simulation = Simulation(configuration)
+    for broker in (1, 2):
+        simulation.start_broker(broker)
+    simulation.connect()
+    simulation.stop_broker(2)
+    context = simulation.fold.controller.context
+    loaded = load_snapshot(take_snapshot(simulation.fold), configuration).controller.context
+    assert loaded.suspects.keys() == {2}
+    assert loaded.suspects[2] == context.suspects[2]
+    assert loaded.sessions == context.sessions
 
 
 def test_log_agrees_after_segments_before_a_snapshot_are_deleted(tmp_path: Path) -> None:

@@ -51,9 +51,9 @@ class ObedientBroker:
         """Register."""
         data = {
             "version": 5,
-            "host": "h",
+            "host": f"host{self.number}",
             "port": 9092,
-            "endpoints": ["PLAINTEXT://h:9092"],
+            "endpoints": [f"PLAINTEXT://host{self.number}:9092"],
             "listener_security_protocol_map": {"PLAINTEXT": "PLAINTEXT"},
         }
         path = znodes.broker_path(self.number)

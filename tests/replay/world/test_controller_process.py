@@ -1,16 +1,32 @@
 """One controller as a process of a world."""
 
 import pytest
+from msgspec import structs
 
 from controller.core import znodes
 from controller.core.api_requests.reassignments import ListPartitionReassignmentsReceived
-from controller.core.commands import Issued, LeaderAndIsrRequest, Stop, WriteZnodes
+from controller.core.commands import (
+    Issued,
+    LeaderAndIsrRequest,
+    Notice,
+    Stop,
+    WriteZnodes,
+    target_of,
+)
 from controller.core.configuration import Configuration
-from controller.core.events import ChannelFault, Recorded, SessionExpired, VersionsOffered
+from controller.core.events import (
+    REFUSES,
+    SILENT,
+    BrokerProbed,
+    ChannelFault,
+    Recorded,
+    SessionExpired,
+    VersionsOffered,
+)
 from replay.world.messages import ControllerRequest, ControllerResponse
 from replay.world.network import Connection, Message
 from replay.world.observer import Observer
-from tests.replay.world.controller_world import ID, TIME_OUT_S, SmallWorld
+from tests.replay.world.controller_world import CONFIGURATION, ID, TIME_OUT_S, SmallWorld
 
 LEADERS = [1, 2, 1]
 
@@ -256,3 +272,41 @@ def test_response_of_a_lost_connection_is_dropped() -> None:
     world.network.reset("admin", "refold 100")
     world.run(1)
     assert asker.responses == []
+
+
+def test_broker_that_gives_way_to_its_own_late_registration_is_reported() -> None:
+    """KB 16.5: the session ends, and ZooKeeper deletes its znode only later. The
+    broker finds the znode in its next session, and no session deletes and creates it again."""
+    world = SmallWorld(structs.replace(CONFIGURATION, registration_check_ms=3_000))
+    world.start()
+    world.zookeeper.delay_ephemerals("broker 2", 5_000)
+    world.zookeeper.expire("broker 2")
+    world.run(4)
+    assert world.data(znodes.broker_path(2)) is not None
+    assert leaders(world) == LEADERS
+    world.run(20)
+    assert world.data(znodes.broker_path(2)) is None
+    assert leaders(world) == [1, 1, 1]
+    stuck = [one.command for one in commands(world) if target_of(one.command) == "/brokers/ids/2"]
+    assert [one.code for one in stuck if isinstance(one, Notice)] == ["broker_not_registered"]
+
+
+def test_broker_that_has_crashed_is_probed_and_not_reported() -> None:
+    world = SmallWorld(structs.replace(CONFIGURATION, registration_check_ms=3_000))
+    world.start()
+    world.brokers[2].crash()
+    world.run(40)
+    assert leaders(world) == [1, 1, 1]
+    probed = [one.event for one in events(world) if isinstance(one.event, BrokerProbed)]
+    assert {one.result for one in probed} == {REFUSES}
+    assert not [one for one in commands(world) if target_of(one.command) == "/brokers/ids/2"]
+
+
+def test_probe_of_a_paused_broker_ends_without_an_answer() -> None:
+    world = SmallWorld(structs.replace(CONFIGURATION, registration_check_ms=3_000))
+    world.start()
+    world.network.pause("broker 2")
+    world.zookeeper.expire("broker 2")
+    world.run(30)
+    probed = [one.event for one in events(world) if isinstance(one.event, BrokerProbed)]
+    assert {one.result for one in probed} == {SILENT}

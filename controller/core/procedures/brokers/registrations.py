@@ -38,11 +38,13 @@ async def read_registrations(controller: Controller, ids: list[int], rule: str) 
     paths = [znodes.broker_path(id) for id in ids]
     found = await read_znodes(controller, paths, rule, watch=True)
     brokers = []
-    for id, error, data, czxid in zip(ids, found.errors, found.data, found.czxids, strict=True):
+    columns = zip(ids, found.errors, found.data, found.czxids, found.owners, strict=True)
+    for id, error, data, czxid, owner in columns:
         if error != OK:
             continue
         try:
             brokers.append(znodes.read_broker(id, data, czxid))
+            controller.context.sessions[id] = owner
             _compare_protocols(controller, id, data)
         except ZnodeError as unreadable:
             _report(controller, znodes.broker_path(id), str(unreadable))

@@ -8,6 +8,7 @@ from controller.core.error_codes import (
     STALE_CONTROLLER_EPOCH,
 )
 from controller.core.events import BrokerResponded, ChannelFault, VersionsOffered
+from controller.core.procedures.brokers.registration_checks import suspect_unreachable
 from controller.core.procedures.reassignment.replica_deletion import confirm_deletions, take_answers
 from controller.core.releases import release_of
 from controller.core.triggers import (
@@ -84,4 +85,5 @@ def process_channel_fault(controller: Controller, fault: ChannelFault) -> None:
     """Report the trouble of a channel, or its end."""
     level = {"recovered": "info", "unreachable": "warning"}.get(fault.kind, "error")
     text = fault.text or f"broker {fault.broker} answers again"
+    suspect_unreachable(controller, fault)
     controller.notice(level, f"channel_{fault.kind}", f"broker {fault.broker}", text)

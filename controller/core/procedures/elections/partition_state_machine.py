@@ -1,6 +1,6 @@
 """The partition state machine's transitions (ZkPartitionStateMachine.handleStateChanges, KB 4)."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from controller.core.controller import Controller
 from controller.core.election import OFFLINE, Strategy
@@ -69,9 +69,9 @@ async def _bring_online(
 
 
 async def retry_offline_partitions(
-    controller: Controller, rule: str, topic: str | None = None
+    controller: Controller, rule: str, among: Iterable[Partition] | None = None
 ) -> Results:
-    """Elect for all NEW and OFFLINE partitions, or those of one topic.
+    """Elect for all NEW and OFFLINE partitions, or those `among` some.
 
     triggerOnlinePartitionStateChange (KB 4.2.2).
     """
@@ -79,8 +79,8 @@ async def retry_offline_partitions(
     context = controller.context
     partitions = [
         one
-        for one in context.partitions()
-        if one.state in waiting and not context.is_queued(one) and topic in (None, one.topic.name)
+        for one in (context.partitions() if among is None else among)
+        if one.state in waiting and not context.is_queued(one)
     ]
     return await change_partitions(
         controller, sorted_partitions(partitions), PartitionState.ONLINE, rule, OFFLINE
@@ -88,9 +88,10 @@ async def retry_offline_partitions(
 
 
 async def start_partition_states(
-    controller: Controller, partitions: Iterable[Partition], repaired: Iterable[Partition] = ()
+    controller: Controller, partitions: Sequence[Partition], repaired: Iterable[Partition] = ()
 ) -> None:
-    """Set the states at failover, then elect for partitions without a leader (KB 4.2.1).
+    """Set the states at failover, then elect for partitions without a leader (KB 4.2.1). All other
+    partitions are online.
 
     A leader accepts a repaired assignment or ISR only with a new leader epoch: such a partition is
     elected again, too.
@@ -108,4 +109,5 @@ async def start_partition_states(
             partition.state = PartitionState.ONLINE
         else:
             partition.state = PartitionState.OFFLINE
-    await retry_offline_partitions(controller, "failover: elect for partitions without a leader")
+    rule = "failover: elect for partitions without a leader"
+    await retry_offline_partitions(controller, rule, among=partitions)

@@ -1,6 +1,7 @@
 """The replica state machine's transitions (ZkReplicaStateMachine.handleStateChanges, KB 5)."""
 
 from collections import defaultdict
+from collections.abc import Mapping
 
 from controller.core.batch import RequestBatch
 from controller.core.commands import Choice, Reason
@@ -11,17 +12,23 @@ from controller.core.failures import Failures
 from controller.core.operations import BAD_VERSION, OK
 from controller.core.outcomes import SLICE, suspend
 from controller.core.pauses import SLICE_SIZE
+from controller.core.prepared_topics import PreparedTopic
 from controller.core.procedures.elections.leadership import (
     read_states,
     write_states,
 )
 from controller.core.procedures.elections.unsent_batches import REPLICAS, has_unsent, unsent_kept
-from controller.core.state import Partition
+from controller.core.state import ControllerContext, Partition
 from controller.core.state_machines import PREVIOUS_REPLICA_STATES, ReplicaState
 from controller.core.values import NO_LEADER, Assignment, LeaderAndIsr
 
 Replicas = dict[int, list[Partition]]
 """Replicas by broker, as their partitions."""
+
+Prepared = Mapping[str, PreparedTopic]
+"""Topics whose requests are prepared, by name."""
+
+_NONE: Prepared = {}
 
 
 async def change_replicas(
@@ -31,8 +38,10 @@ async def change_replicas(
     rule: str,
     *,
     notifies_unchanged: bool = True,
+    prepared: Prepared = _NONE,
 ) -> None:
-    """Move replicas to `target`, broker after broker, in one request batch (KB 5.1.1).
+    """Move replicas to `target`, broker after broker, in one request batch (KB 5.1.1). Those of
+    `prepared` topics are online already.
 
     A transition that the table does not have is reported and skipped. When replicas go offline, the
     others are sent LeaderAndIsr; without `notifies_unchanged` only if the ISR changes.
@@ -40,11 +49,13 @@ async def change_replicas(
     if not any(replicas.values()) or has_unsent(controller, REPLICAS, target.name):
         return
     batch = controller.new_batch(rule)
+    batch.add_prepared(prepared)
     failures = Failures(controller, "replica_state_refused")
     with unsent_kept(controller, REPLICAS, batch):
         for broker in controller.order.brokers(replicas):
             controller.observer.moves_replicas(broker, replicas[broker], target, rule)
-            valid = await _valid(broker, replicas[broker], target, failures)
+            others = _unprepared(broker, replicas[broker], prepared)
+            valid = await _valid(broker, others, target, failures)
             if target is ReplicaState.ONLINE:
                 await _bring_online(broker, valid, batch)
             elif target is ReplicaState.OFFLINE:
@@ -55,6 +66,13 @@ async def change_replicas(
                 await _change_on(broker, valid, target, batch, failures)
     failures.report()
     controller.send(batch)
+
+
+def _unprepared(broker: int, partitions: list[Partition], prepared: Prepared) -> list[Partition]:
+    known = sum(len(one.online.get(broker, ())) for one in prepared.values())
+    if known == len(partitions):
+        return []
+    return [one for one in partitions if one.topic.name not in prepared]
 
 
 async def _valid(
@@ -241,22 +259,37 @@ def _without(state: LeaderAndIsr, broker: int, epoch: int) -> LeaderAndIsr:
     )
 
 
-async def start_replica_states(controller: Controller) -> None:
+async def start_replica_states(controller: Controller, prepared: Prepared = _NONE) -> None:
     """Set the states at failover, and send brokers their requests (ReplicaStateMachine.startup, KB
     5.3)."""
     context = controller.context
     online: Replicas = defaultdict(list)
     offline: Replicas = defaultdict(list)
-    for place, partition in enumerate(context.partitions()):
-        is_online = online_test(context, partition)
-        for broker in partition.assignment.replicas:
-            if is_online(broker):
-                partition.replica_states[broker] = ReplicaState.ONLINE
-                online[broker].append(partition)
-            else:
-                partition.replica_states[broker] = ReplicaState.DELETION_INELIGIBLE
-                offline[broker].append(partition)
-        if place % SLICE_SIZE == SLICE_SIZE - 1:
-            await suspend(SLICE)
-    await change_replicas(controller, online, ReplicaState.ONLINE, "failover: replicas online")
+    handled = 0
+    for topic in context.topics.values():
+        if topic.name in prepared:
+            for broker, partitions in prepared[topic.name].online.items():
+                online[broker] += partitions
+            continue
+        for partition in topic.assigned():
+            _start_replicas(context, partition, online, offline)
+            handled += 1
+            if handled % SLICE_SIZE == 0:
+                await suspend(SLICE)
+    await suspend(SLICE)
+    rule = "failover: replicas online"
+    await change_replicas(controller, online, ReplicaState.ONLINE, rule, prepared=prepared)
     await change_replicas(controller, offline, ReplicaState.OFFLINE, "failover: replicas offline")
+
+
+def _start_replicas(
+    context: ControllerContext, partition: Partition, online: Replicas, offline: Replicas
+) -> None:
+    is_online = online_test(context, partition)
+    for broker in partition.assignment.replicas:
+        if is_online(broker):
+            partition.replica_states[broker] = ReplicaState.ONLINE
+            online[broker].append(partition)
+        else:
+            partition.replica_states[broker] = ReplicaState.DELETION_INELIGIBLE
+            offline[broker].append(partition)

@@ -29,6 +29,7 @@ from controller.core.procedures.reassignment.cancellation import (
     process_changed_isrs,
     roll_back_names,
 )
+from controller.core.procedures.reassignment.leader_epochs import raise_and_send
 from controller.core.procedures.reassignment.legacy_znode import (
     LegacyZnode,
     process_legacy,
@@ -38,7 +39,6 @@ from controller.core.procedures.reassignment.partition_reassignment import (
     RULE,
     carry_out,
     drops_all_in_sync,
-    raise_and_send,
     reassign,
     report_failed,
 )
@@ -308,7 +308,7 @@ async def _inform_held(controller: Controller, resumed: list[Partition]) -> None
         if number:
             await pause(controller)
         left = [one for one in part if one in controller.context.held]
-        report_failed(controller, await raise_and_send(controller, left))
+        report_failed(controller, await raise_and_send(controller, left, RULE))
 
 
 def _is_in_progress(controller: Controller, partition: Partition) -> bool:

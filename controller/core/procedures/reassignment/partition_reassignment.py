@@ -11,22 +11,24 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping
 
 from controller.core import znodes
-from controller.core.commands import Choice, Reason
 from controller.core.controller import Controller
 from controller.core.deviations import (
     ADDED_WITHOUT_STATE,
     LEADER_MOVED_FIRST,
     REQUEST_CHANGES_SEEN,
 )
-from controller.core.election import OFFLINE, REASSIGNMENT, REMAINING, isr_within_replicas
+from controller.core.election import OFFLINE, REASSIGNMENT, REMAINING
 from controller.core.errors import ControllerMovedError, ProcedureError, ZnodeError
-from controller.core.failures import Failures, describe
-from controller.core.operations import BAD_VERSION, OK
+from controller.core.failures import describe
+from controller.core.operations import OK
 from controller.core.pauses import parts, pause
-from controller.core.procedures.elections.leadership import read_states, write_states
 from controller.core.procedures.elections.partition_state_machine import change_partitions
 from controller.core.procedures.elections.replica_state_machine import Replicas, change_replicas
 from controller.core.procedures.reassignment.assignments import Errors, Move, write_assignments
+from controller.core.procedures.reassignment.leader_epochs import (
+    raise_and_send,
+    raise_leader_epochs,
+)
 from controller.core.procedures.reassignment.replica_deletion import delete_replicas
 from controller.core.procedures.reassignment_znodes.cancel_znode import is_cancelled
 from controller.core.procedures.reassignment_znodes.reassign_partitions_znode import remove_entries
@@ -38,11 +40,10 @@ from controller.core.procedures.reassignment_znodes.records import (
 from controller.core.procedures.topics.deletion import mark_ineligible, resume_deletion_for
 from controller.core.state import Partition
 from controller.core.state_machines import PartitionState, ReplicaState
-from controller.core.values import NO_LEADER, Assignment, LeaderAndIsr, format_brokers
+from controller.core.values import NO_LEADER, Assignment, format_brokers
 from controller.core.zookeeper_io import read_znodes
 
 RULE = "reassignment"
-RAISE = "reassignment: raise the leader epoch"
 
 
 async def reassign(controller: Controller, moves: list[Move]) -> Errors:
@@ -169,8 +170,9 @@ async def _store(controller: Controller, moves: list[Move]) -> Errors:
             controller.observer.reassigns(partition, assignment)
         dropped = {one.partition: dropped for one in changed if (dropped := _unwanted(one))}
         if dropped:
-            await _drop(controller, dropped)
-        errors = await write_assignments(controller, changed)
+            errors = await _drop(controller, dropped)
+            changed = [one for one in changed if one.partition not in errors]
+        errors |= await write_assignments(controller, changed)
         for partition in (one.partition for one in changed):
             if partition not in errors:
                 controller.observer.stored(partition)
@@ -211,24 +213,35 @@ def _by_broker(brokers: Mapping[Partition, Iterable[int]]) -> Replicas:
 # U3, with LEADER_MOVED_FIRST ----------------------------------------------------------------------
 
 
-async def _drop(controller: Controller, unwanted: Mapping[Partition, tuple[int, ...]]) -> None:
+async def _drop(controller: Controller, unwanted: Mapping[Partition, tuple[int, ...]]) -> Errors:
     """Drop the replicas that a replaced or cancelled reassignment was adding.
 
     This happens before the assignment without them is stored. If this controller fails in between,
     the next one continues with the earlier assignment, and no dropped replica stays in the ISR
     unnoticed.
     """
+    before = {partition: partition.assignment for partition in unwanted}
     for partition, dropped in unwanted.items():
         partition.assignment = _without(partition.assignment, dropped)
     led = [partition for partition, dropped in unwanted.items() if partition.leader in dropped]
     if led:
         await change_partitions(controller, led, PartitionState.ONLINE, RULE, REMAINING)
-    await _remove_replicas(controller, unwanted)
-    leaderless = [one for one in unwanted if one.leadership is not None and one.leader == NO_LEADER]
+    errors: Errors = {}
+    if not controller.protocol.has_alter_partition:
+        # These leaders write the ISR themselves, until they know the assignment without the
+        # replicas. With a new leader epoch they cannot add one after the controller has looked.
+        staying = [one for one in unwanted if one.leadership is not None and one not in led]
+        errors = await raise_and_send(controller, staying, RULE)
+        for partition in errors:
+            partition.assignment = before[partition]
+    dropping = {one: unwanted[one] for one in unwanted if one not in errors}
+    await _remove_replicas(controller, dropping)
+    leaderless = [one for one in dropping if one.leadership is not None and one.leader == NO_LEADER]
     if leaderless:
         # No remaining replica can lead: the partition goes offline and waits, like any other.
         await change_partitions(controller, leaderless, PartitionState.OFFLINE, RULE)
         await change_partitions(controller, leaderless, PartitionState.ONLINE, RULE, OFFLINE)
+    return errors
 
 
 def _without(assignment: Assignment, dropped: tuple[int, ...]) -> Assignment:
@@ -273,60 +286,6 @@ async def _make_new(controller: Controller, added: Mapping[Partition, Iterable[i
                 new[broker].append(partition)
     for broker in new:
         await change_replicas(controller, {broker: new[broker]}, ReplicaState.NEW, RULE)
-
-
-async def raise_leader_epochs(controller: Controller, partitions: list[Partition]) -> Errors:
-    """Write the same leaders and ISRs with new leader epochs (updateLeaderEpoch)."""
-    failures = Failures(controller, "leader_epoch_not_raised")
-    errors: Errors = {}
-    remaining = partitions
-    while remaining:
-        states = dict(await read_states(controller, remaining, RAISE, failures))
-        failures.report()
-        for partition in remaining:
-            if partition not in states:
-                text = f"the leader epoch of {partition} cannot be raised"
-                errors[partition] = ProcedureError(text)
-        raised = [(one, _raised(controller, one, state)) for one, state in states.items()]
-        if not raised:
-            break
-        choices = tuple(Choice(*one.key, state.leader, "same leader") for one, state in raised)
-        remaining = []
-        for partition, written, error in await write_states(
-            controller, raised, Reason(RAISE, choices)
-        ):
-            if error == OK:
-                partition.leadership = written
-            elif error == BAD_VERSION:
-                remaining.append(partition)
-            else:
-                path = znodes.state_path(*partition.key)
-                text = f"{path} cannot be written (ZooKeeper code {error})"
-                errors[partition] = ProcedureError(text)
-    return errors
-
-
-async def raise_and_send(controller: Controller, partitions: list[Partition]) -> Errors:
-    """Raise the leader epochs, and send all replicas the assignment that the context has."""
-    errors = await raise_leader_epochs(controller, partitions)
-    raised = [one for one in partitions if one not in errors]
-    if raised:
-        batch = controller.new_batch(RULE)
-        for partition in raised:
-            batch.add_leader_and_isr(partition.replicas, partition, is_new=False)
-        controller.send(batch)
-    return errors
-
-
-def _raised(controller: Controller, partition: Partition, current: LeaderAndIsr) -> LeaderAndIsr:
-    return LeaderAndIsr(
-        current.leader,
-        current.leader_epoch + 1,
-        isr_within_replicas(controller.configuration, partition, current.isr),
-        current.partition_epoch,
-        controller.context.epoch,
-        current.recovery_state,
-    )
 
 
 # Phase B ----------------------------------------------------------------------------------------
@@ -411,7 +370,7 @@ async def _move_leaders_if_required(controller: Controller, partitions: list[Par
         (staying if leader in partition.replicas and is_online else moved).append(partition)
     if moved:
         await change_partitions(controller, moved, PartitionState.ONLINE, RULE, REASSIGNMENT)
-    return await raise_and_send(controller, staying)
+    return await raise_and_send(controller, staying, RULE)
 
 
 async def _remove_requests(controller: Controller, partitions: list[Partition]) -> None:

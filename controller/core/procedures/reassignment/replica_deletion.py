@@ -26,6 +26,7 @@ from controller.core.events import BrokerResponded
 from controller.core.failures import excerpt, listed_names
 from controller.core.operations import NO_NODE, NODE_EXISTS, OK, Create, Delete, WriteOperation
 from controller.core.procedures.elections.replica_state_machine import Replicas, change_replicas
+from controller.core.procedures.reassignment.leader_epochs import raise_leader_epochs
 from controller.core.state import Partition, PendingDeletion, Topic
 from controller.core.state_machines import ReplicaState
 from controller.core.triggers import ReplicaDeletions
@@ -37,9 +38,10 @@ from controller.core.znodes import (
     ReplicaDeletion,
     deletion_path,
     read_deletion,
+    topic_path,
     write_deletion,
 )
-from controller.core.zookeeper_io import read_children, read_znodes, write
+from controller.core.zookeeper_io import fetch_znodes, read_children, read_znodes, write
 
 TIMER: Final = "replica deletions"
 _RULE: Final = "replica deletions"
@@ -175,12 +177,11 @@ def take_answers(
             controller.enqueue(ReplicaDeletions())
 
 
-def _is_refused(controller: Controller, broker: int, name: Name, error: int) -> bool:
-    """Whether a broker rejects a replica because it has the log of an earlier topic.
+def _is_refused(controller: Controller, broker: int, name: Name, error: int | None) -> bool:
+    """Whether a broker rejects a replica, probably because it has the log of an earlier topic.
 
-    Without topic ids, a leader epoch that is not higher than the earlier one shows it (KB 12.4.2),
-    but so does one that the broker knows already. The log of a replica that is not in sync may be
-    deleted in both cases.
+    Without topic ids, a leader epoch that is not higher than that of the log shows it (KB 12.4.2),
+    but so does one that the broker knows already: `_of_earlier_topics` decides.
     """
     if error == STALE_CONTROLLER_EPOCH and not controller.protocol.has_topic_ids:
         partition = controller.context.find(*name)
@@ -239,7 +240,7 @@ async def process_deletions(controller: Controller) -> None:
         controller, [one for one in found.children if one not in context.deletions]
     )
     context.deletions.update(new)
-    _settle_assigned(controller)
+    await _settle_assigned(controller)
     request_deletions(controller, new.values())
     await _remove_confirmed(controller)
 
@@ -265,14 +266,14 @@ async def _read_new(controller: Controller, children: list[str]) -> dict[str, Pe
     return read
 
 
-def _settle_assigned(controller: Controller) -> None:
+async def _settle_assigned(controller: Controller) -> None:
     """Decide on replicas that are assigned again.
 
     If the topic was created again meanwhile, the broker refuses the replica until the log of the
     earlier topic is deleted. Other replicas are not deleted, which is reported. Which of the two it
     is, the broker's answer to LeaderAndIsr shows.
     """
-    for child, one in controller.context.deletions.items():
+    for child, one in list(controller.context.deletions.items()):
         assigned = [name for name in one.names if _is_assigned(controller, one.broker, name)]
         is_requested = deletion_path(child).startswith(DELETION_PREFIX)
         accepted, refused = dict.fromkeys(one.accepted), dict.fromkeys(one.refused)
@@ -280,6 +281,12 @@ def _settle_assigned(controller: Controller) -> None:
         one.accepted, one.refused = [], []
         earlier = [name for name in assigned if name in refused and name not in replaced]
         others = [name for name in assigned if name not in refused]
+        if earlier and not controller.protocol.has_topic_ids:
+            in_question = earlier
+            earlier = await _of_earlier_topics(controller, child, one.broker, in_question)
+            known = [name for name in in_question if name not in earlier]
+            accepted.update(dict.fromkeys(known))
+            others += known
         dropped = [name for name in others if is_requested or name in accepted]
         gone = dict.fromkeys(dropped)
         waiting = [name for name in others if name not in gone and name not in replaced]
@@ -292,6 +299,35 @@ def _settle_assigned(controller: Controller) -> None:
             one.replaced.extend(earlier)
             _delete_earlier(controller, one.broker, earlier)
         _send_leaders(controller, one.broker, (*earlier, *waiting))
+
+
+async def _of_earlier_topics(
+    controller: Controller, child: str, broker: int, names: list[Name]
+) -> list[Name]:
+    """The replicas whose deletion was recorded before the topics that exist now were created, and
+    which are not in the ISR.
+
+    Their partitions get new leader epochs first. Until the leader knows its own, it cannot write
+    the ISR, and until the broker knows it, the leader rejects its fetches: so the replica is not in
+    sync when it is deleted.
+    """
+    paths = [deletion_path(child), *(topic_path(topic) for topic, _ in names)]
+    found = await fetch_znodes(controller, paths, _RULE)
+    if found.errors[0] != OK:
+        return []
+    recorded, *created = found.czxids
+    of_earlier = [name for name, czxid in zip(names, created, strict=True) if czxid > recorded]
+    partitions = _partitions(controller, of_earlier)
+    errors = await raise_leader_epochs(controller, partitions)
+    raised = [one for one in partitions if one not in errors]
+    batch = controller.new_batch(_RULE)
+    for partition in raised:
+        others = [one for one in partition.replicas if one != broker]
+        batch.add_leader_and_isr(others, partition, is_new=False)
+    controller.send(batch)
+    return [
+        one.key for one in raised if one.leadership is not None and broker not in one.leadership.isr
+    ]
 
 
 def _delete_earlier(controller: Controller, broker: int, names: list[Name]) -> None:

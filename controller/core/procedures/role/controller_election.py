@@ -28,8 +28,9 @@ from controller.core.procedures.admin.waiting_requests import abandon_waiting
 from controller.core.procedures.elections.rebalance import rebalance_timer
 from controller.core.procedures.reassignment.legacy_znode import strip_originals
 from controller.core.procedures.role.failover import fail_over
+from controller.core.procedures.role.following import forget_all
 from controller.core.procedures.znode_changes.topic_change import process_topic_change
-from controller.core.values import ANY_VERSION
+from controller.core.values import ANY_VERSION, format_session
 from controller.core.zookeeper_io import (
     read_latest,
     read_stats,
@@ -50,14 +51,27 @@ _UNDER_WAY_MS = 500
 async def start_up(controller: Controller) -> None:
     """A session began: watch /controller and stand for election, with take_over against a living
     controller too."""
-    await elect(controller, take_over=controller.configuration.take_over)
+    await elect(controller, take_over=_takes_over(controller))
+
+
+def _takes_over(controller: Controller) -> bool:
+    """Whether to take the role of a living controller. A standby does so only when it starts: later
+    it would take the role from the standby that succeeded it."""
+    configuration = controller.configuration
+    is_start = controller.candidate_session == 0
+    return configuration.take_over and (is_start or not configuration.standby)
 
 
 async def reelect(controller: Controller) -> None:
-    """/controller was deleted: stand for election (processReelect, KB 3.2.3)."""
+    """/controller was deleted: stand for election (processReelect, KB 3.2.3).
+
+    If this daemon has waited for the deletion since its session began, `take_over` counts as at the
+    beginning of the session.
+    """
     await maybe_resign(controller)
     if not controller.is_backing_off:
-        await elect(controller)
+        has_waited = controller.is_waiting_for_own_znode
+        await elect(controller, take_over=has_waited and _takes_over(controller))
 
 
 async def elect(controller: Controller, *, take_over: bool = False) -> None:
@@ -113,6 +127,7 @@ async def _stand(controller: Controller, take_over: bool) -> Poll:
     """Read /controller, and take the role if it is free or may be taken."""
     await read_stats(controller, [znodes.CONTROLLER], _RULE, watch=True)
     found = await read_znodes(controller, [znodes.CONTROLLER, znodes.CONTROLLER_EPOCH], _RULE)
+    controller.is_waiting_for_own_znode = False
     held = found.errors[0] == OK
     if held:
         owner, data = found.owners[0], found.data[0]
@@ -123,6 +138,8 @@ async def _stand(controller: Controller, take_over: bool) -> Poll:
             return Poll.DECIDED
         is_by_session = ROLE_BY_SESSION.applies(controller.configuration)
         if _is_daemon_id(controller, data) and not is_by_session:
+            return Poll.DECIDED
+        if not is_ours and _waits_for_own_znode(controller, owner):
             return Poll.DECIDED
         if not is_ours and not take_over and owner != controller.candidate_session:
             _report_current_controller(controller, data)
@@ -136,10 +153,22 @@ async def _stand(controller: Controller, take_over: bool) -> Poll:
         return Poll.UNKNOWN
     epoch = znodes.read_controller_epoch(found.data[1])
     held_version = found.versions[0] if held else None
-    poll = await _take_role(controller, epoch, found.versions[1], held_version)
-    if controller.is_active:
-        controller.context.previous_election = found.mzxids[1]
-    return poll
+    return await _take_role(controller, epoch, found.versions[1], held_version)
+
+
+def _waits_for_own_znode(controller: Controller, owner: int) -> bool:
+    """Whether the daemon waits until ZooKeeper has deleted the /controller of its previous session,
+    as a broker of Kafka 0.8 does with its registration (KB 16.5; ZOOKEEPER-1740)."""
+    is_left = owner == controller.candidate_session
+    if not is_left or not controller.configuration.waits_for_own_znode:
+        return False
+    controller.is_waiting_for_own_znode = True
+    text = (
+        f"{znodes.CONTROLLER} still belongs to this daemon's previous session "
+        f"{format_session(owner)}: the daemon waits until ZooKeeper has deleted the znode"
+    )
+    controller.notice("warning", "own_znode_left", znodes.CONTROLLER, text)
+    return True
 
 
 def _is_daemon_id(controller: Controller, data: bytes | None) -> bool:
@@ -245,6 +274,7 @@ def resign(controller: Controller, why: str) -> None:
     controller.leftover_channels = frozenset()
     abandon_waiting(controller)
     controller.context = controller.new_context()
+    forget_all(controller)
 
 
 async def give_up(controller: Controller) -> None:

@@ -6,6 +6,7 @@ from controller.core.errors import ZnodeError
 from controller.core.operations import OK
 from controller.core.outcomes import SLICE, suspend
 from controller.core.pauses import SLICE_SIZE
+from controller.core.prepared_topics import PreparedTopic, prepare
 from controller.core.procedures.admin.features import set_up_features
 from controller.core.procedures.brokers.registrations import (
     open_channels,
@@ -24,9 +25,11 @@ from controller.core.procedures.role.unseen_restarts import UnseenRestarts, elec
 from controller.core.procedures.topics.daemon_id import is_daemon_in_sync
 from controller.core.procedures.topics.deletion import queue_deletions, resume_deletions
 from controller.core.procedures.topics.topics import read_new_topics
+from controller.core.standby import SUBTREE, StandbyState
 from controller.core.state import ControllerContext, Partition, sorted_partitions
 from controller.core.zookeeper_io import (
     delete_notifications,
+    end_subtree_watch,
     list_notifications,
     read_children,
     read_stats,
@@ -46,6 +49,9 @@ async def fail_over(controller: Controller) -> None:
         znodes.CONTROLLER,
         f"elected controller, epoch {context.epoch}; the failover begins",
     )
+    if controller.standby.is_watching:
+        # From here on, a change of a state is the business of this controller.
+        end_subtree_watch(controller, SUBTREE, _RULE)
     await set_up_features(controller)
     requests = [znodes.PREFERRED_ELECTION, znodes.REASSIGN_PARTITIONS]
     await read_stats(controller, requests, _RULE, watch=True)
@@ -62,8 +68,11 @@ async def fail_over(controller: Controller) -> None:
         legacy = await load_reassignments(controller)
     await elect_after_restarts(controller, restarts)
     controller.send_metadata("failover: spread the live brokers", context.brokers)
-    await start_replica_states(controller)
-    await start_partition_states(controller, context.partitions(), repaired)
+    # The channels connect meanwhile.
+    await suspend(SLICE)
+    prepared = await _prepare_topics(controller, restarts, repaired)
+    await start_replica_states(controller, prepared)
+    await start_partition_states(controller, context.assigned_without(prepared), repaired)
     if controller.configuration.has_kip_236 and legacy is None:
         legacy = await load_reassignments(controller)
     await resume_reassignments(controller, legacy)
@@ -71,6 +80,7 @@ async def fail_over(controller: Controller) -> None:
     await resume_deletions(controller)
     await resume_election(controller)
     schedule_rebalance(controller, FIRST_MS)
+    controller.standby = StandbyState()
     controller.notice(
         "info",
         "failover_done",
@@ -78,8 +88,46 @@ async def fail_over(controller: Controller) -> None:
         "failover completed: "
         f"{_counted(len(context.brokers), 'broker')}, "
         f"{_counted(len(context.known_topics()), 'topic')}, "
-        f"{_counted(sum(1 for _ in context.partitions()), 'partition')}",
+        f"{_counted(context.count_assigned(), 'partition')}",
     )
+
+
+async def _prepare_topics(
+    controller: Controller, restarts: UnseenRestarts, repaired: list[Partition]
+) -> dict[str, PreparedTopic]:
+    """The topics whose brokers are all live, without those that need another election. Their
+    requests are made topic by topic, as far as a standby has not made them before; those of the
+    others partition by partition."""
+    context = controller.context
+    to_elect = dict.fromkeys(one.topic.name for one in repaired)
+    usable = controller.standby.usable(context, [*restarts.members, *repaired])
+    if controller.configuration.keeps_state_without_role:
+        return usable
+    prepared: dict[str, PreparedTopic] = {}
+    handled = 0
+    for name, topic in context.topics.items():
+        one = usable.get(name)
+        if one is None and name not in to_elect and name not in context.queued_for_deletion:
+            one = prepare(topic, context.brokers.keys())
+            handled += len(topic.partitions)
+        if one is not None:
+            prepared[name] = one
+        if handled >= SLICE_SIZE:
+            handled = 0
+            await suspend(SLICE)
+    return prepared
+
+
+def _report_known(controller: Controller, unread: int) -> None:
+    standby, context = controller.standby, controller.context
+    if not standby.is_watching:
+        return
+    known = sum(1 for name, one in context.topics.items() if standby.topics.get(name) is one)
+    text = (
+        f"take-over as a standby: {known} of {_counted(len(context.topics), 'topic')} are known; "
+        f"{_counted(unread, 'partition state')} will be read"
+    )
+    controller.notice("info", "standby_used", znodes.CONTROLLER, text)
 
 
 def _counted(count: int, noun: str) -> str:
@@ -99,15 +147,15 @@ async def load_context(controller: Controller) -> tuple[list[Partition], UnseenR
     """Load brokers, topics, assignments and leaders (initializeControllerContext, KB 6.3).
 
     Returns the partitions whose assignment or ISR named the daemon, and the members of ISRs that
-    have restarted. Raises ProcedureError if
-    channels are left from an earlier term.
+    have restarted. Raises ProcedureError if channels are left from an earlier term.
     """
     context = controller.context
     for broker in await read_brokers(controller, _RULE):
         context.brokers[broker.id] = broker
     kept = list(context.topics.values())
     children = await read_children(controller, znodes.TOPICS, _RULE, watch=True)
-    topics = await read_new_topics(controller, children.children, _RULE)
+    others = controller.standby.adopt(context, children.children)
+    topics = await read_new_topics(controller, others, _RULE)
     context.forget_leaders(kept, set(children.children))
     for partition in topics.partitions:
         if partition.assignment.is_being_reassigned:
@@ -126,7 +174,9 @@ async def _load_leaders(controller: Controller, restarts: UnseenRestarts) -> lis
     that has a leader, but no replicas.
     """
     to_repair = []
-    partitions = sorted_partitions(controller.context.partitions())
+    context, standby = controller.context, controller.standby
+    partitions = sorted_partitions(standby.unread_partitions(context))
+    _report_known(controller, len(partitions))
     paths = [znodes.state_path(one.topic.name, one.number) for one in partitions]
     found = await read_znodes(controller, paths, _RULE)
     for place, partition in enumerate(partitions):
@@ -144,4 +194,5 @@ async def _load_leaders(controller: Controller, restarts: UnseenRestarts) -> lis
             to_repair.append(partition)
         if place % SLICE_SIZE == SLICE_SIZE - 1:
             await suspend(SLICE)
+    restarts.add_known(standby.known_states(context))
     return to_repair

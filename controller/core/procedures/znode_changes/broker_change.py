@@ -1,6 +1,7 @@
 """Brokers that register, disappear, restart and change (KB 3.3, 3.4, 9.1 to 9.4)."""
 
 from controller.core.controller import Controller
+from controller.core.procedures.brokers.registration_checks import suspect_lost, trust
 from controller.core.procedures.brokers.registrations import (
     close_channels,
     open_channels,
@@ -48,6 +49,8 @@ async def process_broker_change(controller: Controller) -> None:
     close_channels(controller, [one.id for one in bounced], _RULE)
     open_channels(controller, bounced, _RULE)
     close_channels(controller, dead, _RULE)
+    trust(controller, [*new, *bounced])
+    suspect_lost(controller, [known[id] for id in dead])
     if new:
         _register(context, new)
         await on_broker_startup(controller, [one.id for one in new])

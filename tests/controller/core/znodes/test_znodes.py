@@ -202,6 +202,33 @@ def test_SU_43_invalid_features_are_rejected(content: dict[str, Any]) -> None:
         znodes.read_features(json.dumps(content).encode())
 
 
+MIGRATION = {
+    "version": 0,
+    "kraft_controller_id": 3000,
+    "kraft_controller_epoch": 4,
+    "kraft_metadata_offset": 2**40,
+    "kraft_metadata_epoch": 4,
+}
+
+
+def test_migration_is_copied_from_the_first_offset_on() -> None:
+    assert znodes.read_migration(json.dumps(MIGRATION).encode()).is_copied
+    initial = {**MIGRATION, "kraft_metadata_offset": -1}
+    assert not znodes.read_migration(json.dumps(initial).encode()).is_copied
+
+
+@pytest.mark.parametrize("key", MIGRATION)
+def test_migration_that_lacks_a_field_is_rejected(key: str) -> None:
+    content = {name: value for name, value in MIGRATION.items() if name != key}
+    with pytest.raises(ZnodeError, match="/migration"):
+        znodes.read_migration(json.dumps(content).encode())
+
+
+def test_migration_of_an_unknown_version_is_rejected() -> None:
+    with pytest.raises(ZnodeError, match="/migration: version 1"):
+        znodes.read_migration(json.dumps({**MIGRATION, "version": 1}).encode())
+
+
 # Topics, brokers, the controller --------------------------------------------------------------
 
 
@@ -283,8 +310,9 @@ def test_isr_notification_names_partitions() -> None:
         ("/isr/1", lambda data: znodes.read_isr_change("/isr/1", data)),
         ("/controller_epoch", znodes.read_controller_epoch),
         ("/feature", znodes.read_features),
+        ("/migration", znodes.read_migration),
     ],
-    ids=["broker", "state", "isr", "epoch", "feature"],
+    ids=["broker", "state", "isr", "epoch", "feature", "migration"],
 )
 def test_error_of_an_invalid_znode_names_its_path(
     path: str, read: Callable[[bytes | None], object], data: bytes | None

@@ -101,8 +101,9 @@ def refuses_until_deleted(cluster: Cluster) -> None:
 def test_without_topic_ids_a_refused_replica_outside_of_the_isr_is_deleted_first() -> None:
     """Found by refold explore."""
     cluster = Cluster(1, inter_broker_protocol_version="2.7", kip_236_enable=True).start()
-    cluster.create_topic("t", {0: [1, 2]})
     cluster.put(deletion_path("1_1"), write_deletion(ReplicaDeletion(2, (T0,))))
+    cluster.create_topic("t", {0: [1, 2]})
+    before = cluster.leadership("t", 0)
     seen = cluster.seen()
     refuses_until_deleted(cluster)
     cluster.start_broker(2)
@@ -111,6 +112,27 @@ def test_without_topic_ids_a_refused_replica_outside_of_the_isr_is_deleted_first
     assert len(seen.texts_of("earlier_log_deleted")) == 1
     kinds = seen.kinds(2)
     assert "LeaderAndIsr" in kinds[kinds.index("StopReplica") :]
+    # The leader cannot add the replica meanwhile: it has another leader epoch than the replica.
+    after = cluster.leadership("t", 0)
+    assert (after.isr, after.leader_epoch) == (before.isr, before.leader_epoch + 1)
+    sent = [each.leadership for one in seen.leader_and_isr(1) for each in one.partitions]
+    assert after.leader_epoch in [one.leader_epoch for one in sent]
+
+
+def test_without_topic_ids_a_refused_replica_of_the_same_topic_is_kept() -> None:
+    """The broker may have rejected only a leader epoch that it knows, while the replica catches up.
+
+    Found by refold explore.
+    """
+    cluster = Cluster(1, inter_broker_protocol_version="2.7", kip_236_enable=True).start()
+    cluster.create_topic("t", {0: [1, 2]})
+    cluster.put(deletion_path("1_1"), write_deletion(ReplicaDeletion(2, (T0,))))
+    seen = cluster.seen()
+    refuses_until_deleted(cluster)
+    cluster.start_broker(2)
+    assert stopped(seen, 2) == []
+    assert seen.texts_of("deletion_dropped") == ["t-0: not deleted, because broker 2 is a replica"]
+    assert pending(cluster) == []
 
 
 def test_without_topic_ids_a_refused_replica_in_the_isr_is_kept() -> None:

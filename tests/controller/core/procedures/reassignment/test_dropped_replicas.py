@@ -2,7 +2,13 @@
 
 import pytest
 
-from controller.core.commands import Issued, WriteZnodes
+from controller.core.commands import (
+    BrokerRequest,
+    Issued,
+    LeaderAndIsrRequest,
+    StopReplicaRequest,
+    WriteZnodes,
+)
 from controller.core.replica_assignment import changed_assignment, replicas_to_drop
 from controller.core.values import NO_LEADER
 from replay.world.simulation import Delivery
@@ -100,6 +106,31 @@ def test_example_of_kip_236_deletes_the_dropped_replica_at_once() -> None:
     catch_up(cluster, 4)
     assert assignment(cluster) == "2,4"
     assert files(cluster) == [2, 4]
+
+
+@pytest.mark.parametrize("version", ["2.6", "2.7"])
+def test_leader_that_writes_the_isr_cannot_add_a_replica_that_is_dropped(version: str) -> None:
+    """Before 2.7 it could do so between the controller's look at the ISR and the deletion. Found by
+    refold explore."""
+    cluster = interruptible(4, 1, 2, inter_broker_protocol_version=version)
+    request(cluster, {T0: [2, 3]})
+    before = cluster.leadership("t", 0)
+    seen = cluster.seen()
+    request(cluster, {T0: [2, 4]})
+    assert files(cluster) == [1, 2, 4]
+    sent = seen.broker_requests()
+    deleted = next(at for at, one in enumerate(sent) if one.broker == 3 and is_deletion(one))
+    told = [
+        (each.leadership.leader_epoch > before.leader_epoch, 3 in each.assignment.replicas)
+        for one in sent[:deleted]
+        if isinstance(one, LeaderAndIsrRequest) and one.broker == before.leader
+        for each in one.partitions
+    ]
+    assert ((True, False) in told) is (version == "2.6")
+
+
+def is_deletion(request: BrokerRequest) -> bool:
+    return isinstance(request, StopReplicaRequest) and any(one.delete for one in request.partitions)
 
 
 def test_long_example_through_reassign_partitions_drops_the_same_replicas() -> None:

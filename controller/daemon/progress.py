@@ -1,0 +1,51 @@
+"""How far the daemon's loop is, for `refold status`."""
+
+from collections.abc import Sequence
+
+from controller.core.commands import Issued, Notice, Step
+from controller.core.events import Recorded
+
+
+class Progress:
+    """What the loop has done so far.
+
+    - `last_event`, and `folded_after_ns`: the time from its arrival until it was folded.
+    - `last_decision`, and `decided_ns`: the wall clock of its cause.
+    - `term_since_ns`: the wall clock of the event with which the current term began, 0 for none.
+    """
+
+    def __init__(self) -> None:
+        self.last_event: Recorded | None = None
+        self.folded_after_ns = 0
+        self.last_decision: Issued | None = None
+        self.decided_ns = 0
+        self.term_since_ns = 0
+        self._term = 0
+        self._taken: Sequence[Recorded] = ()
+        self._folded = 0
+
+    @property
+    def oldest_arrived_ns(self) -> int | None:
+        """When the oldest of the events arrived that the loop has taken and not folded, by the
+        monotonic clock; None if there is none."""
+        left = self._taken[self._folded :]
+        return left[0].mono_ns if left else None
+
+    def took(self, events: Sequence[Recorded]) -> None:
+        """The loop has taken these events from the inbox."""
+        self._taken, self._folded = events, 0
+
+    def issued(self, cause: Recorded, commands: Sequence[Issued]) -> None:
+        """The fold has issued these commands because of an event."""
+        for one in reversed(commands):
+            if not isinstance(one.command, Step | Notice):
+                self.last_decision, self.decided_ns = one, cause.wall_ns
+                break
+
+    def folded(self, event: Recorded, term: int, mono_ns: int) -> None:
+        """An event is folded, and the daemon holds this term now."""
+        self._folded += 1
+        self.last_event, self.folded_after_ns = event, mono_ns - event.mono_ns
+        if term != self._term:
+            self._term = term
+            self.term_since_ns = event.wall_ns if term else 0

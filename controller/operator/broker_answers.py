@@ -1,0 +1,69 @@
+"""Asks running brokers for what ZooKeeper does not have: settings, and the versions of the APIs."""
+
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Final, TypeVar
+
+import anyio
+from msgspec import Struct
+
+from controller.brokers.connection import BrokerConnection
+from controller.brokers.errors import ChannelError
+from controller.core.values import Broker
+
+_CLIENT_ID: Final = "refold"
+_ANSWER_MS_MAX: Final = 3_000
+_BROKERS_AT_ONCE: Final = 20
+
+_Answer = TypeVar("_Answer")
+
+
+class BrokerAnswer(Struct, frozen=True, kw_only=True):
+    """A broker as any client sees it: the highest version that it supports of each API, by key, and
+    its values of some settings. `fault`: why something of it is unknown, or empty."""
+
+    broker: int
+    highest_versions: tuple[tuple[int, int], ...] = ()
+    settings: dict[str, str] = {}
+    fault: str = ""
+
+
+async def ask_brokers(brokers: Sequence[Broker], keys: Sequence[str]) -> tuple[BrokerAnswer, ...]:
+    """The API versions of each broker, and its values of these settings. A broker is asked on its
+    first listener without TLS and SASL."""
+    return await of_each(brokers, lambda one: _ask(one, keys))
+
+
+async def of_each(
+    brokers: Sequence[Broker], probe: Callable[[Broker], Awaitable[_Answer]]
+) -> tuple[_Answer, ...]:
+    """The result of a probe for each broker, a few at once."""
+    found: dict[int, _Answer] = {}
+    limit = anyio.CapacityLimiter(_BROKERS_AT_ONCE)
+
+    async def limited(broker: Broker) -> None:
+        async with limit:
+            found[broker.id] = await probe(broker)
+
+    async with anyio.create_task_group() as tasks:
+        for broker in brokers:
+            tasks.start_soon(limited, broker)
+    return tuple(found[broker.id] for broker in brokers)
+
+
+async def _ask(broker: Broker, keys: Sequence[str]) -> BrokerAnswer:
+    plain = [one for one in broker.endpoints if one.security_protocol == "PLAINTEXT"]
+    if not plain:
+        return BrokerAnswer(broker=broker.id, fault="has no listener without TLS and SASL")
+    try:
+        connection = await BrokerConnection.open(plain[0], _CLIENT_ID, _ANSWER_MS_MAX)
+    except ChannelError as error:
+        return BrokerAnswer(broker=broker.id, fault=str(error))
+    highest = tuple(connection.highest_versions)
+    try:
+        entries = await connection.settings_of(broker.id, keys)
+    except ChannelError as error:
+        return BrokerAnswer(broker=broker.id, highest_versions=highest, fault=str(error))
+    finally:
+        connection.close()
+    values = {one.name: one.value or "" for one in entries}
+    return BrokerAnswer(broker=broker.id, highest_versions=highest, settings=values)

@@ -1,0 +1,60 @@
+"""The znodes of a live cluster, as the commands see those of an imported log."""
+
+from contextlib import suppress
+from typing import Final
+
+from controller.core import znodes
+from controller.core.errors import ZnodeError
+from controller.core.values import Broker
+from controller.operator.cluster_znodes import read_cluster
+from controller.operator.errors import ZooKeeperUnavailable
+from controller.operator.zookeeper_client import ZooKeeperClient
+from controller.zookeeper.servers import ConnectString
+from replay.agreement.znode_view import ZnodeView
+from replay.errors import ReplayError
+from replay.world.tree import Tree, Znode
+
+_TIMEOUT_MS: Final = 10_000
+
+
+def address(connect: ConnectString) -> str:
+    """A connect string as text."""
+    return f"{','.join(map(str, connect.servers))}{connect.chroot}"
+
+
+def shown(connect: ConnectString) -> str:
+    """The source of what was read."""
+    return f"ZooKeeper at {address(connect)}"
+
+
+async def live_znodes(connect: ConnectString, topic: str | None = None) -> ZnodeView:
+    """The znodes of a cluster; of the topics only `topic`, if it is given. Raises ReplayError if
+    ZooKeeper is not reachable, or there is no Kafka cluster."""
+    try:
+        async with ZooKeeperClient(connect, _TIMEOUT_MS) as client:
+            found = await read_cluster(client, topic)
+    except ZooKeeperUnavailable as error:
+        raise ReplayError(f"{shown(connect)}: {error}") from error
+    if not found:
+        raise ReplayError(
+            f"{shown(connect)} has no Kafka cluster: does --zookeeper have the brokers' chroot?"
+        )
+    tree = Tree()
+    tree.load(
+        {
+            path: Znode(one.data, one.czxid, one.mzxid, 0, 0, one.version, 0, one.owner, one.czxid)
+            for path, one in found.items()
+        }
+    )
+    return ZnodeView(tree, "")
+
+
+def registered_brokers(view: ZnodeView) -> tuple[Broker, ...]:
+    """The registered brokers by id, without those whose registration cannot be read."""
+    found = []
+    for name in filter(znodes.is_broker_id, view.children(znodes.BROKER_IDS)):
+        znode = view.find(znodes.broker_path(int(name)))
+        with suppress(ZnodeError):
+            if znode is not None:
+                found.append(znodes.read_broker(int(name), znode.data, znode.czxid))
+    return tuple(sorted(found, key=lambda one: one.id))

@@ -1,0 +1,114 @@
+"""`refold check --migration`: reads the cluster, and prints what the rules find."""
+
+import asyncio
+import time
+from typing import Final
+
+import typer
+from msgspec import Struct
+
+from controller.cli.output import print_result
+from controller.cli.setting_options import GivenSettings
+from controller.core.releases import release_of
+from controller.operator.broker_answers import BrokerAnswer, ask_brokers
+from replay.cli.exit_status import errors_in_one_line
+from replay.cli.live_cluster import live_znodes, registered_brokers, shown
+from replay.cli.options import log_position
+from replay.cli.progress import progress
+from replay.cluster_view.from_znodes import cluster_of
+from replay.errors import ReplayError
+from replay.inspect.at import projection_at
+from replay.logs.decode import time_of
+from replay.logs.open_log import open_log, seq_at
+from replay.migration.broker_rules import KEYS
+from replay.migration.evaluate import findings_of
+from replay.migration.findings import BrokerSettings, Finding, Subject
+from replay.times import iso_time
+
+_ERRORS: Final = 1
+_COLOURS: Final = {"ok": "green", "warning": "yellow", "error": "red"}
+_WHERE_SHOWN: Final = 5
+_INDENT: Final = " " * 9
+
+
+class _Report(Struct, frozen=True):
+    """The findings; `seq` is the event number in a log, otherwise None."""
+
+    source: str
+    seq: int | None
+    time: str
+    controller_epoch: int | None
+    findings: list[Finding]
+
+
+def check_migration(
+    given: GivenSettings, source: str | None, at: str | None, *, as_json: bool
+) -> None:
+    """Check SOURCE, or the live cluster if it is None, and print the findings. Raises typer.Exit
+    with the exit status if there are errors, or if the check is not possible."""
+    with errors_in_one_line("check"):
+        report = (
+            _from_source(given, source, at) if source is not None else _from_zookeeper(given, at)
+        )
+    print_result(report, lambda: _print(report), as_json=as_json)
+    if any(one.level == "error" for one in report.findings):
+        raise typer.Exit(_ERRORS)
+
+
+def _from_zookeeper(given: GivenSettings, at: str | None) -> _Report:
+    """Raises typer.BadParameter, typer.Exit, ReplayError."""
+    if at is not None:
+        raise typer.BadParameter("is a moment of SOURCE", param_hint="--at")
+    connect = given.zookeeper()
+    view = asyncio.run(live_znodes(connect))
+    answers = asyncio.run(ask_brokers(registered_brokers(view), KEYS))
+    now = iso_time(time.time_ns())
+    subject = Subject(cluster_of(view, 0, now), view, list(map(_settings_of, answers)))
+    return _Report(shown(connect), None, now, subject.epoch, findings_of(subject))
+
+
+def _settings_of(answer: BrokerAnswer) -> BrokerSettings:
+    return BrokerSettings(
+        broker=answer.broker,
+        release=release_of(answer.highest_versions),
+        settings=answer.settings,
+        fault=answer.fault,
+    )
+
+
+def _from_source(given: GivenSettings, source: str, at: str | None) -> _Report:
+    """Raises typer.BadParameter, LogError, ReplayError."""
+    if given.flags:
+        used = ", ".join(one.source for one in given.flags)
+        raise typer.BadParameter("has no effect with SOURCE", param_hint=used)
+    position = log_position(at, "--at")
+    with open_log(source) as log, progress() as report:
+        projection = projection_at(log, seq_at(log.reader, *position), report)
+        now = time_of(log.reader, projection.seq)
+        subject = Subject(projection.cluster(now), projection.view)
+        if projection.view is None and subject.epoch is None:
+            raise ReplayError(
+                f"{source}: the daemon was not controller after event {projection.seq}: choose a "
+                "moment with --at (refold events)"
+            )
+        return _Report(source, projection.seq, now, subject.epoch, findings_of(subject))
+
+
+def _print(report: _Report) -> None:
+    after = "" if report.seq is None else f", after event {report.seq}"
+    typer.echo(f"{report.source}{after}, {report.time}")
+    for one in report.findings:
+        level = typer.style(f"{one.level:8}", _COLOURS[one.level])
+        typer.echo(f"{level} {one.check}: {one.text}")
+        if one.where:
+            typer.echo(f"{_INDENT}where: {_where(one)}")
+        if one.advice:
+            typer.echo(f"{_INDENT}what to do: {one.advice}")
+    counts = [f"{sum(one.level == level for one in report.findings)} {level}" for level in _COLOURS]
+    typer.echo(", ".join(counts))
+
+
+def _where(finding: Finding) -> str:
+    more = len(finding.where) - _WHERE_SHOWN
+    named = ", ".join(finding.where[:_WHERE_SHOWN])
+    return f"{named} and {more} more (--json has all)" if more > 0 else named

@@ -1,0 +1,158 @@
+"""`refold status` with status sockets that answer, do not answer, or are left over."""
+
+import json
+import os
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import msgspec
+import pytest
+from msgspec import structs
+
+from controller.daemon.status_socket import StatusSocket
+from controller.operator.daemon_status import DaemonStatus, SessionStatus
+from tests.controller.cli.daemon_statuses import ACTIVE, IDLE, WAITING, serving
+from tools.lab.refold import run
+
+IN_WORDS = """\
+refold 0.1.0, broker id 1000, process 4711, running since 2026-11-21T20:00:00.500Z (3:05:06)
+role: active, term 7 since 2026-11-21T20:00:01.000Z
+queue: 12 controller events (TopicChange, CreateTopics, ...); in progress: BrokerChange; \
+3 events wait for the log
+event lag: 1.5 ms; the last event, 81 (znodes_read, 2026-11-21T23:05:06.598Z), was folded 0.7 ms \
+after its arrival
+last decision: write_znodes 2 operations (offline partition leader election), command 71.0, \
+2026-11-21T23:05:01.000Z
+standbys: host-2, host-3
+log: /logs/run-1, 81 events, 3.0 MiB
+ZooKeeper: session 0x1f, connected to zk1:2181, heard 40 ms ago, timeout 18000 ms
+"""
+
+
+@pytest.fixture
+def folder() -> Iterator[Path]:
+    """A folder with a short path, since a socket's path is limited."""
+    with TemporaryDirectory() as made:
+        yield Path(made)
+
+
+async def shown(folder: Path, status: DaemonStatus, *options: str) -> str:
+    """The output of the command about a daemon with this status."""
+    with serving(folder, status) as served:
+        await served.open()
+        code, output = await run("status", str(folder), *options)
+    assert code == 0, output
+    return output
+
+
+async def test_status_of_an_active_daemon_is_shown_in_sentences(folder: Path) -> None:
+    assert await shown(folder, ACTIVE) == IN_WORDS
+
+
+async def test_daemon_without_a_session_says_that_it_decides_nothing(folder: Path) -> None:
+    output = await shown(folder, IDLE)
+    assert "role: standby\n" in output
+    assert "ZooKeeper: no session: no connection to zk1:2181: refused; nothing is" in output
+    assert "standbys: none\n" in output
+    assert "last decision: none\n" in output
+    lost = structs.replace(
+        IDLE, zookeeper=SessionStatus("0x1f", False, "zk1:2181", 18000, 900, "the server closed")
+    )
+    output = await shown(folder, lost)
+    assert "session 0x1f, not connected: the server closed; nothing is decided" in output
+    assert "the session ends after 18000 ms of silence (now 900 ms)" in output
+
+
+async def test_daemon_that_waits_for_zookeeper_has_no_more_to_show(folder: Path) -> None:
+    _, role = (await shown(folder, WAITING)).splitlines()
+    assert role == "role: waiting for ZooKeeper"
+
+
+async def test_json_is_the_answer_of_the_daemon(folder: Path) -> None:
+    output = await shown(folder, ACTIVE, "--json")
+    assert msgspec.json.decode(output, type=DaemonStatus) == ACTIVE
+    assert json.loads(output)["zookeeper"]["session"] == "0x1f"
+
+
+async def test_all_daemons_with_one_log_folder_are_shown(folder: Path) -> None:
+    with serving(folder, ACTIVE) as first, serving(folder, IDLE) as second:
+        await first.open()
+        await second.open()
+        code, output = await run("status", str(folder), "--json")
+    assert code == 0
+    assert [json.loads(line)["role"] for line in output.splitlines()] == ["active", "standby"]
+
+
+@pytest.mark.parametrize("way", ["argument", "environment", "file"])
+async def test_socket_is_found_as_the_daemon_is_configured(folder: Path, way: str) -> None:
+    path = folder / "named"
+    config = folder / "refold.toml"
+    config.write_text(f'[refold]\nlog.dir = "/absent"\nstatus.socket = "{path}"\n')
+    with serving(folder, ACTIVE, path) as served:
+        await served.open()
+        if way == "argument":
+            code, output = await run("status", str(path))
+        elif way == "environment":
+            code, output = await run("status", REFOLD_STATUS_SOCKET=str(path))
+        else:
+            code, output = await run("status", "--config", str(config))
+    assert (code, output) == (0, IN_WORDS)
+
+
+async def test_log_folder_of_the_environment_is_used(folder: Path) -> None:
+    with serving(folder, ACTIVE) as served:
+        await served.open()
+        assert await run("status", REFOLD_LOG_DIR=str(folder)) == (0, IN_WORDS)
+
+
+async def test_no_place_is_an_error_of_the_call(folder: Path) -> None:
+    code, output = await run("status")
+    assert code == 2
+    assert "--config" in output
+    code, output = await run("status", "--config", str(folder / "absent"))
+    assert (code, "cannot be read" in output) == (2, True)
+
+
+async def test_missing_daemon_is_one_line_and_status_1(folder: Path) -> None:
+    code, output = await run("status", str(folder))
+    assert (code, output.count("\n")) == (1, 1)
+    assert f"refold status: no daemon runs with the log folder {folder}" in output
+    code, output = await run("status", str(folder / "absent"))
+    assert (code, "does not exist" in output) == (1, True)
+    (folder / "file").write_text("")
+    code, output = await run("status", str(folder / "file"))
+    assert (code, output.count("\n")) == (1, 1)
+    code, output = await run("status", str(folder / ("s" * 120)))
+    assert (code, output.count("\n")) == (1, 1)
+
+
+async def test_socket_of_a_killed_daemon_is_named(folder: Path) -> None:
+    path = folder / "status-1.sock"
+    with socket.socket(socket.AF_UNIX) as killed:
+        killed.bind(str(path))
+        killed.listen()
+    code, output = await run("status", str(folder))
+    expected = f"refold status: no daemon runs there: {path} is left from one that was killed\n"
+    assert (code, output) == (1, expected)
+
+
+async def test_suspended_daemon_is_reported_with_its_process(folder: Path) -> None:
+    path = folder / "status-1.sock"
+    with socket.socket(socket.AF_UNIX) as suspended:
+        suspended.bind(str(path))
+        suspended.listen()
+        with serving(folder, ACTIVE) as served:
+            await served.open()
+            code, output = await run("status", str(folder))
+    assert code == 1
+    assert output.startswith(IN_WORDS)
+    assert f"process {os.getpid()} listens on {path}, but has not answered within 5 s" in output
+
+
+async def test_socket_of_another_program_is_no_status(folder: Path) -> None:
+    with StatusSocket(folder, None, lambda: b"HTTP/1.1 400") as served:
+        await served.open()
+        code, output = await run("status", str(folder))
+    assert (code, "no status of refold" in output) == (1, True)

@@ -1,0 +1,104 @@
+"""Hot standbys on real servers: the active daemon is killed, suspended, or resigns."""
+
+import pytest
+
+from tests.controller.daemon.lab_cluster import OWN_ID, LabCluster
+from tools.lab.refold import Refold
+
+pytestmark = [pytest.mark.lab, pytest.mark.timeout(120)]
+
+SHORT = {"zookeeper.session.timeout.ms": 2000}
+STALE = "Latest known controller epoch is"
+"""A broker logs this when it rejects a request of a former controller."""
+
+
+async def standby_of(cluster: LabCluster, *topics: str) -> tuple[Refold, Refold]:
+    """An active daemon with topics, and a standby that follows."""
+    active = await cluster.controlling("--standby", settings=SHORT)
+    for topic in topics:
+        await cluster.create_topic(topic, {0: [1, 2, 3], 1: [2, 3, 1]})
+        await cluster.until_in_sync(topic, 3)
+    standby = cluster.daemon("--standby", settings=SHORT)
+    await standby.start()
+    await cluster.until_reported(standby, "standby_ready")
+    return active, standby
+
+
+def rejected(cluster: LabCluster) -> list[str]:
+    """What the brokers have logged about requests of former controllers."""
+    return [
+        line
+        for broker in cluster.lab.brokers
+        for log in broker.folder.glob("*.log")
+        for line in log.read_text(errors="replace").splitlines()
+        if STALE in line
+    ]
+
+
+def roles(daemon: Refold) -> list[str]:
+    """The changes of the role that a daemon has logged."""
+    codes = ("elected", "failover_done", "resigned", "standby_used", "standby_ready")
+    return [one["code"] for one in daemon.messages() if one.get("code") in codes]
+
+
+@pytest.mark.ci
+async def test_standby_takes_the_role_of_a_killed_daemon(lab_cluster: LabCluster) -> None:
+    active, standby = await standby_of(lab_cluster, "killed")
+    await lab_cluster.create_topic("followed", {0: [3, 1]})
+    epoch = await lab_cluster.view.controller_epoch()
+    active.kill()
+    await active.ended()
+    with lab_cluster.brokers_paused():
+        await lab_cluster.until_reported(standby, "failover_done")
+    assert await lab_cluster.view.controller_epoch() == epoch + 1
+    assert roles(standby) == ["standby_ready", "elected", "standby_used", "failover_done"]
+    used = await lab_cluster.until_reported(standby, "standby_used")
+    known, _, total, *_ = used["message"].partition(": ")[2].split()
+    assert known == total, used
+    await lab_cluster.create_topic("after-the-kill", {0: [2, 3, 1]})
+    again = lab_cluster.daemon("--standby", settings=SHORT)
+    await again.start()
+    await lab_cluster.until_reported(again, "standby_ready")
+    assert [await again.stop(), await standby.stop()] == [0, 0]
+
+
+@pytest.mark.ci
+async def test_suspended_daemon_sends_brokers_nothing_after_a_standby_took_over(
+    lab_cluster: LabCluster,
+) -> None:
+    active, standby = await standby_of(lab_cluster, "suspended")
+    before = rejected(lab_cluster)
+    active.pause()
+    with lab_cluster.brokers_paused():
+        await lab_cluster.until_reported(standby, "failover_done")
+    # Events wait in the socket of the suspended daemon, and another controller handles them.
+    await lab_cluster.create_topic("meanwhile", {0: [1, 2], 1: [3, 1]})
+    lab_cluster.lab.brokers[0].kill()
+    await lab_cluster.until_led("suspended", {0: 2, 1: 2})
+    epoch = await lab_cluster.view.controller_epoch()
+    active.resume()
+    await lab_cluster.until_reported(active, "resigned")
+    await lab_cluster.lab.brokers[0].start()
+    await lab_cluster.until_in_sync("suspended", 3)
+    assert await lab_cluster.view.controller_epoch() == epoch
+    assert rejected(lab_cluster) == before
+    await lab_cluster.create_topic("after-the-pause", {0: [2, 3, 1]})
+    assert [await active.stop(), await standby.stop()] == [0, 0]
+
+
+async def test_one_of_three_daemons_takes_the_role_that_a_client_deleted(
+    lab_cluster: LabCluster,
+) -> None:
+    active, standby = await standby_of(lab_cluster, "deposed")
+    before = rejected(lab_cluster)
+    second = lab_cluster.daemon("--standby", settings=SHORT)
+    await second.start()
+    await lab_cluster.until_reported(second, "standby_ready")
+    with lab_cluster.brokers_paused():
+        await lab_cluster.view.delete("/controller")
+        await lab_cluster.until_controller(OWN_ID)
+    await lab_cluster.create_topic("after-the-deposition", {0: [2, 3, 1]})
+    for daemon in (active, standby, second):
+        assert daemon.running
+        assert await daemon.stop() == 0
+    assert rejected(lab_cluster) == before

@@ -1,0 +1,173 @@
+"""What the daemon says about itself, during a run among peers in memory."""
+
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from controller.core.events import TimerFired
+from controller.daemon.status import RunningParts, StatusSource
+from controller.operator.daemon_status import DaemonStatus, StandbyStatus
+from controller.zookeeper.connection import ConnectionStatus
+from tests.controller.core.cluster import DAEMON
+from tests.controller.daemon.peers import DaemonHarness
+
+OTHER = 1
+
+
+class Observed:
+    """A harness and the source of its status. `session` is what the connection says."""
+
+    def __init__(self, harness: DaemonHarness, fold: object) -> None:
+        self.session = ConnectionStatus(-2, True, "zk:2181", 6000, 12, "an old fault")
+        self.source = StatusSource(DAEMON)
+        self.standbys: list[StandbyStatus] = []
+        daemon = harness.daemon
+        self.source.parts = RunningParts(
+            fold,  # type: ignore[arg-type]
+            harness.inbox,
+            daemon.progress,
+            harness.log,
+            lambda: self.session,
+            lambda: self.standbys,
+        )
+
+    @property
+    def now(self) -> DaemonStatus:
+        """The status now."""
+        return self.source.status()
+
+
+def observed(harness: DaemonHarness) -> Observed:
+    return Observed(harness, harness.fold)
+
+
+def test_daemon_that_does_not_run_yet_waits_for_zookeeper() -> None:
+    found = StatusSource(DAEMON).status()
+    assert (found.role, found.term, found.log) == ("waiting for ZooKeeper", 0, None)
+    assert found.broker_id == DAEMON
+
+
+async def test_active_daemon_shows_term_log_and_last_decision(tmp_path: Path) -> None:
+    harness = DaemonHarness(tmp_path / "log", 1, 2, 3)
+    status = observed(harness)
+    async with harness.running():
+        await harness.until_controller()
+        await harness.until_quiet()
+        harness.create_topic("t", 1, 2, 3)
+        await harness.until_led("t", 0, 1)
+        await harness.until_quiet()
+        found = status.now
+        size = sum(one.stat().st_size for one in (tmp_path / "log").glob("*.refold*"))
+    assert (found.role, found.term) == ("active", harness.others.epoch())
+    assert found.term_since is not None
+    assert found.started <= found.term_since <= found.time
+    assert found.log is not None
+    assert found.log.events == found.last_event.seq if found.last_event else 0
+    assert found.log.folder == str(tmp_path / "log")
+    assert 0 < found.log.bytes <= size
+    assert found.last_decision is not None
+    assert (found.last_decision.kind, found.last_decision.target) == ("update_metadata", "broker 3")
+    assert (found.last_decision.rule, found.last_decision.term) == ("new partitions", found.term)
+    assert (found.queue.waiting, found.queue.inbox, found.event_lag_ms) == (0, 0, 0)
+
+
+async def test_standby_decides_nothing_and_says_so(tmp_path: Path) -> None:
+    harness = DaemonHarness(tmp_path / "log", 1)
+    status = observed(harness)
+    harness.others.take_role(OTHER)
+    async with harness.running():
+        await harness.until_quiet()
+        found = status.now
+    assert (found.role, found.term, found.term_since) == ("standby", 0, None)
+    assert found.last_decision is None
+    assert found.last_event is not None
+
+
+async def test_failover_in_progress_is_shown_with_its_procedure(tmp_path: Path) -> None:
+    harness = DaemonHarness(tmp_path / "log", 1)
+    status = observed(harness)
+    seen: dict[str, list[str]] = {}
+
+    def note(command: object) -> None:
+        seen.setdefault(status.now.role, status.now.queue.running)
+
+    harness.zookeeper.before_answer = note
+    async with harness.running():
+        await harness.until_controller()
+        await harness.until_quiet()
+    assert seen["failing over"] == ["Startup"]
+
+
+async def test_role_ends_with_the_session(tmp_path: Path) -> None:
+    harness = DaemonHarness(tmp_path / "log", 1)
+    status = observed(harness)
+    async with harness.running():
+        await harness.until_controller()
+        await harness.until_quiet()
+        first = status.now
+        harness.zookeeper.expire()
+        await harness.until(lambda: status.now.term > first.term, "the next term")
+        assert status.now.term_since is not None
+        assert first.term_since is not None
+        assert status.now.term_since >= first.term_since
+
+
+async def test_events_that_are_not_stored_yet_are_the_lag(tmp_path: Path) -> None:
+    harness = DaemonHarness(tmp_path / "log", 1, 2, 3)
+    status = observed(harness)
+    stores, goes_on = threading.Event(), threading.Event()
+
+    def hang() -> None:
+        stores.set()
+        goes_on.wait()
+
+    async with harness.running():
+        await harness.until_controller()
+        await harness.until_quiet()
+        harness.log.before_append = hang
+        harness.inbox.put(TimerFired("none"), "timer")
+        await harness.until(stores.is_set, "the log hangs")
+        began = time.monotonic()
+        harness.inbox.put(TimerFired("another"), "timer")
+        await harness.until(lambda: time.monotonic() - began > 0.05, "50 ms pass")
+        found = status.now
+        harness.log.before_append = lambda: None
+        goes_on.set()
+        await harness.until(lambda: status.now.event_lag_ms == 0, "the daemon has caught up")
+        after = status.now
+    assert found.event_lag_ms >= 50
+    assert found.queue.inbox == 1
+    assert after.last_event is not None
+    assert after.last_event.kind == "timer_fired"
+
+
+async def test_long_queue_is_counted_and_its_beginning_shown(tmp_path: Path) -> None:
+    harness = DaemonHarness(tmp_path / "log", 1)
+    status = observed(harness)
+    controller = harness.fold.controller
+    for number in range(40):
+        controller.triggers.append(f"trigger {number}")
+    assert status.now.queue.waiting == 40
+    assert len(status.now.queue.next) == 10
+
+
+@pytest.mark.parametrize("is_connected", [True, False])
+async def test_session_is_shown_as_zookeeper_prints_it(tmp_path: Path, is_connected: bool) -> None:
+    harness = DaemonHarness(tmp_path / "log", 1)
+    status = observed(harness)
+    status.session = status.session._replace(is_connected=is_connected)
+    found = status.now.zookeeper
+    assert found is not None
+    assert found.session == "0xfffffffffffffffe"
+    assert found.fault == ("" if is_connected else "an old fault")
+    assert (found.is_connected, found.heard_ms) == (is_connected, 12)
+
+
+async def test_standbys_come_from_the_interface(tmp_path: Path) -> None:
+    harness = DaemonHarness(tmp_path / "log", 1)
+    status = observed(harness)
+    assert status.now.standbys == []
+    status.standbys.append(StandbyStatus("host-2"))
+    assert status.now.standbys == [StandbyStatus("host-2")]

@@ -1,0 +1,111 @@
+"""A broker that failed, registered again or shuts down leaves the ISRs, except as last member."""
+
+import pytest
+
+from controller.core import znodes
+from replay.explore.invariants.known import Candidates
+from replay.explore.invariants.replicas import FailedLeaveIsr
+from tests.replay.explore.facts import NAME, History
+
+REFOLD = "refold 100"
+
+
+def history(*live: int) -> History:
+    made = History(FailedLeaveIsr)
+    made.known.live_brokers_of = lambda process: live
+    made.known.candidates_of = lambda process, name: Candidates((), live)
+    made.state(1, 4, (1, 2, 3))
+    return made
+
+
+@pytest.mark.parametrize("code", ["broker_failed", "broker_bounced"])
+def test_failed_broker_that_stays_in_an_isr_is_reported(code: str) -> None:
+    made = history(1, 3)
+    made.invariant.noticed(REFOLD, code, "broker 2")
+    assert not made.reported
+    made.invariant.handled(REFOLD)
+    assert made.reported == [
+        "failed-leave-isr: orders-0: broker 2 has failed or registered again, which refold 100 has "
+        "handled; the ISR still is [1, 2, 3]"
+    ]
+
+
+def test_bounced_broker_may_join_again_before_the_controller_is_idle() -> None:
+    made = history(1, 2, 3)
+    made.invariant.noticed(REFOLD, "broker_bounced", "broker 2")
+    made.state(1, 5, (1, 3))
+    made.state(1, 5, (1, 3, 2))
+    made.invariant.handled(REFOLD)
+    assert not made.reported
+
+
+def test_last_member_stays() -> None:
+    made = history(3)
+    for broker in (1, 2):
+        made.invariant.noticed(REFOLD, "broker_failed", f"broker {broker}")
+    made.state(-1, 5, (2,))
+    made.invariant.handled(REFOLD)
+    assert not made.reported
+
+
+def test_isrs_of_a_topic_that_is_being_deleted_do_not_count() -> None:
+    made = history(1, 3)
+    made.invariant.noticed(REFOLD, "broker_failed", "broker 2")
+    made.known.admin[znodes.delete_topic_path(NAME[0])] = b""
+    made.invariant.handled(REFOLD)
+    assert not made.reported
+
+
+def test_failure_that_a_controller_handled_only_before_it_was_deposed_is_not_judged() -> None:
+    made = history(1, 3)
+    made.invariant.noticed(REFOLD, "broker_bounced", "broker 2")
+    made.invariant.noticed(REFOLD, "elected", "/controller")
+    made.invariant.handled(REFOLD)
+    assert not made.reported
+
+
+@pytest.mark.parametrize(("live", "is_reported"), [((1, 2), True), ((1, 2, 3), False)])
+def test_broker_that_is_not_registered_has_left_all_isrs_at_the_end_of_a_failover(
+    live: tuple[int, ...], is_reported: bool
+) -> None:
+    made = history(*live)
+    made.invariant.noticed(REFOLD, "failover_done", "/controller")
+    assert bool(made.reported) is is_reported
+
+
+@pytest.mark.parametrize(("process", "is_reported"), [("broker 1", False), ("refold 100", True)])
+def test_member_that_a_leader_added_itself_in_this_term_does_not_count(
+    process: str, is_reported: bool
+) -> None:
+    made = history(1, 2)
+    made.invariant.noticed(REFOLD, "elected", "/controller")
+    made.state(1, 5, (1, 2))
+    made.state(1, 5, (1, 2, 3), process=process)
+    made.state(1, 6, (1, 2, 3))
+    made.invariant.noticed(REFOLD, "failover_done", "/controller")
+    assert bool(made.reported) is is_reported
+
+
+def test_member_that_a_leader_added_itself_counts_in_the_next_term() -> None:
+    made = history(1, 2)
+    made.state(1, 5, (1, 2))
+    made.state(1, 5, (1, 2, 3), process="broker 1")
+    made.invariant.noticed(REFOLD, "elected", "/controller")
+    made.invariant.noticed(REFOLD, "failover_done", "/controller")
+    assert made.reported
+
+
+@pytest.mark.parametrize(
+    ("broker", "live", "is_reported"),
+    [
+        pytest.param(2, (1, 3), True, id="follower"),
+        pytest.param(1, (2, 3), True, id="leader that another member could replace"),
+        pytest.param(1, (), False, id="leader that no other member can replace"),
+    ],
+)
+def test_broker_whose_shutdown_was_granted_is_in_no_isr(
+    broker: int, live: tuple[int, ...], is_reported: bool
+) -> None:
+    made = history(*live)
+    made.invariant.shutdown_granted(REFOLD, broker)
+    assert bool(made.reported) is is_reported
