@@ -117,7 +117,7 @@ class LiveAgreement:
         Raises ReplayError if the settings cannot be used.
         """
         self.undecided = 0
-        """After `finish`: divergences that more evidence could still have explained."""
+        """At the last comparison: divergences that more evidence could still explain."""
         self.unseen_zxids: set[int] = set()
         """Transactions whose znodes had versions in between that nobody has seen."""
         self._settings = settings
@@ -188,6 +188,7 @@ class LiveAgreement:
         if seen and self._settings.rules == "kafka" and self._settings.orders:
             result = self._searched(result)
             due, self._waiting = self._due(result, now_ms)
+        self.undecided = _leave_out(result, self._waiting)
         explained = [one for one in result.divergences if one.explained]
         unseen = {_key(one) for one in self._unseen_of(result)}
         self._result = self._with_window(result)
@@ -198,19 +199,7 @@ class LiveAgreement:
 
     @property
     def result(self) -> AgreementResult:
-        """The result at the last comparison; what still waits for evidence counts as diverging."""
-        return self._result
-
-    def finish(self) -> AgreementResult:
-        """The result at the end. What waits for evidence is not judged, see `undecided`."""
-        if self._checker is None:
-            return self._result
-        result = self._compare(Choices(self._assumptions))
-        waiting = {_key(one) for one in self._waiting}
-        self.undecided = _leave_out(
-            result, [one for one in result.divergences if _key(one) in waiting]
-        )
-        self._result = self._with_window(result)
+        """The result at the last comparison, without divergences that wait for evidence."""
         return self._result
 
     @property
@@ -249,7 +238,8 @@ class LiveAgreement:
 
         - Some requests have no line in controller.log.
         - At level INFO responses of brokers have none, so that a decision of the fold may be early,
-          and so may be the requests of a topic's deletion.
+          and so may be the requests of a topic's deletion. Nor has a request with a refused write,
+          and ZooKeeper logs only the error of this write, not its znode.
         - Without controller.log, all these only show by their writes, and no file has the order of
           events. Then a difference counts if both sides have written the znode, in an event that
           ZooKeeper shows.
@@ -257,15 +247,19 @@ class LiveAgreement:
         if one.zxid in self.unseen_zxids:
             return True
         assert self._index is not None, "the comparison has begun"
-        is_requested = one.verdict == "missing" and one.kind in _WRITTEN_FOR_THEM
-        if one.cause.startswith(_NEVER_SHOWN) or is_requested:
+        if one.cause.startswith(_NEVER_SHOWN):
+            return True
+        if one.verdict == "missing" and one.kind in _WRITTEN_FOR_THEM:
             return True
         is_at_info = one.controller not in self._index.coverage.has_debug
         if one.subject == "request":
             return is_at_info and one.cause.endswith(_BY_RESPONSES)
         if not (self._settings.sees_refusals and self._index.markers.get(one.controller)):
             return one.verdict != "differs" or one.cause.startswith(_SUPPOSED)
-        return is_at_info and (one.verdict == "extra" or one.cause.startswith(_RESPONSES))
+        is_early = one.verdict == "extra" or one.cause.startswith(_RESPONSES)
+        is_refused = one.verdict == "missing" and one.kind == "refused"
+        is_requested = not one.cause or one.cause.startswith(_SUPPOSED)
+        return is_at_info and (is_early or (is_refused and is_requested))
 
     def _with_window(self, of_window: AgreementResult) -> AgreementResult:
         """The whole result. What was explained before is counted as agreed in the window's."""

@@ -160,7 +160,7 @@ class Shadow:
 
     def _ended(self) -> ShadowResult:
         """End the log, and add its result to the one before."""
-        result = self._live.finish()
+        result = self._live.result
         followed = self._import
         followed.end(())
         if result.divergences:

@@ -4,9 +4,11 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 
 from controller.core import election
 from controller.core.configuration import Configuration
+from controller.core.operations import BAD_VERSION
 from eventstore.reader import LogReader
 from eventstore.records import EventRecord
 from replay.agreement.comparison import agree
@@ -20,7 +22,13 @@ from replay.stock_clusters.imported_log.events import (
     RequestInferred,
 )
 from replay.stock_clusters.imports.importing import Selection, import_source
-from replay.stock_clusters.zookeeper_log.transactions import CloseSession, Transaction
+from replay.stock_clusters.zookeeper_log.transactions import (
+    CloseSession,
+    Error,
+    Multi,
+    OpCode,
+    Transaction,
+)
 from tools.agreement.fewer_logs import copy_with_fewer
 
 Get = Callable[[str], Path]
@@ -97,7 +105,7 @@ def test_growing_log_agrees_as_the_whole_log(
     log = log_with(kind, folder_of(recording), tmp_path)
     growing = Growing()
     growing.grow(records_of(log))
-    result = growing.live.finish()
+    result = growing.live.result
     assert growing.reported == []
     assert counts(result) == counts(agree(log))
     assert result.agreed > 100
@@ -110,7 +118,7 @@ def test_size_of_the_batches_changes_nothing(folder_of: Get, tmp_path: Path) -> 
     for ms in (200, 5_000, 10**9):
         growing = Growing()
         growing.grow(records_of(log), ms)
-        results.append(counts(growing.live.finish()))
+        results.append(counts(growing.live.result))
     assert results[0] == results[1] == results[2]
 
 
@@ -124,7 +132,7 @@ def test_settled_records_are_forgotten(folder_of: Get, tmp_path: Path) -> None:
     growing.wait(SETTLED_MS + 1)
     assert max(growing.memory) > 300
     assert growing.memory[-1] < 150
-    assert counts(growing.live.finish()) == counts(before)
+    assert counts(growing.live.result) == counts(before)
 
 
 def wrong_offline_leader(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -152,7 +160,7 @@ def test_changed_election_rule_is_reported_within_two_seconds(
         assert (one.verdict, one.kind) == ("differs", "partition_state")
         assert "leader" in one.differences[0]
         assert reported_ms <= times_ms[one.seq] + 2_000
-    result = growing.live.finish()
+    result = growing.live.result
     assert result.differs == len(growing.reported) == len({one.seq for _, one in growing.reported})
 
 
@@ -172,7 +180,7 @@ def test_controlled_shutdown_waits_for_the_end_of_the_session(
     assert growing.live.is_waiting
     assert growing.reported == []
     growing.grow(records[ended:])
-    result = growing.live.finish()
+    result = growing.live.result
     assert (growing.reported, result.diverging, growing.live.unseen) == ([], 0, 0)
 
 
@@ -187,7 +195,7 @@ def test_decision_without_a_visible_request_is_unseen(folder_of: Get, tmp_path: 
     growing = Growing()
     growing.grow(records)
     growing.wait(_MUCH_LATER_MS)
-    result = growing.live.finish()
+    result = growing.live.result
     assert growing.live.unseen > 0
     assert (growing.reported, result.missing) == ([], 0)
     assert result.agreed < agree(log).agreed
@@ -203,9 +211,33 @@ def test_decision_that_waits_at_the_end_is_undecided(folder_of: Get, tmp_path: P
     ]
     growing = Growing()
     growing.grow(records[: closings[0]])
-    result = growing.live.finish()
+    result = growing.live.result
     assert growing.live.undecided > 0
     assert (result.diverging, result.requests.diverging) == (0, 0)
+
+
+def test_refused_write_of_an_unknown_request_is_unseen(folder_of: Get, tmp_path: Path) -> None:
+    """At level INFO no line has the request, and ZooKeeper logs only the error of the write."""
+    log = log_with("level INFO, no request log", folder_of("broker-crash-2"), tmp_path)
+    records = records_of(log)
+    last = max(
+        place
+        for place, (_, event) in enumerate(records)
+        if isinstance(event, RequestInferred) and event.alter_partition
+    )
+    written, request = records[last - 1][1], records[last][1]
+    assert isinstance(written, Transaction)
+    assert isinstance(written.content, Multi)
+    assert isinstance(request, RequestInferred)
+    refused = Multi((OpCode.CHECK, -1), (written.content.operations[0], Error(BAD_VERSION)))
+    found = Observed(written.zxid, "refused", request.broker, 0, BAD_VERSION, warm=False)
+    records[last - 1] = (records[last - 1][0], structs.replace(written, content=refused))
+    records[last] = (records[last][0], found)
+    growing = Growing()
+    growing.grow(records)
+    growing.wait(_MUCH_LATER_MS)
+    assert growing.reported == []
+    assert (growing.live.result.diverging, growing.live.unseen > 0) == (0, True)
 
 
 def test_versions_in_between_that_were_not_read_are_unseen(
@@ -219,7 +251,7 @@ def test_versions_in_between_that_were_not_read_are_unseen(
     }
     growing.grow(records_of(log))
     growing.wait(2_000)
-    result = growing.live.finish()
+    result = growing.live.result
     assert growing.reported == []
     assert (result.diverging, growing.live.unseen > 0) == (0, True)
 
@@ -252,7 +284,7 @@ def test_either_order_is_explained_while_the_log_grows(folder_of: Get, tmp_path:
     growing = Growing()
     growing.grow(records_of(log))
     growing.wait(_MUCH_LATER_MS)
-    result = growing.live.finish()
+    result = growing.live.result
     assert [one.explained for one in result.divergences] == ["either-order"]
     assert (growing.reported, result.unexplained) == ([], 0)
     assert counts(result) == counts(agree(log))
