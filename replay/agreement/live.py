@@ -268,9 +268,6 @@ class LiveAgreement:
         self._unseen_in_window = _leave_out(of_window, self._unseen_of(of_window))
         total = deepcopy(self._total)
         total.go_on(of_window)
-        for mine, theirs in ((total, of_window), (total.requests, of_window.requests)):
-            for each in theirs.explained:
-                mine.add_explained(each)
         return total
 
     # The beginning --------------------------------------------------------------------------------

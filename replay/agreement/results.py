@@ -106,7 +106,7 @@ class Side(Tally):
         self.explained.append(deepcopy(other))
 
     def go_on_with(self, other: "Side") -> None:
-        """Add the counts of the next range; nothing in it is explained yet."""
+        """Add the counts of the next range."""
         self.warm += other.warm
         self.inputs += other.inputs
         self.unjudged += other.unjudged
@@ -114,6 +114,8 @@ class Side(Tally):
         for mine, theirs in ((self.by_kind, other.by_kind), (self.by_rule, other.by_rule)):
             for name, tally in theirs.items():
                 mine.setdefault(name, Tally()).include(tally)
+        for one in other.explained:
+            self.add_explained(one)
 
     def diverge(self, kind: str, cause: str, verdict: str) -> None:
         """Change the verdict on one item that was counted as agreed, or add an extra one."""

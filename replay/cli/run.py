@@ -17,6 +17,9 @@ from replay.logs import snapshots
 
 _SHADOW: Final = "shadow"
 _FOR_SHADOW: Final = "only with --mode shadow"
+_OPTIONS_OF_SHADOW: Final = (
+    "--follow-txnlog, --follow-controller-log, --chroot, --metrics-file, --json"
+)
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
@@ -64,6 +67,10 @@ def run(
         Literal["kafka", "refold"],
         typer.Option(help="Shadow: decide by Kafka's rules, or by refold's, which deviate."),
     ] = "kafka",
+    metrics_file: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Shadow: write the counts there, for Prometheus."),
+    ] = None,
     as_json: Annotated[
         bool, typer.Option("--json", help="Shadow: print the summary as one JSON object.")
     ] = False,
@@ -93,12 +100,13 @@ def run(
             selection.zone,
             rules,
             broker_settings_of(settings),
+            metrics_file,
             as_json,
         )
         run_shadow(settings, options)
         return
-    if follow_txnlog or follow_controller_log:
-        raise typer.BadParameter(_FOR_SHADOW, param_hint="--follow-txnlog, --follow-controller-log")
+    if follow_txnlog or follow_controller_log or chroot or metrics_file or as_json:
+        raise typer.BadParameter(_FOR_SHADOW, param_hint=_OPTIONS_OF_SHADOW)
     run_daemon(given.load(), snapshot_command())
 
 

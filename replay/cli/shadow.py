@@ -47,6 +47,7 @@ class ShadowOptions(Struct, frozen=True):
     zone: tzinfo
     rules: Rules
     given: Mapping[str, str]
+    metrics: Path | None
     as_json: bool
 
 
@@ -74,7 +75,7 @@ def _followed(settings: Settings, options: ShadowOptions) -> ShadowResult:
         stop = stack.enter_context(_stopped_by_signals())
         begin = partial(_begun, settings, options, watcher, stop)
         live = LiveSettings(options.rules, options.given, sees_refusals=watcher is None)
-        shadow = Shadow(begin, live)
+        shadow = Shadow(begin, live, metrics=options.metrics)
         try:
             while not stop:
                 shadow.step()

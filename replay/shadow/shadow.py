@@ -3,16 +3,19 @@
 import logging
 import time
 from collections.abc import Callable, Iterator
+from copy import deepcopy
+from pathlib import Path
 from typing import Final, Protocol
 
 from eventstore.reader import LogReader
 from eventstore.records import EventRecord
 from replay.agreement.live import LiveAgreement, LiveSettings
 from replay.agreement.records_between import with_records_between
-from replay.agreement.results import AgreementResult, Divergence
+from replay.agreement.results import Divergence
 from replay.escape_path import escape_path
 from replay.logs.decode import UPCASTERS
-from replay.shadow.summary import ShadowResult, shadow_result
+from replay.shadow.status import ShadowStatus, status_of, write_status
+from replay.shadow.summary import ShadowResult
 from replay.stock_clusters.imported_log.encoding import event_of
 from replay.stock_clusters.imported_log.events import ImportedEvent
 from replay.stock_clusters.imported_log.reading import open_imported
@@ -42,8 +45,15 @@ class Clock(Protocol):
 class Shadow:
     """One run. `step` does what is due; the caller waits between the steps."""
 
-    def __init__(self, begin: Begin, settings: LiveSettings, clock: Clock = time.monotonic) -> None:
-        """Raises ReplayError, LogError."""
+    def __init__(
+        self,
+        begin: Begin,
+        settings: LiveSettings,
+        clock: Clock = time.monotonic,
+        metrics: Path | None = None,
+    ) -> None:
+        """`metrics` is a file for Prometheus. Raises ReplayError, LogError."""
+        self._metrics = metrics
         self._begin = begin
         self._settings = settings
         self._clock = clock
@@ -82,9 +92,12 @@ class Shadow:
             self._not_before = done + (done - now)
             if self.is_at_end and not self._has_caught_up:
                 self._has_caught_up, self._next_status = True, now
-        if now >= self._next_status:
-            self._next_status = now + _STATUS_SECONDS
-            logger.info("%s", self._status())
+        is_due = now >= self._next_status
+        if is_due or found:
+            status = self._publish(self._total())
+            if is_due:
+                self._next_status = now + _STATUS_SECONDS
+                logger.info("%s", _in_counts(status))
         return found
 
     def end(self) -> ShadowResult:
@@ -159,21 +172,25 @@ class Shadow:
     # The result -----------------------------------------------------------------------------------
 
     def _ended(self) -> ShadowResult:
-        """End the log, and add its result to the one before."""
+        """End the log, and return the result of the run so far."""
+        self._import.end(())
         result = self._live.result
-        followed = self._import
-        followed.end(())
         if result.divergences:
-            with LogReader.open(followed.folder, UPCASTERS) as reader:
-                result = with_records_between(result, open_imported(reader))
-        total = shadow_result(self._before)
-        total.logs = [*self._before.logs, escape_path(followed.folder)]
-        for name in ("records", "undecided", "unseen_decisions", "unseen_versions"):
-            setattr(total, name, getattr(self._before, name))
-        total.go_on(result)
+            with LogReader.open(self._import.folder, UPCASTERS) as reader:
+                with_records_between(result, open_imported(reader))
+        total = self._total()
+        self._publish(total)
+        return total
+
+    def _total(self) -> ShadowResult:
+        """The result of the run so far: of the logs before, and of this one."""
+        live, followed = self._live, self._import
+        total = deepcopy(self._before)
+        total.go_on(live.result)
+        total.logs.append(escape_path(followed.folder))
         total.source = total.logs[-1]
-        total.undecided += self._live.undecided
-        total.unseen_decisions += self._live.unseen
+        total.undecided += live.undecided
+        total.unseen_decisions += live.unseen
         total.unseen_versions += followed.unseen_versions
         total.missing_transactions += followed.begun.missing
         total.altered += followed.altered
@@ -182,14 +199,20 @@ class Shadow:
         total.notes += [one for one in followed.notes if one not in total.notes]
         return total
 
-    def _status(self) -> str:
-        result: AgreementResult = self._live.result
-        return (
-            f"up to zxid {self._import.zxid:#x}: {result.agreed} decisions agreed,"
-            f" {result.diverging} differ, {self._live.unseen} unseen; {result.requests.agreed}"
-            f" requests agreed, {result.requests.diverging} differ, {result.requests.unjudged}"
-            " unseen"
-        )
+    def _publish(self, total: ShadowResult) -> ShadowStatus:
+        status = status_of(total)
+        write_status(status, self._import.folder, self._metrics)
+        return status
+
+
+def _in_counts(status: ShadowStatus) -> str:
+    decisions, requests = status.decisions, status.requests
+    return (
+        f"up to zxid {status.zxid:#x}: {decisions.agreed} decisions agreed,"
+        f" {decisions.different} differ, {decisions.unseen} unseen, {status.undecided} wait for"
+        f" evidence; {requests.agreed} requests agreed, {requests.different} differ,"
+        f" {requests.unseen} unseen"
+    )
 
 
 def _batches(reader: LogReader) -> Iterator[list[tuple[EventRecord, ImportedEvent]]]:

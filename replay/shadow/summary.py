@@ -1,6 +1,6 @@
 """The result of a shadow run."""
 
-from msgspec import field, structs
+from msgspec import field
 
 from replay.agreement.results import AgreementResult
 
@@ -28,8 +28,3 @@ class ShadowResult(AgreementResult):
         return super().is_whole and not (
             self.unseen_decisions or self.undecided or self.unseen_versions
         )
-
-
-def shadow_result(result: AgreementResult) -> ShadowResult:
-    """A result with nothing unseen."""
-    return ShadowResult(**{one.name: getattr(result, one.name) for one in structs.fields(result)})

@@ -5,7 +5,7 @@ import logging
 import random
 import tempfile
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, get_args
 
 import typer
 
@@ -15,20 +15,31 @@ from tools.shadow.incident import Follows, Outcome, shadow_incident
 def main(
     seconds: Annotated[float, typer.Option(min=1, help="How long the incidents go on.")] = 600.0,
     seed: Annotated[int | None, typer.Option(help="Repeats the acts of an incident.")] = None,
-    follows: Annotated[Follows, typer.Option(help="What the shadow reads.")] = "txnlog and logs",
+    follows: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="|".join(get_args(Follows)),
+            help="What a shadow reads. Can be repeated; default: a shadow for each.",
+        ),
+    ] = None,
     folder: Annotated[Path | None, typer.Option(help="Kept; else a temporary folder.")] = None,
 ) -> None:
-    """Run the incidents, print the summary of the shadow, and exit with 1 if it reports a
+    """Run the incidents, print the summary of each shadow, and exit with 1 if one reports a
     difference or has written anything to ZooKeeper."""
     logging.disable(logging.CRITICAL)
     chosen = random.randrange(10**6) if seed is None else seed
-    typer.echo(f"seed {chosen}, {seconds:.0f} s, follows {follows}")
+    each = [one for one in get_args(Follows) if one in (follows or [one])]
+    if len(each) < len(follows or ()):
+        raise typer.BadParameter(f"use {', '.join(get_args(Follows))}", param_hint="--follows")
+    typer.echo(f"seed {chosen}, {seconds:.0f} s, follows {', '.join(each)}")
     with tempfile.TemporaryDirectory(prefix="shadow-") as temporary:
         where = folder or Path(temporary)
         where.mkdir(parents=True, exist_ok=True)
-        outcome = asyncio.run(shadow_incident(where, chosen, seconds, follows))
-        _print(outcome)
-    raise typer.Exit(int(bool(outcome.false_differences) or not outcome.is_silent))
+        outcomes = asyncio.run(shadow_incident(where, chosen, seconds, each))
+        for what, outcome in zip(each, outcomes, strict=True):
+            typer.echo(f"--- {what}")
+            _print(outcome)
+    raise typer.Exit(int(any(one.false_differences or not one.is_silent for one in outcomes)))
 
 
 def _print(outcome: Outcome) -> None:

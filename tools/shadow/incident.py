@@ -57,9 +57,9 @@ class Outcome(NamedTuple):
 
 
 async def shadow_incident(
-    folder: Path, seed: int, seconds: float, follows: Follows, protocol: str = "3.9"
-) -> Outcome:
-    """Run the incident in the existing folder `folder`."""
+    folder: Path, seed: int, seconds: float, follows: Sequence[Follows], protocol: str = "3.9"
+) -> list[Outcome]:
+    """Run the incident in the existing folder `folder`, with a shadow for each of `follows`."""
     rng = Random(f"{MIX} {seed}")
     mix = MIXES[MIX]
     options = Options(
@@ -76,21 +76,24 @@ async def shadow_incident(
     )
     async with cluster:
         versioned = cluster.zookeeper.folder / "data" / "version-2"
-        shadow = ShadowProcess(folder, _options(cluster, follows, versioned))
-        await shadow.start()
+        shadows = [
+            ShadowProcess(folder / one.replace(" ", "-"), _options(cluster, one, versioned))
+            for one in follows
+        ]
+        for one in shadows:
+            await one.start()
         await mix.run(cluster, rng, seconds)
         await bring_back(cluster)
         await asyncio.sleep(_QUIET_SECONDS)
-        status = await shadow.stop()
-        summary = shadow.summary()
-        sessions = {int(one["session"], 16) for one in shadow.messages() if "session" in one}
-        return Outcome(
-            status,
-            summary,
-            shadow.messages(),
-            [one for one in _transactions(versioned) if one.session in sessions],
-            Path(summary["logs"][-1]),
-        )
+        return [await _outcome(one, versioned) for one in shadows]
+
+
+async def _outcome(shadow: "ShadowProcess", versioned: Path) -> Outcome:
+    status = await shadow.stop()
+    summary, messages = shadow.summary(), shadow.messages()
+    sessions = {int(one["session"], 16) for one in messages if "session" in one}
+    transactions = [one for one in _transactions(versioned) if one.session in sessions]
+    return Outcome(status, summary, messages, transactions, Path(summary["logs"][-1]))
 
 
 def _options(cluster: RecordedCluster, follows: Follows, versioned: Path) -> list[str]:
@@ -110,9 +113,10 @@ def _transactions(versioned: Path) -> Iterator[Transaction]:
 
 
 class ShadowProcess:
-    """`refold run --mode shadow` with these options; its files are in `folder`."""
+    """`refold run --mode shadow` with these options; its files are in the new folder `folder`."""
 
     def __init__(self, folder: Path, options: Sequence[str]) -> None:
+        folder.mkdir()
         config = folder / "shadow.properties"
         # As the brokers of the mix have it.
         config.write_text("auto.leader.rebalance.enable=false\n")

@@ -19,7 +19,6 @@ OWN_ID = 1000
 
 async def shadowed(lab_cluster: DefaultLabCluster, folder: Path, versioned: Path) -> dict[str, Any]:
     """The summary of a shadow, while a topic is created, and a broker killed and started again."""
-    folder.mkdir()
     shadow = ShadowProcess(folder, ["--follow-txnlog", str(versioned)])
     await shadow.start()
     await lab_cluster.create_topic(f"t-{folder.name}", {0: [1, 2, 3], 1: [2, 3, 1]})

@@ -32,7 +32,7 @@ def check(outcome: Outcome) -> None:
 
 async def test_shadow_of_the_transaction_log_and_brokers_logs_agrees(tmp_path: Path) -> None:
     """Requests to brokers are judged, too."""
-    outcome = await shadow_incident(tmp_path, SEED, SECONDS, "txnlog and logs")
+    [outcome] = await shadow_incident(tmp_path, SEED, SECONDS, ["txnlog and logs"])
     check(outcome)
     assert outcome.transactions == []
     assert outcome.summary["agreed"] > 100
@@ -44,7 +44,7 @@ async def test_shadow_of_the_transaction_log_and_brokers_logs_agrees(tmp_path: P
 
 
 async def test_shadow_of_the_transaction_log_agrees(tmp_path: Path) -> None:
-    outcome = await shadow_incident(tmp_path, SEED, SECONDS, "txnlog")
+    [outcome] = await shadow_incident(tmp_path, SEED, SECONDS, ["txnlog"])
     check(outcome)
     assert outcome.transactions == []
     assert outcome.summary["agreed"] > 100
@@ -53,7 +53,7 @@ async def test_shadow_of_the_transaction_log_agrees(tmp_path: Path) -> None:
 
 
 async def test_shadow_that_watches_writes_nothing_and_agrees(tmp_path: Path) -> None:
-    outcome = await shadow_incident(tmp_path, SEED, SECONDS, "watches")
+    [outcome] = await shadow_incident(tmp_path, SEED, SECONDS, ["watches"])
     check(outcome)
     contents = [type(one.content) for one in outcome.transactions]
     assert contents == [CreateSession, CloseSession]

@@ -9,7 +9,9 @@ from pathlib import Path
 from typing import Any, Self
 
 import pytest
+from msgspec import structs
 
+from replay.shadow.status import read_status, write_status
 from tests.replay.cli.command import REFOLD, refold
 
 Get = Callable[[str], Path]
@@ -73,6 +75,42 @@ def test_signal_prints_the_summary(number: signal.Signals, folder_of: Get, tmp_p
     *_, last = output.splitlines()
     assert "agrees as far as judged; judged: 105 decisions" in last
     assert "unseen: 0 decisions, 0 versions of znodes, 141 requests to brokers" in output
+
+
+def test_running_shadow_shows_its_counts(folder_of: Get, tmp_path: Path) -> None:
+    """`refold health` reads the growing log, and reports differences if there are any."""
+    source, metrics = folder_of("broker-crash-2") / "zookeeper", tmp_path / "shadow.prom"
+    options = ("--follow-txnlog", source, "--metrics-file", metrics)
+    with Running(tmp_path / "logs", *options) as running:
+        running.until("105 decisions agreed, 0 differ, 0 unseen, 0 wait for evidence")
+        [log] = (tmp_path / "logs").glob("run-*")
+        well = refold("health", log)
+        status = read_status(log)
+        assert status is not None
+        assert 'refold_shadow_decisions{result="agreed"} 105' in metrics.read_text()
+        different = structs.replace(status, decisions=structs.replace(status.decisions, differs=2))
+        write_status(different, log, None)
+        not_well = refold("health", log)
+        running.stop(signal.SIGTERM)
+    assert (well.returncode, not_well.returncode) == (0, 1)
+    assert "The shadow reports" not in well.stdout
+    text = "The shadow reports 2 decisions and 0 requests that differ; `refold agree` shows them."
+    assert text in not_well.stdout
+
+
+@pytest.mark.parametrize("command", [("why",), ("inspect",), ("events",), ("decisions",)])
+def test_log_of_a_shadow_is_usable_by_other_commands(
+    command: Sequence[str], folder_of: Get, tmp_path: Path
+) -> None:
+    with Running(
+        tmp_path / "logs", "--follow-txnlog", folder_of("broker-crash-2") / "zookeeper"
+    ) as running:
+        running.until("105 decisions agreed")
+        running.stop(signal.SIGTERM)
+    [log] = (tmp_path / "logs").glob("run-*")
+    result = refold(*command, log)
+    assert result.returncode == 0, result.stderr
+    assert result.stdout
 
 
 def test_followed_logs_of_brokers_judge_the_requests(folder_of: Get, tmp_path: Path) -> None:
@@ -139,10 +177,13 @@ def test_settings_of_the_daemon_are_not_needed(tmp_path: Path) -> None:
     assert "zookeeper.connect is not set" in refused("--log-dir", tmp_path / "logs")
 
 
-def test_options_of_the_mode_are_refused_without_it(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "option", [("--follow-txnlog", "x"), ("--metrics-file", "x"), ("--chroot", "/x"), ("--json",)]
+)
+def test_options_of_the_mode_are_refused_without_it(option: Sequence[str], tmp_path: Path) -> None:
     result = refold(
         *("run", "--zookeeper", "localhost", "--broker-id", "9", "--log-dir", tmp_path / "logs"),
-        *("--follow-txnlog", tmp_path),
+        *option,
     )
     assert result.returncode == 2
     assert "only with --mode shadow" in result.stderr

@@ -8,9 +8,11 @@ from pathlib import Path
 import pytest
 
 from controller.core import election
+from eventstore.errors import LogError
 from replay.agreement.comparison import agree
 from replay.agreement.live import LiveAgreement, LiveSettings
 from replay.shadow.shadow import Shadow
+from replay.shadow.status import read_status
 from replay.shadow.summary import ShadowResult
 from replay.stock_clusters.imports.following import FollowedImport, beginning
 
@@ -30,7 +32,7 @@ class Clock:
 class Followed:
     """A shadow of the files in a folder; each of its logs is a folder of `logs`."""
 
-    def __init__(self, source: Path, logs: Path) -> None:
+    def __init__(self, source: Path, logs: Path, metrics: Path | None = None) -> None:
         self.clock = Clock()
         self.afters: list[int] = []
 
@@ -38,7 +40,7 @@ class Followed:
             self.afters.append(after)
             return FollowedImport(beginning(source, None, after), logs / str(len(self.afters)))
 
-        self.shadow = Shadow(begin, LiveSettings(), self.clock)
+        self.shadow = Shadow(begin, LiveSettings(), self.clock, metrics)
 
     def run(self, seconds: float = 5.0) -> None:
         """Step for so long by the clock."""
@@ -60,6 +62,16 @@ def crash(folder_of: Get, tmp_path: Path) -> Path:
     return tmp_path / "source" / "version-2"
 
 
+def wrong_offline_leader(monkeypatch: pytest.MonkeyPatch) -> None:
+    """refold chooses the last live replica of the ISR for a partition without a leader."""
+    rule = election.offline_partition_leader
+    monkeypatch.setattr(
+        election,
+        "offline_partition_leader",
+        lambda replicas, *rest: rule(replicas[::-1], *rest),
+    )
+
+
 def counts(result: ShadowResult) -> tuple[int, ...]:
     return result.decisions, result.agreed, result.diverging, result.inputs
 
@@ -74,6 +86,54 @@ def test_summary_is_the_result_of_agree_on_the_log(source: Path, tmp_path: Path)
     assert result.requests.unjudged == expected.requests.unjudged > 0
     assert (result.unseen_decisions, result.undecided, result.is_whole) == (0, 0, False)
     assert result.logs == [str(tmp_path / "logs" / "1")]
+
+
+def test_difference_that_another_order_explains_does_not_differ(
+    folder_of: Get, tmp_path: Path
+) -> None:
+    followed = Followed(folder_of("zk-session-expiry-1") / "zookeeper", tmp_path / "logs")
+    followed.run(60)
+    result = followed.shadow.end()
+    assert [one.rule for one in result.explained] == ["either-order"]
+    assert (result.unexplained, result.is_explained) == (0, True)
+    status = read_status(tmp_path / "logs" / "1")
+    assert status is not None
+    assert (status.decisions.explained, status.decisions.different, status.problem) == (1, 0, "")
+
+
+def test_counts_are_in_the_folder_of_the_log_and_in_the_metrics(
+    crash: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wrong_offline_leader(monkeypatch)
+    followed = Followed(crash, tmp_path / "logs", tmp_path / "shadow.prom")
+    followed.run()
+    status = read_status(tmp_path / "logs" / "1")
+    result = followed.shadow.end()
+    assert status is not None
+    assert status.decisions.different == result.differs > 0
+    assert status.decisions.agreed == result.agreed
+    assert status.problem == (
+        f"The shadow reports {result.differs} decisions and 0 requests that differ; `refold agree`"
+        " shows them."
+    )
+    lines = (tmp_path / "shadow.prom").read_text().splitlines()
+    assert f'refold_shadow_decisions{{result="differs"}} {result.differs}' in lines
+    assert f'refold_shadow_requests{{result="unseen"}} {result.requests.unjudged}' in lines
+    assert f"refold_shadow_zxid {result.zxid}" in lines
+
+
+def test_metrics_that_cannot_be_written_end_the_run(crash: Path, tmp_path: Path) -> None:
+    followed = Followed(crash, tmp_path / "logs", tmp_path / "missing" / "shadow.prom")
+    with pytest.raises(LogError, match=r"shadow.prom: cannot be written: No such file"):
+        followed.run()
+    followed.shadow.abandon()
+
+
+def test_log_of_another_command_has_no_status(tmp_path: Path) -> None:
+    assert read_status(tmp_path) is None
+    (tmp_path / "shadow.json").write_text("{")
+    with pytest.raises(LogError, match="cannot be read"):
+        read_status(tmp_path)
 
 
 def test_files_that_grow_are_followed(source: Path, tmp_path: Path) -> None:
@@ -112,12 +172,7 @@ def test_changed_rule_is_logged_and_listed_with_records_in_between(
     crash: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO, "replay")
-    rule = election.offline_partition_leader
-    monkeypatch.setattr(
-        election,
-        "offline_partition_leader",
-        lambda replicas, *rest: rule(replicas[::-1], *rest),
-    )
+    wrong_offline_leader(monkeypatch)
     followed = Followed(crash, tmp_path / "logs")
     followed.run()
     result = followed.shadow.end()
@@ -132,12 +187,7 @@ def test_changed_rule_is_logged_and_listed_with_records_in_between(
 def test_nothing_is_reported_twice(
     crash: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    rule = election.offline_partition_leader
-    monkeypatch.setattr(
-        election,
-        "offline_partition_leader",
-        lambda replicas, *rest: rule(replicas[::-1], *rest),
-    )
+    wrong_offline_leader(monkeypatch)
     followed = Followed(crash, tmp_path / "logs")
     followed.run(60)
     reported = [one.getMessage() for one in caplog.records if one.levelno == logging.WARNING]
