@@ -92,16 +92,19 @@ class GrowingLogs:
 
     def _following(self) -> tuple[int, Path] | None:
         """The file to read next: at the start the one with the transaction after `zxid`."""
-        try:
-            named = ((log_zxid(one.name), one) for one in self._folder.iterdir())
-            logs = sorted((zxid, path) for zxid, path in named if zxid is not None)
-        except OSError as error:
-            raise ReplayError(f"{self._folder} cannot be read: {error.strerror}") from None
+        named = ((log_zxid(one.name), one) for one in self._files())
+        logs = sorted((zxid, path) for zxid, path in named if zxid is not None)
         later = [one for one in logs if one[0] > self._begin]
         if self._stream is None:
             reached = [one for one in logs if one[0] <= self.zxid + 1]
             later = [*reached[-1:], *(one for one in logs if one[0] > self.zxid + 1)]
         return later[0] if later else None
+
+    def _files(self) -> list[Path]:
+        try:
+            return [*self._folder.iterdir()]
+        except OSError as error:
+            raise ReplayError(f"{self._folder} cannot be read: {error.strerror}") from None
 
     def _open(self, begin: int, path: Path) -> None:
         self.close()
@@ -138,7 +141,7 @@ class GrowingLogs:
     def _gap_before(self, zxid: int) -> Gap | None:
         if zxid == self.zxid + 1:
             return None
-        named = (snapshot_zxid(one.name) for one in self._folder.iterdir())
+        named = (snapshot_zxid(one.name) for one in self._files())
         known = [one for one in named if one is not None and not is_epochs_start(one)]
         if follows(zxid, self.zxid) and not any(self.zxid < one < zxid for one in known):
             return None

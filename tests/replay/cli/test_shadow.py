@@ -1,6 +1,7 @@
 """`refold run --mode shadow` from the command line: signals, output and exit status."""
 
 import json
+import shutil
 import signal
 import subprocess
 import time
@@ -52,6 +53,15 @@ class Running:
             time.sleep(0.1)
         raise AssertionError(f"no message with {text!r}: {self.messages()}")
 
+    def kill(self) -> None:
+        self._process.kill()
+        self._process.communicate()
+
+    def fails(self) -> tuple[int, str]:
+        """The exit status and the last line, of a process that ends without a signal."""
+        self._process.communicate(timeout=60)
+        return self._process.returncode, (self.logs.parent / "messages").read_text()
+
     def stop(self, number: signal.Signals) -> tuple[int, str]:
         self._process.send_signal(number)
         output, _ = self._process.communicate(timeout=60)
@@ -96,6 +106,33 @@ def test_running_shadow_shows_its_counts(folder_of: Get, tmp_path: Path) -> None
     assert "The shadow reports" not in well.stdout
     text = "The shadow reports 2 decisions and 0 requests that differ; `refold agree` shows them."
     assert text in not_well.stdout
+
+
+def test_restarted_shadow_judges_everything_in_the_files(folder_of: Get, tmp_path: Path) -> None:
+    """Also after it was killed; the log of the killed process can be read."""
+    options = ("--follow-txnlog", folder_of("broker-crash-2") / "zookeeper", "--json")
+    with Running(tmp_path / "logs", *options) as running:
+        running.until("105 decisions agreed")
+        running.kill()
+    with Running(tmp_path / "logs", *options) as running:
+        running.until("105 decisions agreed")
+        _, output = running.stop(signal.SIGTERM)
+    first, second = sorted((tmp_path / "logs").glob("run-*"))
+    assert json.loads(output)["logs"] == [str(second)]
+    again = json.loads(refold("agree", first, "--json").stdout)
+    assert json.loads(output)["agreed"] == again["agreed"] == 105
+
+
+def test_files_that_disappear_end_the_run_with_a_message(folder_of: Get, tmp_path: Path) -> None:
+    source = tmp_path / "zookeeper"
+    shutil.copytree(folder_of("broker-crash-2") / "zookeeper", source)
+    with Running(tmp_path / "logs", "--follow-txnlog", source) as running:
+        running.until("105 decisions agreed")
+        shutil.rmtree(source)
+        status, messages = running.fails()
+    assert status == 2
+    assert f"refold run: {source}/version-2 cannot be read: No such file" in messages
+    assert "Traceback" not in messages
 
 
 @pytest.mark.parametrize("command", [("why",), ("inspect",), ("events",), ("decisions",)])
