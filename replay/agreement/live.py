@@ -119,7 +119,7 @@ class LiveAgreement:
         self.undecided = 0
         """At the last comparison: divergences that more evidence could still explain."""
         self.unseen_zxids: set[int] = set()
-        """Transactions whose znodes had versions in between that nobody has seen."""
+        """Transactions whose znodes had versions in between that were not seen."""
         self._settings = settings
         self._learned = learned
         self._configuration = configuration_of(settings.given, settings.rules)
@@ -224,6 +224,11 @@ class LiveAgreement:
             if one.seq >= lost.get(term, sys.maxsize):
                 found.append(one)
         return found
+
+    def _seen(self, result: AgreementResult) -> int:
+        """The number of divergences that count as differences."""
+        unexplained = sum(not one.explained for one in result.divergences)
+        return unexplained - len(self._unseen_of(result))
 
     def _after_lost(self, result: AgreementResult) -> list[Divergence]:
         """The divergences of terms of which it is unknown what the controller knows."""
@@ -330,6 +335,9 @@ class LiveAgreement:
         try:
             run = search(compare, hypotheses, len(self._window), self._assumptions)
         except _OutOfTimeError:
+            return unexplained
+        if self._seen(run.result) > self._seen(unexplained):
+            # It would explain unseen decisions by others that are seen and then differ.
             return unexplained
         self._assumptions = run.choices.assumptions
         return run.result

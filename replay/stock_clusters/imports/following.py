@@ -84,7 +84,7 @@ def beginning(
 
 class Transactions(Protocol):
     """Where transactions come from: a server's growing files (GrowingLogs), or a session that
-    watches. `unseen_zxids` are transactions whose znodes had versions in between that nobody has
+    watches. `unseen_zxids` are transactions whose znodes had versions in between that were not
     seen, `unseen_versions` is the number of these versions."""
 
     zxid: int
@@ -149,7 +149,7 @@ class FollowedImport:
 
     @property
     def unseen_versions(self) -> int:
-        """The number of versions of znodes that nobody has seen."""
+        """The number of versions of znodes that were not seen."""
         return self._logs.unseen_versions
 
     @property
