@@ -225,11 +225,6 @@ class LiveAgreement:
                 found.append(one)
         return found
 
-    def _seen(self, result: AgreementResult) -> int:
-        """The number of divergences that count as differences."""
-        unexplained = sum(not one.explained for one in result.divergences)
-        return unexplained - len(self._unseen_of(result))
-
     def _after_lost(self, result: AgreementResult) -> list[Divergence]:
         """The divergences of terms of which it is unknown what the controller knows."""
         return [
@@ -335,9 +330,6 @@ class LiveAgreement:
         try:
             run = search(compare, hypotheses, len(self._window), self._assumptions)
         except _OutOfTimeError:
-            return unexplained
-        if self._seen(run.result) > self._seen(unexplained):
-            # It would explain unseen decisions by others that are seen and then differ.
             return unexplained
         self._assumptions = run.choices.assumptions
         return run.result

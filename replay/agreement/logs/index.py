@@ -133,6 +133,8 @@ class Index:
         self._named_writes: dict[int, list[tuple[int, tuple[str, int]]]] = defaultdict(list)
         self._assignments: dict[str, dict[int, Assignment]] = {}
         self._changed: list[tuple[str, int]] = []
+        self._reassignments: list[int] = []
+        """The records that create /admin/reassign_partitions."""
         self._look_at(view)
         self.extend(records)
 
@@ -146,7 +148,7 @@ class Index:
                 self.last_transaction = record.seq
                 self._take_content(record.seq, event)
                 self._take_session(record.seq, event)
-                self._take_deletions(event)
+                self._take_existence(record.seq, event)
                 self.coverage.take_transaction(event.time_ms)
             elif isinstance(event, (Observed, RequestInferred)):
                 if previous is not None:
@@ -173,6 +175,7 @@ class Index:
             del sent[: bisect_left(sent, seq, key=lambda one: one.seq)]
         for markers in self.markers.values():
             del markers[: bisect_left(markers, seq, key=lambda one: one.seq)]
+        del self._reassignments[: bisect_left(self._reassignments, seq)]
         del self._closings[: bisect_left(self._closings, seq, key=lambda one: one[0])]
         self._consumed = {one for one in self._consumed if one >= seq}
         self._ends = {session: end for session, end in self._ends.items() if end >= seq}
@@ -233,12 +236,19 @@ class Index:
 
     def paths_after(self, session: int, seq: int, count: int) -> set[str]:
         """The paths of a session's next writes after a record, up to the beginning or end of its
-        term."""
+        term. Once /admin/reassign_partitions is created again, its writes are for other requests.
+        """
         writes = self.writes.get(session, [])
         place = bisect_right(writes, seq, key=lambda one: one[0])
         following = writes[place : place + count]
         end = next((at for at, path in following if path == znodes.CONTROLLER), _NO_END)
-        return {path for at, path in following if at <= end}
+        place = bisect_right(self._reassignments, seq)
+        created = self._reassignments[place] if place < len(self._reassignments) else _NO_END
+        return {
+            path
+            for at, path in following
+            if at <= end and (path != znodes.REASSIGN_PARTITIONS or at <= created)
+        }
 
     def first_writes(self, session: int, seq: int) -> dict[tuple[str, int], int]:
         """The first record after `seq`, within the term, that writes about each partition; topics
@@ -324,10 +334,13 @@ class Index:
             elif path == znodes.FEATURE:
                 self._evidence.take_feature(transaction.session, one.data)
 
-    def _take_deletions(self, transaction: Transaction) -> None:
+    def _take_existence(self, seq: int, transaction: Transaction) -> None:
         """Only a broker with delete.topic.enable=false deletes the marker of a topic that stays."""
         for one in _operations(transaction):
-            subject = subject_of(self._path(one))
+            path = self._path(one)
+            if path == znodes.REASSIGN_PARTITIONS and isinstance(one, Create):
+                self._reassignments.append(seq)
+            subject = subject_of(path)
             if subject.kind == "topic" and isinstance(one, Create):
                 self._existing.add(subject.topic or "")
             elif subject.kind == "topic" and isinstance(one, Delete):

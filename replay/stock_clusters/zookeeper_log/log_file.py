@@ -59,7 +59,7 @@ class TransactionLogReader:
         start: int = 0,
         is_growing: bool = False,
     ) -> None:
-        """`start` is the offset of a record to begin at, the position of `stream`; 0: the whole file.
+        """`start` is the offset of a record to begin at, where `stream` is; 0: the whole file.
 
         `is_growing`: a server is writing the file, so what follows the last record is not examined.
         """
