@@ -23,7 +23,7 @@ from tools.recordings.setup import Options, draw_setup
 
 MIX: Final = "shadow"
 Follows = Literal["txnlog", "txnlog and logs", "watches"]
-_STOP_SECONDS: Final = 120.0
+_STOP_SECONDS: Final = 300.0
 _STARTED_SECONDS: Final = 60.0
 _QUIET_SECONDS: Final = 3.0
 
