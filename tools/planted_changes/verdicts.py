@@ -63,15 +63,16 @@ def outcome_of(
     rule: Rule, change: Planted, report: dict[str, Any], *, is_innocuous: bool
 ) -> tuple[Outcome, tuple[str, ...]]:
     """The outcome of a comparison, whose `report` is `refold diff --format json`, and the rules
-    that differ. An innocuous change may cause harmless reorderings."""
+    that differ. An innocuous change may cause harmless reorderings. A version that never stops is
+    found by the error that names it."""
     groups = [one for one in report["groups"] if not one["is_harmless"]]
     rules = tuple(dict.fromkeys(map(_rule_of, groups)))
+    if not is_innocuous and any(rule.diff in one for one in (*rules, *report["errors"])):
+        return Outcome.FOUND, rules
     if report["errors"] and not groups:
         return Outcome.FAILED, rules
     if is_innocuous:
         return (Outcome.FALSE_ALARM if groups else Outcome.CLEAN), rules
-    if any(rule.diff in one for one in rules):
-        return Outcome.FOUND, rules
     if groups:
         return Outcome.OTHER_RULE, rules
     is_named = any(_names(one, change) for one in report["uncovered"])

@@ -130,6 +130,7 @@ def test_changed_copy_has_the_change_and_the_other_packages(tree: Path) -> None:
         (report(group("preferred", is_harmless=True)), Outcome.MISSED),
         (report(), Outcome.MISSED),
         (report(errors=["head failed"]), Outcome.FAILED),
+        (report(errors=["head: preferred never ends"]), Outcome.FOUND),
         (report(group("preferred"), errors=["head failed"]), Outcome.FOUND),
     ],
 )

@@ -92,15 +92,16 @@ async def _write_recorded(controller: Controller, moves: list[Move]) -> Errors:
         written[topic] += 1
         # The next write of the same topic must contain this assignment.
         one.partition.assignment = one.assignment
-    open_ones = await write_with_records(controller, groups)
+    unknown = await write_with_records(controller, groups)
     errors: Errors = {}
     for partition in before:
-        if partition in open_ones:
+        if partition in unknown:
             partition.assignment = before[partition]
         else:
             note_written(partition.topic)
+    stored = await _stored(controller, [one for one in moves if unknown.get(one.partition)])
     for one in moves:
-        if one.partition in open_ones:
+        if one.partition in unknown and one.partition not in stored:
             try:
                 await write_recorded(controller, one, Reason(STORE, _choices([one])))
             except ProcedureError as error:
@@ -111,12 +112,31 @@ async def _write_recorded(controller: Controller, moves: list[Move]) -> Errors:
     return errors
 
 
+async def _stored(controller: Controller, moves: list[Move]) -> dict[Partition, None]:
+    """Take the assignments into the context that ZooKeeper has, of those whose reply was lost. The
+    next write of the topic must contain them."""
+    stored: dict[Partition, None] = {}
+    contents = {
+        topic: await take_changes(controller, topic)
+        for topic in dict.fromkeys(one.partition.topic for one in moves)
+    }
+    for partition, assignment, record in moves:
+        content = contents[partition.topic]
+        if record is None or content is None or partition.assignment == assignment:
+            continue
+        if content.assignments.get(partition.number) == assignment:
+            partition.assignment = assignment
+            controller.context.reassignments[partition] = record
+            stored[partition] = None
+    return stored
+
+
 async def write_recorded(controller: Controller, move: Move, reason: Reason) -> None:
     """Write one assignment and its record in one multi. Partitions that another client has added to
     the topic meanwhile are created first. Raises ProcedureError."""
     topic = move.partition.topic
     while not await write_with_record(controller, _recorded(controller, move, reason)):
-        if not await take_changes(controller, topic):
+        if await take_changes(controller, topic) is None:
             path = znodes.topic_path(topic.name)
             raise ProcedureError(f"{path} was changed by another client and cannot be read")
     note_written(topic)

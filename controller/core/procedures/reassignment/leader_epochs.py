@@ -49,12 +49,11 @@ async def raise_leader_epochs(controller: Controller, partitions: list[Partition
 async def raise_and_send(controller: Controller, partitions: list[Partition], rule: str) -> Errors:
     """Raise the leader epochs, and send all replicas the assignment that the context has."""
     errors = await raise_leader_epochs(controller, partitions)
-    raised = [one for one in partitions if one not in errors]
-    if raised:
-        batch = controller.new_batch(rule)
-        for partition in raised:
+    batch = controller.new_batch(rule)
+    for partition in partitions:
+        if partition not in errors:
             batch.add_leader_and_isr(partition.replicas, partition, is_new=False)
-        controller.send(batch)
+    controller.send(batch)
     return errors
 
 

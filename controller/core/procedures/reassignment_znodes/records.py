@@ -15,6 +15,7 @@ from controller.core.errors import ProcedureError, ZnodeError
 from controller.core.failures import excerpt
 from controller.core.operations import (
     BAD_VERSION,
+    CONNECTION_LOSS,
     NO_NODE,
     NODE_EXISTS,
     NOT_EMPTY,
@@ -94,9 +95,9 @@ async def _make(controller: Controller, paths: list[str]) -> None:
 
 async def write_with_records(
     controller: Controller, moves: list[RecordedMove]
-) -> dict[Partition, None]:
+) -> dict[Partition, bool]:
     """Store assignments, each with its record in one multi, so that each record has a separate
-    czxid. Returns the partitions whose multi was refused, or whose reply was lost.
+    czxid. Returns the partitions whose multi was refused, and whether its reply was lost.
 
     A later multi of a topic must not be done if an earlier one is refused because another client
     has written the topic. A version that is higher by one does not ensure that: the other client's
@@ -123,8 +124,9 @@ async def write_with_records(
         groups.append(([*checks, put, one.topic], one.reason))
         last[one.topic.path] = put
         tried.append(one)
-    refused = {one.partition: None for one in moves}
+    refused = dict.fromkeys((one.partition for one in moves), False)
     for one, errors in zip(tried, await write_groups(controller, groups), strict=True):
+        refused[one.partition] = CONNECTION_LOSS in errors
         if not any(errors):
             known[one.partition] = one.record
             del refused[one.partition]

@@ -329,29 +329,29 @@ async def write_topics(
             codes[topic] = error
             if error == OK:
                 note_written(topic)
-            elif error == BAD_VERSION and await take_changes(controller, topic):
+            elif error == BAD_VERSION and await take_changes(controller, topic) is not None:
                 waiting.append(topic)
     return codes
 
 
-async def take_changes(controller: Controller, topic: Topic) -> bool:
+async def take_changes(controller: Controller, topic: Topic) -> TopicContent | None:
     """Another client has written the znode of a topic that the controller is about to write: read
     it again and create the added partitions, as a topic change does (ADDED_PARTITIONS_KEPT).
 
-    A topic that is being deleted gains no partitions. Returns False if the znode cannot be read.
+    A topic that is being deleted gains no partitions. Returns None if the znode cannot be read.
     """
     read = await _read_contents(controller, [topic.name], "a topic was written meanwhile")
     if topic.name not in read.versions:
-        return False
+        return None
     topic.version = read.versions[topic.name]
+    content = read.contents[topic.name]
     if topic.name not in controller.context.queued_for_deletion:
-        content = read.contents[topic.name]
         _take_id(controller, topic, content)
         _has_lost_id(controller, topic, content)
         added = _added(controller, topic, content.assignments)
         added = repair_assignments(controller, topic.name, added)
         await take_partitions(controller, _assign(controller, topic, added))
-    return True
+    return content
 
 
 async def take_partitions(controller: Controller, added: list[Partition]) -> None:

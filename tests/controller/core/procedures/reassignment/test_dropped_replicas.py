@@ -2,13 +2,16 @@
 
 import pytest
 
+from controller.core import znodes
 from controller.core.commands import (
     BrokerRequest,
     Issued,
     LeaderAndIsrRequest,
+    ReadZnodes,
     StopReplicaRequest,
     WriteZnodes,
 )
+from controller.core.procedures.reassignment.leader_epochs import RAISE
 from controller.core.replica_assignment import changed_assignment, replicas_to_drop
 from controller.core.values import NO_LEADER
 from replay.world.simulation import Delivery
@@ -127,6 +130,29 @@ def test_leader_that_writes_the_isr_cannot_add_a_replica_that_is_dropped(version
         for each in one.partitions
     ]
     assert ((True, False) in told) is (version == "2.6")
+
+
+def test_replica_is_kept_if_the_leader_cannot_get_a_new_epoch() -> None:
+    cluster = interruptible(4, 1, 2, inter_broker_protocol_version="2.6")
+    request(cluster, {T0: [2, 3]})
+    before = assignment(cluster)
+    path = znodes.state_path(*T0)
+    content = cluster.data(path)
+    assert content is not None
+
+    def spoil_one_read(issued: Issued) -> None:
+        if by_rule(ReadZnodes, RAISE)(issued):
+            cluster.put(path, b"{")
+        elif cluster.data(path) == b"{":
+            cluster.put(path, content)
+
+    cluster.before = spoil_one_read
+    seen = cluster.seen()
+    request(cluster, {T0: [2, 4]})
+    assert assignment(cluster) == before
+    assert files(cluster) == [1, 2, 3]
+    assert seen.leader_and_isr(1) == []
+    assert len(seen.texts_of("reassignment_failed")) == 1
 
 
 def is_deletion(request: BrokerRequest) -> bool:

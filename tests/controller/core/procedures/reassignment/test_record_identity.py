@@ -169,6 +169,24 @@ def test_lost_reply_to_one_of_several_records_is_resolved(
     assert_all_end(cluster)
 
 
+def test_assignments_whose_replies_were_lost_are_not_undone_while_another_is_written() -> None:
+    """Found by refold explore."""
+    cluster = two_topics()
+    stored: list[Sequence[bool]] = []
+    first_writes = iter(NAMES)
+
+    def lose(issued: Issued) -> Delivery:
+        assignments = cluster.topic("t").assignments
+        stored.append([assignments[number].is_being_reassigned for number in range(3)])
+        is_record = any(writes_record(name)(issued) for name in NAMES)
+        return Delivery.REPLY_LOST if is_record and next(first_writes, ()) else Delivery.ANSWERED
+
+    cluster.delivery = lose
+    request(cluster, TARGETS)
+    assert_all_move(cluster)
+    assert stored == sorted(stored)
+
+
 @pytest.mark.parametrize("delivery", LOST)
 @pytest.mark.parametrize("name", NAMES)
 def test_lost_reply_to_one_of_several_changed_targets_is_resolved(

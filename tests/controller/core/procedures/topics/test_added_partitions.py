@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from controller.core import error_codes as codes
 from controller.core import znodes
-from controller.core.commands import Issued, LeaderAndIsrRequest, SyncZnodes
+from controller.core.commands import Issued, LeaderAndIsrRequest, ReadZnodes, SyncZnodes
 from controller.core.operations import Create, SetData
 from controller.core.snapshot import load_snapshot, take_snapshot
 from controller.core.values import Assignment
@@ -377,13 +377,8 @@ def test_partition_added_after_a_lost_reply_is_kept(lost: Delivery) -> None:
 def test_partition_added_after_the_lost_reply_to_a_recorded_move_is_kept(lost: Delivery) -> None:
     cluster = with_kip_236()
     cluster.lose(sets_topic, lost)
-    writes = iter(range(3))
-
-    def add_before_the_third(issued: Issued) -> None:
-        if sets_topic(issued) and next(writes, None) == 2:
-            add_partition(cluster)
-
-    cluster.before = add_before_the_third
+    reads = lambda issued: issued.command == ReadZnodes((PATH,), watch=True)  # noqa: E731
+    cluster.once(reads, lambda: add_partition(cluster))
     ask(cluster, (T0, [3, 4]), (T1, [3, 4]))
     for name in (T0, T1):
         assert assignment(cluster, name) == "3,4,1,2 adding 3,4 removing 1,2"
