@@ -15,7 +15,14 @@ from replay.stock_clusters.zookeeper_log.transactions import CloseSession, Creat
 from tools.lab.refold import run
 from tools.shadow.incident import Outcome, shadow_incident
 
-pytestmark = [pytest.mark.lab, pytest.mark.timeout(600)]
+pytestmark = [
+    pytest.mark.lab,
+    pytest.mark.timeout(600),
+    # The clients of the incident, aiokafka's, leave connections to killed brokers open.
+    pytest.mark.filterwarnings(
+        "ignore::pytest.PytestUnraisableExceptionWarning", "ignore::ResourceWarning"
+    ),
+]
 
 SEED = 11
 SECONDS = 60.0
