@@ -3,6 +3,7 @@
 from collections import deque
 from collections.abc import Iterable
 
+from controller.core.api_requests import ApiResponse
 from controller.core.batch import RequestBatch
 from controller.core.commands import (
     Choice,
@@ -40,6 +41,7 @@ class Controller:
     - `leftover_channels`: the brokers with channels from a role that ended without a resignation.
     - `standby`: what a standby knows of ZooKeeper.
     - `now_ms`: the wall clock of the event that is folded.
+    - `answered`: the requests that the running procedure has answered.
     - `observer`: observes every step.
     - `order`: the processing order for items that are handled sequentially.
     """
@@ -63,6 +65,7 @@ class Controller:
         self.leftover_channels: frozenset[int] = frozenset()
         self.standby = StandbyState()
         self.now_ms = 0
+        self.answered: dict[int, None] = {}
         self.observer = FoldObserver()
         self.order = ProcessingOrder()
         self._cause = 0
@@ -84,6 +87,8 @@ class Controller:
         self._ordinal += 1
         issued = Issued(id, self.term, command, reason)
         self._issued.append(issued)
+        if isinstance(command, ApiResponse):
+            self.answered[command.request] = None
         self.observer.issues(issued)
         return id
 

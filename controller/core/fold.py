@@ -232,9 +232,11 @@ class Fold:
         self.controller.triggers.extend([Expire(), *hand_back])
 
     def _refuse(self, trigger: Trigger) -> None:
+        """Answer the requests that are not answered yet."""
         if isinstance(trigger, ApiCall):
             for request in trigger.requests:
-                refuse(self.controller, request)
+                if request.request not in self.controller.answered:
+                    refuse(self.controller, request)
 
     def _drop_triggers(self) -> None:
         """Discard the queued controller events and refuse the requests among them."""
@@ -253,6 +255,8 @@ class Fold:
 
     def _begin(self, trigger: Trigger) -> None:
         self._trigger = trigger
+        if self._paused is None:
+            self.controller.answered.clear()
         self.controller.observer.begins(trigger)
         self._procedure = process(self.controller, trigger)
         self._wait = None

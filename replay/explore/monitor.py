@@ -99,6 +99,7 @@ class Monitor(Observer):
         self._noticed = self._of("noticed")
         self._decided = self._of("decided")
         self._handled = self._of("handled")
+        self._answered = self._of("answered")
         self._shutdown_granted = self._of("shutdown_granted")
         self._isr_requested = self._of("isr_requested")
         self._applied = self._of("applied")
@@ -251,9 +252,11 @@ class Monitor(Observer):
             self.known.allows_unclean.update(dict.fromkeys(topics))
         for command in (one.command for one in issued):
             if isinstance(command, ApiResponse):
-                self.known.open_requests.pop((process, command.request), None)
+                key = process, command.request
+                was_open = self.known.open_requests.pop(key, None) is not None
+                for check in self._answered:
+                    check(process, command.request, was_open=was_open)
             if isinstance(command, ControlledShutdownResponse):
-                # A request may be refused once more when the term ends.
                 broker = self._shutdowns.pop((process, command.request), None)
                 if broker is not None and command.error == NONE and self._has_role(process):
                     for check in self._shutdown_granted:

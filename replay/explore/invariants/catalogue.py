@@ -56,7 +56,7 @@ from replay.explore.invariants.replicas import (
     IsrWithinAssignment,
     NoIneligibleInIsr,
 )
-from replay.explore.invariants.requests import DeletionsKept, RequestsKept
+from replay.explore.invariants.requests import AnsweredOnce, DeletionsKept, RequestsKept
 
 ALWAYS: Final[tuple[type[Invariant], ...]] = (
     OneLeaderPerEpoch,
@@ -87,6 +87,7 @@ ALWAYS: Final[tuple[type[Invariant], ...]] = (
     RecordsOutliveMoves,
     EntriesAccountedFor,
     MetadataForward,
+    AnsweredOnce,
     DeletionsKept,
     RequestsKept,
 )

@@ -155,6 +155,10 @@ class Invariant:
     def handled(self, process: str) -> None:
         """A controller has handled all its events, and knows the cluster's state."""
 
+    def answered(self, process: str, request: int, *, was_open: bool) -> None:
+        """A controller answers a request. `was_open`: this run has received it, and has not
+        answered it yet."""
+
     def shutdown_granted(self, process: str, broker: int) -> None:
         """A controller answers the request of a broker for its controlled shutdown, without an
         error."""

@@ -11,7 +11,14 @@ from controller.core.api_requests.alter_partition import AlterPartitionResponse
 from controller.core.api_requests.controlled_shutdown import ControlledShutdownResponse
 from controller.core.api_requests.elections import ElectLeadersResponse
 from controller.core.api_requests.partition_result import PartitionResult
-from controller.core.commands import Issued, ReadStats, StartTimer, WriteAtomically, WriteZnodes
+from controller.core.commands import (
+    Issued,
+    ReadStats,
+    ReadZnodes,
+    StartTimer,
+    WriteAtomically,
+    WriteZnodes,
+)
 from controller.core.events import SessionExpired
 from controller.core.operations import Create, SetData
 from controller.core.procedures.role.controller_election import BACK_OFF_TIMER
@@ -324,6 +331,24 @@ def test_OB_05_failover_carries_out_an_election_znode_with_a_leaderless_partitio
     assert cluster.epoch() == (2 if rules == "refold" else 10)
     assert not is_requested(cluster)
     assert cluster.leadership("t", 0).leader == (2 if rules == "refold" else 1)
+
+
+def test_request_is_answered_once_if_the_session_ends_after_the_fencing_error() -> None:
+    cluster = Cluster(1, 2).start()
+    cluster.create_topic("t", {0: [1, 2]})
+    damage_epoch(cluster, "raised")
+    seen = cluster.seen()
+    # The daemon reads /controller after it has answered.
+    cluster.lose(lambda issued: znodes.CONTROLLER in paths_read(issued), Delivery.SESSION_OVER)
+    answer = controlled_shutdown(cluster, 1)
+    assert answer.error == codes.STALE_CONTROLLER_EPOCH
+    answers = [one for one in seen.commands if isinstance(one, ControlledShutdownResponse)]
+    assert answers == [answer]
+
+
+def paths_read(issued: Issued) -> tuple[str, ...]:
+    command = issued.command
+    return command.paths if isinstance(command, ReadZnodes | ReadStats) else ()
 
 
 # resigns-when-fenced -------------------------------------------------------------------------

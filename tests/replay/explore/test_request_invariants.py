@@ -4,7 +4,7 @@ import pytest
 
 from controller.core.znodes.reassignment import write_request
 from replay.explore.invariants.epochs import DeposedWriteNothing, EpochRaisedByOwner
-from replay.explore.invariants.requests import DeletionsKept, RequestsKept
+from replay.explore.invariants.requests import AnsweredOnce, DeletionsKept, RequestsKept
 from tests.replay.explore.facts import NAME, History
 
 _MARKER = "/admin/delete_topics/orders"
@@ -21,6 +21,16 @@ def _requests() -> History:
     history = History(RequestsKept)
     history.state(1, 5, (1, 2, 3))
     return history
+
+
+def test_second_answer_to_a_request_is_reported() -> None:
+    history = History(AnsweredOnce)
+    history.invariant.answered("refold 100", 3, was_open=True)
+    assert not history.reported
+    history.invariant.answered("refold 100", 3, was_open=False)
+    assert history.reported == [
+        "answered-once: refold 100: answered request 3 without being asked, or again"
+    ]
 
 
 def test_write_of_a_deposed_controller_is_reported() -> None:
@@ -73,6 +83,14 @@ def test_entry_that_is_removed_before_its_reassignment_begins_is_reported() -> N
     history.admin(_LEGACY, _entry())
     history.admin(_LEGACY, None, "refold 100")
     assert "removed its entry [3, 2] from /admin/reassign_partitions" in history.reported[0]
+
+
+def test_entries_that_a_controller_with_kafka_rules_overwrites_are_not_checked() -> None:
+    history = _requests()
+    history.known.is_kafka = lambda process: process == "stock 1"
+    history.admin(_LEGACY, _entry())
+    history.admin(_LEGACY, None, "stock 1")
+    assert not history.reported
 
 
 def test_entry_of_a_begun_reassignment_may_be_removed() -> None:

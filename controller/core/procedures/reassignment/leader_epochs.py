@@ -28,8 +28,6 @@ async def raise_leader_epochs(controller: Controller, partitions: list[Partition
                 text = f"the leader epoch of {partition} cannot be raised"
                 errors[partition] = ProcedureError(text)
         raised = [(one, _raised(controller, one, state)) for one, state in states.items()]
-        if not raised:
-            break
         choices = tuple(Choice(*one.key, state.leader, "same leader") for one, state in raised)
         remaining = []
         for partition, written, error in await write_states(

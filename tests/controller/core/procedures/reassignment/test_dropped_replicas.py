@@ -11,9 +11,10 @@ from controller.core.commands import (
     StopReplicaRequest,
     WriteZnodes,
 )
+from controller.core.operations import Delete
 from controller.core.procedures.reassignment.leader_epochs import RAISE
 from controller.core.replica_assignment import changed_assignment, replicas_to_drop
-from controller.core.values import NO_LEADER
+from controller.core.values import ANY_VERSION, NO_LEADER
 from replay.world.simulation import Delivery
 from tests.controller.core.cluster import by_rule
 from tests.controller.core.procedures.reassignment.dropping import stopped
@@ -153,6 +154,29 @@ def test_replica_is_kept_if_the_leader_cannot_get_a_new_epoch() -> None:
     assert files(cluster) == [1, 2, 3]
     assert seen.leader_and_isr(1) == []
     assert len(seen.texts_of("reassignment_failed")) == 1
+
+
+def test_replica_is_kept_if_the_new_epoch_cannot_be_written() -> None:
+    cluster = interruptible(4, 1, 2, inter_broker_protocol_version="2.6")
+    request(cluster, {T0: [2, 3]})
+    before = assignment(cluster)
+    path = znodes.state_path(*T0)
+    content = cluster.data(path)
+    assert content is not None
+
+    def delete_before_the_write(issued: Issued) -> None:
+        if by_rule(WriteZnodes, RAISE)(issued):
+            cluster.ask(Delete(path, ANY_VERSION))
+        elif cluster.data(path) is None:
+            cluster.put(path, content)
+
+    cluster.before = delete_before_the_write
+    seen = cluster.seen()
+    request(cluster, {T0: [2, 4]})
+    assert assignment(cluster) == before
+    assert files(cluster) == [1, 2, 3]
+    [text] = seen.texts_of("reassignment_failed")
+    assert f"{path} cannot be written (ZooKeeper code -101)" in text
 
 
 def is_deletion(request: BrokerRequest) -> bool:
