@@ -6,7 +6,9 @@ are reassigned, brokers and controllers are killed, stopped and started again.
 runs longer ones.
 """
 
+import gc
 import json
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -23,6 +25,14 @@ pytestmark = [
         "ignore::pytest.PytestUnraisableExceptionWarning", "ignore::ResourceWarning"
     ),
 ]
+
+
+@pytest.fixture(autouse=True)
+def collected() -> Iterator[None]:
+    """Collect these connections while the filter above applies."""
+    yield
+    gc.collect()
+
 
 SEED = 11
 SECONDS = 60.0
