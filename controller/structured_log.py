@@ -45,14 +45,14 @@ class TextLines(logging.Formatter):
         return line
 
 
-def configure(form: Literal["auto", "json", "text"]) -> None:
+def configure(form: Literal["auto", "json", "text"], *more: str) -> None:
     """Log refold's messages from level "info" on to standard error, those of libraries from
-    "warning" on."""
+    "warning" on. `more` are further packages of refold."""
     is_text = form == "text" or (form == "auto" and sys.stderr.isatty())
     handler = logging.StreamHandler()
     handler.setFormatter(TextLines() if is_text else JsonLines())
     logging.basicConfig(level=logging.WARNING, handlers=[handler], force=True)
-    for package in ("controller", "eventstore"):
+    for package in ("controller", "eventstore", *more):
         logging.getLogger(package).setLevel(logging.INFO)
     # refold reports failures of these libraries itself, once; the libraries would log every
     # attempt.

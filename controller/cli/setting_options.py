@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Callable, Sequence
-from functools import wraps
+from functools import partial, wraps
 from inspect import Parameter, Signature, signature
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple, TypedDict, TypeVar, get_type_hints
@@ -96,9 +96,10 @@ class GivenSettings(NamedTuple):
     flags: Sequence[RawSetting]
     config: Path | None
 
-    def load(self) -> Loaded:
-        """All settings, from options, environment and file."""
-        return self._checked(load)
+    def load(self, fallbacks: Sequence[RawSetting] = ()) -> Loaded:
+        """All settings, from options, environment and file. `fallbacks` are used where these
+        have none."""
+        return self._checked(partial(load, fallbacks=fallbacks))
 
     def zookeeper(self) -> ConnectString:
         """Only where ZooKeeper is; no other setting needs to be given."""
@@ -111,17 +112,6 @@ class GivenSettings(NamedTuple):
             for problem in error.problems:
                 typer.echo(f"refold {self.command}: {problem}", err=True)
             raise typer.Exit(2) from None
-
-
-def with_settings(command: Callable[..., None]) -> Callable[..., None]:
-    """Add these options before those of the command. Its first parameter receives the settings,
-    which are valid."""
-
-    @wraps(command)
-    def with_loaded(given: GivenSettings, **values: Any) -> None:
-        command(given.load(), **values)
-
-    return with_setting_options(with_loaded)
 
 
 def with_setting_options(command: Callable[..., None]) -> Callable[..., None]:

@@ -131,11 +131,14 @@ class Loaded(NamedTuple):
 
 
 def load(
-    flags: Sequence[RawSetting], environment: Mapping[str, str], config: Path | None
+    flags: Sequence[RawSetting],
+    environment: Mapping[str, str],
+    config: Path | None,
+    fallbacks: Sequence[RawSetting] = (),
 ) -> Loaded:
-    """Merge settings: flags take precedence over the environment, the file and the defaults.
-    Raises SettingsError with all problems."""
-    file = from_file(config) if config else []
+    """Merge settings: flags take precedence over the environment, the file, the fallbacks and the
+    defaults. Raises SettingsError with all problems."""
+    file = [*fallbacks, *(from_file(config) if config else ())]
     layers = [list(flags), list(from_environment(environment)), file]
     unknown = list(_unknown(file))
     problems = unknown if config and is_toml(config) else []

@@ -77,18 +77,25 @@ class Choices:
         self.has_moments = bool(self.assumptions.moments)
         self.made: dict[Step, OpenChoice] = {}
         self.repeated: list[int] = []
-        self._is_recorded = is_recorded
-        self._changed: dict[str, list[int]] = defaultdict(list)
+        self.is_recorded = is_recorded
+        self.changed: dict[str, list[int]] = defaultdict(list)
+        """By path, the records that changed the znode."""
+
+    def assume(self, assumptions: Assumptions, *, is_recorded: bool = False) -> None:
+        """Go on under other assumptions."""
+        self.assumptions = assumptions
+        self.has_moments = bool(assumptions.moments)
+        self.is_recorded = is_recorded
 
     def record(self, choice: OpenChoice) -> None:
         """Record a choice; the last one for a step counts."""
-        if self._is_recorded:
+        if self.is_recorded:
             self.made[choice.step] = choice
 
     def record_changes(self, seq: int, changes: Iterable[Change]) -> None:
         """Record that a transaction changes znodes."""
-        for path, _ in changes if self._is_recorded else ():
-            self._changed[path].append(seq)
+        for path, _ in changes if self.is_recorded else ():
+            self.changed[path].append(seq)
 
     def record_repeated(self, zxid: int) -> None:
         """Record that the reply to a write may have been lost."""
@@ -103,7 +110,7 @@ class Choices:
         """The records that changed these znodes or their children."""
         found: set[int] = set()
         for path in paths:
-            changed = self._changed.get(path, [])
+            changed = self.changed.get(path, [])
             found.update(changed[bisect_right(changed, after) : bisect_right(changed, until)])
         return sorted(found)
 

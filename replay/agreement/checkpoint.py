@@ -9,11 +9,13 @@ recorded choices belong to the whole comparison; no checkpoint contains them.
 
 from collections.abc import Callable
 from copy import copy
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final
 
 from controller.core.triggers import Trigger
 
 State = dict[str, Any]
+
+_INPUTS_MAX: Final = 50_000
 
 
 class Checkpointed:
@@ -50,3 +52,9 @@ class Checkpoint:
         self.event = event
         self.state = state
         self.inputs: list[Callable[[], None]] = []
+
+    def note(self, repeat: Callable[[], None]) -> bool:
+        """Add an input. False if there are very many: then the event has been processed, and the
+        controller had nothing to write."""
+        self.inputs.append(repeat)
+        return len(self.inputs) <= _INPUTS_MAX

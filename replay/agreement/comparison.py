@@ -157,7 +157,8 @@ def agreeing_on(
     view = ZnodeView(imported.state.tree, chroot)
     index = Index(read_records(imported, "building the index", last, progress), chroot, view)
     given = dict(settings or {})
-    return ConformanceChecker(imported, _configuration(given, rules), index, given, follow, replies)
+    configuration = configuration_of(given, rules)
+    return ConformanceChecker(imported.state, chroot, configuration, index, given, follow, replies)
 
 
 def read_records(
@@ -184,7 +185,7 @@ _SETTINGS: Final = {
 _TYPES: Final = {one.name: one.type for one in structs.fields(Configuration)}
 
 
-def _configuration(settings: Mapping[str, str], rules: Rules) -> Configuration:
+def configuration_of(settings: Mapping[str, str], rules: Rules) -> Configuration:
     """The settings of a stock broker that decisions depend on. Raises ReplayError."""
     for key in settings:
         if key not in _SETTINGS:

@@ -1,7 +1,7 @@
 """Reads an imported log and checks each of its controllers against the fold."""
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Final
 
@@ -11,13 +11,14 @@ from controller.core import znodes
 from controller.core.configuration import Configuration
 from controller.core.errors import ZnodeError
 from eventstore.records import EventRecord
-from replay.agreement.assumptions import Choices
+from replay.agreement.assumptions import Assumptions, Choices
 from replay.agreement.broker_requests.comparing import TermRequests, compare_term
 from replay.agreement.broker_requests.request_log import (
     UnreadableError,
     request_in_log,
 )
 from replay.agreement.broker_requests.sent_request import SentRequest
+from replay.agreement.broker_requests.settled import settled_requests
 from replay.agreement.broker_requests.state_change_log import StateChangeRequests
 from replay.agreement.broker_requests.unknown_calls import NEVER, UnknownCalls
 from replay.agreement.decisions.judgements import (
@@ -43,8 +44,8 @@ from replay.stock_clusters.imported_log.events import (
     StateChangeLogged,
     TransactionsMissing,
 )
-from replay.stock_clusters.imported_log.reading import ImportedLog
 from replay.stock_clusters.imported_log.restored import apply
+from replay.stock_clusters.zookeeper_log.restoring import State
 from replay.stock_clusters.zookeeper_log.transactions import (
     Check,
     CloseSession,
@@ -82,24 +83,26 @@ class ConformanceChecker:
 
     def __init__(
         self,
-        log: ImportedLog,
+        state: State,
+        chroot: str,
         configuration: Configuration,
         index: Index,
         given: Mapping[str, str],
         follow: Follow = lambda _: None,
         choices: Choices | None = None,
     ) -> None:
-        """`given` settings take precedence over what the log shows. `follow` is called with each
-        session that takes part in an election. `choices` has the assumptions."""
+        """`state` is the one before the first record, and is changed. `given` settings take
+        precedence over what the log shows. `follow` is called with each session that takes part in
+        an election. `choices` has the assumptions."""
         self._given = given
         self._choices = choices or Choices()
         self.settings: dict[str, str] = dict(given)
         """By Kafka's names, the values of all processes that were controller."""
-        self._state = log.state
+        self._state = state
         self._configuration = configuration
         self._follow = follow
         self.index = index
-        self._view = ZnodeView(self._state.tree, log.begun.chroot)
+        self._view = ZnodeView(self._state.tree, chroot)
         self._controllers: dict[int, ControllerTrace] = {}
         self._free: Overlay = {}
         self._unsent: dict[int, dict[str, None]] = {}
@@ -117,6 +120,8 @@ class ConformanceChecker:
         self._unknown_calls: dict[int, int] = {}
         self._elected: set[int] = set()
         self.result = Agreement()
+        self.learned: Mapping[int, Configuration] = {}
+        """Settings of controllers by session, if they are known from elsewhere."""
 
     @property
     def notes(self) -> list[str]:
@@ -127,9 +132,40 @@ class ConformanceChecker:
         inferred = [f"broker {one} {text} are inferred" for one in unlogged]
         return [*inferred, *self.index.coverage.notes]
 
-    def run(self, records: Iterator[tuple[EventRecord, ImportedEvent]]) -> Agreement:
+    def run(self, records: Iterable[tuple[EventRecord, ImportedEvent]]) -> Agreement:
         """Read the log's records up to the last transaction; after it, ZooKeeper's state is
         unknown."""
+        self.advance(records)
+        return self.finish()
+
+    def assume(self, assumptions: Assumptions, *, is_recorded: bool) -> None:
+        """Go on under other assumptions."""
+        self._choices.assume(assumptions, is_recorded=is_recorded)
+
+    @property
+    def choices(self) -> Choices:
+        """The choices that were made so far, if they are recorded."""
+        return self._choices
+
+    @property
+    def is_outdated(self) -> bool:
+        """Whether the index shows by now that a controller has other settings than supposed."""
+        seen = self.seen_settings
+        return any(
+            seen[session] != one.fold.controller.configuration
+            for session, one in self._controllers.items()
+        )
+
+    @property
+    def seen_settings(self) -> dict[int, Configuration]:
+        """The settings of the controllers, as the index shows them by now, by session."""
+        return {
+            session: self._of_broker(session, one.broker)
+            for session, one in self._controllers.items()
+        }
+
+    def advance(self, records: Iterable[tuple[EventRecord, ImportedEvent]]) -> None:
+        """Read the next records, each transaction together with its classification."""
         for record, event, found in paired(records):
             if record.seq > self.index.last_transaction:
                 break
@@ -149,12 +185,49 @@ class ConformanceChecker:
                     self._lacks_election = not self._is_begun
                 case _:
                     apply(self._state, event)
+
+    def finish(self) -> Agreement:
+        """The result, after all records."""
         for one in self._controllers.values():
             self._end(one)
         self._compare_requests()
         self.result.malformed_lines = self._lines.malformed
         self.result.is_cut = self.index.coverage.is_cut
         return self.result
+
+    def take_settled(self) -> Agreement:
+        """Remove and return what was judged so far, so that memory does not grow with the log: the
+        verdicts on decisions, and requests of which no log differs."""
+        for one in self._controllers.values():
+            if one.checkpoint is not None:
+                # Going back would undo this.
+                continue
+            self._note_judgements(one, one.compared.take_judgements())
+            for sent in one.fold.take_sent():
+                self._sent[sent.controller_epoch].append(sent)
+        taken, self.result = self.result, Agreement()
+        for epoch in sorted({*self._sent, *self._logged}):
+            if epoch > self._warm_epoch:
+                self._take_settled_requests(epoch, taken)
+            else:
+                self._sent.pop(epoch, None)
+                self._logged.pop(epoch, None)
+        return taken
+
+    def _take_settled_requests(self, epoch: int, taken: Agreement) -> None:
+        sent, logged = self._sent.get(epoch, []), self._logged.get(epoch, [])
+        controller = next((one.controller for one in (*sent, *logged)), None)
+        if controller is None:
+            return
+        term = (controller, epoch)
+        has_log = any(broker == controller for broker, _ in self.index.state_changes_of)
+        span = self.index.coverage.state_changes(term)
+        settled, rest, left = settled_requests(sent, logged, span, has_log=has_log)
+        taken.requests[epoch] = settled
+        for requests, others in ((self._sent, rest), (self._logged, left)):
+            requests.pop(epoch, None)
+            if others:
+                requests[epoch] = others
 
     def _transaction(self, record: EventRecord, one: Transaction, found: Found | None) -> None:
         self._is_begun = True
@@ -238,7 +311,7 @@ class ConformanceChecker:
         controller = ControllerTrace(
             session,
             broker,
-            self._of_broker(session, broker),
+            self.learned.get(session) or self._of_broker(session, broker),
             self._view,
             self.index,
             self._choices,
@@ -326,14 +399,17 @@ class ConformanceChecker:
     def _end(self, one: ControllerTrace) -> None:
         # A process keeps this state beyond its sessions.
         self._unsent[one.broker] = one.fold.controller.unsent
-        self.result.judgements += one.judgements
-        if any(each.epoch for each in one.judgements):
-            self._elected.add(one.broker)
+        self._note_judgements(one, one.judgements)
         self._unknown_calls |= one.unknown_calls
         for sent in one.fold.sent:
             self._sent[sent.controller_epoch].append(sent)
         if one.fold.is_active:
             self._cut.add(one.epoch)
+
+    def _note_judgements(self, one: ControllerTrace, judgements: Sequence[Judgement]) -> None:
+        self.result.judgements += judgements
+        if any(each.epoch for each in judgements):
+            self._elected.add(one.broker)
 
     def _unknown_calls_of(self, controller: int, epoch: int) -> UnknownCalls:
         """A broker that exits does not answer all requests, and no log has the others."""
@@ -370,7 +446,7 @@ class ConformanceChecker:
 
 
 def paired(
-    events: Iterator[tuple[EventRecord, ImportedEvent]],
+    events: Iterable[tuple[EventRecord, ImportedEvent]],
 ) -> Iterator[tuple[EventRecord, ImportedEvent, Found | None]]:
     """Each event with its record; a transaction together with its classification."""
     waiting: tuple[EventRecord, ImportedEvent] | None = None

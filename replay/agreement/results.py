@@ -3,6 +3,7 @@
 from bisect import insort
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from copy import deepcopy
 from operator import attrgetter
 from typing import Final
 
@@ -96,8 +97,16 @@ class Side(Tally):
         self.by_kind.setdefault(kind, Tally()).add(verdict, count)
         self.by_rule.setdefault(rule_in(cause), Tally()).add(verdict, count)
 
+    def add_explained(self, other: Explained) -> None:
+        """Add the zxids that a rule explains."""
+        for mine in self.explained:
+            if mine.rule == other.rule:
+                mine.zxids += other.zxids
+                return
+        self.explained.append(deepcopy(other))
+
     def go_on_with(self, other: "Side") -> None:
-        """Add the counts of the next range; nothing in it is explained yet."""
+        """Add the counts of the next range."""
         self.warm += other.warm
         self.inputs += other.inputs
         self.unjudged += other.unjudged
@@ -105,6 +114,8 @@ class Side(Tally):
         for mine, theirs in ((self.by_kind, other.by_kind), (self.by_rule, other.by_rule)):
             for name, tally in theirs.items():
                 mine.setdefault(name, Tally()).include(tally)
+        for one in other.explained:
+            self.add_explained(one)
 
     def diverge(self, kind: str, cause: str, verdict: str) -> None:
         """Change the verdict on one item that was counted as agreed, or add an extra one."""

@@ -45,6 +45,7 @@ from replay.errors import ReplayError
 from replay.health.evaluate import WORST_FIRST, State, evaluate
 from replay.inspect.at import cluster_at
 from replay.logs.open_log import open_log, seq_at
+from replay.shadow.status import read_status
 from replay.times import iso_time
 from replay.why.headline import headline_of
 
@@ -252,7 +253,11 @@ def _look(
 def _from_log(log: str, seq: int | None, wall_ns: int | None) -> _Moment:
     with open_log(log) as opened, progress() as report:
         cluster = cluster_at(opened, seq_at(opened.reader, seq, wall_ns), report)
-        return _Moment(log, cluster, headline_of(opened, cluster, report))
+        problem = headline_of(opened, cluster, report)
+        shadow = read_status(opened.reader.path) if seq is None and wall_ns is None else None
+        if shadow is not None:
+            problem = " ".join(filter(None, [problem, shadow.problem]))
+        return _Moment(log, cluster, problem)
 
 
 def _from_daemon(path: Path) -> _Moment:

@@ -167,6 +167,21 @@ MIXES: Mapping[str, Mix] = {
         {**_TOPICS, topics.delete_topic: 6, servers.kill_controller: 1, partitions.reassign: 2},
         setup={"config": {"delete.topic.enable": "false"}},
     ),
+    "shadow": Mix(
+        {
+            **_TOPICS,
+            **_REASSIGNMENTS,
+            **_ELECTIONS,
+            servers.kill_broker: 3,
+            servers.stop_broker: 3,
+            servers.kill_controller: 2,
+            servers.stop_controller: 1,
+        },
+        setup={
+            "chroot": "",
+            "zookeeper": {"tickTime": "1000", "snapCount": "700", "preAllocSize": "64"},
+        },
+    ),
     "chaos": Mix(
         {
             **_BROKERS,

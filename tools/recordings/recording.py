@@ -54,7 +54,7 @@ async def record(options: Options, folder: Path) -> None:
             scenario["brokers"] = {str(one.broker_id): one.config.copy() for one in cluster.brokers}
             try:
                 await mix.run(cluster, rng, options.seconds)
-                await _bring_back(cluster)
+                await bring_back(cluster)
                 (folder / "final.json").write_text(json.dumps(await _final(cluster)))
                 await _end(cluster)
             except Exception:
@@ -80,7 +80,7 @@ def pack(folder: Path) -> Path:
 # The end of an incident ---------------------------------------------------------------------------
 
 
-async def _bring_back(cluster: RecordedCluster) -> None:
+async def bring_back(cluster: RecordedCluster) -> None:
     """Start all servers again, and wait until replicas are in sync where possible."""
     cluster.journal.note("the mix has ended; all servers are started again")
     await cluster.all_done()

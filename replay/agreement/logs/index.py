@@ -62,6 +62,8 @@ _TOGETHER_MS: Final = 50
 _NS: Final = 1_000_000
 _LOOKAHEAD: Final = 1000
 _NO_END: Final = sys.maxsize
+_KEPT: Final = 8
+"""The last writes of a session that are kept in any case."""
 
 
 class _Sent(NamedTuple):
@@ -131,10 +133,13 @@ class Index:
         self._named_writes: dict[int, list[tuple[int, tuple[str, int]]]] = defaultdict(list)
         self._assignments: dict[str, dict[int, Assignment]] = {}
         self._changed: list[tuple[str, int]] = []
+        self._reassignments: list[int] = []
+        """The records that create /admin/reassign_partitions."""
         self._look_at(view)
-        self._read(records)
+        self.extend(records)
 
-    def _read(self, records: Iterable[tuple[EventRecord, ImportedEvent]]) -> None:
+    def extend(self, records: Iterable[tuple[EventRecord, ImportedEvent]]) -> None:
+        """Read further records. A transaction and its classification come together."""
         previous: tuple[EventRecord, Transaction] | None = None
         for record, event in records:
             if isinstance(event, Transaction):
@@ -143,7 +148,7 @@ class Index:
                 self.last_transaction = record.seq
                 self._take_content(record.seq, event)
                 self._take_session(record.seq, event)
-                self._take_deletions(event)
+                self._take_existence(record.seq, event)
                 self.coverage.take_transaction(event.time_ms)
             elif isinstance(event, (Observed, RequestInferred)):
                 if previous is not None:
@@ -158,6 +163,31 @@ class Index:
                 self._take(record, event)
         for requests in self.received_requests.values():
             requests.sort(key=lambda one: (one.received_ms, one.answered_seq))
+
+    def forget(self, seq: int, zxid: int) -> None:
+        """Forget what is only looked up from records before `seq` and transaction `zxid`, so that
+        the index of a log that is followed does not grow for ever."""
+        for writes in self.writes.values():
+            del writes[: bisect_left(writes[:-_KEPT], seq, key=lambda one: one[0])]
+        for named in self._named_writes.values():
+            del named[: bisect_left(named, seq, key=lambda one: one[0])]
+        for sent in self._sent.values():
+            del sent[: bisect_left(sent, seq, key=lambda one: one.seq)]
+        for markers in self.markers.values():
+            del markers[: bisect_left(markers, seq, key=lambda one: one.seq)]
+        del self._reassignments[: bisect_left(self._reassignments, seq)]
+        del self._closings[: bisect_left(self._closings, seq, key=lambda one: one[0])]
+        self._consumed = {one for one in self._consumed if one >= seq}
+        self._ends = {session: end for session, end in self._ends.items() if end >= seq}
+        self.inferred.forget(seq, zxid)
+        self.brokers_read.forget(seq)
+        self.states_read.forget(seq)
+
+    @property
+    def size(self) -> int:
+        """The number of writes, markers and inferred requests that are kept."""
+        writes = sum(map(len, self.writes.values())) + sum(map(len, self._named_writes.values()))
+        return writes + sum(map(len, self.markers.values())) + self.inferred.size
 
     def protocol_version(self, session: int) -> str:
         """The inter.broker.protocol.version of a broker's process."""
@@ -206,12 +236,19 @@ class Index:
 
     def paths_after(self, session: int, seq: int, count: int) -> set[str]:
         """The paths of a session's next writes after a record, up to the beginning or end of its
-        term."""
+        term. Once /admin/reassign_partitions is created again, its writes are for other requests.
+        """
         writes = self.writes.get(session, [])
         place = bisect_right(writes, seq, key=lambda one: one[0])
         following = writes[place : place + count]
         end = next((at for at, path in following if path == znodes.CONTROLLER), _NO_END)
-        return {path for at, path in following if at <= end}
+        place = bisect_right(self._reassignments, seq)
+        created = self._reassignments[place] if place < len(self._reassignments) else _NO_END
+        return {
+            path
+            for at, path in following
+            if at <= end and (path != znodes.REASSIGN_PARTITIONS or at <= created)
+        }
 
     def first_writes(self, session: int, seq: int) -> dict[tuple[str, int], int]:
         """The first record after `seq`, within the term, that writes about each partition; topics
@@ -297,10 +334,13 @@ class Index:
             elif path == znodes.FEATURE:
                 self._evidence.take_feature(transaction.session, one.data)
 
-    def _take_deletions(self, transaction: Transaction) -> None:
+    def _take_existence(self, seq: int, transaction: Transaction) -> None:
         """Only a broker with delete.topic.enable=false deletes the marker of a topic that stays."""
         for one in _operations(transaction):
-            subject = subject_of(self._path(one))
+            path = self._path(one)
+            if path == znodes.REASSIGN_PARTITIONS and isinstance(one, Create):
+                self._reassignments.append(seq)
+            subject = subject_of(path)
             if subject.kind == "topic" and isinstance(one, Create):
                 self._existing.add(subject.topic or "")
             elif subject.kind == "topic" and isinstance(one, Delete):
@@ -313,12 +353,13 @@ class Index:
     def _take_session(self, seq: int, transaction: Transaction) -> None:
         if isinstance(transaction.content, CloseSession):
             self._ends[transaction.session] = seq
+            self._silent.discard(transaction.session)
             broker = self._sessions.pop(transaction.session, None)
+            timeout_ms = self._timeouts.pop(transaction.session, 0)
             # A session that expires is closed with cxid 0.
             if broker is not None and transaction.cxid:
                 self._closings.append((seq, transaction.time_ms, broker))
             elif broker is not None:
-                timeout_ms = self._timeouts.get(transaction.session, 0)
                 silence = (transaction.time_ms - timeout_ms, transaction.time_ms)
                 self._silences[broker].append(silence)
             return

@@ -62,6 +62,20 @@ class InferredRequests:
         if not self._continues_reassignment(session):
             self._reassigning.pop(session, None)
 
+    def forget(self, seq: int, zxid: int) -> None:
+        """Forget requests whose writes come before record `seq` and transaction `zxid`."""
+        kept = {one.zxid for one in self._reassigning.values()}
+        if self._last_alter_partition is not None:
+            kept.add(self._last_alter_partition[2])
+        self._inferred = {at: one for at, one in self._inferred.items() if at >= zxid or at in kept}
+        for requests in self._reassignments.values():
+            requests[:] = [one for one in requests if one[0] >= seq or one[1] in kept]
+
+    @property
+    def size(self) -> int:
+        """The number of requests that are kept."""
+        return len(self._inferred)
+
     def whole_request(self, found: RequestInferred) -> RequestInferred:
         """The whole request if this is its first write; an empty one for its other writes.
 

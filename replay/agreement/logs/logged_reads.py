@@ -5,7 +5,7 @@ later: which topics and brokers were listed, and at which version a partition's 
 """
 
 import re
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Iterable
 from typing import Final
@@ -116,6 +116,10 @@ class BrokersRead:
         elif logged.text.endswith(_NO_PARTITION):
             self._first[term] = (seq, named)
 
+    def forget(self, seq: int) -> None:
+        """Forget lines before a record."""
+        self._listed = {key: one for key, one in self._listed.items() if key[2] >= seq}
+
     def listed(self, broker: int, epoch: int, seq: int) -> ListedChildren | None:
         """The brokers read before the request whose line is record `seq`; None if unknown."""
         return self._listed.get((broker, epoch, seq))
@@ -138,6 +142,13 @@ class StatesRead:
         if found is not None:
             path = znodes.state_path(found[1], int(found[2]))
             self._versions[logged.broker, logged.epoch, path].append((seq, int(found[3])))
+
+    def forget(self, seq: int) -> None:
+        """Forget lines before a record."""
+        for key, versions in [*self._versions.items()]:
+            del versions[: bisect_left(versions, seq, key=lambda one: one[0])]
+            if not versions:
+                del self._versions[key]
 
     def version(self, broker: int, epoch: int, path: str, seq: int) -> int | None:
         """The version of a state that the controller reads at record `seq`; None if unknown.

@@ -111,6 +111,11 @@ class ComparedWrites(Checkpointed):
             adopt(self._fold.controller.context, self._to_adopt)
             self._to_adopt.clear()
 
+    def take_judgements(self) -> list[Judgement]:
+        """Remove and return the judgements so far."""
+        taken, self.judgements = self.judgements, []
+        return taken
+
     @property
     def _position(self) -> FoldPosition:
         fold = self._fold

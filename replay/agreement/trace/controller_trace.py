@@ -115,7 +115,7 @@ class ControllerTrace(Checkpointed):
         self._is_connected = False
         self._delivered: WriteBatch | None = None
         self._begun: Trigger | None = None
-        self._checkpoint: Checkpoint | None = None
+        self.checkpoint: Checkpoint | None = None
 
     @property
     def judgements(self) -> list[Judgement]:
@@ -216,7 +216,7 @@ class ControllerTrace(Checkpointed):
         if judgement.verdict == "missing" and last is not None and last.can_repeat(decision):
             # Kafka repeats a write whose reply was lost.
             self._choices.record_repeated(self._mark_zxid)
-        self._checkpoint = None
+        self.checkpoint = None
         self._pending.release_unnamed()
         self.fold.overlay = _NO_OVERLAY
         self._mark_zxid = decision.zxid
@@ -352,7 +352,7 @@ class ControllerTrace(Checkpointed):
         paths = self.fold.batch.paths() if self.fold.batch else ()
         if paths and self.compared.are_written_later(paths) and self._go_back():
             return
-        self._checkpoint = None
+        self.checkpoint = None
         self._finish()
         self._collect()
 
@@ -473,24 +473,24 @@ class ControllerTrace(Checkpointed):
         """An event is about to begin, and may have been processed later."""
         topics = self.fold.controller.context.topics.values()
         is_small = sum(len(one.partitions) for one in topics) <= _CHECKPOINT_PARTITIONS_MAX
-        self._checkpoint = Checkpoint(event, self.save()) if is_small else None
+        self.checkpoint = Checkpoint(event, self.save()) if is_small else None
 
     def _note(self, method: Callable[..., None], *arguments: object) -> None:
         """Note what the log reports after the checkpoint."""
-        if self._checkpoint is not None:
-            self._checkpoint.inputs.append(partial(method, *arguments))
+        if self.checkpoint is not None and not self.checkpoint.note(partial(method, *arguments)):
+            self.checkpoint = None
 
     def _go_back(self) -> bool:
         """Go back to the checkpoint and let its event wait: the session has written something else,
         and makes the event's writes later. False if that is impossible."""
-        checkpoint = self._checkpoint
+        checkpoint = self.checkpoint
         if checkpoint is None or checkpoint.event != self._begun:
             return False
         if self._pending.is_held(checkpoint.event):
             # The event has waited before, and would again and again.
             return False
         paths, overlay = self.ahead.all_paths(), self.fold.overlay
-        self._checkpoint = None
+        self.checkpoint = None
         self.restore(checkpoint.state)
         self._pending.hold(checkpoint.event, paths)
         for repeat in checkpoint.inputs:

@@ -21,6 +21,10 @@ class FoldInputs(Checkpointed):
     def __iter__(self) -> Iterator[tuple[int, int, FoldInput]]:
         return iter(self._inputs)
 
+    def clear(self) -> None:
+        """Forget all inputs."""
+        self._inputs.clear()
+
     def add(self, seq: int, time_ns: int, value: object) -> None:
         """Add a value if it is such an input."""
         if isinstance(value, FoldInput):

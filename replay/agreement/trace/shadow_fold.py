@@ -236,6 +236,13 @@ class ShadowFold(Checkpointed):
             self._reads_since = self.seq
             self._take(self._fold.feed(outcome, self.now_ms))
 
+    def take_sent(self) -> list[SentRequest]:
+        """Remove and return the requests that were sent so far, and forget all inputs."""
+        taken, self.sent = self.sent, []
+        self.inputs.clear()
+        self.fenced.clear()
+        return taken
+
     def take_answer(self, answer: BrokerResponded) -> None:
         """A broker has answered."""
         self.inputs.add(self.seq, self.now_ms * _NS_A_MS, answer)

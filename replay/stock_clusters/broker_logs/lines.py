@@ -91,29 +91,49 @@ class LineCounts:
 def lines_of(path: Path, zone: tzinfo, counts: LineCounts) -> Iterator[Line]:
     """The lines of a file that match the layout, as far as the file can be read. `zone` is the time
     zone of the times."""
-    failed: Line | None = None
+    parser = LineParser(zone, counts)
     try:
         with _opened(path) as stream:
             while raw := stream.readline(LINE_BYTES_MAX):
-                counts.read += 1
-                text = raw.decode("utf-8", "replace")
-                line = _line(text, zone, counts.read)
-                if line is None and failed is not None and _EXCEPTION.match(text):
-                    message = f"{failed.message}: {text.strip()[:_EXCEPTION_MAX]}"
-                    failed = failed._replace(message=message)
-                elif line is None and not _STACK_TRACE.match(text):
-                    counts.malformed.add(counts.read)
-                if failed is not None:
-                    yield failed
-                    failed = None
-                if line is not None and _ERROR.match(text):
-                    failed = line
-                elif line is not None:
-                    yield line
+                yield from parser.take(raw)
     except (OSError, EOFError, ZlibError, lzma.LZMAError) as error:
         counts.fault = getattr(error, "strerror", None) or str(error)
-    if failed is not None:
-        yield failed
+    yield from parser.rest()
+
+
+class LineParser:
+    """Parses the lines of one file, one after the other. An error is kept back until the next line
+    shows whether an exception belongs to it."""
+
+    def __init__(self, zone: tzinfo, counts: LineCounts) -> None:
+        self._zone = zone
+        self._counts = counts
+        self._failed: Line | None = None
+
+    def take(self, raw: bytes) -> Iterator[Line]:
+        """The lines that are complete with this one."""
+        self._counts.read += 1
+        failed, number = self._failed, self._counts.read
+        text = raw.decode("utf-8", "replace")
+        line = _line(text, self._zone, number)
+        if line is None and failed is not None and _EXCEPTION.match(text):
+            message = f"{failed.message}: {text.strip()[:_EXCEPTION_MAX]}"
+            failed = failed._replace(message=message)
+        elif line is None and not _STACK_TRACE.match(text):
+            self._counts.malformed.add(number)
+        self._failed = None
+        if failed is not None:
+            yield failed
+        if line is not None and _ERROR.match(text):
+            self._failed = line
+        elif line is not None:
+            yield line
+
+    def rest(self) -> Iterator[Line]:
+        """The line that was kept back."""
+        failed, self._failed = self._failed, None
+        if failed is not None:
+            yield failed
 
 
 def first_time_ms(path: Path, zone: tzinfo) -> int | None:

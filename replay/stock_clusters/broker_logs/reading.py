@@ -87,7 +87,7 @@ class BrokerLogs:
             channel = f"{whose} {log.kind}"
             counts = LineCounts()
             for line in lines_of(log.path, self._zone, counts):
-                event = self._event(log.kind, line, broker, counts)
+                event = event_of_line(log.kind, line, broker, counts)
                 if event is not None:
                     yield LoggedEvent(line.time_ms, channel, event)
             self.notes += _left_out(log.name, counts)
@@ -95,23 +95,25 @@ class BrokerLogs:
             if damaged := counts.malformed.count + bool(counts.fault):
                 self.damaged[log.name] = damaged
 
-    @staticmethod
-    def _event(kind: str, line: Line, broker: int, counts: LineCounts) -> BrokerLogged | None:
-        try:
-            if kind == "controller.log":
-                return controller_logged(line)
-            if kind == "state-change.log":
-                return state_change_logged(line)
-            request = request_served(line, broker)
-            counts.requests += 1
-            return request
-        except TextFormError:
-            counts.of_text_form.add(line.number)
-        except MalformedLineError:
-            counts.malformed.add(line.number)
-        except UnknownLineError:
-            counts.unknown.add(line.number)
-        return None
+
+def event_of_line(kind: str, line: Line, broker: int, counts: LineCounts) -> BrokerLogged | None:
+    """The event that a line of a log of this kind shows; None for a line that is left out, which
+    `counts` has then."""
+    try:
+        if kind == "controller.log":
+            return controller_logged(line)
+        if kind == "state-change.log":
+            return state_change_logged(line)
+        request = request_served(line, broker)
+        counts.requests += 1
+        return request
+    except TextFormError:
+        counts.of_text_form.add(line.number)
+    except MalformedLineError:
+        counts.malformed.add(line.number)
+    except UnknownLineError:
+        counts.unknown.add(line.number)
+    return None
 
 
 def _brokers_of(logs: Sequence[BrokerLog], zone: tzinfo) -> dict[PurePosixPath, int]:

@@ -1,7 +1,7 @@
 """Writes events as records of a new log, in batches."""
 
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
@@ -21,9 +21,15 @@ _MS_MAX: Final = (2**63 - 1) // _NS
 class Records:
     """Numbers and stores the events of a log. `count` is the number of the last one."""
 
-    def __init__(self, writer: LogWriter) -> None:
+    def __init__(
+        self,
+        writer: LogWriter,
+        listener: Callable[[EventRecord, ImportedEvent], None] = lambda *_: None,
+    ) -> None:
+        """`listener` is called with each record."""
         self.count = 0
         self._writer = writer
+        self._listener = listener
         self._batch: list[EventRecord] = []
         self._bytes = 0
 
@@ -37,20 +43,11 @@ class Records:
             time_ms = _MS_MAX if time_ms > 0 else -_MS_MAX
         origin: Origin = "exogenous" if cause is None else "reply"
         payload = encode_event(event)
-        self._batch.append(
-            EventRecord(
-                seq,
-                time_ms * _NS,
-                0,
-                term,
-                kind,
-                SCHEMAS[kind],
-                channel,
-                origin,
-                cause,
-                payload,
-            )
+        record = EventRecord(
+            seq, time_ms * _NS, 0, term, kind, SCHEMAS[kind], channel, origin, cause, payload
         )
+        self._batch.append(record)
+        self._listener(record, event)
         self._bytes += len(payload)
         if self._bytes >= _BATCH_BYTES or len(self._batch) >= _BATCH:
             self.flush()

@@ -51,8 +51,18 @@ class TransactionLogReader:
     """
 
     def __init__(
-        self, stream: BinaryIO, name: str, on_bytes: Callable[[int], None] = lambda _: None
+        self,
+        stream: BinaryIO,
+        name: str,
+        on_bytes: Callable[[int], None] = lambda _: None,
+        *,
+        start: int = 0,
+        is_growing: bool = False,
     ) -> None:
+        """`start` is the offset of a record to begin at, where `stream` is; 0: the whole file.
+
+        `is_growing`: a server is writing the file, so what follows the last record is not examined.
+        """
         self.damage: Damage | None = None
         self.zxid: int | None = None
         self.is_cut = False
@@ -61,12 +71,18 @@ class TransactionLogReader:
         self._stream = stream
         self._name = name
         self._on_bytes = on_bytes
+        self._is_growing = is_growing
         self._buffer = b""
         self._at = 0
-        self._start = 0
+        self._start = start
+
+    @property
+    def end(self) -> int:
+        """The byte offset after the last transaction's record."""
+        return self._start + self._at
 
     def __iter__(self) -> Iterator[Transaction]:
-        if not self._read_file_header():
+        if not self._start and not self._read_file_header():
             return
         while (record := self._next_record()) is not None:
             try:
@@ -127,6 +143,8 @@ class TransactionLogReader:
         """Handle an impossible size: the zeros after the last record, or damage."""
         if size:
             self._stop(f"a record of {size} bytes is impossible")
+        elif self._is_growing:
+            return
         elif not self._is_zero_from(self._at + _RECORD_HEADER.size):
             self._stop("there are zeros, and then something else")
         elif checksum:

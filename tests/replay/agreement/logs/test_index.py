@@ -278,6 +278,28 @@ def test_next_writes_are_those_of_one_term() -> None:
     assert index.paths_after(7, elected, 9) == {OTHER}
 
 
+def test_reassignments_that_are_requested_later_are_other_writes() -> None:
+    """A tool creates the znode again; until then the controller may still write it."""
+    requests = znodes.REASSIGN_PARTITIONS
+    log = Log()
+    first = log.decide(SetData(requests, b"{}", 1), what="reassign_partitions")
+    log.decide(SetData(STATE, b"{}", 1))
+    log.write(Delete(requests), session=9)
+    created = log.write(create(requests), session=9)
+    log.decide(SetData(requests, b"{}", 1), what="reassign_partitions")
+    index = log.index()
+    assert index.paths_after(7, 0, 9) == {requests, STATE}
+    assert index.paths_after(7, first, 9) == {STATE}
+    assert index.paths_after(7, created, 9) == {requests}
+
+
+def test_reassignments_that_a_controller_writes_again_are_found() -> None:
+    """The controller itself creates the znode if a tool has deleted it meanwhile."""
+    log = Log()
+    log.decide(create(znodes.REASSIGN_PARTITIONS), what="reassign_partitions")
+    assert log.index().paths_after(7, 0, 9) == {znodes.REASSIGN_PARTITIONS}
+
+
 def test_refused_writes_have_no_path() -> None:
     log = Log()
     log.decide(Error(operations.BAD_VERSION), what="refused")

@@ -3,8 +3,6 @@ did."""
 
 import json
 from collections.abc import Callable, Mapping
-from types import SimpleNamespace
-from typing import Any, cast
 
 import pytest
 from msgspec import structs
@@ -119,10 +117,9 @@ class Incident:
         return search(self.compare, (EventOrder(),), len(self._records)).result
 
     def compare(self, choices: Choices) -> AgreementResult:
-        imported: Any = SimpleNamespace(state=State(), begun=SimpleNamespace(chroot=""))
         index = Index(iter(self._records), "", ZnodeView(State().tree, ""))
         configuration = Configuration(broker_id=1, rules="kafka")
-        checker = ConformanceChecker(cast(Any, imported), configuration, index, {}, choices=choices)
+        checker = ConformanceChecker(State(), "", configuration, index, {}, choices=choices)
         return result_of(checker.run(iter(self._records)), "")
 
 

@@ -1,0 +1,418 @@
+"""Compares a log with the fold while the log is written.
+
+A comparison looks ahead: a request, a line or the end of a session can explain an earlier decision.
+So there are two positions in the log. The checker has read the records up to the first one, and
+holds the fold's state there. The records after it are the window. After new records, a copy of the
+process (`forked`) reads the window to its end, compares as `refold agree` does, and reports what
+diverges. The checker itself follows some seconds later. Thus the result is always the one of a log
+that ends here, and each record is compared a few times, however long the log is.
+"""
+
+import sys
+import time
+from bisect import bisect_left
+from collections.abc import Mapping, Sequence
+from copy import deepcopy
+from types import MappingProxyType
+from typing import Final
+
+from msgspec import Struct
+
+from controller.core.configuration import Configuration
+from eventstore.records import EventRecord
+from replay.agreement.assumptions import (
+    NO_ASSUMPTIONS,
+    Assumptions,
+    Choices,
+    OpenChoice,
+    Step,
+)
+from replay.agreement.comparison import Rules, configuration_of
+from replay.agreement.conformance import ConformanceChecker
+from replay.agreement.forked import forked
+from replay.agreement.logs.index import Index
+from replay.agreement.results import AgreementResult, Divergence, result_of
+from replay.agreement.search.event_order import EventOrder
+from replay.agreement.search.lost_replies import LostReply
+from replay.agreement.search.search import search
+from replay.agreement.znode_view import ZnodeView
+from replay.stock_clusters.imported_log.events import (
+    ImportBegun,
+    ImportedEvent,
+    Observed,
+    RequestInferred,
+    SessionsRestored,
+    ZnodesRestored,
+)
+from replay.stock_clusters.imported_log.restored import restore
+from replay.stock_clusters.zookeeper_log.restoring import State
+from replay.stock_clusters.zookeeper_log.transactions import Transaction
+
+SETTLED_MS: Final = 20_000
+"""The checker follows so long after the newest record. Another order of the events since then may
+explain a divergence, and a broker that does not answer shows when its session expires (18 s)."""
+WINDOW_MAX: Final = 50_000
+"""A window of more records is compared without waiting for more evidence."""
+EVIDENCE_MS: Final = 1_000
+"""Evidence about a decision is in the files after this time."""
+REQUEST_MS: Final = 3_000
+"""A request to brokers is in state-change.log after this time."""
+EXTRA_MS: Final = 20_000
+"""Without controller.log, a broker that did not answer a request shows when its session expires."""
+SHUTDOWN_MS: Final = 61_000
+"""Without controller.log, a controlled shutdown only shows when the broker ends its session, up to
+60 s later."""
+_ORDERS_MAX: Final = 40
+SEARCH_SECONDS: Final = 30.0
+"""The search for another order of events takes at most this long; meanwhile nothing is read."""
+_RESPONSES: Final = ("LeaderAndIsrResponse", "TopicDeletionStopReplicaResponse")
+_BY_RESPONSES: Final = ": topic deletion"
+"""The end of the cause of a request that depends on such responses."""
+_SUPPOSED: Final = (
+    *_RESPONSES,
+    "AllocateProducerIds",
+    "AlterPartition",
+    "AutoPreferredReplicaLeaderElection",
+    "ControlledShutdown",
+    "ElectLeaders",
+    "UpdateFeatures",
+)
+"""The beginnings of the names of controller events that ZooKeeper does not show."""
+
+_NEVER_SHOWN: Final = ("AllocateProducerIds", "AlterPartitionReassignments", "UpdateFeatures")
+"""Those that no line of controller.log shows either."""
+_WRITTEN_FOR_THEM: Final = ("assignment", "feature", "producer_ids", "reassign_partitions")
+"""The kinds of decisions that show such an event."""
+
+Found = Sequence[tuple[EventRecord, ImportedEvent]]
+_Key = tuple[object, ...]
+_Run = tuple[AgreementResult, dict[Step, OpenChoice], list[int], dict[str, list[int]]]
+"""The result of a comparison, and what `Choices` has recorded in it."""
+_NS: Final = 1_000_000
+
+
+class _OutOfTimeError(Exception):
+    """The search takes too long."""
+
+
+class LiveSettings(Struct, frozen=True):
+    """`given` are the brokers' settings that the log does not show, by Kafka's names. `orders` is
+    how many other orders of events are tried for a divergence. `sees_refusals`: the log has the
+    transactions that ZooKeeper refused."""
+
+    rules: Rules = "kafka"
+    given: Mapping[str, str] = {}
+    sees_refusals: bool = True
+    orders: int = _ORDERS_MAX
+
+
+class LiveAgreement:
+    """The comparison of one log, from its first record on."""
+
+    def __init__(
+        self, settings: LiveSettings, learned: Mapping[int, Configuration] = MappingProxyType({})
+    ) -> None:
+        """`learned` has settings of controllers by session, from a comparison of the same log.
+
+        Raises ReplayError if the settings cannot be used.
+        """
+        self.undecided = 0
+        """At the last comparison: divergences that more evidence could still explain."""
+        self.unseen_zxids: set[int] = set()
+        """Transactions whose znodes had versions in between that were not seen."""
+        self._settings = settings
+        self._learned = learned
+        self._configuration = configuration_of(settings.given, settings.rules)
+        self._begun: ImportBegun | None = None
+        self._state = State()
+        self._checker: ConformanceChecker | None = None
+        self._index: Index | None = None
+        self._window: list[tuple[EventRecord, ImportedEvent]] = []
+        self._zxid = 0
+        self._total = AgreementResult()
+        self._result = AgreementResult()
+        self._assumptions: Assumptions = NO_ASSUMPTIONS
+        self._unseen = self._unseen_in_window = 0
+        self._lost: dict[tuple[int, int], int] = {}
+        """By broker and epoch of a controller: from which record on it is unknown what it knows."""
+        self._known: set[_Key] = set()
+        self._explained: list[Divergence] = []
+        self._waiting: list[Divergence] = []
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether a divergence waits for evidence, so that time alone can settle it."""
+        return bool(self._waiting)
+
+    @property
+    def is_outdated(self) -> bool:
+        """Whether the log shows by now that a controller has other settings than supposed. Then
+        the log has to be compared from its beginning."""
+        return self._checker is not None and self._checker.is_outdated
+
+    @property
+    def learned(self) -> Mapping[int, Configuration]:
+        """The settings of controllers that the log shows by now, by session."""
+        return {**self._learned, **(self._checker.seen_settings if self._checker else {})}
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether records have not been settled yet that may be by now."""
+        return len(self._window) > 1
+
+    @property
+    def memory(self) -> int:
+        """The number of records, and of entries about earlier ones, that are kept."""
+        return len(self._window) + (self._index.size if self._index else 0)
+
+    def take(self, records: Found) -> None:
+        """Add the next records of the log, each transaction together with its classification."""
+        rest = [one for one in records if not self._restore(one[1])]
+        if not rest:
+            return
+        if self._index is None:
+            self._begin()
+        assert self._index is not None, "the index was begun"
+        self._index.extend(rest)
+        self._window += rest
+
+    def compare(self, now_ms: int) -> list[Divergence]:
+        """Compare up to the newest record, and return the divergences that are new and that no
+        more evidence can explain. `now_ms`: nothing that was written before this time is unread.
+        """
+        if self._checker is None:
+            return []
+        result = self._compare(Choices(self._assumptions))
+        due, self._waiting = self._due(result, now_ms)
+        seen = {_key(one) for one in due} - {_key(one) for one in self._after_lost(result)}
+        if seen and self._settings.rules == "kafka" and self._settings.orders:
+            result = self._searched(result)
+            due, self._waiting = self._due(result, now_ms)
+        self.undecided = _leave_out(result, self._waiting)
+        explained = [one for one in result.divergences if one.explained]
+        unseen = {_key(one) for one in self._unseen_of(result)}
+        self._result = self._with_window(result)
+        self._explained += explained
+        self._known.update(map(_key, due))
+        self._settle(now_ms)
+        return [one for one in due if _key(one) not in unseen]
+
+    @property
+    def result(self) -> AgreementResult:
+        """The result at the last comparison, without divergences that wait for evidence."""
+        return self._result
+
+    @property
+    def unseen(self) -> int:
+        """The number of decisions up to the last comparison whose reason cannot be seen."""
+        return self._unseen + self._unseen_in_window
+
+    def _unseen_of(self, result: AgreementResult, *, is_settled: bool = False) -> list[Divergence]:
+        """The divergences for which the files do not show enough to say that a decision differs.
+
+        After one of them it is unknown what the controller knows, so the later ones of its term
+        belong to them as well. `is_settled`: note this for the rest of the log.
+        """
+        lost = self._lost if is_settled else dict(self._lost)
+        found = []
+        for one in result.divergences:
+            term = (one.controller, one.epoch)
+            if one.explained:
+                continue
+            if self._is_unseen(one):
+                lost[term] = min(one.seq, lost.get(term, one.seq))
+            if one.seq >= lost.get(term, sys.maxsize):
+                found.append(one)
+        return found
+
+    def _after_lost(self, result: AgreementResult) -> list[Divergence]:
+        """The divergences of terms of which it is unknown what the controller knows."""
+        return [
+            one
+            for one in result.divergences
+            if one.seq >= self._lost.get((one.controller, one.epoch), sys.maxsize)
+        ]
+
+    def _is_unseen(self, one: Divergence) -> bool:
+        """Whether it is unknown which request, timer or response was the reason.
+
+        - Some requests have no line in controller.log.
+        - At level INFO responses of brokers have none, so that a decision of the fold may be early,
+          and so may be the requests of a topic's deletion. Nor has a request with a refused write,
+          and ZooKeeper logs only the error of this write, not its znode.
+        - Without controller.log, all these only show by their writes, and no file has the order of
+          events. Then a difference counts if both sides have written the znode, in an event that
+          ZooKeeper shows.
+        """
+        if one.zxid in self.unseen_zxids:
+            return True
+        assert self._index is not None, "the comparison has begun"
+        if one.cause.startswith(_NEVER_SHOWN):
+            return True
+        if one.verdict == "missing" and one.kind in _WRITTEN_FOR_THEM:
+            return True
+        is_at_info = one.controller not in self._index.coverage.has_debug
+        if one.subject == "request":
+            return is_at_info and one.cause.endswith(_BY_RESPONSES)
+        if not (self._settings.sees_refusals and self._index.markers.get(one.controller)):
+            return one.verdict != "differs" or one.cause.startswith(_SUPPOSED)
+        is_early = one.verdict == "extra" or one.cause.startswith(_RESPONSES)
+        is_refused = one.verdict == "missing" and one.kind == "refused"
+        is_requested = not one.cause or one.cause.startswith(_SUPPOSED)
+        return is_at_info and (is_early or (is_refused and is_requested))
+
+    def _with_window(self, of_window: AgreementResult) -> AgreementResult:
+        """The whole result. What was explained before is counted as agreed in the window's."""
+        for one in self._explained:
+            of_window.explain(one)
+        self._unseen_in_window = _leave_out(of_window, self._unseen_of(of_window))
+        total = deepcopy(self._total)
+        total.go_on(of_window)
+        return total
+
+    # The beginning --------------------------------------------------------------------------------
+
+    def _restore(self, event: ImportedEvent) -> bool:
+        """Take a part of the first state; False for other events."""
+        if self._index is not None:
+            return False
+        if isinstance(event, ImportBegun):
+            self._begun = event
+            return True
+        if isinstance(event, (SessionsRestored, ZnodesRestored)):
+            restore(self._state, event)
+            return True
+        return False
+
+    def _begin(self) -> None:
+        assert self._begun is not None, "a log begins with its first state"
+        chroot = self._begun.chroot
+        self._zxid = self._state.zxid = self._state.exact_from = self._begun.zxid
+        self._index = Index((), chroot, ZnodeView(self._state.tree, chroot))
+        self._checker = ConformanceChecker(
+            self._state, chroot, self._configuration, self._index, self._settings.given
+        )
+        self._checker.learned = self._learned
+
+    # Comparing the window -------------------------------------------------------------------------
+
+    def _compare(self, choices: Choices) -> AgreementResult:
+        """The result for the window under the assumptions of `choices`, which gets the choices that
+        were made."""
+        checker, window = self._checker, self._window
+        assert checker is not None, "the comparison has begun"
+
+        def work() -> _Run:
+            checker.assume(choices.assumptions, is_recorded=choices.is_recorded)
+            checker.advance(window)
+            result = result_of(checker.finish(), "")
+            result.settings, result.notes = checker.settings, [*result.notes, *checker.notes]
+            made = checker.choices
+            return result, made.made, made.repeated, dict(made.changed)
+
+        result, choices.made, choices.repeated, changed = forked(work)
+        choices.changed.update(changed)
+        # The log goes on, so its end says nothing.
+        result.is_cut = False
+        return result
+
+    def _searched(self, unexplained: AgreementResult) -> AgreementResult:
+        """The result for the window under the assumptions that explain most divergences;
+        `unexplained` if the search takes too long."""
+        hypotheses = (LostReply(), EventOrder(self._settings.orders))
+        end = time.monotonic() + SEARCH_SECONDS
+
+        def compare(choices: Choices) -> AgreementResult:
+            if time.monotonic() > end:
+                raise _OutOfTimeError
+            return self._compare(choices)
+
+        try:
+            run = search(compare, hypotheses, len(self._window), self._assumptions)
+        except _OutOfTimeError:
+            return unexplained
+        self._assumptions = run.choices.assumptions
+        return run.result
+
+    def _due(
+        self, result: AgreementResult, now_ms: int
+    ) -> tuple[list[Divergence], list[Divergence]]:
+        """The new divergences that are final, and those that wait for evidence. One that waits may
+        be the reason of later ones, which wait as well."""
+        fresh = [
+            one for one in result.divergences if not one.explained and _key(one) not in self._known
+        ]
+        for place, one in enumerate(fresh):
+            if self._time_ms(one.seq) + self._evidence_ms(one) > now_ms:
+                if len(self._window) > WINDOW_MAX:
+                    break
+                return fresh[:place], fresh[place:]
+        return fresh, []
+
+    def _evidence_ms(self, one: Divergence) -> int:
+        """How long the evidence about a divergence may still come."""
+        assert self._index is not None, "the comparison has begun"
+        if one.subject == "request":
+            return REQUEST_MS
+        if self._index.markers.get(one.controller):
+            return EVIDENCE_MS
+        if one.verdict == "missing" and one.kind == "partition_state":
+            return SHUTDOWN_MS
+        return EXTRA_MS if one.verdict == "extra" else EVIDENCE_MS
+
+    def _time_ms(self, seq: int) -> int:
+        place = bisect_left(self._window, seq, key=lambda one: one[0].seq)
+        return self._window[place][0].wall_ns // _NS if place < len(self._window) else 0
+
+    # Following ------------------------------------------------------------------------------------
+
+    def _settle(self, now_ms: int) -> None:
+        """Let the checker read the records that need no further comparison."""
+        checker, index = self._checker, self._index
+        assert checker is not None, "the comparison has begun"
+        assert index is not None, "the comparison has begun"
+        # After the last transaction ZooKeeper's state is unknown.
+        first = min((min(one.since, one.seq) for one in self._waiting), default=sys.maxsize)
+        first = min(first, index.last_transaction)
+        place = 0
+        for record, _ in self._window:
+            if record.wall_ns // _NS + SETTLED_MS > now_ms or record.seq >= first:
+                break
+            place += 1
+        while place and self._is_classification(place):
+            place -= 1
+        if not place:
+            return
+        settled, self._window = self._window[:place], self._window[place:]
+        checker.assume(self._assumptions, is_recorded=False)
+        checker.advance(settled)
+        result = result_of(checker.take_settled(), "")
+        self._unseen += _leave_out(result, self._unseen_of(result, is_settled=True))
+        self._total.go_on(result)
+        last = settled[-1][0].seq
+        for one in self._explained:
+            if one.seq <= last:
+                self._total.explain(one)
+        self._explained = [one for one in self._explained if one.seq > last]
+        zxids = [event.zxid for _, event in settled if isinstance(event, Transaction)]
+        self._zxid = max([self._zxid, *zxids])
+        index.forget(last, self._zxid)
+
+    def _is_classification(self, place: int) -> bool:
+        """Whether the record belongs to the transaction before it."""
+        is_there = place < len(self._window)
+        return is_there and isinstance(self._window[place][1], (Observed, RequestInferred))
+
+
+def _leave_out(result: AgreementResult, divergences: Sequence[Divergence]) -> int:
+    """Remove divergences from a result, and return their number."""
+    for one in divergences:
+        side = result if one.subject == "decision" else result.requests
+        side.count(one.kind, one.cause, one.verdict, -1)
+        result.divergences.remove(one)
+    return len(divergences)
+
+
+def _key(one: Divergence) -> _Key:
+    """What stays the same when a divergence is found again."""
+    return (one.subject, one.kind, one.seq, one.zxid, one.broker, one.paths)

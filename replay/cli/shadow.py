@@ -1,0 +1,173 @@
+"""`refold run --mode shadow`: follow a stock controller, and report where refold differs."""
+
+import logging
+import signal
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from datetime import tzinfo
+from functools import partial
+from pathlib import Path
+from types import FrameType
+from typing import Final
+
+import typer
+from msgspec import Struct
+
+from controller.cli.output import print_result
+from controller.settings.settings import Settings
+from controller.structured_log import configure
+from eventstore.errors import LogError
+from eventstore.folders import run_folder
+from replay.agreement.comparison import Rules
+from replay.agreement.live import LiveSettings
+from replay.cli.agreement_report import print_agreement, status_of
+from replay.cli.shadow_watcher import Watcher
+from replay.errors import ReplayError
+from replay.shadow.shadow import POLL_SECONDS, Shadow
+from replay.shadow.summary import ShadowResult
+from replay.shadow.watched import WatchedTransactions
+from replay.stock_clusters.broker_logs.growing import GrowingBrokerLog
+from replay.stock_clusters.imports.following import Beginning, FollowedImport, beginning
+from replay.stock_clusters.imports.kafka_root import find_kafka
+
+_UNUSABLE: Final = 2
+_INTERRUPTED: Final = 128
+_WAIT_SECONDS: Final = 0.1
+
+logger = logging.getLogger(__name__)
+
+
+class ShadowOptions(Struct, frozen=True):
+    """The options of the mode. `txnlog` is None if ZooKeeper is watched."""
+
+    txnlog: Path | None
+    controller_logs: Sequence[Path]
+    chroot: str | None
+    zone: tzinfo
+    rules: Rules
+    given: Mapping[str, str]
+    metrics: Path | None
+    as_json: bool
+
+
+def run_shadow(settings: Settings, options: ShadowOptions) -> None:
+    """Follow the cluster until SIGTERM or Ctrl-C, and print the summary.
+
+    Raises typer.Exit with the exit status of `refold agree`.
+    """
+    configure(settings.messages, "replay")
+    try:
+        result = _followed(settings, options)
+    except (ReplayError, LogError) as error:
+        typer.echo(f"refold run: {error}", err=True)
+        raise typer.Exit(_UNUSABLE) from None
+    print_result(result, lambda: _print(result), as_json=options.as_json)
+    raise typer.Exit(status_of(result))
+
+
+def _followed(settings: Settings, options: ShadowOptions) -> ShadowResult:
+    with ExitStack() as stack:
+        watcher = None
+        if options.txnlog is None:
+            watcher = Watcher(_connect(settings), settings.session_timeout_ms)
+            stack.callback(watcher.close)
+        stop = stack.enter_context(_stopped_by_signals())
+        begin = partial(_begun, settings, options, watcher, stop)
+        live = LiveSettings(options.rules, options.given, sees_refusals=watcher is None)
+        shadow = Shadow(begin, live, metrics=options.metrics)
+        try:
+            while not stop:
+                shadow.step()
+                _wait(stop, POLL_SECONDS if shadow.is_at_end else 0)
+            logger.info("stops: reads the rest and compares it")
+            return shadow.end()
+        except BaseException:
+            shadow.abandon()
+            raise
+
+
+def _begun(
+    settings: Settings,
+    options: ShadowOptions,
+    watcher: Watcher | None,
+    stop: Sequence[int],
+    after: int,
+) -> FollowedImport:
+    """A log that begins now, or after missing transactions that follow zxid `after`."""
+    logs = [GrowingBrokerLog(one, options.zone) for one in options.controller_logs]
+    folder = run_folder(settings.log_dir, time.time_ns())
+    if options.txnlog is not None:
+        begun = beginning(options.txnlog, options.chroot, after)
+        logger.info("follows %s from zxid %#x, log %s", begun.folder, begun.state.zxid, folder)
+        return FollowedImport(begun, folder, logs)
+    assert watcher is not None, "ZooKeeper is watched"
+    watched = _watched(watcher, settings, stop)
+    state = watched.state()
+    root = find_kafka(state.tree, (), None)
+    begun = Beginning(state, root, _connect(settings), Path(), missing=int(after > 0))
+    logger.info(
+        "watches %s from zxid %#x, log %s",
+        begun.source,
+        state.zxid,
+        folder,
+        extra={"fields": {"session": f"{watched.session & (1 << 64) - 1:#x}"}},
+    )
+    return FollowedImport(begun, folder, logs, watched)
+
+
+def _watched(watcher: Watcher, settings: Settings, stop: Sequence[int]) -> WatchedTransactions:
+    """ZooKeeper's transactions, once all znodes were read. Raises ReplayError."""
+    watched = WatchedTransactions(watcher)
+    until = time.monotonic() + settings.connection_timeout_ms / 1000
+    while not watched.is_complete:
+        watched.begin()
+        if watched.session == 0 and time.monotonic() > until and not settings.waits_for_zookeeper:
+            raise ReplayError(
+                f"ZooKeeper {_connect(settings)} does not answer: check --zookeeper, or wait for it"
+                " with --wait-for-zookeeper"
+            )
+        if stop:
+            raise ReplayError("stopped before all znodes were read")
+        time.sleep(_WAIT_SECONDS)
+    return watched
+
+
+def _connect(settings: Settings) -> str:
+    servers = ",".join(map(str, settings.zookeeper.servers))
+    return f"{servers}{settings.zookeeper.chroot}"
+
+
+def _wait(stop: Sequence[int], seconds: float) -> None:
+    end = time.monotonic() + seconds
+    while not stop and time.monotonic() < end:
+        time.sleep(_WAIT_SECONDS)
+
+
+@contextmanager
+def _stopped_by_signals() -> Iterator[list[int]]:
+    """A list that SIGTERM or Ctrl-C makes longer. The second signal ends the process at once."""
+    stop: list[int] = []
+
+    def note(number: int, _: FrameType | None) -> None:
+        if stop:
+            raise SystemExit(_INTERRUPTED + number)
+        stop.append(number)
+
+    before = {one: signal.signal(one, note) for one in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield stop
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _print(result: ShadowResult) -> None:
+    for log in result.logs:
+        typer.echo(f"log: {log}")
+    requests = result.requests.unjudged
+    typer.echo(
+        f"unseen: {result.unseen_decisions} decisions, {result.unseen_versions} versions of znodes,"
+        f" {requests} requests to brokers; undecided: {result.undecided} decisions"
+    )
+    print_agreement(result)

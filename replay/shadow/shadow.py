@@ -1,0 +1,239 @@
+"""Follows a stock cluster: reads what it writes, compares, and reports differences."""
+
+import logging
+import time
+from collections.abc import Callable, Iterator
+from copy import deepcopy
+from pathlib import Path
+from typing import Final, Protocol
+
+from eventstore.reader import LogReader
+from eventstore.records import EventRecord
+from replay.agreement.live import LiveAgreement, LiveSettings
+from replay.agreement.records_between import with_records_between
+from replay.agreement.results import Divergence
+from replay.escape_path import escape_path
+from replay.logs.decode import UPCASTERS
+from replay.shadow.status import ShadowStatus, status_of, write_status
+from replay.shadow.summary import ShadowResult
+from replay.stock_clusters.imported_log.encoding import event_of
+from replay.stock_clusters.imported_log.events import ImportedEvent
+from replay.stock_clusters.imported_log.reading import open_imported
+from replay.stock_clusters.imports.following import FollowedImport
+
+POLL_SECONDS: Final = 0.5
+"""How often the files are read."""
+_STATUS_SECONDS: Final = 60.0
+_BATCH: Final = 20_000
+"""Transactions that are read and compared at once."""
+_LAST_READING_SECONDS: Final = 5.0
+_NS: Final = 1_000_000
+
+logger = logging.getLogger(__name__)
+
+Begin = Callable[[int], FollowedImport]
+"""Begins a log: the first one with 0, a later one after missing transactions, which follow this
+zxid."""
+
+
+class Clock(Protocol):
+    """A monotonic clock in seconds."""
+
+    def __call__(self) -> float: ...
+
+
+class Shadow:
+    """One run. `step` does what is due; the caller waits between the steps."""
+
+    def __init__(
+        self,
+        begin: Begin,
+        settings: LiveSettings,
+        clock: Clock = time.monotonic,
+        metrics: Path | None = None,
+    ) -> None:
+        """`metrics` is a file for Prometheus. Raises ReplayError, LogError."""
+        self._metrics = metrics
+        self._begin = begin
+        self._settings = settings
+        self._clock = clock
+        self._import = begin(0)
+        self._live = LiveAgreement(settings)
+        self._live.unseen_zxids = self._import.unseen_zxids
+        self._before = ShadowResult()
+        self._reported: set[tuple[object, ...]] = set()
+        self._last_ms = 0
+        self._read_at = clock()
+        self._not_before = self._next_status = 0.0
+        self._stalled = ""
+        self._has_caught_up = False
+
+    @property
+    def memory(self) -> int:
+        """The number of records, and of entries about earlier ones, that are kept."""
+        return self._live.memory
+
+    @property
+    def is_at_end(self) -> bool:
+        """Whether everything that the cluster has written was read."""
+        return self._import.is_at_end
+
+    def step(self) -> list[Divergence]:
+        """Read and compare; log and return the new divergences. Raises ReplayError, LogError."""
+        now = self._clock()
+        has_read = self._read(now)
+        if self._import.gap is not None:
+            return self._after_gap()
+        found: list[Divergence] = []
+        if (has_read or self._live.is_waiting or self._live.is_behind) and now >= self._not_before:
+            found = self._compare()
+            # At most half of a core.
+            done = self._clock()
+            self._not_before = done + (done - now)
+            if self.is_at_end and not self._has_caught_up:
+                self._has_caught_up, self._next_status = True, now
+        is_due = now >= self._next_status
+        if is_due or found:
+            status = self._publish(self._total())
+            if is_due:
+                self._next_status = now + _STATUS_SECONDS
+                logger.info("%s", _in_counts(status))
+        return found
+
+    def end(self) -> ShadowResult:
+        """Read the rest, and end the log. Raises ReplayError, LogError."""
+        until = self._clock() + _LAST_READING_SECONDS
+        while self._clock() < until and self._import.gap is None:
+            self._read(self._clock())
+            if self._import.is_at_end:
+                break
+            time.sleep(POLL_SECONDS / 5)
+        self._compare()
+        return self._ended()
+
+    def abandon(self) -> None:
+        """End without a summary: after an error."""
+        self._import.abandon()
+
+    # Reading and comparing ------------------------------------------------------------------------
+
+    def _read(self, now: float) -> bool:
+        records = self._import.read(_BATCH, now)
+        if records:
+            self._last_ms, self._read_at = records[-1][0].wall_ns // _NS, now
+            self._before.records += len(records)
+            self._live.take(records)
+        if self._import.stalled != self._stalled:
+            self._stalled = self._import.stalled
+            if self._stalled:
+                logger.warning("ZooKeeper's log cannot be read further: %s", self._stalled)
+        return bool(records)
+
+    def _compare(self) -> list[Divergence]:
+        if self._live.is_outdated:
+            self._compare_again()
+        found = self._live.compare(self._now_ms())
+        new = [one for one in found if _key(one) not in self._reported]
+        for one in new:
+            self._reported.add(_key(one))
+            logger.warning(
+                "%s", _in_words(one), extra={"fields": {"code": f"shadow_{one.verdict}"}}
+            )
+        return new
+
+    def _now_ms(self) -> int:
+        """The time up to which everything was read, by the cluster's clock."""
+        waited = int((self._clock() - self._read_at) * 1000) if self._import.is_at_end else 0
+        return self._last_ms + waited
+
+    def _compare_again(self) -> None:
+        """Compare the log from its beginning: it shows by now which settings the brokers have."""
+        logger.info("the brokers' settings show now: the log is compared again from its beginning")
+        learned = self._live.learned
+        self._live = LiveAgreement(self._settings, learned)
+        self._live.unseen_zxids = self._import.unseen_zxids
+        with LogReader.open(self._import.folder, UPCASTERS) as reader:
+            for batch in _batches(reader):
+                self._live.take(batch)
+                self._live.compare(batch[-1][0].wall_ns // _NS)
+
+    def _after_gap(self) -> list[Divergence]:
+        """End the log where transactions are missing, and begin another one after them."""
+        gap = self._import.gap
+        assert gap is not None, "transactions are missing"
+        logger.warning("%s: the comparison goes on after them, with another log", gap)
+        found = self._compare()
+        self._before = self._ended()
+        self._import = self._begin(gap.after)
+        self._live = LiveAgreement(self._settings)
+        self._live.unseen_zxids = self._import.unseen_zxids
+        return found
+
+    # The result -----------------------------------------------------------------------------------
+
+    def _ended(self) -> ShadowResult:
+        """End the log, and return the result of the run so far."""
+        self._import.end(())
+        result = self._live.result
+        if result.divergences:
+            with LogReader.open(self._import.folder, UPCASTERS) as reader:
+                with_records_between(result, open_imported(reader))
+        total = self._total()
+        self._publish(total)
+        return total
+
+    def _total(self) -> ShadowResult:
+        """The result of the run so far: of the logs before, and of this one."""
+        live, followed = self._live, self._import
+        total = deepcopy(self._before)
+        total.go_on(live.result)
+        total.logs.append(escape_path(followed.folder))
+        total.source = total.logs[-1]
+        total.undecided += live.undecided
+        total.unseen_decisions += live.unseen
+        total.unseen_versions += followed.unseen_versions
+        total.missing_transactions += followed.begun.missing
+        total.altered += followed.altered
+        total.is_cut = bool(followed.stalled)
+        total.zxid = followed.zxid
+        total.notes += [one for one in followed.notes if one not in total.notes]
+        return total
+
+    def _publish(self, total: ShadowResult) -> ShadowStatus:
+        status = status_of(total)
+        write_status(status, self._import.folder, self._metrics)
+        return status
+
+
+def _in_counts(status: ShadowStatus) -> str:
+    decisions, requests = status.decisions, status.requests
+    return (
+        f"up to zxid {status.zxid:#x}: {decisions.agreed} decisions agreed,"
+        f" {decisions.different} differ, {decisions.unseen} unseen, {status.undecided} wait for"
+        f" evidence; {requests.agreed} requests agreed, {requests.different} differ,"
+        f" {requests.unseen} unseen"
+    )
+
+
+def _batches(reader: LogReader) -> Iterator[list[tuple[EventRecord, ImportedEvent]]]:
+    """The records of a log. A batch never ends between a transaction and its classification."""
+    batch: list[tuple[EventRecord, ImportedEvent]] = []
+    for record in reader.events():
+        if len(batch) >= _BATCH and record.cause is None:
+            yield batch
+            batch = []
+        batch.append((record, event_of(record)))
+    if batch:
+        yield batch
+
+
+def _key(one: Divergence) -> tuple[object, ...]:
+    return (one.subject, one.kind, one.zxid or one.seq, one.broker, one.paths)
+
+
+def _in_words(one: Divergence) -> str:
+    zxid = f" zxid {one.zxid:#x}" if one.zxid else ""
+    where = f"broker {one.broker} epoch {one.epoch}"
+    text = f"{one.verdict} {one.kind}{zxid}, {where}: {' '.join(one.paths)}".rstrip(": ")
+    cause = f" (refold was processing {one.cause})" if one.cause else ""
+    return f"{text}: {'; '.join(one.differences)}{cause}"

@@ -1,0 +1,122 @@
+"""What a shadow has found so far: a file in the folder of its log, and metrics for Prometheus."""
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+import msgspec
+from msgspec import Struct
+
+from eventstore.errors import LogError
+from eventstore.folders import replacing
+from replay.agreement.results import Side
+from replay.shadow.summary import ShadowResult
+
+_FILE: Final = "shadow.json"
+_PREFIX: Final = "refold_shadow"
+_HELP: Final = {
+    "decisions": "Decisions, by the result of the comparison.",
+    "requests": "Requests to brokers, by the result of the comparison.",
+    "undecided": "Differences that wait for evidence.",
+    "unseen_versions": "Versions of znodes that were overwritten before they were read.",
+    "missing_transactions": "Transactions that were not read.",
+    "zxid": "The last transaction that was read.",
+    "time": "When these metrics were written, in seconds since 1970.",
+}
+
+
+class Counts(Struct, frozen=True):
+    """Decisions or requests, by result. Each one is counted once."""
+
+    agreed: int
+    explained: int
+    differs: int
+    missing: int
+    extra: int
+    unseen: int
+
+    @property
+    def different(self) -> int:
+        """The number of differences that nothing explains."""
+        return self.differs + self.missing + self.extra
+
+
+class ShadowStatus(Struct, frozen=True):
+    """The counts of a run, over all its logs, at `time` in seconds since 1970."""
+
+    time: float
+    zxid: int
+    decisions: Counts
+    requests: Counts
+    undecided: int
+    unseen_versions: int
+    missing_transactions: int
+
+    @property
+    def problem(self) -> str:
+        """A sentence about the differences; "" if there are none."""
+        if not self.decisions.different + self.requests.different:
+            return ""
+        return (
+            f"The shadow reports {self.decisions.different} decisions and"
+            f" {self.requests.different} requests that differ; `refold agree` shows them."
+        )
+
+    def metrics(self) -> Iterator[str]:
+        """The lines of the text format of Prometheus."""
+        for name, value in msgspec.structs.asdict(self).items():
+            yield f"# HELP {_PREFIX}_{name} {_HELP[name]}"
+            yield f"# TYPE {_PREFIX}_{name} gauge"
+            if isinstance(value, Counts):
+                for result, count in msgspec.structs.asdict(value).items():
+                    yield f'{_PREFIX}_{name}{{result="{result}"}} {count}'
+            else:
+                yield f"{_PREFIX}_{name} {value}"
+
+
+def status_of(result: ShadowResult) -> ShadowStatus:
+    """The status of a run with this result, now."""
+    return ShadowStatus(
+        time.time(),
+        result.zxid,
+        _counts(result, result.unseen_decisions),
+        _counts(result.requests, result.requests.unjudged),
+        result.undecided,
+        result.unseen_versions,
+        result.missing_transactions,
+    )
+
+
+def write_status(status: ShadowStatus, folder: Path, metrics: Path | None) -> None:
+    """Write the status to a log's folder, and to the file `metrics`. Raises LogError."""
+    _replace(folder / _FILE, msgspec.json.encode(status) + b"\n")
+    if metrics is not None:
+        _replace(metrics, "".join(f"{one}\n" for one in status.metrics()).encode())
+
+
+def read_status(folder: Path) -> ShadowStatus | None:
+    """The status in a log's folder; None if no shadow has written the log. Raises LogError."""
+    path = folder / _FILE
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=ShadowStatus)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except (OSError, msgspec.MsgspecError) as error:
+        raise LogError(path, f"cannot be read: {error}; delete it") from None
+
+
+def _counts(side: Side, unseen: int) -> Counts:
+    explained = side.diverging - side.unexplained
+    return Counts(
+        side.agreed, explained, side.differs - explained, side.missing, side.extra, unseen
+    )
+
+
+def _replace(path: Path, content: bytes) -> None:
+    try:
+        with replacing(path, is_durable=False) as file:
+            file.write(content)
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise LogError(path, f"cannot be written: {reason}; check its folder") from None

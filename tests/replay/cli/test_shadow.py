@@ -1,0 +1,226 @@
+"""`refold run --mode shadow` from the command line: signals, output and exit status."""
+
+import json
+import shutil
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, Self
+
+import pytest
+from msgspec import structs
+
+from replay.shadow.status import read_status, write_status
+from tests.replay.cli.command import REFOLD, refold
+
+Get = Callable[[str], Path]
+SHADOW = ("run", "--mode", "shadow")
+
+
+class Running:
+    """A shadow in another process."""
+
+    def __init__(self, logs: Path, *options: str | Path) -> None:
+        self.logs = logs
+        self._messages = (logs.parent / "messages").open("wb")
+        self._process = subprocess.Popen(
+            [*REFOLD, *SHADOW, "--log-dir", str(logs), "--log-format", "json", *map(str, options)],
+            stdout=subprocess.PIPE,
+            stderr=self._messages,
+        )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._messages.close()
+        if self._process.poll() is None:
+            self._process.kill()
+            self._process.communicate()
+
+    def messages(self) -> list[dict[str, Any]]:
+        lines = (self.logs.parent / "messages").read_text().splitlines()
+        return [json.loads(one) for one in lines if one.startswith("{")]
+
+    def until(self, text: str) -> None:
+        """Wait for a message."""
+        for _ in range(600):
+            if any(text in one["message"] for one in self.messages()):
+                return
+            assert self._process.poll() is None, (self.logs.parent / "messages").read_text()
+            time.sleep(0.1)
+        raise AssertionError(f"no message with {text!r}: {self.messages()}")
+
+    def kill(self) -> None:
+        self._process.kill()
+        self._process.communicate()
+
+    def fails(self) -> tuple[int, str]:
+        """The exit status and the last line, of a process that ends without a signal."""
+        self._process.communicate(timeout=60)
+        return self._process.returncode, (self.logs.parent / "messages").read_text()
+
+    def stop(self, number: signal.Signals) -> tuple[int, str]:
+        self._process.send_signal(number)
+        output, _ = self._process.communicate(timeout=60)
+        return self._process.returncode, output.decode()
+
+
+def refused(*options: str | Path) -> str:
+    result = refold(*SHADOW, *options)
+    assert result.returncode == 2
+    assert "Traceback" not in result.stderr
+    return result.stderr.splitlines()[-1]
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_signal_prints_the_summary(number: signal.Signals, folder_of: Get, tmp_path: Path) -> None:
+    source = folder_of("broker-crash-2") / "zookeeper"
+    with Running(tmp_path / "logs", "--follow-txnlog", source) as running:
+        running.until("105 decisions agreed")
+        status, output = running.stop(number)
+    assert status == 3
+    *_, last = output.splitlines()
+    assert "agrees as far as judged; judged: 105 decisions" in last
+    assert "unseen: 0 decisions, 0 versions of znodes, 141 requests to brokers" in output
+
+
+def test_running_shadow_shows_its_counts(folder_of: Get, tmp_path: Path) -> None:
+    """`refold health` reads the growing log, and reports differences if there are any."""
+    source, metrics = folder_of("broker-crash-2") / "zookeeper", tmp_path / "shadow.prom"
+    options = ("--follow-txnlog", source, "--metrics-file", metrics)
+    with Running(tmp_path / "logs", *options) as running:
+        running.until("105 decisions agreed, 0 differ, 0 unseen, 0 wait for evidence")
+        [log] = (tmp_path / "logs").glob("run-*")
+        well = refold("health", log)
+        status = read_status(log)
+        assert status is not None
+        assert 'refold_shadow_decisions{result="agreed"} 105' in metrics.read_text()
+        different = structs.replace(status, decisions=structs.replace(status.decisions, differs=2))
+        write_status(different, log, None)
+        not_well = refold("health", log)
+        running.stop(signal.SIGTERM)
+    assert (well.returncode, not_well.returncode) == (0, 1)
+    assert "The shadow reports" not in well.stdout
+    text = "The shadow reports 2 decisions and 0 requests that differ; `refold agree` shows them."
+    assert text in not_well.stdout
+
+
+def test_restarted_shadow_judges_everything_in_the_files(folder_of: Get, tmp_path: Path) -> None:
+    """Also after it was killed; the log of the killed process can be read."""
+    options = ("--follow-txnlog", folder_of("broker-crash-2") / "zookeeper", "--json")
+    with Running(tmp_path / "logs", *options) as running:
+        running.until("105 decisions agreed")
+        running.kill()
+    with Running(tmp_path / "logs", *options) as running:
+        running.until("105 decisions agreed")
+        _, output = running.stop(signal.SIGTERM)
+    first, second = sorted((tmp_path / "logs").glob("run-*"))
+    assert json.loads(output)["logs"] == [str(second)]
+    again = json.loads(refold("agree", first, "--json").stdout)
+    assert json.loads(output)["agreed"] == again["agreed"] == 105
+
+
+def test_files_that_disappear_end_the_run_with_a_message(folder_of: Get, tmp_path: Path) -> None:
+    source = tmp_path / "zookeeper"
+    shutil.copytree(folder_of("broker-crash-2") / "zookeeper", source)
+    with Running(tmp_path / "logs", "--follow-txnlog", source) as running:
+        running.until("105 decisions agreed")
+        shutil.rmtree(source)
+        status, messages = running.fails()
+    assert status == 2
+    assert f"refold run: {source}/version-2 cannot be read: No such file" in messages
+    assert "Traceback" not in messages
+
+
+@pytest.mark.parametrize("command", [("why",), ("inspect",), ("events",), ("decisions",)])
+def test_log_of_a_shadow_is_usable_by_other_commands(
+    command: Sequence[str], folder_of: Get, tmp_path: Path
+) -> None:
+    with Running(
+        tmp_path / "logs", "--follow-txnlog", folder_of("broker-crash-2") / "zookeeper"
+    ) as running:
+        running.until("105 decisions agreed")
+        running.stop(signal.SIGTERM)
+    [log] = (tmp_path / "logs").glob("run-*")
+    result = refold(*command, log)
+    assert result.returncode == 0, result.stderr
+    assert result.stdout
+
+
+def test_followed_logs_of_brokers_judge_the_requests(folder_of: Get, tmp_path: Path) -> None:
+    folder = folder_of("broker-crash-2")
+    logs = [
+        option
+        for path in sorted(folder.glob("logs/*/*"))
+        if path.name in ("controller.log", "state-change.log")
+        for option in ("--follow-controller-log", path)
+    ]
+    options = ("--follow-txnlog", folder / "zookeeper", "--json", *logs)
+    with Running(tmp_path / "logs", *options) as running:
+        running.until("105 decisions agreed")
+        status, output = running.stop(signal.SIGTERM)
+    summary = json.loads(output)
+    assert (summary["agreed"], summary["differs"]) == (105, 0)
+    assert summary["requests"]["agreed"] > 100
+    assert (summary["undecided"], summary["unseen_decisions"], summary["unseen_versions"]) == (
+        0,
+        0,
+        0,
+    )
+    assert refold("agree", summary["logs"][0]).returncode == status
+
+
+def test_refold_rules_report_deviations(folder_of: Get, tmp_path: Path) -> None:
+    """As `refold agree --rules refold` does on the log."""
+    source = folder_of("chaos-9120556") / "zookeeper"
+    options = ("--follow-txnlog", source, "--json", "--rules", "refold")
+    with Running(tmp_path / "logs", *options) as running:
+        running.until("decisions agreed")
+        status, output = running.stop(signal.SIGTERM)
+    assert status in (1, 3)
+    assert json.loads(output)["decisions"] > 0
+
+
+def test_folder_that_cannot_be_used_is_refused(tmp_path: Path) -> None:
+    logs = ("--log-dir", tmp_path / "logs")
+    assert "does not exist" in refused(*logs, "--follow-txnlog", tmp_path / "missing")
+    assert "has no ZooKeeper transaction log" in refused(*logs, "--follow-txnlog", tmp_path)
+    assert not (tmp_path / "logs").exists()
+
+
+def test_log_of_a_broker_that_cannot_be_used_is_refused(folder_of: Get, tmp_path: Path) -> None:
+    source = folder_of("broker-crash-2")
+    options: Sequence[str | Path] = ("--log-dir", tmp_path / "logs", "--follow-txnlog", source)
+    (tmp_path / "server.log").touch()
+    line = refused(*options, "--follow-controller-log", tmp_path / "server.log")
+    assert "its name must be controller.log or state-change.log" in line
+    line = refused(*options, "--follow-controller-log", tmp_path / "controller.log")
+    assert "cannot be read: No such file" in line
+
+
+def test_zookeeper_that_does_not_answer_is_refused(tmp_path: Path) -> None:
+    options = ("--log-dir", tmp_path / "logs", "--zookeeper", "127.0.0.1:1")
+    (tmp_path / "shadow.properties").write_text("zookeeper.connection.timeout.ms=1000\n")
+    line = refused(*options, "--config", tmp_path / "shadow.properties")
+    assert "ZooKeeper 127.0.0.1:1 does not answer" in line
+
+
+def test_settings_of_the_daemon_are_not_needed(tmp_path: Path) -> None:
+    """The mode needs refold.log.dir, and zookeeper.connect to watch."""
+    assert "refold.log.dir is not set" in refused("--follow-txnlog", tmp_path)
+    assert "zookeeper.connect is not set" in refused("--log-dir", tmp_path / "logs")
+
+
+@pytest.mark.parametrize(
+    "option", [("--follow-txnlog", "x"), ("--metrics-file", "x"), ("--chroot", "/x"), ("--json",)]
+)
+def test_options_of_the_mode_are_refused_without_it(option: Sequence[str], tmp_path: Path) -> None:
+    result = refold(
+        *("run", "--zookeeper", "localhost", "--broker-id", "9", "--log-dir", tmp_path / "logs"),
+        *option,
+    )
+    assert result.returncode == 2
+    assert "only with --mode shadow" in result.stderr

@@ -1,0 +1,217 @@
+"""A shadow follows the files of a cluster, and reports where refold decides otherwise."""
+
+import logging
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from controller.core import election
+from eventstore.errors import LogError
+from replay.agreement.comparison import agree
+from replay.agreement.live import LiveAgreement, LiveSettings
+from replay.shadow.shadow import Shadow
+from replay.shadow.status import read_status
+from replay.shadow.summary import ShadowResult
+from replay.stock_clusters.imports.following import FollowedImport, beginning
+
+Get = Callable[[str], Path]
+
+
+class Clock:
+    """A monotonic clock that moves only with `wait`."""
+
+    def __init__(self) -> None:
+        self.now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+class Followed:
+    """A shadow of the files in a folder; each of its logs is a folder of `logs`."""
+
+    def __init__(self, source: Path, logs: Path, metrics: Path | None = None) -> None:
+        self.clock = Clock()
+        self.afters: list[int] = []
+
+        def begin(after: int) -> FollowedImport:
+            self.afters.append(after)
+            return FollowedImport(beginning(source, None, after), logs / str(len(self.afters)))
+
+        self.shadow = Shadow(begin, LiveSettings(), self.clock, metrics)
+
+    def run(self, seconds: float = 5.0) -> None:
+        """Step for so long by the clock."""
+        end = self.clock.now + seconds
+        while self.clock.now < end:
+            self.shadow.step()
+            self.clock.now += 0.5
+
+
+@pytest.fixture
+def source(folder_of: Get, tmp_path: Path) -> Path:
+    shutil.copytree(folder_of("chaos-5") / "zookeeper", tmp_path / "source")
+    return tmp_path / "source" / "version-2"
+
+
+@pytest.fixture
+def crash(folder_of: Get, tmp_path: Path) -> Path:
+    shutil.copytree(folder_of("broker-crash-2") / "zookeeper", tmp_path / "source")
+    return tmp_path / "source" / "version-2"
+
+
+def wrong_offline_leader(monkeypatch: pytest.MonkeyPatch) -> None:
+    """refold chooses the last live replica of the ISR for a partition without a leader."""
+    rule = election.offline_partition_leader
+    monkeypatch.setattr(
+        election,
+        "offline_partition_leader",
+        lambda replicas, *rest: rule(replicas[::-1], *rest),
+    )
+
+
+def counts(result: ShadowResult) -> tuple[int, ...]:
+    return result.decisions, result.agreed, result.diverging, result.inputs
+
+
+def test_summary_is_the_result_of_agree_on_the_log(source: Path, tmp_path: Path) -> None:
+    followed = Followed(source, tmp_path / "logs")
+    followed.run()
+    result = followed.shadow.end()
+    expected = agree(tmp_path / "logs" / "1")
+    assert counts(result) == (320, 320, 0, 16)
+    assert (result.decisions, result.agreed) == (expected.decisions, expected.agreed)
+    assert result.requests.unjudged == expected.requests.unjudged > 0
+    assert (result.unseen_decisions, result.undecided, result.is_whole) == (0, 0, False)
+    assert result.logs == [str(tmp_path / "logs" / "1")]
+
+
+def test_difference_that_another_order_explains_does_not_differ(
+    folder_of: Get, tmp_path: Path
+) -> None:
+    followed = Followed(folder_of("zk-session-expiry-1") / "zookeeper", tmp_path / "logs")
+    followed.run(60)
+    result = followed.shadow.end()
+    assert [one.rule for one in result.explained] == ["either-order"]
+    assert (result.unexplained, result.is_explained) == (0, True)
+    status = read_status(tmp_path / "logs" / "1")
+    assert status is not None
+    assert (status.decisions.explained, status.decisions.different, status.problem) == (1, 0, "")
+
+
+def test_counts_are_in_the_folder_of_the_log_and_in_the_metrics(
+    crash: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wrong_offline_leader(monkeypatch)
+    followed = Followed(crash, tmp_path / "logs", tmp_path / "shadow.prom")
+    followed.run()
+    status = read_status(tmp_path / "logs" / "1")
+    result = followed.shadow.end()
+    assert status is not None
+    assert status.decisions.different == result.differs > 0
+    assert status.decisions.agreed == result.agreed
+    assert status.problem == (
+        f"The shadow reports {result.differs} decisions and 0 requests that differ; `refold agree`"
+        " shows them."
+    )
+    lines = (tmp_path / "shadow.prom").read_text().splitlines()
+    assert f'refold_shadow_decisions{{result="differs"}} {result.differs}' in lines
+    assert f'refold_shadow_requests{{result="unseen"}} {result.requests.unjudged}' in lines
+    assert f"refold_shadow_zxid {result.zxid}" in lines
+
+
+def test_metrics_that_cannot_be_written_end_the_run(crash: Path, tmp_path: Path) -> None:
+    followed = Followed(crash, tmp_path / "logs", tmp_path / "missing" / "shadow.prom")
+    with pytest.raises(LogError, match=r"shadow.prom: cannot be written: No such file"):
+        followed.run()
+    followed.shadow.abandon()
+
+
+def test_log_of_another_command_has_no_status(tmp_path: Path) -> None:
+    assert read_status(tmp_path) is None
+    (tmp_path / "shadow.json").write_text("{")
+    with pytest.raises(LogError, match="cannot be read"):
+        read_status(tmp_path)
+
+
+def test_files_that_grow_are_followed(source: Path, tmp_path: Path) -> None:
+    """The second file appears later."""
+    [last] = [one for one in source.iterdir() if one.name == "log.13c"]
+    content = last.read_bytes()
+    last.unlink()
+    followed = Followed(source, tmp_path / "logs")
+    followed.run()
+    before = followed.shadow.memory
+    last.write_bytes(content)
+    followed.run()
+    assert before > 0
+    assert counts(followed.shadow.end()) == (320, 320, 0, 16)
+
+
+def test_missing_transactions_begin_another_log(source: Path, tmp_path: Path) -> None:
+    """The files were purged meanwhile; the next snapshot shows the state."""
+    [first, last] = sorted(one for one in source.iterdir() if one.name.startswith("log."))
+    content, whole = last.read_bytes(), first.read_bytes()
+    last.unlink()
+    first.write_bytes(whole[: len(whole) // 8] + bytes(1000))
+    followed = Followed(source, tmp_path / "logs")
+    followed.run()
+    last.write_bytes(content)
+    followed.run(20)
+    result = followed.shadow.end()
+    assert len(result.logs) == len(followed.afters) == 2
+    assert followed.afters[0] == 0 < followed.afters[1] < 0x13B
+    assert result.missing_transactions == 0x13B - followed.afters[1]
+    assert (result.diverging, result.is_whole) == (0, False)
+    assert 100 < result.decisions < 320
+
+
+def test_changed_rule_is_logged_and_listed_with_records_in_between(
+    crash: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "replay")
+    wrong_offline_leader(monkeypatch)
+    followed = Followed(crash, tmp_path / "logs")
+    followed.run()
+    result = followed.shadow.end()
+    warnings = [one for one in caplog.records if one.levelno == logging.WARNING]
+    assert result.differs == len(warnings) > 0
+    assert "differs partition_state zxid" in warnings[0].getMessage()
+    assert "offline partition leader election" in warnings[0].getMessage()
+    assert vars(warnings[0])["fields"] == {"code": "shadow_differs"}
+    assert all(one.between for one in result.divergences)
+
+
+def test_nothing_is_reported_twice(
+    crash: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    wrong_offline_leader(monkeypatch)
+    followed = Followed(crash, tmp_path / "logs")
+    followed.run(60)
+    reported = [one.getMessage() for one in caplog.records if one.levelno == logging.WARNING]
+    result = followed.shadow.end()
+    assert len(reported) == len({*reported}) == result.differs
+
+
+def test_settings_that_show_later_compare_the_log_again(
+    crash: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    caplog.set_level(logging.INFO, "replay")
+    followed = Followed(crash, tmp_path / "logs")
+    followed.run()
+    once = [True]
+    monkeypatch.setattr(LiveAgreement, "is_outdated", property(lambda _: bool(once and once.pop())))
+    result = followed.shadow.end()
+    texts = [one.getMessage() for one in caplog.records]
+    assert sum("the log is compared again from its beginning" in one for one in texts) == 1
+    assert counts(result)[1:3] == (105, 0)
+
+
+def test_log_of_a_shadow_is_complete_for_other_commands(crash: Path, tmp_path: Path) -> None:
+    followed = Followed(crash, tmp_path / "logs")
+    followed.run(1)
+    followed.shadow.end()
+    again = agree(tmp_path / "logs" / "1")
+    assert not any("interrupted" in one for one in again.notes)

@@ -1,0 +1,4 @@
+"""Runs `refold run --mode shadow` next to a stock cluster in random incidents.
+
+python -m tools.shadow --seconds 600
+"""

@@ -1,0 +1,157 @@
+"""A random incident of a stock cluster, with a shadow next to it."""
+
+import asyncio
+import json
+import signal
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from random import Random
+from typing import Any, Final, Literal, NamedTuple
+
+from replay.stock_clusters.zookeeper_log.source import open_source
+from replay.stock_clusters.zookeeper_log.transactions import (
+    CloseSession,
+    CreateSession,
+    Transaction,
+)
+from tools.lab import guard
+from tools.lab.refold import command
+from tools.recordings.mixes import MIXES
+from tools.recordings.recorded_cluster import RecordedCluster
+from tools.recordings.recording import bring_back
+from tools.recordings.setup import Options, draw_setup
+
+MIX: Final = "shadow"
+Follows = Literal["txnlog", "txnlog and logs", "watches"]
+_STOP_SECONDS: Final = 300.0
+_STARTED_SECONDS: Final = 60.0
+_QUIET_SECONDS: Final = 3.0
+
+
+class Outcome(NamedTuple):
+    """The exit status and the summary of the shadow, its messages, and what it did in ZooKeeper."""
+
+    status: int
+    summary: dict[str, Any]
+    messages: list[dict[str, Any]]
+    transactions: list[Transaction]
+    """Those of the shadow's sessions."""
+    log: Path
+
+    @property
+    def false_differences(self) -> int:
+        """How many decisions and requests differ by the summary, without explained ones."""
+        sides = (self.summary, self.summary["requests"])
+        return sum(
+            side[name] - sum(len(one["zxids"]) for one in side["explained"]) * (name == "differs")
+            for side in sides
+            for name in ("differs", "missing", "extra")
+        )
+
+    @property
+    def is_silent(self) -> bool:
+        """Whether the shadow did nothing in ZooKeeper but begin and end sessions."""
+        return all(
+            isinstance(one.content, (CreateSession, CloseSession)) for one in self.transactions
+        )
+
+
+async def shadow_incident(
+    folder: Path, seed: int, seconds: float, follows: Sequence[Follows], protocol: str = "3.9"
+) -> list[Outcome]:
+    """Run the incident in the existing folder `folder`, with a shadow for each of `follows`."""
+    rng = Random(f"{MIX} {seed}")
+    mix = MIXES[MIX]
+    options = Options(
+        seed=seed,
+        mix=MIX,
+        seconds=seconds,
+        kafka="3.9.1",
+        protocol=protocol,
+        brokers=3,
+        logging="production",
+    )
+    cluster = RecordedCluster(
+        folder / "servers", draw_setup(options, rng, mix.setup), options.logging, rng
+    )
+    async with cluster:
+        versioned = cluster.zookeeper.folder / "data" / "version-2"
+        shadows = [
+            ShadowProcess(folder / one.replace(" ", "-"), _options(cluster, one, versioned))
+            for one in follows
+        ]
+        for one in shadows:
+            await one.start()
+        await mix.run(cluster, rng, seconds)
+        await bring_back(cluster)
+        await asyncio.sleep(_QUIET_SECONDS)
+        return [await _outcome(one, versioned) for one in shadows]
+
+
+async def _outcome(shadow: "ShadowProcess", versioned: Path) -> Outcome:
+    status = await shadow.stop()
+    summary, messages = shadow.summary(), shadow.messages()
+    sessions = {int(one["session"], 16) for one in messages if "session" in one}
+    transactions = [one for one in _transactions(versioned) if one.session in sessions]
+    return Outcome(status, summary, messages, transactions, Path(summary["logs"][-1]))
+
+
+def _options(cluster: RecordedCluster, follows: Follows, versioned: Path) -> list[str]:
+    options: list[str] = []
+    if follows == "watches":
+        return [*options, "--zookeeper", cluster.zookeeper.connect + cluster.setup.chroot]
+    options += ["--follow-txnlog", str(versioned)]
+    for broker in cluster.brokers if follows == "txnlog and logs" else ():
+        for name in ("controller.log", "state-change.log"):
+            options += ["--follow-controller-log", str(broker.folder / name)]
+    return options
+
+
+def _transactions(versioned: Path) -> Iterator[Transaction]:
+    with open_source(versioned) as source:
+        yield from source.transactions()
+
+
+class ShadowProcess:
+    """`refold run --mode shadow` with these options; its files are in the new folder `folder`."""
+
+    def __init__(self, folder: Path, options: Sequence[str]) -> None:
+        folder.mkdir()
+        config = folder / "shadow.properties"
+        # As the brokers of the mix have it.
+        config.write_text("auto.leader.rebalance.enable=false\n")
+        self._command = [
+            *command("run", "--mode", "shadow", "--json", "--log-format", "json"),
+            *("--config", str(config), "--log-dir", str(folder / "logs")),
+            *options,
+        ]
+        self._output, self._messages = folder / "shadow.json", folder / "shadow.err"
+        self._process: asyncio.subprocess.Process | None = None
+
+    async def start(self) -> None:
+        """Start the process, and wait until it follows the cluster."""
+        with self._output.open("wb") as output, self._messages.open("wb") as messages:
+            self._process = await asyncio.create_subprocess_exec(
+                *self._command, stdout=output, stderr=messages, preexec_fn=guard.die_with_parent
+            )
+        async with asyncio.timeout(_STARTED_SECONDS):
+            while not self.messages():
+                assert self._process.returncode is None, self._messages.read_text()
+                await asyncio.sleep(0.1)
+
+    async def stop(self) -> int:
+        """Send SIGTERM, and return the exit status."""
+        assert self._process is not None, "the shadow was started"
+        assert self._process.returncode is None, self._messages.read_text()
+        self._process.send_signal(signal.SIGTERM)
+        return await asyncio.wait_for(self._process.wait(), _STOP_SECONDS)
+
+    def summary(self) -> dict[str, Any]:
+        """The summary, after the end."""
+        found: dict[str, Any] = json.loads(self._output.read_text())
+        return found
+
+    def messages(self) -> list[dict[str, Any]]:
+        """The messages so far."""
+        lines = self._messages.read_text().splitlines()
+        return [json.loads(one) for one in lines if one.startswith("{")]
