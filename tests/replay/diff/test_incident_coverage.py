@@ -20,7 +20,6 @@ NOT_EXECUTED: Final = {
     "only refold agree calls it": ("procedures/elections/alter_partition.py:accepted",),
     # Move the incident to tests/incidents when the main branch can read its events.
     "only tests/replay/why/stuck-registration executes it": (
-        "procedures/brokers/registration_checks.py:_RULE",
         "procedures/brokers/registration_checks.py:check_registrations",
         "procedures/brokers/registration_checks.py:process_probe",
     ),
