@@ -75,6 +75,7 @@ _BEGIN_REASSIGNMENTS: Final = (ZkPartitionReassignment.__name__, *FAILOVERS)
 """The procedures that begin the reassignments in /admin/reassign_partitions."""
 _NOT_DELETED: Final = "replicas_not_deleted"
 """The notice about a broker that has not confirmed the deletion of replicas."""
+_ROLLED_BACK: Final = "reassignment_rolled_back"
 _OF_ROLLBACK: Final = (AssignmentWritten, MoveGivenUp, RollbackStep, StateWritten)
 
 
@@ -418,8 +419,12 @@ class FactObserver(NotedFacts, FoldObserver):
                 code=notice.code,
                 subject=notice.subject,
                 text=notice.text,
-                because=None if has_no_cause(notice) else self.because,
+                because=None if has_no_cause(notice) else self._cause_of_notice(notice),
             )
+
+    def _cause_of_notice(self, notice: Notice) -> Cause | None:
+        is_end = notice.code == _ROLLED_BACK and self.moves is not None
+        return (self.moves.cause if is_end and self.moves else None) or self.because
 
     def add(self, kind: type[AnyFact], **fields: object) -> None:
         """Note a fact about the current event. The cause of a step of a rollback is the

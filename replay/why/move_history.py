@@ -206,6 +206,12 @@ class _MoveHistory:
             move.events[0] = (key, structs.replace(event, text=move.found_text))
         elif record.how == "found":
             move.add_event(record, "record_found", "refold found the record of the move")
+        is_begun = move.outcome == "being rolled back" and move.stored is None
+        is_by_api = move.cancellation is not None and move.cancellation.by == API
+        if record.how == "found" and is_begun and is_by_api:
+            # Only the controller that received the request knew of it.
+            text = "refold does not know of the cancellation, which no znode records"
+            self._give_up_rollback(move, record, text)
 
     def _left_over(self, record: RecordKnown) -> None:
         """The record of a move that had ended when the log began."""
@@ -297,7 +303,7 @@ class _MoveHistory:
             move.add_event(fact, "cancellation_changed", f"{REASSIGN_CANCEL} was written{forced}")
         elif fact.how == "removed" and move.is_open:
             if move.stored is None and (move.is_waiting or fact.epoch != move.epoch):
-                self._given_up_rollback(move, fact)
+                self._give_up_rollback(move, fact, f"{REASSIGN_CANCEL} was removed")
             else:
                 # The controller completes the steps that it has begun.
                 move.add_event(fact, "cancellation_removed", f"{REASSIGN_CANCEL} was removed")
@@ -312,8 +318,7 @@ class _MoveHistory:
             move.too_late = cancellation_of(found)
         move.add_event(fact, "not_cancelled", fact.text)
 
-    def _given_up_rollback(self, move: MoveBuilder, fact: CancelKnown) -> None:
-        text = f"{REASSIGN_CANCEL} was removed"
+    def _give_up_rollback(self, move: MoveBuilder, fact: Fact, text: str) -> None:
         if move.is_waiting:
             move.waits[-1].until, move.waits[-1].ended_by = fact, text
         move.outcome, move.cancellation = "under way", None

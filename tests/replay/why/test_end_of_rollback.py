@@ -4,11 +4,13 @@ from pathlib import Path
 
 import pytest
 
+from controller.core import error_codes as codes
 from controller.core import znodes
+from controller.core.commands import WriteZnodes
 from replay.inspect.at import cluster_at
 from replay.logs.open_log import open_log
 from replay.world.simulation import Delivery
-from tests.controller.core.cluster import Cluster, writes
+from tests.controller.core.cluster import Cluster, by_rule, writes
 from tests.controller.core.procedures.reassignment.dropping import let_time_pass
 from tests.controller.core.procedures.reassignment.interrupting import (
     cancel_all,
@@ -17,7 +19,7 @@ from tests.controller.core.procedures.reassignment.interrupting import (
     request,
     submit,
 )
-from tests.controller.core.procedures.reassignment.reassigning import T0, catch_up
+from tests.controller.core.procedures.reassignment.reassigning import T0, ask, catch_up
 from tests.controller.core.procedures.topics.deleting import slow_to_delete
 from tests.replay.recorded_log import write_log
 from tests.replay.why.asked import asked, plain, why
@@ -47,6 +49,37 @@ def kinds(log: Path, at: int | None = None) -> list[str]:
 
 
 # The end of a rollback ---------------------------------------------------------------------------
+
+
+def test_rollback_by_the_api_that_a_failover_ends_is_given_up(
+    cluster: Cluster, tmp_path: Path
+) -> None:
+    """The next controller does not know of the request."""
+    cluster.lose(
+        by_rule(WriteZnodes, "rollback: leader among the originals"), Delivery.SESSION_OVER
+    )
+    assert ask(cluster, (T0, None)).error == codes.NOT_CONTROLLER
+    answer = why(cluster, tmp_path, **MOVE)
+    assert "rolled back" not in plain(answer.answer)
+    move = answer.moves[-1]
+    assert move.outcome == "under way"
+    unknown = "refold does not know of the cancellation, which no znode records"
+    assert f"{unknown}: the move to 4,5,2 goes on" in [one.text for one in move.events]
+    partition = why(cluster, tmp_path, **PARTITION)
+    assert "rolled back" not in plain(partition.answer)
+
+
+def test_end_of_a_rollback_after_a_failover_is_caused_by_the_cancellation(
+    cluster: Cluster, tmp_path: Path
+) -> None:
+    cluster.lose(
+        by_rule(WriteZnodes, "rollback: leader among the originals"), Delivery.SESSION_OVER
+    )
+    cancel_all(cluster)
+    answer = why(cluster, tmp_path, **PARTITION)
+    [end] = [one for one in answer.chain if "is on its original replicas" in one.text]
+    assert end.because is not None
+    assert "/admin/reassign_cancel" in end.because.text
 
 
 def test_rollback_ends_after_its_last_step(cluster: Cluster, tmp_path: Path) -> None:

@@ -127,7 +127,8 @@ async def roll_back(
     rollback = Rollback({one: originals[one] for one in moving}, needed, cause)
     await _keep_waiting_partitions(controller, rollback)
     if resting:
-        _report(controller, 6, "not under way: the entry and the record are removed", resting)
+        what = "not under way: the entry and the record are removed"
+        _report_step(controller, 6, what, resting, cause)
         await _forget(controller, resting, cause)
     routes = {one: holder(controller, one) for one in rollback.partitions}
     mark_ineligible(context, dict.fromkeys(one.topic.name for one in rollback.partitions))
@@ -142,11 +143,20 @@ async def roll_back(
     return done
 
 
-def _report(controller: Controller, step: int, what: str, partitions: list[Partition]) -> None:
+def _report(controller: Controller, step: int, what: str, rollback: Rollback) -> None:
     """Report a step, before it is taken."""
-    controller.notice(
-        "info", "rollback", listed(partitions), f"step {step} of {len(STEPS)}: {what}"
-    )
+    _report_step(controller, step, what, rollback.partitions, rollback.cause)
+
+
+def _report_step(
+    controller: Controller,
+    step: int,
+    what: str,
+    partitions: list[Partition],
+    cause: RollbackCause,
+) -> None:
+    text = f"step {step} of {len(STEPS)}, cancelled by {cause.name}: {what}"
+    controller.notice("info", "rollback", listed(partitions), text)
 
 
 def _report_rolled_back(
@@ -222,9 +232,7 @@ async def _watch_states(controller: Controller, partitions: list[Partition]) -> 
 
 
 async def _take_originals(controller: Controller, rollback: Rollback) -> None:
-    _report(
-        controller, 1, "the original replicas are the assignment in memory", rollback.partitions
-    )
+    _report(controller, 1, "the original replicas are the assignment in memory", rollback)
     for partition, originals in rollback.originals.items():
         controller.observer.reassigns(partition, Assignment(originals))
         partition.assignment = Assignment(originals)
@@ -233,12 +241,7 @@ async def _take_originals(controller: Controller, rollback: Rollback) -> None:
 async def _lead_by_originals(controller: Controller, rollback: Rollback) -> None:
     """Steps 2 and 3 in one write and one batch of requests. Between them, replicas outside of the
     originals would be in the ISR and fenced, and producers with acks=all would wait."""
-    _report(
-        controller,
-        2,
-        "an original replica leads, and the others leave the ISR",
-        rollback.partitions,
-    )
+    _report(controller, 2, "an original replica leads, and the others leave the ISR", rollback)
     led = [one for one in rollback.partitions if one.leadership is not None]
     why_not: dict[Partition, str] = {}
     cause = rollback.cause
@@ -272,21 +275,19 @@ async def _lead_by_originals(controller: Controller, rollback: Rollback) -> None
 
 
 async def _take_offline(controller: Controller, rollback: Rollback) -> None:
-    _report(controller, 3, "the other replicas go offline", rollback.partitions)
+    _report(controller, 3, "the other replicas go offline", rollback)
     await change_replicas(
         controller, rollback.dropped(), ReplicaState.OFFLINE, _RULE, notifies_unchanged=False
     )
 
 
 async def _delete_replicas(controller: Controller, rollback: Rollback) -> None:
-    _report(controller, 4, "the other replicas are deleted", rollback.partitions)
+    _report(controller, 4, "the other replicas are deleted", rollback)
     await delete_replicas(controller, rollback.dropped(), _RULE)
 
 
 async def _store_originals(controller: Controller, rollback: Rollback) -> None:
-    _report(
-        controller, 5, "the original replicas are the assignment in ZooKeeper", rollback.partitions
-    )
+    _report(controller, 5, "the original replicas are the assignment in ZooKeeper", rollback)
     choices = tuple(
         Choice(
             *one.key,
@@ -307,7 +308,7 @@ async def _store_originals(controller: Controller, rollback: Rollback) -> None:
 
 
 async def _remove_from_znodes(controller: Controller, rollback: Rollback) -> None:
-    _report(controller, 6, f"removed from {znodes.REASSIGN_PARTITIONS}", rollback.partitions)
+    _report(controller, 6, "the entry and the record are removed", rollback)
     await _forget(controller, rollback.partitions, rollback.cause)
 
 
@@ -338,7 +339,7 @@ async def _forget(
 
 
 async def _send_metadata_to_all(controller: Controller, rollback: Rollback) -> None:
-    _report(controller, 7, "every broker is informed", rollback.partitions)
+    _report(controller, 7, "every broker is informed", rollback)
     batch = controller.new_batch(_RULE)
     batch.add_update_metadata(controller.context.brokers, rollback.partitions)
     controller.send(batch)

@@ -57,7 +57,7 @@ STEPS = (
     "the other replicas go offline",
     "the other replicas are deleted",
     "the original replicas are the assignment in ZooKeeper",
-    "removed from /admin/reassign_partitions",
+    "the entry and the record are removed",
     "every broker is informed",
 )
 
@@ -128,7 +128,8 @@ def test_seven_steps_are_taken_in_order_and_logged() -> None:
     seen = cluster.seen()
     cancel_all(cluster)
     assert seen.texts_of("rollback") == [
-        f"step {number} of 7: {what}" for number, what in enumerate(STEPS, 1)
+        f"step {number} of 7, cancelled by {REASSIGN_CANCEL}: {what}"
+        for number, what in enumerate(STEPS, 1)
     ]
     steps = steps_of(seen)
     state = znodes.state_path("t", 0)
