@@ -222,11 +222,12 @@ async def remove_cancel(cluster: ClusterConnection, report: Report, *, dry_run: 
     if not state.znodes.cancel_exists:
         report.say(f"There is no znode {REASSIGN_CANCEL}.")
         return
-    entries = state.znodes.pending.entries
-    if entries:
+    requested = {one for each in state.znodes.requests.values() for one in each.assignments}
+    waiting = {*state.znodes.pending.entries, *state.znodes.extra.entries, *requested}
+    if waiting:
         report.warn(
-            f"not rolled back yet, or submitted later: {format_partitions(entries)}; "
-            f"without {REASSIGN_CANCEL} their reassignment continues"
+            f"not rolled back yet, or submitted later: {format_partitions(sorted(waiting))}; "
+            f"without {REASSIGN_CANCEL} their reassignment begins or continues"
         )
     if dry_run:
         report.print_steps([step])
