@@ -167,20 +167,16 @@ def clearing(state: ClusterState, targets: Targets, brokers: Iterable[int] = ())
     return clearing_steps(throttled_before(state, targets, brokers), existing)
 
 
-async def is_anything_under_way(
-    cluster: ClusterConnection, report: Report, state: ClusterState
-) -> bool:
-    """Whether anything is being reassigned, or may be. A broker's limit applies to all
+async def why_throttles_remain(cluster: ClusterConnection, state: ClusterState) -> str:
+    """What is being reassigned, or may be; "" if nothing is. A broker's limit applies to all
     reassignments, so it is cleared only when there is none."""
-    if state.moving:
-        return True
-    whole = await cluster.admin.describe(None)
-    if whole.unreadable_topics and not whole.moving:
+    whole = state if state.moving else await cluster.admin.describe(None)
+    if whole.moving:
+        return f"partitions are being reassigned: {format_partitions(whole.moving)}"
+    if whole.unreadable_topics:
         names = ",".join(sorted(whole.unreadable_topics))
-        report.warn(
-            f"the throttles remain: these topics cannot be read and may be in reassignment: {names}"
-        )
-    return bool(whole.moving or whole.unreadable_topics)
+        return f"these topics cannot be read and may be in reassignment: {names}"
+    return ""
 
 
 async def settle_throttles(cluster: ClusterConnection, report: Report, origins: Targets) -> None:
@@ -197,12 +193,15 @@ async def settle_throttles(cluster: ClusterConnection, report: Report, origins: 
     while _rolls_back(state, origins) and time.monotonic() < deadline:
         await anyio.sleep(_POLL_SECONDS)
         state = await cluster.admin.describe({topic for topic, _ in origins})
-    if not await is_anything_under_way(cluster, report, state):
+    why = await why_throttles_remain(cluster, state)
+    if not why:
         await clear_throttles(cluster.admin, report, state, origins)
         return
+    if any(state.is_cancelled(one) for one in origins):
+        why = "the rollback has not ended"
     command = _clearing_command(cluster, origins)
     report.data |= {"throttles_left": left, "clear_throttles_with": command}
-    report.warn(f"throttles remain{_reason(state, origins)}: {_format_throttles(left)}")
+    report.warn(f"throttles remain, because {why}: {_format_throttles(left)}")
     report.say(f"Clear the throttles when no reassignment is in progress, with:\n{command}")
 
 
@@ -210,14 +209,6 @@ def _rolls_back(state: ClusterState, origins: Targets) -> bool:
     """Whether a controller is rolling back any of these."""
     is_waiting = state.controller.kind is ControllerKind.NONE
     return not is_waiting and any(state.is_cancelled(one) for one in origins)
-
-
-def _reason(state: ClusterState, origins: Targets) -> str:
-    if any(state.is_cancelled(one) for one in origins):
-        return ", because the rollback has not ended"
-    if state.moving:
-        return f", because partitions are being reassigned: {format_partitions(state.moving)}"
-    return ""
 
 
 async def _throttles_left(

@@ -25,7 +25,7 @@ from controller.operator.reassignment.report import DONE, NOT_AS_REQUESTED, NOT_
 from controller.operator.reassignment.throttling import (
     clear_throttles,
     clearing,
-    is_anything_under_way,
+    why_throttles_remain,
 )
 
 _POLL_SECONDS: Final = 1.0
@@ -74,7 +74,12 @@ async def verify(
     }
     report.status = _status(state for _, state in states)
     warn_unreadable_topics(report, state)
-    if preserve_throttles or await is_anything_under_way(cluster, report, state):
+    if preserve_throttles:
+        return
+    why = await why_throttles_remain(cluster, state)
+    if why:
+        if report.status == DONE:
+            report.warn(f"throttles are not cleared, because {why}")
         return
     if dry_run:
         report.print_steps(clearing(state, targets, report.brokers))

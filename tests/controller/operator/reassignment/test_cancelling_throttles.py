@@ -55,6 +55,22 @@ async def test_cancel_clears_the_throttles_after_the_rollback() -> None:
     assert "throttles_left" not in data
 
 
+async def test_move_of_another_topic_is_named_as_the_reason_why_throttles_remain() -> None:
+    harness = await throttled()
+    harness.world.create_topic("u", {0: (1, 2)})
+    request(harness.world, {("u", 0): (5, 6)})
+    await cancel_and_settle(harness)
+    assert "throttles remain, because partitions are being reassigned: u-0:" in harness.warnings[-1]
+    rests = targets(t0=(1, 2, 3))
+    report = harness.report()
+    await verify(
+        harness.cluster, report, rests, wait=False, preserve_throttles=False, dry_run=False
+    )
+    assert harness.warnings[-1] == (
+        "Warning: throttles are not cleared, because partitions are being reassigned: u-0"
+    )
+
+
 async def dead_targets() -> ReassignHarness:
     """t-0 moves to [4,5,3] with a throttle, and brokers 5 and 6 fail. Broker 6, which the move
     does not name, has a throttle of an operator."""

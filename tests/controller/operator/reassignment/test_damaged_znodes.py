@@ -346,7 +346,8 @@ async def test_throttles_are_kept_while_a_topic_is_unreadable() -> None:
     assert report.status == DONE
     assert "throttles_cleared" not in report.data
     assert harness.warnings == [
-        "Warning: the throttles remain: these topics cannot be read and may be in reassignment: bad"
+        "Warning: throttles are not cleared, because these topics cannot be read and may be in "
+        "reassignment: bad"
     ]
 
 
