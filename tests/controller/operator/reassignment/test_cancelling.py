@@ -251,16 +251,6 @@ async def test_remove_before_the_end_of_the_rollback_reports_what_continues() ->
     assert harness.world.data(REASSIGN_CANCEL) is None
 
 
-@pytest.mark.parametrize("submits", [submit_extra, request_quietly])
-async def test_remove_names_entries_of_the_extra_znode_and_requests(submits: Any) -> None:
-    harness = ReassignHarness()
-    cancel_all(harness.world)
-    harness.without_controller()
-    submits(harness.world, {T0: (4, 5, 6)})
-    await run_remove(harness)
-    assert "not rolled back yet, or submitted later: t-0" in harness.warnings[0]
-
-
 async def test_extra_entries_that_wait_start_after_the_removal() -> None:
     harness = ReassignHarness()
     submit(harness.world, {T0: (4, 5, 6)})

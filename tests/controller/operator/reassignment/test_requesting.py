@@ -1,4 +1,6 @@
-"""--request and --verify --id on a simulated cluster."""
+"""--request, --verify --id and --remove-cancel with requests, on a simulated cluster."""
+
+from typing import Any
 
 import pytest
 
@@ -7,6 +9,7 @@ from controller.core.operations import Delete
 from controller.core.values import ANY_VERSION
 from controller.core.znodes import REASSIGNMENT_REQUESTS, write_request
 from controller.operator.reassignment import requesting
+from controller.operator.reassignment.cancelling import remove_cancel
 from controller.operator.reassignment.errors import Refused
 from controller.operator.reassignment.report import DONE, NOT_AS_REQUESTED, NOT_DONE_YET
 from controller.operator.reassignment.requesting import request, split
@@ -15,8 +18,10 @@ from tests.controller.core.procedures.reassignment.interrupting import (
     cancel_all,
     identity,
     record,
+    request_quietly,
     requests,
     submit,
+    submit_extra,
 )
 from tests.controller.core.procedures.reassignment.reassigning import T0, catch_up
 from tests.controller.operator.reassignment.harness import ReassignHarness, Targets, targets
@@ -188,3 +193,16 @@ async def test_fewer_replicas_than_min_insync_replicas_are_refused() -> None:
     harness.world.put(znodes.topic_config_path("t"), config)
     with pytest.raises(Refused, match="decrease that first, or use --execute"):
         await run_request(harness, targets(t0=(4, 5)))
+
+
+# --remove-cancel --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("submits", [submit_extra, request_quietly])
+async def test_remove_cancel_names_requests_and_entries_of_the_extra_znode(submits: Any) -> None:
+    harness = ReassignHarness()
+    cancel_all(harness.world)
+    harness.without_controller()
+    submits(harness.world, {T0: (4, 5, 6)})
+    await remove_cancel(harness.cluster, harness.report(), dry_run=False)
+    assert "not rolled back yet, or submitted later: t-0" in harness.warnings[0]
