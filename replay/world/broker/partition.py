@@ -384,10 +384,15 @@ class Partition:
             self._set_high_watermark(offset)
 
     def truncate(self, end: int) -> None:
-        """Remove the records from `end` on: they diverge from the leader's log."""
+        """Remove the records from `end` on: they diverge from the leader's log.
+
+        A leader epoch that begins at the end of the log is removed in any case, as by
+        UnifiedLog.truncateTo: this broker may have led in it without a record.
+        """
         context, before = self._context, self.log.high_watermark
-        if end < self.log.end:
-            self.log.truncate(end)
+        is_shorter = end < self.log.end
+        self.log.truncate(end)
+        if is_shorter:
             context.observer.truncated(context.process, self.name, end, "leader")
             if self.log.high_watermark != before:
                 context.observer.high_watermark_changed(

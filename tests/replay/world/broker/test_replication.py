@@ -178,6 +178,16 @@ def test_follower_joins_an_epoch_that_it_missed(protocol: str) -> None:
         assert hand.partition(broker).log.epochs == hand.partition(3).log.epochs
 
 
+def test_truncation_removes_an_epoch_without_records_also_at_the_end_of_the_log() -> None:
+    """The broker has led in it without a record (UnifiedLog.truncateTo). If the epoch stayed, the
+    follower would ask for its end for ever. Found by refold explore."""
+    partition = replicated().partition(2)
+    before = (partition.log.epochs.copy(), partition.log.end)
+    partition.log.start_epoch(3, partition.log.end)
+    partition.truncate(partition.log.end)
+    assert (partition.log.epochs, partition.log.end) == before
+
+
 def test_leader_that_lost_its_records_is_followed_by_the_others() -> None:
     """The only member of the ISR crashes with its machine, and leads again."""
     hand = replicated()
