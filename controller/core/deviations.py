@@ -84,8 +84,8 @@ RESTARTS_SEEN_AT_FAILOVER: Final = Deviation(
     "epoch. Its followers do not truncate, and the replicas differ.",
     rule="A failover removes brokers from the ISR that registered after the state was written, and "
     "elects another leader. If no other replica in sync is alive, the leader continues with a new "
-    "leader epoch. The first failover after a stock controller may so write states that have been "
-    "older than a registration for long.",
+    "leader epoch. It does not matter how long ago the brokers registered. So the first failover "
+    "after a stock controller can write the states of many partitions.",
     source="KB 3.3.5, KB 12.4.2, refold explore",
 )
 

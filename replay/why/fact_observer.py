@@ -423,8 +423,8 @@ class FactObserver(NotedFacts, FoldObserver):
             )
 
     def _cause_of_notice(self, notice: Notice) -> Cause | None:
-        is_end = notice.code == _ROLLED_BACK and self.moves is not None
-        return (self.moves.cause if is_end and self.moves else None) or self.because
+        moves = self.moves if notice.code == _ROLLED_BACK else None
+        return (moves.cause if moves is not None else None) or self.because
 
     def add(self, kind: type[AnyFact], **fields: object) -> None:
         """Note a fact about the current event. The cause of a step of a rollback is the

@@ -279,14 +279,10 @@ async def _settle_assigned(controller: Controller) -> None:
         accepted, refused = dict.fromkeys(one.accepted), dict.fromkeys(one.refused)
         replaced = dict.fromkeys(one.replaced)
         one.accepted, one.refused = [], []
-        earlier = [name for name in assigned if name in refused and name not in replaced]
-        others = [name for name in assigned if name not in refused]
-        if earlier and not controller.protocol.has_topic_ids:
-            in_question = earlier
-            earlier = await _of_earlier_topics(controller, child, one.broker, in_question)
-            known = [name for name in in_question if name not in earlier]
-            accepted.update(dict.fromkeys(known))
-            others += known
+        rejected = [name for name in assigned if name in refused and name not in replaced]
+        earlier = await _of_earlier_topics(controller, child, one.broker, rejected)
+        accepted.update(dict.fromkeys(name for name in rejected if name not in earlier))
+        others = [name for name in assigned if name not in refused or name in accepted]
         dropped = [name for name in others if is_requested or name in accepted]
         gone = dict.fromkeys(dropped)
         waiting = [name for name in others if name not in gone and name not in replaced]
@@ -304,13 +300,15 @@ async def _settle_assigned(controller: Controller) -> None:
 async def _of_earlier_topics(
     controller: Controller, child: str, broker: int, names: list[Name]
 ) -> list[Name]:
-    """The replicas whose deletion was recorded before the topics that exist now were created, and
-    which are not in the ISR.
+    """The rejected replicas whose logs are those of earlier topics. With topic ids, these are all.
 
-    Their partitions get new leader epochs first. Until the leader knows its own, it cannot write
-    the ISR, and until the broker knows it, the leader rejects its fetches: so the replica is not in
-    sync when it is deleted.
+    Otherwise their deletion was recorded before the topics that exist now were created, and they
+    are not in the ISR. Their partitions get new leader epochs first. Until the leader knows its
+    own, it cannot write the ISR, and until the broker knows it, the leader rejects its fetches: so
+    the replica is not in sync when it is deleted.
     """
+    if not names or controller.protocol.has_topic_ids:
+        return names
     paths = [deletion_path(child), *(topic_path(topic) for topic, _ in names)]
     found = await fetch_znodes(controller, paths, _RULE)
     if found.errors[0] != OK:

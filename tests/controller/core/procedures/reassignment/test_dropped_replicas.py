@@ -1,10 +1,13 @@
 """The drop set: the replicas of a replaced reassignment that are removed at once (KB 14.6)."""
 
+from collections.abc import Callable
+
 import pytest
 
 from controller.core import znodes
 from controller.core.commands import (
     BrokerRequest,
+    Command,
     Issued,
     LeaderAndIsrRequest,
     ReadZnodes,
@@ -16,7 +19,7 @@ from controller.core.procedures.reassignment.leader_epochs import RAISE
 from controller.core.replica_assignment import changed_assignment, replicas_to_drop
 from controller.core.values import ANY_VERSION, NO_LEADER
 from replay.world.simulation import Delivery
-from tests.controller.core.cluster import by_rule
+from tests.controller.core.cluster import Cluster, by_rule
 from tests.controller.core.procedures.reassignment.dropping import stopped
 from tests.controller.core.procedures.reassignment.interrupting import (
     files,
@@ -33,6 +36,8 @@ from tests.controller.core.procedures.reassignment.reassigning import (
     catch_up,
     reassign,
 )
+
+STATE = znodes.state_path(*T0)
 
 
 def dropped(
@@ -124,59 +129,53 @@ def test_leader_that_writes_the_isr_cannot_add_a_replica_that_is_dropped(version
     assert files(cluster) == [1, 2, 4]
     sent = seen.broker_requests()
     deleted = next(at for at, one in enumerate(sent) if one.broker == 3 and is_deletion(one))
-    told = [
+    sent_to_leader = [
         (each.leadership.leader_epoch > before.leader_epoch, 3 in each.assignment.replicas)
         for one in sent[:deleted]
         if isinstance(one, LeaderAndIsrRequest) and one.broker == before.leader
         for each in one.partitions
     ]
-    assert ((True, False) in told) is (version == "2.6")
+    assert ((True, False) in sent_to_leader) is (version == "2.6")
 
 
-def test_replica_is_kept_if_the_leader_cannot_get_a_new_epoch() -> None:
+def unreadable(cluster: Cluster) -> None:
+    cluster.put(STATE, b"{")
+
+
+def deleted(cluster: Cluster) -> None:
+    cluster.ask(Delete(STATE, ANY_VERSION))
+
+
+@pytest.mark.parametrize(
+    ("kind", "damage", "why"),
+    [
+        (ReadZnodes, unreadable, "the leader epoch of t-0 cannot be raised"),
+        (WriteZnodes, deleted, f"{STATE} cannot be written (ZooKeeper code -101)"),
+    ],
+)
+def test_replica_is_kept_if_the_leader_cannot_get_a_new_epoch(
+    kind: type[Command], damage: Callable[[Cluster], None], why: str
+) -> None:
+    """The state is damaged only while its leader epoch is to be raised."""
     cluster = interruptible(4, 1, 2, inter_broker_protocol_version="2.6")
     request(cluster, {T0: [2, 3]})
-    before = assignment(cluster)
-    path = znodes.state_path(*T0)
-    content = cluster.data(path)
+    before, content = assignment(cluster), cluster.data(STATE)
     assert content is not None
 
-    def spoil_one_read(issued: Issued) -> None:
-        if by_rule(ReadZnodes, RAISE)(issued):
-            cluster.put(path, b"{")
-        elif cluster.data(path) == b"{":
-            cluster.put(path, content)
+    def damage_for_a_moment(issued: Issued) -> None:
+        if by_rule(kind, RAISE)(issued):
+            damage(cluster)
+        elif cluster.data(STATE) in (None, b"{"):
+            cluster.put(STATE, content)
 
-    cluster.before = spoil_one_read
+    cluster.before = damage_for_a_moment
     seen = cluster.seen()
     request(cluster, {T0: [2, 4]})
     assert assignment(cluster) == before
     assert files(cluster) == [1, 2, 3]
     assert seen.leader_and_isr(1) == []
-    assert len(seen.texts_of("reassignment_failed")) == 1
-
-
-def test_replica_is_kept_if_the_new_epoch_cannot_be_written() -> None:
-    cluster = interruptible(4, 1, 2, inter_broker_protocol_version="2.6")
-    request(cluster, {T0: [2, 3]})
-    before = assignment(cluster)
-    path = znodes.state_path(*T0)
-    content = cluster.data(path)
-    assert content is not None
-
-    def delete_before_the_write(issued: Issued) -> None:
-        if by_rule(WriteZnodes, RAISE)(issued):
-            cluster.ask(Delete(path, ANY_VERSION))
-        elif cluster.data(path) is None:
-            cluster.put(path, content)
-
-    cluster.before = delete_before_the_write
-    seen = cluster.seen()
-    request(cluster, {T0: [2, 4]})
-    assert assignment(cluster) == before
-    assert files(cluster) == [1, 2, 3]
     [text] = seen.texts_of("reassignment_failed")
-    assert f"{path} cannot be written (ZooKeeper code -101)" in text
+    assert why in text
 
 
 def is_deletion(request: BrokerRequest) -> bool:
