@@ -8,6 +8,7 @@ from collections.abc import Iterable
 
 from controller.core import znodes
 from controller.core.controller import Controller
+from controller.core.procedures.reassignment_znodes.cancel_znode import retry_waiting_rollbacks
 from controller.core.topic_configs import MIN_INSYNC_REPLICAS, least_in_sync
 from controller.core.triggers import TopicUncleanLeaderElectionEnable, UncleanLeaderElectionEnable
 from controller.core.zookeeper_io import list_notifications, read_contents
@@ -25,7 +26,8 @@ async def read_dynamic_configuration(controller: Controller) -> None:
 
 
 async def process_config_changes(controller: Controller) -> None:
-    """Process new notifications: those of unclean leader election lead to elections."""
+    """Process new notifications: those of unclean leader election lead to elections, and rollbacks
+    that wait are tried again."""
     context = controller.context
     new = [path for path in await _list(controller) if path > context.config_change]
     if not new:
@@ -43,6 +45,8 @@ async def process_config_changes(controller: Controller) -> None:
     for topic, of_topic in zip(topics, overrides, strict=True):
         if _is_true(of_topic.get(_KEY)):
             controller.enqueue(TopicUncleanLeaderElectionEnable(topic))
+    # Another min.insync.replicas may be enough for rollbacks that wait.
+    retry_waiting_rollbacks(controller)
 
 
 async def _list(controller: Controller) -> list[str]:

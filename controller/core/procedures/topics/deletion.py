@@ -21,7 +21,10 @@ from controller.core.pauses import pause
 from controller.core.procedures.elections.partition_state_machine import change_partitions
 from controller.core.procedures.elections.replica_state_machine import Replicas, change_replicas
 from controller.core.procedures.reassignment_znodes.reassign_partitions_znode import remove_entries
-from controller.core.procedures.reassignment_znodes.records import remove_records
+from controller.core.procedures.reassignment_znodes.records import (
+    remove_records,
+    report_ended_with_topic,
+)
 from controller.core.state import ControllerContext, Partition, sorted_partitions
 from controller.core.state_machines import PartitionState, ReplicaState
 from controller.core.values import ANY_VERSION
@@ -50,6 +53,8 @@ async def process_topic_deletion(controller: Controller) -> None:
     _halt(controller, [one for one in topics if _is_being_reassigned(context, one)], _REASSIGNED)
     _queue(context, topics)
     ended = _end_reassignments(controller)
+    for partition in ended:
+        report_ended_with_topic(controller, partition, context.reassignments.get(partition))
     if topics:
         await resume_deletions(controller)
     if ended:
