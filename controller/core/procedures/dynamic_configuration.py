@@ -8,7 +8,6 @@ from collections.abc import Iterable
 
 from controller.core import znodes
 from controller.core.controller import Controller
-from controller.core.procedures.reassignment_znodes.cancel_znode import retry_waiting_rollbacks
 from controller.core.topic_configs import MIN_INSYNC_REPLICAS, least_in_sync
 from controller.core.triggers import TopicUncleanLeaderElectionEnable, UncleanLeaderElectionEnable
 from controller.core.zookeeper_io import list_notifications, read_contents
@@ -25,13 +24,13 @@ async def read_dynamic_configuration(controller: Controller) -> None:
     await _read_default(controller)
 
 
-async def process_config_changes(controller: Controller) -> None:
-    """Process new notifications: those of unclean leader election lead to elections, and rollbacks
-    that wait are tried again."""
+async def process_config_changes(controller: Controller) -> bool:
+    """Process new notifications: those of unclean leader election lead to elections. Returns
+    whether there were any."""
     context = controller.context
     new = [path for path in await _list(controller) if path > context.config_change]
     if not new:
-        return
+        return False
     context.config_change = new[-1]
     entities = await _entities(controller, new)
     if any(one.startswith(_BROKER) for one in entities):
@@ -45,8 +44,7 @@ async def process_config_changes(controller: Controller) -> None:
     for topic, of_topic in zip(topics, overrides, strict=True):
         if _is_true(of_topic.get(_KEY)):
             controller.enqueue(TopicUncleanLeaderElectionEnable(topic))
-    # Another min.insync.replicas may be enough for rollbacks that wait.
-    retry_waiting_rollbacks(controller)
+    return True
 
 
 async def _list(controller: Controller) -> list[str]:
