@@ -215,7 +215,16 @@ def test_settings_of_the_daemon_are_not_needed(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "option", [("--follow-txnlog", "x"), ("--metrics-file", "x"), ("--chroot", "/x"), ("--json",)]
+    "option",
+    [
+        ("--follow-txnlog", "x"),
+        ("--follow-controller-log", "controller.log"),
+        ("--metrics-file", "x"),
+        ("--chroot", "/x"),
+        ("--zone", "UTC"),
+        ("--rules", "refold"),
+        ("--json",),
+    ],
 )
 def test_options_of_the_mode_are_refused_without_it(option: Sequence[str], tmp_path: Path) -> None:
     result = refold(
@@ -223,4 +232,48 @@ def test_options_of_the_mode_are_refused_without_it(option: Sequence[str], tmp_p
         *option,
     )
     assert result.returncode == 2
-    assert "only with --mode shadow" in result.stderr
+    text = plain(result.stderr)
+    assert f"Invalid value for {option[0]}: only with --mode shadow" in text
+    assert ("the setting refold.rules has the rules of the controller" in text) == (
+        option[0] == "--rules"
+    )
+
+
+WATCHES = ("--zookeeper", "localhost")
+READS_FILES = ("--follow-txnlog", "x")
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        ((*WATCHES, "--standby"), "--standby: not with --mode shadow"),
+        ((*WATCHES, "--take-over"), "--take-over: not with --mode shadow"),
+        ((*WATCHES, "--broker-id", "9"), "--broker-id: not with --mode shadow"),
+        ((*WATCHES, "--listeners", "PLAINTEXT://:1"), "--listeners: not with --mode shadow"),
+        ((*WATCHES, "--status-socket", "x"), "--status-socket: not with --mode shadow"),
+        ((*WATCHES, "--mirror", "localhost:1"), "--mirror: not with --mode shadow"),
+        (
+            (*READS_FILES, "--inter-broker-protocol-version", "3.9", "--standby"),
+            "--inter-broker-protocol-version, --standby: not with --mode shadow",
+        ),
+        ((*WATCHES, "--chroot", "/x"), "--chroot: only with --follow-txnlog"),
+        ((*WATCHES, "--zone", "UTC"), "--zone: only with --follow-controller-log"),
+        ((*READS_FILES, "--zone", "UTC"), "--zone: only with --follow-controller-log"),
+        ((*READS_FILES, *WATCHES), "--zookeeper: not with --follow-txnlog"),
+        (
+            (*READS_FILES, "--wait-for-zookeeper"),
+            "--wait-for-zookeeper: not with --follow-txnlog",
+        ),
+    ],
+)
+def test_options_without_an_effect_on_a_shadow_are_refused(
+    options: Sequence[str], reason: str, tmp_path: Path
+) -> None:
+    result = refold(*SHADOW, "--log-dir", tmp_path / "logs", *options)
+    assert result.returncode == 2
+    assert f"Invalid value for {reason}" in plain(result.stderr)
+
+
+def plain(text: str) -> str:
+    """An error of the command line without its wrapping."""
+    return " ".join(text.split())
