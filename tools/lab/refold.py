@@ -83,10 +83,15 @@ class Refold:
             await self.ended()
 
     @property
+    def pid(self) -> int:
+        """The process id."""
+        assert self._process is not None
+        return self._process.pid
+
+    @property
     def front(self) -> int:
         """The process id of the front process, which serves its endpoint."""
-        assert self._process is not None
-        pid = self._process.pid
+        pid = self.pid
         (front,) = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
         return int(front)
 
