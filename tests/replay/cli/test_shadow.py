@@ -1,5 +1,6 @@
 """`refold run --mode shadow` from the command line: signals, output and exit status."""
 
+import ctypes
 import json
 import shutil
 import signal
@@ -17,18 +18,24 @@ from tests.replay.cli.command import REFOLD, refold
 
 Get = Callable[[str], Path]
 SHADOW = ("run", "--mode", "shadow")
+PR_CAPBSET_DROP = 24
+CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH = 1, 2
 
 
 class Running:
     """A shadow in another process."""
 
-    def __init__(self, logs: Path, *options: str | Path) -> None:
+    def __init__(
+        self, logs: Path, *options: str | Path, before: Callable[[], None] | None = None
+    ) -> None:
+        """`before` runs in the process first."""
         self.logs = logs
         self._messages = (logs.parent / "messages").open("wb")
         self._process = subprocess.Popen(
             [*REFOLD, *SHADOW, "--log-dir", str(logs), "--log-format", "json", *map(str, options)],
             stdout=subprocess.PIPE,
             stderr=self._messages,
+            preexec_fn=before,
         )
 
     def __enter__(self) -> Self:
@@ -132,6 +139,62 @@ def test_files_that_disappear_end_the_run_with_a_message(folder_of: Get, tmp_pat
         status, messages = running.fails()
     assert status == 2
     assert f"refold run: {source}/version-2 cannot be read: No such file" in messages
+    assert "Traceback" not in messages
+
+
+def obeying_permissions() -> None:
+    """root may read every file; without these capabilities it may not (capabilities(7))."""
+    prctl = ctypes.CDLL(None).prctl
+    for capability in (CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH):
+        prctl(PR_CAPBSET_DROP, capability, 0, 0, 0)
+
+
+def test_file_without_permission_is_refused(folder_of: Get, tmp_path: Path) -> None:
+    source = tmp_path / "version-2"
+    shutil.copytree(folder_of("broker-crash-2") / "zookeeper" / "version-2", source)
+    (source / "log.1").chmod(0)
+    following = ("--follow-txnlog", source)
+    with Running(tmp_path / "logs", *following, before=obeying_permissions) as running:
+        status, messages = running.fails()
+    assert status == 2
+    text = f"{source}/log.1 cannot be read: Permission denied; allow the user of refold to read it"
+    assert text in messages.splitlines()[-1]
+    assert "Traceback" not in messages
+
+
+def test_next_file_without_permission_ends_the_run_with_a_message(
+    folder_of: Get, tmp_path: Path
+) -> None:
+    """As when ZooKeeper was started again with another umask."""
+    source = tmp_path / "version-2"
+    shutil.copytree(folder_of("broker-crash-2") / "zookeeper" / "version-2", source)
+    following = ("--follow-txnlog", source)
+    with Running(tmp_path / "logs", *following, before=obeying_permissions) as running:
+        running.until("105 decisions agreed")
+        (source / "log.ffff").touch(mode=0)
+        status, messages = running.fails()
+    assert status == 2
+    text = f"refold run: {source}/log.ffff cannot be read: Permission denied; allow the user"
+    assert text in messages.splitlines()[-1]
+    assert "Traceback" not in messages
+
+
+@pytest.mark.parametrize("name", ["log.ffff", "controller.log"])
+def test_error_while_a_file_is_read_ends_the_run_with_a_message(
+    name: str, folder_of: Get, tmp_path: Path
+) -> None:
+    source = tmp_path / "version-2"
+    shutil.copytree(folder_of("broker-crash-2") / "zookeeper" / "version-2", source)
+    (source / "controller.log").touch()
+    options = ("--follow-txnlog", source, "--follow-controller-log", source / "controller.log")
+    with Running(tmp_path / "logs", *options) as running:
+        running.until("decisions agreed")
+        (source / name).unlink(missing_ok=True)
+        # It can be opened, and the address 0 cannot be read: EIO.
+        (source / name).symlink_to("/proc/self/mem")
+        status, messages = running.fails()
+    assert status == 2
+    assert f"refold run: {source}/{name} cannot be read: Input/output error" in messages
     assert "Traceback" not in messages
 
 
