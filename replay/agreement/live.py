@@ -352,9 +352,7 @@ class LiveAgreement:
         result.is_cut = False
         return result
 
-    def _searched(
-        self, unexplained: AgreementResult, search_time: _SearchTime
-    ) -> AgreementResult:
+    def _searched(self, unexplained: AgreementResult, search_time: _SearchTime) -> AgreementResult:
         """The result for the window under the assumptions that explain most divergences;
         `unexplained` if the search would take too long."""
         if not search_time.has(_RUNS_MIN):

@@ -42,7 +42,9 @@ class Outcome(NamedTuple):
     def false_differences(self) -> int:
         """How many decisions and requests differ by the summary, without explained ones."""
         sides = (self.summary, self.summary["requests"])
-        diverging: int = sum(side[name] for side in sides for name in ("differs", "missing", "extra"))
+        diverging: int = sum(
+            side[name] for side in sides for name in ("differs", "missing", "extra")
+        )
         return diverging - sum(len(one["zxids"]) for side in sides for one in side["explained"])
 
     @property

@@ -12,7 +12,7 @@ from typing import Final, Literal, Self
 
 from msgspec import Struct, structs
 
-from replay.errors import ReplayError, unreadable
+from replay.errors import unreadable
 from replay.stock_clusters.zookeeper_log.damage import Damage
 from replay.stock_clusters.zookeeper_log.data_folder import SourceFile, by_zxid
 from replay.stock_clusters.zookeeper_log.record_order import Misplaced, RecordOrder
