@@ -10,12 +10,13 @@ import gc
 import json
 from collections.abc import Iterator
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
 from replay.stock_clusters.zookeeper_log.transactions import CloseSession, CreateSession
 from tools.lab.refold import run
-from tools.shadow.incident import Outcome, shadow_incident
+from tools.shadow.incident import Follows, Outcome, shadow_incident
 
 pytestmark = [
     pytest.mark.lab,
@@ -36,6 +37,7 @@ def collected() -> Iterator[None]:
 
 SEED = 11
 SECONDS = 60.0
+SHORT_SECONDS = 10.0
 
 
 def check(outcome: Outcome) -> None:
@@ -45,6 +47,18 @@ def check(outcome: Outcome) -> None:
     assert outcome.false_differences == 0
     assert outcome.is_silent
     assert outcome.summary["missing_transactions"] == outcome.summary["altered"] == 0
+
+
+@pytest.mark.ci
+async def test_short_shadow_agrees_in_each_mode(tmp_path: Path) -> None:
+    """Three shadows of one incident."""
+    outcomes = await shadow_incident(tmp_path, SEED, SHORT_SECONDS, [*get_args(Follows)])
+    for outcome in outcomes:
+        check(outcome)
+        assert outcome.summary["agreed"] > 10
+    _, with_logs, watches = outcomes
+    assert with_logs.summary["requests"]["agreed"] > 10
+    assert watches.status == 3
 
 
 async def test_shadow_of_the_transaction_log_and_brokers_logs_agrees(tmp_path: Path) -> None:
