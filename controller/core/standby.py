@@ -232,7 +232,7 @@ class StandbyState:
                 unprepare(one.topic)
             else:
                 usable[name] = one
-        self.prepared = {}
+        self.prepared, self.unencoded = {}, {}
         return usable
 
     def known_states(self, context: ControllerContext) -> Iterator[tuple[Partition, int]]:

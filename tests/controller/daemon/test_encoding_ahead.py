@@ -8,6 +8,7 @@ from anyio.lowlevel import checkpoint
 
 from controller.core.protocol_versions import LATEST, ProtocolVersion
 from controller.core.standby import StandbyState, new_topic
+from controller.core.state import ControllerContext
 from controller.core.values import Assignment, LeaderAndIsr
 from controller.core.znodes import TopicContent
 from controller.daemon.encoding_ahead import EncodingAhead
@@ -58,4 +59,14 @@ def test_topic_that_changes_is_not_encoded_until_it_is_prepared_again() -> None:
     prepare(standby, "t")
     assert list(standby.unencoded) == ["t"]
     standby.drop_topic("t")
+    assert standby.unencoded == {}
+
+
+def test_nothing_is_encoded_ahead_after_a_take_over() -> None:
+    """The channels encode what they send."""
+    standby = StandbyState()
+    prepare(standby, "t")
+    context = ControllerContext("PLAINTEXT")
+    standby.adopt(context, ["t"])
+    standby.take_prepared(context, ())
     assert standby.unencoded == {}
