@@ -39,6 +39,8 @@ from controller.zookeeper.servers import ConnectString
 from controller.zookeeper.session import SessionSettings
 
 _LOST = {CONNECTION_LOSS, SESSION_EXPIRED}
+_CLOSE_SECONDS_MAX = 5.0
+"""ZooKeeper may hang; then it ends the session after its timeout."""
 
 _Result = Znodes | Children | Writes
 
@@ -84,7 +86,7 @@ class ZooKeeperClient:
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        with anyio.move_on_after(self._timeout_s, shield=True):
+        with anyio.move_on_after(min(self._timeout_s, _CLOSE_SECONDS_MAX), shield=True):
             await self._connection.close()
         await self._end()
 
