@@ -40,48 +40,58 @@ def _unneeded_settings(*, has_files: bool) -> list[RawSetting]:
     return [RawSetting(key, text, "--mode shadow") for key, text in unneeded.items()]
 
 
+_Mode = Annotated[
+    Literal["controller", "shadow"],
+    typer.Option(help="Be the controller, or follow a stock controller and write nothing."),
+]
+_Txnlog = Annotated[
+    Path | None,
+    typer.Option(metavar="DIR", help="Shadow: read ZooKeeper's data folder, not its znodes."),
+]
+_ControllerLogs = Annotated[
+    list[Path] | None,
+    typer.Option(
+        metavar="FILE",
+        help="Shadow: read a broker's controller.log or state-change.log. Can be repeated.",
+    ),
+]
+_Chroot = Annotated[
+    str | None, typer.Option(help="Shadow: the cluster's chroot, if there are several.")
+]
+_Zone = Annotated[
+    str | None,
+    typer.Option(
+        help="Shadow: the time zone of brokers' logs, such as Europe/Paris.", show_default=_UTC
+    ),
+]
+_Rules = Annotated[
+    Literal["kafka", "refold"] | None,
+    typer.Option(
+        help="Shadow: decide by Kafka's rules, or by refold's, which deviate.",
+        show_default=_KAFKA,
+    ),
+]
+_MetricsFile = Annotated[
+    Path | None,
+    typer.Option(metavar="FILE", help="Shadow: write the counts there, for Prometheus."),
+]
+_Json = Annotated[
+    bool, typer.Option("--json", help="Shadow: print the summary as one JSON object.")
+]
+
+
 @app.command("run")
 @with_setting_options
 def run(
     given: GivenSettings,
-    mode: Annotated[
-        Literal["controller", "shadow"],
-        typer.Option(help="Be the controller, or follow a stock controller and write nothing."),
-    ] = "controller",
-    follow_txnlog: Annotated[
-        Path | None,
-        typer.Option(metavar="DIR", help="Shadow: read ZooKeeper's data folder, not its znodes."),
-    ] = None,
-    follow_controller_log: Annotated[
-        list[Path] | None,
-        typer.Option(
-            metavar="FILE",
-            help="Shadow: read a broker's controller.log or state-change.log. Can be repeated.",
-        ),
-    ] = None,
-    chroot: Annotated[
-        str | None, typer.Option(help="Shadow: the cluster's chroot, if there are several.")
-    ] = None,
-    zone: Annotated[
-        str | None,
-        typer.Option(
-            help="Shadow: the time zone of brokers' logs, such as Europe/Paris.", show_default=_UTC
-        ),
-    ] = None,
-    rules: Annotated[
-        Literal["kafka", "refold"] | None,
-        typer.Option(
-            help="Shadow: decide by Kafka's rules, or by refold's, which deviate.",
-            show_default=_KAFKA,
-        ),
-    ] = None,
-    metrics_file: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="Shadow: write the counts there, for Prometheus."),
-    ] = None,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Shadow: print the summary as one JSON object.")
-    ] = False,
+    mode: _Mode = "controller",
+    follow_txnlog: _Txnlog = None,
+    follow_controller_log: _ControllerLogs = None,
+    chroot: _Chroot = None,
+    zone: _Zone = None,
+    rules: _Rules = None,
+    metrics_file: _MetricsFile = None,
+    as_json: _Json = False,
 ) -> None:
     """Run the controller of a Kafka cluster until SIGTERM, which resigns the role.
 

@@ -8,6 +8,7 @@ runs longer ones.
 
 import gc
 import json
+import logging
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -29,8 +30,11 @@ pytestmark = [
 
 @pytest.fixture(autouse=True)
 def collected() -> Iterator[None]:
-    """Collect these connections while the filter above applies."""
+    """Collect these connections while the filter above applies. Log records with tracebacks would
+    keep them for longer."""
+    logging.disable(logging.CRITICAL)
     yield
+    logging.disable(logging.NOTSET)
     gc.collect()
 
 
