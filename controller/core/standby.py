@@ -64,8 +64,9 @@ class StandbyState:
     - `unread`: by topic the partitions whose state has to be read.
     - `unusable`: by topic the partitions whose state was read and is to be read again by the
       take-over, which repairs or reports it.
-    - `prepared`: by name the topics whose requests are ready; `unprepared`: those that are to be
-      prepared. Neither affects a decision.
+    - `prepared`: by name the topics whose requests are ready; `unencoded`: those of them that the
+      daemon may still encode; `unprepared`: those that are to be prepared. None of these affects a
+      decision.
     - `reading`: the znodes and lists that are being read.
     - `stale`, `stale_children`, `stale_topics`: what has changed since it was read.
     """
@@ -82,6 +83,7 @@ class StandbyState:
         self.unread: dict[str, dict[int, None]] = {}
         self.unusable: dict[str, dict[int, None]] = {}
         self.prepared: dict[str, PreparedTopic] = {}
+        self.unencoded: dict[str, PreparedTopic] = {}
         self.unprepared: dict[str, None] = {}
         self.reading: dict[str, None] = {}
         self.stale: dict[str, None] = {}
@@ -124,6 +126,7 @@ class StandbyState:
 
     def _is_unprepared(self, name: str) -> None:
         self.unprepared[name] = None
+        self.unencoded.pop(name, None)
         if self.prepared.pop(name, None) is not None:
             topic = self.topics.get(name)
             assert topic is not None, "a prepared topic is known"
@@ -173,6 +176,7 @@ class StandbyState:
         self.topics.pop(name, None)
         self.mzxids.pop(name, None)
         self.prepared.pop(name, None)
+        self.unencoded.pop(name, None)
         self.unprepared.pop(name, None)
         self.unread.pop(name, None)
         self.unusable.pop(name, None)
@@ -206,7 +210,7 @@ class StandbyState:
                 continue
             prepared = prepare(topic)
             if prepared is not None:
-                self.prepared[name] = prepared
+                self.prepared[name] = self.unencoded[name] = prepared
             count -= len(topic.partitions)
 
     def take_prepared(
@@ -228,7 +232,7 @@ class StandbyState:
                 unprepare(one.topic)
             else:
                 usable[name] = one
-        self.prepared = {}
+        self.prepared, self.unencoded = {}, {}
         return usable
 
     def known_states(self, context: ControllerContext) -> Iterator[tuple[Partition, int]]:

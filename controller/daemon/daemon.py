@@ -48,7 +48,7 @@ from controller.core.events import (
 from controller.core.fold import Fold
 from controller.core.values import Broker
 from controller.daemon.draws import draw_numbers, draw_topic_ids
-from controller.daemon.encoding_ahead import encode_prepared_topics
+from controller.daemon.encoding_ahead import EncodingAhead
 from controller.daemon.errors import DaemonError
 from controller.daemon.progress import Progress
 from controller.event_log.housekeeping import Housekeeping
@@ -175,6 +175,7 @@ class Daemon:
         self._timers: dict[str, asyncio.TimerHandle] = {}
         self._unwritten: list[Issued] = []
         self._stop: Stop | None = None
+        self._encoding_ahead = EncodingAhead(fold)
         self.progress = Progress()
 
     def shut_down(self, reason: str) -> None:
@@ -194,7 +195,7 @@ class Daemon:
                 tasks.start_soon(self._channels.run)
                 tasks.start_soon(self._endpoint.run)
                 if self._fold.controller.configuration.standby:
-                    tasks.start_soon(encode_prepared_topics, self._fold)
+                    tasks.start_soon(self._encoding_ahead.run)
                 try:
                     await self._fold_until_stopped(writer, tasks)
                 finally:
@@ -273,6 +274,7 @@ class Daemon:
             await anyio.lowlevel.checkpoint()
         if isinstance(event.event, SessionExpired):
             self._inbox.expired -= 1
+        self._encoding_ahead.folded()
         self.progress.folded(event, self._fold.term, time.monotonic_ns())
         _log_session(event.event)
 

@@ -20,6 +20,7 @@ from controller.brokers.channels import BrokerChannels
 from controller.core.fold import Fold
 from controller.daemon.daemon import Daemon, Inbox
 from controller.daemon.errors import DaemonError
+from controller.daemon.standby_list import StandbyList
 from controller.daemon.status import RunningParts, StatusSource
 from controller.daemon.status_socket import StatusSocket
 from controller.daemon.zookeeper_silence import report_silence
@@ -229,13 +230,18 @@ async def _run_daemon(
         housekeeping,
         settings.session_timeout_ms,
     )
-    status.parts = RunningParts(fold, inbox, daemon.progress, log, lambda: zookeeper.status)
+    standbys = StandbyList(settings, status.status())
+    status.parts = RunningParts(
+        fold, inbox, daemon.progress, log, lambda: zookeeper.status, lambda: standbys.others
+    )
     _on_signal(daemon.shut_down)
     reason = ""
     try:
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(housekeeping.apply_retention)
             tasks.start_soon(report_silence, lambda: zookeeper.status)
+            if settings.standby:
+                tasks.start_soon(standbys.keep)
             reason = await daemon.run()
             tasks.cancel_scope.cancel()
     except* (DaemonError, LogError) as faults:
