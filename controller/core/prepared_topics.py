@@ -5,7 +5,8 @@ A standby prepares topics before its take-over, which then only joins them. The 
 are one object, so that they can also be encoded before they are needed.
 """
 
-from collections.abc import Iterable, Mapping
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from itertools import chain, groupby
 from typing import Generic, NamedTuple, TypeVar
@@ -13,35 +14,61 @@ from typing import Generic, NamedTuple, TypeVar
 from controller.core.commands import LeaderAndIsrPartition, UpdateMetadataPartition
 from controller.core.state import Partition, Topic
 from controller.core.state_machines import PartitionState, ReplicaState
+from controller.core.values import RECOVERED
 
 Entry = TypeVar("Entry", bound=LeaderAndIsrPartition | UpdateMetadataPartition)
+
+
+class PlainPartitions:
+    """All partitions of a prepared topic, if every one is plain: it is not being reassigned, and
+    its leader is not recovering. Requests then differ only in which partitions they have.
+
+    `encoded` has the encoded form of each partition, by the name of the form, for all requests. It
+    affects no decision.
+    """
+
+    __slots__ = ("encoded", "entries")
+
+    def __init__(self, entries: tuple[LeaderAndIsrPartition, ...]) -> None:
+        self.entries = entries
+        self.encoded: dict[str, list[bytes]] = {}
 
 
 class TopicEntries(tuple[Entry, ...], Generic[Entry]):
     """The entries of one topic in a request, by partition number.
 
     `encoded` has their encoded forms, by the name of the form, as far as they were encoded ahead or
-    are needed several times. It affects no decision.
+    are needed several times. It affects no decision. `plain`: the partitions of the topic, of which
+    these entries are those at `places`; None if they are not plain.
     """
 
     encoded: dict[str, bytes]
+    plain: PlainPartitions | None
+    places: Sequence[int]
 
-    def __new__(cls, entries: Iterable[Entry]) -> "TopicEntries[Entry]":
+    def __new__(
+        cls,
+        entries: Iterable[Entry],
+        plain: PlainPartitions | None = None,
+        places: Sequence[int] = (),
+    ) -> "TopicEntries[Entry]":
         made = super().__new__(cls, entries)
-        made.encoded = {}
+        made.encoded, made.plain, made.places = {}, plain, places
         return made
 
 
 class JoinedEntries(tuple[Entry, ...], Generic[Entry]):
     """The entries of a request, of which those of prepared topics are `parts`: a plain tuple for
-    all that encodes or compares it."""
+    all that encodes or compares it. `canonical`: all entries as the log's digest has them, once
+    they are encoded."""
 
     parts: tuple[TopicEntries[Entry], ...]
+    canonical: bytes | None
 
     def __new__(cls, parts: Iterable[TopicEntries[Entry]]) -> "JoinedEntries[Entry]":
         all_parts = tuple(parts)
         made = super().__new__(cls, chain.from_iterable(all_parts))
-        made.parts = all_parts
+        made.parts, made.canonical = all_parts, None
         return made
 
 
@@ -89,38 +116,44 @@ def prepare(topic: Topic, live: AbstractSet[int] | None = None) -> PreparedTopic
 
 
 def _prepared(topic: Topic) -> PreparedTopic:
-    online: dict[int, list[Partition]] = {}
-    entries: dict[int, list[LeaderAndIsrPartition]] = {}
+    partitions = list(topic.partitions.values())
+    places: dict[int, list[int]] = defaultdict(list)
+    entries: list[LeaderAndIsrPartition] = []
     metadata: list[UpdateMetadataPartition] = []
-    for partition in topic.partitions.values():
-        leadership, assignment = partition.leadership, partition.assignment
+    name, topic_id, is_plain = topic.name, topic.id, True
+    for place, partition in enumerate(partitions):
+        number, leadership, assignment = (
+            partition.number,
+            partition.leadership,
+            partition.assignment,
+        )
         assert leadership is not None, f"{partition} has no leadership to send"
-        entry = LeaderAndIsrPartition(
-            topic.name, topic.id, partition.number, leadership, assignment, is_new=False
+        replicas = assignment.replicas
+        entries.append(
+            LeaderAndIsrPartition(name, topic_id, number, leadership, assignment, is_new=False)
         )
-        for broker in assignment.replicas:
-            online.setdefault(broker, []).append(partition)
-            entries.setdefault(broker, []).append(entry)
-        metadata.append(
-            UpdateMetadataPartition(
-                topic.name, topic.id, partition.number, leadership, assignment.replicas, ()
-            )
-        )
-    for partition in topic.partitions.values():
+        metadata.append(UpdateMetadataPartition(name, topic_id, number, leadership, replicas, ()))
+        for broker in replicas:
+            places[broker].append(place)
+        if assignment.is_being_reassigned or leadership.recovery_state != RECOVERED:
+            is_plain = False
         partition.state = PartitionState.ONLINE
-        replicas = partition.assignment.replicas
         partition.replica_states = dict.fromkeys(replicas, ReplicaState.ONLINE)
+    plain = PlainPartitions(tuple(entries)) if is_plain else None
     leaders = {
-        broker: frozenset([one.leadership.leader for one in of_broker])
-        for broker, of_broker in entries.items()
+        broker: frozenset([entries[place].leadership.leader for place in of_broker])
+        for broker, of_broker in places.items()
     }
     return PreparedTopic(
         topic,
-        frozenset(online).union(*leaders.values()),
-        online,
-        {broker: TopicEntries(of_broker) for broker, of_broker in entries.items()},
+        frozenset(places).union(*leaders.values()),
+        {broker: [partitions[one] for one in places[broker]] for broker in places},
+        {
+            broker: TopicEntries([entries[one] for one in of_broker], plain, of_broker)
+            for broker, of_broker in places.items()
+        },
         leaders,
-        TopicEntries(metadata),
+        TopicEntries(metadata, plain, range(len(metadata))),
     )
 
 
