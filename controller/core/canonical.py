@@ -112,7 +112,8 @@ def _entries(part: TopicEntries[Any]) -> bytes:
 
 def encode_entries_ahead(prepared: PreparedTopic) -> None:
     """Encode what a standby has prepared of a topic as parts of canonical bodies."""
-    for part in (*prepared.leader_and_isr.values(), prepared.update_metadata):
+    parts: list[TopicEntries[Any]] = [*prepared.leader_and_isr.values(), prepared.update_metadata]
+    for part in parts:
         part.encoded[_FORM] = _entries(part)
 
 

@@ -128,7 +128,7 @@ def _prepared(topic: Topic) -> PreparedTopic:
             partition.assignment,
         )
         assert leadership is not None, f"{partition} has no leadership to send"
-        replicas = assignment.replicas
+        assignment, replicas = partition.assignment, partition.replicas
         entries.append(
             LeaderAndIsrPartition(name, topic_id, number, leadership, assignment, is_new=False)
         )
