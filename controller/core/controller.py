@@ -101,6 +101,15 @@ class Controller:
         context.unclean_default = configuration.unclean_leader_election_enable
         return context
 
+    def forget_standby(self) -> None:
+        """Know nothing of ZooKeeper as a standby any more. During a failover, the topics belong to
+        the context already."""
+        if not self.is_active:
+            for topic in self.standby.topics.values():
+                if topic is not None:
+                    topic.release()
+        self.standby = StandbyState()
+
     def take_issued(self) -> list[Issued]:
         """The commands issued since the last call."""
         issued, self._issued = self._issued, []

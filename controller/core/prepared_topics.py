@@ -8,13 +8,16 @@ are one object, so that they can also be encoded before they are needed.
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
+from functools import lru_cache
 from itertools import chain, groupby
-from typing import Generic, NamedTuple, TypeVar
+from typing import Final, Generic, NamedTuple, TypeVar
 
 from controller.core.commands import LeaderAndIsrPartition, UpdateMetadataPartition
-from controller.core.state import Partition, Topic
+from controller.core.state import NO_REPLICA_STATES, Partition, Topic
 from controller.core.state_machines import PartitionState, ReplicaState
 from controller.core.values import RECOVERED
+
+_REPLICA_LISTS_MAX: Final = 10_000
 
 Entry = TypeVar("Entry", bound=LeaderAndIsrPartition | UpdateMetadataPartition)
 
@@ -106,59 +109,72 @@ def prepare(topic: Topic, live: AbstractSet[int] | None = None) -> PreparedTopic
 
     None if a partition has no leader or no replicas, or if one of its brokers is not `live`.
     """
-    for partition in topic.partitions.values():
-        replicas, state = partition.assignment.replicas, partition.leadership
-        if state is None or not replicas:
-            return None
-        if live is not None and not (state.leader in live and live >= set(replicas)):
-            return None
-    return _prepared(topic) if topic.partitions else None
-
-
-def _prepared(topic: Topic) -> PreparedTopic:
     partitions = list(topic.partitions.values())
+    leaders: list[int] = []
     places: dict[int, list[int]] = defaultdict(list)
-    entries: list[LeaderAndIsrPartition] = []
-    metadata: list[UpdateMetadataPartition] = []
-    name, topic_id, is_plain = topic.name, topic.id, True
+    is_plain = True
     for place, partition in enumerate(partitions):
-        number, leadership, assignment = (
-            partition.number,
-            partition.leadership,
-            partition.assignment,
-        )
-        assert leadership is not None, f"{partition} has no leadership to send"
-        assignment, replicas = partition.assignment, partition.replicas
-        entries.append(
-            LeaderAndIsrPartition(name, topic_id, number, leadership, assignment, is_new=False)
-        )
-        metadata.append(UpdateMetadataPartition(name, topic_id, number, leadership, replicas, ()))
-        for broker in replicas:
+        assignment, leadership = partition.assignment, partition.leadership
+        if leadership is None or not assignment.replicas:
+            return None
+        leaders.append(leadership.leader)
+        for broker in assignment.replicas:
             places[broker].append(place)
-        if assignment.is_being_reassigned or leadership.recovery_state != RECOVERED:
+        if assignment.adding or assignment.removing or leadership.recovery_state != RECOVERED:
             is_plain = False
+    brokers = frozenset(places).union(leaders)
+    if not partitions or (live is not None and not brokers <= live):
+        return None
+    for partition in partitions:
         partition.state = PartitionState.ONLINE
-        partition.replica_states = dict.fromkeys(replicas, ReplicaState.ONLINE)
-    plain = PlainPartitions(tuple(entries)) if is_plain else None
-    leaders = {
-        broker: frozenset([entries[place].leadership.leader for place in of_broker])
-        for broker, of_broker in places.items()
-    }
+        partition.replica_states = _all_online(partition.assignment.replicas)
+    entries = _entries(topic, partitions)
+    plain = PlainPartitions(entries) if is_plain else None
     return PreparedTopic(
         topic,
-        frozenset(places).union(*leaders.values()),
-        {broker: [partitions[one] for one in places[broker]] for broker in places},
+        brokers,
+        {broker: [partitions[one] for one in of_broker] for broker, of_broker in places.items()},
         {
             broker: TopicEntries([entries[one] for one in of_broker], plain, of_broker)
             for broker, of_broker in places.items()
         },
-        leaders,
-        TopicEntries(metadata, plain, range(len(metadata))),
+        {
+            broker: frozenset([leaders[one] for one in of_broker])
+            for broker, of_broker in places.items()
+        },
+        TopicEntries(_metadata(topic, partitions), plain, range(len(partitions))),
     )
+
+
+@lru_cache(_REPLICA_LISTS_MAX)
+def _all_online(replicas: tuple[int, ...]) -> Mapping[int, ReplicaState]:
+    return dict.fromkeys(replicas, ReplicaState.ONLINE)
+
+
+def _entries(topic: Topic, partitions: Iterable[Partition]) -> tuple[LeaderAndIsrPartition, ...]:
+    name, topic_id = topic.name, topic.id
+    return tuple(
+        [
+            LeaderAndIsrPartition(
+                name, topic_id, one.number, leadership, one.assignment, is_new=False
+            )
+            for one in partitions
+            if (leadership := one.leadership) is not None
+        ]
+    )
+
+
+def _metadata(topic: Topic, partitions: Iterable[Partition]) -> list[UpdateMetadataPartition]:
+    name, topic_id = topic.name, topic.id
+    return [
+        UpdateMetadataPartition(name, topic_id, one.number, leadership, one.assignment.replicas, ())
+        for one in partitions
+        if (leadership := one.leadership) is not None
+    ]
 
 
 def unprepare(topic: Topic) -> None:
     """Undo the changes of `prepare`."""
     for partition in topic.partitions.values():
         partition.state = PartitionState.NON_EXISTENT
-        partition.replica_states = {}
+        partition.replica_states = NO_REPLICA_STATES

@@ -6,6 +6,7 @@ to the take-over's multi arrives, everything that is not stale is as it was at t
 """
 
 from collections.abc import Iterable, Iterator
+from operator import attrgetter
 from typing import Final, NamedTuple
 
 from controller.core import znodes
@@ -170,7 +171,9 @@ class StandbyState:
 
     def drop_topic(self, name: str) -> None:
         """Forget a topic."""
-        self.topics.pop(name, None)
+        topic = self.topics.pop(name, None)
+        if topic is not None:
+            topic.release()
         self.mzxids.pop(name, None)
         self.prepared.pop(name, None)
         self.unprepared.pop(name, None)
@@ -238,14 +241,15 @@ class StandbyState:
                     yield topic.partitions[number], mzxid
 
     def unread_partitions(self, context: ControllerContext) -> list[Partition]:
-        """The partitions of the context whose state has to be read. They have no leader until
-        then."""
+        """The partitions of the context whose state has to be read, by topic and number. They have
+        no leader until then."""
         found: list[Partition] = []
-        for name, topic in context.topics.items():
+        for name in sorted(context.topics):
+            topic = context.topics[name]
             if self.topics.get(name) is not topic:
-                found += topic.assigned()
+                found += sorted(topic.assigned(), key=attrgetter("number"))
                 continue
-            for number in (*self.unread.get(name, ()), *self.unusable.get(name, ())):
+            for number in sorted((*self.unread.get(name, ()), *self.unusable.get(name, ()))):
                 partition = topic.partitions.get(number)
                 if partition is not None:
                     partition.leadership = None

@@ -50,6 +50,7 @@ from controller.core.values import Broker
 from controller.daemon.draws import draw_numbers, draw_topic_ids
 from controller.daemon.encoding_ahead import encode_prepared_topics
 from controller.daemon.errors import DaemonError
+from controller.daemon.garbage import GarbageCollection
 from controller.daemon.progress import Progress
 from controller.event_log.housekeeping import Housekeeping
 from controller.event_log.records import command_record, event_record
@@ -212,18 +213,22 @@ class Daemon:
         return self._stop.reason if self._stop is not None else ""
 
     async def _fold_until_stopped(self, writer: Executor, tasks: TaskGroup) -> None:
-        while self._stop is None:
-            await self._inbox.wait(_QUIET_SECONDS)
-            events = self._inbox.take(self._log.tip.last_seq, self._fold.term)
-            self.progress.took(events)
-            if events or self._unwritten:
-                await self._append(writer, events)
-            for event in events:
-                await self._apply(event)
-            if self._fold.is_idle and not self._unwritten:
-                rolled = await self._on_disk(writer, self._log.roll_if_due)
-                if rolled is not None:
-                    tasks.start_soon(self._housekeeping.after_roll)
+        with GarbageCollection() as garbage:
+            while self._stop is None:
+                await self._inbox.wait(_QUIET_SECONDS)
+                events = self._inbox.take(self._log.tip.last_seq, self._fold.term)
+                self.progress.took(events)
+                if events or self._unwritten:
+                    await self._append(writer, events)
+                if events:
+                    garbage.work_begins()
+                    for event in events:
+                        await self._apply(event)
+                    garbage.events_folded(is_idle=self._fold.is_idle)
+                if self._fold.is_idle and not self._unwritten:
+                    rolled = await self._on_disk(writer, self._log.roll_if_due)
+                    if rolled is not None:
+                        tasks.start_soon(self._housekeeping.after_roll)
         await self._append(writer, [])
 
     async def _append(self, writer: Executor, events: Sequence[Recorded]) -> None:

@@ -23,7 +23,8 @@ from controller.core.operations import (
     SetData,
     WriteOperation,
 )
-from controller.core.outcomes import BrokerResponses, Wait, suspend
+from controller.core.outcomes import SLICE, BrokerResponses, Wait, suspend
+from controller.core.pauses import SLICE_SIZE
 from controller.core.procedures.admin.waiting_requests import abandon_waiting
 from controller.core.procedures.elections.rebalance import rebalance_timer
 from controller.core.procedures.reassignment.legacy_znode import strip_originals
@@ -253,15 +254,15 @@ async def maybe_resign(controller: Controller, *, fenced: bool = False) -> None:
     if not controller.is_active:
         return
     if not is_ours:
-        resign(controller, "another controller was found")
+        await resign(controller, "another controller was found")
     elif fenced and RESIGNS_WHEN_FENCED.applies(controller.configuration):
         text = "another client changed the controller epoch: this daemon takes the role again"
         controller.notice("warning", "epoch_changed", znodes.CONTROLLER_EPOCH, text)
-        resign(controller, "the controller epoch was changed")
+        await resign(controller, "the controller epoch was changed")
         await elect(controller)
 
 
-def resign(controller: Controller, why: str) -> None:
+async def resign(controller: Controller, why: str, *, keeps_topics: bool = False) -> None:
     """Stop acting as controller (onControllerResignation, KB 13.4). Does not use ZooKeeper."""
     context = controller.context
     if controller.is_active:
@@ -275,25 +276,35 @@ def resign(controller: Controller, why: str) -> None:
     abandon_waiting(controller)
     controller.context = controller.new_context()
     forget_all(controller)
+    if keeps_topics:
+        controller.context.topics = context.topics
+        return
+    handled = 0
+    for topic in context.topics.values():
+        handled += len(topic.partitions)
+        topic.release()
+        if handled >= SLICE_SIZE:
+            handled = 0
+            await suspend(SLICE)
 
 
 async def give_up(controller: Controller) -> None:
     """Hand the role to another broker (triggerControllerMove, KB 13.3.3)."""
     found = await read_znodes(controller, [znodes.CONTROLLER], _RULE)
     if found.errors[0] == NO_NODE or found.owners[0] != controller.session_id:
-        topics, channels = controller.context.topics, frozenset(controller.context.channels)
-        resign(controller, "the role was already lost")
-        if controller.configuration.keeps_state_without_role:
-            controller.context.topics = topics
+        channels = frozenset(controller.context.channels)
+        keeps_state = controller.configuration.keeps_state_without_role
+        await resign(controller, "the role was already lost", keeps_topics=keeps_state)
+        if keeps_state:
             controller.leftover_channels = channels
         return
     delete = Delete(znodes.CONTROLLER, ANY_VERSION)
     try:
         await write(controller, [delete], Reason("give up the role"))
     except ControllerMovedError:
-        resign(controller, "another controller took the role meanwhile")
+        await resign(controller, "another controller took the role meanwhile")
     else:
-        resign(controller, "gave the role up")
+        await resign(controller, "gave the role up")
 
 
 async def hand_back(controller: Controller, reason: str) -> None:

@@ -33,6 +33,7 @@ async def follow(controller: Controller) -> None:
         try:
             await step(controller, standby)
         except Exception:
+            controller.forget_standby()
             controller.standby = _unsupported()
             raise
         if controller.standby is not standby:
@@ -56,7 +57,7 @@ async def follow(controller: Controller) -> None:
 def forget_all(controller: Controller) -> None:
     """Forget everything: it may have changed, or belongs to a term now. A standby reads it again
     if it has a session."""
-    controller.standby = StandbyState()
+    controller.forget_standby()
     if controller.configuration.standby and controller.session_id and not controller.is_active:
         controller.enqueue(Follow())
 

@@ -278,12 +278,12 @@ async def _delete_replicas(controller: Controller, topics: list[str]) -> None:
                 waiting[name] = None
                 if state is ReplicaState.NEW and needs_no_state:
                     # Its broker was not alive when the reassignment began.
-                    partition.replica_states[broker] = ReplicaState.OFFLINE
+                    partition.set_replica_state(broker, ReplicaState.OFFLINE)
             elif state is not ReplicaState.DELETION_SUCCESSFUL:
                 alive.setdefault(broker, []).append(partition)
                 if state is ReplicaState.NON_EXISTENT and needs_no_state:
                     # Its reassignment failed half way: the broker may have it, as at failover.
-                    partition.replica_states[broker] = ReplicaState.ONLINE
+                    partition.set_replica_state(broker, ReplicaState.ONLINE)
     await change_replicas(controller, dead, ReplicaState.DELETION_INELIGIBLE, _RULE)
     await change_replicas(controller, alive, ReplicaState.OFFLINE, _RULE)
     await change_replicas(controller, alive, ReplicaState.DELETION_STARTED, _RULE)

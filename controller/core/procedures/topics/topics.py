@@ -240,10 +240,11 @@ def _assign(
 
     Raises ProcedureError after a partition that is listed, has a leader and had no replicas before.
     """
-    configuration = controller.configuration
+    own = controller.configuration.id_without_replicas
+    is_listed = controller.configuration.lists_empty_partitions
     partitions = []
     for number, assignment in assignments.items():
-        if configuration.id_without_replicas in assignment.replicas:
+        if own in assignment.replicas:
             waiting = controller.context.awaiting_brokers.setdefault(topic.name, {})
             waiting[number] = assignment
             continue
@@ -252,7 +253,7 @@ def _assign(
             partition.check_balance()
         finally:
             partition.assignment = assignment
-            partition.is_listed = configuration.lists_empty_partitions
+            partition.is_listed = is_listed
         partitions.append(partition)
     return partitions
 
