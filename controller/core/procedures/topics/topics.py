@@ -248,12 +248,15 @@ def _assign(
             waiting = controller.context.awaiting_brokers.setdefault(topic.name, {})
             waiting[number] = assignment
             continue
-        partition = topic.partition(number)
-        try:
-            partition.check_balance()
-        finally:
-            partition.assignment = assignment
-            partition.is_listed = is_listed
+        partition = topic.partitions.get(number)
+        if partition is None:
+            partition = topic.partitions[number] = Partition(topic, number, assignment, is_listed)
+        else:
+            try:
+                partition.check_balance()
+            finally:
+                partition.assignment = assignment
+                partition.is_listed = is_listed
         partitions.append(partition)
     return partitions
 
