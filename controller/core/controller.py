@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from controller.core.api_requests import ApiResponse
 from controller.core.batch import RequestBatch
 from controller.core.commands import (
+    BrokerRequest,
     Choice,
     Command,
     CommandId,
@@ -133,10 +134,13 @@ class Controller:
 
     def send(self, batch: RequestBatch) -> list[CommandId]:
         """Issue a batch's requests in the order of KB 12.2.2. Returns their ids."""
-        reason = Reason(batch.rule)
+        return self.send_requests(list(batch.requests()), batch.rule)
+
+    def send_requests(self, requests: list[BrokerRequest], rule: str) -> list[CommandId]:
+        """Issue these requests of a batch. Returns their ids."""
+        reason = Reason(rule)
         sent = []
-        requests = list(batch.requests())
-        self.observer.sends(requests, batch.rule)
+        self.observer.sends(requests, rule)
         for request in requests:
             id = self.issue(request, reason)
             if request.broker in self.context.channels:

@@ -9,6 +9,7 @@ from controller.wire.apis import LEADER_AND_ISR
 from controller.wire.framing import EncodedRequest
 from controller.wire.partition_states import StateEncoder
 from controller.wire.primitives import Int32Arrays, Layout
+from controller.wire.steps import Steps
 from controller.wire.topics import TopicEncoding
 
 _FIRST_WITH_TOPIC_IDS = 5
@@ -64,7 +65,7 @@ class LeaderAndIsrFragments:
 
 def encode_leader_and_isr(
     request: LeaderAndIsrRequest, fragments: LeaderAndIsrFragments, version: int, bytes_max: int
-) -> tuple[EncodedRequest, ...]:
+) -> Steps[tuple[EncodedRequest, ...]]:
     """Encode a request as one or more, each at most `bytes_max` long, with partitions in order.
 
     `fragments` must have the same version and may be shared by all brokers. Raises
@@ -74,7 +75,7 @@ def encode_leader_and_isr(
     head = _head(request, version)
     tail = _live_leaders(request.live_leaders, layout) + layout.tags
     room = bytes_max - len(head) - len(tail)
-    arrays = topic_encoding(fragments, version).arrays(request.partitions, room)
+    arrays = yield from topic_encoding(fragments, version).arrays(request.partitions, room)
     return tuple(
         EncodedRequest(LEADER_AND_ISR, version, head, b"".join([*array, tail])) for array in arrays
     )

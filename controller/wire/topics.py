@@ -5,15 +5,19 @@ Partitions that a standby has prepared are encoded by topic, ahead of time or wh
 
 from collections.abc import Callable, Sequence
 from itertools import pairwise
-from typing import Generic, NamedTuple, TypeVar
+from typing import Final, Generic, NamedTuple, TypeVar
 
 from controller.core.commands import LeaderAndIsrPartition, UpdateMetadataPartition
 from controller.core.prepared_topics import JoinedEntries, TopicEntries
 from controller.wire.partition_states import StateEncoder
 from controller.wire.primitives import NO_TOPIC_ID, Layout
+from controller.wire.steps import Steps
 
 Partition = LeaderAndIsrPartition | UpdateMetadataPartition
 Entry = TypeVar("Entry", bound=Partition)
+
+_STEP_PARTITIONS: Final = 5_000
+"""The partitions that are encoded without letting the event loop do other work."""
 
 
 class TopicEncoding(NamedTuple, Generic[Entry]):
@@ -29,18 +33,29 @@ class TopicEncoding(NamedTuple, Generic[Entry]):
     layout: Layout
     with_topic_ids: bool
 
-    def arrays(self, partitions: tuple[Entry, ...], bytes_max: int) -> list[list[bytes]]:
+    def arrays(self, partitions: tuple[Entry, ...], bytes_max: int) -> Steps[list[list[bytes]]]:
         """The arrays of topics with all partitions in order, one array per request body.
 
         An array longer than `bytes_max` is halved until it fits or has a single partition. Each
         array is a list of chunks for the caller to join, so that no byte is copied.
         """
         if isinstance(partitions, JoinedEntries):
-            topics = map(self.topic, partitions.parts)
-            array = [self.layout.array_length(len(partitions.parts)), *topics]
+            array = [self.layout.array_length(len(partitions.parts))]
+            handled = 0
+            for part in partitions.parts:
+                array.append(self.topic(part))
+                handled += len(part)
+                if handled >= _STEP_PARTITIONS:
+                    handled = 0
+                    yield
             if sum(map(len, array)) <= bytes_max:
                 return [array]
-        return self._halved(partitions, self.fragments(partitions), bytes_max)
+        fragments: list[bytes] = []
+        while len(fragments) < len(partitions):
+            start = len(fragments)
+            fragments += self.fragments(partitions[start : start + _STEP_PARTITIONS])
+            yield
+        return self._halved(partitions, fragments, bytes_max)
 
     def topic(self, part: TopicEntries[Entry]) -> bytes:
         """The prepared entries of one topic, as an entry of the array of topics."""

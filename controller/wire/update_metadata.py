@@ -10,6 +10,7 @@ from controller.wire.errors import UnencodableValue
 from controller.wire.framing import EncodedRequest
 from controller.wire.partition_states import StateEncoder
 from controller.wire.primitives import Int32Arrays, Layout
+from controller.wire.steps import Steps
 from controller.wire.topics import TopicEncoding
 
 _FIRST_WITH_TOPIC_IDS = 7
@@ -20,7 +21,7 @@ _SECURITY_PROTOCOLS = {"PLAINTEXT": 0, "SSL": 1, "SASL_PLAINTEXT": 2, "SASL_SSL"
 
 def encode_shared(
     request: UpdateMetadataRequest, version: int, bytes_max: int
-) -> tuple[bytes, ...]:
+) -> Steps[tuple[bytes, ...]]:
     """Encode all but the head of one or more bodies, each at most `bytes_max` long with its head.
 
     Each contains all live brokers, since a broker forgets those that a request does not contain.
@@ -29,7 +30,7 @@ def encode_shared(
     layout = UPDATE_METADATA.layout(version)
     tail = _live_brokers(request.live_brokers, layout) + layout.tags
     room = bytes_max - _HEAD_BYTES_MAX - len(tail)
-    arrays = topic_encoding(version).arrays(request.partitions, room)
+    arrays = yield from topic_encoding(version).arrays(request.partitions, room)
     return tuple(b"".join([*array, tail]) for array in arrays)
 
 

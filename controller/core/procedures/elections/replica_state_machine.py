@@ -11,7 +11,7 @@ from controller.core.election import online_test
 from controller.core.failures import Failures
 from controller.core.operations import BAD_VERSION, OK
 from controller.core.outcomes import SLICE, suspend
-from controller.core.pauses import SLICE_SIZE
+from controller.core.pauses import SLICE_SIZE, send_in_slices
 from controller.core.prepared_topics import PreparedTopic
 from controller.core.procedures.elections.leadership import (
     read_states,
@@ -65,7 +65,7 @@ async def change_replicas(
             else:
                 await _change_on(broker, valid, target, batch, failures)
     failures.report()
-    controller.send(batch)
+    await send_in_slices(controller, batch)
 
 
 def _unprepared(broker: int, partitions: list[Partition], prepared: Prepared) -> list[Partition]:

@@ -156,9 +156,11 @@ async def load_context(controller: Controller) -> tuple[list[Partition], UnseenR
     others = controller.standby.adopt(context, children.children)
     topics = await read_new_topics(controller, others, _RULE)
     context.forget_leaders(kept, set(children.children))
-    for partition in topics.partitions:
+    for place, partition in enumerate(topics.partitions, 1):
         if partition.assignment.is_being_reassigned:
             context.reassigning[partition] = None
+        if place % SLICE_SIZE == 0:
+            await suspend(SLICE)
     restarts = UnseenRestarts(controller)
     to_repair = await _load_leaders(controller, restarts)
     require_no_leftover_channels(controller)
@@ -176,15 +178,21 @@ async def _load_leaders(controller: Controller, restarts: UnseenRestarts) -> lis
     context, standby = controller.context, controller.standby
     partitions = standby.unread_partitions(context)
     _report_known(controller, len(partitions))
-    paths = [znodes.state_path(one.topic.name, one.number) for one in partitions]
+    paths: list[str] = []
+    while len(paths) < len(partitions):
+        some = partitions[len(paths) : len(paths) + SLICE_SIZE]
+        paths += [znodes.state_path(one.topic.name, one.number) for one in some]
+        await suspend(SLICE)
     found = await read_state_znodes(controller, paths, _RULE)
     own = controller.configuration.id_without_replicas
     for place, partition in enumerate(partitions):
         state = found.parsed[place]
         if isinstance(state, LeaderAndIsr):
             partition.leadership = state
-            restarts.add(partition, found.mzxids[place])
-            partition.check_balance()
+            if found.mzxids[place] < restarts.latest:
+                restarts.add(partition, found.mzxids[place])
+            if partition.is_listed:
+                partition.check_balance()
             if own in state.isr and is_daemon_in_sync(controller, partition):
                 to_repair.append(partition)
         elif state is not None:

@@ -58,7 +58,7 @@ async def read_new_topics(controller: Controller, names: list[str], rule: str) -
     assignments that name the daemon are repaired, in one write for each topic.
     """
     read = await _read_contents(controller, names, rule)
-    wanted = await _with_ids(controller, _repaired(controller, read.contents), rule)
+    wanted = await _with_ids(controller, await _repaired(controller, read.contents), rule)
     await _write_new(controller, read, wanted, rule)
     new = NewTopics([], [])
     for place, (name, content) in enumerate(wanted.items()):
@@ -84,7 +84,7 @@ async def _write_new(controller: Controller, read: ReadTopics, wanted: Contents,
             return
         names = await _write_changed(controller, changed, read.versions)
         again = await _read_contents(controller, names, rule)
-        for name, content in _repaired(controller, again.contents).items():
+        for name, content in (await _repaired(controller, again.contents)).items():
             has_content = bool(content.assignments)
             topic_id = content.topic_id or (wanted[name].topic_id if has_content else None)
             wanted[name] = TopicContent(content.assignments, topic_id)
@@ -387,6 +387,8 @@ async def _read_contents(controller: Controller, names: list[str], rule: str) ->
             _report_gaps(controller, path, name, read.contents[name])
         except ZnodeError as unreadable:
             controller.notice("error", "unreadable_znode", path, f"{unreadable}; skipped")
+        if place % _SLICE_TOPICS == _SLICE_TOPICS - 1:
+            await suspend(SLICE)
     return read
 
 
@@ -412,13 +414,14 @@ def _names(topic: str, numbers: list[int]) -> str:
     return listed_names([(topic, number) for number in numbers])
 
 
-def _repaired(controller: Controller, contents: Contents) -> Contents:
-    return {
-        name: TopicContent(
-            repair_assignments(controller, name, content.assignments), content.topic_id
-        )
-        for name, content in contents.items()
-    }
+async def _repaired(controller: Controller, contents: Contents) -> Contents:
+    repaired = {}
+    for place, (name, content) in enumerate(contents.items(), 1):
+        assignments = repair_assignments(controller, name, content.assignments)
+        repaired[name] = TopicContent(assignments, content.topic_id)
+        if place % _SLICE_TOPICS == 0:
+            await suspend(SLICE)
+    return repaired
 
 
 async def _with_ids(controller: Controller, contents: Contents, rule: str) -> Contents:
