@@ -18,7 +18,12 @@ from controller.core.commands import (
     UpdateMetadataRequest,
 )
 from controller.core.events import Event
-from controller.core.prepared_topics import JoinedEntries, PreparedTopic, TopicEntries
+from controller.core.prepared_topics import (
+    JoinedEntries,
+    PreparedTopic,
+    RequestEntries,
+    TopicEntries,
+)
 
 _encoder = msgspec.msgpack.Encoder()
 _event_decoder: msgspec.msgpack.Decoder[Event] = msgspec.msgpack.Decoder(Event)
@@ -70,15 +75,15 @@ def encode_in_chunks(command: Command) -> list[bytes]:
     """A command's canonical body in chunks, of which other commands may share some."""
     if isinstance(command, (LeaderAndIsrRequest, UpdateMetadataRequest)):
         partitions = command.partitions
-        if isinstance(partitions, JoinedEntries):
-            return _encode_joined(command, partitions)
+        if isinstance(partitions, RequestEntries):
+            return _encode_request(command, partitions)
     return [_encoder.encode(command)]
 
 
-def _encode_joined(
-    command: LeaderAndIsrRequest | UpdateMetadataRequest, partitions: JoinedEntries[Any]
+def _encode_request(
+    command: LeaderAndIsrRequest | UpdateMetadataRequest, partitions: RequestEntries[Any]
 ) -> list[bytes]:
-    """The same bytes, of which those of prepared partitions may be encoded already."""
+    """The same bytes, of which those of the partitions may be encoded already."""
     chunks = [_array_header(1 + len(command.__struct_fields__)), _encoder.encode(kind_of(command))]
     for field in command.__struct_fields__:
         if field == "partitions":
@@ -88,12 +93,19 @@ def _encode_joined(
     return chunks
 
 
-def _all_entries(partitions: JoinedEntries[Any]) -> bytes:
+def _all_entries(partitions: RequestEntries[Any]) -> bytes:
     """All entries, without the header of an array. All UpdateMetadata requests of a batch have the
     same ones."""
     if partitions.canonical is None:
-        partitions.canonical = b"".join(map(_entries, partitions.parts))
+        if isinstance(partitions, JoinedEntries):
+            partitions.canonical = b"".join(map(_entries, partitions.parts))
+        else:
+            partitions.canonical = _without_header(partitions)
     return partitions.canonical
+
+
+def _without_header(entries: tuple[Any, ...]) -> bytes:
+    return _encoder.encode(entries)[len(_array_header(len(entries))) :]
 
 
 def _entries(part: TopicEntries[Any]) -> bytes:
@@ -102,7 +114,7 @@ def _entries(part: TopicEntries[Any]) -> bytes:
     if encoded is not None:
         return encoded
     if part.plain is None or not isinstance(part[0], LeaderAndIsrPartition):
-        return _encoder.encode(part)[len(_array_header(len(part))) :]
+        return _without_header(part)
     # A partition is in the requests to all brokers that have a replica.
     each = part.plain.encoded.get(_FORM)
     if each is None:

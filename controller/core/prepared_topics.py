@@ -60,18 +60,22 @@ class TopicEntries(tuple[Entry, ...], Generic[Entry]):
         return made
 
 
-class JoinedEntries(tuple[Entry, ...], Generic[Entry]):
-    """The entries of a request, of which those of prepared topics are `parts`: a plain tuple for
-    all that encodes or compares it. `canonical`: all entries as the log's digest has them, once
-    they are encoded."""
+class RequestEntries(tuple[Entry, ...], Generic[Entry]):
+    """The entries of a request, or of several: a plain tuple for all that encodes or compares it.
+    `canonical`: all entries as the log's digest has them, once they are encoded."""
+
+    canonical: bytes | None = None
+
+
+class JoinedEntries(RequestEntries[Entry]):
+    """The entries of a request, of which those of prepared topics are `parts`."""
 
     parts: tuple[TopicEntries[Entry], ...]
-    canonical: bytes | None
 
     def __new__(cls, parts: Iterable[TopicEntries[Entry]]) -> "JoinedEntries[Entry]":
         all_parts = tuple(parts)
         made = super().__new__(cls, chain.from_iterable(all_parts))
-        made.parts, made.canonical = all_parts, None
+        made.parts = all_parts
         return made
 
 
@@ -81,7 +85,7 @@ def join(
     """All entries of a request by topic and partition: those in `entries`, which are in this order,
     and those of prepared topics, by topic."""
     if not prepared:
-        return tuple(entries)
+        return RequestEntries(entries)
     parts = dict(prepared)
     for name, of_topic in groupby(entries, key=lambda one: one.topic):
         parts[name] = TopicEntries((*parts.get(name, ()), *of_topic))
