@@ -232,6 +232,8 @@ async def bench(
     server = FastZooKeeper(folder, zookeeper_heap(population.partitions))
     report(f"populating a real ZooKeeper with {population.partitions:,} partitions")
     try:
+        # A session would end while so many topics are made.
+        _ = population.topics
         await server.start()
         async with client_of(server.connect) as client:
             log = folder / "stub-brokers.log"
