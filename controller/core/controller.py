@@ -106,9 +106,8 @@ class Controller:
         """Know nothing of ZooKeeper as a standby any more. During a failover, the topics belong to
         the context already."""
         if not self.is_active:
-            for topic in self.standby.topics.values():
-                if topic is not None:
-                    topic.release()
+            topics = self.standby.topics.values()
+            self.observer.drops_topics([one for one in topics if one is not None])
         self.standby = StandbyState()
 
     def take_issued(self) -> list[Issued]:

@@ -169,16 +169,15 @@ class StandbyState:
         self.unread[topic.name] = dict.fromkeys(topic.partitions)
         self.unusable.pop(topic.name, None)
 
-    def drop_topic(self, name: str) -> None:
-        """Forget a topic."""
+    def drop_topic(self, name: str) -> list[Topic]:
+        """Forget a topic; returns it, if it was known."""
         topic = self.topics.pop(name, None)
-        if topic is not None:
-            topic.release()
         self.mzxids.pop(name, None)
         self.prepared.pop(name, None)
         self.unprepared.pop(name, None)
         self.unread.pop(name, None)
         self.unusable.pop(name, None)
+        return [topic] if topic is not None else []
 
     def current_topic(self, name: str) -> Topic | None:
         """A topic whose assignment is current; None if the topic has to be read."""

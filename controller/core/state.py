@@ -123,8 +123,8 @@ class Topic:
         return found
 
     def release(self) -> None:
-        """Free the partitions of a topic that is no longer used. It refers to them and they refer
-        to it, so that otherwise only the garbage collector would find them."""
+        """Free the partitions of a topic that nobody uses. It refers to them and they refer to it,
+        so that otherwise only the garbage collector would find them."""
         self.partitions.clear()
 
     def assigned(self) -> list[Partition]:
@@ -452,7 +452,6 @@ class ControllerContext:
             self.rollback_waiting.pop(partition, None)
         if not any(map(self._is_remembered, topic.partitions.values())):
             del self.topics[name]
-            topic.release()
 
     def _is_remembered(self, partition: Partition) -> bool:
         return (

@@ -214,12 +214,14 @@ class Daemon:
 
     async def _fold_until_stopped(self, writer: Executor, tasks: TaskGroup) -> None:
         with GarbageCollection() as garbage:
+            self._fold.controller.observer = garbage.dropped
             while self._stop is None:
                 await self._inbox.wait(_QUIET_SECONDS)
                 events = self._inbox.take(self._log.tip.last_seq, self._fold.term)
                 self.progress.took(events)
                 if events or self._unwritten:
                     await self._append(writer, events)
+                garbage.dropped.free_some()
                 if events:
                     garbage.work_begins()
                     for event in events:

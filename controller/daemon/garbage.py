@@ -3,10 +3,17 @@
 
 import gc
 import time
+from collections.abc import Iterable
 from types import TracebackType
 from typing import Final, Self
 
+from controller.core.fold_observer import FoldObserver
+from controller.core.state import Topic
+
 _COLLECT_AFTER_OBJECTS: Final = 50_000
+_FREED_TOGETHER: Final = 10_000
+"""Partitions that are freed at once."""
+
 _OFF_SECONDS_MAX: Final = 60.0
 """The collector runs again when the fold has had work for this time."""
 
@@ -17,15 +24,34 @@ def prepare_for_many_objects() -> None:
     gc.set_threshold(_COLLECT_AFTER_OBJECTS, 20, 100)
 
 
+class DroppedTopics(FoldObserver):
+    """Frees the topics that the core drops, some at a time."""
+
+    def __init__(self) -> None:
+        self._topics: list[Topic] = []
+
+    def drops_topics(self, topics: Iterable[Topic]) -> None:
+        self._topics += topics
+
+    def free_some(self) -> None:
+        """Free so many topics that the event loop is not held up."""
+        partitions = 0
+        while self._topics and partitions < _FREED_TOGETHER:
+            topic = self._topics.pop()
+            partitions += len(topic.partitions)
+            topic.release()
+
+
 class GarbageCollection:
     """Switches the collector off while the fold has work. A context manager.
 
     The collector never examines what long work has made. The core's values are immutable and form
-    no cycles but those of topics, which the core breaks when it drops them (Topic.release).
+    no cycles but those of topics and their partitions: `dropped` frees them.
     """
 
     def __init__(self) -> None:
         self._off_since: float | None = None
+        self.dropped = DroppedTopics()
 
     def work_begins(self) -> None:
         """Events are about to be folded."""

@@ -107,7 +107,7 @@ async def _run(controller: Controller, trigger: Trigger) -> None:
         case Reelect():
             await controller_election.reelect(controller)
         case Expire():
-            await controller_election.resign(controller, "the ZooKeeper session is over")
+            controller_election.resign(controller, "the ZooKeeper session is over")
         case HandBack(reason=reason):
             await controller_election.hand_back(controller, reason)
         case Follow():

@@ -23,8 +23,7 @@ from controller.core.operations import (
     SetData,
     WriteOperation,
 )
-from controller.core.outcomes import SLICE, BrokerResponses, Wait, suspend
-from controller.core.pauses import SLICE_SIZE
+from controller.core.outcomes import BrokerResponses, Wait, suspend
 from controller.core.procedures.admin.waiting_requests import abandon_waiting
 from controller.core.procedures.elections.rebalance import rebalance_timer
 from controller.core.procedures.reassignment.legacy_znode import strip_originals
@@ -254,15 +253,15 @@ async def maybe_resign(controller: Controller, *, fenced: bool = False) -> None:
     if not controller.is_active:
         return
     if not is_ours:
-        await resign(controller, "another controller was found")
+        resign(controller, "another controller was found")
     elif fenced and RESIGNS_WHEN_FENCED.applies(controller.configuration):
         text = "another client changed the controller epoch: this daemon takes the role again"
         controller.notice("warning", "epoch_changed", znodes.CONTROLLER_EPOCH, text)
-        await resign(controller, "the controller epoch was changed")
+        resign(controller, "the controller epoch was changed")
         await elect(controller)
 
 
-async def resign(controller: Controller, why: str, *, keeps_topics: bool = False) -> None:
+def resign(controller: Controller, why: str, *, keeps_topics: bool = False) -> None:
     """Stop acting as controller (onControllerResignation, KB 13.4). Does not use ZooKeeper."""
     context = controller.context
     if controller.is_active:
@@ -278,14 +277,8 @@ async def resign(controller: Controller, why: str, *, keeps_topics: bool = False
     forget_all(controller)
     if keeps_topics:
         controller.context.topics = context.topics
-        return
-    handled = 0
-    for topic in context.topics.values():
-        handled += len(topic.partitions)
-        topic.release()
-        if handled >= SLICE_SIZE:
-            handled = 0
-            await suspend(SLICE)
+    else:
+        controller.observer.drops_topics(context.topics.values())
 
 
 async def give_up(controller: Controller) -> None:
@@ -294,7 +287,7 @@ async def give_up(controller: Controller) -> None:
     if found.errors[0] == NO_NODE or found.owners[0] != controller.session_id:
         channels = frozenset(controller.context.channels)
         keeps_state = controller.configuration.keeps_state_without_role
-        await resign(controller, "the role was already lost", keeps_topics=keeps_state)
+        resign(controller, "the role was already lost", keeps_topics=keeps_state)
         if keeps_state:
             controller.leftover_channels = channels
         return
@@ -302,9 +295,9 @@ async def give_up(controller: Controller) -> None:
     try:
         await write(controller, [delete], Reason("give up the role"))
     except ControllerMovedError:
-        await resign(controller, "another controller took the role meanwhile")
+        resign(controller, "another controller took the role meanwhile")
     else:
-        await resign(controller, "gave the role up")
+        resign(controller, "gave the role up")
 
 
 async def hand_back(controller: Controller, reason: str) -> None:

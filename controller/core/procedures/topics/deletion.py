@@ -308,7 +308,10 @@ async def _complete(controller: Controller, name: str) -> None:
 
 def forget_topic(controller: Controller, name: str) -> None:
     """Forget a deleted topic, and with DELETION_MARK_ENDS the mark that it had to wait."""
+    topic = controller.context.topics.get(name)
     controller.context.remove_topic(name)
+    if topic is not None and name not in controller.context.topics:
+        controller.observer.drops_topics([topic])
     if DELETION_MARK_ENDS.applies(controller.configuration):
         controller.context.ineligible_for_deletion.pop(name, None)
 
