@@ -123,8 +123,8 @@ class Topic:
         return found
 
     def release(self) -> None:
-        """Free the partitions of a topic that nobody uses. It refers to them and they refer to it,
-        so that otherwise only the garbage collector would find them."""
+        """Free the partitions of a topic that is no longer used. It refers to them and they refer
+        to it, so that otherwise only the garbage collector would find them."""
         self.partitions.clear()
 
     def assigned(self) -> list[Partition]:
