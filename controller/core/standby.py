@@ -6,6 +6,7 @@ to the take-over's multi arrives, everything that is not stale is as it was at t
 """
 
 from collections.abc import Iterable, Iterator
+from operator import attrgetter
 from typing import Final, NamedTuple
 
 from controller.core import znodes
@@ -171,15 +172,16 @@ class StandbyState:
         self.unread[topic.name] = dict.fromkeys(topic.partitions)
         self.unusable.pop(topic.name, None)
 
-    def drop_topic(self, name: str) -> None:
-        """Forget a topic."""
-        self.topics.pop(name, None)
+    def drop_topic(self, name: str) -> list[Topic]:
+        """Forget a topic; returns it, if it was known."""
+        topic = self.topics.pop(name, None)
         self.mzxids.pop(name, None)
         self.prepared.pop(name, None)
         self.unencoded.pop(name, None)
         self.unprepared.pop(name, None)
         self.unread.pop(name, None)
         self.unusable.pop(name, None)
+        return [topic] if topic is not None else []
 
     def current_topic(self, name: str) -> Topic | None:
         """A topic whose assignment is current; None if the topic has to be read."""
@@ -247,14 +249,15 @@ class StandbyState:
                     yield topic.partitions[number], mzxid
 
     def unread_partitions(self, context: ControllerContext) -> list[Partition]:
-        """The partitions of the context whose state has to be read. They have no leader until
-        then."""
+        """The partitions of the context whose state has to be read, by topic and number. They have
+        no leader until then."""
         found: list[Partition] = []
-        for name, topic in context.topics.items():
+        for name in sorted(context.topics):
+            topic = context.topics[name]
             if self.topics.get(name) is not topic:
-                found += topic.assigned()
+                found += sorted(topic.assigned(), key=attrgetter("number"))
                 continue
-            for number in (*self.unread.get(name, ()), *self.unusable.get(name, ())):
+            for number in sorted((*self.unread.get(name, ()), *self.unusable.get(name, ()))):
                 partition = topic.partitions.get(number)
                 if partition is not None:
                     partition.leadership = None

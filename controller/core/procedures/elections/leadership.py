@@ -45,7 +45,7 @@ from controller.core.procedures.reassignment_znodes.cancel_znode import (
 )
 from controller.core.state import Partition
 from controller.core.values import NO_LEADER, LeaderAndIsr
-from controller.core.zookeeper_io import read_znodes, write
+from controller.core.zookeeper_io import read_state_znodes, read_znodes, write
 
 Results = dict[Partition, LeaderAndIsr | None]
 """The result of each election: the new leadership, or None if it failed."""
@@ -249,10 +249,10 @@ async def read_states(
     stateless = [] if stateless is None else stateless
     epoch = controller.context.epoch
     paths = [znodes.state_path(one.topic.name, one.number) for one in partitions]
-    found = await read_znodes(controller, paths, rule)
+    found = await read_state_znodes(controller, paths, rule)
     states = []
     for place, partition in enumerate(partitions):
-        error = found.errors[place]
+        error, state = found.errors[place], found.parsed[place]
         if error == NO_NODE:
             failures.add(partition, "the partition has no state znode")
             stateless.append(partition)
@@ -260,10 +260,8 @@ async def read_states(
         if error != OK:
             failures.add(partition, f"the state cannot be read (ZooKeeper code {error})")
             continue
-        try:
-            state = znodes.read_state(paths[place], found.data[place], found.versions[place])
-        except ZnodeError as unreadable:
-            failures.add_unreadable(paths[place], str(unreadable))
+        if not isinstance(state, LeaderAndIsr):
+            failures.add_unreadable(paths[place], str(state))
             stateless.append(partition)
             continue
         if state.controller_epoch > epoch:

@@ -283,12 +283,12 @@ async def _delete_replicas(controller: Controller, topics: list[str]) -> None:
                 waiting[name] = None
                 if state is ReplicaState.NEW and needs_no_state:
                     # Its broker was not alive when the reassignment began.
-                    partition.replica_states[broker] = ReplicaState.OFFLINE
+                    partition.set_replica_state(broker, ReplicaState.OFFLINE)
             elif state is not ReplicaState.DELETION_SUCCESSFUL:
                 alive.setdefault(broker, []).append(partition)
                 if state is ReplicaState.NON_EXISTENT and needs_no_state:
                     # Its reassignment failed half way: the broker may have it, as at failover.
-                    partition.replica_states[broker] = ReplicaState.ONLINE
+                    partition.set_replica_state(broker, ReplicaState.ONLINE)
     await change_replicas(controller, dead, ReplicaState.DELETION_INELIGIBLE, _RULE)
     await change_replicas(controller, alive, ReplicaState.OFFLINE, _RULE)
     await change_replicas(controller, alive, ReplicaState.DELETION_STARTED, _RULE)
@@ -313,7 +313,10 @@ async def _complete(controller: Controller, name: str) -> None:
 
 def forget_topic(controller: Controller, name: str) -> None:
     """Forget a deleted topic, and with DELETION_MARK_ENDS the mark that it had to wait."""
+    topic = controller.context.topics.get(name)
     controller.context.remove_topic(name)
+    if topic is not None and name not in controller.context.topics:
+        controller.observer.drops_topics([topic])
     if DELETION_MARK_ENDS.applies(controller.configuration):
         controller.context.ineligible_for_deletion.pop(name, None)
 
