@@ -51,6 +51,8 @@ _NOT_COMPARED = (
     "/latest_producer_id_block",
     # The order of these znodes is not fixed: a tool sends requests to all brokers at once.
     _CHANGES,
+    # A queue that the controller empties. Leaders write to it whenever replicas catch up.
+    "/isr_change_notification/",
 )
 
 
