@@ -1,9 +1,10 @@
 """Finds by one run of the suite which tests run which lines, and how long each test takes."""
 
 import hashlib
+import re
 import subprocess
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Final
@@ -16,6 +17,7 @@ from tools.mutations.operators import Mutant
 
 TESTS_MAX: Final = 200
 """How many tests a mutant gets at most."""
+_TEST_IMPORT: Final = re.compile(rb"^from [\w.]+\.(test_\w+) import", re.MULTILINE)
 
 
 class Measured(msgspec.Struct):
@@ -28,12 +30,42 @@ class Measured(msgspec.Struct):
     lines: dict[str, dict[int, list[int]]]
     failed: dict[str, str] = {}
 
+    def without_files(self, files: Collection[str]) -> "Measured":
+        """The results without those of the tests in some files."""
+        kept = [place for place, test in enumerate(self.tests) if file_of(test) not in files]
+        now = {place: new for new, place in enumerate(kept)}
+        lines = {
+            path: {
+                line: [now[place] for place in places if place in now]
+                for line, places in of_file.items()
+            }
+            for path, of_file in self.lines.items()
+        }
+        tests = [self.tests[place] for place in kept]
+        return Measured(tests, [self.seconds[place] for place in kept], lines)
+
+
+class _Stored(msgspec.Struct):
+    """A file with a map."""
+
+    test_files: dict[str, str]
+    parts: list[Measured]
+
 
 class CoverageMap:
-    """The tests of every line. The parts are measured in separate processes."""
+    """The tests of every line. The parts are measured in separate processes. `test_files` has the
+    digests of the files of the tests."""
 
-    def __init__(self, parts: Sequence[Measured]) -> None:
+    def __init__(self, parts: Sequence[Measured], test_files: Mapping[str, str]) -> None:
         self.parts = parts
+        self.test_files = test_files
+
+    def still_valid(self, test_files: Mapping[str, str]) -> "CoverageMap":
+        """The map of the tests in files that have the same digest now."""
+        files = self.test_files.items()
+        valid = {name: digest for name, digest in files if test_files.get(name) == digest}
+        changed = self.test_files.keys() - valid.keys()
+        return CoverageMap([part.without_files(changed) for part in self.parts], valid)
 
     @cached_property
     def seconds(self) -> dict[str, float]:
@@ -109,8 +141,28 @@ def covered_lines(
     }
 
 
+def file_of(test: str) -> str:
+    """The file in a test's node id."""
+    return test.partition("::")[0]
+
+
+def file_digests(root: Path, tests: Iterable[str]) -> dict[str, str]:
+    """A digest of each file of the tests. It covers other test files that the file imports from."""
+    texts = {name: (root / name).read_bytes() for name in map(file_of, tests)}
+    modules = {Path(name).stem.encode(): name for name in texts}
+    digests = {}
+    for name, text in texts.items():
+        imported = [modules[one] for one in _TEST_IMPORT.findall(text) if one in modules]
+        found = hashlib.sha256(text)
+        for other in imported:
+            found.update(texts[other])
+        digests[name] = found.hexdigest()
+    return digests
+
+
 def tree_digest(root: Path) -> str:
-    """A digest of what the map depends on: the Python files and the settings; "" without git."""
+    """A digest of what each part of the map depends on: the Python files other than those of tests,
+    and the settings; "" without git."""
     command = ["git", "-C", str(root), "ls-files", "-z", "--cached", "--others"]
     listing = subprocess.run(
         [*command, "--exclude-standard"], capture_output=True, text=True, check=False
@@ -119,24 +171,27 @@ def tree_digest(root: Path) -> str:
     for name in sorted(set(listing.stdout.split("\0"))):
         path = root / name
         is_source = name.endswith(".py") and not name.startswith("tools/")
+        is_source = is_source and not path.name.startswith("test_")
         if (is_source or name == "pyproject.toml") and path.is_file():
             digest.update(name.encode() + b"\0" + path.read_bytes() + b"\0")
     return digest.hexdigest() if listing.returncode == 0 else ""
 
 
-def read_map(folder: Path, digest: str) -> CoverageMap | None:
-    """The map of an equal tree, if there is one in the folder."""
+def read_map(folder: Path, digest: str) -> CoverageMap:
+    """The map of a tree of this digest; empty if the folder has none."""
     path = folder / f"{digest}.msgpack"
     if not digest or not path.is_file():
-        return None
-    return CoverageMap(msgspec.msgpack.decode(path.read_bytes(), type=list[Measured]))
+        return CoverageMap([], {})
+    stored = msgspec.msgpack.decode(path.read_bytes(), type=_Stored)
+    return CoverageMap(stored.parts, stored.test_files)
 
 
 def write_map(folder: Path, digest: str, coverage_map: CoverageMap) -> None:
-    """Keep the map for the next run over an equal tree, in place of older ones."""
+    """Keep the map for the next run, in place of older ones."""
     if not digest:
         return
     folder.mkdir(parents=True, exist_ok=True)
     for old in folder.glob("*.msgpack"):
         old.unlink()
-    (folder / f"{digest}.msgpack").write_bytes(msgspec.msgpack.encode(coverage_map.parts))
+    stored = _Stored(dict(coverage_map.test_files), list(coverage_map.parts))
+    (folder / f"{digest}.msgpack").write_bytes(msgspec.msgpack.encode(stored))

@@ -9,7 +9,15 @@ from typing import Final
 from msgspec import Struct, field
 from rich.progress import Progress
 
-from tools.mutations.coverage_map import CoverageMap, read_map, sample, tree_digest, write_map
+from tools.mutations.coverage_map import (
+    CoverageMap,
+    file_digests,
+    file_of,
+    read_map,
+    sample,
+    tree_digest,
+    write_map,
+)
 from tools.mutations.functions import Function, module_paths, read_functions
 from tools.mutations.operators import Mutant, mutants_of
 from tools.mutations.page_tests import PageTests
@@ -91,10 +99,13 @@ class Run:
     def _map(self, suite: Suite) -> CoverageMap:
         digest = tree_digest(self._root)
         folder = self._root / _MAPS
-        found = read_map(folder, digest)
-        if found is None:
+        files = file_digests(self._root, suite.tests)
+        found = read_map(folder, digest).still_valid(files)
+        tests = [one for one in suite.tests if file_of(one) not in found.test_files]
+        if tests:
             task = self._progress.add_task("Which tests run which lines", total=None)
-            found = measured(suite, [path for path, _ in self._modules], self._jobs)
+            parts = measured(suite, tests, [path for path, _ in self._modules], self._jobs)
+            found = CoverageMap([*found.parts, *parts], files)
             write_map(folder, digest, found)
             self._progress.remove_task(task)
         return found

@@ -320,6 +320,26 @@ def test_map_of_an_equal_tree_is_used_again(tree: Path) -> None:
     assert kept not in (tree / "build/mutations").iterdir()
 
 
+def test_only_tests_of_changed_files_are_measured_again(tree: Path) -> None:
+    counted = """
+
+def test_runs_are_counted():
+    with open("build/{name}", "a") as runs:
+        runs.write("x")
+"""
+    write(tree, "tests/test_rule.py", TESTS + counted.format(name="rule"))
+    write(tree, "tests/test_other.py", counted.format(name="other"))
+    write(tree, "build/rule", "")
+    commit(tree)
+    runs = [tree / "build/rule", tree / "build/other"]
+    assert mutations(tree, "--only", "count")[0] == 0
+    assert [one.read_text() for one in runs] == ["x", "x"]
+    replace(tree, "tests/test_rule.py", "assert (count", "assert True or (count")
+    status, output = mutations(tree, "--only", "count")
+    assert [one.read_text() for one in runs] == ["xx", "x"]
+    assert (status, "score 0.0 %" in output) == (1, True), output
+
+
 def test_base_that_git_does_not_know_is_an_error(tree: Path) -> None:
     commit(tree)
     status, output = mutations(tree, "--base", "nowhere")
