@@ -17,6 +17,9 @@ from tools.mutations.operators import Mutant
 
 TESTS_MAX: Final = 200
 """How many tests a mutant gets at most."""
+_RARE_MAX: Final = 40
+"""How many of them because they run lines that few tests run, and how many for a line."""
+_RARE_OF_LINE: Final = 5
 _TEST_IMPORT: Final = re.compile(rb"^from [\w.]+\.(test_\w+) import", re.MULTILINE)
 
 
@@ -103,6 +106,34 @@ class CoverageMap:
         lines = range(function.first_line, last + 1)
         return self.smallest_first(self._tests(str(function.path), lines))
 
+    def sample_of(self, mutant: Mutant) -> list[str]:
+        """At most TESTS_MAX tests that run the mutant's code, always the same ones.
+
+        First those that run a line of the function that few others run: a change of its conditions
+        shows there. Then the first of the others, and some from all over the rest.
+        """
+        tests = self.tests_of(mutant)
+        if len(tests) <= TESTS_MAX:
+            return tests
+        rare = self._of_rare_lines(mutant.function, tests)
+        others = [one for one in tests if one not in rare]
+        half = (TESTS_MAX - len(rare)) // 2
+        first, rest = others[:half], others[half:]
+        return [*rare, *first, *(rest[place * len(rest) // half] for place in range(half))]
+
+    def _of_rare_lines(self, function: Function, tests: Sequence[str]) -> list[str]:
+        last = function.node.end_lineno or function.first_line
+        by_line = [
+            self._tests(str(function.path), [line])
+            for line in range(function.first_line + 1, last + 1)
+        ]
+        found: dict[str, None] = {}
+        for of_line in sorted(by_line, key=len):
+            found.update(dict.fromkeys([one for one in tests if one in of_line][:_RARE_OF_LINE]))
+            if len(found) >= _RARE_MAX:
+                break
+        return list(found)[:_RARE_MAX]
+
     def smallest_first(self, tests: Iterable[str]) -> list[str]:
         """In order of how many lines they run: the same in every run, other than their time."""
         return sorted(tests, key=lambda test: (self._lines_run[test], test))
@@ -114,16 +145,6 @@ class CoverageMap:
             places = {place for line in lines for place in of_file.get(line, ())}
             found.update(part.tests[place] for place in places)
         return found
-
-
-def sample(tests: Sequence[str]) -> Sequence[str]:
-    """At most TESTS_MAX tests: half of them the first ones, half from all over the rest; always
-    the same ones."""
-    if len(tests) <= TESTS_MAX:
-        return tests
-    half = TESTS_MAX // 2
-    first, rest = tests[:half], tests[half:]
-    return [*first, *(rest[place * len(rest) // half] for place in range(half))]
 
 
 def covered_lines(

@@ -14,7 +14,6 @@ from tools.mutations.coverage_map import (
     file_digests,
     file_of,
     read_map,
-    sample,
     tree_digest,
     write_map,
 )
@@ -148,7 +147,7 @@ class Run:
                 if time.monotonic() > chosen.deadline:
                     self.result.left = len(mutants) - place
                     return
-                tests = sample(coverage_map.tests_of(mutant))
+                tests = coverage_map.sample_of(mutant)
                 if tests:
                     change = partial(imported.mutate, mutant)
                     trial = Trial(mutant.function.full_name, change, tests)
