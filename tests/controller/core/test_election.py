@@ -3,12 +3,16 @@
 import pytest
 
 from controller.core.election import (
+    ElectionInput,
     controlled_shutdown_leader,
     first_leader,
+    leader_after_restarts,
     offline_partition_leader,
     preferred_leader,
     reassignment_leader,
 )
+from controller.core.state import Partition, Topic
+from controller.core.values import Assignment, LeaderAndIsr
 
 Brokers = tuple[int, ...]
 
@@ -123,3 +127,28 @@ def test_first_leader_of_a_new_partition_is_the_first_live_replica(
     assert (elected.leader, elected.isr) == (leader, isr)
     before = replicas[: replicas.index(leader)] if leader in replicas else replicas
     assert elected.passed_over == tuple((one, "not online") for one in before)
+
+
+@pytest.mark.parametrize(
+    ("restarted", "live", "leader", "isr"),
+    [
+        pytest.param({3}, {1, 2, 3}, 2, (1, 2), id="the leader stays"),
+        pytest.param({3}, {1, 3}, 1, (1, 2), id="the leader is not alive"),
+        pytest.param({2}, {1, 2, 3}, 1, (1, 3), id="the leader has restarted"),
+        pytest.param({1, 2}, {1, 2}, 2, (1, 2, 3), id="no other member is alive"),
+        pytest.param({1, 2}, {1}, -1, (1, 2, 3), id="neither the leader nor another is alive"),
+    ],
+)
+def test_leader_after_restarts_of_members_stays_if_it_may(
+    restarted: set[int], live: set[int], leader: int, isr: Brokers
+) -> None:
+    elected = leader_after_restarts((1, 2, 3), 2, (1, 2, 3), restarted, live.__contains__)
+    assert (elected.leader, elected.isr) == (leader, isr)
+
+
+def test_cancelled_reassignment_elects_the_originals_then_other_replicas_in_sync() -> None:
+    """A broker in the ISR that is no replica any more cannot lead."""
+    partition = Partition(Topic("t"), 0)
+    partition.assignment = Assignment((4, 3, 1, 2), adding=(4, 3), removing=(1, 2))
+    state = LeaderAndIsr(1, 0, (9, 1, 3), 0, 1)
+    assert ElectionInput(partition, state, False, (1, 2)).replicas == (1, 2, 3)
