@@ -22,6 +22,8 @@ from tools.mutations.suite import Outcome, Suite, measure, try_change
 TIME_OUT: Final = "time-out"
 _TRIAL_SECONDS_MAX: Final = 120
 _KEPT_TESTS_MAX: Final = 5
+_LONG_TEST_SECONDS: Final = 1.0
+"""Tests that took longer while they were measured run last."""
 
 _fork = multiprocessing.get_context("fork")
 
@@ -129,8 +131,11 @@ def run_trials(
 
 def _begin(suite: Suite, coverage_map: CoverageMap, trial: Trial, lately: list[str]) -> _Fork:
     first = [test for test in lately if test in trial.tests]
-    tests = [*first, *(test for test in trial.tests if test not in first)]
-    seconds = sum(coverage_map.seconds.get(test, 0.0) for test in tests)
+    others = [test for test in trial.tests if test not in first]
+    seconds_of = coverage_map.seconds
+    others.sort(key=lambda test: seconds_of.get(test, 0.0) > _LONG_TEST_SECONDS)
+    tests = [*first, *others]
+    seconds = sum(seconds_of.get(test, 0.0) for test in tests)
     return _Fork(lambda result: try_change(suite, trial.change, tests, seconds, result))
 
 
