@@ -97,6 +97,7 @@ class _Found(NamedTuple):
 def mutants_of(function: Function) -> list[Mutant]:
     """Every mutant of a function, in the order of the code."""
     found: list[_Found] = []
+    unchanged = _lines_unchanged(function)
     for index, statement in enumerate(function.node.body):
         found += _visit(function.node, "body", index, statement)
     for index in range(len(function.node.body) - 1):
@@ -104,12 +105,26 @@ def mutants_of(function: Function) -> list[Mutant]:
     counts: Counter[str] = Counter()
     mutants = []
     for one in found:
+        if getattr(one.node, "lineno", 0) in unchanged:
+            continue
         key = f"{one.operator}: {_shortened(one.text)}"
         counts[key] += 1
         if counts[key] > 1:
             key = f"{key} (#{counts[key]})"
         mutants.append(Mutant(function, key, _lines(one.node), _lines(one.around), one.edit))
     return mutants
+
+
+def _lines_unchanged(function: Function) -> set[int]:
+    """The lines of the statements that are not mutated, and of an `if` that has nothing else."""
+    lines: set[int] = set()
+    for node in ast.walk(function.node):
+        body = node.body if isinstance(node, ast.If) and not node.orelse else [node]
+        if isinstance(node, ast.stmt) and all(
+            ast.unparse(one) in function.unchanged for one in body
+        ):
+            lines.update(range(node.lineno, (node.end_lineno or node.lineno) + 1))
+    return lines
 
 
 def _shortened(text: str) -> str:

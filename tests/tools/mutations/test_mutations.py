@@ -124,6 +124,18 @@ def test_score_and_reviewed_survivors_are_printed(tree: Path) -> None:
     assert (tree / "product/rule.py").read_text(encoding="utf-8") == RULE + ENDLESS
 
 
+def test_unchanged_statements_are_not_mutated(tree: Path) -> None:
+    pausing = RULE.replace(
+        "        total += 1", "        total += 1\n        if total > 5:\n            pause()"
+    ).replace("def larger", "def pause() -> None: ...\n\n\ndef larger")
+    write(tree, "product/rule.py", pausing)
+    status, output = mutations(tree)
+    assert (status, "count: remove: pause()" in output) == (1, True), output
+    write(tree, "pyproject.toml", PROJECT + 'unchanged = ["pause()"]\n')
+    status, output = mutations(tree)
+    assert (status, "survivors: 0 new" in output) == (0, True), output
+
+
 def test_closure_that_exists_before_the_change_is_changed(tree: Path) -> None:
     closure = """
 
