@@ -20,6 +20,8 @@ TESTS_MAX: Final = 200
 _RARE_MAX: Final = 40
 """How many of them because they run lines that few tests run, and how many for a line."""
 _RARE_OF_LINE: Final = 5
+_OWN_MAX: Final = 80
+"""How many because they are tests of the module."""
 _TEST_IMPORT: Final = re.compile(rb"^from [\w.]+\.(test_\w+) import", re.MULTILINE)
 
 
@@ -110,16 +112,19 @@ class CoverageMap:
         """At most TESTS_MAX tests that run the mutant's code, always the same ones.
 
         First those that run a line of the function that few others run: a change of its conditions
-        shows there. Then the first of the others, and some from all over the rest.
+        shows there. Then tests of the module itself, by their folder; then the first of the others,
+        and some from all over the rest.
         """
         tests = self.tests_of(mutant)
         if len(tests) <= TESTS_MAX:
             return tests
-        rare = self._of_rare_lines(mutant.function, tests)
-        others = [one for one in tests if one not in rare]
-        half = (TESTS_MAX - len(rare)) // 2
+        chosen = dict.fromkeys(self._of_rare_lines(mutant.function, tests))
+        own = [one for one in _of_module(mutant.function.module, tests) if one not in chosen]
+        chosen.update(dict.fromkeys(own[:_OWN_MAX]))
+        others = [one for one in tests if one not in chosen]
+        half = (TESTS_MAX - len(chosen)) // 2
         first, rest = others[:half], others[half:]
-        return [*rare, *first, *(rest[place * len(rest) // half] for place in range(half))]
+        return [*chosen, *first, *(rest[place * len(rest) // half] for place in range(half))]
 
     def _of_rare_lines(self, function: Function, tests: Sequence[str]) -> list[str]:
         last = function.node.end_lineno or function.first_line
@@ -145,6 +150,14 @@ class CoverageMap:
             places = {place for line in lines for place in of_file.get(line, ())}
             found.update(part.tests[place] for place in places)
         return found
+
+
+def _of_module(module: str, tests: Iterable[str]) -> list[str]:
+    """The tests in the folder for the module's package; those in a file of the module's name first.
+    The folders of tests have the names of packages."""
+    package, _, name = module.rpartition(".")
+    own = [one for one in tests if file_of(one).startswith(f"tests/{package.replace('.', '/')}/")]
+    return sorted(own, key=lambda one: name not in Path(file_of(one)).stem)
 
 
 def covered_lines(

@@ -105,7 +105,8 @@ def mutants_of(function: Function) -> list[Mutant]:
     counts: Counter[str] = Counter()
     mutants = []
     for one in found:
-        if getattr(one.node, "lineno", 0) in unchanged:
+        nodes = one.edit.new if isinstance(one.edit.new, list) else [one.node]
+        if any(getattr(node, "lineno", 0) in unchanged for node in nodes):
             continue
         key = f"{one.operator}: {_shortened(one.text)}"
         counts[key] += 1
@@ -117,12 +118,11 @@ def mutants_of(function: Function) -> list[Mutant]:
 
 def _lines_unchanged(function: Function) -> set[int]:
     """The lines of the statements that are not mutated, and of an `if` that has nothing else."""
+    begin = tuple(function.unchanged)
     lines: set[int] = set()
-    for node in ast.walk(function.node):
+    for node in ast.walk(function.node) if begin else ():
         body = node.body if isinstance(node, ast.If) and not node.orelse else [node]
-        if isinstance(node, ast.stmt) and all(
-            ast.unparse(one) in function.unchanged for one in body
-        ):
+        if isinstance(node, ast.stmt) and all(ast.unparse(one).startswith(begin) for one in body):
             lines.update(range(node.lineno, (node.end_lineno or node.lineno) + 1))
     return lines
 
@@ -152,7 +152,7 @@ def _visit(parent: ast.AST, field: str, index: int | None, node: ast.AST) -> Ite
 
 
 def _visit_node(parent: ast.AST, field: str, index: int | None, node: ast.AST) -> Iterator[_Found]:
-    if isinstance(node, ast.JoinedStr | ast.Assert):
+    if isinstance(node, ast.JoinedStr | ast.Assert) or _is_strict(node):
         return
     if not (_is_condition(parent, field) and _is_negatable(node)):
         for operator in _OPERATORS:
@@ -175,6 +175,11 @@ def _visit_node(parent: ast.AST, field: str, index: int | None, node: ast.AST) -
                     yield from _visit(node, name, place, one)
                     if isinstance(one, ast.stmt) and place + 1 < len(value):
                         yield from _swaps(node, name, place)
+
+
+def _is_strict(node: ast.AST) -> bool:
+    """Whether the node is `strict=True` of `zip`, which is an assertion."""
+    return isinstance(node, ast.keyword) and node.arg == "strict"
 
 
 def _is_condition(parent: ast.AST, field: str) -> bool:
