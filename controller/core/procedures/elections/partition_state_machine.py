@@ -61,9 +61,8 @@ async def _bring_online(
                 partition.state = PartitionState.ONLINE
             others += created.existing
         results = await elect_leaders(controller, others, strategy, batch)
-    for partition, state in results.items():
-        if state is not None:
-            partition.state = PartitionState.ONLINE
+    for partition in results:
+        partition.state = PartitionState.ONLINE
     controller.send(batch)
     return results
 

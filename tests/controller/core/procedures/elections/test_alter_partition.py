@@ -6,6 +6,7 @@ import msgspec
 import pytest
 
 from controller.core import error_codes as codes
+from controller.core import znodes
 from controller.core.api_requests.alter_partition import (
     AlterPartitionReceived,
     AlterPartitionResponse,
@@ -351,6 +352,23 @@ def test_another_version_in_zookeeper_is_an_invalid_update_version() -> None:
     cluster.once(writes_state("t", 0), lambda: cluster.set_isr("t", 0, (2, 1)))
     [one] = alter_partition(cluster, 1, proposal(cluster, "t", 0, isr=(1,))).partitions
     assert one.error == codes.INVALID_UPDATE_VERSION
+
+
+def test_deleted_state_is_an_unknown_server_error_of_the_partition() -> None:
+    cluster = cluster_with(1, 2)
+    path = znodes.state_path("t", 0)
+    cluster.once(writes_state("t", 0), lambda: cluster.remove_quietly(path))
+    answer = alter_partition(cluster, 1, proposal(cluster, "t", 0, isr=(1,)))
+    assert answer.error == codes.NONE
+    assert [one.error for one in answer.partitions] == [codes.UNKNOWN_SERVER_ERROR]
+    assert (cluster.version(path), cluster.partition("t", 0).leadership.isr) == (None, (1, 2))
+
+
+def test_unknown_topic_ids_are_answered_each() -> None:
+    cluster = cluster_with(1, 2)
+    unknown = proposal(cluster, "t", 0, topic="0f" * 16)
+    answer = alter_partition(cluster, 1, unknown, unknown)
+    assert [one.error for one in answer.partitions] == [codes.UNKNOWN_TOPIC_ID] * 2
 
 
 def test_fenced_write_is_an_unknown_server_error() -> None:

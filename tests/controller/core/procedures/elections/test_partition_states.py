@@ -16,7 +16,14 @@ from controller.core.state import Partition
 from controller.core.state_machines import PREVIOUS_PARTITION_STATES, PartitionState
 from controller.core.values import RECOVERED, RECOVERING, LeaderAndIsr
 from replay.world.outcomes import ZooKeeperOutcome
-from tests.controller.core.driving import CONTROLLER_ID, EPOCH, Driven, state_of, state_path
+from tests.controller.core.driving import (
+    CONTROLLER_ID,
+    EPOCH,
+    Driven,
+    broker,
+    state_of,
+    state_path,
+)
 
 NEW, ONLINE = PartitionState.NEW, PartitionState.ONLINE
 GONE, NON_EXISTENT = PartitionState.OFFLINE, PartitionState.NON_EXISTENT
@@ -121,6 +128,17 @@ def test_new_partition_without_a_live_replica_stays_new() -> None:
     assert (partition.state, partition.leadership) == (NEW, None)
     assert driven.notices() == ["no_leader_created"]
     assert not driven.requests()
+
+
+def test_new_partition_with_a_live_replica_again_is_no_longer_leaderless() -> None:
+    driven = Driven(5)
+    driven.put("/brokers/topics/t", b"{}")
+    partition = driven.partition((6,), NEW)
+    move(driven, partition, ONLINE)
+    assert list(driven.context.leaderless) == [partition]
+    driven.context.brokers[6] = broker(6)
+    move(driven, partition, ONLINE)
+    assert (partition.state, driven.context.leaderless) == (ONLINE, {})
 
 
 def test_PS_05_state_that_cannot_be_created_leaves_the_partition_new() -> None:
@@ -277,6 +295,19 @@ def test_PS_16_unreadable_state_leaves_the_partition_offline() -> None:
     move(driven, partition, ONLINE)
 
     assert partition.state is GONE
+    assert driven.notices() == ["no_leader_elected"]
+    assert not driven.requests()
+
+
+def test_state_that_cannot_be_written_leaves_the_partition_offline() -> None:
+    driven = Driven(5)
+    partition = driven.partition((5,), GONE)
+    before = driven.lead(partition, -1, (5,))
+    driven.reply = refuse_writes
+
+    move(driven, partition, ONLINE)
+
+    assert (partition.state, partition.leadership) == (GONE, before)
     assert driven.notices() == ["no_leader_elected"]
     assert not driven.requests()
 
