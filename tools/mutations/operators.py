@@ -37,6 +37,7 @@ _ARITHMETIC: Final[dict[type[ast.operator], type[ast.operator]]] = {
     ast.RShift: ast.LShift,
 }
 _CALLS: Final = {"all": "any", "any": "all", "max": "min", "min": "max"}
+_COLLECTION_METHODS: Final = frozenset({"add", "append", "discard", "extend", "pop", "update"})
 _UNUSED_FIELDS: Final = frozenset(
     {"annotation", "args", "decorator_list", "returns", "type_params"}
 )
@@ -300,11 +301,26 @@ def _parts(node: ast.Compare | ast.List | ast.Set) -> Iterator[_Found]:
 
 
 def _swaps(parent: ast.AST, field: str, index: int) -> Iterator[_Found]:
-    """Two calls, one directly after the other, in the other order."""
+    """Two calls, one directly after the other, in the other order; unless one of them adds to a
+    collection that the other does not name."""
     first, second = getattr(parent, field)[index : index + 2]
     if all(map(_is_call, (first, second))):
-        text = f"{ast.unparse(first)}; {ast.unparse(second)}"
+        words = [ast.unparse(first), ast.unparse(second)]
+        collections = _collection(first), _collection(second)
+        if any(
+            one and one not in other for one, other in zip(collections, words[::-1], strict=True)
+        ):
+            return
+        text = "; ".join(words)
         yield _Found("swap", text, first, Edit(parent, field, index, [second, first]))
+
+
+def _collection(statement: ast.AST) -> str:
+    """The collection that a call adds to or removes from; empty: none."""
+    match statement:
+        case ast.Expr(value=ast.Call(func=ast.Attribute(value=ast.Name(id=name), attr=method))):
+            return name if method in _COLLECTION_METHODS else ""
+    return ""
 
 
 def _is_call(node: ast.AST) -> bool:
