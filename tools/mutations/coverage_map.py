@@ -17,9 +17,9 @@ from tools.mutations.operators import Mutant
 
 TESTS_MAX: Final = 200
 """How many tests a mutant gets at most."""
-_RARE_MAX: Final = 40
+_RARE_MAX: Final = 60
 """How many of them because they run lines that few tests run, and how many for a line."""
-_RARE_OF_LINE: Final = 5
+_RARE_OF_LINE: Final = 15
 _OWN_MAX: Final = 80
 """How many because they are tests of the module."""
 _TEST_IMPORT: Final = re.compile(rb"^from [\w.]+\.(test_\w+) import", re.MULTILINE)
@@ -153,11 +153,18 @@ class CoverageMap:
 
 
 def _of_module(module: str, tests: Iterable[str]) -> list[str]:
-    """The tests in the folder for the module's package; those in a file of the module's name first.
-    The folders of tests have the names of packages."""
+    """The tests in the folder for the module's package, from each file in turn; those in a file of
+    the module's name first. The folders of tests have the names of packages."""
     package, _, name = module.rpartition(".")
-    own = [one for one in tests if file_of(one).startswith(f"tests/{package.replace('.', '/')}/")]
-    return sorted(own, key=lambda one: name not in Path(file_of(one)).stem)
+    folder = f"tests/{package.replace('.', '/')}/"
+    turns: Counter[str] = Counter()
+    own: list[tuple[bool, int, str]] = []
+    for test in tests:
+        file = file_of(test)
+        if file.startswith(folder):
+            turns[file] += 1
+            own.append((name not in Path(file).stem, turns[file], test))
+    return [test for _, _, test in sorted(own, key=lambda one: one[:2])]
 
 
 def covered_lines(
