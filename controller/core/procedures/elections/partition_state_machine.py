@@ -97,14 +97,13 @@ async def start_partition_states(
     """
     context = controller.context
     changed = dict.fromkeys(repaired)
-    live = context.live_brokers
     for partition in partitions:
         leadership = partition.leadership
         if leadership is None:
             partition.state = PartitionState.NEW
         elif partition in changed:
             partition.state = PartitionState.OFFLINE
-        elif leadership.leader in live and context.is_online(leadership.leader, partition):
+        elif context.is_online(leadership.leader, partition):
             partition.state = PartitionState.ONLINE
         else:
             partition.state = PartitionState.OFFLINE
