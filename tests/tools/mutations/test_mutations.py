@@ -136,6 +136,37 @@ def test_unchanged_statements_are_not_mutated(tree: Path) -> None:
     assert (status, "survivors: 0 new" in output) == (0, True), output
 
 
+def test_named_test_runs_although_it_does_not_run_the_function(tree: Path) -> None:
+    """A line with the name of a test stays while the test notices."""
+    write(
+        tree,
+        "tests/test_equal.py",
+        """
+import inspect
+
+from product import rule
+
+BEFORE = rule.larger.__code__.co_code
+
+
+def test_code_is_the_same():
+    assert rule.larger.__code__.co_code == BEFORE
+""",
+    )
+    named = "test: tests/test_equal.py::test_code_is_the_same"
+    listed = REVIEWED.replace("equivalent: equal numbers are the same either way", named)
+    write(tree, f"{LISTS}/survivors.toml", listed)
+    status, output = mutations(tree, "--only", "larger", "--write")
+    assert (status, "score 100.0 %" in output, "can go" in output) == (0, True, False), output
+    assert named in (tree / f"{LISTS}/survivors.toml").read_text(encoding="utf-8")
+    replace(tree, "tests/test_equal.py", "== BEFORE", "!= None")
+    status, output = mutations(tree, "--only", "larger")
+    assert (status, "new survivor: rule.larger: compare" in output) == (1, True), output
+    (tree / "tests/test_equal.py").unlink()
+    status, output = mutations(tree, "--only", "larger")
+    assert (status, "which is no test of the suite" in output) == (2, True), output
+
+
 def test_closure_that_exists_before_the_change_is_changed(tree: Path) -> None:
     closure = """
 
