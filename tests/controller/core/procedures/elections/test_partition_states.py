@@ -5,7 +5,7 @@ import pytest
 from controller.core import znodes
 from controller.core.commands import CommandId, Notice, ReadZnodes, WriteZnodes, ZooKeeperCommand
 from controller.core.election import CONTROLLED_SHUTDOWN, OFFLINE, PREFERRED, UNCLEAN_LEADER
-from controller.core.events import ZnodesRead, ZnodesWritten
+from controller.core.events import ZnodesRead
 from controller.core.operations import NO_AUTH, Create, SetData
 from controller.core.procedures.elections.partition_state_machine import (
     change_partitions,
@@ -21,6 +21,7 @@ from tests.controller.core.driving import (
     EPOCH,
     Driven,
     broker,
+    refuse_writes,
     state_of,
     state_path,
 )
@@ -38,14 +39,6 @@ def move(driven: Driven, partition: Partition, target: PartitionState) -> None:
 def failures(driven: Driven) -> list[str]:
     """The texts of the reports that no leader was elected."""
     return [one.text for one in driven.of_kind(Notice) if one.code == "no_leader_elected"]
-
-
-def refuse_writes(command: ZooKeeperCommand) -> list[ZooKeeperOutcome] | None:
-    """Every write ends in an error that does not concern the znode."""
-    if not isinstance(command, WriteZnodes):
-        return None
-    count = len(command.operations)
-    return [ZnodesWritten(ANY_COMMAND, 0, [NO_AUTH] * count, [-1] * count)]
 
 
 def refuse_reads(command: ZooKeeperCommand) -> list[ZooKeeperOutcome] | None:
