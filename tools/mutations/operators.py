@@ -318,8 +318,9 @@ def _swaps(parent: ast.AST, field: str, index: int) -> Iterator[_Found]:
 def _collection(statement: ast.AST) -> str:
     """The collection that a call adds to or removes from; empty: none."""
     match statement:
-        case ast.Expr(value=ast.Call(func=ast.Attribute(value=ast.Name(id=name), attr=method))):
-            return name if method in _COLLECTION_METHODS else ""
+        case ast.Expr(value=ast.Call(func=ast.Attribute(value=owner, attr=method))):
+            is_name = isinstance(owner, ast.Name | ast.Attribute)
+            return ast.unparse(owner) if is_name and method in _COLLECTION_METHODS else ""
     return ""
 
 

@@ -15,7 +15,13 @@ from controller.core import znodes
 from controller.core.commands import Issued, Notice, ReadZnodes
 from controller.core.events import WatchFired
 from controller.core.operations import CreateSequential
-from controller.core.znodes import REASSIGN_CANCEL, Entry, Reassignment, write_entries
+from controller.core.znodes import (
+    REASSIGN_CANCEL,
+    Entry,
+    Reassignment,
+    reassignment_path,
+    write_entries,
+)
 from tests.controller.core.cluster import Cluster, Seen, reads, writes
 from tests.controller.core.procedures.reassignment.interrupting import (
     OtherControllersTerm,
@@ -83,6 +89,21 @@ def test_cancellation_removed_before_it_is_read_rolls_back(kind: type[Cluster]) 
         "/admin/reassign_cancel was deleted before the controller read it"
     ]
     assert len(seen.texts_of("reassignment_rolled_back")) == 1
+    assert_nothing_is_left(cluster)
+    assert_no_failures(cluster)
+
+
+def test_cancellation_removed_before_it_is_read_rolls_back_without_an_entry_and_a_record() -> None:
+    """Another client has deleted them: the controller knows the reassignment."""
+    cluster = two_partitions((1, 2), (1, 2))
+    submit(cluster, {T0: [3, 4]})
+    seen = cluster.seen()
+    cluster.remove_quietly(reassignment_path(*T0))
+    cancel_quietly(cluster)
+    remove_cancel_quietly(cluster)
+    cluster.remove(znodes.REASSIGN_PARTITIONS)
+    assert assignment(cluster) == "1,2"
+    assert len(seen.texts_of("record_mended")) == 1
     assert_nothing_is_left(cluster)
     assert_no_failures(cluster)
 
@@ -423,6 +444,16 @@ def test_without_kip_236_a_removed_cancellation_has_no_effect() -> None:
     remove_cancel_quietly(cluster)
     cluster.run()
     assert assignment(cluster) == MOVING
+
+
+def test_log_of_a_cancellation_that_is_folded_without_kip_236_cancels_nothing() -> None:
+    """The watch of the recorded run has fired."""
+    cluster = Cluster(1, 2, 3, 4, kip_236_enable=False).start()
+    cluster.create_topic("t", {0: [1, 2]})
+    submit(cluster, {T0: [3, 4]})
+    seen = cluster.seen()
+    cluster.happen(WatchFired(REASSIGN_CANCEL, "created", 99), "watches")
+    assert (seen.commands, assignment(cluster)) == ([], MOVING)
 
 
 # Dropped entries --------------------------------------------------------------------------------
