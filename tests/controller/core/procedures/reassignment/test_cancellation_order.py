@@ -17,6 +17,7 @@ from controller.core.events import WatchFired
 from controller.core.operations import CreateSequential
 from controller.core.znodes import (
     REASSIGN_CANCEL,
+    REASSIGN_PARTITIONS_EXTRA,
     Entry,
     Reassignment,
     reassignment_path,
@@ -446,13 +447,14 @@ def test_without_kip_236_a_removed_cancellation_has_no_effect() -> None:
     assert assignment(cluster) == MOVING
 
 
-def test_log_of_a_cancellation_that_is_folded_without_kip_236_cancels_nothing() -> None:
-    """The watch of the recorded run has fired."""
+@pytest.mark.parametrize("path", [REASSIGN_CANCEL, REASSIGN_PARTITIONS_EXTRA])
+def test_log_that_is_folded_without_kip_236_does_not_lead_to_its_procedures(path: str) -> None:
+    """A watch of the recorded run has fired."""
     cluster = Cluster(1, 2, 3, 4, kip_236_enable=False).start()
     cluster.create_topic("t", {0: [1, 2]})
     submit(cluster, {T0: [3, 4]})
     seen = cluster.seen()
-    cluster.happen(WatchFired(REASSIGN_CANCEL, "created", 99), "watches")
+    cluster.happen(WatchFired(path, "created", 99), "watches")
     assert (seen.commands, assignment(cluster)) == ([], MOVING)
 
 
