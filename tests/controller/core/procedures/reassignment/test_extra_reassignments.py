@@ -6,7 +6,7 @@ from controller.core import znodes
 from controller.core.commands import ReadZnodes, WriteAtomically
 from controller.core.operations import CreateSequential
 from controller.core.procedures.reassignment import extra_znode
-from controller.core.znodes import REASSIGN_PARTITIONS_EXTRA, Entry
+from controller.core.znodes import REASSIGN_PARTITIONS_EXTRA, Entry, write_entries
 from replay.world.simulation import Delivery
 from tests.controller.core.cluster import Cluster, writes
 from tests.controller.core.procedures.reassignment.interrupting import (
@@ -209,6 +209,31 @@ def test_entries_wait_while_the_znode_is_full(monkeypatch: pytest.MonkeyPatch) -
     catch_up(cluster, 3)
     assert extra(cluster) is None
     assert assignment(cluster, T1) == "4,2 adding 4 removing 2"
+
+
+@pytest.mark.parametrize(("room", "is_moved"), [(-1, False), (0, True)])
+def test_entries_wait_while_both_znodes_together_are_too_large_for_a_multi(
+    monkeypatch: pytest.MonkeyPatch, room: int, is_moved: bool
+) -> None:
+    cluster = two_partitions()
+    submit(cluster, {T0: [3]})
+    present = cluster.data(znodes.REASSIGN_PARTITIONS)
+    assert present is not None
+    # As long as the longer entry would be in the znode alone.
+    moved = len(write_entries({T1: Entry((4,), (2,))}))
+    monkeypatch.setattr(extra_znode, "_BOTH_BYTES_MAX", len(present) + moved + room)
+    submit_extra(cluster, {T1: [4]})
+    assert (extra(cluster) is None) is is_moved
+
+
+def test_entry_of_another_client_meanwhile_is_kept() -> None:
+    cluster = two_partitions()
+    cluster.once(
+        moves, lambda: cluster.put_quietly(znodes.REASSIGN_PARTITIONS, entries_json({T1: [4]}))
+    )
+    submit_extra(cluster, {T0: [3]})
+    assert extra(cluster) is None
+    assert entries(cluster) == {T0: Entry((3,), (1,)), T1: Entry((4,), (2,))}
 
 
 def test_later_content_is_processed_and_its_entries_have_priority() -> None:

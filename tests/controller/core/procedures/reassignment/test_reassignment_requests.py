@@ -29,6 +29,7 @@ from tests.controller.core.procedures.reassignment.reassigning import (
     assignment,
     cluster_of,
     listed,
+    put_request,
     reassign,
     reassigning,
 )
@@ -108,6 +109,15 @@ def test_more_than_four_live_brokers_are_printed_as_another_scala_set() -> None:
     cluster = cluster_of(5, 1, 2)
     announced = ask(cluster, (T0, [99])).partitions[0].message
     assert announced.endswith("live broker list: HashSet(1, 2, 3, 4, 5)")
+
+
+def test_broker_0_is_accepted_as_a_target() -> None:
+    cluster = Cluster(0, 1, kip_236_enable=True).start()
+    cluster.create_topic("t", {0: [1], 1: [1]})
+    assert reassign(cluster, 0) == codes.NONE
+    put_request(cluster, {T1: [0]})
+    moving = "0,1 adding 0 removing 1"
+    assert [assignment(cluster, name) for name in (T0, T1)] == [moving] * 2
 
 
 def test_broker_in_controlled_shutdown_is_rejected_as_a_target() -> None:
