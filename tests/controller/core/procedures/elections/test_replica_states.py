@@ -380,3 +380,11 @@ def test_shrunk_isrs_of_a_queued_topic_are_not_sent() -> None:
     assert partition.replica_states[5] is OFFLINE
     assert not driven.leader_and_isr()
     assert driven.stop_replica()[5].partitions[0].leader_epoch == -2
+
+
+def test_broker_without_replicas_does_not_prevent_the_transitions_of_others() -> None:
+    driven = Driven(5, 6)
+    partition = replica(driven, ONLINE, (5, 6))
+    driven.lead(partition, 6, (6, 5))
+    driven.run(change_replicas(driven.controller, {6: [], 5: [partition]}, OFFLINE, "test"))
+    assert partition.replica_states[5] is OFFLINE
