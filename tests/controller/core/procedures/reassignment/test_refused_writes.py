@@ -1,0 +1,80 @@
+"""Writes of entries and requests that ZooKeeper refuses; entries that do not fit (KB 14.5.1)."""
+
+import pytest
+
+from controller.core import znodes
+from controller.core.commands import Issued
+from controller.core.operations import CreateSequential
+from controller.core.procedures.reassignment import legacy_znode
+from controller.core.znodes import Entry, write_entries
+from tests.controller.core.cluster import writes
+from tests.controller.core.procedures.reassignment.interrupting import (
+    Refusing,
+    cancel_all,
+    entries,
+    submit,
+)
+from tests.controller.core.procedures.reassignment.reassigning import T0, assignment
+
+MOVING = "3,1,2 adding 3 removing 1,2"
+
+
+def two_replicas() -> Refusing:
+    """t-0 on [1,2]."""
+    cluster = Refusing(1, 2, 3, kip_236_enable=True)
+    cluster.start()
+    cluster.create_topic("t", {0: [1, 2]})
+    return cluster
+
+
+def makes_request(issued: Issued) -> bool:
+    """Whether this command makes a request of an entry."""
+    operations = getattr(issued.command, "operations", ())
+    return any(isinstance(one, CreateSequential) for one in operations)
+
+
+def test_parent_that_is_deleted_before_a_request_is_made_is_created_again() -> None:
+    cluster = two_replicas()
+    cluster.once(makes_request, lambda: cluster.remove_quietly("/admin/reassignment_requests"))
+    submit(cluster, {T0: [3]})
+    assert assignment(cluster) == MOVING
+
+
+def test_request_that_cannot_be_made_is_reported() -> None:
+    cluster = two_replicas()
+    cluster.refuses = makes_request
+    seen = cluster.seen()
+    submit(cluster, {T0: [3]})
+    assert assignment(cluster) == "1,2"
+    [text] = seen.texts_of("procedure_failed")
+    assert "/admin/reassignment_requests/request_ cannot be created (ZooKeeper code -102)" in text
+
+
+def test_originals_that_cannot_be_written_are_reported_and_the_move_begins() -> None:
+    cluster = two_replicas()
+    cluster.refuses = writes(znodes.REASSIGN_PARTITIONS)
+    seen = cluster.seen()
+    submit(cluster, {T0: [3]})
+    assert seen.texts_of("entries_not_written") == [
+        "the znode cannot be written (ZooKeeper code -102)"
+    ]
+    assert (assignment(cluster), entries(cluster)) == (MOVING, {T0: Entry((3,))})
+
+
+def test_znode_without_entries_is_deleted() -> None:
+    cluster = two_replicas()
+    submit(cluster, {})
+    assert entries(cluster) is None
+
+
+@pytest.mark.parametrize(("room", "originals"), [(0, (1, 2)), (-1, None)])
+def test_originals_are_left_out_if_they_do_not_fit(
+    monkeypatch: pytest.MonkeyPatch, room: int, originals: tuple[int, ...] | None
+) -> None:
+    cluster = two_replicas()
+    size = len(write_entries({T0: Entry((3,), (1, 2))}))
+    monkeypatch.setattr(legacy_znode, "DATA_BYTES_MAX", size + room)
+    submit(cluster, {T0: [3]})
+    assert (assignment(cluster), entries(cluster)) == (MOVING, {T0: Entry((3,), originals)})
+    cancel_all(cluster)
+    assert assignment(cluster) == "1,2"
