@@ -2,6 +2,7 @@
 
 import pytest
 
+from controller.core import error_codes as codes
 from controller.core import znodes
 from controller.core.commands import Issued
 from controller.core.operations import CreateSequential
@@ -12,9 +13,10 @@ from tests.controller.core.procedures.reassignment.interrupting import (
     Refusing,
     cancel_all,
     entries,
+    request,
     submit,
 )
-from tests.controller.core.procedures.reassignment.reassigning import T0, assignment
+from tests.controller.core.procedures.reassignment.reassigning import T0, assignment, reassign
 
 MOVING = "3,1,2 adding 3 removing 1,2"
 
@@ -78,3 +80,27 @@ def test_originals_are_left_out_if_they_do_not_fit(
     assert (assignment(cluster), entries(cluster)) == (MOVING, {T0: Entry((3,), originals)})
     cancel_all(cluster)
     assert assignment(cluster) == "1,2"
+
+
+# States that cannot be read ---------------------------------------------------------------------
+
+
+def test_target_that_is_replaced_while_the_state_is_unreadable_is_reported() -> None:
+    cluster = two_replicas()
+    request(cluster, {T0: [3]})
+    path = znodes.state_path(*T0)
+    cluster.put_quietly(path, b"no state")
+    seen = cluster.seen()
+    request(cluster, {T0: [3, 1]})
+    codes_of = dict(seen.notices())
+    assert codes_of["unreadable_znode"] == path
+    assert "procedure_failed" not in codes_of
+    assert assignment(cluster) == "3,1,2 adding 3 removing 2"
+
+
+def test_reassignment_is_not_refused_because_the_isr_is_unknown() -> None:
+    """It fails when the leader epoch cannot be raised."""
+    cluster = two_replicas()
+    assert reassign(cluster, 3) == codes.NONE
+    cluster.put_quietly(znodes.state_path(*T0), b"no state")
+    assert reassign(cluster, 1, 2) == codes.UNKNOWN_SERVER_ERROR
