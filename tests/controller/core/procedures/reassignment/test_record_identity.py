@@ -9,7 +9,7 @@ import pytest
 from controller.core import znodes
 from controller.core.commands import Issued, WriteAtomically, ZooKeeperCommand
 from controller.core.events import ZnodesWritten
-from controller.core.operations import NO_AUTH, OK, Create
+from controller.core.operations import NO_AUTH, OK, Create, Delete
 from controller.core.znodes import (
     REASSIGNMENTS,
     Reassignment,
@@ -30,6 +30,7 @@ from tests.controller.core.procedures.reassignment.interrupting import (
 )
 from tests.controller.core.procedures.reassignment.reassigning import (
     Name,
+    as_text,
     ask,
     assert_no_failures,
     assignment,
@@ -220,13 +221,20 @@ class RefusingRecord(Cluster):
 def test_assignment_whose_record_cannot_be_written_is_not_stored(
     checks_topic_versions: bool,
 ) -> None:
-    """Without versions, the write of another partition of the topic stores it, too."""
+    """Without versions, the write of another partition of the topic stores it, too. It is restored
+    before the request ends."""
     cluster = RefusingRecord(
         1, 2, 3, 4, kip_236_enable=True, checks_topic_versions=checks_topic_versions
     ).start()
     cluster.create_topic("t", {0: [1, 2], 1: [1, 2]})
     seen = cluster.seen()
+    stored: list[str] = []
+    cluster.once(
+        lambda issued: any(isinstance(one, Delete) for one in written_by(issued)),
+        lambda: stored.append(as_text(cluster.topic("t").assignments[0])),
+    )
     request(cluster, {("t", 0): [3, 4], ("t", 1): [3, 4]})
+    assert stored == ["1,2"]
     assert records(cluster) == [("t", 1)]
     assert [assignment(cluster, ("t", one)) for one in (0, 1)] == ["1,2", MOVING]
     assert len(seen.texts_of("reassignment_failed")) == 1

@@ -92,9 +92,8 @@ def test_target_that_is_replaced_while_the_state_is_unreadable_is_reported() -> 
     cluster.put_quietly(path, b"no state")
     seen = cluster.seen()
     request(cluster, {T0: [3, 1]})
-    codes_of = dict(seen.notices())
-    assert codes_of["unreadable_znode"] == path
-    assert "procedure_failed" not in codes_of
+    # For the drop set, for the catch-up, and for the leader epoch.
+    assert seen.notices().count(("unreadable_znode", path)) == 3
     assert assignment(cluster) == "3,1,2 adding 3 removing 2"
 
 
