@@ -307,6 +307,18 @@ def test_rejection_names_the_extra_znode_of_an_entry_that_the_controller_moved()
     ]
 
 
+def test_move_that_catches_up_while_its_rollback_waits_completes_without_the_extra_entry() -> None:
+    cluster = interruptible(6, 1, 2, 3)
+    set_minimum(cluster, 2)
+    submit(cluster, {T0: [4, 5]})
+    ask_for_isr(cluster, 1, 4)
+    submit_extra(cluster, {T0: [6]})
+    ask_for_isr(cluster, 1, 4, 5)
+    assert assignment(cluster) == "4,5,1,2,3 adding 4,5 removing 1,2,3"
+    cluster.remove(REASSIGN_PARTITIONS_EXTRA)
+    assert assignment(cluster) == "4,5"
+
+
 def test_removed_extra_entry_lets_the_move_continue() -> None:
     cluster = interruptible(6, 1, 2, 3)
     set_minimum(cluster, 2)

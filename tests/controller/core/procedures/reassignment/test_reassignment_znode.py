@@ -198,10 +198,32 @@ def test_request_deleted_before_it_is_read_has_no_effect() -> None:
     cluster.once(
         lambda issued: reads(path)(issued) and next(looks), lambda: cluster.remove_quietly(path)
     )
+    seen = cluster.seen()
     cluster.run()
-    assert assignment(cluster) == "1"
+    assert (assignment(cluster), seen.notices()) == ("1", [])
     put_request(cluster, {T0: [2]})
     assert assignment(cluster) == "2,1 adding 2 removing 1"
+
+
+@pytest.mark.parametrize(("rules", "epoch"), [("refold", 1), ("kafka", 2)])
+def test_entry_with_the_target_under_way_begins_again_only_by_kafkas_rule(
+    rules: str, epoch: int
+) -> None:
+    cluster = cluster_of(3, 1, 2, rules=rules)
+    assert reassign(cluster, 3) == codes.NONE
+    put_request(cluster, {T0: [3]})
+    assert cluster.leadership("t", 0).leader_epoch == epoch
+    assert assignment(cluster) == "3,1,2 adding 3 removing 1,2"
+
+
+def test_move_whose_entry_a_failover_refuses_is_resumed() -> None:
+    cluster = cluster_of(3, 1, 2)
+    assert reassign(cluster, 3) == codes.NONE
+    put_request_quietly(cluster, {T0: []})
+    cluster.expire()
+    assert cluster.leadership("t", 0).leader_epoch == 2
+    catch_up(cluster, 3)
+    assert (assignment(cluster), request(cluster)) == ("3", None)
 
 
 # Concurrent writes of clients -------------------------------------------------------------------

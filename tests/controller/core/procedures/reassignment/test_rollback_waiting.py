@@ -7,6 +7,7 @@ from controller.core.commands import StopReplicaRequest
 from controller.core.procedures.elections.rebalance import rebalance_timer
 from controller.core.znodes import REASSIGN_CANCEL, Entry
 from tests.controller.core.cluster import Cluster, Seen
+from tests.controller.core.endpoint import alter_partition, proposal
 from tests.controller.core.procedures.elections.electing import configure, configure_quietly
 from tests.controller.core.procedures.reassignment.interrupting import (
     assert_nothing_is_left,
@@ -84,6 +85,16 @@ def test_waiting_rollback_continues_when_an_original_is_in_sync() -> None:
     assert assignment(cluster) == "1,2"
     assert cluster.state("t", 0).startswith("leader 2 e")  # type: ignore[union-attr]
     assert_nothing_is_left(cluster)
+
+
+def test_waiting_rollback_continues_when_one_request_changes_other_isrs_too() -> None:
+    cluster = only_the_target_in_sync()
+    cluster.create_topic("u", {0: [3]})
+    cancel_all(cluster)
+    cluster.start_broker(2)
+    changed = proposal(cluster, "t", 0, isr=(3, 2)), proposal(cluster, "u", 0)
+    alter_partition(cluster, 3, *changed)
+    assert assignment(cluster) == "1,2"
 
 
 def test_below_2_7_IV2_waiting_rollback_watches_the_leaders_writes() -> None:
@@ -260,6 +271,7 @@ def test_forced_cancellation_is_logged_when_a_waiting_rollback_continues() -> No
     assert seen.texts() == [FORCED]
     force_all(cluster)
     assert len(seen.texts_of("rollback_forced")) == 1
+    assert seen.texts_of("reassignments_cancelled") == []
 
 
 def test_cancellation_that_is_forced_at_once_is_logged() -> None:
