@@ -15,15 +15,7 @@ from controller.core import znodes
 from controller.core.commands import Issued, Notice, ReadZnodes
 from controller.core.events import WatchFired
 from controller.core.operations import CreateSequential
-from controller.core.znodes import (
-    REASSIGN_CANCEL,
-    REASSIGN_PARTITIONS_EXTRA,
-    REASSIGNMENT_REQUESTS,
-    Entry,
-    Reassignment,
-    reassignment_path,
-    write_entries,
-)
+from controller.core.znodes import REASSIGN_CANCEL, Entry, Reassignment, write_entries
 from tests.controller.core.cluster import Cluster, Seen, reads, writes
 from tests.controller.core.procedures.reassignment.interrupting import (
     OtherControllersTerm,
@@ -91,21 +83,6 @@ def test_cancellation_removed_before_it_is_read_rolls_back(kind: type[Cluster]) 
         "/admin/reassign_cancel was deleted before the controller read it"
     ]
     assert len(seen.texts_of("reassignment_rolled_back")) == 1
-    assert_nothing_is_left(cluster)
-    assert_no_failures(cluster)
-
-
-def test_cancellation_removed_before_it_is_read_rolls_back_without_an_entry_and_a_record() -> None:
-    """Another client has deleted them: the controller knows the reassignment."""
-    cluster = two_partitions((1, 2), (1, 2))
-    submit(cluster, {T0: [3, 4]})
-    seen = cluster.seen()
-    cluster.remove_quietly(reassignment_path(*T0))
-    cancel_quietly(cluster)
-    remove_cancel_quietly(cluster)
-    cluster.remove(znodes.REASSIGN_PARTITIONS)
-    assert assignment(cluster) == "1,2"
-    assert len(seen.texts_of("record_mended")) == 1
     assert_nothing_is_left(cluster)
     assert_no_failures(cluster)
 
@@ -438,24 +415,6 @@ def test_cancellation_created_while_an_api_request_changes_a_target_is_answered(
     assert seen.texts_of("reassignment_replaced") == []
 
 
-def warnings(seen: Seen) -> list[Notice]:
-    return [one for one in seen.commands if isinstance(one, Notice) and one.level == "warning"]
-
-
-def test_request_that_a_cancellation_stops_waits_with_the_next_ones() -> None:
-    cluster = two_partitions((1, 2), (1, 2))
-    cluster.once(reads(znodes.topic_config_path("t")), lambda: cancel_quietly(cluster))
-    seen = cluster.seen()
-    path = request_quietly(cluster, {T0: [3, 4]})
-    request(cluster, {T1: [3]})
-    assert [assignment(cluster, name) for name in (T0, T1)] == ["1,2", "1,2"]
-    assert [one.subject for one in warnings(seen)] == [path, REASSIGNMENT_REQUESTS]
-    remove_cancel(cluster)
-    assert assignment(cluster) == MOVING
-    assert assignment(cluster, T1) == "3,1,2 adding 3 removing 1,2"
-    assert requests(cluster) == []
-
-
 def test_without_kip_236_a_removed_cancellation_has_no_effect() -> None:
     cluster = Cluster(1, 2, 3, 4, kip_236_enable=False).start()
     cluster.create_topic("t", {0: [1, 2]})
@@ -464,26 +423,6 @@ def test_without_kip_236_a_removed_cancellation_has_no_effect() -> None:
     remove_cancel_quietly(cluster)
     cluster.run()
     assert assignment(cluster) == MOVING
-
-
-@pytest.mark.parametrize(
-    ("path", "change"),
-    [
-        (REASSIGN_CANCEL, "created"),
-        (REASSIGN_PARTITIONS_EXTRA, "created"),
-        (REASSIGNMENT_REQUESTS, "children"),
-    ],
-)
-def test_log_that_is_folded_without_kip_236_does_not_lead_to_its_procedures(
-    path: str, change: str
-) -> None:
-    """A watch of the recorded run has fired."""
-    cluster = Cluster(1, 2, 3, 4, kip_236_enable=False).start()
-    cluster.create_topic("t", {0: [1, 2]})
-    submit(cluster, {T0: [3, 4]})
-    seen = cluster.seen()
-    cluster.happen(WatchFired(path, change, 99), "watches")
-    assert (seen.commands, assignment(cluster)) == ([], MOVING)
 
 
 # Dropped entries --------------------------------------------------------------------------------

@@ -4,19 +4,26 @@ import pytest
 
 from controller.core import error_codes as codes
 from controller.core import znodes
-from controller.core.commands import Issued
+from controller.core.commands import Issued, StopReplicaRequest
 from controller.core.operations import CreateSequential
 from controller.core.procedures.reassignment import legacy_znode
-from controller.core.znodes import Entry, write_entries
-from tests.controller.core.cluster import writes
+from controller.core.znodes import REPLICA_DELETIONS, Entry, write_entries
+from tests.controller.core.cluster import Cluster, writes
 from tests.controller.core.procedures.reassignment.interrupting import (
     Refusing,
     cancel_all,
     entries,
+    files,
     request,
     submit,
 )
-from tests.controller.core.procedures.reassignment.reassigning import T0, assignment, reassign
+from tests.controller.core.procedures.reassignment.reassigning import (
+    T0,
+    as_text,
+    assignment,
+    catch_up,
+    reassign,
+)
 
 MOVING = "3,1,2 adding 3 removing 1,2"
 
@@ -80,6 +87,28 @@ def test_originals_are_left_out_if_they_do_not_fit(
     assert (assignment(cluster), entries(cluster)) == (MOVING, {T0: Entry((3,), originals)})
     cancel_all(cluster)
     assert assignment(cluster) == "1,2"
+
+
+def test_replicas_are_not_deleted_if_the_deletion_cannot_be_recorded() -> None:
+    cluster = two_replicas()
+    assert reassign(cluster, 3) == codes.NONE
+    cluster.refuses = lambda issued: any(
+        one.path.startswith(f"{REPLICA_DELETIONS}/")
+        for one in getattr(issued.command, "operations", ())
+    )
+    seen = cluster.seen()
+    catch_up(cluster, 3)
+    assert [code for code, _ in seen.notices()] == ["reassignment_failed"]
+    assert "/admin/replica_deletions cannot be written" in seen.texts_of("reassignment_failed")[0]
+    stopped = [one for one in seen.commands if isinstance(one, StopReplicaRequest)]
+    assert [one for request in stopped for one in request.partitions if one.delete] == []
+    assert (1 in files(cluster), 2 in files(cluster)) == (True, True)
+    assert assignment_in_zookeeper(cluster) == "3,1,2 adding 3 removing 1,2"
+
+
+def assignment_in_zookeeper(cluster: Cluster) -> str:
+    """As `assignment`, but the controller may know another."""
+    return as_text(cluster.topic("t").assignments[0])
 
 
 # States that cannot be read ---------------------------------------------------------------------
