@@ -6,10 +6,11 @@ from controller.core import znodes
 from controller.core.commands import StopReplicaRequest
 from controller.core.procedures.elections.rebalance import rebalance_timer
 from controller.core.znodes import REASSIGN_CANCEL, Entry
-from tests.controller.core.cluster import Cluster, Seen
+from tests.controller.core.cluster import Cluster, Seen, writes
 from tests.controller.core.endpoint import alter_partition, proposal
 from tests.controller.core.procedures.elections.electing import configure, configure_quietly
 from tests.controller.core.procedures.reassignment.interrupting import (
+    Refusing,
     assert_nothing_is_left,
     cancel_all,
     entries,
@@ -320,3 +321,48 @@ def test_originals_already_deleted_fetch_again() -> None:
     catch_up(cluster, 1)
     assert assignment(cluster) == "1,2"
     assert files(cluster) == [1, 2]
+
+
+# Rollbacks without a leader ---------------------------------------------------------------------
+
+
+def test_partition_without_a_state_is_rolled_back() -> None:
+    """It has no records to lose."""
+    cluster = interruptible(2, 1)
+    cluster.create_topic("u", {0: [8]})
+    submit(cluster, {("u", 0): [9]})
+    assert assignment(cluster, ("u", 0)) == "9,8 adding 9 removing 8"
+    cancel_all(cluster)
+    assert assignment(cluster, ("u", 0)) == "8"
+    assert cluster.state("u", 0) is None
+    assert_nothing_is_left(cluster)
+
+
+def test_move_that_adds_no_replica_is_rolled_back_without_a_live_one() -> None:
+    cluster = interruptible(2, 1, 2)
+    cluster.stop_broker(1)
+    submit(cluster, {T0: [1]})
+    cluster.stop_broker(2)
+    seen = cluster.seen()
+    cancel_all(cluster)
+    assert assignment(cluster) == "1,2"
+    assert cluster.state("t", 0) == "leader -1 e 3 isr [2] v 3 ce 1"
+    assert seen.texts_of("rollback_waits") == []
+    assert_nothing_is_left(cluster)
+
+
+def test_rollback_whose_originals_cannot_be_stored_is_reported_and_ends_at_a_failover() -> None:
+    cluster = Refusing(1, 2, 3, kip_236_enable=True)
+    cluster.start()
+    cluster.create_topic("t", {0: [1, 2]})
+    submit(cluster, {T0: [3]})
+    cluster.refuses = writes(znodes.topic_path("t"))
+    seen = cluster.seen()
+    cancel_all(cluster)
+    [text] = seen.texts_of("procedure_failed")
+    assert "/brokers/topics/t cannot be written (ZooKeeper code -102)" in text
+    assert entries(cluster) == {T0: Entry((3,), (1, 2))}
+    cluster.refuses = lambda issued: False
+    cluster.expire()
+    assert assignment(cluster) == "1,2"
+    assert_nothing_is_left(cluster)
