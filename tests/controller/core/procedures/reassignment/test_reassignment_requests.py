@@ -33,6 +33,7 @@ from tests.controller.core.procedures.reassignment.reassigning import (
     reassign,
     reassigning,
 )
+from tests.controller.core.procedures.topics.deleting import mark
 
 UNKNOWN = ("missing", 0)
 T1, T4 = ("t", 1), ("t", 4)
@@ -110,6 +111,20 @@ def test_more_than_four_live_brokers_are_printed_as_another_scala_set() -> None:
         cluster = cluster_of(brokers, 1, 2)
         announced = ask(cluster, (T0, [99])).partitions[0].message
         assert announced.endswith(f"live broker list: {printed}")
+
+
+def test_deleted_partitions_are_unknown() -> None:
+    """A tool has deleted the znodes of u, and t waits for the deletion of a replica."""
+    cluster = Cluster(1, 2, 3).start()
+    for topic in ("t", "u"):
+        cluster.create_topic(topic, {0: [1, 2]})
+    cluster.remove_topic_znodes("u")
+    cluster.stop_broker(2)
+    mark(cluster, "t")
+    seen = cluster.seen()
+    answer = ask(cluster, (T0, [1, 3]), (("u", 0), [1, 3]))
+    assert [one.error for one in answer.partitions] == [codes.UNKNOWN_TOPIC_OR_PARTITION] * 2
+    assert seen.written() == []
 
 
 def test_broker_0_is_accepted_as_a_target() -> None:
