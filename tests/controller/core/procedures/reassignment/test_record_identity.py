@@ -12,6 +12,7 @@ from controller.core.events import ZnodesWritten
 from controller.core.operations import NO_AUTH, OK, Create, Delete
 from controller.core.znodes import (
     REASSIGNMENTS,
+    Entry,
     Reassignment,
     reassignment_path,
     reassignments_path,
@@ -22,6 +23,7 @@ from tests.controller.core.cluster import Cluster, Seen
 from tests.controller.core.procedures.reassignment.interrupting import (
     assert_nothing_is_left,
     cancel_all,
+    entries,
     identity,
     record,
     records,
@@ -238,6 +240,14 @@ def test_assignment_whose_record_cannot_be_written_is_not_stored(
     assert records(cluster) == [("t", 1)]
     assert [assignment(cluster, ("t", one)) for one in (0, 1)] == ["1,2", MOVING]
     assert len(seen.texts_of("reassignment_failed")) == 1
+
+
+def test_entry_whose_record_cannot_be_written_is_removed() -> None:
+    cluster = RefusingRecord(1, 2, 3, 4, kip_236_enable=True).start()
+    cluster.create_topic("t", {0: [1, 2], 1: [1, 2]})
+    submit(cluster, {("t", 0): [3, 4], ("t", 1): [3, 4]})
+    assert entries(cluster) == {("t", 1): Entry((3, 4), (1, 2))}
+    assert reassigning(cluster) == [("t", 1)]
 
 
 def test_assignments_whose_replies_were_lost_are_not_undone_while_another_is_written() -> None:

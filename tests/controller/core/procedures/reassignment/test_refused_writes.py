@@ -1,19 +1,28 @@
 """Writes of entries and requests that ZooKeeper refuses; entries that do not fit (KB 14.5.1)."""
 
+from collections.abc import Callable
+
 import pytest
 
 from controller.core import error_codes as codes
 from controller.core import znodes
 from controller.core.commands import Issued, StopReplicaRequest
-from controller.core.operations import CreateSequential
+from controller.core.operations import CreateSequential, Delete
 from controller.core.procedures.reassignment import legacy_znode
-from controller.core.znodes import REPLICA_DELETIONS, Entry, write_entries
+from controller.core.znodes import (
+    REPLICA_DELETIONS,
+    Entry,
+    reassignment_path,
+    reassignments_path,
+    write_entries,
+)
 from tests.controller.core.cluster import Cluster, writes
 from tests.controller.core.procedures.reassignment.interrupting import (
     Refusing,
     cancel_all,
     entries,
     files,
+    record,
     request,
     submit,
 )
@@ -87,6 +96,53 @@ def test_originals_are_left_out_if_they_do_not_fit(
     assert (assignment(cluster), entries(cluster)) == (MOVING, {T0: Entry((3,), originals)})
     cancel_all(cluster)
     assert assignment(cluster) == "1,2"
+
+
+def test_record_that_cannot_be_deleted_is_reported() -> None:
+    cluster = two_replicas()
+    request(cluster, {T0: [3]})
+    cluster.refuses = deletes(reassignment_path(*T0))
+    seen = cluster.seen()
+    catch_up(cluster, 3)
+    assert assignment(cluster) == "3"
+    paths = [reassignment_path(*T0), reassignments_path("t")]
+    assert seen.notices() == [("record_not_removed", path) for path in paths]
+    cluster.refuses = lambda issued: False
+    cluster.expire()
+    assert record(cluster) is None
+
+
+def test_record_that_cannot_be_repaired_is_reported() -> None:
+    cluster = two_replicas()
+    request(cluster, {T0: [3]})
+    path = reassignment_path(*T0)
+    cluster.put_quietly(path, b"no record")
+    cluster.refuses = writes(path)
+    seen = cluster.seen()
+    cancel_all(cluster)
+    assert ("record_not_mended", path) in seen.notices()
+
+
+def test_entry_that_cannot_be_removed_fails_the_completion() -> None:
+    cluster = two_replicas()
+    submit(cluster, {T0: [3]})
+    cluster.refuses = writes(znodes.REASSIGN_PARTITIONS)
+    seen = cluster.seen()
+    catch_up(cluster, 3)
+    assert assignment(cluster) == "3"
+    [text] = seen.texts_of("reassignment_failed")
+    assert "/admin/reassign_partitions cannot be written (ZooKeeper code -102)" in text
+    cluster.refuses = lambda issued: False
+    cluster.expire()
+    assert (entries(cluster), record(cluster)) == (None, None)
+
+
+def deletes(path: str) -> Callable[[Issued], bool]:
+    """A predicate that matches the deletion of a znode."""
+    return lambda issued: any(
+        isinstance(one, Delete) and one.path == path
+        for one in getattr(issued.command, "operations", ())
+    )
 
 
 def test_replicas_are_not_deleted_if_the_deletion_cannot_be_recorded() -> None:
