@@ -3,8 +3,9 @@
 import pytest
 
 from controller.core import znodes
-from controller.core.commands import Stop, WriteAtomically
-from controller.core.operations import Create, Delete, SetData
+from controller.core.commands import Issued, Stop, WriteAtomically, ZooKeeperCommand
+from controller.core.events import ZnodesWritten
+from controller.core.operations import NO_AUTH, OK, Create, Delete, SetData
 from controller.core.procedures.role.controller_election import BACK_OFF_TIMER
 from controller.core.values import ANY_VERSION
 from replay.world.simulation import Delivery
@@ -232,10 +233,41 @@ def test_SU_36_role_is_never_taken_from_kraft() -> None:
         "refold must not run in this cluster"
     ]
     assert seen.writes() == []
+    assert seen.notices() == [("foreign_controller", znodes.CONTROLLER)]
     cluster.remove_quietly(znodes.CONTROLLER)
     later = Cluster(zookeeper=cluster.zookeeper).start()
     assert (later.controller(), later.epoch(), later.is_active) == (DAEMON, 3, True)
     assert later.version(znodes.CONTROLLER_EPOCH) == 2
+
+
+class RefusingRole(Cluster):
+    """A cluster whose ZooKeeper does not let the daemon create /controller."""
+
+    is_refused = True
+
+    def _ask_zookeeper(self, issued: Issued, command: ZooKeeperCommand) -> None:
+        if self.is_refused and ELECTION(issued) and isinstance(command, WriteAtomically):
+            paths = [one.path for one in command.operations]
+            errors = [NO_AUTH if one == znodes.CONTROLLER else OK for one in paths]
+            refused = ZnodesWritten(issued.id, 0, errors, [-1] * len(paths))
+            self._inbox.append(("zookeeper", refused))
+        else:
+            super()._ask_zookeeper(issued, command)
+
+
+def test_refused_creation_of_the_controller_znode_is_reported_and_tried_in_the_next_session() -> (
+    None
+):
+    cluster = RefusingRole(1)
+    seen = cluster.seen()
+    cluster.start()
+    assert (cluster.is_active, seen.broker_requests()) == (False, [])
+    assert seen.texts_of("role_not_taken") == [
+        "the role cannot be taken (ZooKeeper codes [-102, 0])"
+    ]
+    cluster.is_refused = False
+    cluster.expire()
+    assert cluster.is_active
 
 
 def test_persistent_controller_znode_stops_the_daemon() -> None:
