@@ -209,11 +209,15 @@ class StandbyState:
                 self.prepared[name] = prepared
             count -= len(topic.partitions)
 
-    def usable(
+    def take_prepared(
         self, context: ControllerContext, changed: Iterable[Partition]
     ) -> dict[str, PreparedTopic]:
         """The prepared topics in the context of a failover whose brokers are all live, that are not
-        being deleted, and that have no `changed` partition. The others are no longer prepared."""
+        being deleted, and that have no `changed` partition.
+
+        Afterwards, nothing is prepared here: a state that changes from now on is the business of
+        the controller, whose partitions must stay online.
+        """
         for partition in changed:
             self._is_unprepared(partition.topic.name)
         usable: dict[str, PreparedTopic] = {}
@@ -224,6 +228,7 @@ class StandbyState:
                 unprepare(one.topic)
             else:
                 usable[name] = one
+        self.prepared = {}
         return usable
 
     def known_states(self, context: ControllerContext) -> Iterator[tuple[Partition, int]]:

@@ -239,7 +239,7 @@ async def _run_daemon(
             reason = await daemon.run()
             tasks.cancel_scope.cancel()
     except* (DaemonError, LogError) as faults:
-        raise DaemonError("; ".join(_texts(faults))) from None
+        raise DaemonError("; ".join(texts_of(faults))) from None
     return reason
 
 
@@ -269,8 +269,9 @@ def _on_signal(act: Callable[[str], None]) -> None:
         loop.add_signal_handler(one, end, one)
 
 
-def _texts(faults: BaseExceptionGroup[BaseException]) -> list[str]:
+def texts_of(faults: BaseExceptionGroup[BaseException]) -> list[str]:
+    """The messages of all exceptions in a group."""
     texts: list[str] = []
     for one in faults.exceptions:
-        texts += _texts(one) if isinstance(one, BaseExceptionGroup) else [str(one)]
+        texts += texts_of(one) if isinstance(one, BaseExceptionGroup) else [str(one)]
     return texts

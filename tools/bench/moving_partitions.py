@@ -9,6 +9,8 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
+from typing import Any
+from uuid import UUID
 
 import anyio
 
@@ -37,12 +39,16 @@ from controller.core.znodes import (
 from tools.bench.contenders import Contender
 from tools.bench.measurement import Bench, BenchError, Sample, check_step
 from tools.bench.stub_brokers import LEADER_AND_ISR, Request
+from tools.incidents.endpoint import alter_partition, ask, controlled_shutdown
 from tools.lab.cluster_view import ClusterView
 
 QUIET_SECONDS = 3.0
 """LeaderAndIsr requests are complete when none arrived for this time."""
-DEATH_AFTER_SECONDS = 0.5
-DYING_BROKER = 1
+AFTER_SECONDS = 0.1
+"""When a broker fails or asks for a shutdown, after the reassignments were submitted."""
+ENDING_BROKER = 1
+ISR_CHANGES_MAX = 200
+"""The maximum number of AlterPartition requests during a begin."""
 NAMES_IN_DELETION = 100
 """How many replicas each record below /admin/replica_deletions has."""
 
@@ -59,6 +65,8 @@ class Step(StrEnum):
     FAILOVER_MOVING = "failover, all moves in flight"
     FAILOVER_DELETING = "failover, deletions pending"
     DEATH = "a broker dies during the begin"
+    SHUTDOWN = "a broker asks for a controlled shutdown during the begin"
+    ISR_CHANGE = "longest answer to AlterPartition during the begin"
 
 
 @dataclass(frozen=True)
@@ -81,20 +89,23 @@ class MovingBench(Bench):
     """How many partitions are reassigned; set by the caller."""
 
     @cached_property
-    def _targets(self) -> dict[Name, Entry]:
-        """The first partitions, each with target brokers that have no replica of it."""
-        population = self._population
-        names = [
-            (topic, number, replicas)
-            for topic, partitions in population.topics.items()
+    def _replicas(self) -> list[tuple[Name, tuple[int, ...]]]:
+        """All partitions in order, with their replicas. The first `moves` are reassigned."""
+        return [
+            ((topic, number), replicas)
+            for topic, partitions in self._population.topics.items()
             for number, replicas in partitions.items()
         ]
+
+    @cached_property
+    def _targets(self) -> dict[Name, Entry]:
+        """The first partitions, each with target brokers that have no replica of it."""
         found = {}
-        for topic, number, replicas in names[: self.moves]:
+        for name, replicas in self._replicas[: self.moves]:
             others = [one for one in self._brokers if one not in replicas]
-            first = number % len(others)
+            first = name[1] % len(others)
             others = others[first:] + others[:first]
-            found[topic, number] = Entry(tuple(others[: population.replication_factor]))
+            found[name] = Entry(tuple(others[: self._population.replication_factor]))
         return found
 
     async def measure_moving(self, contender_type: Callable[[], Contender], runs: int) -> Result:
@@ -106,6 +117,8 @@ class MovingBench(Bench):
             for steps in (
                 (Step.FAILOVER, Step.FAILOVER_DELETING, Step.BEGIN, Step.FAILOVER_MOVING),
                 (Step.DEATH,),
+                (Step.SHUTDOWN,),
+                (Step.ISR_CHANGE,),
             ):
                 contender = contender_type()
                 try:
@@ -125,6 +138,10 @@ class MovingBench(Bench):
                 sample = await self._begun(contender)
             elif step is Step.DEATH:
                 sample = await self._moved_away(contender)
+            elif step is Step.SHUTDOWN:
+                sample = await self._shut_down(contender)
+            elif step is Step.ISR_CHANGE:
+                sample = await self._changed_isrs(contender)
             elif step is Step.FAILOVER_DELETING:
                 sample = await self._failed_over_with_deletions(contender)
             else:
@@ -134,7 +151,7 @@ class MovingBench(Bench):
         await contender.stop()
         await self._until_role_is(NO_NODE)
         if Step.DEATH in steps:
-            await self._stubs.register(DYING_BROKER)
+            await self._stubs.register(ENDING_BROKER)
 
     # Pending deletions ----------------------------------------------------------------------------
 
@@ -223,13 +240,12 @@ class MovingBench(Bench):
         await self._stubs.requests()
         cpu_before = contender.cpu_seconds()
         await self._submit()
-        await anyio.sleep(DEATH_AFTER_SECONDS)
-        begin_ns = await self._stubs.unregister(DYING_BROKER)
+        await anyio.sleep(AFTER_SECONDS)
+        begin_ns = await self._stubs.unregister(ENDING_BROKER)
         led = [
-            znodes.state_path(topic, number)
-            for topic, partitions in self._population.topics.items()
-            for number, replicas in partitions.items()
-            if replicas[0] == DYING_BROKER
+            znodes.state_path(*name)
+            for name, replicas in self._replicas
+            if replicas[0] == ENDING_BROKER
         ]
 
         async def leads() -> bool:
@@ -237,7 +253,7 @@ class MovingBench(Bench):
             led[:] = [
                 path
                 for path, data in zip(led, found, strict=True)
-                if znodes.read_state(path, data, 0).leader == DYING_BROKER
+                if znodes.read_state(path, data, 0).leader == ENDING_BROKER
             ]
             return bool(led)
 
@@ -249,6 +265,62 @@ class MovingBench(Bench):
             len(requests),
             sum(one.frame_bytes for one in requests),
         )
+
+    # Requests of brokers --------------------------------------------------------------------------
+
+    async def _shut_down(self, contender: Contender) -> Sample:
+        """From a broker's request to shut down until the answer."""
+        async with ClusterView(self.server.connect) as view:
+            epoch = await view.broker_epoch(ENDING_BROKER)
+        cpu_before = contender.cpu_seconds()
+        await self._submit()
+        await anyio.sleep(AFTER_SECONDS)
+        seconds = await self._asked(contender, controlled_shutdown(ENDING_BROKER, epoch))
+        return Sample(seconds, contender.cpu_seconds() - cpu_before, 1, 0)
+
+    async def _changed_isrs(self, contender: Contender) -> Sample:
+        """The longest answer to leaders that shrink the ISR of one partition after the other. No
+        request is sent after the last reassignment has begun."""
+        requests = await self._isr_changes()
+        cpu_before = contender.cpu_seconds()
+        begin_ns = await self._submit()
+        longest, sent = 0.0, 0
+        for request in requests:
+            longest, sent = max(longest, await self._asked(contender, request)), sent + 1
+            check_step(contender, begin_ns, "adding replicas missing")
+            if not await self._adding_missing():
+                break
+        return Sample(longest, contender.cpu_seconds() - cpu_before, sent, 0)
+
+    async def _isr_changes(self) -> list[Any]:
+        """Requests to remove the last replica of partitions that are not reassigned from the
+        ISR."""
+        requests = []
+        async with ClusterView(self.server.connect) as view:
+            epochs = {one: await view.broker_epoch(one) for one in self._brokers}
+            for (topic, number), replicas in self._replicas[self.moves :][:ISR_CHANGES_MAX]:
+                state, version = await view.versioned(znodes.state_path(topic, number))
+                changed = {**state, "isr": replicas[:-1], "version": version}
+                leader, topic_id = state["leader"], UUID(bytes=self._population.topic_ids[topic])
+                requests.append(alter_partition(leader, epochs[leader], topic_id, number, changed))
+        return requests
+
+    async def _asked(self, contender: Contender, request: Any) -> float:
+        """The seconds until a broker's request is answered. Raises BenchError if it fails."""
+        asked = time.monotonic()
+        what = type(request).__name__
+        try:
+            answer = await ask(contender.port, request)
+        except (OSError, TimeoutError) as error:
+            raise BenchError(f"{contender.title}: no answer to {what}: {error!r}") from error
+        seconds = time.monotonic() - asked
+        errors = [answer.error_code]
+        errors += [
+            one.error_code for topic in getattr(answer, "topics", ()) for one in topic.partitions
+        ]
+        if any(errors):
+            raise BenchError(f"{contender.title} rejected {what}: {answer}")
+        return seconds
 
     async def _until(
         self,

@@ -47,6 +47,12 @@ class Population:
             for first in range(0, self.partitions, per_topic)
         }
 
+    @cached_property
+    def topic_ids(self) -> dict[str, bytes]:
+        """The id of each topic."""
+        dice = random.Random(0)
+        return {topic: dice.randbytes(16) for topic in self.topics}
+
     def _replicas(self, index: int) -> tuple[int, ...]:
         """Kafka's assignment: leaders in turn, the followers at an increasing distance."""
         count = self.brokers
@@ -80,11 +86,10 @@ class Population:
         await _write(client, resets)
 
     def _topics(self) -> Iterator[Create]:
-        dice = random.Random(0)
         for topic, partitions in self.topics.items():
             content = TopicContent(
                 {number: Assignment(replicas) for number, replicas in partitions.items()},
-                dice.randbytes(16),
+                self.topic_ids[topic],
             )
             yield Create(znodes.topic_path(topic), znodes.write_topic(content))
             yield Create(znodes.topic_config_path(topic), b'{"version":1,"config":{}}')

@@ -2,12 +2,16 @@
 
     python -m tools.bench.reassignment --moves 1000 --partitions 2000 --brokers 6
 
-Five durations are measured:
+Seven durations are measured:
 
 - begin: from the creation of /admin/reassign_partitions until ZooKeeper has the adding replicas of
   every partition and the last LeaderAndIsr was received
-- failure of a broker during the begin: its registration is deleted 0.5 s after the znode is
+- failure of a broker during the begin: its registration is deleted 0.1 s after the znode is
   created; from then until no state znode names it as the leader
+- controlled shutdown during the begin: a broker's request 0.1 s after the znode is created, until
+  the answer
+- the longest answer to an AlterPartition during the begin: leaders of other partitions send one
+  after the other
 - failover without reassignments, with deletions of as many replicas pending on an unregistered
   broker, and with all reassignments in progress: until the last byte of the last request
 
@@ -110,8 +114,8 @@ def main(
     """
     if 2 * replication_factor > brokers:
         raise typer.BadParameter(f"--brokers: at least {2 * replication_factor} are needed")
-    if moves > partitions:
-        raise typer.BadParameter(f"--moves {moves} needs as many --partitions")
+    if moves >= partitions:
+        raise typer.BadParameter(f"--moves {moves} needs more --partitions")
     population = Population(partitions, per_topic, brokers, replication_factor)
     comparison = partial(
         compare,

@@ -15,6 +15,7 @@ from rich.console import Console
 from rich.table import Table
 
 from controller.cli.output import print_table
+from controller.daemon.startup import texts_of
 from controller.fingerprint import code_version, core_fingerprint
 from tools.bench.contenders import ZOOKEEPER_HEAP
 from tools.bench.measurement import BenchError, Sample
@@ -65,11 +66,19 @@ def run(
     try:
         results = anyio.run(compare, place)
     except (BenchError, LabError) as error:
-        report(f"{name}: {error}")
-        raise typer.Exit(1) from None
-    if folder is None:
-        shutil.rmtree(place)
-    return results
+        failure = str(error)
+    except ExceptionGroup as errors:
+        # Contexts with a task group, such as a ZooKeeper session, wrap the error.
+        failures, others = errors.split((BenchError, LabError))
+        if failures is None or others is not None:
+            raise
+        failure = "; ".join(texts_of(failures))
+    else:
+        if folder is None:
+            shutil.rmtree(place)
+        return results
+    report(f"{name}: {failure}")
+    raise typer.Exit(1)
 
 
 def conditions(

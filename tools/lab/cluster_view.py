@@ -115,6 +115,11 @@ class ClusterView:
         """The JSON in a znode; None if it does not exist."""
         return await self._read(path)
 
+    async def versioned(self, path: str) -> tuple[Any, int]:
+        """The JSON in a znode that exists, and the version of the znode."""
+        data, stat = await self._client.get(self._root + path)
+        return json.loads(data), int(stat.version)
+
     async def delete(self, path: str) -> None:
         """Delete a znode, whatever its version is."""
         await self._client.delete(self._root + path, force=True)

@@ -254,15 +254,36 @@ class ClusterState(Struct, frozen=True):
         """The requested replicas of a reassignment; the original ones while it is cancelled."""
         if self.is_cancelled(partition):
             return self.origin(partition)
+        record = self.znodes.records.get(partition)
+        if record is not None and self.next_target(partition):
+            return record.reassignment.replicas
         kip = self.znodes
-        for submitted in (kip.extra, kip.pending):
-            if partition in submitted.entries:
-                return submitted.entries[partition].replicas
-        for request in kip.requests.values():
-            if partition in request.assignments:
-                return request.assignments[partition]
-        record = kip.records.get(partition)
+        submitted = self._submitted(partition, kip.extra.entries, kip.pending.entries)
+        if submitted:
+            return submitted
         return record.reassignment.replicas if record else self.assignments[partition].target
+
+    def next_target(self, partition: Partition) -> tuple[int, ...]:
+        """The replicas to which a partition that is being reassigned or rolled back goes when
+        /admin/reassign_cancel is removed; empty: no others were requested."""
+        kip = self.znodes
+        record = kip.records.get(partition)
+        if not self.is_interruptible or not kip.cancel_exists or record is None:
+            return ()
+        if self.is_cancelled(partition):
+            # Its entry in /admin/reassign_partitions is what was cancelled.
+            return self._submitted(partition, kip.extra.entries)
+        submitted = self._submitted(partition, kip.extra.entries, kip.pending.entries)
+        return submitted if submitted != record.reassignment.replicas else ()
+
+    def _submitted(self, partition: Partition, *znodes: Entries) -> tuple[int, ...]:
+        """The replicas that an entry of these znodes or the last request names; empty: none."""
+        for entries in znodes:
+            if partition in entries:
+                return entries[partition].replicas
+        requests = [one.assignments for one in self.znodes.requests.values()]
+        targets = [one[partition] for one in requests if partition in one]
+        return targets[-1] if targets else ()
 
     def waits_for_originals(self, partition: Partition) -> int | None:
         """How many originals must be alive and in sync before a rollback removes the other

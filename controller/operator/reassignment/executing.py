@@ -14,7 +14,13 @@ from controller.core.operations import (
     SetData,
     WriteOperation,
 )
-from controller.core.znodes import DATA_BYTES_MAX, REASSIGN_PARTITIONS_EXTRA, Entry, write_entries
+from controller.core.znodes import (
+    DATA_BYTES_MAX,
+    REASSIGN_CANCEL,
+    REASSIGN_PARTITIONS_EXTRA,
+    Entry,
+    write_entries,
+)
 from controller.operator.reassignment.cluster import TRIES_MAX, ClusterConnection
 from controller.operator.reassignment.cluster_state import (
     KAFKA_API,
@@ -53,6 +59,10 @@ _EXISTING: Final = (
     "override this and create a new partition assignment in addition to the existing one. The "
     "--additional flag can also be used to change the throttle by resubmitting the current "
     "reassignment."
+)
+_IF_CANCELLED: Final = (
+    f"With refold as controller, nothing starts while {REASSIGN_CANCEL} exists, not even with "
+    "--additional: --list --zookeeper reports it, and --remove-cancel --zookeeper removes it."
 )
 
 
@@ -251,7 +261,7 @@ async def _execute_by_api(
     dry_run: bool,
 ) -> None:
     if state.moving and not additional:
-        raise Refused(_EXISTING)
+        raise Refused(f"{_EXISTING}\n{_IF_CANCELLED}")
     check_submission(state, targets, (UNKNOWN_ROUTE,))
     _print_current(report, state, targets)
     steps: list[Step] = [*limits, Alter(dict(targets))]

@@ -24,6 +24,8 @@ class Progress(Struct, frozen=True):
     - `bytes_left`: how much less the lagging replicas have than the leader; None if unknown.
     - `cancelled`: the target is the original assignment.
     - `waits_to_start`: the reassignment starts when /admin/reassign_cancel is removed.
+    - `next_target`: the partition goes there when /admin/reassign_cancel is removed; empty: no
+      others were requested.
     - `waits_for_originals`: how many originals must be alive and in sync before the rollback
       continues; 0 if it does not wait, None if only the controller's configuration has the number.
     """
@@ -39,6 +41,7 @@ class Progress(Struct, frozen=True):
     cancelled: bool = False
     waits_for_originals: int | None = 0
     waits_to_start: bool = False
+    next_target: tuple[int, ...] = ()
 
     @property
     def line(self) -> str:
@@ -62,7 +65,11 @@ class Progress(Struct, frozen=True):
             text += f"; the rollback waits until {needed} original"
             text += " is" if needed == 1 else "s are"
             text += " alive and in sync"
-        return f"{text} ({self.route}{', cancelled' if self.cancelled else ''})"
+        text += f" ({self.route}{', cancelled' if self.cancelled else ''})"
+        if self.next_target:
+            target = format_brokers(self.next_target)
+            text += f"; goes to {target} after {REASSIGN_CANCEL} is removed"
+        return text
 
 
 def progress_of(
@@ -108,6 +115,7 @@ def _progress(state: ClusterState, partition: Partition, sizes: Sizes) -> Progre
         state.is_cancelled(partition),
         state.waits_for_originals(partition),
         state.waits_to_start(partition),
+        state.next_target(partition),
     )
 
 

@@ -26,7 +26,8 @@ _BROKER_SETTINGS: Final = {
 
 
 def generic(seed: int = 0, protocol: str = LATEST) -> Scenario:
-    """Four brokers, two topics, two refolds, and a stock controller that only a fault starts."""
+    """Four brokers, two topics, two refolds, of which the second one is a standby, and a stock
+    controller that only a fault starts."""
     return _scenario(
         seed,
         brokers=4,
@@ -34,14 +35,14 @@ def generic(seed: int = 0, protocol: str = LATEST) -> Scenario:
             TopicSpec("orders", ((1, 2, 3), (2, 3, 1), (3, 1, 2))),
             TopicSpec("payments", ((1, 2), (3, 4))),
         ),
-        refolds=2,
+        standby=(False, True),
         stock=1,
         protocol=protocol,
     )
 
 
 def random_scenario(numbers: Numbers) -> Scenario:
-    """A cluster of 3 to 5 brokers with 1 to 4 topics."""
+    """A cluster of 3 to 5 brokers with 1 to 4 topics, and up to 3 refolds."""
     brokers = numbers.between(3, 5)
     topics = tuple(
         TopicSpec(name, random_assignment(numbers, brokers, numbers.between(1, 5)))
@@ -51,7 +52,9 @@ def random_scenario(numbers: Numbers) -> Scenario:
         numbers.below(1 << 32),
         brokers=brokers,
         topics=topics,
-        refolds=numbers.weighted(((1, 2), (2, 3), (3, 1))),
+        standby=tuple(
+            numbers.chance(50) for _ in range(numbers.weighted(((1, 2), (2, 3), (3, 1))))
+        ),
         stock=numbers.between(1, brokers) if numbers.chance(30) else 0,
         protocol=LATEST if numbers.chance(75) else BEFORE_2_7,
     )
@@ -75,10 +78,11 @@ def _scenario(
     *,
     brokers: int,
     topics: tuple[TopicSpec, ...],
-    refolds: int,
+    standby: tuple[bool, ...],
     stock: int,
     protocol: str,
 ) -> Scenario:
+    """`standby` says of each refold whether it follows the cluster while another is controller."""
     controllers = [
         ControllerSpec(
             Configuration(
@@ -86,10 +90,11 @@ def _scenario(
                 kip_236_enable=True,
                 inter_broker_protocol_version=protocol,
                 leader_imbalance_check_interval_seconds=4,
+                standby=follows,
             ),
             starts_after_ms=500 * number,
         )
-        for number in range(refolds)
+        for number, follows in enumerate(standby)
     ]
     if stock:
         kafka = Configuration(

@@ -18,11 +18,6 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(240)]
 
 NOT_EXECUTED: Final = {
     "only refold agree calls it": ("procedures/elections/alter_partition.py:accepted",),
-    # Move the incident to tests/incidents when the main branch can read its events.
-    "only tests/replay/why/stuck-registration executes it": (
-        "procedures/brokers/registration_checks.py:check_registrations",
-        "procedures/brokers/registration_checks.py:process_probe",
-    ),
 }
 """The code that no log can execute, by reason."""
 

@@ -33,6 +33,7 @@ from controller.core.procedures.reassignment.submission import (
     refuse_by_other_route,
     reject,
     rejected_text,
+    source_of,
     submit,
 )
 from controller.core.procedures.reassignment_znodes.cancel_znode import read_cancel, report_waiting
@@ -211,8 +212,8 @@ def _record(controller: Controller, name: Name) -> Reassignment | None:
 
 
 def _report_ignored(controller: Controller, one: Submission, before: Submission) -> None:
-    why = f"{before.source or before.route} requested a reassignment of the partition earlier"
-    text = rejected_text(one.target, one.source or one.route, why)
+    why = f"{before.request or before.route} requested a reassignment of the partition earlier"
+    text = rejected_text(one.target, source_of(controller, one), why)
     reject(controller, one.name, text, why)
 
 

@@ -28,6 +28,7 @@ from controller.core.values import Assignment, format_brokers
 from controller.core.znodes import REASSIGN_PARTITIONS_EXTRA, Entry, Name, Reassignment
 
 _RULE = "reassignment: begin"
+_MOVED = f"the controller moved the entry from {REASSIGN_PARTITIONS_EXTRA}"
 
 
 class SubmissionResult(Enum):
@@ -46,13 +47,28 @@ class Submission(NamedTuple):
     name: Name
     target: tuple[int, ...]
     legacy: bool
-    source: str = ""
+    request: str = ""
     """The znode of the request, if it says more than the route."""
 
     @property
     def route(self) -> str:
         """The route of the request."""
         return LEGACY if self.legacy else REQUESTS
+
+
+def source_of(controller: Controller, submission: Submission) -> str:
+    """Where a reassignment was requested, in words."""
+    if submission.request:
+        return submission.request
+    if submission.legacy and _was_moved(controller, submission.name, submission.target):
+        return f"{LEGACY}, to which {_MOVED}"
+    return submission.route
+
+
+def _was_moved(controller: Controller, name: Name, target: tuple[int, ...]) -> bool:
+    """Whether the controller moved an entry of /admin/reassign_partitions there from the extra
+    znode."""
+    return controller.context.entries_moved.get(name) == target
 
 
 def rejected_text(target: tuple[int, ...], source: str, why: str) -> str:
@@ -96,9 +112,8 @@ def is_possible(controller: Controller, path: str, name: Name, entry: Entry) -> 
         why = other_route_text(route) if route not in ("", LEGACY) else ""
     if why:
         replicas = format_brokers(entry.replicas)
-        origin = ""
-        if path == LEGACY and controller.context.entries_moved.get(name) == entry.replicas:
-            origin = f", to which the controller moved the entry from {REASSIGN_PARTITIONS_EXTRA}"
+        was_moved = path == LEGACY and _was_moved(controller, name, entry.replicas)
+        origin = f", to which {_MOVED}" if was_moved else ""
         text = f"the entry with replicas {replicas} is removed from {path}{origin}: {why}"
         reject(controller, name, text, why, _error_of(controller, name))
     return not why
@@ -213,7 +228,7 @@ def _moves(
         if before is not None:
             record = Reassignment(one.target, before.top, one.legacy, before.original_replicas)
             assignment = _changed(controller, partition, record, isrs[partition])
-            source = one.source or one.route
+            source = source_of(controller, one)
             report_replaced(controller, partition, before.replicas, one.target, source)
             _report_dead(controller, partition, one.target)
         else:
@@ -224,7 +239,7 @@ def _moves(
                 continue
             record = Reassignment(one.target, len(originals), one.legacy, originals)
             assignment = partition.assignment.reassign_to(one.target)
-            report_begun(controller, partition, record, one.source or one.route)
+            report_begun(controller, partition, record, source_of(controller, one))
         moves.append(Move(partition, assignment, record))
     return moves
 
@@ -302,7 +317,6 @@ def refuse_by_other_route(controller: Controller, submission: Submission) -> Non
 
 
 def _refuse(controller: Controller, submission: Submission, why: str) -> SubmissionResult:
-    source = submission.source or submission.route
-    text = rejected_text(submission.target, source, why)
+    text = rejected_text(submission.target, source_of(controller, submission), why)
     reject(controller, submission.name, text, why, _error_of(controller, submission.name))
     return SubmissionResult.REFUSED

@@ -100,13 +100,13 @@ async def _prepare_topics(
     others partition by partition."""
     context = controller.context
     to_elect = dict.fromkeys(one.topic.name for one in repaired)
-    usable = controller.standby.usable(context, [*restarts.members, *repaired])
+    taken = controller.standby.take_prepared(context, [*restarts.members, *repaired])
     if controller.configuration.keeps_state_without_role:
-        return usable
+        return taken
     prepared: dict[str, PreparedTopic] = {}
     handled = 0
     for name, topic in context.topics.items():
-        one = usable.get(name)
+        one = taken.get(name)
         if one is None and name not in to_elect and name not in context.queued_for_deletion:
             one = prepare(topic, context.brokers.keys())
             handled += len(topic.partitions)

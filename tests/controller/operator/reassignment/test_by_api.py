@@ -77,8 +77,9 @@ async def test_dry_run_sends_no_request(admin: ScriptedAdmin) -> None:
 async def test_second_execute_requires_additional(admin: ScriptedAdmin) -> None:
     admin.partitions["u", 0] = PartitionMetadata((1, 4), (1,), 1)
     admin.moving["u", 0] = Assignment((4, 1), (4,), (1,))
-    with pytest.raises(Refused, match="Use --additional to override this"):
+    with pytest.raises(Refused, match="Use --additional to override this") as refused:
         await run_execute(admin, targets(t0=(4, 2, 3)))
+    assert "nothing starts while /admin/reassign_cancel exists" in str(refused.value)
     assert admin.asked == []
     await run_execute(admin, targets(t0=(4, 2, 3)), additional=True)
     assert admin.asked == [("alter", {("t", 0): (4, 2, 3)})]

@@ -165,6 +165,41 @@ async def test_list_has_every_route_with_identity_and_cancellation() -> None:
     assert "/admin/reassign_cancel exists" in harness.warnings[0]
 
 
+async def test_target_that_waits_for_the_end_of_a_cancellation_is_listed() -> None:
+    harness = ReassignHarness()
+    request(harness.world, {T0: (4, 2, 3)})
+    cancel_all(harness.world)
+    request(harness.world, {T0: (5, 2, 3)})
+    request(harness.world, {T0: (6, 2, 3)})
+    report = harness.report()
+    await list_reassignments(harness.cluster, report)
+    assert harness.lines[-1] == (
+        "  t-0: 2 of 3 replicas caught up, waits for 4 (/admin/reassignments); goes to 6,2,3 after "
+        "/admin/reassign_cancel is removed"
+    )
+    [listed] = report.data["reassignments"]
+    assert listed["progress"].next_target == (6, 2, 3)
+
+
+async def test_extra_entry_of_a_partition_that_is_rolled_back_is_listed() -> None:
+    harness = ReassignHarness()
+    harness.world.put(
+        znodes.topic_config_path("t"), b'{"version":1,"config":{"min.insync.replicas":"3"}}'
+    )
+    submit(harness.world, {T0: (4, 5, 6)})
+    for broker in (4, 5):
+        catch_up(harness.world, broker)
+    harness.world.unregister(2)
+    harness.world.run()
+    cancel_all(harness.world)
+    submit_extra(harness.world, {T0: (6, 2, 3)})
+    await list_reassignments(harness.cluster, harness.report())
+    assert harness.lines[-1].endswith(
+        "(/admin/reassign_partitions, cancelled); goes to 6,2,3 after /admin/reassign_cancel is "
+        "removed"
+    )
+
+
 async def test_move_started_by_a_stock_controller_is_listed_without_a_known_route() -> None:
     harness = ReassignHarness()
     harness.world.change_topic_quietly(

@@ -196,7 +196,22 @@ def test_move_replaced_by_extra_entries_is_logged_with_their_znode_as_the_cause(
             "/admin/reassign_partitions_extra with replicas 4 cancelled the reassignment to 3, "
             f"which was requested by {ENTRIES}",
         ),
-        info("begun", f"a reassignment from 1,2 to 4 begins, requested by {ENTRIES}"),
+        info(
+            "begun",
+            f"a reassignment from 1,2 to 4 begins, requested by {ENTRIES}, to which the controller "
+            "moved the entry from /admin/reassign_partitions_extra",
+        ),
+    ]
+
+
+def test_entry_that_a_client_writes_later_does_not_name_the_extra_znode() -> None:
+    cluster = interruptible(4, 1, 2)
+    submit_extra(cluster, {T0: [3]})
+    catch_up(cluster, 3)
+    seen = cluster.seen()
+    submit(cluster, {T0: [4]})
+    assert logged(seen) == [
+        info("begun", f"a reassignment from 3 to 4 begins, requested by {ENTRIES}")
     ]
 
 

@@ -6,7 +6,9 @@ from controller.core import znodes
 from controller.core.commands import Notice, WatchSubtree, WriteAtomically
 from controller.core.snapshot import load_snapshot, take_snapshot
 from controller.core.standby import FOLLOW_TIMER, SUBTREE
+from replay.explore.generators.scenarios import BEFORE_2_7
 from tests.controller.core.cluster import DAEMON, Cluster, by_rule
+from tests.controller.core.procedures.reassignment.interrupting import request_quietly
 from tests.controller.core.procedures.role.standby_pair import StandbyPair, content, reads_of
 from tests.controller.core.replaying import assert_replays, encoded
 
@@ -50,6 +52,18 @@ def test_change_during_the_take_over_multi_is_read() -> None:
     seen = pair.take_over()
     assert STATE in reads_of(seen)
     assert pair.standby.partition("t", 0).leadership == pair.standby.leadership("t", 0)
+
+
+def test_partition_that_moves_during_the_take_over_can_be_elected_afterwards() -> None:
+    pair = StandbyPair(kip_236_enable=True, inter_broker_protocol_version=BEFORE_2_7)
+    pair.follow()
+    path = request_quietly(pair.active, {("t", 0): [3, 2, 1]})
+    pair.take_over()
+    assert path not in pair.standby.zookeeper.dump()
+    pair.active.unregister(1)
+    pair.standby.run()
+    assert pair.standby.partition("t", 0).leader == 2
+    assert_replays(pair.standby)
 
 
 def test_followed_change_is_not_read_again() -> None:
