@@ -343,7 +343,7 @@ def test_isr_that_cannot_be_written_leaves_the_replica_online() -> None:
     assert not driven.leader_and_isr()
 
 
-def test_others_are_sent_only_changed_isrs_if_the_caller_wants_no_others() -> None:
+def test_only_changed_isrs_are_sent_if_the_caller_wants_no_others() -> None:
     driven = Driven(5, 6, 7)
     partitions = [driven.partition((5, 6, 7), number=number) for number in (0, 1)]
     for partition, isr in zip(partitions, ((6, 5), (6,)), strict=True):
