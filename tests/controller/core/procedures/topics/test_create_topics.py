@@ -437,6 +437,9 @@ def test_assignment_without_brokers_is_rejected_by_refolds_rule(rules: str) -> N
         )
 
 
+# Writes that ZooKeeper refuses ------------------------------------------------------------------
+
+
 def test_topic_whose_znode_cannot_be_written_is_answered_with_an_error() -> None:
     cluster = Refusing(1)
     cluster.start()
