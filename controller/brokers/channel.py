@@ -5,6 +5,7 @@ import logging
 from collections import deque
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 import anyio
 from anyio.lowlevel import checkpoint
@@ -19,8 +20,11 @@ from controller.wire.apis import api_of
 from controller.wire.broker_responses import BrokerResponse
 from controller.wire.encoding import BatchEncoder
 from controller.wire.errors import WireError
+from controller.wire.steps import Steps
 
 log = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 ChannelEvent = BrokerResponded | ChannelFault | VersionsOffered | BrokerProbed
 EventSink = Callable[[ChannelEvent, str], None]
@@ -139,7 +143,7 @@ class Channel:
         if version < request.version:
             self._report_lower_version(version, request)
         async with self._settings.one_encoding:
-            parts = queued.encoder.encode(request, version)
+            parts = await _in_steps(queued.encoder.encode_in_steps(request, version))
             # Drop this reference to the shared encodings, so that they are freed after their last
             # use.
             queued.encoder = self._settings.encoder()
@@ -217,3 +221,14 @@ class Channel:
 
     def _emit(self, event: ChannelEvent) -> None:
         self._settings.on_event(event, self._name)
+
+
+async def _in_steps(steps: Steps[T]) -> T:
+    """The result; the event loop runs other tasks between two steps."""
+    while True:
+        try:
+            next(steps)
+        except StopIteration as done:
+            result: T = done.value
+            return result
+        await checkpoint()

@@ -14,6 +14,7 @@ from controller.operator.daemon_status import (
     DaemonStatus,
     QueueStatus,
     SessionStatus,
+    StandbyStatus,
     ask_all,
 )
 from controller.operator.reassignment.progress import format_bytes
@@ -112,7 +113,8 @@ def _lines(found: DaemonStatus) -> Iterator[str]:
             f"last decision: {decision.kind} {decision.target} ({decision.rule}), command "
             f"{decision.command}, {decision.time}"
         )
-    yield f"standbys: {', '.join(one.name for one in found.standbys) or 'none'}"
+    if found.term:
+        yield from _standbys(found.standbys)
     if found.log is not None:
         log = found.log
         yield f"log: {log.folder}, {log.events} events, {format_bytes(log.bytes)}"
@@ -128,6 +130,17 @@ def _queue(queue: QueueStatus) -> str:
         f"{queue.waiting} controller events{waiting}{running}; {queue.inbox} events wait for the "
         "log"
     )
+
+
+def _standbys(found: list[StandbyStatus] | None) -> Iterator[str]:
+    if not found:
+        unknown = "not known: the daemon runs without --standby, or has just lost ZooKeeper"
+        yield f"standbys: {unknown if found is None else 'none'}"
+    for one in found or ():
+        yield (
+            f"standby: {one.host}, process {one.process}, broker id {one.broker_id}, running since "
+            f"{one.started}, refold {one.version} (core {one.core})"
+        )
 
 
 def _session(session: SessionStatus) -> str:

@@ -182,31 +182,27 @@ class RequestBatch:
         return entry
 
     def _metadata(self, partition: Partition, state: LeaderAndIsr) -> UpdateMetadataPartition:
-        context, topic = self._context, partition.topic
-        if context.is_queued(partition):
+        topic = partition.topic
+        if topic.name in self._context.queued_for_deletion:
             state = LeaderAndIsr(
                 LEADER_DURING_DELETE, 0, state.isr, 0, state.controller_epoch, state.recovery_state
             )
         replicas = partition.assignment.replicas
+        # If no log directory is offline, partitions on the same brokers have the same offline
+        # replicas.
+        offline = None if self._context.offline_dirs else self._offline.get(replicas)
+        if offline is None:
+            offline = self._offline_replicas(partition, replicas)
         return UpdateMetadataPartition(
-            topic.name,
-            topic.id,
-            partition.number,
-            state,
-            replicas,
-            self._offline_replicas(partition, replicas),
+            topic.name, topic.id, partition.number, state, replicas, offline
         )
 
     def _offline_replicas(self, partition: Partition, replicas: tuple[int, ...]) -> tuple[int, ...]:
         context = self._context
         if context.offline_dirs:
             return tuple([one for one in replicas if not context.is_online(one, partition)])
-        # If no log directory is offline, partitions on the same brokers have the same offline
-        # replicas.
-        offline = self._offline.get(replicas)
-        if offline is None:
-            live = context.live_brokers
-            offline = self._offline[replicas] = tuple([one for one in replicas if one not in live])
+        live = context.live_brokers
+        offline = self._offline[replicas] = tuple([one for one in replicas if one not in live])
         return offline
 
     def _leader_and_isr_request(self, broker: int) -> LeaderAndIsrRequest:

@@ -12,12 +12,18 @@ import msgspec
 
 from controller.core.commands import (
     Command,
+    LeaderAndIsrPartition,
     LeaderAndIsrRequest,
     Reason,
     UpdateMetadataRequest,
 )
 from controller.core.events import Event
-from controller.core.prepared_topics import JoinedEntries, PreparedTopic
+from controller.core.prepared_topics import (
+    JoinedEntries,
+    PreparedTopic,
+    RequestEntries,
+    TopicEntries,
+)
 
 _encoder = msgspec.msgpack.Encoder()
 _event_decoder: msgspec.msgpack.Decoder[Event] = msgspec.msgpack.Decoder(Event)
@@ -62,43 +68,65 @@ def decode_event(payload: bytes) -> Event:
 
 def encode_command(command: Command) -> bytes:
     """A command's canonical body."""
+    return b"".join(encode_in_chunks(command))
+
+
+def encode_in_chunks(command: Command) -> list[bytes]:
+    """A command's canonical body in chunks, of which other commands may share some."""
     if isinstance(command, (LeaderAndIsrRequest, UpdateMetadataRequest)):
         partitions = command.partitions
-        if isinstance(partitions, JoinedEntries):
-            return _encode_joined(command, partitions)
-    return _encoder.encode(command)
+        if isinstance(partitions, RequestEntries):
+            return _encode_request(command, partitions)
+    return [_encoder.encode(command)]
 
 
-def _encode_joined(
-    command: LeaderAndIsrRequest | UpdateMetadataRequest, partitions: JoinedEntries[Any]
-) -> bytes:
-    """The same bytes, of which those of prepared partitions may be encoded already."""
-    encoded = [_array_header(1 + len(command.__struct_fields__)), _encoder.encode(kind_of(command))]
+def _encode_request(
+    command: LeaderAndIsrRequest | UpdateMetadataRequest, partitions: RequestEntries[Any]
+) -> list[bytes]:
+    """The same bytes, of which those of the partitions may be encoded already."""
+    chunks = [_array_header(1 + len(command.__struct_fields__)), _encoder.encode(kind_of(command))]
     for field in command.__struct_fields__:
         if field == "partitions":
-            encoded.append(_array_header(len(partitions)))
-            # All UpdateMetadata requests of a batch have the same parts.
-            is_shared = isinstance(command, UpdateMetadataRequest)
-            encoded += [_entries(part, keep=is_shared) for part in partitions.parts]
+            chunks += (_array_header(len(partitions)), _all_entries(partitions))
         else:
-            encoded.append(_encoder.encode(getattr(command, field)))
-    return b"".join(encoded)
+            chunks.append(_encoder.encode(getattr(command, field)))
+    return chunks
 
 
-def _entries(part: Any, *, keep: bool) -> bytes:
+def _all_entries(partitions: RequestEntries[Any]) -> bytes:
+    """All entries, without the header of an array. All UpdateMetadata requests of a batch have the
+    same ones."""
+    if partitions.canonical is None:
+        if isinstance(partitions, JoinedEntries):
+            partitions.canonical = b"".join(map(_entries, partitions.parts))
+        else:
+            partitions.canonical = _without_header(partitions)
+    return partitions.canonical
+
+
+def _without_header(entries: tuple[Any, ...]) -> bytes:
+    return _encoder.encode(entries)[len(_array_header(len(entries))) :]
+
+
+def _entries(part: TopicEntries[Any]) -> bytes:
     """The entries of a prepared topic, without the header of an array."""
-    encoded: bytes | None = part.encoded.get(_FORM)
-    if encoded is None:
-        encoded = _encoder.encode(part)[len(_array_header(len(part))) :]
-        if keep:
-            part.encoded[_FORM] = encoded
-    return encoded
+    encoded = part.encoded.get(_FORM)
+    if encoded is not None:
+        return encoded
+    if part.plain is None or not isinstance(part[0], LeaderAndIsrPartition):
+        return _without_header(part)
+    # A partition is in the requests to all brokers that have a replica.
+    each = part.plain.encoded.get(_FORM)
+    if each is None:
+        each = part.plain.encoded[_FORM] = list(map(_encoder.encode, part.plain.entries))
+    return b"".join([each[place] for place in part.places])
 
 
 def encode_entries_ahead(prepared: PreparedTopic) -> None:
     """Encode what a standby has prepared of a topic as parts of canonical bodies."""
-    for part in (*prepared.leader_and_isr.values(), prepared.update_metadata):
-        _entries(part, keep=True)
+    parts: list[TopicEntries[Any]] = [*prepared.leader_and_isr.values(), prepared.update_metadata]
+    for part in parts:
+        part.encoded[_FORM] = _entries(part)
 
 
 def _array_header(length: int) -> bytes:
@@ -115,9 +143,12 @@ def decode_command(body: bytes) -> Command:
     return decoded(_command_decoder.decode, body)
 
 
-def digest(body: bytes) -> bytes:
+def digest(*chunks: bytes) -> bytes:
     """The digest of a body, which the log stores and replay compares."""
-    return hashlib.blake2b(body, digest_size=DIGEST_BYTES).digest()
+    hashed = hashlib.blake2b(digest_size=DIGEST_BYTES)
+    for chunk in chunks:
+        hashed.update(chunk)
+    return hashed.digest()
 
 
 def encode_reason(reason: Reason) -> bytes:

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from controller.core.api_requests import ApiResponse
 from controller.core.batch import RequestBatch
 from controller.core.commands import (
+    BrokerRequest,
     Choice,
     Command,
     CommandId,
@@ -101,6 +102,14 @@ class Controller:
         context.unclean_default = configuration.unclean_leader_election_enable
         return context
 
+    def forget_standby(self) -> None:
+        """Know nothing of ZooKeeper as a standby any more. During a failover, the topics belong to
+        the context already."""
+        if not self.is_active:
+            topics = self.standby.topics.values()
+            self.observer.drops_topics([one for one in topics if one is not None])
+        self.standby = StandbyState()
+
     def take_issued(self) -> list[Issued]:
         """The commands issued since the last call."""
         issued, self._issued = self._issued, []
@@ -124,10 +133,13 @@ class Controller:
 
     def send(self, batch: RequestBatch) -> list[CommandId]:
         """Issue a batch's requests in the order of KB 12.2.2. Returns their ids."""
-        reason = Reason(batch.rule)
+        return self.send_requests(list(batch.requests()), batch.rule)
+
+    def send_requests(self, requests: list[BrokerRequest], rule: str) -> list[CommandId]:
+        """Issue these requests of a batch. Returns their ids."""
+        reason = Reason(rule)
         sent = []
-        requests = list(batch.requests())
-        self.observer.sends(requests, batch.rule)
+        self.observer.sends(requests, rule)
         for request in requests:
             id = self.issue(request, reason)
             if request.broker in self.context.channels:

@@ -53,7 +53,7 @@ from controller.core.procedures.reassignment.replica_deletion import TIMER as DE
 from controller.core.procedures.reassignment_znodes.cancel_znode import with_cancellation_bound
 from controller.core.procedures.role.controller_election import BACK_OFF_TIMER
 from controller.core.procedures.role.following import forget_all
-from controller.core.standby import FOLLOW_MS, FOLLOW_TIMER, StandbyState
+from controller.core.standby import FOLLOW_MS, FOLLOW_TIMER
 from controller.core.triggers import (
     ApiCall,
     AutoPreferredReplicaLeaderElection,
@@ -208,11 +208,11 @@ class Fold:
                 return CONNECTED if self._wait is CONNECTED else None
             case SessionDisconnected():
                 controller.is_connected = False
-                controller.standby = StandbyState()
+                controller.forget_standby()
             case SessionExpired():
                 controller.is_connected = False
                 controller.session_id = 0
-                controller.standby = StandbyState()
+                controller.forget_standby()
                 self._end_term()
         return None
 

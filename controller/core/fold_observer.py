@@ -1,10 +1,10 @@
 """The interface through which replay observes steps of the fold that no event or command shows."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from controller.core.commands import BrokerRequest, Choice, Issued
 from controller.core.election import Elected
-from controller.core.state import Partition
+from controller.core.state import Partition, Topic
 from controller.core.state_machines import PartitionState, ReplicaState
 from controller.core.triggers import Trigger
 from controller.core.values import Assignment, LeaderAndIsr
@@ -13,7 +13,7 @@ from controller.core.values import Assignment, LeaderAndIsr
 class FoldObserver:
     """Is called for each step when it is taken, with the context of that moment; changes nothing.
 
-    The daemon uses this class, which does nothing.
+    This class does nothing.
     """
 
     def begins(self, trigger: Trigger) -> None:
@@ -21,6 +21,9 @@ class FoldObserver:
 
     def ends(self) -> None:
         """The procedure ended. Not called if the end of its term broke it off (TermOver)."""
+
+    def drops_topics(self, topics: Iterable[Topic]) -> None:
+        """The core no longer uses these topics and their partitions."""
 
     def issues(self, issued: Issued) -> None:
         """A command is issued."""

@@ -5,10 +5,11 @@ of the values below. The fold feeds events to that value until it is complete, t
 """
 
 import types
-from collections.abc import Generator
-from typing import Any, Final
+from collections.abc import Callable, Generator, Sequence
+from typing import Any, Final, Generic, TypeVar
 
 from controller.core.commands import CommandId
+from controller.core.errors import ZnodeError
 from controller.core.events import (
     BrokerResponded,
     ChildrenRead,
@@ -18,6 +19,9 @@ from controller.core.events import (
     ZnodesRead,
     ZnodesWritten,
 )
+from controller.core.operations import OK
+
+T = TypeVar("T")
 
 
 class Znodes:
@@ -45,6 +49,35 @@ class Znodes:
         self.owners[place] = event.owners
         self.missing -= len(event.errors)
         return self.missing <= 0
+
+
+class ParsedZnodes(Znodes, Generic[T]):
+    """Znodes that are parsed as they arrive, while ZooKeeper reads the others. `parsed` has the
+    content of each, the error of an unreadable one, or None if the znode was not read; the bytes
+    are not kept.
+    """
+
+    __slots__ = ("_parse", "_paths", "parsed")
+
+    def __init__(self, paths: Sequence[str], parse: Callable[[str, bytes | None, int], T]) -> None:
+        super().__init__(len(paths))
+        self.parsed: list[T | ZnodeError | None] = [None] * len(paths)
+        self._paths = paths
+        self._parse = parse
+
+    def add(self, event: ZnodesRead) -> bool:
+        """Store a reply packet. Returns whether all entries are there."""
+        is_complete = super().add(event)
+        for place, error in enumerate(event.errors, event.offset):
+            if error == OK:
+                try:
+                    self.parsed[place] = self._parse(
+                        self._paths[place], self.data[place], self.versions[place]
+                    )
+                except ZnodeError as unreadable:
+                    self.parsed[place] = unreadable
+                self.data[place] = None
+        return is_complete
 
 
 class Writes:

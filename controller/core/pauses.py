@@ -3,9 +3,10 @@
 from collections.abc import Iterator, Sequence
 from typing import Final, TypeVar
 
+from controller.core.batch import RequestBatch
 from controller.core.controller import Controller
 from controller.core.deviations import LONG_WORK_INTERRUPTED, REASSIGNMENTS_TOGETHER
-from controller.core.outcomes import PAUSE, suspend
+from controller.core.outcomes import PAUSE, SLICE, suspend
 
 SLICE_SIZE: Final = 5_000
 """Items that long work handles before it lets the daemon ping and flush (outcomes.SLICE)."""
@@ -17,6 +18,15 @@ _SLICE_MAX: Final = 2_000
 """The size of a slice of work that Kafka does in one go."""
 
 T = TypeVar("T")
+
+
+async def send_in_slices(controller: Controller, batch: RequestBatch) -> None:
+    """Send a batch whose requests are so large that each is made in a separate slice."""
+    requests = []
+    for request in batch.requests():
+        requests.append(request)
+        await suspend(SLICE)
+    controller.send_requests(requests, batch.rule)
 
 
 async def pause(controller: Controller) -> None:

@@ -5,36 +5,70 @@ A standby prepares topics before its take-over, which then only joins them. The 
 are one object, so that they can also be encoded before they are needed.
 """
 
-from collections.abc import Iterable, Mapping
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
+from functools import lru_cache
 from itertools import chain, groupby
-from typing import Generic, NamedTuple, TypeVar
+from typing import Final, Generic, NamedTuple, TypeVar
 
 from controller.core.commands import LeaderAndIsrPartition, UpdateMetadataPartition
-from controller.core.state import Partition, Topic
+from controller.core.state import NO_REPLICA_STATES, Partition, Topic
 from controller.core.state_machines import PartitionState, ReplicaState
+from controller.core.values import RECOVERED
+
+_REPLICA_LISTS_MAX: Final = 10_000
 
 Entry = TypeVar("Entry", bound=LeaderAndIsrPartition | UpdateMetadataPartition)
+
+
+class PlainPartitions:
+    """All partitions of a prepared topic, if every one is plain: it is not being reassigned, and
+    its leader is not recovering. Requests then differ only in which partitions they have.
+
+    `encoded` has the encoded form of each partition, by the name of the form, for all requests. It
+    affects no decision.
+    """
+
+    __slots__ = ("encoded", "entries")
+
+    def __init__(self, entries: tuple[LeaderAndIsrPartition, ...]) -> None:
+        self.entries = entries
+        self.encoded: dict[str, list[bytes]] = {}
 
 
 class TopicEntries(tuple[Entry, ...], Generic[Entry]):
     """The entries of one topic in a request, by partition number.
 
     `encoded` has their encoded forms, by the name of the form, as far as they were encoded ahead or
-    are needed several times. It affects no decision.
+    are needed several times. It affects no decision. `plain`: the partitions of the topic, of which
+    these entries are those at `places`; None if they are not plain.
     """
 
     encoded: dict[str, bytes]
+    plain: PlainPartitions | None
+    places: Sequence[int]
 
-    def __new__(cls, entries: Iterable[Entry]) -> "TopicEntries[Entry]":
+    def __new__(
+        cls,
+        entries: Iterable[Entry],
+        plain: PlainPartitions | None = None,
+        places: Sequence[int] = (),
+    ) -> "TopicEntries[Entry]":
         made = super().__new__(cls, entries)
-        made.encoded = {}
+        made.encoded, made.plain, made.places = {}, plain, places
         return made
 
 
-class JoinedEntries(tuple[Entry, ...], Generic[Entry]):
-    """The entries of a request, of which those of prepared topics are `parts`: a plain tuple for
-    all that encodes or compares it."""
+class RequestEntries(tuple[Entry, ...], Generic[Entry]):
+    """The entries of a request, or of several: a plain tuple for all that encodes or compares it.
+    `canonical`: all entries as the log's digest has them, once they are encoded."""
+
+    canonical: bytes | None = None
+
+
+class JoinedEntries(RequestEntries[Entry]):
+    """The entries of a request, of which those of prepared topics are `parts`."""
 
     parts: tuple[TopicEntries[Entry], ...]
 
@@ -51,7 +85,7 @@ def join(
     """All entries of a request by topic and partition: those in `entries`, which are in this order,
     and those of prepared topics, by topic."""
     if not prepared:
-        return tuple(entries)
+        return RequestEntries(entries)
     parts = dict(prepared)
     for name, of_topic in groupby(entries, key=lambda one: one.topic):
         parts[name] = TopicEntries((*parts.get(name, ()), *of_topic))
@@ -79,53 +113,72 @@ def prepare(topic: Topic, live: AbstractSet[int] | None = None) -> PreparedTopic
 
     None if a partition has no leader or no replicas, or if one of its brokers is not `live`.
     """
-    for partition in topic.partitions.values():
-        replicas, state = partition.assignment.replicas, partition.leadership
-        if state is None or not replicas:
+    partitions = list(topic.partitions.values())
+    leaders: list[int] = []
+    places: dict[int, list[int]] = defaultdict(list)
+    is_plain = True
+    for place, partition in enumerate(partitions):
+        assignment, leadership = partition.assignment, partition.leadership
+        if leadership is None or not assignment.replicas:
             return None
-        if live is not None and not (state.leader in live and live >= set(replicas)):
-            return None
-    return _prepared(topic) if topic.partitions else None
-
-
-def _prepared(topic: Topic) -> PreparedTopic:
-    online: dict[int, list[Partition]] = {}
-    entries: dict[int, list[LeaderAndIsrPartition]] = {}
-    metadata: list[UpdateMetadataPartition] = []
-    for partition in topic.partitions.values():
-        leadership, assignment = partition.leadership, partition.assignment
-        assert leadership is not None, f"{partition} has no leadership to send"
-        entry = LeaderAndIsrPartition(
-            topic.name, topic.id, partition.number, leadership, assignment, is_new=False
-        )
+        leaders.append(leadership.leader)
         for broker in assignment.replicas:
-            online.setdefault(broker, []).append(partition)
-            entries.setdefault(broker, []).append(entry)
-        metadata.append(
-            UpdateMetadataPartition(
-                topic.name, topic.id, partition.number, leadership, assignment.replicas, ()
-            )
-        )
-    for partition in topic.partitions.values():
+            places[broker].append(place)
+        if assignment.adding or assignment.removing or leadership.recovery_state != RECOVERED:
+            is_plain = False
+    brokers = frozenset(places).union(leaders)
+    if not partitions or (live is not None and not brokers <= live):
+        return None
+    for partition in partitions:
         partition.state = PartitionState.ONLINE
-        replicas = partition.assignment.replicas
-        partition.replica_states = dict.fromkeys(replicas, ReplicaState.ONLINE)
-    leaders = {
-        broker: frozenset([one.leadership.leader for one in of_broker])
-        for broker, of_broker in entries.items()
-    }
+        partition.replica_states = _all_online(partition.assignment.replicas)
+    entries = _entries(topic, partitions)
+    plain = PlainPartitions(entries) if is_plain else None
     return PreparedTopic(
         topic,
-        frozenset(online).union(*leaders.values()),
-        online,
-        {broker: TopicEntries(of_broker) for broker, of_broker in entries.items()},
-        leaders,
-        TopicEntries(metadata),
+        brokers,
+        {broker: [partitions[one] for one in of_broker] for broker, of_broker in places.items()},
+        {
+            broker: TopicEntries([entries[one] for one in of_broker], plain, of_broker)
+            for broker, of_broker in places.items()
+        },
+        {
+            broker: frozenset([leaders[one] for one in of_broker])
+            for broker, of_broker in places.items()
+        },
+        TopicEntries(_metadata(topic, partitions), plain, range(len(partitions))),
     )
+
+
+@lru_cache(_REPLICA_LISTS_MAX)
+def _all_online(replicas: tuple[int, ...]) -> Mapping[int, ReplicaState]:
+    return dict.fromkeys(replicas, ReplicaState.ONLINE)
+
+
+def _entries(topic: Topic, partitions: Iterable[Partition]) -> tuple[LeaderAndIsrPartition, ...]:
+    name, topic_id = topic.name, topic.id
+    return tuple(
+        [
+            LeaderAndIsrPartition(
+                name, topic_id, one.number, leadership, one.assignment, is_new=False
+            )
+            for one in partitions
+            if (leadership := one.leadership) is not None
+        ]
+    )
+
+
+def _metadata(topic: Topic, partitions: Iterable[Partition]) -> list[UpdateMetadataPartition]:
+    name, topic_id = topic.name, topic.id
+    return [
+        UpdateMetadataPartition(name, topic_id, one.number, leadership, one.assignment.replicas, ())
+        for one in partitions
+        if (leadership := one.leadership) is not None
+    ]
 
 
 def unprepare(topic: Topic) -> None:
     """Undo the changes of `prepare`."""
     for partition in topic.partitions.values():
         partition.state = PartitionState.NON_EXISTENT
-        partition.replica_states = {}
+        partition.replica_states = NO_REPLICA_STATES

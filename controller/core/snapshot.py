@@ -292,7 +292,7 @@ def _topic_row(topic: Topic) -> _TopicRow:
             one.assignment,
             one.leadership,
             one.state,
-            one.replica_states,
+            dict(one.replica_states),
             one.is_listed,
         )
         for one in topic.partitions.values()

@@ -6,6 +6,7 @@ to the take-over's multi arrives, everything that is not stale is as it was at t
 """
 
 from collections.abc import Iterable, Iterator
+from operator import attrgetter
 from typing import Final, NamedTuple
 
 from controller.core import znodes
@@ -64,8 +65,9 @@ class StandbyState:
     - `unread`: by topic the partitions whose state has to be read.
     - `unusable`: by topic the partitions whose state was read and is to be read again by the
       take-over, which repairs or reports it.
-    - `prepared`: by name the topics whose requests are ready; `unprepared`: those that are to be
-      prepared. Neither affects a decision.
+    - `prepared`: by name the topics whose requests are ready; `unencoded`: those of them that the
+      daemon may still encode; `unprepared`: those that are to be prepared. None of these affects a
+      decision.
     - `reading`: the znodes and lists that are being read.
     - `stale`, `stale_children`, `stale_topics`: what has changed since it was read.
     """
@@ -82,6 +84,7 @@ class StandbyState:
         self.unread: dict[str, dict[int, None]] = {}
         self.unusable: dict[str, dict[int, None]] = {}
         self.prepared: dict[str, PreparedTopic] = {}
+        self.unencoded: dict[str, PreparedTopic] = {}
         self.unprepared: dict[str, None] = {}
         self.reading: dict[str, None] = {}
         self.stale: dict[str, None] = {}
@@ -124,6 +127,7 @@ class StandbyState:
 
     def _is_unprepared(self, name: str) -> None:
         self.unprepared[name] = None
+        self.unencoded.pop(name, None)
         if self.prepared.pop(name, None) is not None:
             topic = self.topics.get(name)
             assert topic is not None, "a prepared topic is known"
@@ -168,14 +172,16 @@ class StandbyState:
         self.unread[topic.name] = dict.fromkeys(topic.partitions)
         self.unusable.pop(topic.name, None)
 
-    def drop_topic(self, name: str) -> None:
-        """Forget a topic."""
-        self.topics.pop(name, None)
+    def drop_topic(self, name: str) -> list[Topic]:
+        """Forget a topic; returns it, if it was known."""
+        topic = self.topics.pop(name, None)
         self.mzxids.pop(name, None)
         self.prepared.pop(name, None)
+        self.unencoded.pop(name, None)
         self.unprepared.pop(name, None)
         self.unread.pop(name, None)
         self.unusable.pop(name, None)
+        return [topic] if topic is not None else []
 
     def current_topic(self, name: str) -> Topic | None:
         """A topic whose assignment is current; None if the topic has to be read."""
@@ -206,7 +212,7 @@ class StandbyState:
                 continue
             prepared = prepare(topic)
             if prepared is not None:
-                self.prepared[name] = prepared
+                self.prepared[name] = self.unencoded[name] = prepared
             count -= len(topic.partitions)
 
     def take_prepared(
@@ -228,7 +234,7 @@ class StandbyState:
                 unprepare(one.topic)
             else:
                 usable[name] = one
-        self.prepared = {}
+        self.prepared, self.unencoded = {}, {}
         return usable
 
     def known_states(self, context: ControllerContext) -> Iterator[tuple[Partition, int]]:
@@ -243,14 +249,15 @@ class StandbyState:
                     yield topic.partitions[number], mzxid
 
     def unread_partitions(self, context: ControllerContext) -> list[Partition]:
-        """The partitions of the context whose state has to be read. They have no leader until
-        then."""
+        """The partitions of the context whose state has to be read, by topic and number. They have
+        no leader until then."""
         found: list[Partition] = []
-        for name, topic in context.topics.items():
+        for name in sorted(context.topics):
+            topic = context.topics[name]
             if self.topics.get(name) is not topic:
-                found += topic.assigned()
+                found += sorted(topic.assigned(), key=attrgetter("number"))
                 continue
-            for number in (*self.unread.get(name, ()), *self.unusable.get(name, ())):
+            for number in sorted((*self.unread.get(name, ()), *self.unusable.get(name, ()))):
                 partition = topic.partitions.get(number)
                 if partition is not None:
                     partition.leadership = None

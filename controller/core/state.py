@@ -5,7 +5,7 @@ look-up by name. Collections are dicts used as ordered sets, because the order o
 depend on hashes.
 """
 
-from collections.abc import Container, Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from typing import Final
 
@@ -33,32 +33,24 @@ from controller.core.znodes import Reassignment
 UNKNOWN_ZXID: Final = -1
 
 
-class Partition:
+NO_REPLICA_STATES: Final[Mapping[int, ReplicaState]] = {}
+
+
+class Partition(Struct, eq=False):
     """A partition: its assignment, its leadership (None: none yet) and its states.
 
-    `replica_states` maps a broker to the state of its replica. `is_listed`: the topic's znode names
-    the partition, which counts even without replicas, as for a stock controller. The daemon ignores
-    a partition without replicas.
+    `replica_states` maps a broker to the state of its replica; partitions share these mappings.
+    `is_listed`: the topic's znode names the partition, which counts even without replicas, as for a
+    stock controller. The daemon ignores a partition without replicas.
     """
 
-    __slots__ = (
-        "assignment",
-        "is_listed",
-        "leadership",
-        "number",
-        "replica_states",
-        "state",
-        "topic",
-    )
-
-    def __init__(self, topic: "Topic", number: int) -> None:
-        self.topic = topic
-        self.number = number
-        self.assignment: Assignment = NO_ASSIGNMENT
-        self.is_listed = False
-        self.leadership: LeaderAndIsr | None = None
-        self.state = PartitionState.NON_EXISTENT
-        self.replica_states: dict[int, ReplicaState] = {}
+    topic: "Topic"
+    number: int
+    assignment: Assignment = NO_ASSIGNMENT
+    is_listed: bool = False
+    leadership: LeaderAndIsr | None = None
+    state: PartitionState = PartitionState.NON_EXISTENT
+    replica_states: Mapping[int, ReplicaState] = NO_REPLICA_STATES
 
     @property
     def key(self) -> tuple[str, int]:
@@ -90,6 +82,11 @@ class Partition:
         if not self.replicas:
             raise ProcedureError(f"{self} has no replicas, and so no preferred one")
         return self.replicas[0]
+
+    def set_replica_state(self, broker: int, state: ReplicaState) -> None:
+        """Change the state of the replica on a broker."""
+        if self.replica_states.get(broker) is not state:
+            self.replica_states = {**self.replica_states, broker: state}
 
     def check_balance(self) -> None:
         """Kafka checks whether the preferred replica leads whenever it notes a partition that has a
@@ -124,6 +121,11 @@ class Topic:
         if found is None:
             found = self.partitions[number] = Partition(self, number)
         return found
+
+    def release(self) -> None:
+        """Free the partitions of a topic that is no longer used. It refers to them and they refer
+        to it, so that otherwise only the garbage collector would find them."""
+        self.partitions.clear()
 
     def assigned(self) -> list[Partition]:
         """The partitions that have replicas, and the listed ones without."""

@@ -45,16 +45,23 @@ from controller.core.outcomes import (
     Children,
     CommandResults,
     Numbers,
+    ParsedZnodes,
     TopicIds,
     Wait,
     Writes,
     Znodes,
     suspend,
 )
-from controller.core.values import ANY_VERSION
-from controller.core.znodes import CONTROLLER_EPOCH, is_notification, notification_path
+from controller.core.values import ANY_VERSION, LeaderAndIsr
+from controller.core.znodes import (
+    CONTROLLER_EPOCH,
+    is_notification,
+    notification_path,
+    read_state,
+)
 
 T = TypeVar("T")
+Z = TypeVar("Z", bound=Znodes)
 
 _RETRY = 1
 """The verdict on a lost write that did not happen."""
@@ -74,7 +81,18 @@ async def fetch_znodes(
 ) -> Znodes:
     """As `read_znodes`, always from ZooKeeper."""
     command = ReadZnodes(tuple(paths), watch)
-    return await _read(controller, command, len(paths), rule)
+    return await _read(controller, command, lambda: Znodes(len(paths)), rule)
+
+
+async def read_state_znodes(
+    controller: Controller, paths: list[str], rule: str
+) -> ParsedZnodes[LeaderAndIsr]:
+    """The leaders and ISRs in these znodes."""
+
+    def znodes() -> ParsedZnodes[LeaderAndIsr]:
+        return ParsedZnodes(paths, read_state)
+
+    return await _read(controller, ReadZnodes(tuple(paths), False), znodes, rule)
 
 
 async def read_contents(
@@ -103,18 +121,19 @@ async def read_stats(
     known = controller.standby.read(paths, has_data=False)
     if known is not None:
         return known
-    return await _read(controller, ReadStats(tuple(paths), watch), len(paths), rule)
+    command = ReadStats(tuple(paths), watch)
+    return await _read(controller, command, lambda: Znodes(len(paths)), rule)
 
 
 async def _read(
-    controller: Controller, command: ReadZnodes | ReadStats, count: int, rule: str
-) -> Znodes:
-    if not count:
-        return Znodes(0)
+    controller: Controller, command: ReadZnodes | ReadStats, new: Callable[[], Z], rule: str
+) -> Z:
+    if not command.paths:
+        return new()
     while True:
         await _connected(controller)
         id = controller.issue(command, Reason(rule))
-        znodes: Znodes = await suspend(Wait(id, Znodes(count)))
+        znodes: Z = await suspend(Wait(id, new()))
         if not await _is_lost(znodes.errors):
             return znodes
 

@@ -9,6 +9,7 @@ import logging
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
+from pathlib import Path
 from typing import Final, Protocol, TypeVar
 
 import anyio
@@ -48,8 +49,9 @@ from controller.core.events import (
 from controller.core.fold import Fold
 from controller.core.values import Broker
 from controller.daemon.draws import draw_numbers, draw_topic_ids
-from controller.daemon.encoding_ahead import encode_prepared_topics
+from controller.daemon.encoding_ahead import EncodingAhead
 from controller.daemon.errors import DaemonError
+from controller.daemon.garbage import GarbageCollection
 from controller.daemon.progress import Progress
 from controller.event_log.housekeeping import Housekeeping
 from controller.event_log.records import command_record, event_record
@@ -63,8 +65,6 @@ logger = logging.getLogger(__name__)
 T = TypeVar("T")
 
 _LEVELS: Final = {"info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
-_HELD_UP: Final = 2
-"""A wait that takes this many times its timeout means that the whole process was suspended."""
 _QUIET_SECONDS: Final = 0.2
 """Commands without a following event are appended to the log after this time."""
 
@@ -174,7 +174,9 @@ class Daemon:
         self._append_seconds_max = session_timeout_ms / 1000 / 3
         self._timers: dict[str, asyncio.TimerHandle] = {}
         self._unwritten: list[Issued] = []
+        self._writing_since: float | None = None
         self._stop: Stop | None = None
+        self._encoding_ahead = EncodingAhead(fold)
         self.progress = Progress()
 
     def shut_down(self, reason: str) -> None:
@@ -194,7 +196,7 @@ class Daemon:
                 tasks.start_soon(self._channels.run)
                 tasks.start_soon(self._endpoint.run)
                 if self._fold.controller.configuration.standby:
-                    tasks.start_soon(encode_prepared_topics, self._fold)
+                    tasks.start_soon(self._encoding_ahead.run)
                 try:
                     await self._fold_until_stopped(writer, tasks)
                 finally:
@@ -212,18 +214,24 @@ class Daemon:
         return self._stop.reason if self._stop is not None else ""
 
     async def _fold_until_stopped(self, writer: Executor, tasks: TaskGroup) -> None:
-        while self._stop is None:
-            await self._inbox.wait(_QUIET_SECONDS)
-            events = self._inbox.take(self._log.tip.last_seq, self._fold.term)
-            self.progress.took(events)
-            if events or self._unwritten:
-                await self._append(writer, events)
-            for event in events:
-                await self._apply(event)
-            if self._fold.is_idle and not self._unwritten:
-                rolled = await self._on_disk(writer, self._log.roll_if_due)
-                if rolled is not None:
-                    tasks.start_soon(self._housekeeping.after_roll)
+        with GarbageCollection() as garbage:
+            self._fold.controller.observer = garbage.dropped
+            while self._stop is None:
+                await self._inbox.wait(_QUIET_SECONDS)
+                events = self._inbox.take(self._log.tip.last_seq, self._fold.term)
+                self.progress.took(events)
+                if events or self._unwritten:
+                    await self._append(writer, events)
+                garbage.dropped.free_some()
+                if events:
+                    garbage.work_begins()
+                    for event in events:
+                        await self._apply(event)
+                    garbage.events_folded(is_idle=self._fold.is_idle)
+                if self._fold.is_idle and not self._unwritten:
+                    rolled = await self._on_disk(writer, self._roll)
+                    if rolled is not None:
+                        tasks.start_soon(self._housekeeping.after_roll)
         await self._append(writer, [])
 
     async def _append(self, writer: Executor, events: Sequence[Recorded]) -> None:
@@ -231,14 +239,22 @@ class Daemon:
         commands, self._unwritten = self._unwritten, []
 
         def append() -> None:
-            self._log.append(
-                [event_record(one) for one in events], [command_record(one) for one in commands]
-            )
+            event_records = [event_record(one) for one in events]
+            command_records = [command_record(one) for one in commands]
+            # Encoding the requests of a large failover takes long, and says nothing about the disk.
+            self._writing_since = time.monotonic()
+            self._log.append(event_records, command_records)
 
         await self._on_disk(writer, append)
 
+    def _roll(self) -> Path | None:
+        self._writing_since = time.monotonic()
+        return self._log.roll_if_due()
+
     async def _on_disk(self, writer: Executor, write: Callable[[], T]) -> T:
-        """Return the result of `write`. Raises DaemonError if it takes too long."""
+        """Return the result of `write`, which notes when it begins to write. Raises DaemonError if
+        it takes too long from then on."""
+        self._writing_since = None
         written = asyncio.get_running_loop().run_in_executor(writer, write)
         try:
             while not await self._is_in_time(written):
@@ -255,14 +271,20 @@ class Daemon:
         """Whether the write has finished. A timeout is ignored if the whole process was
         suspended meanwhile, which says nothing about the disk. Raises DaemonError."""
         seconds_max, begun = self._append_seconds_max, time.monotonic()
-        done, _ = await asyncio.wait({written}, timeout=seconds_max)
-        if not done and time.monotonic() - begun < _HELD_UP * seconds_max:
+        since = begun if self._writing_since is None else self._writing_since
+        timeout = max(since + seconds_max - begun, 0)
+        done, _ = await asyncio.wait({written}, timeout=timeout)
+        now, since_now = time.monotonic(), self._writing_since
+        if done or since_now is None or now - since_now < seconds_max:
+            return bool(done)
+        if now - begun < timeout + seconds_max:
             raise DaemonError(
                 f"one append to the log in {self._log.folder} took more than "
                 f"{seconds_max:.1f} s, so the controller role was given up; check the "
                 "disk"
             )
-        return bool(done)
+        self._writing_since = now
+        return False
 
     async def _apply(self, event: Recorded) -> None:
         for slice_of_commands in self._fold.apply(event):
@@ -273,6 +295,7 @@ class Daemon:
             await anyio.lowlevel.checkpoint()
         if isinstance(event.event, SessionExpired):
             self._inbox.expired -= 1
+        self._encoding_ahead.folded()
         self.progress.folded(event, self._fold.term, time.monotonic_ns())
         _log_session(event.event)
 

@@ -1,7 +1,5 @@
 """Encodes what a standby has prepared, so that a take-over only joins and sends it."""
 
-from typing import Final
-
 import anyio
 from anyio.lowlevel import checkpoint
 
@@ -10,27 +8,37 @@ from controller.core.fold import Fold
 from controller.wire.encoding import encode_ahead
 from controller.wire.errors import WireError
 
-_PAUSE_SECONDS: Final = 0.1
 
-
-async def encode_prepared_topics(fold: Fold) -> None:
-    """Encode topic after topic while the event loop has nothing else to do, until cancelled.
+class EncodingAhead:
+    """Encodes topic after topic while the event loop has nothing else to do.
 
     A channel encodes a topic itself if the take-over comes first, or if its broker does not support
     these versions.
     """
-    protocol = fold.controller.protocol
-    while True:
-        prepared = fold.controller.standby.prepared
-        waiting = [one for one in prepared.values() if not one.update_metadata.encoded]
-        for one in waiting:
-            if fold.controller.standby.prepared is not prepared:
-                break
+
+    def __init__(self, fold: Fold) -> None:
+        self._fold = fold
+        self._has_more = anyio.Event()
+
+    def folded(self) -> None:
+        """An event was folded, which may have prepared topics."""
+        if self._fold.controller.standby.unencoded:
+            self._has_more.set()
+
+    async def run(self) -> None:
+        """Encode until cancelled."""
+        protocol = self._fold.controller.protocol
+        while True:
+            unencoded = self._fold.controller.standby.unencoded
+            if not unencoded:
+                self._has_more = anyio.Event()
+                await self._has_more.wait()
+                continue
+            prepared = unencoded.pop(next(iter(unencoded)))
             try:
-                encode_ahead(one, protocol.leader_and_isr, protocol.update_metadata)
+                encode_ahead(prepared, protocol.leader_and_isr, protocol.update_metadata)
             except WireError:
                 # The channels report it when the request is sent.
                 return
-            encode_entries_ahead(one)
+            encode_entries_ahead(prepared)
             await checkpoint()
-        await anyio.sleep(_PAUSE_SECONDS)

@@ -2,7 +2,6 @@
 channels."""
 
 import asyncio
-import gc
 import logging
 import signal
 import time
@@ -20,6 +19,8 @@ from controller.brokers.channels import BrokerChannels
 from controller.core.fold import Fold
 from controller.daemon.daemon import Daemon, Inbox
 from controller.daemon.errors import DaemonError
+from controller.daemon.garbage import prepare_for_many_objects
+from controller.daemon.standby_list import StandbyList
 from controller.daemon.status import RunningParts, StatusSource
 from controller.daemon.status_socket import StatusSocket
 from controller.daemon.zookeeper_silence import report_silence
@@ -53,9 +54,6 @@ _ZOOKEEPER_PAUSE_SECONDS = 1.0
 """The first pause between two attempts to reach ZooKeeper at the start; each next one is twice as
 long."""
 _ZOOKEEPER_PAUSE_SECONDS_MAX = 30.0
-_COLLECT_AFTER_OBJECTS = 50_000
-"""Python's default of 700 costs a fold of 100,000 partitions a tenth of its time (measured). The
-core's values are immutable and form hardly any cycles."""
 
 
 async def run(settings: Settings, snapshot_command: Sequence[str]) -> None:
@@ -92,8 +90,7 @@ async def _run(
         )
     except LogError as error:
         raise StartRefused([f"cannot create an event log: {error}"]) from None
-    gc.freeze()
-    gc.set_threshold(_COLLECT_AFTER_OBJECTS, 20, 100)
+    prepare_for_many_objects()
     async with mirrored(_mirror(settings)):
         with log:
             fields = {"log": str(folder), "cluster": cluster_id, "broker_id": settings.broker_id}
@@ -229,13 +226,18 @@ async def _run_daemon(
         housekeeping,
         settings.session_timeout_ms,
     )
-    status.parts = RunningParts(fold, inbox, daemon.progress, log, lambda: zookeeper.status)
+    standbys = StandbyList(settings, status.status())
+    status.parts = RunningParts(
+        fold, inbox, daemon.progress, log, lambda: zookeeper.status, lambda: standbys.others
+    )
     _on_signal(daemon.shut_down)
     reason = ""
     try:
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(housekeeping.apply_retention)
             tasks.start_soon(report_silence, lambda: zookeeper.status)
+            if settings.standby:
+                tasks.start_soon(standbys.keep)
             reason = await daemon.run()
             tasks.cancel_scope.cancel()
     except* (DaemonError, LogError) as faults:

@@ -35,8 +35,8 @@ _NS_PER_S: Final = 1_000_000_000
 
 
 class RunningParts:
-    """The parts of a running daemon that its status is read from. `standbys` returns the daemons
-    that wait for the role."""
+    """The parts of a running daemon that its status is read from. `standbys` returns the other
+    daemons that run as standbys, None if they are not known."""
 
     def __init__(
         self,
@@ -45,7 +45,7 @@ class RunningParts:
         progress: Progress,
         log: LogWriter,
         session: Callable[[], ConnectionStatus],
-        standbys: Callable[[], list[StandbyStatus]] = list,
+        standbys: Callable[[], list[StandbyStatus] | None],
     ) -> None:
         self.fold = fold
         self.inbox = inbox
@@ -88,7 +88,7 @@ class StatusSource:
             event_lag_ms=_lag_ms(progress, parts.inbox),
             last_event=_last_event(progress),
             last_decision=_last_decision(progress),
-            standbys=parts.standbys(),
+            standbys=parts.standbys() if parts.fold.term else None,
             log=LogStatus(parts.folder, parts.log.tip.last_seq, parts.log.size_bytes),
             zookeeper=_session(parts.session()),
         )
@@ -107,7 +107,7 @@ class StatusSource:
             event_lag_ms=0.0,
             last_event=None,
             last_decision=None,
-            standbys=[],
+            standbys=None,
             log=None,
             zookeeper=None,
         )

@@ -4,8 +4,8 @@ from controller.core.canonical import (
     EVENT_SCHEMAS,
     cause_of,
     digest,
-    encode_command,
     encode_event,
+    encode_in_chunks,
     encode_reason,
     kind_of,
 )
@@ -34,7 +34,7 @@ def event_record(recorded: Recorded) -> EventRecord:
 
 def command_record(issued: Issued) -> CommandRecord:
     """The log record of a command: its digest, and its body if that is small."""
-    body = encode_command(issued.command)
+    chunks = encode_in_chunks(issued.command)
     return CommandRecord(
         issued.id.cause,
         issued.id.ordinal,
@@ -42,6 +42,6 @@ def command_record(issued: Issued) -> CommandRecord:
         kind_of(issued.command),
         target_of(issued.command),
         encode_reason(issued.reason),
-        digest(body),
-        body if len(body) <= BODY_BYTES_MAX else None,
+        digest(*chunks),
+        b"".join(chunks) if sum(map(len, chunks)) <= BODY_BYTES_MAX else None,
     )

@@ -59,9 +59,15 @@ class DecisionStatus(Struct, frozen=True):
 
 
 class StandbyStatus(Struct, frozen=True):
-    """A daemon that waits for the role of this one."""
+    """A daemon that waits for the role of this one. `core` is the fingerprint of its rules;
+    `started` is in UTC."""
 
-    name: str
+    host: str
+    process: int
+    broker_id: int
+    version: str
+    core: str
+    started: str
 
 
 class LogStatus(Struct, frozen=True):
@@ -86,8 +92,9 @@ class SessionStatus(Struct, frozen=True):
 
 class DaemonStatus(Struct, frozen=True):
     """A daemon at a moment. Times are UTC. `term`: the controller epoch that it holds, 0 for none,
-    since `term_since`. `event_lag_ms`: the age of the oldest event that is not folded yet. `log`
-    and `zookeeper` are None while the daemon waits for ZooKeeper at its start."""
+    since `term_since`. `event_lag_ms`: the age of the oldest event that is not folded yet.
+    `standbys` is None if the daemon does not know them, or none can wait for its role: it does not
+    have it. `log` and `zookeeper` are None while the daemon waits for ZooKeeper at its start."""
 
     version: str
     process: int
@@ -101,7 +108,7 @@ class DaemonStatus(Struct, frozen=True):
     event_lag_ms: float
     last_event: EventStatus | None
     last_decision: DecisionStatus | None
-    standbys: list[StandbyStatus]
+    standbys: list[StandbyStatus] | None
     log: LogStatus | None
     zookeeper: SessionStatus | None
 

@@ -19,6 +19,8 @@ from controller.core.events import (
     ChildrenRead,
     Event,
     SessionConnected,
+    SessionDisconnected,
+    WatchFired,
     ZnodesRead,
     ZnodesWritten,
 )
@@ -37,6 +39,8 @@ from controller.zookeeper.servers import ConnectString
 from controller.zookeeper.session import SessionSettings
 
 _LOST = {CONNECTION_LOSS, SESSION_EXPIRED}
+_CLOSE_SECONDS_MAX = 5.0
+"""ZooKeeper may hang; then it ends the session after its timeout."""
 
 _Result = Znodes | Children | Writes
 
@@ -66,6 +70,7 @@ class ZooKeeperClient:
         )
         self._connection = ZooKeeperConnection(connect, self._on_event, settings=settings)
         self._connected = anyio.Event()
+        self._changed = anyio.Event()
         self._waiting: dict[CommandId, tuple[_Result, anyio.Event]] = {}
         self._asked = 0
         self._tasks: TaskGroup
@@ -81,7 +86,7 @@ class ZooKeeperClient:
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        with anyio.move_on_after(self._timeout_s, shield=True):
+        with anyio.move_on_after(min(self._timeout_s, _CLOSE_SECONDS_MAX), shield=True):
             await self._connection.close()
         await self._end()
 
@@ -99,10 +104,15 @@ class ZooKeeperClient:
         self._require_success(result.errors)
         return result.errors[0] == 0
 
-    async def children(self, path: str) -> list[str]:
+    @property
+    def changed(self) -> anyio.Event:
+        """Is set when a watch fires, and when the connection is lost or established."""
+        return self._changed
+
+    async def children(self, path: str, *, watch: bool = False) -> list[str]:
         """The names of a znode's children, sorted; empty if it does not exist."""
         result = Children()
-        await self._ask(ReadChildren(path), result)
+        await self._ask(ReadChildren(path, watch), result)
         self._require_success([result.error])
         return result.children
 
@@ -148,8 +158,11 @@ class ZooKeeperClient:
 
     def _on_event(self, event: Event, channel: str) -> None:
         match event:
-            case SessionConnected():
-                self._connected.set()
+            case SessionConnected() | SessionDisconnected() | WatchFired():
+                if isinstance(event, SessionConnected):
+                    self._connected.set()
+                self._changed.set()
+                self._changed = anyio.Event()
             case (
                 ZnodesRead(command=command)
                 | ChildrenRead(command=command)
@@ -158,6 +171,7 @@ class ZooKeeperClient:
                 result, done = self._waiting[command]
                 # The result was created for this command, so it accepts the event.
                 if result.add(event):  # type: ignore[arg-type]
+                    del self._waiting[command]
                     done.set()
             case _:
                 pass

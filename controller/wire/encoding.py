@@ -10,6 +10,7 @@ from controller.core.prepared_topics import PreparedTopic
 from controller.wire import leader_and_isr, update_metadata
 from controller.wire.framing import EncodedRequest
 from controller.wire.leader_and_isr import LeaderAndIsrFragments, encode_leader_and_isr
+from controller.wire.steps import Steps, run_steps
 from controller.wire.stop_replica import encode_stop_replica
 from controller.wire.update_metadata import encode_shared, with_head
 
@@ -46,6 +47,12 @@ class BatchEncoder:
         self._kept: list[UpdateMetadataRequest] = []
 
     def encode(self, request: BrokerRequest, version: int) -> tuple[EncodedRequest, ...]:
+        """As `encode_in_steps`, all at once."""
+        return run_steps(self.encode_in_steps(request, version))
+
+    def encode_in_steps(
+        self, request: BrokerRequest, version: int
+    ) -> Steps[tuple[EncodedRequest, ...]]:
         """Encode a request in a version, as one or more requests to be sent in order.
 
         Raises `UnsupportedVersion`, `UnencodableValue`.
@@ -55,13 +62,15 @@ class BatchEncoder:
                 fragments = self._fragments.get(version)
                 if fragments is None:
                     fragments = self._fragments[version] = LeaderAndIsrFragments(version)
-                return encode_leader_and_isr(request, fragments, version, self._bytes_max)
+                encode = encode_leader_and_isr(request, fragments, version, self._bytes_max)
+                return (yield from encode)
             case UpdateMetadataRequest():
-                return with_head(request, version, self._shared(request, version))
+                shared = yield from self._shared(request, version)
+                return with_head(request, version, shared)
             case StopReplicaRequest():
                 return (encode_stop_replica(request, version),)
 
-    def _shared(self, request: UpdateMetadataRequest, version: int) -> tuple[bytes, ...]:
+    def _shared(self, request: UpdateMetadataRequest, version: int) -> Steps[tuple[bytes, ...]]:
         """The shared body of all requests with the same content, by identity."""
         key = (id(request.partitions), id(request.live_brokers), version)
         shared = self._bodies.get(key)
@@ -69,5 +78,6 @@ class BatchEncoder:
             self._kept.append(
                 request
             )  # keeps the content alive, so that its identity is not reused
-            shared = self._bodies[key] = encode_shared(request, version, self._bytes_max)
+            shared = yield from encode_shared(request, version, self._bytes_max)
+            self._bodies[key] = shared
         return shared

@@ -1,20 +1,20 @@
 """Encodes LeaderAndIsr requests, hand-coded because failovers spend most of their time here (KB
 12.3.1)."""
 
-from struct import Struct, pack
+from struct import pack
 
 from controller.core.commands import LeaderAndIsrPartition, LeaderAndIsrRequest
+from controller.core.values import RECOVERED
 from controller.wire.apis import LEADER_AND_ISR
 from controller.wire.framing import EncodedRequest
-from controller.wire.primitives import Int32Arrays, Int32s, Layout
+from controller.wire.partition_states import StateEncoder
+from controller.wire.primitives import Int32Arrays, Layout
+from controller.wire.steps import Steps
 from controller.wire.topics import TopicEncoding
 
 _FIRST_WITH_TOPIC_IDS = 5
 _FIRST_WITH_RECOVERY_STATE = 6
 _FIRST_WITH_KRAFT_FLAG = 7
-
-_fixed = Struct(">iiii").pack
-_join = b"".join
 
 
 class LeaderAndIsrFragments:
@@ -28,15 +28,15 @@ class LeaderAndIsrFragments:
         self._with_recovery_state = version >= _FIRST_WITH_RECOVERY_STATE
         self._tags = layout.tags
         self._arrays = Int32Arrays(layout)
-        self._ints = Int32s()
-        self._settled = self._tail((), (), False, 0)
+        self.states = StateEncoder(layout)
+        self.plain_tail = self._tail((), (), False, RECOVERED)
         self._known: dict[int, bytes] = {}
         self._kept: list[tuple[LeaderAndIsrPartition, ...]] = []
 
     def of(self, partitions: tuple[LeaderAndIsrPartition, ...]) -> list[bytes]:
         """The encoded partitions, in order."""
         self._kept.append(partitions)
-        known, arrays, ints, settled = self._known, self._arrays, self._ints, self._settled
+        known, encode, plain_tail = self._known, self.states.encode, self.plain_tail
         fragments = []
         for partition in partitions:
             key = id(partition)
@@ -44,15 +44,9 @@ class LeaderAndIsrFragments:
             if fragment is None:
                 now, assignment = partition.leadership, partition.assignment
                 plain = not (assignment.adding or assignment.removing or now.recovery_state)
-                tail = settled if plain and not partition.is_new else self._tail_of(partition)
-                pieces = (
-                    _fixed(partition.partition, now.controller_epoch, now.leader, now.leader_epoch),
-                    arrays[now.isr],
-                    ints[now.partition_epoch],
-                    arrays[assignment.replicas],
-                    tail,
-                )
-                fragment = known[key] = _join(pieces)
+                tail = plain_tail if plain and not partition.is_new else self._tail_of(partition)
+                fragment = encode(partition.partition, now, assignment.replicas) + tail
+                known[key] = fragment
             fragments.append(fragment)
         return fragments
 
@@ -71,7 +65,7 @@ class LeaderAndIsrFragments:
 
 def encode_leader_and_isr(
     request: LeaderAndIsrRequest, fragments: LeaderAndIsrFragments, version: int, bytes_max: int
-) -> tuple[EncodedRequest, ...]:
+) -> Steps[tuple[EncodedRequest, ...]]:
     """Encode a request as one or more, each at most `bytes_max` long, with partitions in order.
 
     `fragments` must have the same version and may be shared by all brokers. Raises
@@ -81,7 +75,7 @@ def encode_leader_and_isr(
     head = _head(request, version)
     tail = _live_leaders(request.live_leaders, layout) + layout.tags
     room = bytes_max - len(head) - len(tail)
-    arrays = topic_encoding(fragments, version).arrays(request.partitions, room)
+    arrays = yield from topic_encoding(fragments, version).arrays(request.partitions, room)
     return tuple(
         EncodedRequest(LEADER_AND_ISR, version, head, b"".join([*array, tail])) for array in arrays
     )
@@ -93,7 +87,14 @@ def topic_encoding(
     """How the request has its partitions. Raises `UnsupportedVersion`."""
     layout = LEADER_AND_ISR.layout(version)
     with_topic_ids = version >= _FIRST_WITH_TOPIC_IDS
-    return TopicEncoding(f"LeaderAndIsr {version}", fragments.of, layout, with_topic_ids)
+    return TopicEncoding(
+        f"LeaderAndIsr {version}",
+        fragments.of,
+        fragments.states,
+        fragments.plain_tail,
+        layout,
+        with_topic_ids,
+    )
 
 
 def _head(request: LeaderAndIsrRequest, version: int) -> bytes:

@@ -19,6 +19,7 @@ class Layout:
     `tags` is the empty tagged-field section at the end of every structure in flexible versions.
     """
 
+    name: str
     string: Callable[[str], bytes]
     nullable_string: Callable[[str | None], bytes]
     array_length: Callable[[int], bytes]
@@ -60,8 +61,10 @@ def _compact_array_length(length: int) -> bytes:
     return unsigned_varint(length + 1)
 
 
-LEGACY = Layout(legacy_string, _legacy_nullable_string, _int32, b"")
-FLEXIBLE = Layout(_compact_string, _compact_nullable_string, _compact_array_length, b"\0")
+LEGACY = Layout("legacy", legacy_string, _legacy_nullable_string, _int32, b"")
+FLEXIBLE = Layout(
+    "flexible", _compact_string, _compact_nullable_string, _compact_array_length, b"\0"
+)
 
 
 class Int32s(dict[int, bytes]):

@@ -5,42 +5,69 @@ Partitions that a standby has prepared are encoded by topic, ahead of time or wh
 
 from collections.abc import Callable, Sequence
 from itertools import pairwise
-from typing import Generic, NamedTuple, TypeVar
+from typing import Final, Generic, NamedTuple, TypeVar
 
 from controller.core.commands import LeaderAndIsrPartition, UpdateMetadataPartition
 from controller.core.prepared_topics import JoinedEntries, TopicEntries
+from controller.wire.partition_states import StateEncoder
 from controller.wire.primitives import NO_TOPIC_ID, Layout
+from controller.wire.steps import Steps
 
 Partition = LeaderAndIsrPartition | UpdateMetadataPartition
 Entry = TypeVar("Entry", bound=Partition)
 
+_STEP_PARTITIONS: Final = 5_000
+"""The partitions that are encoded without letting the event loop do other work."""
+
 
 class TopicEncoding(NamedTuple, Generic[Entry]):
     """How a request has its partitions. `name` is the encoding's name, for what is encoded ahead;
-    `fragments` encodes partitions, each without its topic."""
+    `fragments` encodes partitions, each without its topic. A plain partition is encoded by
+    `states`, followed by `plain_tail`.
+    """
 
     name: str
     fragments: Callable[[tuple[Entry, ...]], list[bytes]]
+    states: StateEncoder
+    plain_tail: bytes
     layout: Layout
     with_topic_ids: bool
 
-    def arrays(self, partitions: tuple[Entry, ...], bytes_max: int) -> list[list[bytes]]:
+    def arrays(self, partitions: tuple[Entry, ...], bytes_max: int) -> Steps[list[list[bytes]]]:
         """The arrays of topics with all partitions in order, one array per request body.
 
         An array longer than `bytes_max` is halved until it fits or has a single partition. Each
         array is a list of chunks for the caller to join, so that no byte is copied.
         """
         if isinstance(partitions, JoinedEntries):
-            topics = map(self.topic, partitions.parts)
-            array = [self.layout.array_length(len(partitions.parts)), *topics]
+            array = [self.layout.array_length(len(partitions.parts))]
+            handled = 0
+            for part in partitions.parts:
+                array.append(self.topic(part))
+                handled += len(part)
+                if handled >= _STEP_PARTITIONS:
+                    handled = 0
+                    yield
             if sum(map(len, array)) <= bytes_max:
                 return [array]
-        return self._halved(partitions, self.fragments(partitions), bytes_max)
+        fragments: list[bytes] = []
+        while len(fragments) < len(partitions):
+            start = len(fragments)
+            fragments += self.fragments(partitions[start : start + _STEP_PARTITIONS])
+            yield
+        return self._halved(partitions, fragments, bytes_max)
 
     def topic(self, part: TopicEntries[Entry]) -> bytes:
         """The prepared entries of one topic, as an entry of the array of topics."""
         encoded = part.encoded.get(self.name)
-        return b"".join(self._topic(part[0], self.fragments(part))) if encoded is None else encoded
+        if encoded is not None:
+            return encoded
+        if part.plain is None:
+            return b"".join(self._topic(part[0], self.fragments(part)))
+        states = self.states.of_plain(part.plain)
+        tail = self.plain_tail
+        partitions = tail.join([states[place] for place in part.places])
+        return b"".join((*self._head(part[0], len(part)), partitions, tail, self.layout.tags))
 
     def encode_ahead(self, part: TopicEntries[Entry]) -> None:
         """Keep the encoded form of the prepared entries of one topic."""
@@ -69,9 +96,12 @@ class TopicEncoding(NamedTuple, Generic[Entry]):
 
     def _topic(self, first: Entry, fragments: list[bytes]) -> list[bytes]:
         """A topic with its encoded partitions, of which `first` is one."""
+        return [*self._head(first, len(fragments)), *fragments, self.layout.tags]
+
+    def _head(self, first: Entry, count: int) -> tuple[bytes, bytes, bytes]:
+        """The beginning of a topic with `count` partitions, of which `first` is one."""
         topic_id = (first.topic_id or NO_TOPIC_ID) if self.with_topic_ids else b""
-        head = (self.layout.string(first.topic), topic_id, self.layout.array_length(len(fragments)))
-        return [*head, *fragments, self.layout.tags]
+        return self.layout.string(first.topic), topic_id, self.layout.array_length(count)
 
 
 def _topic_starts(partitions: Sequence[Partition]) -> list[int]:

@@ -1,14 +1,16 @@
 """Encodes UpdateMetadata requests by hand. All but the head is the same for every broker (KB
 12.3.2)."""
 
-from struct import Struct, pack
+from struct import pack
 
 from controller.core.commands import UpdateMetadataPartition, UpdateMetadataRequest
 from controller.core.values import Broker
 from controller.wire.apis import UPDATE_METADATA
 from controller.wire.errors import UnencodableValue
 from controller.wire.framing import EncodedRequest
-from controller.wire.primitives import Int32Arrays, Int32s, Layout
+from controller.wire.partition_states import StateEncoder
+from controller.wire.primitives import Int32Arrays, Layout
+from controller.wire.steps import Steps
 from controller.wire.topics import TopicEncoding
 
 _FIRST_WITH_TOPIC_IDS = 7
@@ -16,13 +18,10 @@ _FIRST_WITH_KRAFT_FLAG = 8
 _HEAD_BYTES_MAX = 17
 _SECURITY_PROTOCOLS = {"PLAINTEXT": 0, "SSL": 1, "SASL_PLAINTEXT": 2, "SASL_SSL": 3}
 
-_fixed = Struct(">iiii").pack
-_join = b"".join
-
 
 def encode_shared(
     request: UpdateMetadataRequest, version: int, bytes_max: int
-) -> tuple[bytes, ...]:
+) -> Steps[tuple[bytes, ...]]:
     """Encode all but the head of one or more bodies, each at most `bytes_max` long with its head.
 
     Each contains all live brokers, since a broker forgets those that a request does not contain.
@@ -31,16 +30,28 @@ def encode_shared(
     layout = UPDATE_METADATA.layout(version)
     tail = _live_brokers(request.live_brokers, layout) + layout.tags
     room = bytes_max - _HEAD_BYTES_MAX - len(tail)
-    arrays = topic_encoding(version).arrays(request.partitions, room)
+    arrays = yield from topic_encoding(version).arrays(request.partitions, room)
     return tuple(b"".join([*array, tail]) for array in arrays)
 
 
 def topic_encoding(version: int) -> TopicEncoding[UpdateMetadataPartition]:
     """How the request has its partitions. Raises `UnsupportedVersion`."""
     layout = UPDATE_METADATA.layout(version)
+    states, arrays = StateEncoder(layout), Int32Arrays(layout)
+
+    def fragments(partitions: tuple[UpdateMetadataPartition, ...]) -> list[bytes]:
+        return [
+            states.encode(one.partition, one.leadership, one.replicas)
+            + arrays[one.offline_replicas]
+            + layout.tags
+            for one in partitions
+        ]
+
     return TopicEncoding(
         f"UpdateMetadata {version}",
-        lambda entries: _fragments(entries, layout),
+        fragments,
+        states,
+        arrays[()] + layout.tags,
         layout,
         with_topic_ids=version >= _FIRST_WITH_TOPIC_IDS,
     )
@@ -55,23 +66,6 @@ def with_head(
     epochs = pack(">iq", request.controller_epoch, request.broker_epoch)
     head = pack(">i", request.controller_id) + kraft_flag + epochs
     return tuple(EncodedRequest(UPDATE_METADATA, version, head, rest) for rest in shared)
-
-
-def _fragments(partitions: tuple[UpdateMetadataPartition, ...], layout: Layout) -> list[bytes]:
-    arrays, ints, tags = Int32Arrays(layout), Int32s(), layout.tags
-    fragments = []
-    for partition in partitions:
-        now = partition.leadership
-        pieces = (
-            _fixed(partition.partition, now.controller_epoch, now.leader, now.leader_epoch),
-            arrays[now.isr],
-            ints[now.partition_epoch],
-            arrays[partition.replicas],
-            arrays[partition.offline_replicas],
-            tags,
-        )
-        fragments.append(_join(pieces))
-    return fragments
 
 
 def _live_brokers(brokers: tuple[Broker, ...], layout: Layout) -> bytes:

@@ -122,13 +122,14 @@ class _ZnodeReads(Work):
 
 def _event_ends(data: Sequence[bytes | None]) -> Iterator[int]:
     """Where to end events so that none has too much data; at least one end."""
-    size = 0
-    for place, one in enumerate(data):
-        length = len(one) if one else 0
-        if size and size + length > EVENT_DATA_BYTES_MAX:
-            yield place
-            size = 0
-        size += length
+    if sum(map(len, filter(None, data))) > EVENT_DATA_BYTES_MAX:
+        size = 0
+        for place, one in enumerate(data):
+            length = len(one) if one else 0
+            if size and size + length > EVENT_DATA_BYTES_MAX:
+                yield place
+                size = 0
+            size += length
     yield len(data)
 
 

@@ -11,7 +11,7 @@ that ends here, and each record is compared a few times, however long the log is
 import sys
 import time
 from bisect import bisect_left
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
 from types import MappingProxyType
 from typing import Final
@@ -65,6 +65,8 @@ SHUTDOWN_MS: Final = 61_000
 _ORDERS_MAX: Final = 40
 SEARCH_SECONDS: Final = 30.0
 """The search for another order of events takes at most this long; meanwhile nothing is read."""
+_RUNS_MIN: Final = 2
+"""A search compares the window once without an assumption, and then at least once with one."""
 _RESPONSES: Final = ("LeaderAndIsrResponse", "TopicDeletionStopReplicaResponse")
 _BY_RESPONSES: Final = ": topic deletion"
 """The end of the cause of a request that depends on such responses."""
@@ -91,8 +93,29 @@ _Run = tuple[AgreementResult, dict[Step, OpenChoice], list[int], dict[str, list[
 _NS: Final = 1_000_000
 
 
-class _OutOfTimeError(Exception):
-    """The search takes too long."""
+IsStopping = Callable[[], bool]
+
+
+def _never() -> bool:
+    return False
+
+
+class _SearchTime:
+    """Ends a search before a comparison that would take too long, and if refold stops."""
+
+    def __init__(self, compared_s: float, is_stopping: IsStopping) -> None:
+        """`compared_s`: how long a comparison of the window takes."""
+        self._compared_s = compared_s
+        self._is_stopping = is_stopping
+        self._end = time.monotonic() + SEARCH_SECONDS
+        self.is_over = False
+        """Whether an assumption was not tried for lack of time."""
+
+    def has(self, runs: int = 1) -> bool:
+        """Whether so many more comparisons may begin."""
+        is_late = time.monotonic() + runs * self._compared_s > self._end
+        self.is_over |= is_late or self._is_stopping()
+        return not self.is_over
 
 
 class LiveSettings(Struct, frozen=True):
@@ -176,25 +199,38 @@ class LiveAgreement:
         self._index.extend(rest)
         self._window += rest
 
-    def compare(self, now_ms: int) -> list[Divergence]:
+    def compare(
+        self, now_ms: int, *, is_last: bool = False, is_stopping: IsStopping = _never
+    ) -> list[Divergence]:
         """Compare up to the newest record, and return the divergences that are new and that no
         more evidence can explain. `now_ms`: nothing that was written before this time is unread.
+
+        If `is_stopping` becomes true, the comparison ends early without a result. The last
+        comparison counts divergences as undecided if there is no time to try all other orders of
+        events.
         """
         if self._checker is None:
             return []
+        begun = time.monotonic()
         result = self._compare(Choices(self._assumptions))
         due, self._waiting = self._due(result, now_ms)
         seen = {_key(one) for one in due} - {_key(one) for one in self._after_lost(result)}
         if seen and self._settings.rules == "kafka" and self._settings.orders:
-            result = self._searched(result)
+            search_time = _SearchTime(time.monotonic() - begun, is_stopping)
+            result = self._searched(result, search_time)
             due, self._waiting = self._due(result, now_ms)
+            if is_last and search_time.is_over:
+                due, self._waiting = [], [*due, *self._waiting]
+        if is_stopping():
+            return []
         self.undecided = _leave_out(result, self._waiting)
         explained = [one for one in result.divergences if one.explained]
         unseen = {_key(one) for one in self._unseen_of(result)}
         self._result = self._with_window(result)
         self._explained += explained
         self._known.update(map(_key, due))
-        self._settle(now_ms)
+        if not is_last:
+            self._settle(now_ms)
         return [one for one in due if _key(one) not in unseen]
 
     @property
@@ -316,21 +352,18 @@ class LiveAgreement:
         result.is_cut = False
         return result
 
-    def _searched(self, unexplained: AgreementResult) -> AgreementResult:
+    def _searched(self, unexplained: AgreementResult, search_time: _SearchTime) -> AgreementResult:
         """The result for the window under the assumptions that explain most divergences;
-        `unexplained` if the search takes too long."""
-        hypotheses = (LostReply(), EventOrder(self._settings.orders))
-        end = time.monotonic() + SEARCH_SECONDS
-
-        def compare(choices: Choices) -> AgreementResult:
-            if time.monotonic() > end:
-                raise _OutOfTimeError
-            return self._compare(choices)
-
-        try:
-            run = search(compare, hypotheses, len(self._window), self._assumptions)
-        except _OutOfTimeError:
+        `unexplained` if the search would take too long."""
+        if not search_time.has(_RUNS_MIN):
             return unexplained
+        run = search(
+            self._compare,
+            (LostReply(), EventOrder(self._settings.orders)),
+            len(self._window),
+            self._assumptions,
+            search_time.has,
+        )
         self._assumptions = run.choices.assumptions
         return run.result
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Annotated, Any, Final
 
 import typer
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from controller.cli.output import print_result, print_table
 from controller.core.values import Broker
@@ -19,6 +19,7 @@ from controller.operator.errors import NoDaemon
 from controller.operator.min_insync_replicas import MinInsyncReplicas, ask_brokers
 from controller.operator.topic_probe import probe as probe_topic
 from controller.operator.topic_probe import warning
+from controller.settings import parsing
 from controller.settings.client_options import client_options
 from controller.settings.errors import SettingsError
 from controller.zookeeper.errors import BadConnectString
@@ -35,12 +36,14 @@ from replay.cli.health_report import (
     table_of,
     topic_line,
 )
-from replay.cli.live_cluster import address, live_znodes, registered_brokers, shown
+from replay.cli.live_cluster import address, live_znodes, owners_of, registered_brokers, shown
 from replay.cli.options import At, Json, log_position
 from replay.cli.progress import progress
+from replay.cli.stuck_registrations import RegistrationLooks
 from replay.cluster_view.from_znodes import cluster_of
 from replay.cluster_view.selecting import selected
 from replay.cluster_view.views import Cluster
+from replay.cluster_view.waiting import stuck_registrations
 from replay.errors import ReplayError
 from replay.health.evaluate import WORST_FIRST, State, evaluate
 from replay.inspect.at import cluster_at
@@ -51,6 +54,8 @@ from replay.why.headline import headline_of
 
 _NOT_WELL: Final = 1
 _SHOWN: Final = 20
+_PATIENCE_SECONDS: Final = 20.0
+"""Longer than Kafka's zookeeper.session.timeout.ms: a killed broker has lost its registration."""
 _CLEAR: Final = "\x1b[H\x1b[J"
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
@@ -114,7 +119,18 @@ _Probe = Annotated[
 _Bootstrap = Annotated[
     str | None,
     typer.Option(
-        metavar="HOST:PORT,...", help="Brokers for --probe; default: the registered ones."
+        metavar="HOST:PORT,...",
+        help="Brokers for --probe; default: the registered ones. With --zookeeper also where to "
+        "look for brokers that are not registered.",
+    ),
+]
+_Patience = Annotated[
+    float,
+    typer.Option(
+        min=0,
+        metavar="S",
+        help="With --zookeeper: how long a registration must look stuck. Without --watch the "
+        "command waits so long if one looks so.",
     ),
 ]
 _CommandConfig = Annotated[
@@ -139,6 +155,7 @@ def health(
     probe: _Probe = False,
     bootstrap_server: _Bootstrap = None,
     command_config: _CommandConfig = None,
+    patience: _Patience = _PATIENCE_SECONDS,
     watch: _Watch = False,
     interval: _Interval = 2.0,
     as_json: Json = False,
@@ -152,8 +169,12 @@ def health(
     could not do something, or the probe failed; 2 LOG or ZooKeeper cannot be read, no daemon runs
     there, or there is no such topic; 130 Ctrl-C.
     """
-    look = _look(log, zookeeper, daemon, topic, at)
-    options = _probe_options(probe, watch, topic, bootstrap_server, command_config)
+    _check_servers(bootstrap_server)
+    registrations = RegistrationLooks(patience, bootstrap_server)
+    look = _look(log, zookeeper, daemon, topic, at, registrations, waits=not watch)
+    options = _probe_options(
+        probe, watch, topic, bootstrap_server if zookeeper is None else None, command_config
+    )
     shown = Shown(
         topic is not None, limit if limit is not None else (0 if topic is not None else _SHOWN)
     )
@@ -227,10 +248,26 @@ def _rank(state: State) -> int:
     return WORST_FIRST.index(state)
 
 
+def _check_servers(servers: str | None) -> None:
+    """Raises typer.BadParameter."""
+    try:
+        parsing.servers(servers or "localhost:1")
+    except ValueError as error:
+        raise typer.BadParameter(f"must be {error}", param_hint="--bootstrap-server") from None
+
+
 def _look(
-    log: str | None, zookeeper: str | None, daemon: Path | None, topic: str | None, at: str | None
+    log: str | None,
+    zookeeper: str | None,
+    daemon: Path | None,
+    topic: str | None,
+    at: str | None,
+    registrations: RegistrationLooks,
+    *,
+    waits: bool,
 ) -> _Look:
-    """How to read the cluster. Raises typer.BadParameter unless exactly one source is given."""
+    """How to read the cluster. `waits`: until it is clear whether a registration is stuck. Raises
+    typer.BadParameter unless exactly one source is given."""
     position = log_position(at, "--at")
     if sum(one is not None for one in (log, zookeeper, daemon)) != 1:
         raise typer.BadParameter(
@@ -247,7 +284,7 @@ def _look(
         connect = parse_connect_string(zookeeper)
     except BadConnectString as error:
         raise typer.BadParameter(str(error), param_hint="--zookeeper") from None
-    return lambda: _from_zookeeper(connect, topic)
+    return lambda: _from_zookeeper(connect, topic, registrations, waits=waits)
 
 
 def _from_log(log: str, seq: int | None, wall_ns: int | None) -> _Moment:
@@ -286,13 +323,27 @@ def _disconnected(found: DaemonStatus) -> str:
     )
 
 
-def _from_zookeeper(connect: ConnectString, topic: str | None) -> _Moment:
+def _from_zookeeper(
+    connect: ConnectString, topic: str | None, registrations: RegistrationLooks, *, waits: bool
+) -> _Moment:
     """Raises ReplayError if ZooKeeper is not reachable, or there is no Kafka cluster or topic."""
-    view = asyncio.run(live_znodes(connect, topic))
-    if topic is not None and view.find(topic_path(topic)) is None:
-        raise ReplayError(f"the cluster at {address(connect)} has no topic {topic}")
-    cluster = cluster_of(view, 0, iso_time(time.time_ns()))
-    return _Moment(shown(connect), cluster, brokers=registered_brokers(view))
+    while True:
+        view = asyncio.run(live_znodes(connect, topic))
+        if topic is not None and view.find(topic_path(topic)) is None:
+            raise ReplayError(f"the cluster at {address(connect)} has no topic {topic}")
+        cluster = cluster_of(view, 0, iso_time(time.time_ns()))
+        brokers = registered_brokers(view)
+        stuck, again_s = registrations.look(
+            cluster, brokers, owners_of(view, brokers), time.monotonic()
+        )
+        if again_s is None or not waits:
+            break
+        text = "a registration may be stuck, or a broker has just ended: looks again in"
+        typer.echo(f"refold health: {text} {again_s:.0f} s", err=True)
+        time.sleep(again_s)
+    cluster = structs.replace(cluster, stuck_registrations=stuck)
+    problem = " ".join(stuck_registrations(cluster))
+    return _Moment(shown(connect), cluster, problem, brokers)
 
 
 def _watch(report: Callable[[], Report], seconds: float, shown: Shown, *, as_json: bool) -> None:

@@ -1,5 +1,6 @@
 """The znodes of a live cluster, as the commands see those of an imported log."""
 
+from collections.abc import Iterable
 from contextlib import suppress
 from typing import Final
 
@@ -58,3 +59,9 @@ def registered_brokers(view: ZnodeView) -> tuple[Broker, ...]:
             if znode is not None:
                 found.append(znodes.read_broker(int(name), znode.data, znode.czxid))
     return tuple(sorted(found, key=lambda one: one.id))
+
+
+def owners_of(view: ZnodeView, brokers: Iterable[Broker]) -> dict[int, int]:
+    """The sessions that own the registrations of these brokers."""
+    found = ((one.id, view.find(znodes.broker_path(one.id))) for one in brokers)
+    return {id: znode.owner for id, znode in found if znode is not None}

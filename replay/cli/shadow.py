@@ -75,7 +75,7 @@ def _followed(settings: Settings, options: ShadowOptions) -> ShadowResult:
         stop = stack.enter_context(_stopped_by_signals())
         begin = partial(_begun, settings, options, watcher, stop)
         live = LiveSettings(options.rules, options.given, sees_refusals=watcher is None)
-        shadow = Shadow(begin, live, metrics=options.metrics)
+        shadow = Shadow(begin, live, metrics=options.metrics, is_stopping=lambda: bool(stop))
         try:
             while not stop:
                 shadow.step()

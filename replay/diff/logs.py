@@ -55,4 +55,5 @@ def _is_log(path: Path) -> bool:
 
 
 def _is_log_by_name(path: Path) -> bool:
-    return path.name.endswith(PACKED) if path.is_file() else _is_log(path)
+    # A daemon that runs has its status socket next to its logs.
+    return _is_log(path) if path.is_dir() else path.name.endswith(PACKED)

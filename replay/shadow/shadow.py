@@ -9,7 +9,7 @@ from typing import Final, Protocol
 
 from eventstore.reader import LogReader
 from eventstore.records import EventRecord
-from replay.agreement.live import LiveAgreement, LiveSettings
+from replay.agreement.live import IsStopping, LiveAgreement, LiveSettings
 from replay.agreement.records_between import with_records_between
 from replay.agreement.results import Divergence
 from replay.escape_path import escape_path
@@ -51,8 +51,11 @@ class Shadow:
         settings: LiveSettings,
         clock: Clock = time.monotonic,
         metrics: Path | None = None,
+        is_stopping: IsStopping = lambda: False,
     ) -> None:
-        """`metrics` is a file for Prometheus. Raises ReplayError, LogError."""
+        """`metrics` is a file for Prometheus. If `is_stopping` becomes true, a step ends soon, and
+        `end` repeats its comparison. Raises ReplayError, LogError."""
+        self._is_stopping = is_stopping
         self._metrics = metrics
         self._begin = begin
         self._settings = settings
@@ -86,7 +89,7 @@ class Shadow:
             return self._after_gap()
         found: list[Divergence] = []
         if (has_read or self._live.is_waiting or self._live.is_behind) and now >= self._not_before:
-            found = self._compare()
+            found = self._compare(is_stopping=self._is_stopping)
             # At most half of a core.
             done = self._clock()
             self._not_before = done + (done - now)
@@ -108,7 +111,7 @@ class Shadow:
             if self._import.is_at_end:
                 break
             time.sleep(POLL_SECONDS / 5)
-        self._compare()
+        self._compare(is_last=True)
         return self._ended()
 
     def abandon(self) -> None:
@@ -129,10 +132,12 @@ class Shadow:
                 logger.warning("ZooKeeper's log cannot be read further: %s", self._stalled)
         return bool(records)
 
-    def _compare(self) -> list[Divergence]:
+    def _compare(
+        self, *, is_last: bool = False, is_stopping: IsStopping = lambda: False
+    ) -> list[Divergence]:
         if self._live.is_outdated:
             self._compare_again()
-        found = self._live.compare(self._now_ms())
+        found = self._live.compare(self._now_ms(), is_last=is_last, is_stopping=is_stopping)
         new = [one for one in found if _key(one) not in self._reported]
         for one in new:
             self._reported.add(_key(one))

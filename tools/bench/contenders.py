@@ -14,7 +14,12 @@ REFOLD_ID = 1000
 SESSION_TIMEOUT_MS = 18_000
 
 PEER_JAVA_OPTIONS = ("-Xms1g", "-Xmx2g")
-ZOOKEEPER_HEAP = "-Xmx1g"
+
+
+def zookeeper_heap(partitions: int) -> str:
+    """Java's option for the heap of a ZooKeeper with the znodes of so many partitions."""
+    return "-Xmx1g" if partitions <= 200_000 else "-Xmx4g"
+
 
 _ONLY_FOR_A_QUICK_START = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xmx512m")
 
@@ -23,12 +28,13 @@ class FastZooKeeper(ZooKeeperServer):
     """A ZooKeeper with Java's default collector and compilers, as in production. The lab's
     ZooKeeper starts faster, but is so slow that it would determine the results."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, heap: str) -> None:
         super().__init__(folder / "zookeeper", pyspark_jars())
+        self._heap = heap
 
     def _command(self) -> Sequence[str]:
         java, *rest = super()._command()
-        return (java, ZOOKEEPER_HEAP, *(one for one in rest if one not in _ONLY_FOR_A_QUICK_START))
+        return (java, self._heap, *(one for one in rest if one not in _ONLY_FOR_A_QUICK_START))
 
 
 class Contender(Server):

@@ -19,7 +19,7 @@ from controller.core import znodes
 from controller.core.commands import ReadZnodes, WriteZnodes
 from controller.core.operations import NO_NODE, OK, Delete
 from controller.core.values import ANY_VERSION
-from tools.bench.contenders import Contender, FastZooKeeper
+from tools.bench.contenders import Contender, FastZooKeeper, zookeeper_heap
 from tools.bench.population import Population
 from tools.bench.stub_brokers import UPDATE_METADATA, Request, StubBrokers
 from tools.bench.zookeeper_reads import Client, client_of
@@ -229,9 +229,11 @@ async def bench(
     kind: type[AnyBench],
 ) -> AsyncIterator[AnyBench]:
     """Set up a bench of class `kind` in `folder`. All its processes end with the block."""
-    server = FastZooKeeper(folder)
+    server = FastZooKeeper(folder, zookeeper_heap(population.partitions))
     report(f"populating a real ZooKeeper with {population.partitions:,} partitions")
     try:
+        # A session would end while so many topics are made.
+        _ = population.topics
         await server.start()
         async with client_of(server.connect) as client:
             log = folder / "stub-brokers.log"

@@ -3,9 +3,10 @@ them."""
 
 import base64
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import islice
 
 from controller.core import znodes
 from controller.core.commands import WriteZnodes
@@ -74,16 +75,17 @@ class Population:
     async def create(self, client: Client) -> None:
         """Write everything to an empty ZooKeeper."""
         for operations in (_parents(), self._topics(), self._partitions(), self._states()):
-            await _write(client, list(operations))
+            await _write(client, operations)
 
     async def reset_states(self, client: Client) -> None:
         """Restore the original leader and ISR of every partition."""
-        await _write(client, [SetData(one.path, one.data, ANY_VERSION) for one in self._states()])
+        states = self._states()
+        await _write(client, (SetData(one.path, one.data, ANY_VERSION) for one in states))
 
     async def reset_assignments(self, client: Client) -> None:
         """Restore the original replicas of every partition."""
-        resets = [SetData(one.path, one.data, ANY_VERSION) for one in self._topics()]
-        await _write(client, resets)
+        topics = self._topics()
+        await _write(client, (SetData(one.path, one.data, ANY_VERSION) for one in topics))
 
     def _topics(self) -> Iterator[Create]:
         for topic, partitions in self.topics.items():
@@ -113,9 +115,9 @@ def _parents() -> Iterator[WriteOperation]:
     yield Create("/cluster/id", f'{{"version":"1","id":"{cluster}"}}'.encode())
 
 
-async def _write(client: Client, operations: Sequence[WriteOperation]) -> None:
-    for start in range(0, len(operations), _WRITES_AT_ONCE):
-        part = tuple(operations[start : start + _WRITES_AT_ONCE])
+async def _write(client: Client, operations: Iterable[WriteOperation]) -> None:
+    remaining = iter(operations)
+    while part := tuple(islice(remaining, _WRITES_AT_ONCE)):
         errors = await client.call(WriteZnodes(part, None), len(part))
         wrong = set(errors) - {OK, NODE_EXISTS}
         if wrong:

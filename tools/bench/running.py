@@ -17,7 +17,7 @@ from rich.table import Table
 from controller.cli.output import print_table
 from controller.daemon.startup import texts_of
 from controller.fingerprint import code_version, core_fingerprint
-from tools.bench.contenders import ZOOKEEPER_HEAP
+from tools.bench.contenders import zookeeper_heap
 from tools.bench.measurement import BenchError, Sample
 from tools.bench.population import Population
 from tools.lab import LabError, zookeeper
@@ -93,7 +93,7 @@ def conditions(
         f"inter.broker.protocol.version {protocol}, {runs}",
         f"{os.cpu_count()} cores ({platform.machine()}), load average {one:.1f} (1 min) and "
         f"{five:.1f} (5 min) at the end, ZooKeeper "
-        f"{zookeeper.LATEST} with fsync ({ZOOKEEPER_HEAP})",
+        f"{zookeeper.LATEST} with fsync ({zookeeper_heap(population.partitions)})",
         *(result.conditions for result in results),
         f"refold {code_version()}, core {core_fingerprint()}",
     ]

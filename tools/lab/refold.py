@@ -18,7 +18,7 @@ class Refold:
     """One `refold run`; its output is written to a file.
 
     It listens on a free port if no `listeners` are given. `program` is Python source to run instead
-    of `refold`.
+    of `refold`. `code` is the folder of another version of refold.
     """
 
     def __init__(
@@ -29,7 +29,9 @@ class Refold:
         *options: str,
         listeners: str | None = None,
         program: str | None = None,
+        code: Path | None = None,
     ) -> None:
+        self._code = code
         start = command() if program is None else [sys.executable, "-c", program]
         self._command = (
             *start,
@@ -52,6 +54,7 @@ class Refold:
                 stdout=output,
                 stderr=output,
                 preexec_fn=guard.die_with_parent,
+                **of_version(self._code),
             )
 
     def kill(self) -> None:
@@ -83,10 +86,15 @@ class Refold:
             await self.ended()
 
     @property
+    def pid(self) -> int:
+        """The process id."""
+        assert self._process is not None
+        return self._process.pid
+
+    @property
     def front(self) -> int:
         """The process id of the front process, which serves its endpoint."""
-        assert self._process is not None
-        pid = self._process.pid
+        pid = self.pid
         (front,) = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
         return int(front)
 
@@ -120,16 +128,25 @@ def command(*arguments: str) -> list[str]:
     return [sys.executable, "-m", "replay.cli.main", *arguments]
 
 
-async def run(*arguments: str, **environment: str) -> tuple[int, str]:
-    """Run a `refold` command; returns the exit status and its output.
+def of_version(code: Path | None) -> dict[str, Any]:
+    """How to start a process that runs the code in this folder; None: the code of the tests."""
+    return {} if code is None else {"cwd": code, "env": os.environ | {"PYTHONPATH": str(code)}}
+
+
+async def run(*arguments: str, code: Path | None = None, **environment: str) -> tuple[int, str]:
+    """Run a `refold` command; returns the exit status and its output. `code` is the folder of
+    another version of refold.
 
     Cancellation kills the command.
     """
+    version = of_version(code)
+    variables = version.pop("env", os.environ) | environment
     process = await asyncio.create_subprocess_exec(
         *command(*arguments),
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.STDOUT,
-        env=os.environ | environment,
+        env=variables,
+        **version,
     )
     try:
         output, _ = await process.communicate()

@@ -42,11 +42,10 @@ class Outcome(NamedTuple):
     def false_differences(self) -> int:
         """How many decisions and requests differ by the summary, without explained ones."""
         sides = (self.summary, self.summary["requests"])
-        return sum(
-            side[name] - sum(len(one["zxids"]) for one in side["explained"]) * (name == "differs")
-            for side in sides
-            for name in ("differs", "missing", "extra")
+        diverging: int = sum(
+            side[name] for side in sides for name in ("differs", "missing", "extra")
         )
+        return diverging - sum(len(one["zxids"]) for side in sides for one in side["explained"])
 
     @property
     def is_silent(self) -> bool:

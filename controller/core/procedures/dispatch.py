@@ -28,6 +28,7 @@ from controller.core.procedures.reassignment.replica_deletion import (
     process_deletions,
     report_unconfirmed,
 )
+from controller.core.procedures.reassignment_znodes.cancel_znode import retry_waiting_rollbacks
 from controller.core.procedures.reassignment_znodes.records import repair_records
 from controller.core.procedures.role import controller_election
 from controller.core.procedures.role.following import follow
@@ -157,7 +158,9 @@ async def _run(controller: Controller, trigger: Trigger) -> None:
             await repair_records(controller)
             await retry_rollbacks(controller)
         case ConfigChange():
-            await process_config_changes(controller)
+            if await process_config_changes(controller):
+                # Another min.insync.replicas may be enough for rollbacks that wait.
+                retry_waiting_rollbacks(controller)
         case UncleanLeaderElectionEnable():
             await retry_offline_partitions(controller, _UNCLEAN_ENABLED)
         case TopicUncleanLeaderElectionEnable(topic=topic):

@@ -24,12 +24,13 @@ async def read_dynamic_configuration(controller: Controller) -> None:
     await _read_default(controller)
 
 
-async def process_config_changes(controller: Controller) -> None:
-    """Process new notifications: those of unclean leader election lead to elections."""
+async def process_config_changes(controller: Controller) -> bool:
+    """Process new notifications: those of unclean leader election lead to elections. Returns
+    whether there were any."""
     context = controller.context
     new = [path for path in await _list(controller) if path > context.config_change]
     if not new:
-        return
+        return False
     context.config_change = new[-1]
     entities = await _entities(controller, new)
     if any(one.startswith(_BROKER) for one in entities):
@@ -43,6 +44,7 @@ async def process_config_changes(controller: Controller) -> None:
     for topic, of_topic in zip(topics, overrides, strict=True):
         if _is_true(of_topic.get(_KEY)):
             controller.enqueue(TopicUncleanLeaderElectionEnable(topic))
+    return True
 
 
 async def _list(controller: Controller) -> list[str]:

@@ -68,18 +68,28 @@ def deletion_path(child: str) -> str:
 
 
 class _Cancellation(Struct, frozen=True):
+    version: Int32 = _VERSION
     force: bool = False
 
 
 _cancellation_decoder = msgspec.json.Decoder(_Cancellation)
 
 
-def is_forced(data: bytes | None) -> bool:
+def read_force(data: bytes | None) -> bool:
     """Whether the content of /admin/reassign_cancel asks to go back without enough originals in
-    sync. Any other content is a plain cancellation."""
+    sync. The creation of the znode cancels, so it may be empty. Raises ZnodeError."""
+    if not data:
+        return False
+    read = decoded(_cancellation_decoder, REASSIGN_CANCEL, "a cancellation", data)
+    _check_version(REASSIGN_CANCEL, read.version)
+    return read.force
+
+
+def is_forced(data: bytes | None) -> bool:
+    """As `read_force`; content that cannot be read forces nothing."""
     try:
-        return _cancellation_decoder.decode(data or b"").force
-    except (msgspec.DecodeError, UnicodeDecodeError):
+        return read_force(data)
+    except ZnodeError:
         return False
 
 

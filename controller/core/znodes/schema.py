@@ -1,6 +1,7 @@
 """Shared by all znodes in JSON: types, decoding, numbers in names."""
 
 import re
+from functools import lru_cache
 from typing import Annotated, Final, TypeVar
 
 import msgspec
@@ -34,6 +35,7 @@ def decoded(decoder: msgspec.json.Decoder[T], path: str, what: str, data: bytes 
         raise ZnodeError(f"{path} cannot be read as {what}: {error}") from error
 
 
+@lru_cache(4096)
 def natural(text: str) -> int | None:
     """A natural number of 32 bits in its only spelling, such as a broker id or a partition number
     in a path; None for anything else."""

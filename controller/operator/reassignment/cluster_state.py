@@ -328,12 +328,21 @@ class ClusterState(Struct, frozen=True):
         if self.kip is None or not self.is_interruptible:
             return []
         moving = (name for name, one in self.assignments.items() if one.is_being_reassigned)
-        return sorted(one for one in moving if one not in kip.records and one not in kip.unusable)
+        return sorted(
+            one
+            for one in moving
+            if one not in kip.records and one not in kip.unusable and one[0] not in self.deleted
+        )
 
     @property
     def moving(self) -> list[Partition]:
-        """All partitions that are being reassigned, sorted."""
-        return sorted(one for one in self._named if not self.is_completed_elsewhere(one))
+        """All partitions that are being reassigned, sorted; the deletion of its topic ends a
+        reassignment."""
+        return sorted(
+            one
+            for one in self._named
+            if one[0] not in self.deleted and not self.is_completed_elsewhere(one)
+        )
 
     @property
     def completed_elsewhere(self) -> list[Partition]:

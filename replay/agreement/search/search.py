@@ -85,9 +85,10 @@ def search(
     hypotheses: Sequence[Hypothesis[Any]],
     records: int,
     begin: Assumptions = NO_ASSUMPTIONS,
+    has_time: Callable[[], bool] = lambda: True,
 ) -> Run:
     """Compare a log of so many records under the assumptions that explain most divergences, in
-    addition to those of `begin`."""
+    addition to those of `begin`. `has_time`: whether another comparison may begin."""
     is_recorded = any(one.needs_choices and one.runs(records) for one in hypotheses)
 
     def run(assumptions: Assumptions) -> Run:
@@ -96,7 +97,7 @@ def search(
 
     best = run(begin)
     for one in hypotheses:
-        best = _Improvement(run, one, best, one.runs(records)).result()
+        best = _Improvement(run, one, best, one.runs(records), has_time).result()
     for one in hypotheses:
         one.report(best)
     return best
@@ -111,8 +112,10 @@ class _Improvement(Generic[Question]):
         hypothesis: Hypothesis[Question],
         best: Run,
         runs_max: int,
+        has_time: Callable[[], bool],
     ) -> None:
         self._run = run
+        self._has_time = has_time
         self._hypothesis = hypothesis
         self._best = best
         self._runs_left = runs_max
@@ -121,7 +124,7 @@ class _Improvement(Generic[Question]):
         hypothesis = self._hypothesis
         given_up: set[Question] = set()
         unanswered = 0
-        while self._runs_left > 0 and unanswered != hypothesis.unanswered_max:
+        while self._may_run() and unanswered != hypothesis.unanswered_max:
             open_questions = (
                 one for one in hypothesis.questions(self._best) if one not in given_up
             )
@@ -145,7 +148,7 @@ class _Improvement(Generic[Question]):
         hypothesis = self._hypothesis
         better: Run | None = None
         for assumptions in hypothesis.alternatives(before, question):
-            if self._runs_left <= 0:
+            if not self._may_run():
                 break
             self._runs_left -= 1
             other = self._run(assumptions)
@@ -162,3 +165,6 @@ class _Improvement(Generic[Question]):
                 if found is not None:
                     return found
         return better
+
+    def _may_run(self) -> bool:
+        return self._runs_left > 0 and self._has_time()

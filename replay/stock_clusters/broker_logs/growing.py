@@ -6,7 +6,7 @@ from datetime import tzinfo
 from pathlib import Path
 from typing import BinaryIO, Final
 
-from replay.errors import ReplayError
+from replay.errors import ReplayError, unreadable
 from replay.stock_clusters.broker_logs.lines import LINE_BYTES_MAX, LineCounts, LineParser
 from replay.stock_clusters.broker_logs.reading import event_of_line
 from replay.stock_clusters.imported_log.events import LoggedEvent, RequestServed
@@ -41,11 +41,15 @@ class GrowingBrokerLog:
         self._stream = self._opened()
 
     def read(self) -> Iterator[LoggedEvent]:
-        """The events of lines that were not read yet, as far as the file is read at once."""
+        """The events of lines that were not read yet, as far as the file is read at once. Raises
+        ReplayError."""
         self.is_at_end = False
         # If the file was renamed by now, nothing is written to the old one after this reading.
         is_renamed = self._is_renamed()
-        text = self._stream.read(_CHUNK_BYTES)
+        try:
+            text = self._stream.read(_CHUNK_BYTES)
+        except OSError as error:
+            raise unreadable(self.path, error) from None
         *lines, self._begun = (self._begun + text).split(b"\n")
         if len(self._begun) > LINE_BYTES_MAX:
             lines, self._begun = [*lines, self._begun], b""
@@ -75,7 +79,7 @@ class GrowingBrokerLog:
         try:
             return self.path.open("rb")
         except OSError as error:
-            raise ReplayError(f"{self.path} cannot be read: {error.strerror}") from None
+            raise unreadable(self.path, error) from None
 
     def _is_renamed(self) -> bool:
         """Whether another file has this name, or the file was emptied."""

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO, Final
 
-from replay.errors import ReplayError
+from replay.errors import unreadable
 from replay.stock_clusters.zookeeper_log.damage import Damage
 from replay.stock_clusters.zookeeper_log.data_folder import log_zxid, snapshot_zxid
 from replay.stock_clusters.zookeeper_log.log_file import TransactionLogReader
@@ -69,11 +69,14 @@ class GrowingLogs:
                     return
                 self._open(*following)
                 continue
-            for one in self._read_file(left, now):
-                yield one
-                left -= 1
-                if isinstance(one, Gap) and one.is_wide:
-                    return
+            try:
+                for one in self._read_file(left, now):
+                    yield one
+                    left -= 1
+                    if isinstance(one, Gap) and one.is_wide:
+                        return
+            except OSError as error:
+                raise unreadable(self._folder / self.file, error) from None
             if left <= 0 or self._gap_since is not None:
                 return
             if following is None:
@@ -104,14 +107,14 @@ class GrowingLogs:
         try:
             return [*self._folder.iterdir()]
         except OSError as error:
-            raise ReplayError(f"{self._folder} cannot be read: {error.strerror}") from None
+            raise unreadable(self._folder, error) from None
 
     def _open(self, begin: int, path: Path) -> None:
         self.close()
         try:
             self._stream = path.open("rb")
         except OSError as error:
-            raise ReplayError(f"{path} cannot be read: {error.strerror}") from None
+            raise unreadable(path, error) from None
         self._begin, self._offset, self.file = begin, 0, path.name
 
     def _read_file(self, limit: int, now: float) -> Iterator[Transaction | Gap]:

@@ -12,7 +12,7 @@ from typing import Final, Literal, Self
 
 from msgspec import Struct, structs
 
-from replay.errors import ReplayError
+from replay.errors import unreadable
 from replay.stock_clusters.zookeeper_log.damage import Damage
 from replay.stock_clusters.zookeeper_log.data_folder import SourceFile, by_zxid
 from replay.stock_clusters.zookeeper_log.record_order import Misplaced, RecordOrder
@@ -229,7 +229,7 @@ class MergedLogs:
                 file = self._files[place] = RecordOrder(reader, log)
                 yield from file
         except OSError as error:
-            raise ReplayError(f"{log.name} cannot be read: {error.strerror}") from None
+            raise unreadable(log.name, error) from None
         if reader.damage is not None:
             self.damages.append(reader.damage)
         if reader.is_cut and reader.zxid is not None:

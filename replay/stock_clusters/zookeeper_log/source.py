@@ -22,7 +22,7 @@ from pathlib import Path, PurePosixPath
 from typing import IO, Final, NamedTuple
 
 from eventstore.errors import FULL
-from replay.errors import ReplayError
+from replay.errors import ReplayError, unreadable
 from replay.escape_path import escape_path
 from replay.progress import Progress, unreported
 from replay.stock_clusters.zookeeper_log.compression import BROKEN, decompressed_by_content
@@ -107,7 +107,7 @@ class Source:
         try:
             return snapshot.state()
         except OSError as error:
-            raise ReplayError(f"{snapshot.name} cannot be read: {error.strerror}") from None
+            raise unreadable(snapshot.name, error) from None
 
     def first_state(self) -> State:
         """The first of `first_states`, noted in `notes`. Raises ReplayError."""
@@ -226,8 +226,7 @@ def open_source(
                     f"{tempfile.gettempdir()} cannot be written: {error.strerror}; {path} is"
                     " unpacked there: free space, or set TMPDIR to another folder"
                 ) from None
-            where = error.filename or path
-            raise ReplayError(f"{where} cannot be read: {error.strerror or error}") from None
+            raise unreadable(error.filename or path, error) from None
         except ReplayError as error:
             raise _with_notes(error, notes) from None
         try:

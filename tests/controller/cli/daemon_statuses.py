@@ -36,7 +36,10 @@ ACTIVE = DaemonStatus(
         "2 operations",
         "offline partition leader election",
     ),
-    standbys=[StandbyStatus("host-2"), StandbyStatus("host-3")],
+    standbys=[
+        StandbyStatus("host-2", 815, 1000, "0.1.0", "ab12", "2026-11-21T20:00:03.000Z"),
+        StandbyStatus("host-3", 816, 1000, "0.2.0", "cd34", "2026-11-21T20:00:04.000Z"),
+    ],
     log=LogStatus("/logs/run-1", 81, 3 << 20),
     zookeeper=SessionStatus("0x1f", True, "zk1:2181", 18000, 40, ""),
 )
@@ -48,7 +51,7 @@ IDLE = structs.replace(
     queue=QueueStatus([], 0, [], 0),
     last_event=None,
     last_decision=None,
-    standbys=[],
+    standbys=None,
     zookeeper=SessionStatus("", False, "", 18000, None, "no connection to zk1:2181: refused"),
 )
 WAITING = structs.replace(IDLE, role="waiting for ZooKeeper", log=None, zookeeper=None)

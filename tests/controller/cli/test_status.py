@@ -25,7 +25,10 @@ event lag: 1.5 ms; the last event, 81 (znodes_read, 2026-11-21T23:05:06.598Z), w
 after its arrival
 last decision: write_znodes 2 operations (offline partition leader election), command 71.0, \
 2026-11-21T23:05:01.000Z
-standbys: host-2, host-3
+standby: host-2, process 815, broker id 1000, running since 2026-11-21T20:00:03.000Z, refold 0.1.0 \
+(core ab12)
+standby: host-3, process 816, broker id 1000, running since 2026-11-21T20:00:04.000Z, refold 0.2.0 \
+(core cd34)
 log: /logs/run-1, 81 events, 3.0 MiB
 ZooKeeper: session 0x1f, connected to zk1:2181, heard 40 ms ago, timeout 18000 ms
 """
@@ -51,11 +54,18 @@ async def test_status_of_an_active_daemon_is_shown_in_sentences(folder: Path) ->
     assert await shown(folder, ACTIVE) == IN_WORDS
 
 
+async def test_active_daemon_without_standbys_says_whether_it_knows(folder: Path) -> None:
+    assert "standbys: none\n" in await shown(folder, structs.replace(ACTIVE, standbys=[]))
+    output = await shown(folder, structs.replace(ACTIVE, standbys=None))
+    assert "standbys: not known: the daemon runs without --standby" in output
+
+
 async def test_daemon_without_a_session_says_that_it_decides_nothing(folder: Path) -> None:
     output = await shown(folder, IDLE)
     assert "role: standby\n" in output
     assert "ZooKeeper: no session: no connection to zk1:2181: refused; nothing is" in output
-    assert "standbys: none\n" in output
+    assert "standby: " not in output
+    assert "standbys: " not in output
     assert "last decision: none\n" in output
     lost = structs.replace(
         IDLE, zookeeper=SessionStatus("0x1f", False, "zk1:2181", 18000, 900, "the server closed")

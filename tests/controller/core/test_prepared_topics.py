@@ -8,8 +8,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from controller.core.canonical import encode_command
-from controller.core.commands import LeaderAndIsrRequest, UpdateMetadataRequest
-from controller.core.prepared_topics import JoinedEntries, TopicEntries, join
+from controller.core.commands import (
+    LeaderAndIsrPartition,
+    LeaderAndIsrRequest,
+    UpdateMetadataPartition,
+    UpdateMetadataRequest,
+)
+from controller.core.prepared_topics import (
+    JoinedEntries,
+    PreparedTopic,
+    TopicEntries,
+    join,
+    prepare,
+)
+from controller.core.state import Partition, Topic
+from controller.core.values import Assignment, LeaderAndIsr
 from controller.wire.apis import LEADER_AND_ISR, UPDATE_METADATA
 from controller.wire.encoding import BatchEncoder
 from tests.controller.wire.commands import leader_and_isr_requests, update_metadata_requests
@@ -46,7 +59,7 @@ def test_prepared_request_has_the_canonical_body_of_a_plain_one(
 @pytest.mark.parametrize("count", [0, 1, 15, 16, 65_535, 65_536])
 def test_array_of_any_length_has_the_header_of_msgpack(count: int) -> None:
     request = UpdateMetadataRequest(1, 2, 8, 1000, 3, (), ())
-    entries: Any = TopicEntries([0] * count)  # type: ignore[list-item]
+    entries: Any = TopicEntries([0] * count)
     made = msgspec.structs.replace(request, partitions=JoinedEntries([entries]))
     plain = msgspec.structs.replace(request, partitions=(0,) * count)
     assert encode_command(made) == msgspec.msgpack.encode(plain)
@@ -78,3 +91,119 @@ def test_prepared_request_that_is_too_long_is_split(
 ) -> None:
     plain, prepared = joined(request, choice(request, data))
     assert BatchEncoder(200).encode(prepared, 7) == BatchEncoder(200).encode(plain, 7)
+
+
+# What `prepare` makes of topics -------------------------------------------------------------------
+
+settled_leaderships = st.builds(
+    LeaderAndIsr,
+    leader=st.integers(0, 5),
+    leader_epoch=st.integers(0, 2**31 - 1),
+    isr=st.lists(st.integers(0, 5), max_size=4, unique=True).map(tuple),
+    partition_epoch=st.integers(0, 2**31 - 1),
+    controller_epoch=st.integers(0, 2**31 - 1),
+    recovery_state=st.sampled_from([0, 0, 0, 1]),
+)
+some_brokers = st.lists(st.integers(0, 5), min_size=1, max_size=4, unique=True).map(tuple)
+no_brokers = st.just(())
+settled_assignments = st.builds(
+    Assignment, replicas=some_brokers, adding=no_brokers, removing=no_brokers
+)
+moving_assignments = st.builds(
+    Assignment, replicas=some_brokers, adding=some_brokers, removing=some_brokers
+)
+partitions_of_topics = st.dictionaries(
+    st.sampled_from(["a", "b", "c"]),
+    st.lists(st.tuples(settled_leaderships, settled_assignments), min_size=1, max_size=5)
+    | st.lists(st.tuples(settled_leaderships, moving_assignments), min_size=1, max_size=5),
+    min_size=1,
+)
+
+
+def prepared_topics(content: Any) -> dict[str, PreparedTopic]:
+    made = {}
+    for name, partitions in content.items():
+        topic = Topic(name)
+        topic.id = name.encode() * 16
+        for number, (leadership, assignment) in enumerate(partitions):
+            topic.partitions[number] = Partition(
+                topic, number, assignment=assignment, leadership=leadership
+            )
+        prepared = prepare(topic, set(range(6)))
+        assert prepared is not None
+        made[name] = prepared
+    return made
+
+
+def requests_of(topics: dict[str, PreparedTopic]) -> list[tuple[Any, Any]]:
+    """The requests to all brokers, each with plain entries and as it is prepared."""
+    partitions = [one for name in sorted(topics) for one in topics[name].topic.partitions.values()]
+    metadata = UpdateMetadataRequest(
+        1,
+        2,
+        8,
+        1000,
+        3,
+        tuple(
+            UpdateMetadataPartition(
+                one.topic.name, one.topic.id, one.number, one.leadership, one.replicas, ()
+            )
+            for one in partitions
+            if one.leadership is not None
+        ),
+        (),
+    )
+    joined_metadata = join([], {name: one.update_metadata for name, one in topics.items()})
+    pairs: list[tuple[Any, Any]] = [
+        (metadata, msgspec.structs.replace(metadata, partitions=joined_metadata))
+    ]
+    for broker in range(6):
+        plain = LeaderAndIsrRequest(
+            broker,
+            2,
+            7,
+            1000,
+            3,
+            tuple(
+                LeaderAndIsrPartition(
+                    one.topic.name, one.topic.id, one.number, one.leadership, one.assignment, False
+                )
+                for one in partitions
+                if broker in one.replicas and one.leadership is not None
+            ),
+            (),
+        )
+        parts = {
+            name: one.leader_and_isr[broker]
+            for name, one in topics.items()
+            if broker in one.leader_and_isr
+        }
+        pairs.append((plain, msgspec.structs.replace(plain, partitions=join([], parts))))
+    return pairs
+
+
+@given(content=partitions_of_topics)
+def test_requests_of_prepared_topics_have_the_canonical_bodies_of_plain_ones(content: Any) -> None:
+    for plain, prepared in requests_of(prepared_topics(content)):
+        assert encode_command(prepared) == encode_command(plain)
+
+
+@given(content=partitions_of_topics, is_flexible=st.booleans())
+def test_requests_of_prepared_topics_are_encoded_as_plain_ones(
+    content: Any, is_flexible: bool
+) -> None:
+    """One batch, so that the requests share what is encoded once."""
+    batch = BatchEncoder()
+    for plain, prepared in requests_of(prepared_topics(content)):
+        is_metadata = isinstance(plain, UpdateMetadataRequest)
+        version = (8 if is_metadata else 7) if is_flexible else (5 if is_metadata else 3)
+        assert batch.encode(prepared, version) == BatchEncoder().encode(plain, version)
+
+
+def test_topic_with_a_dead_replica_or_leader_is_not_prepared() -> None:
+    for leader, replicas in ((1, (1, 2)), (2, (1,))):
+        topic = Topic("t")
+        leadership = LeaderAndIsr(leader, 0, (leader,), 0, 1)
+        topic.partitions[0] = Partition(topic, 0, Assignment(replicas), leadership=leadership)
+        assert prepare(topic, {1}) is None
+        assert prepare(topic, {1, 2}) is not None

@@ -63,6 +63,7 @@ class LabCluster:
         log_dir: Path | None = None,
         settings: Mapping[str, str | int] | None = None,
         program: str | None = None,
+        code: Path | None = None,
     ) -> Refold:
         """A `refold run` that has not been started."""
         folder = self._folder / f"daemon-{len(self.daemons) + 1}"
@@ -81,6 +82,7 @@ class LabCluster:
             *("--config", str(config)),
             *options,
             program=program,
+            code=code,
         )
         self.daemons.append(made)
         return made

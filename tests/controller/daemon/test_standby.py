@@ -1,9 +1,13 @@
 """Hot standbys on real servers: the active daemon is killed, suspended, or resigns."""
 
+import json
+from tempfile import TemporaryDirectory
+from typing import Any, NamedTuple
+
 import pytest
 
-from tests.controller.daemon.lab_cluster import OWN_ID, LabCluster
-from tools.lab.refold import Refold
+from tests.controller.daemon.lab_cluster import OWN_ID, LabCluster, timed
+from tools.lab.refold import Refold, run
 
 pytestmark = [pytest.mark.lab, pytest.mark.timeout(120)]
 
@@ -39,6 +43,67 @@ def roles(daemon: Refold) -> list[str]:
     """The changes of the role that a daemon has logged."""
     codes = ("elected", "failover_done", "resigned", "standby_used", "standby_ready")
     return [one["code"] for one in daemon.messages() if one.get("code") in codes]
+
+
+class Watched(NamedTuple):
+    """A daemon with a status socket, whose path must be short."""
+
+    daemon: Refold
+    socket: str
+
+    async def status(self) -> dict[str, Any]:
+        """What the daemon says about itself."""
+        code, output = await run("status", self.socket, "--json")
+        assert code == 0, output
+        return dict(json.loads(output))
+
+    async def until_standbys(self, *expected: Refold) -> list[dict[str, Any]]:
+        """Wait until the daemon lists these standbys and no other."""
+        pids = sorted(one.pid for one in expected)
+        found: list[dict[str, Any]] = []
+
+        async def are_listed() -> bool:
+            listed = (await self.status())["standbys"]
+            found[:] = listed or []
+            return listed is not None and sorted(one["process"] for one in found) == pids
+
+        await timed(are_listed, f"the standbys {pids} are listed")
+        return found
+
+
+async def test_active_daemon_lists_its_standbys(lab_cluster: LabCluster) -> None:
+    with TemporaryDirectory() as folder:
+        sockets = [f"{folder}/{number}.sock" for number in range(2)]
+        options = [("--standby", "--status-socket", one) for one in sockets]
+        active = await lab_cluster.controlling(*options[0], settings=SHORT)
+        watched = Watched(active, sockets[0])
+        await watched.until_standbys()
+        first = lab_cluster.daemon("--standby", settings=SHORT)
+        second = lab_cluster.daemon(*options[1], settings=SHORT)
+        await first.start()
+        await watched.until_standbys(first)
+        await second.start()
+        shown = await watched.until_standbys(first, second)
+        own = await watched.status()
+        assert {one["version"] for one in shown} == {own["version"]}
+        assert {one["broker_id"] for one in shown} == {OWN_ID}
+        assert all(one["core"] and one["host"] and one["started"] for one in shown)
+        of_second = Watched(second, sockets[1])
+        assert (await of_second.status())["standbys"] is None
+        first.kill()
+        await first.ended()
+        await watched.until_standbys(second)
+        await lab_cluster.until_reported(second, "standby_ready")
+        active.kill()
+        await active.ended()
+        with lab_cluster.brokers_paused():
+            await lab_cluster.until_reported(second, "failover_done")
+        again = lab_cluster.daemon("--standby", settings=SHORT)
+        await again.start()
+        await of_second.until_standbys(again)
+        assert await again.stop() == 0
+        await of_second.until_standbys()
+        assert await second.stop() == 0
 
 
 @pytest.mark.ci

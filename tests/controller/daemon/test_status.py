@@ -165,9 +165,12 @@ async def test_session_is_shown_as_zookeeper_prints_it(tmp_path: Path, is_connec
     assert (found.is_connected, found.heard_ms) == (is_connected, 12)
 
 
-async def test_standbys_come_from_the_interface(tmp_path: Path) -> None:
+async def test_only_the_active_daemon_shows_standbys(tmp_path: Path) -> None:
     harness = DaemonHarness(tmp_path / "log", 1)
     status = observed(harness)
-    assert status.now.standbys == []
-    status.standbys.append(StandbyStatus("host-2"))
-    assert status.now.standbys == [StandbyStatus("host-2")]
+    other = StandbyStatus("host-2", 815, DAEMON, "0.1.0", "ab12", "2026-11-21T20:00:03.000Z")
+    status.standbys.append(other)
+    assert status.now.standbys is None
+    async with harness.running():
+        await harness.until_controller()
+        assert status.now.standbys == [other]

@@ -10,12 +10,14 @@ from hypothesis import strategies as st
 from kio.serial import entity_reader
 
 from controller.core.commands import (
+    LeaderAndIsrPartition,
     LeaderAndIsrRequest,
     StopReplicaPartition,
     StopReplicaRequest,
+    UpdateMetadataPartition,
     UpdateMetadataRequest,
 )
-from controller.core.values import Broker, Endpoint
+from controller.core.values import Assignment, Broker, Endpoint, LeaderAndIsr
 from controller.wire.apis import LEADER_AND_ISR, STOP_REPLICA, UPDATE_METADATA
 from controller.wire.encoding import BatchEncoder
 from controller.wire.errors import UnencodableValue, UnsupportedVersion
@@ -121,6 +123,20 @@ def test_stop_replica_names_the_partitions_to_delete(delete: bool) -> None:
         (encoded,) = BatchEncoder().encode(request, version)
         entity = read_request("stop_replica", "StopReplicaRequest", encoded)
         assert entity.topic_states[0].partition_states[0].delete_partition is delete
+
+
+def test_long_requests_are_encoded_in_steps() -> None:
+    """The event loop does other work in between."""
+    state, assignment = LeaderAndIsr(1, 0, (1,), 0, 1), Assignment((1,))
+    numbers = range(20_000)
+    entries = tuple(LeaderAndIsrPartition("t", None, n, state, assignment, False) for n in numbers)
+    metadata = tuple(UpdateMetadataPartition("t", None, n, state, (1,), ()) for n in numbers)
+    for request, version in (
+        (LeaderAndIsrRequest(1, 2, 7, 3, 4, entries, ()), 7),
+        (UpdateMetadataRequest(1, 2, 8, 3, 4, metadata, ()), 8),
+    ):
+        steps = BatchEncoder().encode_in_steps(request, version)
+        assert sum(1 for _ in steps) == 4
 
 
 def test_versions_without_an_encoder_are_rejected_by_name() -> None:

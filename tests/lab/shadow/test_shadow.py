@@ -8,6 +8,7 @@ runs longer ones.
 
 import gc
 import json
+import logging
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,7 +16,7 @@ import pytest
 
 from replay.stock_clusters.zookeeper_log.transactions import CloseSession, CreateSession
 from tools.lab.refold import run
-from tools.shadow.incident import Outcome, shadow_incident
+from tools.shadow.incident import Follows, Outcome, shadow_incident
 
 pytestmark = [
     pytest.mark.lab,
@@ -29,13 +30,17 @@ pytestmark = [
 
 @pytest.fixture(autouse=True)
 def collected() -> Iterator[None]:
-    """Collect these connections while the filter above applies."""
+    """Collect these connections while the filter above applies. Log records with tracebacks would
+    keep them for longer."""
+    logging.disable(logging.CRITICAL)
     yield
+    logging.disable(logging.NOTSET)
     gc.collect()
 
 
 SEED = 11
 SECONDS = 60.0
+SHORT_SECONDS = 10.0
 
 
 def check(outcome: Outcome) -> None:
@@ -45,6 +50,19 @@ def check(outcome: Outcome) -> None:
     assert outcome.false_differences == 0
     assert outcome.is_silent
     assert outcome.summary["missing_transactions"] == outcome.summary["altered"] == 0
+
+
+@pytest.mark.ci
+async def test_short_shadows_of_one_incident_agree(tmp_path: Path) -> None:
+    """Without an election the shadow that watches judges nothing."""
+    both: list[Follows] = ["txnlog and logs", "watches"]
+    outcomes = await shadow_incident(tmp_path, SEED, SHORT_SECONDS, both)
+    for outcome in outcomes:
+        check(outcome)
+    with_logs, watches = outcomes
+    assert with_logs.summary["agreed"] > 10
+    assert with_logs.summary["requests"]["agreed"] > 10
+    assert [type(one.content) for one in watches.transactions] == [CreateSession, CloseSession]
 
 
 async def test_shadow_of_the_transaction_log_and_brokers_logs_agrees(tmp_path: Path) -> None:

@@ -105,6 +105,14 @@ async def named(log: str, text: str) -> None:
     assert (status, text in json.loads(health)["problem"]) == (1, True), health
 
 
+async def problem_without_refold(cluster: HangCluster, *options: str) -> str:
+    """What `refold health` says from ZooKeeper and the brokers alone."""
+    zookeeper = ("--zookeeper", cluster.connect, "--patience", "1", "--json")
+    _, output = await run("health", *zookeeper, *options)
+    [found] = [json.loads(one) for one in output.splitlines() if one.startswith("{")]
+    return str(found["problem"])
+
+
 async def test_broker_stuck_on_its_old_registration_is_reported_and_recovers(
     hang_cluster: HangCluster,
 ) -> None:
@@ -135,9 +143,13 @@ async def test_broker_stuck_on_its_old_registration_is_reported_and_recovers(
     assert found["subject"] == "/brokers/ids/1"
     assert broker.running
     [log] = map(str, hang_cluster.logs())
-    await named(log, f"Broker 1 answers on {broker.connect}, but does not register again")
+    text = f"Broker 1 answers on {broker.connect}, but does not register again"
+    await named(log, text)
+    known = ("--bootstrap-server", ",".join(one.connect for one in hang_cluster.lab.brokers))
+    assert (await problem_without_refold(hang_cluster, *known)).startswith(text)
     await broker.restart()
     await hang_cluster.until_in_sync("t", 2)
+    assert await problem_without_refold(hang_cluster, *known) == ""
     _, health = await run("health", log, "--json")
     assert json.loads(health)["problem"] == "", health
     assert codes(daemon).count("broker_not_registered") == 1
@@ -159,7 +171,9 @@ async def test_registration_that_outlives_its_broker_is_reported(
         found = await hang_cluster.until_reported(daemon, "registration_left_over")
         assert found["subject"] == "/brokers/ids/1"
         [log] = map(str, hang_cluster.logs())
-        await named(log, f"/brokers/ids/1 is left: no process listens on {broker.connect}")
+        text = f"/brokers/ids/1 is left: no process listens on {broker.connect}"
+        await named(log, text)
+        assert (await problem_without_refold(hang_cluster)).startswith(text)
     await until_registered(hang_cluster, 1, exists=False)
     await broker.start()
     await hang_cluster.create_topic("after", {0: [1, 2]})

@@ -11,6 +11,8 @@ from controller.core.configuration import Configuration
 from controller.core.operations import BAD_VERSION
 from eventstore.reader import LogReader
 from eventstore.records import EventRecord
+from replay.agreement import live as live_agreement
+from replay.agreement.assumptions import Choices
 from replay.agreement.comparison import agree
 from replay.agreement.live import EVIDENCE_MS, SETTLED_MS, SHUTDOWN_MS, LiveAgreement, LiveSettings
 from replay.agreement.results import AgreementResult, Divergence
@@ -280,7 +282,7 @@ def test_settings_that_show_later_are_noticed(folder_of: Get, tmp_path: Path) ->
 
 
 def test_either_order_is_explained_while_the_log_grows(folder_of: Get, tmp_path: Path) -> None:
-    log = log_with("none", folder_of("zk-session-expiry-1"), tmp_path)
+    log = log_with("none", folder_of("zk-session-expiry-1") / "zookeeper", tmp_path)
     growing = Growing()
     growing.grow(records_of(log))
     growing.wait(_MUCH_LATER_MS)
@@ -288,3 +290,63 @@ def test_either_order_is_explained_while_the_log_grows(folder_of: Get, tmp_path:
     assert [one.explained for one in result.divergences] == ["either-order"]
     assert (growing.reported, result.unexplained) == ([], 0)
     assert counts(result) == counts(agree(log))
+
+
+def whole(live: LiveAgreement, records: list[Record]) -> int:
+    """Take the whole log; returns a time at which nothing more can explain a divergence."""
+    live.take(records)
+    return records[-1][0].wall_ns // _NS + _MUCH_LATER_MS
+
+
+def test_last_comparison_without_time_for_the_search_counts_as_undecided(
+    folder_of: Get, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another order of the events explains the difference, so it must not be reported as one."""
+    import_source(folder_of("zk-session-expiry-1") / "zookeeper", tmp_path / "log", Selection())
+    records = records_of(tmp_path / "log")
+    monkeypatch.setattr(live_agreement, "SEARCH_SECONDS", 0.0)
+    hurried = LiveAgreement(LiveSettings())
+    assert hurried.compare(whole(hurried, records), is_last=True) == []
+    assert hurried.undecided > 0
+    assert hurried.result.unexplained == 0
+    monkeypatch.undo()
+    patient = LiveAgreement(LiveSettings())
+    assert patient.compare(whole(patient, records), is_last=True) == []
+    assert (patient.undecided, len(patient.result.explained)) == (0, 1)
+
+
+def test_comparison_ends_early_if_refold_stops(
+    folder_of: Get, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without trying other orders, without a result; the last comparison starts from the same
+    state."""
+    import_source(folder_of("zk-session-expiry-1") / "zookeeper", tmp_path / "log", Selection())
+    live = LiveAgreement(LiveSettings())
+    now_ms = whole(live, records_of(tmp_path / "log"))
+    compared: list[object] = []
+    once = LiveAgreement._compare
+
+    def counted(self: LiveAgreement, choices: Choices) -> AgreementResult:
+        compared.append(choices)
+        return once(self, choices)
+
+    monkeypatch.setattr(LiveAgreement, "_compare", counted)
+    memory = live.memory
+    assert live.compare(now_ms, is_stopping=lambda: True) == []
+    assert (len(compared), live.result.decisions, live.memory) == (1, 0, memory)
+    assert live.compare(now_ms, is_last=True) == []
+    assert (live.result.unexplained, len(live.result.explained)) == (0, 1)
+
+
+def test_last_comparison_does_not_prepare_the_next_one(folder_of: Get, tmp_path: Path) -> None:
+    """After a flood of events that takes as long as the comparison itself."""
+    import_source(folder_of("broker-crash-2"), tmp_path / "log", Selection())
+    results = []
+    for is_last in (False, True):
+        live = LiveAgreement(LiveSettings())
+        now_ms = whole(live, records_of(tmp_path / "log"))
+        before = live.memory
+        live.compare(now_ms, is_last=is_last)
+        assert (live.memory == before) is is_last
+        results.append(counts(live.result))
+    assert results[0] == results[1]

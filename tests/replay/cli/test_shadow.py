@@ -1,5 +1,6 @@
 """`refold run --mode shadow` from the command line: signals, output and exit status."""
 
+import ctypes
 import json
 import shutil
 import signal
@@ -17,18 +18,24 @@ from tests.replay.cli.command import REFOLD, refold
 
 Get = Callable[[str], Path]
 SHADOW = ("run", "--mode", "shadow")
+PR_CAPBSET_DROP = 24
+CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH = 1, 2
 
 
 class Running:
     """A shadow in another process."""
 
-    def __init__(self, logs: Path, *options: str | Path) -> None:
+    def __init__(
+        self, logs: Path, *options: str | Path, before: Callable[[], None] | None = None
+    ) -> None:
+        """`before` runs in the process first."""
         self.logs = logs
         self._messages = (logs.parent / "messages").open("wb")
         self._process = subprocess.Popen(
             [*REFOLD, *SHADOW, "--log-dir", str(logs), "--log-format", "json", *map(str, options)],
             stdout=subprocess.PIPE,
             stderr=self._messages,
+            preexec_fn=before,
         )
 
     def __enter__(self) -> Self:
@@ -135,6 +142,62 @@ def test_files_that_disappear_end_the_run_with_a_message(folder_of: Get, tmp_pat
     assert "Traceback" not in messages
 
 
+def obeying_permissions() -> None:
+    """root may read every file; without these capabilities it may not (capabilities(7))."""
+    prctl = ctypes.CDLL(None).prctl
+    for capability in (CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH):
+        prctl(PR_CAPBSET_DROP, capability, 0, 0, 0)
+
+
+def test_file_without_permission_is_refused(folder_of: Get, tmp_path: Path) -> None:
+    source = tmp_path / "version-2"
+    shutil.copytree(folder_of("broker-crash-2") / "zookeeper" / "version-2", source)
+    (source / "log.1").chmod(0)
+    following = ("--follow-txnlog", source)
+    with Running(tmp_path / "logs", *following, before=obeying_permissions) as running:
+        status, messages = running.fails()
+    assert status == 2
+    text = f"{source}/log.1 cannot be read: Permission denied; allow the user of refold to read it"
+    assert text in messages.splitlines()[-1]
+    assert "Traceback" not in messages
+
+
+def test_next_file_without_permission_ends_the_run_with_a_message(
+    folder_of: Get, tmp_path: Path
+) -> None:
+    """As when ZooKeeper was started again with another umask."""
+    source = tmp_path / "version-2"
+    shutil.copytree(folder_of("broker-crash-2") / "zookeeper" / "version-2", source)
+    following = ("--follow-txnlog", source)
+    with Running(tmp_path / "logs", *following, before=obeying_permissions) as running:
+        running.until("105 decisions agreed")
+        (source / "log.ffff").touch(mode=0)
+        status, messages = running.fails()
+    assert status == 2
+    text = f"refold run: {source}/log.ffff cannot be read: Permission denied; allow the user"
+    assert text in messages.splitlines()[-1]
+    assert "Traceback" not in messages
+
+
+@pytest.mark.parametrize("name", ["log.ffff", "controller.log"])
+def test_error_while_a_file_is_read_ends_the_run_with_a_message(
+    name: str, folder_of: Get, tmp_path: Path
+) -> None:
+    source = tmp_path / "version-2"
+    shutil.copytree(folder_of("broker-crash-2") / "zookeeper" / "version-2", source)
+    (source / "controller.log").touch()
+    options = ("--follow-txnlog", source, "--follow-controller-log", source / "controller.log")
+    with Running(tmp_path / "logs", *options) as running:
+        running.until("decisions agreed")
+        (source / name).unlink(missing_ok=True)
+        # It can be opened, and the address 0 cannot be read: EIO.
+        (source / name).symlink_to("/proc/self/mem")
+        status, messages = running.fails()
+    assert status == 2
+    assert f"refold run: {source}/{name} cannot be read: Input/output error" in messages
+    assert "Traceback" not in messages
+
+
 @pytest.mark.parametrize("command", [("why",), ("inspect",), ("events",), ("decisions",)])
 def test_log_of_a_shadow_is_usable_by_other_commands(
     command: Sequence[str], folder_of: Get, tmp_path: Path
@@ -215,7 +278,16 @@ def test_settings_of_the_daemon_are_not_needed(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "option", [("--follow-txnlog", "x"), ("--metrics-file", "x"), ("--chroot", "/x"), ("--json",)]
+    "option",
+    [
+        ("--follow-txnlog", "x"),
+        ("--follow-controller-log", "controller.log"),
+        ("--metrics-file", "x"),
+        ("--chroot", "/x"),
+        ("--zone", "UTC"),
+        ("--rules", "refold"),
+        ("--json",),
+    ],
 )
 def test_options_of_the_mode_are_refused_without_it(option: Sequence[str], tmp_path: Path) -> None:
     result = refold(
@@ -223,4 +295,48 @@ def test_options_of_the_mode_are_refused_without_it(option: Sequence[str], tmp_p
         *option,
     )
     assert result.returncode == 2
-    assert "only with --mode shadow" in result.stderr
+    text = plain(result.stderr)
+    assert f"Invalid value for {option[0]}: only with --mode shadow" in text
+    assert ("the setting refold.rules has the rules of the controller" in text) == (
+        option[0] == "--rules"
+    )
+
+
+WATCHES = ("--zookeeper", "localhost")
+READS_FILES = ("--follow-txnlog", "x")
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        ((*WATCHES, "--standby"), "--standby: not with --mode shadow"),
+        ((*WATCHES, "--take-over"), "--take-over: not with --mode shadow"),
+        ((*WATCHES, "--broker-id", "9"), "--broker-id: not with --mode shadow"),
+        ((*WATCHES, "--listeners", "PLAINTEXT://:1"), "--listeners: not with --mode shadow"),
+        ((*WATCHES, "--status-socket", "x"), "--status-socket: not with --mode shadow"),
+        ((*WATCHES, "--mirror", "localhost:1"), "--mirror: not with --mode shadow"),
+        (
+            (*READS_FILES, "--inter-broker-protocol-version", "3.9", "--standby"),
+            "--inter-broker-protocol-version, --standby: not with --mode shadow",
+        ),
+        ((*WATCHES, "--chroot", "/x"), "--chroot: only with --follow-txnlog"),
+        ((*WATCHES, "--zone", "UTC"), "--zone: only with --follow-controller-log"),
+        ((*READS_FILES, "--zone", "UTC"), "--zone: only with --follow-controller-log"),
+        ((*READS_FILES, *WATCHES), "--zookeeper: not with --follow-txnlog"),
+        (
+            (*READS_FILES, "--wait-for-zookeeper"),
+            "--wait-for-zookeeper: not with --follow-txnlog",
+        ),
+    ],
+)
+def test_options_without_an_effect_on_a_shadow_are_refused(
+    options: Sequence[str], reason: str, tmp_path: Path
+) -> None:
+    result = refold(*SHADOW, "--log-dir", tmp_path / "logs", *options)
+    assert result.returncode == 2
+    assert f"Invalid value for {reason}" in plain(result.stderr)
+
+
+def plain(text: str) -> str:
+    """An error of the command line without its wrapping."""
+    return " ".join(text.split())

@@ -1,8 +1,10 @@
 """The accepted inputs of a diff: logs, packed logs, incidents, recordings, and folders of them."""
 
 import shutil
+import socket
 import tarfile
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 
@@ -31,6 +33,14 @@ def test_log_packed_log_and_recording_are_accepted(tmp_path: Path) -> None:
     assert names(log, packed, recording) == ["log", "crash.tar.xz", "topics-1.tar.xz"]
     (tmp_path / "notes.txt").write_text("")
     assert names(tmp_path) == ["crash.tar.xz", "log"]
+
+
+def test_folder_of_logs_may_have_the_socket_of_a_daemon(tmp_path: Path) -> None:
+    write_log(tmp_path / "log", incident())
+    with TemporaryDirectory() as short, socket.socket(socket.AF_UNIX) as listening:
+        listening.bind(f"{short}/status-1.sock")
+        Path(short, "status-1.sock").rename(tmp_path / "status-1.sock")
+        assert names(tmp_path) == ["log"]
 
 
 def test_unpacked_recording_is_accepted(tmp_path: Path) -> None:

@@ -71,13 +71,17 @@ def check_registrations(controller: Controller) -> None:
     _start_timer(controller)
 
 
+def shows_stuck(result: str, *, is_registered: bool) -> bool:
+    """Whether the result of a probe is that of a broker whose registration is stuck."""
+    return result == (REFUSES if is_registered else ANSWERS)
+
+
 def process_probe(controller: Controller, probed: BrokerProbed) -> None:
     """The result of a probe."""
     one = controller.context.suspects.get(probed.broker)
     if one is None or one.broker_epoch != probed.broker_epoch:
         return
-    is_stuck = probed.result == (REFUSES if one.is_registered else ANSWERS)
-    if not is_stuck:
+    if not shows_stuck(probed.result, is_registered=one.is_registered):
         one.times, one.is_reported = 0, False
         return
     one.times += 1

@@ -17,6 +17,7 @@ from controller.core.election import (
     UNCLEAN_LEADER,
     Elected,
     ElectionInput,
+    Ineligible,
     Strategy,
     Unclean,
     first_leader,
@@ -44,7 +45,7 @@ from controller.core.procedures.reassignment_znodes.cancel_znode import (
 )
 from controller.core.state import Partition
 from controller.core.values import NO_LEADER, LeaderAndIsr
-from controller.core.zookeeper_io import read_znodes, write
+from controller.core.zookeeper_io import read_state_znodes, read_znodes, write
 
 Results = dict[Partition, LeaderAndIsr]
 """The new leadership of each partition whose election has succeeded."""
@@ -125,7 +126,7 @@ async def elect_leaders(
     """
     results: Results = {}
     failures = Failures(controller, "no_leader_elected", controller.context.leaderless)
-    unclean: dict[Partition, None] = {}
+    unclean: dict[Partition, Elected] = {}
     remaining = partitions
     while remaining:
         remaining = await _elect_once(
@@ -138,11 +139,24 @@ async def elect_leaders(
         controller.notice("info", "leaders_elected", listed(elected), text)
     if any(one in controller.context.rollback_waiting for one in elected):
         retry_waiting_rollbacks(controller)
-    if lost := [one for one in elected if one in unclean]:
-        names = listed(lost)
-        text = f"{strategy.name}: the new leader of {names} was not in sync: records may be lost"
-        controller.notice("warning", "unclean_leader", listed(lost), text)
+    lost = {one: unclean[one] for one in elected if one in unclean}
+    _report_unclean(controller, lost, strategy)
     return results
+
+
+def _report_unclean(
+    controller: Controller, lost: dict[Partition, Elected], strategy: Strategy
+) -> None:
+    """Report new leaders that were not in sync, and why other replicas were passed over."""
+    by_reasons: dict[Ineligible, list[Partition]] = {}
+    for partition, elected in lost.items():
+        by_reasons.setdefault(elected.passed_over, []).append(partition)
+    for passed_over, partitions in by_reasons.items():
+        names = listed(partitions)
+        text = f"{strategy.name}: the new leader of {names} was not in sync: records may be lost"
+        if passed_over:
+            text += f" (passed over: {_in_words(passed_over)})"
+        controller.notice("warning", "unclean_leader", names, text)
 
 
 async def _elect_once(
@@ -152,7 +166,7 @@ async def _elect_once(
     batch: RequestBatch,
     results: Results,
     failures: Failures,
-    unclean: dict[Partition, None],
+    unclean: dict[Partition, Elected],
 ) -> list[Partition]:
     """One round. Returns the partitions whose version did not match. `unclean` collects those whose
     new leader was not in sync."""
@@ -168,9 +182,8 @@ async def _elect_once(
         if elected.leader == NO_LEADER:
             if not strategy.is_rollback:
                 choice = Choice(*partition.key, NO_LEADER, strategy.name, elected.passed_over)
-                failures.add(
-                    partition, f"no replica can lead: {_reasons_in_words(elected)}", choice
-                )
+                reasons = _in_words(elected.passed_over) or "it has none"
+                failures.add(partition, f"no replica can lead: {reasons}", choice)
             continue
         isr = isr_within_replicas(controller.configuration, partition, elected.isr)
         state = next_state(
@@ -184,7 +197,7 @@ async def _elect_once(
         choices.append(Choice(*partition.key, elected.leader, code, elected.passed_over))
         unclean.pop(partition, None)
         if elected.unclean:
-            unclean[partition] = None
+            unclean[partition] = elected
         if place % SLICE_SIZE == SLICE_SIZE - 1:
             await suspend(SLICE)
     reason = Reason(strategy.name, tuple(choices))
@@ -216,8 +229,8 @@ async def _cancelled(
     return {one: records[one].original_replicas for one in legacy}
 
 
-def _reasons_in_words(elected: Elected) -> str:
-    return ", ".join(f"{replica} {why}" for replica, why in elected.passed_over) or "it has none"
+def _in_words(passed_over: Ineligible) -> str:
+    return ", ".join(f"{replica} {why}" for replica, why in passed_over)
 
 
 async def read_states(
@@ -235,10 +248,10 @@ async def read_states(
     stateless = [] if stateless is None else stateless
     epoch = controller.context.epoch
     paths = [znodes.state_path(one.topic.name, one.number) for one in partitions]
-    found = await read_znodes(controller, paths, rule)
+    found = await read_state_znodes(controller, paths, rule)
     states = []
     for place, partition in enumerate(partitions):
-        error = found.errors[place]
+        error, state = found.errors[place], found.parsed[place]
         if error == NO_NODE:
             failures.add(partition, "the partition has no state znode")
             stateless.append(partition)
@@ -246,10 +259,8 @@ async def read_states(
         if error != OK:
             failures.add(partition, f"the state cannot be read (ZooKeeper code {error})")
             continue
-        try:
-            state = znodes.read_state(paths[place], found.data[place], found.versions[place])
-        except ZnodeError as unreadable:
-            failures.add_unreadable(paths[place], str(unreadable))
+        if not isinstance(state, LeaderAndIsr):
+            failures.add_unreadable(paths[place], str(state))
             stateless.append(partition)
             continue
         if state.controller_epoch > epoch:

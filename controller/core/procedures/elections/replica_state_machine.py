@@ -11,7 +11,7 @@ from controller.core.election import online_test
 from controller.core.failures import Failures
 from controller.core.operations import BAD_VERSION, OK
 from controller.core.outcomes import SLICE, suspend
-from controller.core.pauses import SLICE_SIZE
+from controller.core.pauses import SLICE_SIZE, send_in_slices
 from controller.core.prepared_topics import PreparedTopic
 from controller.core.procedures.elections.leadership import (
     read_states,
@@ -65,7 +65,7 @@ async def change_replicas(
             else:
                 await _change_on(broker, valid, target, batch, failures)
     failures.report()
-    controller.send(batch)
+    await send_in_slices(controller, batch)
 
 
 def _unprepared(broker: int, partitions: list[Partition], prepared: Prepared) -> list[Partition]:
@@ -84,7 +84,7 @@ async def _valid(
         state = partition.replica_states.get(broker, ReplicaState.NON_EXISTENT)
         # A replica that was removed meanwhile must not get a state again.
         if state in allowed or broker in partition.replicas:
-            partition.replica_states[broker] = state
+            partition.set_replica_state(broker, state)
         if state in allowed:
             valid.append(partition)
         else:
@@ -110,7 +110,7 @@ async def _change_on(
         elif target is ReplicaState.NON_EXISTENT:
             _forget(broker, partition)
         else:
-            partition.replica_states[broker] = target
+            partition.set_replica_state(broker, target)
             if target is ReplicaState.DELETION_STARTED:
                 batch.add_stop_replica((broker,), partition, delete=True)
         if place % SLICE_SIZE == SLICE_SIZE - 1:
@@ -125,7 +125,7 @@ async def _bring_online(broker: int, partitions: list[Partition], batch: Request
                 _assign(broker, partition)
             elif partition.leadership is not None:
                 informed.append(partition)
-            partition.replica_states[broker] = ReplicaState.ONLINE
+            partition.set_replica_state(broker, ReplicaState.ONLINE)
         batch.add_leader_and_isr_to(broker, informed, is_new=False)
         await suspend(SLICE)
 
@@ -145,7 +145,7 @@ def _make_new(broker: int, partition: Partition, batch: RequestBatch, failures: 
             failures.add(partition, f"its replica on {broker} leads and cannot be new")
             return
         batch.add_leader_and_isr((broker,), partition, is_new=True)
-    partition.replica_states[broker] = ReplicaState.NEW
+    partition.set_replica_state(broker, ReplicaState.NEW)
 
 
 def _forget(broker: int, partition: Partition) -> None:
@@ -156,7 +156,8 @@ def _forget(broker: int, partition: Partition) -> None:
     partition.assignment = Assignment(
         without(assignment.replicas), without(assignment.adding), without(assignment.removing)
     )
-    del partition.replica_states[broker]
+    others = partition.replica_states.items()
+    partition.replica_states = {one: state for one, state in others if one != broker}
 
 
 async def _take_offline(
@@ -178,13 +179,13 @@ async def _take_offline(
             led.append(partition)
         else:
             batch.add_update_metadata(context.brokers, (partition,))
-            partition.replica_states[broker] = ReplicaState.OFFLINE
+            partition.set_replica_state(broker, ReplicaState.OFFLINE)
     before = {one: one.leadership for one in led}
     for place, partition in enumerate(await _remove_from_isr(controller, broker, led, rule)):
         is_notified = notifies_unchanged or partition.leadership != before[partition]
         if is_notified and not context.is_queued(partition):
             batch.add_leader_and_isr(_remaining(partition, broker), partition, is_new=False)
-        partition.replica_states[broker] = ReplicaState.OFFLINE
+        partition.set_replica_state(broker, ReplicaState.OFFLINE)
         if place % SLICE_SIZE == SLICE_SIZE - 1:
             await suspend(SLICE)
 
@@ -288,8 +289,8 @@ def _start_replicas(
     is_online = online_test(context, partition)
     for broker in partition.assignment.replicas:
         if is_online(broker):
-            partition.replica_states[broker] = ReplicaState.ONLINE
+            partition.set_replica_state(broker, ReplicaState.ONLINE)
             online[broker].append(partition)
         else:
-            partition.replica_states[broker] = ReplicaState.DELETION_INELIGIBLE
+            partition.set_replica_state(broker, ReplicaState.DELETION_INELIGIBLE)
             offline[broker].append(partition)

@@ -25,7 +25,12 @@ from controller.core.procedures.reassignment.partition_reassignment import (
     complete_if_caught_up,
     resume_held,
 )
-from controller.core.procedures.reassignment.rollback import WAITS, RollbackCause, roll_back
+from controller.core.procedures.reassignment.rollback import (
+    NOT_CANCELLED,
+    WAITS,
+    RollbackCause,
+    roll_back,
+)
 from controller.core.procedures.reassignment_znodes.cancel_znode import read_cancel, report_waiting
 from controller.core.procedures.reassignment_znodes.reassign_partitions_znode import remove_entries
 from controller.core.procedures.reassignment_znodes.records import LEGACY, repair_records
@@ -118,7 +123,8 @@ async def cancel_entries(
         # client has written meanwhile stays.
         await remove_entries(controller, lambda name, target: not_begun.get(name) == target)
     _report_forced(controller, (one for one in records if one.key in under_way))
-    await roll_back_names(controller, list(under_way), _cause(controller, zxid))
+    cause = _removed_cause(zxid) if was_removed else _cause(controller, zxid)
+    await roll_back_names(controller, list(under_way), cause)
 
 
 def _numbers(under_way: int, not_begun: int) -> str:
@@ -126,7 +132,7 @@ def _numbers(under_way: int, not_begun: int) -> str:
     parts: list[str] = []
     if under_way:
         what = "reassignment is" if under_way == 1 else "reassignments are"
-        parts.append(f"{under_way} {what} rolled back")
+        parts.append(f"{under_way} {what} to be rolled back")
     if not_begun:
         what = "entry that had not begun is" if not_begun == 1 else "entries that had not begun are"
         parts.append(f"{not_begun} {what} removed")
@@ -151,6 +157,15 @@ def _cause(controller: Controller, zxid: int) -> RollbackCause:
     reported = controller.context.rollback_waiting
     return RollbackCause(
         REASSIGN_CANCEL, WAITS, meanwhile, remedy, reported, zxid, _CANCELLED_LATER
+    )
+
+
+def _removed_cause(zxid: int) -> RollbackCause:
+    """As `_cause`, for a znode that is already deleted: no rollback waits."""
+    meanwhile = f"{REASSIGN_CANCEL} is already deleted, so the reassignment continues"
+    remedy = "cancel it again, and wait for the rollback before you delete the znode"
+    return RollbackCause(
+        REASSIGN_CANCEL, NOT_CANCELLED, meanwhile, remedy, {}, zxid, _CANCELLED_LATER
     )
 
 

@@ -9,7 +9,11 @@ from controller.core.controller import Controller
 from controller.core.errors import ZnodeError
 from controller.core.failures import excerpt
 from controller.core.operations import NO_NODE, OK, Delete, SetData
-from controller.core.procedures.reassignment.legacy_znode import note_request, read_legacy
+from controller.core.procedures.reassignment.legacy_znode import (
+    are_older,
+    note_request,
+    read_legacy,
+)
 from controller.core.procedures.reassignment.submission import (
     Submission,
     SubmissionResult,
@@ -17,7 +21,10 @@ from controller.core.procedures.reassignment.submission import (
     rejected_text,
     submit,
 )
-from controller.core.procedures.reassignment_znodes.cancel_znode import is_cancelled, report_waiting
+from controller.core.procedures.reassignment_znodes.cancel_znode import (
+    current_cancel,
+    report_waiting,
+)
 from controller.core.procedures.reassignment_znodes.reassign_partitions_znode import remove_entries
 from controller.core.procedures.reassignment_znodes.records import (
     LEGACY,
@@ -69,17 +76,27 @@ async def process_requests(controller: Controller) -> None:
     if not controller.configuration.has_kip_236:
         return
     children = await list_requests(controller)
-    if children and await is_cancelled(controller):
-        if any(one.request.assignments for one in await read_requests(controller, children)):
+    if children and (cancel := await current_cancel(controller)):
+        requests = await read_requests(controller, children)
+        if any(_waits(controller, one, cancel) for one in requests):
             report_waiting(controller, REASSIGNMENT_REQUESTS)
         return
     if children:
         await repair_records(controller)
     for queued in await read_requests(controller, children):
         if not await _process(controller, queued):
-            report_waiting(controller, queued.path)
+            if _waits(controller, queued, await current_cancel(controller)):
+                report_waiting(controller, queued.path)
             return
     _request_again(controller)
+
+
+def _waits(controller: Controller, queued: Queued, cancel: int) -> bool:
+    """Whether a request waits for the end of the cancellation that transaction `cancel` created.
+    The entries of a legacy request may be older than the cancellation, which removes them."""
+    names = queued.request.assignments
+    is_cancelled = queued.request.legacy and len(are_older(controller, names, cancel)) == len(names)
+    return bool(names) and not is_cancelled
 
 
 def _request_again(controller: Controller) -> None:

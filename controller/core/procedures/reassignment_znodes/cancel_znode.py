@@ -3,6 +3,7 @@
 from typing import NamedTuple
 
 from controller.core.controller import Controller
+from controller.core.errors import ZnodeError
 from controller.core.operations import OK
 from controller.core.state import UNKNOWN_ZXID, ControllerContext
 from controller.core.triggers import (
@@ -11,7 +12,7 @@ from controller.core.triggers import (
     Trigger,
     ZkPartitionReassignment,
 )
-from controller.core.znodes import REASSIGN_CANCEL, is_forced
+from controller.core.znodes import REASSIGN_CANCEL, read_force
 from controller.core.zookeeper_io import read_stats, read_znodes
 
 _RULE = "reassignment: is it cancelled"
@@ -34,7 +35,21 @@ async def read_cancel(controller: Controller) -> Cancellation:
     found = await read_znodes(controller, [REASSIGN_CANCEL], _RULE)
     if found.errors[0] != OK:
         return Cancellation()
-    return Cancellation(found.czxids[0], is_forced(found.data[0]))
+    try:
+        return Cancellation(found.czxids[0], read_force(found.data[0]))
+    except ZnodeError as unreadable:
+        _report_unreadable(controller, str(unreadable))
+        return Cancellation(found.czxids[0])
+
+
+def _report_unreadable(controller: Controller, why: str) -> None:
+    """Report content that cannot be read, once while it stays the same: the znode cancels, and
+    forces nothing."""
+    text = f"{why}; the znode cancels as without content: it does not force the rollbacks"
+    reported = controller.context.waiting_reported
+    if reported.get(REASSIGN_CANCEL) != text:
+        reported[REASSIGN_CANCEL] = text
+        controller.notice("warning", "unreadable_znode", REASSIGN_CANCEL, text)
 
 
 async def current_cancel(controller: Controller) -> int:

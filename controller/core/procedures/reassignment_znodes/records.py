@@ -290,7 +290,9 @@ async def load_records(controller: Controller) -> list[Partition]:
             unusable.append(name)
             continue
         if partition is None or not partition.replicas or controller.context.is_queued(partition):
-            if partition is None or not controller.context.is_queued(partition):
+            if partition is not None and controller.context.is_queued(partition):
+                report_ended_with_topic(controller, partition, record)
+            else:
                 text = (
                     f"the partition {name[0]}-{name[1]} does not exist; the record is deleted; its "
                     f"content was {excerpt(data)}"
@@ -334,6 +336,17 @@ def _is_informed_by_failover(controller: Controller, increased: int | None) -> b
     if not controller.protocol.has_alter_partition:
         return False
     return REASSIGNMENTS_TOGETHER.applies(controller.configuration) and increased == 1
+
+
+def report_ended_with_topic(
+    controller: Controller, partition: Partition, record: Reassignment | None
+) -> None:
+    """Report that the reassignment of a partition ends, because its topic is being deleted."""
+    target = format_brokers(partition.assignment.target if record is None else record.replicas)
+    route = ADMIN_TOOLS if record is None else route_of(record)
+    why = "its topic is being deleted"
+    text = f"the reassignment to {target}, requested by {route}, has ended: {why}"
+    controller.notice("info", "reassignment_ended", repr(partition), text)
 
 
 def _report_ended(controller: Controller, partition: Partition, record: Reassignment) -> None:

@@ -261,7 +261,7 @@ async def maybe_resign(controller: Controller, *, fenced: bool = False) -> None:
         await elect(controller)
 
 
-def resign(controller: Controller, why: str) -> None:
+def resign(controller: Controller, why: str, *, keeps_topics: bool = False) -> None:
     """Stop acting as controller (onControllerResignation, KB 13.4). Does not use ZooKeeper."""
     context = controller.context
     if controller.is_active:
@@ -275,16 +275,20 @@ def resign(controller: Controller, why: str) -> None:
     abandon_waiting(controller)
     controller.context = controller.new_context()
     forget_all(controller)
+    if keeps_topics:
+        controller.context.topics = context.topics
+    else:
+        controller.observer.drops_topics(context.topics.values())
 
 
 async def give_up(controller: Controller) -> None:
     """Hand the role to another broker (triggerControllerMove, KB 13.3.3)."""
     found = await read_znodes(controller, [znodes.CONTROLLER], _RULE)
     if found.errors[0] == NO_NODE or found.owners[0] != controller.session_id:
-        topics, channels = controller.context.topics, frozenset(controller.context.channels)
-        resign(controller, "the role was already lost")
-        if controller.configuration.keeps_state_without_role:
-            controller.context.topics = topics
+        channels = frozenset(controller.context.channels)
+        keeps_state = controller.configuration.keeps_state_without_role
+        resign(controller, "the role was already lost", keeps_topics=keeps_state)
+        if keeps_state:
             controller.leftover_channels = channels
         return
     delete = Delete(znodes.CONTROLLER, ANY_VERSION)

@@ -2,8 +2,6 @@
 
 from controller.core import znodes
 from controller.core.controller import Controller
-from controller.core.errors import ZnodeError
-from controller.core.operations import OK
 from controller.core.outcomes import SLICE, suspend
 from controller.core.pauses import SLICE_SIZE
 from controller.core.prepared_topics import PreparedTopic, prepare
@@ -26,14 +24,15 @@ from controller.core.procedures.topics.daemon_id import is_daemon_in_sync
 from controller.core.procedures.topics.deletion import queue_deletions, resume_deletions
 from controller.core.procedures.topics.topics import read_new_topics
 from controller.core.standby import SUBTREE, StandbyState
-from controller.core.state import ControllerContext, Partition, sorted_partitions
+from controller.core.state import ControllerContext, Partition
+from controller.core.values import LeaderAndIsr
 from controller.core.zookeeper_io import (
     delete_notifications,
     end_subtree_watch,
     list_notifications,
     read_children,
+    read_state_znodes,
     read_stats,
-    read_znodes,
 )
 
 _RULE = "failover"
@@ -157,9 +156,11 @@ async def load_context(controller: Controller) -> tuple[list[Partition], UnseenR
     others = controller.standby.adopt(context, children.children)
     topics = await read_new_topics(controller, others, _RULE)
     context.forget_leaders(kept, set(children.children))
-    for partition in topics.partitions:
+    for place, partition in enumerate(topics.partitions, 1):
         if partition.assignment.is_being_reassigned:
             context.reassigning[partition] = None
+        if place % SLICE_SIZE == 0:
+            await suspend(SLICE)
     restarts = UnseenRestarts(controller)
     to_repair = await _load_leaders(controller, restarts)
     require_no_leftover_channels(controller)
@@ -175,23 +176,27 @@ async def _load_leaders(controller: Controller, restarts: UnseenRestarts) -> lis
     """
     to_repair = []
     context, standby = controller.context, controller.standby
-    partitions = sorted_partitions(standby.unread_partitions(context))
+    partitions = standby.unread_partitions(context)
     _report_known(controller, len(partitions))
-    paths = [znodes.state_path(one.topic.name, one.number) for one in partitions]
-    found = await read_znodes(controller, paths, _RULE)
+    paths: list[str] = []
+    while len(paths) < len(partitions):
+        some = partitions[len(paths) : len(paths) + SLICE_SIZE]
+        paths += [znodes.state_path(one.topic.name, one.number) for one in some]
+        await suspend(SLICE)
+    found = await read_state_znodes(controller, paths, _RULE)
+    own = controller.configuration.id_without_replicas
     for place, partition in enumerate(partitions):
-        if found.errors[place] == OK:
-            try:
-                partition.leadership = znodes.read_state(
-                    paths[place], found.data[place], found.versions[place]
-                )
-            except ZnodeError as error:
-                controller.notice("error", "unreadable_znode", paths[place], f"{error}; skipped")
-            else:
+        state = found.parsed[place]
+        if isinstance(state, LeaderAndIsr):
+            partition.leadership = state
+            if found.mzxids[place] < restarts.latest:
                 restarts.add(partition, found.mzxids[place])
-        partition.check_balance()
-        if is_daemon_in_sync(controller, partition):
-            to_repair.append(partition)
+            if partition.is_listed:
+                partition.check_balance()
+            if own in state.isr and is_daemon_in_sync(controller, partition):
+                to_repair.append(partition)
+        elif state is not None:
+            controller.notice("error", "unreadable_znode", paths[place], f"{state}; skipped")
         if place % SLICE_SIZE == SLICE_SIZE - 1:
             await suspend(SLICE)
     restarts.add_known(standby.known_states(context))

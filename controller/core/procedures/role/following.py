@@ -33,6 +33,7 @@ async def follow(controller: Controller) -> None:
         try:
             await step(controller, standby)
         except Exception:
+            controller.forget_standby()
             controller.standby = _unsupported()
             raise
         if controller.standby is not standby:
@@ -56,7 +57,7 @@ async def follow(controller: Controller) -> None:
 def forget_all(controller: Controller) -> None:
     """Forget everything: it may have changed, or belongs to a term now. A standby reads it again
     if it has a session."""
-    controller.standby = StandbyState()
+    controller.forget_standby()
     if controller.configuration.standby and controller.session_id and not controller.is_active:
         controller.enqueue(Follow())
 
@@ -115,7 +116,7 @@ async def _read_lists(controller: Controller, standby: StandbyState) -> None:
         if path == znodes.BROKER_IDS:
             _note_brokers(controller, standby, found.children)
         elif path == znodes.TOPICS:
-            _note_topics(standby, found.children)
+            _note_topics(controller, standby, found.children)
 
 
 def _note_brokers(controller: Controller, standby: StandbyState, names: list[str]) -> None:
@@ -130,10 +131,10 @@ def _note_brokers(controller: Controller, standby: StandbyState, names: list[str
     standby.stale.update(dict.fromkeys(one for one in paths if one not in standby.znodes))
 
 
-def _note_topics(standby: StandbyState, names: list[str]) -> None:
+def _note_topics(controller: Controller, standby: StandbyState, names: list[str]) -> None:
     existing = dict.fromkeys(names)
     for name in [one for one in standby.topics if one not in existing]:
-        standby.drop_topic(name)
+        controller.observer.drops_topics(standby.drop_topic(name))
     standby.stale_topics = {one: None for one in standby.stale_topics if one in existing}
     standby.stale_topics.update(dict.fromkeys(one for one in names if one not in standby.topics))
 
@@ -168,7 +169,7 @@ async def _read_topics(controller: Controller, standby: StandbyState) -> None:
         if controller.standby is not standby:
             return
         for place, name in enumerate(names):
-            standby.drop_topic(name)
+            controller.observer.drops_topics(standby.drop_topic(name))
             if found.errors[place] == NO_NODE:
                 continue
             standby.topics[name] = None

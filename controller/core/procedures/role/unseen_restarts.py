@@ -17,18 +17,19 @@ _RULE = "failover: brokers have restarted"
 
 
 class UnseenRestarts:
-    """The members of each ISR that registered after the partition's state was written."""
+    """The members of each ISR that registered after the partition's state was written. `latest`:
+    the last registration; a state that was written after it has no such members."""
 
     def __init__(self, controller: Controller) -> None:
         context = controller.context
         applies = RESTARTS_SEEN_AT_FAILOVER.applies(controller.configuration)
         self._registered = {id: broker.epoch for id, broker in context.brokers.items() if applies}
-        self._latest = max(self._registered.values(), default=0)
+        self.latest = max(self._registered.values(), default=0)
         self.members: dict[Partition, tuple[int, ...]] = {}
 
     def add_known(self, mzxids: Iterable[tuple[Partition, int]]) -> None:
         """As `add`, for the partitions whose states a standby knows."""
-        if self._latest:
+        if self.latest:
             for partition, mzxid in mzxids:
                 self.add(partition, mzxid)
             self.members = {one: self.members[one] for one in sorted_partitions(self.members)}
@@ -36,7 +37,7 @@ class UnseenRestarts:
     def add(self, partition: Partition, mzxid: int) -> None:
         """Note the members of its ISR that registered after the transaction `mzxid`."""
         state = partition.leadership
-        if self._latest <= mzxid or state is None:
+        if self.latest <= mzxid or state is None:
             return
         restarted = tuple(one for one in state.isr if self._registered.get(one, 0) > mzxid)
         if restarted:

@@ -63,7 +63,8 @@ def is_daemon_in_sync(controller: Controller, partition: Partition) -> bool:
 
 def names_broker(assignment: Assignment, broker: int) -> bool:
     """Whether a broker is a replica, or one that is being added or removed."""
-    return broker in (*assignment.replicas, *assignment.adding, *assignment.removing)
+    replicas = assignment.replicas
+    return broker in replicas or broker in assignment.adding or broker in assignment.removing
 
 
 def _repair(assignment: Assignment, own: int, live: list[Broker], turn: int) -> Assignment:

@@ -21,7 +21,10 @@ from controller.core.pauses import pause
 from controller.core.procedures.elections.partition_state_machine import change_partitions
 from controller.core.procedures.elections.replica_state_machine import Replicas, change_replicas
 from controller.core.procedures.reassignment_znodes.reassign_partitions_znode import remove_entries
-from controller.core.procedures.reassignment_znodes.records import remove_records
+from controller.core.procedures.reassignment_znodes.records import (
+    remove_records,
+    report_ended_with_topic,
+)
 from controller.core.state import ControllerContext, Partition, sorted_partitions
 from controller.core.state_machines import PartitionState, ReplicaState
 from controller.core.values import ANY_VERSION
@@ -50,6 +53,8 @@ async def process_topic_deletion(controller: Controller) -> None:
     _halt(controller, [one for one in topics if _is_being_reassigned(context, one)], _REASSIGNED)
     _queue(context, topics)
     ended = _end_reassignments(controller)
+    for partition in ended:
+        report_ended_with_topic(controller, partition, context.reassignments.get(partition))
     if topics:
         await resume_deletions(controller)
     if ended:
@@ -278,12 +283,12 @@ async def _delete_replicas(controller: Controller, topics: list[str]) -> None:
                 waiting[name] = None
                 if state is ReplicaState.NEW and needs_no_state:
                     # Its broker was not alive when the reassignment began.
-                    partition.replica_states[broker] = ReplicaState.OFFLINE
+                    partition.set_replica_state(broker, ReplicaState.OFFLINE)
             elif state is not ReplicaState.DELETION_SUCCESSFUL:
                 alive.setdefault(broker, []).append(partition)
                 if state is ReplicaState.NON_EXISTENT and needs_no_state:
                     # Its reassignment failed half way: the broker may have it, as at failover.
-                    partition.replica_states[broker] = ReplicaState.ONLINE
+                    partition.set_replica_state(broker, ReplicaState.ONLINE)
     await change_replicas(controller, dead, ReplicaState.DELETION_INELIGIBLE, _RULE)
     await change_replicas(controller, alive, ReplicaState.OFFLINE, _RULE)
     await change_replicas(controller, alive, ReplicaState.DELETION_STARTED, _RULE)
@@ -308,7 +313,10 @@ async def _complete(controller: Controller, name: str) -> None:
 
 def forget_topic(controller: Controller, name: str) -> None:
     """Forget a deleted topic, and with DELETION_MARK_ENDS the mark that it had to wait."""
+    topic = controller.context.topics.get(name)
     controller.context.remove_topic(name)
+    if topic is not None and name not in controller.context.topics:
+        controller.observer.drops_topics([topic])
     if DELETION_MARK_ENDS.applies(controller.configuration):
         controller.context.ineligible_for_deletion.pop(name, None)
 

@@ -58,7 +58,7 @@ async def read_new_topics(controller: Controller, names: list[str], rule: str) -
     assignments that name the daemon are repaired, in one write for each topic.
     """
     read = await _read_contents(controller, names, rule)
-    wanted = await _with_ids(controller, _repaired(controller, read.contents), rule)
+    wanted = await _with_ids(controller, await _repaired(controller, read.contents), rule)
     await _write_new(controller, read, wanted, rule)
     new = NewTopics([], [])
     for place, (name, content) in enumerate(wanted.items()):
@@ -84,7 +84,7 @@ async def _write_new(controller: Controller, read: ReadTopics, wanted: Contents,
             return
         names = await _write_changed(controller, changed, read.versions)
         again = await _read_contents(controller, names, rule)
-        for name, content in _repaired(controller, again.contents).items():
+        for name, content in (await _repaired(controller, again.contents)).items():
             has_content = bool(content.assignments)
             topic_id = content.topic_id or (wanted[name].topic_id if has_content else None)
             wanted[name] = TopicContent(content.assignments, topic_id)
@@ -240,19 +240,23 @@ def _assign(
 
     Raises ProcedureError after a partition that is listed, has a leader and had no replicas before.
     """
-    configuration = controller.configuration
+    own = controller.configuration.id_without_replicas
+    is_listed = controller.configuration.lists_empty_partitions
     partitions = []
     for number, assignment in assignments.items():
-        if configuration.id_without_replicas in assignment.replicas:
+        if own in assignment.replicas:
             waiting = controller.context.awaiting_brokers.setdefault(topic.name, {})
             waiting[number] = assignment
             continue
-        partition = topic.partition(number)
-        try:
-            partition.check_balance()
-        finally:
-            partition.assignment = assignment
-            partition.is_listed = configuration.lists_empty_partitions
+        partition = topic.partitions.get(number)
+        if partition is None:
+            partition = topic.partitions[number] = Partition(topic, number, assignment, is_listed)
+        else:
+            try:
+                partition.check_balance()
+            finally:
+                partition.assignment = assignment
+                partition.is_listed = is_listed
         partitions.append(partition)
     return partitions
 
@@ -383,6 +387,8 @@ async def _read_contents(controller: Controller, names: list[str], rule: str) ->
             _report_gaps(controller, path, name, read.contents[name])
         except ZnodeError as unreadable:
             controller.notice("error", "unreadable_znode", path, f"{unreadable}; skipped")
+        if place % _SLICE_TOPICS == _SLICE_TOPICS - 1:
+            await suspend(SLICE)
     return read
 
 
@@ -408,13 +414,14 @@ def _names(topic: str, numbers: list[int]) -> str:
     return listed_names([(topic, number) for number in numbers])
 
 
-def _repaired(controller: Controller, contents: Contents) -> Contents:
-    return {
-        name: TopicContent(
-            repair_assignments(controller, name, content.assignments), content.topic_id
-        )
-        for name, content in contents.items()
-    }
+async def _repaired(controller: Controller, contents: Contents) -> Contents:
+    repaired = {}
+    for place, (name, content) in enumerate(contents.items(), 1):
+        assignments = repair_assignments(controller, name, content.assignments)
+        repaired[name] = TopicContent(assignments, content.topic_id)
+        if place % _SLICE_TOPICS == 0:
+            await suspend(SLICE)
+    return repaired
 
 
 async def _with_ids(controller: Controller, contents: Contents, rule: str) -> Contents:

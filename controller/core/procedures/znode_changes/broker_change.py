@@ -1,6 +1,8 @@
 """Brokers that register, disappear, restart and change (KB 3.3, 3.4, 9.1 to 9.4)."""
 
 from controller.core.controller import Controller
+from controller.core.outcomes import SLICE, suspend
+from controller.core.pauses import SLICE_SIZE, send_in_slices
 from controller.core.procedures.brokers.registration_checks import suspect_lost, trust
 from controller.core.procedures.brokers.registrations import (
     close_channels,
@@ -112,13 +114,16 @@ async def on_broker_startup(controller: Controller, new: list[int]) -> None:
     existing = [broker for broker in context.brokers if broker not in new]
     controller.send_metadata(STARTUP, existing)
     batch = controller.new_batch(STARTUP)
-    with_leaders = [
-        one
-        for one in context.partitions()
-        if one.leadership is not None and not context.is_queued(one)
-    ]
-    batch.add_update_metadata(new, with_leaders)
-    controller.send(batch)
+    batch.add_update_metadata(new, ())
+    handled = 0
+    for topic in context.topics.values():
+        if topic.name not in context.queued_for_deletion:
+            batch.add_update_metadata((), topic.assigned())
+        handled += len(topic.partitions)
+        if handled >= SLICE_SIZE:
+            handled = 0
+            await suspend(SLICE)
+    await send_in_slices(controller, batch)
     request_deletions_again(controller, new)
     replicas = context.replicas_on(new)
     await change_replicas(controller, _sorted(replicas), ReplicaState.ONLINE, STARTUP)

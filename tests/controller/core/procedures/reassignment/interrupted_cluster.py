@@ -226,7 +226,7 @@ class Interrupted(Cluster):
 
     def _cancel_briefly(self) -> None:
         """/admin/reassign_cancel is created and deleted before the controller reads it. In the same
-        term, all entries under way are rolled back, or their rollback was tried and given up."""
+        term, all entries under way are rolled back, or the log says why one is not."""
         seen, epoch = self.seen(), self.epoch()
         moving = [
             name for name in NAMES if self._moves_by_entry(name) and name in (entries(self) or {})
@@ -236,7 +236,7 @@ class Interrupted(Cluster):
         self.run()
         if self.epoch() == epoch and self.fold.is_idle:
             assert seen.texts_of("reassignments_cancelled")
-            codes = ("reassignment_rolled_back", "rollback_given_up", "rollback")
+            codes = ("reassignment_rolled_back", "reassignment_not_cancelled", "rollback")
             subjects = [one.subject for one in seen.commands if getattr(one, "code", "") in codes]
             for topic, number in moving:
                 assert any(f"{topic}-{number}" in one for one in subjects), f"{topic}: {subjects}"

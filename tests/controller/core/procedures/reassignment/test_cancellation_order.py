@@ -12,11 +12,11 @@ import pytest
 
 from controller.core import error_codes as codes
 from controller.core import znodes
-from controller.core.commands import Issued, Notice, ReadZnodes
+from controller.core.commands import Issued, Notice, ReadChildren, ReadZnodes
 from controller.core.events import WatchFired
 from controller.core.operations import CreateSequential
 from controller.core.znodes import REASSIGN_CANCEL, Entry, Reassignment, write_entries
-from tests.controller.core.cluster import Cluster, Seen, reads, writes
+from tests.controller.core.cluster import Cluster, Seen, by_rule, reads, writes
 from tests.controller.core.procedures.reassignment.interrupting import (
     OtherControllersTerm,
     assert_nothing_is_left,
@@ -79,7 +79,7 @@ def test_cancellation_removed_before_it_is_read_rolls_back(kind: type[Cluster]) 
     cluster.run()
     assert assignment(cluster) == "1,2"
     assert seen.texts_of("reassignments_cancelled") == [
-        "1 reassignment is rolled back, although "
+        "1 reassignment is to be rolled back, although "
         "/admin/reassign_cancel was deleted before the controller read it"
     ]
     assert len(seen.texts_of("reassignment_rolled_back")) == 1
@@ -226,10 +226,25 @@ def test_rollback_of_a_removed_cancellation_that_would_have_to_wait_is_abandoned
     cancel_quietly(cluster)
     remove_cancel_quietly(cluster)
     cluster.run()
-    assert len(seen.texts_of("rollback_given_up")) == 1
+    assert seen.texts_of("reassignment_not_cancelled") == [
+        "2 of the original replicas 1,2 must be live and in sync, and only broker 1 is: "
+        "/admin/reassign_cancel is already deleted, so the reassignment continues; cancel it "
+        "again, and wait for the rollback before you delete the znode"
+    ]
+    assert seen.texts_of("rollback_waits") == seen.texts_of("rollback_given_up") == []
     catch_up(cluster, 4)
     assert assignment(cluster) == "3,4"
     assert_nothing_is_left(cluster)
+
+
+def test_request_whose_entry_is_cancelled_is_not_reported_as_waiting() -> None:
+    cluster = two_partitions((1, 2), (1, 2))
+    cluster.once(by_rule(ReadChildren, "reassignment requests"), lambda: cancel_quietly(cluster))
+    seen = cluster.seen()
+    submit(cluster, {T0: [3, 4]})
+    assert seen.texts_of("reassignment_waits") == []
+    assert len(seen.texts_of("reassignment_cancelled")) == 1
+    assert assignment(cluster) == "1,2"
 
 
 def test_cancellation_removed_after_it_is_read_is_carried_out_once() -> None:
@@ -456,7 +471,7 @@ def test_rolled_back_and_dropped_entries_are_counted() -> None:
         submit_quietly(cluster, {T0: [3, 4], T1: [4]})
         cancel_quietly(cluster)
     assert seen.texts_of("reassignments_cancelled") == [
-        "1 reassignment is rolled back, and 1 entry that had not begun is removed"
+        "1 reassignment is to be rolled back, and 1 entry that had not begun is removed"
     ]
 
 

@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
+from controller.core import znodes
 from controller.core.commands import Notice
 from controller.core.znodes import Entry, Reassignment
 from tests.controller.core.cluster import Cluster, Seen
@@ -228,6 +229,25 @@ def test_move_completed_at_a_failover_is_logged_once() -> None:
             "complete: the partition is on replicas 3",
         )
     ]
+
+
+@pytest.mark.parametrize("is_seen_by_failover", [False, True])
+def test_move_that_ends_with_its_topic_is_logged(is_seen_by_failover: bool) -> None:
+    cluster = interruptible(4, 1, 2)
+    submit(cluster, {T0: [3]})
+    seen = cluster.seen()
+    if is_seen_by_failover:
+        with OtherControllersTerm(cluster):
+            cluster.put_quietly(znodes.delete_topic_path("t"), b"")
+    else:
+        cluster.put(znodes.delete_topic_path("t"), b"")
+    first, *others = logged(seen)
+    assert first == info(
+        "ended",
+        f"the reassignment to 3, requested by {ENTRIES}, has ended: its topic is being deleted",
+    )
+    # A failover also removes the entry, as one of a topic that does not exist.
+    assert [code for _, code, _, _ in others] == ["reassignment_refused"] * is_seen_by_failover
 
 
 def test_move_ended_by_another_controller_is_logged_only_as_ended() -> None:

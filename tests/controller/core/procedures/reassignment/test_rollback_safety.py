@@ -227,6 +227,25 @@ def test_forced_cancellation_needs_only_one_original() -> None:
     assert_nothing_is_left(cluster)
 
 
+@pytest.mark.parametrize(
+    ("content", "why"),
+    [
+        (b'{"version":2,"force":true}', "has version 2, and only 1 is known"),
+        (b'{"version":1,"force":"yes"}', "cannot be read as a cancellation"),
+        (b"rubbish", "cannot be read as a cancellation"),
+    ],
+)
+def test_cancellation_that_cannot_be_read_forces_nothing(content: bytes, why: str) -> None:
+    cluster = one_original_in_sync()
+    seen = cluster.seen()
+    cluster.put(REASSIGN_CANCEL, content)
+    cluster.start_broker(6)
+    assert assignment(cluster) == UNDER_WAY
+    [text] = seen.texts_of("unreadable_znode")
+    assert why in text
+    assert seen.texts_of("rollback_forced") == []
+
+
 def test_cancellation_forced_later_ends_the_wait() -> None:
     cluster = one_original_in_sync()
     cancel_all(cluster)
@@ -317,7 +336,9 @@ def test_unclean_topic_elects_an_unclean_leader_only_without_a_live_isr_member()
     assert assignment(cluster) == "1,2,3"
     assert seen.texts_of("unclean_leader") == [
         "offline partition leader election: the new leader of t-0 was not in sync: records may be "
-        "lost"
+        "lost (passed over: 1 not in sync, 2 not in sync, 3 not in sync, 5 not online, 4 not an "
+        "original replica of the cancelled reassignment, 6 not an original replica of the "
+        "cancelled reassignment)"
     ]
 
 

@@ -52,6 +52,18 @@ def test_dead_original_remains_a_replica() -> None:
     assert set(cluster.leadership("t", 0).isr) == {1, 2, 3}
 
 
+def test_rollback_continues_when_min_insync_replicas_is_lowered() -> None:
+    cluster = interruptible(4, 1, 2)
+    set_minimum(cluster, 2)
+    submit(cluster, {T0: [3, 4]})
+    ask_for_isr(cluster, 1, 3)
+    cancel_all(cluster)
+    assert assignment(cluster) == "3,4,1,2 adding 3,4 removing 1,2"
+    configure(cluster, "topics/t", {"min.insync.replicas": "1"})
+    assert assignment(cluster) == "1,2"
+    assert_nothing_is_left(cluster)
+
+
 def only_the_target_in_sync(**settings: Any) -> Cluster:
     """[1,2] moves to [3,4]. Broker 3 leads alone, and both originals are dead."""
     cluster = interruptible(3, 1, 2, **settings)
@@ -146,7 +158,7 @@ def test_rollback_of_an_unclean_topic_follows_the_election_of_an_original() -> N
     assert cluster.leadership("t", 0).leader in (1, 2)
     assert seen.texts_of("unclean_leader") == [
         "offline partition leader election: the new leader of t-0 was not in sync: records may be "
-        "lost"
+        "lost (passed over: 1 not in sync, 2 not in sync, 3 not online)"
     ]
     assert_nothing_is_left(cluster)
 

@@ -1,0 +1,74 @@
+"""Stuck registrations for `refold health --zookeeper`: the daemon's rule, over several looks.
+
+A broker that has just been killed, or restarts, looks the same as one whose registration is stuck.
+So a registration counts as stuck if it looks so twice, and for some time.
+"""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+
+from controller.core import znodes
+from controller.core.values import Broker, Endpoint
+from controller.operator.registrations import StuckRegistration, probe_registrations
+from replay.cluster_view.views import Cluster, StuckRegistrationView
+
+
+class RegistrationLooks:
+    """Remembers for each broker where it was registered, and since when it looks stuck."""
+
+    def __init__(self, seconds: float, servers: str | None) -> None:
+        """`seconds`: how long it must look so. `servers` (HOST:PORT,...) are tried for brokers
+        that are not registered."""
+        self._seconds = seconds
+        self._servers = [_endpoint(one) for one in servers.split(",")] if servers else []
+        self._endpoints: dict[int, Sequence[Endpoint]] = {}
+        self._since: dict[tuple[StuckRegistration, int], float] = {}
+
+    def look(
+        self,
+        cluster: Cluster,
+        registered: Sequence[Broker],
+        sessions: Mapping[int, int],
+        now_s: float,
+    ) -> tuple[list[StuckRegistrationView], float | None]:
+        """The registrations that are stuck, and in how many seconds another look may show more;
+        None if nothing looks stuck. `sessions` own the registrations, by broker id."""
+        epochs = {one.id: one.epoch for one in registered}
+        found = asyncio.run(probe_registrations(registered, self._lost(cluster, epochs)))
+        self._endpoints |= {one.id: one.endpoints for one in registered}
+        before, self._since = self._since, {}
+        stuck: list[StuckRegistrationView] = []
+        due_s: list[float] = []
+        for one in found:
+            key = one, epochs.get(one.broker, 0)
+            since_s = self._since[key] = before.get(key, now_s)
+            left_s = since_s + self._seconds - now_s
+            if key in before and left_s <= 0:
+                stuck.append(_view(one, sessions.get(one.broker, 0)))
+            else:
+                due_s.append(max(left_s, 0.0))
+        return stuck, max(due_s, default=None)
+
+    def _lost(
+        self, cluster: Cluster, registered: Mapping[int, int]
+    ) -> dict[int, Sequence[Endpoint]]:
+        replicas = {
+            broker
+            for topic in cluster.topics
+            for partition in topic.partitions
+            for broker in partition.replicas
+        }
+        return {
+            broker: [*self._endpoints.get(broker, ()), *self._servers]
+            for broker in sorted({*replicas, *self._endpoints}.difference(registered))
+        }
+
+
+def _view(one: StuckRegistration, session: int) -> StuckRegistrationView:
+    znode = znodes.broker_path(one.broker)
+    return StuckRegistrationView(one.broker, znode, one.is_registered, session, one.address)
+
+
+def _endpoint(server: str) -> Endpoint:
+    host, _, port = server.strip().rpartition(":")
+    return Endpoint("", "PLAINTEXT", host, int(port))
