@@ -270,7 +270,7 @@ def _choose_offline(context: ControllerContext, given: ElectionInput) -> Elected
 def _with_excluded(context: ControllerContext, given: ElectionInput, elected: Elected) -> Elected:
     """The election, which also passes over the live replicas that a cancellation excludes, where no
     replica in sync can lead. Without the cancellation they could become unclean leaders."""
-    if not given.originals or (elected.leader != NO_LEADER and not elected.unclean):
+    if elected.leader != NO_LEADER and not elected.unclean:
         return elected
     is_online, may_lead = online_test(context, given.partition), given.replicas
     reason = NOT_ORIGINAL if given.allow_unclean else NOT_IN_SYNC
@@ -440,20 +440,18 @@ def imbalanced(
     """Of the partitions that prefer a broker, those that the automatic rebalance moves to it (KB
     10.3, 10.4). None if the imbalance is within leader.imbalance.per.broker.percentage."""
     wrong = [
-        one for one in partitions if one.leadership is not None and one.leadership.leader != broker
+        (one, state.isr)
+        for one in partitions
+        if (state := one.leadership) is not None and state.leader != broker
     ]
     percentage = configuration.leader_imbalance_per_broker_percentage
     if len(wrong) * 100 <= percentage * len(partitions):
         return None
-    return [one for one in wrong if _can_preferred_lead(context, one)]
-
-
-def _can_preferred_lead(context: ControllerContext, partition: Partition) -> bool:
-    state = partition.leadership
-    if state is None:
-        return False
-    is_online = online_test(context, partition)
-    return preferred_leader(partition.replicas, state.isr, is_online).leader != NO_LEADER
+    return [
+        one
+        for one, isr in wrong
+        if preferred_leader(one.replicas, isr, online_test(context, one)).leader != NO_LEADER
+    ]
 
 
 def has_in_isr(partition: Partition, broker: int) -> bool:

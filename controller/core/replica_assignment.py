@@ -128,9 +128,8 @@ def replicas_to_drop(
     `top` of: the leader, the other replicas in sync, the replicas out of sync. The leader is never
     dropped.
     """
-    out_of_sync = [one for one in assigned if one not in isr]
     first = () if leader == NO_LEADER else (leader,)
-    existing = list(dict.fromkeys((*first, *isr, *out_of_sync)))
+    existing = list(dict.fromkeys((*first, *isr, *assigned)))
     kept = (*existing[:top], *target, *originals)
     return tuple(one for one in assigned if one not in kept)
 

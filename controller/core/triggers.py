@@ -273,4 +273,5 @@ _OF_CHILDREN: dict[str, Trigger] = {
 _OF_PATH: dict[str, Trigger] = {
     znodes.REASSIGN_PARTITIONS_EXTRA: ExtraReassignments(),
     znodes.REASSIGNMENT_REQUESTS: ReassignmentRequests(),
+    znodes.REPLICA_DELETIONS: ReplicaDeletions(),
 }

@@ -6,6 +6,7 @@ a test that a page names as evidence notices no mutant. 2: the run cannot begin.
 
 import tempfile
 import time
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -25,6 +26,7 @@ from tools.mutations.suite import run_in_suite
 from tools.mutations.survivors import (
     by_short_name,
     read_survivors,
+    test_named,
     with_verdicts,
     without_missing,
     write_survivors,
@@ -59,7 +61,8 @@ def main(
                 raise MutationError("\n".join(errors))
             listed, _ = by_short_name(read_survivors(root), run.functions)
             functions = _chosen(root, run.functions, only or [], base)
-            chosen = Chosen(functions, deadline, with_rules=not only)
+            test_for = partial(test_named, listed)
+            chosen = Chosen(functions, deadline, with_rules=not only, test_for=test_for)
             with tempfile.TemporaryDirectory(prefix="mutations-") as folder:
                 output = Path(folder) / "pytest"
                 run_in_suite(settings.tests, output, lambda suite: run(suite, chosen))

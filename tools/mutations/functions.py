@@ -2,7 +2,7 @@
 
 import ast
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 
 from tools.mutations.errors import MutationError
@@ -15,8 +15,10 @@ class Function:
     """A function or method of a module; functions inside of it are part of it.
 
     `name` has the classes that it is in, as `__qualname__` does. Its code object begins on
-    `first_line`, which a decorator may hold.
+    `first_line`, which a decorator may hold. `unchanged`: statements that are not mutated.
     """
+
+    unchanged: Collection[str] = ()
 
     def __init__(self, path: Path, module: str, name: str, tree: ast.Module, node: FunctionNode):
         self.path = path
@@ -46,6 +48,8 @@ def read_functions(root: Path, settings: Settings) -> list[Function]:
     for path, module in module_paths(root, settings):
         found += functions_of(path, module, path.read_text(encoding="utf-8"))
     _make_names_unique(found)
+    for one in found:
+        one.unchanged = settings.unchanged
     return found
 
 

@@ -37,6 +37,7 @@ _ARITHMETIC: Final[dict[type[ast.operator], type[ast.operator]]] = {
     ast.RShift: ast.LShift,
 }
 _CALLS: Final = {"all": "any", "any": "all", "max": "min", "min": "max"}
+_COLLECTION_METHODS: Final = frozenset({"add", "append", "discard", "extend", "pop", "update"})
 _UNUSED_FIELDS: Final = frozenset(
     {"annotation", "args", "decorator_list", "returns", "type_params"}
 )
@@ -97,6 +98,7 @@ class _Found(NamedTuple):
 def mutants_of(function: Function) -> list[Mutant]:
     """Every mutant of a function, in the order of the code."""
     found: list[_Found] = []
+    unchanged = _lines_unchanged(function)
     for index, statement in enumerate(function.node.body):
         found += _visit(function.node, "body", index, statement)
     for index in range(len(function.node.body) - 1):
@@ -104,12 +106,26 @@ def mutants_of(function: Function) -> list[Mutant]:
     counts: Counter[str] = Counter()
     mutants = []
     for one in found:
+        nodes = one.edit.new if isinstance(one.edit.new, list) else [one.node]
+        if any(getattr(node, "lineno", 0) in unchanged for node in nodes):
+            continue
         key = f"{one.operator}: {_shortened(one.text)}"
         counts[key] += 1
         if counts[key] > 1:
             key = f"{key} (#{counts[key]})"
         mutants.append(Mutant(function, key, _lines(one.node), _lines(one.around), one.edit))
     return mutants
+
+
+def _lines_unchanged(function: Function) -> set[int]:
+    """The lines of the statements that are not mutated, and of an `if` that has nothing else."""
+    begin = tuple(function.unchanged)
+    lines: set[int] = set()
+    for node in ast.walk(function.node) if begin else ():
+        body = node.body if isinstance(node, ast.If) and not node.orelse else [node]
+        if isinstance(node, ast.stmt) and all(ast.unparse(one).startswith(begin) for one in body):
+            lines.update(range(node.lineno, (node.end_lineno or node.lineno) + 1))
+    return lines
 
 
 def _shortened(text: str) -> str:
@@ -137,7 +153,7 @@ def _visit(parent: ast.AST, field: str, index: int | None, node: ast.AST) -> Ite
 
 
 def _visit_node(parent: ast.AST, field: str, index: int | None, node: ast.AST) -> Iterator[_Found]:
-    if isinstance(node, ast.JoinedStr | ast.Assert):
+    if isinstance(node, ast.JoinedStr | ast.Assert) or _is_strict(node):
         return
     if not (_is_condition(parent, field) and _is_negatable(node)):
         for operator in _OPERATORS:
@@ -160,6 +176,11 @@ def _visit_node(parent: ast.AST, field: str, index: int | None, node: ast.AST) -
                     yield from _visit(node, name, place, one)
                     if isinstance(one, ast.stmt) and place + 1 < len(value):
                         yield from _swaps(node, name, place)
+
+
+def _is_strict(node: ast.AST) -> bool:
+    """Whether the node is `strict=True` of `zip`, which is an assertion."""
+    return isinstance(node, ast.keyword) and node.arg == "strict"
 
 
 def _is_condition(parent: ast.AST, field: str) -> bool:
@@ -280,11 +301,27 @@ def _parts(node: ast.Compare | ast.List | ast.Set) -> Iterator[_Found]:
 
 
 def _swaps(parent: ast.AST, field: str, index: int) -> Iterator[_Found]:
-    """Two calls, one directly after the other, in the other order."""
+    """Two calls, one directly after the other, in the other order; unless one of them adds to a
+    collection that the other does not name."""
     first, second = getattr(parent, field)[index : index + 2]
     if all(map(_is_call, (first, second))):
-        text = f"{ast.unparse(first)}; {ast.unparse(second)}"
+        words = [ast.unparse(first), ast.unparse(second)]
+        collections = _collection(first), _collection(second)
+        if any(
+            one and one not in other for one, other in zip(collections, words[::-1], strict=True)
+        ):
+            return
+        text = "; ".join(words)
         yield _Found("swap", text, first, Edit(parent, field, index, [second, first]))
+
+
+def _collection(statement: ast.AST) -> str:
+    """The collection that a call adds to or removes from; empty: none."""
+    match statement:
+        case ast.Expr(value=ast.Call(func=ast.Attribute(value=owner, attr=method))):
+            is_name = isinstance(owner, ast.Name | ast.Attribute)
+            return ast.unparse(owner) if is_name and method in _COLLECTION_METHODS else ""
+    return ""
 
 
 def _is_call(node: ast.AST) -> bool:

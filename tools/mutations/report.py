@@ -5,7 +5,7 @@ from collections import Counter
 from rich.console import Console
 
 from tools.mutations.run import Result
-from tools.mutations.survivors import MISSING, UNREVIEWED, Reviewed, reason_of
+from tools.mutations.survivors import MISSING, UNREVIEWED, Reviewed, reason_of, test_named
 from tools.mutations.trials import TIME_OUT
 
 
@@ -25,7 +25,8 @@ def report(result: Result, listed: Reviewed, console: Console) -> bool:
             say(f"cannot be tried: {mutant.name}: {verdict.error}")
         elif verdict.noticed_by:
             states[TIME_OUT if verdict.noticed_by == TIME_OUT else "noticed"] += 1
-            if mutant.key in listed.get(mutant.function.short_name, {}):
+            is_listed = mutant.key in listed.get(mutant.function.short_name, {})
+            if is_listed and not test_named(listed, mutant):
                 noticed_although_listed.append(mutant.name)
         elif reason is None:
             new.append(mutant.name)

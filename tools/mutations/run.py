@@ -1,7 +1,7 @@
 """One run: rules, the tests that pages name, and mutants."""
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -9,7 +9,15 @@ from typing import Final
 from msgspec import Struct, field
 from rich.progress import Progress
 
-from tools.mutations.coverage_map import CoverageMap, read_map, sample, tree_digest, write_map
+from tools.mutations.coverage_map import (
+    CoverageMap,
+    file_digests,
+    file_of,
+    read_map,
+    tree_digest,
+    write_map,
+)
+from tools.mutations.errors import MutationError
 from tools.mutations.functions import Function, module_paths, read_functions
 from tools.mutations.operators import Mutant, mutants_of
 from tools.mutations.page_tests import PageTests
@@ -17,6 +25,7 @@ from tools.mutations.patching import ImportedFunctions
 from tools.mutations.rules import Value, apply, read_rules, target_of
 from tools.mutations.settings import Settings
 from tools.mutations.suite import Suite
+from tools.mutations.survivors import SURVIVORS
 from tools.mutations.trials import Trial, Verdict, measured, run_trials
 
 _MAPS: Final = "build/mutations"
@@ -49,6 +58,8 @@ class Chosen(Struct):
     deadline: float
     """By time.monotonic()."""
     with_rules: bool = True
+    test_for: Callable[[Mutant], str] = lambda mutant: ""
+    """A test that has to run for a mutant, first; empty: any."""
 
 
 class Run:
@@ -91,10 +102,13 @@ class Run:
     def _map(self, suite: Suite) -> CoverageMap:
         digest = tree_digest(self._root)
         folder = self._root / _MAPS
-        found = read_map(folder, digest)
-        if found is None:
+        files = file_digests(self._root, suite.tests)
+        found = read_map(folder, digest).still_valid(files)
+        tests = [one for one in suite.tests if file_of(one) not in found.test_files]
+        if tests:
             task = self._progress.add_task("Which tests run which lines", total=None)
-            found = measured(suite, [path for path, _ in self._modules], self._jobs)
+            parts = measured(suite, tests, [path for path, _ in self._modules], self._jobs)
+            found = CoverageMap([*found.parts, *parts], files)
             write_map(folder, digest, found)
             self._progress.remove_task(task)
         return found
@@ -129,6 +143,9 @@ class Run:
         page_tests: PageTests,
     ) -> None:
         mutants = [mutant for function in chosen.functions for mutant in mutants_of(function)]
+        for test in dict.fromkeys(map(chosen.test_for, mutants)):
+            if test and test not in suite.tests:
+                raise MutationError(f"{SURVIVORS} names {test}, which is no test of the suite")
         task = self._progress.add_task("Mutants", total=len(mutants))
         by_trial: dict[int, Mutant] = {}
 
@@ -137,7 +154,9 @@ class Run:
                 if time.monotonic() > chosen.deadline:
                     self.result.left = len(mutants) - place
                     return
-                tests = sample(coverage_map.tests_of(mutant))
+                tests = coverage_map.sample_of(mutant)
+                if named := chosen.test_for(mutant):
+                    tests = [named, *(one for one in tests if one != named)]
                 if tests:
                     change = partial(imported.mutate, mutant)
                     trial = Trial(mutant.function.full_name, change, tests)

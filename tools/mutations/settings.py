@@ -14,13 +14,15 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True):
 
     `modules` are modules and packages, by their dotted names; `without` are those of them that are
     left alone. `tests` are paths for pytest. Each test that one of `pages` names must notice at
-    least one mutant; pages are patterns of paths.
+    least one mutant; pages are patterns of paths. Statements that begin as one of `unchanged` are
+    not mutated, nor is an `if` that has no others.
     """
 
     modules: list[str]
     tests: list[str]
     without: list[str] = []
     pages: list[str] = []
+    unchanged: list[str] = []
 
 
 class _Tools(Struct):

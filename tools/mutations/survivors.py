@@ -1,7 +1,8 @@
 """The reviewed list of mutants that no test notices: `tests/tools/mutations/survivors.toml`.
 
-A table for each function, a line for each mutant: its key and why it may survive. A table of a
-module has one line, "*": its mutants were not all tried yet, and none of them is new.
+A table for each function, a line for each mutant: its key and why it may survive, or the test that
+notices it, if a run would not choose that test. A table of a module has one line, "*": its mutants
+were not all tried yet, and none of them is new.
 """
 
 import tomllib
@@ -23,6 +24,8 @@ MISSING: Final = "missing"
 yet.
 """
 _ALL: Final = "*"
+_TEST: Final = "test: "
+"""The beginning of a line that names a test which notices, because a run would not choose it."""
 _HEAD: Final = """\
 # Mutants that no test notices, by function, with the reason why each may survive. "unreviewed":
 # the reason is not written yet. `make mutations-write` adds and removes lines
@@ -105,9 +108,17 @@ def _keys(mutants: Sequence[Mutant]) -> set[tuple[str, str]]:
 
 
 def reason_of(reviewed: Reviewed, mutant: Mutant) -> str | None:
-    """Why the mutant may survive; None if the list does not have it."""
+    """Why the mutant may survive; None if the list does not have it, or names a test."""
+    if test_named(reviewed, mutant):
+        return None
     of_module = reviewed.get(mutant.function.module, {}).get(_ALL)
     return reviewed.get(mutant.function.short_name, {}).get(mutant.key, of_module)
+
+
+def test_named(reviewed: Reviewed, mutant: Mutant) -> str:
+    """The test that the list names for a mutant; empty: none."""
+    reason = reviewed.get(mutant.function.short_name, {}).get(mutant.key, "")
+    return reason.removeprefix(_TEST) if reason.startswith(_TEST) else ""
 
 
 def with_verdicts(
@@ -115,15 +126,16 @@ def with_verdicts(
 ) -> Reviewed:
     """The list after a run, which says of each mutant that it tried whether it survived.
 
-    New survivors are unreviewed. Mutants that are now noticed are left out. The line of a module is
-    left out if all its mutants were tried. `mutants` are all mutants of the code.
+    New survivors are unreviewed. Mutants that are now noticed are left out, unless the line names
+    the test. The line of a module is left out if all its mutants were tried.
+    `mutants` are all mutants of the code.
     """
     found: Reviewed = {name: dict(reasons) for name, reasons in reviewed.items()}
     for mutant, is_survivor in verdicts:
         reasons = found.setdefault(mutant.function.short_name, {})
         if is_survivor:
             reasons.setdefault(mutant.key, UNREVIEWED)
-        else:
+        elif not test_named(found, mutant):
             reasons.pop(mutant.key, None)
     tried = Counter(mutant.function.module for mutant, _ in verdicts)
     for module, count in Counter(one.function.module for one in mutants).items():

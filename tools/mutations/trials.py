@@ -22,6 +22,8 @@ from tools.mutations.suite import Outcome, Suite, measure, try_change
 TIME_OUT: Final = "time-out"
 _TRIAL_SECONDS_MAX: Final = 120
 _KEPT_TESTS_MAX: Final = 5
+_LONG_TEST_SECONDS: Final = 1.0
+"""Tests that took longer while they were measured run last."""
 
 _fork = multiprocessing.get_context("fork")
 
@@ -75,10 +77,11 @@ class _Fork:
         return data
 
 
-def measured(suite: Suite, paths: Sequence[Path], jobs: int) -> CoverageMap:
-    """Run every test once, unchanged. Raises MutationError, which names the tests that fail."""
+def measured(
+    suite: Suite, tests: Sequence[str], paths: Sequence[Path], jobs: int
+) -> list[Measured]:
+    """Run tests once, unchanged. Raises MutationError, which names the tests that fail."""
     files = [str(path) for path in paths]
-    tests = suite.tests
     size = -(-len(tests) // jobs)
     forks = [
         _Fork(lambda result, part=tests[at : at + size]: measure(suite, part, files, result))  # type: ignore[misc]
@@ -95,7 +98,7 @@ def measured(suite: Suite, paths: Sequence[Path], jobs: int) -> CoverageMap:
     if failed:
         said = "\n".join(f"{test}:\n{words}" for test, words in failed.items())
         raise MutationError(f"these tests fail without any change:\n{said}")
-    return CoverageMap(parts)
+    return parts
 
 
 def run_trials(
@@ -128,8 +131,11 @@ def run_trials(
 
 def _begin(suite: Suite, coverage_map: CoverageMap, trial: Trial, lately: list[str]) -> _Fork:
     first = [test for test in lately if test in trial.tests]
-    tests = [*first, *(test for test in trial.tests if test not in first)]
-    seconds = sum(coverage_map.seconds.get(test, 0.0) for test in tests)
+    others = [test for test in trial.tests if test not in first]
+    seconds_of = coverage_map.seconds
+    others.sort(key=lambda test: seconds_of.get(test, 0.0) > _LONG_TEST_SECONDS)
+    tests = [*first, *others]
+    seconds = sum(seconds_of.get(test, 0.0) for test in tests)
     return _Fork(lambda result: try_change(suite, trial.change, tests, seconds, result))
 
 

@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 from controller.core import znodes
 from controller.core.commands import (
     BrokerRequest,
+    CommandId,
     Issued,
     LeaderAndIsrRequest,
     Notice,
@@ -26,7 +27,7 @@ from controller.core.commands import (
 from controller.core.configuration import Configuration
 from controller.core.controller import Controller
 from controller.core.events import ChildrenRead, ZnodesRead, ZnodesWritten
-from controller.core.operations import Create, Delete, SetData
+from controller.core.operations import NO_AUTH, Create, Delete, SetData
 from controller.core.outcomes import CONNECTED, PAUSE, SLICE
 from controller.core.state import Partition
 from controller.core.state_machines import PartitionState
@@ -212,6 +213,14 @@ def _named(outcome: ZooKeeperOutcome, issued: Issued) -> ZooKeeperOutcome:
             return ZnodesWritten(issued.id, outcome.offset, outcome.errors, outcome.versions)
         case ChildrenRead():
             return ChildrenRead(issued.id, outcome.error, outcome.children)
+
+
+def refuse_writes(command: ZooKeeperCommand) -> list[ZooKeeperOutcome] | None:
+    """Every write ends in an error that does not concern the znode."""
+    if not isinstance(command, WriteZnodes):
+        return None
+    count = len(command.operations)
+    return [ZnodesWritten(CommandId(0, 0), 0, [NO_AUTH] * count, [-1] * count)]
 
 
 def state_path(partition: Partition) -> str:

@@ -7,8 +7,14 @@ from hypothesis import given
 from hypothesis import strategies as some
 
 from controller.core.errors import RequestRefused
-from controller.core.replica_assignment import assign_replicas, check_counts, lacks_racks
-from controller.core.values import Broker
+from controller.core.replica_assignment import (
+    assign_replicas,
+    changed_assignment,
+    check_counts,
+    lacks_racks,
+    replicas_to_drop,
+)
+from controller.core.values import NO_LEADER, Assignment, Broker
 
 Racks = dict[int, str | None]
 
@@ -96,3 +102,25 @@ def test_racks_of_only_some_brokers_are_ignored() -> None:
     assert not lacks_racks(brokers_of(THREE))
     assert not lacks_racks(brokers_of(NO_RACKS))
     assert not lacks_racks([])
+
+
+@pytest.mark.parametrize(
+    ("leader", "isr", "top", "dropped"),
+    [
+        pytest.param(4, (1, 2, 4), 2, (2, 3), id="the leader stays, then another in sync"),
+        pytest.param(4, (4,), 2, (2, 3), id="one out of sync stays with the leader"),
+        pytest.param(NO_LEADER, (2,), 2, (3, 4), id="without a leader"),
+        pytest.param(4, (1, 2, 4), 1, (1, 2, 3), id="the leader alone"),
+    ],
+)
+def test_replaced_target_keeps_the_best_replicas(
+    leader: int, isr: tuple[int, ...], top: int, dropped: tuple[int, ...]
+) -> None:
+    assigned = (1, 2, 3, 4, 5, 6)
+    found = replicas_to_drop(assigned, leader, isr, top, target=(5,), originals=(6,))
+    assert found == dropped
+
+
+def test_assignment_of_a_replaced_target_has_kept_replicas_added_and_removed() -> None:
+    found = changed_assignment((5, 1, 2, 6), (1,), target=(7, 5), originals=(6,))
+    assert found == Assignment((7, 5, 2, 6), adding=(7, 5, 2), removing=(2, 6))

@@ -124,6 +124,49 @@ def test_score_and_reviewed_survivors_are_printed(tree: Path) -> None:
     assert (tree / "product/rule.py").read_text(encoding="utf-8") == RULE + ENDLESS
 
 
+def test_unchanged_statements_are_not_mutated(tree: Path) -> None:
+    pausing = RULE.replace(
+        "        total += 1", "        total += 1\n        if total > 5:\n            pause()"
+    ).replace("def larger", "def pause() -> None: ...\n\n\ndef larger")
+    write(tree, "product/rule.py", pausing)
+    status, output = mutations(tree)
+    assert (status, "count: remove: pause()" in output) == (1, True), output
+    write(tree, "pyproject.toml", PROJECT + 'unchanged = ["pause()"]\n')
+    status, output = mutations(tree)
+    assert (status, "survivors: 0 new" in output) == (0, True), output
+
+
+def test_named_test_runs_although_it_does_not_run_the_function(tree: Path) -> None:
+    """A line with the name of a test stays while the test notices."""
+    write(
+        tree,
+        "tests/test_equal.py",
+        """
+import inspect
+
+from product import rule
+
+BEFORE = rule.larger.__code__.co_code
+
+
+def test_code_is_the_same():
+    assert rule.larger.__code__.co_code == BEFORE
+""",
+    )
+    named = "test: tests/test_equal.py::test_code_is_the_same"
+    listed = REVIEWED.replace("equivalent: equal numbers are the same either way", named)
+    write(tree, f"{LISTS}/survivors.toml", listed)
+    status, output = mutations(tree, "--only", "larger", "--write")
+    assert (status, "score 100.0 %" in output, "can go" in output) == (0, True, False), output
+    assert named in (tree / f"{LISTS}/survivors.toml").read_text(encoding="utf-8")
+    replace(tree, "tests/test_equal.py", "== BEFORE", "!= None")
+    status, output = mutations(tree, "--only", "larger")
+    assert (status, "new survivor: rule.larger: compare" in output) == (1, True), output
+    (tree / "tests/test_equal.py").unlink()
+    status, output = mutations(tree, "--only", "larger")
+    assert (status, "which is no test of the suite" in output) == (2, True), output
+
+
 def test_closure_that_exists_before_the_change_is_changed(tree: Path) -> None:
     closure = """
 
@@ -318,6 +361,26 @@ def test_map_of_an_equal_tree_is_used_again(tree: Path) -> None:
     replace(tree, "product/rule.py", "total = 0", "total = int()")
     assert mutations(tree, "--only", "larger")[0] == 0
     assert kept not in (tree / "build/mutations").iterdir()
+
+
+def test_only_tests_of_changed_files_are_measured_again(tree: Path) -> None:
+    counted = """
+
+def test_runs_are_counted():
+    with open("build/{name}", "a") as runs:
+        runs.write("x")
+"""
+    write(tree, "tests/test_rule.py", TESTS + counted.format(name="rule"))
+    write(tree, "tests/test_other.py", counted.format(name="other"))
+    write(tree, "build/rule", "")
+    commit(tree)
+    runs = [tree / "build/rule", tree / "build/other"]
+    assert mutations(tree, "--only", "count")[0] == 0
+    assert [one.read_text() for one in runs] == ["x", "x"]
+    replace(tree, "tests/test_rule.py", "assert (count", "assert True or (count")
+    status, output = mutations(tree, "--only", "count")
+    assert [one.read_text() for one in runs] == ["xx", "x"]
+    assert (status, "score 0.0 %" in output) == (1, True), output
 
 
 def test_base_that_git_does_not_know_is_an_error(tree: Path) -> None:

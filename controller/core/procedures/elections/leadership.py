@@ -47,8 +47,8 @@ from controller.core.state import Partition
 from controller.core.values import NO_LEADER, LeaderAndIsr
 from controller.core.zookeeper_io import read_state_znodes, read_znodes, write
 
-Results = dict[Partition, LeaderAndIsr | None]
-"""The result of each election: the new leadership, or None if it failed."""
+Results = dict[Partition, LeaderAndIsr]
+"""The new leadership of each partition whose election has succeeded."""
 
 _NO_CHILD = b""
 
@@ -133,7 +133,7 @@ async def elect_leaders(
             controller, remaining, strategy, batch, results, failures, unclean
         )
     failures.report()
-    elected = [one for one in results if results[one] is not None]
+    elected = [one for one in partitions if one in results]
     if elected:
         text = f"elected leaders for {listed(elected)} ({strategy.name})"
         controller.notice("info", "leaders_elected", listed(elected), text)
@@ -170,7 +170,6 @@ async def _elect_once(
 ) -> list[Partition]:
     """One round. Returns the partitions whose version did not match. `unclean` collects those whose
     new leader was not in sync."""
-    results.update(dict.fromkeys(partitions))
     states = await read_states(controller, partitions, strategy.name, failures)
     originals = await _cancelled(controller, partitions)
     permitted = await with_unclean_permission(controller, states, strategy, failures)

@@ -61,9 +61,8 @@ async def _bring_online(
                 partition.state = PartitionState.ONLINE
             others += created.existing
         results = await elect_leaders(controller, others, strategy, batch)
-    for partition, state in results.items():
-        if state is not None:
-            partition.state = PartitionState.ONLINE
+    for partition in results:
+        partition.state = PartitionState.ONLINE
     controller.send(batch)
     return results
 
@@ -98,14 +97,13 @@ async def start_partition_states(
     """
     context = controller.context
     changed = dict.fromkeys(repaired)
-    live = context.live_brokers
     for partition in partitions:
         leadership = partition.leadership
         if leadership is None:
             partition.state = PartitionState.NEW
         elif partition in changed:
             partition.state = PartitionState.OFFLINE
-        elif leadership.leader in live and context.is_online(leadership.leader, partition):
+        elif context.is_online(leadership.leader, partition):
             partition.state = PartitionState.ONLINE
         else:
             partition.state = PartitionState.OFFLINE

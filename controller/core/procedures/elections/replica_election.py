@@ -94,7 +94,7 @@ def _answer(
     """Kafka's message (PartitionStateMachine.logFailedStateChange); the notice has the reason."""
     if isinstance(verdict, PartitionResult):
         return verdict
-    if results.get(verdict) is not None:
+    if verdict in results:
         return PartitionResult(*verdict.key, error_codes.NONE)
     strategy = _STRATEGIES[election].kafka_name
     text = f"Failed to elect leader for partition {verdict} under strategy {strategy}"

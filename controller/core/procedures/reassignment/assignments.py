@@ -121,10 +121,9 @@ async def _stored(controller: Controller, moves: list[Move]) -> dict[Partition, 
         for topic in dict.fromkeys(one.partition.topic for one in moves)
     }
     for partition, assignment, record in moves:
+        assert record is not None, "only moves with a record are written with one"
         content = contents[partition.topic]
-        if record is None or content is None or partition.assignment == assignment:
-            continue
-        if content.assignments.get(partition.number) == assignment:
+        if content is not None and content.assignments.get(partition.number) == assignment:
             partition.assignment = assignment
             controller.context.reassignments[partition] = record
             stored[partition] = None

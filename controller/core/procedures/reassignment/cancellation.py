@@ -184,14 +184,9 @@ def _report_begun_since(controller: Controller, younger: list[Name]) -> None:
 async def roll_back_names(
     controller: Controller, names: list[Name], cause: RollbackCause
 ) -> list[Partition]:
-    """Roll partitions back, and remove the entries of partitions that do not exist. Returns those
-    that are rolled back."""
-    found = {name: controller.context.find(*name) for name in names}
-    unknown = {name for name, one in found.items() if one is None or not one.replicas}
-    if unknown:
-        await remove_entries(controller, lambda name, target: name in unknown)
-    known = [one for name, one in found.items() if one is not None and name not in unknown]
-    partitions = controller.order.partitions(known)
+    """Roll partitions back that have a record. Returns those that are rolled back."""
+    found = [controller.context.find(*name) for name in names]
+    partitions = controller.order.partitions([one for one in found if one is not None])
     back: list[Partition] = []
     for number, part in enumerate(parts(controller, partitions)):
         if number:

@@ -266,7 +266,7 @@ async def _lead_by_originals(controller: Controller, rollback: Rollback) -> None
     results = await change_partitions(controller, led, PartitionState.ONLINE, _RULE, strategy)
     failures = Failures(controller, cause.code, cause.reported)
     for partition in led:
-        if results.get(partition) is not None:
+        if partition in results:
             continue
         why = why_not.get(partition, f"the state cannot be read or written: {cause.meanwhile}")
         if why:

@@ -154,7 +154,7 @@ async def on_replicas_become_offline(controller: Controller, replicas: Replicas)
     }
     await change_replicas(controller, _sorted(living), ReplicaState.OFFLINE, FAILURE)
     await fail_deletion(controller, replicas)
-    if not any(living.values()) and not any(results.values()):
+    if not any(living.values()) and not results:
         controller.send_metadata(FAILURE, context.brokers)
 
 

@@ -6,12 +6,14 @@ import msgspec
 import pytest
 
 from controller.core import error_codes as codes
+from controller.core import znodes
 from controller.core.api_requests.alter_partition import (
     AlterPartitionReceived,
     AlterPartitionResponse,
     ProposedState,
 )
-from controller.core.commands import WriteZnodes
+from controller.core.commands import ReadZnodes, WriteZnodes
+from controller.core.procedures.elections.alter_partition import accepted
 from replay.world.simulation import Delivery
 from tests.controller.core.cluster import Cluster, writes_state
 from tests.controller.core.endpoint import (
@@ -168,16 +170,22 @@ def test_CI_43_proposals_with_other_epochs_are_rejected(
 
 def test_CI_43_unknown_recovery_state_fails_the_whole_request() -> None:
     cluster = cluster_with(1, 2)
-    answer = alter_partition(cluster, 1, proposal(cluster, "t", 0, recovery_state=25))
-    assert (answer.error, answer.partitions) == (codes.UNKNOWN_SERVER_ERROR, ())
+    strange, shrunk = (
+        proposal(cluster, "t", 0, recovery_state=25),
+        proposal(cluster, "t", 0, isr=(1,)),
+    )
+    for proposals in ([strange], [shrunk, strange]):
+        answer = alter_partition(cluster, 1, *proposals)
+        assert (answer.error, answer.partitions) == (codes.UNKNOWN_SERVER_ERROR, ())
+    assert cluster.leadership("t", 0).isr == (1, 2)
 
 
 RECOVERING_STATE = "leader 1 e 3 isr [1] v 3 ce 1 recovering"
 
 
-def led_uncleanly() -> Cluster:
+def led_uncleanly(rules: str = "refold") -> Cluster:
     """t-0 [1,2], led by broker 1, which is recovering. Broker 2 is alive."""
-    cluster = Cluster(1, 2, unclean_leader_election_enable=True).start()
+    cluster = Cluster(1, 2, rules=rules, unclean_leader_election_enable=True).start()
     cluster.create_topic("t", {0: [1, 2]})
     cluster.stop_broker(1)
     cluster.stop_broker(2)
@@ -195,6 +203,16 @@ def test_CI_44_isr_of_a_recovering_leader_grows_only_with_its_recovery() -> None
     recovered = proposal(cluster, "t", 0, recovery_state=0, **grown)
     [one] = alter_partition(cluster, 1, recovered).partitions
     assert (one.error, one.isr, one.recovery_state) == (codes.NONE, (1, 2), 0)
+
+
+@pytest.mark.parametrize("rules", ["refold", "kafka"])
+def test_CI_44_recovering_state_with_one_member_is_valid(rules: str) -> None:
+    """Kafka's rules take it from any sender, which becomes leader."""
+    cluster = led_uncleanly(rules=rules)
+    [one] = alter_partition(cluster, 2, proposal(cluster, "t", 0, isr=(2,))).partitions
+    assert one.error == (codes.INVALID_REQUEST if rules == "refold" else codes.NONE)
+    by_kafka = "leader 2 e 3 isr [2] v 4 ce 1 recovering"
+    assert cluster.state("t", 0) == (RECOVERING_STATE if rules == "refold" else by_kafka)
 
 
 def test_CI_44_sender_with_an_old_or_unknown_epoch_is_rejected() -> None:
@@ -319,10 +337,11 @@ def test_named_partitions_are_sent_to_all_brokers_without_leader_and_isr() -> No
     assert [one.partition for one in request] == [0, 1]
 
 
-def test_recovery_state_of_an_unknown_topic_id_is_not_checked() -> None:
+@pytest.mark.parametrize("version", [2, 3])
+def test_recovery_state_of_an_unknown_topic_id_is_not_checked(version: int) -> None:
     cluster = cluster_with(1, 2)
     unknown = ProposedState("0f" * 16, 0, 0, (1,), 7, 0)
-    [one] = alter_partition(cluster, 1, unknown, version=3).partitions
+    [one] = alter_partition(cluster, 1, unknown, version=version).partitions
     assert one.error == codes.UNKNOWN_TOPIC_ID
     named = msgspec.structs.replace(unknown, topic="unknown")
     assert alter_partition(cluster, 1, named, version=1).error == codes.UNKNOWN_SERVER_ERROR
@@ -333,6 +352,23 @@ def test_another_version_in_zookeeper_is_an_invalid_update_version() -> None:
     cluster.once(writes_state("t", 0), lambda: cluster.set_isr("t", 0, (2, 1)))
     [one] = alter_partition(cluster, 1, proposal(cluster, "t", 0, isr=(1,))).partitions
     assert one.error == codes.INVALID_UPDATE_VERSION
+
+
+def test_deleted_state_is_an_unknown_server_error_of_the_partition() -> None:
+    cluster = cluster_with(1, 2)
+    path = znodes.state_path("t", 0)
+    cluster.once(writes_state("t", 0), lambda: cluster.remove_quietly(path))
+    answer = alter_partition(cluster, 1, proposal(cluster, "t", 0, isr=(1,)))
+    assert answer.error == codes.NONE
+    assert [one.error for one in answer.partitions] == [codes.UNKNOWN_SERVER_ERROR]
+    assert (cluster.version(path), cluster.partition("t", 0).leadership.isr) == (None, (1, 2))
+
+
+def test_unknown_topic_ids_are_answered_each() -> None:
+    cluster = cluster_with(1, 2)
+    unknown = proposal(cluster, "t", 0, topic="0f" * 16)
+    answer = alter_partition(cluster, 1, unknown, unknown)
+    assert [one.error for one in answer.partitions] == [codes.UNKNOWN_TOPIC_ID] * 2
 
 
 def test_fenced_write_is_an_unknown_server_error() -> None:
@@ -378,3 +414,38 @@ def test_partition_named_twice_is_answered_once() -> None:
     first, last = proposal(cluster, "t", 0, leader_epoch=9), proposal(cluster, "t", 0)
     answer = alter_partition(cluster, 1, first, last)
     assert [(one.partition, one.error) for one in answer.partitions] == [(0, codes.NONE)]
+
+
+def test_partition_that_never_had_a_leader_is_unknown() -> None:
+    cluster = cluster_with(4)
+    same = ProposedState(cluster.topic("t").topic_id.hex(), 0, 0, (4,), 0, 0)
+    [one] = alter_partition(cluster, 1, same).partitions
+    assert one.error == codes.UNKNOWN_TOPIC_OR_PARTITION
+
+
+def test_rejected_proposal_does_not_lead_to_a_check_of_the_reassignment() -> None:
+    cluster = cluster_with(1, 2)
+    ask(cluster, (("t", 0), (1, 3)))
+    seen = cluster.seen()
+    old = proposal(cluster, "t", 0, isr=(1, 2, 3), leader_epoch=0)
+    [one] = alter_partition(cluster, 1, old).partitions
+    assert one.error == codes.FENCED_LEADER_EPOCH
+    assert [one for one in seen.commands if isinstance(one, ReadZnodes)] == []
+
+
+def test_accepted_partitions_are_those_that_a_request_would_write() -> None:
+    cluster = cluster_with(1, 2)
+    cluster.create_topic("u", {0: [1, 2]})
+    proposals = [
+        proposal(cluster, "t", 0, isr=(1,)),
+        proposal(cluster, "u", 0),
+        proposal(cluster, "u", 0, topic="0f" * 16),
+    ]
+    request = AlterPartitionReceived(1, 3, 1, cluster.broker_epoch(1), proposals)
+    controller, seen = cluster.fold.controller, cluster.seen()
+    assert accepted(controller, request) == {("t", 0)}
+    assert accepted(controller, msgspec.structs.replace(request, broker_epoch=0)) == set()
+    assert (seen.commands, cluster.leadership("t", 0).isr) == ([], (1, 2))
+    cluster.seize_role(2)
+    cluster.run()
+    assert accepted(controller, request) == set()

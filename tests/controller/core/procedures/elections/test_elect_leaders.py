@@ -177,6 +177,16 @@ def test_unclean_election_prefers_a_replica_in_sync() -> None:
     assert cluster.state("t", 0) == "leader 2 e 3 isr [2] v 4 ce 1"
 
 
+def test_partition_whose_znodes_a_tool_deleted_is_unknown() -> None:
+    """The controller still has its states."""
+    cluster = Cluster(1, 2).start()
+    cluster.create_topic("t", {0: [1, 2]})
+    cluster.remove_topic_znodes("t")
+    assert cluster.partition("t", 0).replicas == ()
+    for election in ("preferred", "unclean"):
+        assert elect(cluster, election, T0) == {T0: codes.UNKNOWN_TOPIC_OR_PARTITION}
+
+
 def test_SU_32_unknown_partition_is_an_error() -> None:
     cluster = waiting()
     assert elect(cluster, "unclean", MISSING) == {MISSING: codes.UNKNOWN_TOPIC_OR_PARTITION}

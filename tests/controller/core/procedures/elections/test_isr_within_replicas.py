@@ -7,6 +7,10 @@ does not have, and a new controller may elect that member.
 import pytest
 
 from controller.core.commands import LeaderAndIsrPartition, LeaderAndIsrRequest
+from controller.core.configuration import Configuration
+from controller.core.election import isr_within_replicas
+from controller.core.state import Partition, Topic
+from controller.core.values import Assignment
 from tests.controller.core.cluster import Cluster, Seen
 from tests.controller.core.procedures.reassignment.interrupting import (
     cancel_all,
@@ -84,3 +88,12 @@ def test_cancellation_sends_no_isr_with_targets() -> None:
     seen = cluster.seen()
     cancel_all(cluster)
     assert_within(seen)
+
+
+def test_isr_without_any_replica_is_kept() -> None:
+    """A leader needs a member."""
+    partition = Partition(Topic("t"), 0)
+    partition.assignment = Assignment((1, 2))
+    configuration = Configuration(broker_id=9, kip_236_enable=True)
+    assert isr_within_replicas(configuration, partition, (3, 4)) == (3, 4)
+    assert isr_within_replicas(configuration, partition, (3, 2)) == (2,)

@@ -3,9 +3,9 @@
 import pytest
 
 from controller.core import znodes
-from controller.core.commands import CommandId, ReadZnodes, WriteZnodes, ZooKeeperCommand
-from controller.core.election import CONTROLLED_SHUTDOWN, OFFLINE, PREFERRED
-from controller.core.events import ZnodesRead, ZnodesWritten
+from controller.core.commands import CommandId, Notice, ReadZnodes, WriteZnodes, ZooKeeperCommand
+from controller.core.election import CONTROLLED_SHUTDOWN, OFFLINE, PREFERRED, UNCLEAN_LEADER
+from controller.core.events import ZnodesRead
 from controller.core.operations import NO_AUTH, Create, SetData
 from controller.core.procedures.elections.partition_state_machine import (
     change_partitions,
@@ -16,7 +16,15 @@ from controller.core.state import Partition
 from controller.core.state_machines import PREVIOUS_PARTITION_STATES, PartitionState
 from controller.core.values import RECOVERED, RECOVERING, LeaderAndIsr
 from replay.world.outcomes import ZooKeeperOutcome
-from tests.controller.core.driving import CONTROLLER_ID, EPOCH, Driven, state_of, state_path
+from tests.controller.core.driving import (
+    CONTROLLER_ID,
+    EPOCH,
+    Driven,
+    broker,
+    refuse_writes,
+    state_of,
+    state_path,
+)
 
 NEW, ONLINE = PartitionState.NEW, PartitionState.ONLINE
 GONE, NON_EXISTENT = PartitionState.OFFLINE, PartitionState.NON_EXISTENT
@@ -28,12 +36,9 @@ def move(driven: Driven, partition: Partition, target: PartitionState) -> None:
     driven.run(change_partitions(driven.controller, [partition], target, "test", OFFLINE))
 
 
-def refuse_writes(command: ZooKeeperCommand) -> list[ZooKeeperOutcome] | None:
-    """Every write ends in an error that does not concern the znode."""
-    if not isinstance(command, WriteZnodes):
-        return None
-    count = len(command.operations)
-    return [ZnodesWritten(ANY_COMMAND, 0, [NO_AUTH] * count, [-1] * count)]
+def failures(driven: Driven) -> list[str]:
+    """The texts of the reports that no leader was elected."""
+    return [one.text for one in driven.of_kind(Notice) if one.code == "no_leader_elected"]
 
 
 def refuse_reads(command: ZooKeeperCommand) -> list[ZooKeeperOutcome] | None:
@@ -121,6 +126,17 @@ def test_new_partition_without_a_live_replica_stays_new() -> None:
     assert (partition.state, partition.leadership) == (NEW, None)
     assert driven.notices() == ["no_leader_created"]
     assert not driven.requests()
+
+
+def test_new_partition_with_a_live_replica_again_is_no_longer_leaderless() -> None:
+    driven = Driven(5)
+    driven.put("/brokers/topics/t", b"{}")
+    partition = driven.partition((6,), NEW)
+    move(driven, partition, ONLINE)
+    assert list(driven.context.leaderless) == [partition]
+    driven.context.brokers[6] = broker(6)
+    move(driven, partition, ONLINE)
+    assert (partition.state, driven.context.leaderless) == (ONLINE, {})
 
 
 def test_PS_05_state_that_cannot_be_created_leaves_the_partition_new() -> None:
@@ -228,6 +244,10 @@ def test_unclean_leader_recovers_from_ibp_3_2_on(protocol: str, recovery: int) -
     move(driven, partition, ONLINE)
 
     state = LeaderAndIsr(5, 1, (5,), 1, EPOCH, recovery)
+    [choice] = next(
+        one for one in driven.issued if isinstance(one.command, WriteZnodes)
+    ).reason.choices
+    assert (choice.chosen, choice.code) == (5, UNCLEAN_LEADER)
     assert partition.state is ONLINE
     assert partition.leadership == state_of(driven, partition) == state
     assert list(driven.leader_and_isr()) == [5]
@@ -266,6 +286,62 @@ def test_unreadable_configuration_fails_only_its_topic() -> None:
 
     assert (bad.state, good.state) == (GONE, ONLINE)
     assert "unreadable_znode" in driven.notices()
+    assert failures(driven) == ["the configuration of its topic cannot be read"]
+
+
+def test_configuration_that_zookeeper_does_not_return_fails_the_election() -> None:
+    driven = Driven(5, unclean_leader_election_enable=True)
+    partition = driven.partition((6, 5), GONE)
+    driven.lead(partition, -1, (6,))
+    driven.reply = lambda command: (
+        refuse_reads(command) if "/config/topics/t" in getattr(command, "paths", ()) else None
+    )
+
+    move(driven, partition, ONLINE)
+
+    assert partition.state is GONE
+    assert failures(driven) == ["the configuration of its topic cannot be read"]
+
+
+def test_configuration_is_not_needed_while_a_member_of_the_isr_is_live() -> None:
+    driven = Driven(5)
+    partition = driven.partition((6, 5), GONE)
+    driven.lead(partition, -1, (6, 5))
+    driven.put("/config/topics/t", b"{not json")
+
+    move(driven, partition, ONLINE)
+
+    assert partition.leadership == LeaderAndIsr(5, 1, (5,), 1, EPOCH)
+    assert driven.notices() == ["leaders_elected"]
+
+
+def test_unclean_leader_that_was_not_written_is_not_reported() -> None:
+    """Before the write, broker 5 joins the ISR."""
+    driven = Driven(5, unclean_leader_election_enable=True)
+    partition = driven.partition((6, 5), GONE)
+    driven.lead(partition, -1, (6,))
+    changes = iter([LeaderAndIsr(-1, 7, (6, 5), 0, EPOCH)])
+
+    def change_before_the_write(command: ZooKeeperCommand) -> None:
+        if isinstance(command, WriteZnodes) and (state := next(changes, None)):
+            driven.put(state_path(partition), znodes.write_state(state))
+
+    driven.reply = change_before_the_write
+    move(driven, partition, ONLINE)
+
+    assert partition.leadership == LeaderAndIsr(5, 8, (5,), 2, EPOCH)
+    assert driven.notices() == ["leaders_elected"]
+
+
+def test_partition_that_has_had_a_leader_in_between_is_reported_again() -> None:
+    driven = Driven()
+    partition = driven.partition((5,), GONE)
+    driven.lead(partition, -1, (5,))
+    for live in ((), (), (5,), ()):
+        driven.context.brokers = {one: broker(one) for one in live}
+        move(driven, partition, GONE)
+        move(driven, partition, ONLINE)
+    assert driven.notices().count("no_leader_elected") == 2
 
 
 def test_PS_16_unreadable_state_leaves_the_partition_offline() -> None:
@@ -277,6 +353,19 @@ def test_PS_16_unreadable_state_leaves_the_partition_offline() -> None:
     move(driven, partition, ONLINE)
 
     assert partition.state is GONE
+    assert driven.notices() == ["no_leader_elected"]
+    assert not driven.requests()
+
+
+def test_state_that_cannot_be_written_leaves_the_partition_offline() -> None:
+    driven = Driven(5)
+    partition = driven.partition((5,), GONE)
+    before = driven.lead(partition, -1, (5,))
+    driven.reply = refuse_writes
+
+    move(driven, partition, ONLINE)
+
+    assert (partition.state, partition.leadership) == (GONE, before)
     assert driven.notices() == ["no_leader_elected"]
     assert not driven.requests()
 

@@ -310,3 +310,12 @@ def test_isr_in_zookeeper_decides_whether_the_preferred_replica_is_in_sync() -> 
     assert cluster.leadership("t", 0).leader == 1
     assert seen.notices() == [("no_leader_elected", "t-0")]
     assert delays(seen) == [EVERY_MS]
+
+
+def test_partitions_that_never_had_a_leader_are_left_out() -> None:
+    cluster = imbalanced(1, 1)
+    cluster.create_topic("r", {0: [3], 1: [1, 3]})
+    assert (cluster.state("r", 0), cluster.leadership("r", 1).leader) == (None, 1)
+    seen = cluster.seen()
+    rebalance(cluster)
+    assert (seen.notices(), cluster.leadership("t", 0).leader) == ([], 2)

@@ -3,7 +3,12 @@
 import pytest
 
 from controller.core import znodes
-from controller.core.commands import StopReplicaPartition, WriteZnodes, ZooKeeperCommand
+from controller.core.commands import (
+    Choice,
+    StopReplicaPartition,
+    WriteZnodes,
+    ZooKeeperCommand,
+)
 from controller.core.procedures.elections.replica_state_machine import (
     change_replicas,
     start_replica_states,
@@ -12,7 +17,7 @@ from controller.core.state import Partition
 from controller.core.state_machines import ReplicaState
 from controller.core.values import Assignment, LeaderAndIsr
 from replay.world.outcomes import ZooKeeperOutcome
-from tests.controller.core.driving import EPOCH, Driven, state_of, state_path
+from tests.controller.core.driving import EPOCH, Driven, refuse_writes, state_of, state_path
 
 NEW, ONLINE, OFFLINE = ReplicaState.NEW, ReplicaState.ONLINE, ReplicaState.OFFLINE
 STARTED, SUCCESSFUL = ReplicaState.DELETION_STARTED, ReplicaState.DELETION_SUCCESSFUL
@@ -314,6 +319,47 @@ def test_leader_cannot_become_new() -> None:
     assert partition.replica_states == {5: NON_EXISTENT, 6: NEW}
     assert list(driven.leader_and_isr()) == [6]
     assert driven.leader_and_isr()[6].partitions[0].is_new
+    assert driven.notices() == ["replica_state_refused"]
+
+
+def test_removed_replica_gets_no_state_from_an_invalid_transition() -> None:
+    driven = Driven(5, 6)
+    partition = replica(driven, NON_EXISTENT, (6,))
+    move(driven, partition, ONLINE)
+    assert partition.replica_states == {}
+    assert driven.notices() == ["replica_state_refused"]
+
+
+def test_isr_that_cannot_be_written_leaves_the_replica_online() -> None:
+    driven = Driven(5, 6)
+    partition = replica(driven, ONLINE, (5, 6))
+    before = driven.lead(partition, 6, (6, 5))
+    driven.reply = refuse_writes
+
+    move(driven, partition, OFFLINE)
+
+    assert (partition.replica_states[5], partition.leadership) == (ONLINE, before)
+    assert driven.notices() == ["isr_not_shrunk"]
+    assert not driven.leader_and_isr()
+
+
+def test_only_changed_isrs_are_sent_if_the_caller_wants_no_others() -> None:
+    driven = Driven(5, 6, 7)
+    partitions = [driven.partition((5, 6, 7), number=number) for number in (0, 1)]
+    for partition, isr in zip(partitions, ((6, 5), (6,)), strict=True):
+        partition.replica_states[5] = ONLINE
+        driven.lead(partition, 6, isr)
+
+    driven.run(
+        change_replicas(
+            driven.controller, {5: partitions}, OFFLINE, "test", notifies_unchanged=False
+        )
+    )
+
+    sent = {broker: one.partitions for broker, one in driven.leader_and_isr().items()}
+    assert {broker: [one.partition for one in sent[broker]] for broker in sent} == {6: [0], 7: [0]}
+    [write] = [one for one in driven.issued if isinstance(one.command, WriteZnodes)]
+    assert write.reason.choices == (Choice("t", 0, 6, "isr shrunk"),)
 
 
 def test_new_replica_that_comes_online_joins_the_assignment() -> None:
@@ -334,3 +380,11 @@ def test_shrunk_isrs_of_a_queued_topic_are_not_sent() -> None:
     assert partition.replica_states[5] is OFFLINE
     assert not driven.leader_and_isr()
     assert driven.stop_replica()[5].partitions[0].leader_epoch == -2
+
+
+def test_broker_without_replicas_does_not_prevent_the_transitions_of_others() -> None:
+    driven = Driven(5, 6)
+    partition = replica(driven, ONLINE, (5, 6))
+    driven.lead(partition, 6, (6, 5))
+    driven.run(change_replicas(driven.controller, {6: [], 5: [partition]}, OFFLINE, "test"))
+    assert partition.replica_states[5] is OFFLINE

@@ -4,8 +4,10 @@ Entries older than the cancellation are rolled back. Younger ones wait: they are
 and do not complete before the znode is removed (docs/kip-236-design.md).
 """
 
+import pytest
+
 from controller.core import znodes
-from controller.core.znodes import REASSIGN_CANCEL, Entry, Reassignment
+from controller.core.znodes import REASSIGN_CANCEL, Entry, Reassignment, write_entries
 from tests.controller.core.cluster import Cluster
 from tests.controller.core.procedures.reassignment.interrupting import (
     OtherControllersTerm,
@@ -57,6 +59,21 @@ def test_older_entry_started_by_a_stock_controller_is_rolled_back() -> None:
         begin_elsewhere(cluster)
     assert assignment(cluster) == "1,2"
     assert_nothing_is_left(cluster)
+
+
+@pytest.mark.parametrize(
+    ("given", "recorded"), [(None, (1, 2)), ((2, 1), (2, 1)), ((1, 4), (1, 2))]
+)
+def test_originals_of_an_entry_are_recorded_if_they_are_the_replicas_before_the_move(
+    given: tuple[int, ...] | None, recorded: tuple[int, ...]
+) -> None:
+    cluster = interruptible(4, 1, 2)
+    with OtherControllersTerm(cluster):
+        data = write_entries({T0: Entry((3, 4), given)})
+        cluster.put_quietly(znodes.REASSIGN_PARTITIONS, data)
+        begin_elsewhere(cluster)
+    assert record(cluster) == Reassignment((3, 4), 2, True, recorded)
+    assert entries(cluster) == {T0: Entry((3, 4), recorded)}
 
 
 def test_younger_entry_started_by_a_stock_controller_is_not_rolled_back() -> None:

@@ -40,6 +40,7 @@ from tests.controller.core.procedures.reassignment.reassigning import (
 )
 
 ELECTION = "offline partition leader election"
+U0 = ("u", 0)
 UNDER_WAY = "4,5,6,1,2,3 adding 4,5,6 removing 1,2,3"
 
 
@@ -286,11 +287,13 @@ def test_topic_that_allows_unclean_leaders_later_elects_an_original() -> None:
 @pytest.mark.parametrize("by_tool", [True, False])
 def test_election_that_leaves_only_originals_in_the_isr_ends_the_wait(by_tool: bool) -> None:
     cluster = led_by(4, 4)
+    cluster.create_topic("u", {0: [4, 2]})
+    ask_for_isr(cluster, 4, name=U0)
     cancel_all(cluster)
     cluster.stop_broker(4)
     if by_tool:
         set_minimum(cluster, 1)
-        elect(cluster, "unclean", T0)
+        assert set(elect(cluster, "unclean", T0, U0).values()) == {codes.NONE}
     else:
         configure(cluster, "topics/t", "true")
     assert cluster.leadership("t", 0).isr == (1,)

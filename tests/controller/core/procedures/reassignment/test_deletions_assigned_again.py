@@ -10,17 +10,29 @@ from controller.core import znodes
 from controller.core.commands import BrokerRequest, LeaderAndIsrRequest, StopReplicaRequest
 from controller.core.error_codes import KAFKA_STORAGE_ERROR, STALE_CONTROLLER_EPOCH
 from controller.core.values import NO_EPOCH
-from controller.core.znodes import ReplicaDeletion, deletion_path, write_deletion
+from controller.core.znodes import (
+    DELETION_PREFIX,
+    REPLICA_DELETIONS,
+    ReplicaDeletion,
+    deletion_path,
+    write_deletion,
+)
 from replay.world.messages import PartitionError
-from tests.controller.core.cluster import Cluster
-from tests.controller.core.procedures.reassignment.dropping import pending, stopped
+from tests.controller.core.cluster import Cluster, reads, writes_state
+from tests.controller.core.procedures.reassignment.dropping import (
+    ask_for_deletion,
+    pending,
+    stopped,
+)
 from tests.controller.core.procedures.reassignment.interrupting import (
+    Refusing,
     cancel_all,
     remove_cancel,
     submit,
 )
 from tests.controller.core.procedures.reassignment.reassigning import T0, catch_up
 from tests.controller.core.procedures.topics.deleting import mark
+from tests.controller.core.procedures.znode_changes.log_dir_failures import storage_errors
 
 
 def created_again() -> Cluster:
@@ -55,6 +67,7 @@ def test_log_of_an_earlier_topic_is_deleted_when_the_topic_is_created_again(fail
     assert stopped(seen, 2) == [T0]
     assert pending(cluster) == []
     assert len(seen.texts_of("earlier_log_deleted")) == 1
+    assert cluster.leadership("t", 0).leader_epoch == 0
 
 
 def test_log_that_a_broker_cannot_delete_is_requested_once_until_it_registers_again() -> None:
@@ -72,6 +85,14 @@ def test_log_that_a_broker_cannot_delete_is_requested_once_until_it_registers_ag
     assert stopped(seen, 2) == [T0, T0]
     assert log_ids(cluster) == [cluster.topic("t").topic_id] * 2
     assert pending(cluster) == []
+
+
+def test_deletion_stays_while_the_broker_answers_with_a_storage_error() -> None:
+    """Only an accepted replica shows that its log is not that of an earlier topic."""
+    cluster = created_again()
+    storage_errors(cluster, 2, T0)
+    cluster.start_broker(2)
+    assert pending(cluster) == [ReplicaDeletion(2, (T0,))]
 
 
 def test_request_to_delete_an_earlier_log_has_no_leader_epoch() -> None:
@@ -119,6 +140,66 @@ def test_without_topic_ids_a_refused_replica_outside_of_the_isr_is_deleted_first
     assert after.leader_epoch in [one.leader_epoch for one in sent]
 
 
+def deleted_before() -> Refusing:
+    """A deletion of t-0 on broker 2 was recorded, then t-0 was created on 1 and 2; 2 is dead."""
+    cluster = Refusing(1, inter_broker_protocol_version="2.7", kip_236_enable=True)
+    cluster.start()
+    cluster.put(deletion_path("1_1"), write_deletion(ReplicaDeletion(2, (T0,))))
+    cluster.create_topic("t", {0: [1, 2]})
+    return cluster
+
+
+def test_without_topic_ids_an_accepted_replica_is_kept() -> None:
+    cluster = deleted_before()
+    seen = cluster.seen()
+    cluster.start_broker(2)
+    assert (stopped(seen, 2), pending(cluster)) == ([], [])
+    assert len(seen.texts_of("deletion_dropped")) == 1
+
+
+def test_without_topic_ids_a_refused_replica_that_joins_the_isr_meanwhile_is_kept() -> None:
+    cluster = deleted_before()
+    seen = cluster.seen()
+    refuses_until_deleted(cluster)
+    cluster.once(writes_state(*T0), lambda: cluster.set_isr(*T0, (1, 2)))
+    cluster.start_broker(2)
+    assert cluster.leadership(*T0).isr == (1, 2)
+    assert stopped(seen, 2) == []
+    assert pending(cluster) == []
+
+
+def test_without_topic_ids_a_replica_is_kept_if_its_leader_epoch_cannot_be_raised() -> None:
+    cluster = deleted_before()
+    seen = cluster.seen()
+    refuses_until_deleted(cluster)
+    cluster.refuses = writes_state(*T0)
+    cluster.start_broker(2)
+    assert stopped(seen, 2) == []
+
+
+def test_without_topic_ids_a_replica_is_kept_if_its_record_is_gone() -> None:
+    cluster = deleted_before()
+    seen = cluster.seen()
+    refuses_until_deleted(cluster)
+    path = deletion_path("1_1")
+    cluster.once(reads(path), lambda: cluster.remove_quietly(path))
+    cluster.start_broker(2)
+    assert stopped(seen, 2) == []
+
+
+def test_without_topic_ids_a_refused_replica_of_the_first_isr_needs_no_new_leader_epoch() -> None:
+    cluster = Cluster(1, 2, inter_broker_protocol_version="2.7", kip_236_enable=True).start()
+    cluster.broker_errors = lambda request: (
+        [(*T0, KAFKA_STORAGE_ERROR)] if isinstance(request, StopReplicaRequest) else []
+    )
+    cluster.put(deletion_path("1_1"), write_deletion(ReplicaDeletion(2, (T0,))))
+    refuses_until_deleted(cluster)
+    seen = cluster.seen()
+    cluster.create_topic("t", {0: [1, 2]})
+    assert cluster.state(*T0) == "leader 1 e 0 isr [1,2] v 0 ce 1"
+    assert (stopped(seen, 2), pending(cluster)) == ([], [])
+
+
 def test_without_topic_ids_a_refused_replica_of_the_same_topic_is_kept() -> None:
     """The broker may have rejected only a leader epoch that it knows, while the replica catches up.
 
@@ -159,3 +240,25 @@ def test_only_replicas_assigned_again_are_removed_from_a_record() -> None:
     cluster.start_broker(4)
     assert stopped(seen, 4) == [("t", 1)]
     assert pending(cluster) == []
+
+
+# Records that clients delete --------------------------------------------------------------------
+
+
+def test_parent_that_a_client_deletes_is_created_and_watched_again() -> None:
+    cluster = Cluster(1, 2, kip_236_enable=True).start()
+    cluster.create_topic("t", {0: [1]})
+    cluster.remove(REPLICA_DELETIONS)
+    seen = cluster.seen()
+    ask_for_deletion(cluster, 2, T0)
+    assert stopped(seen, 2) == [T0]
+
+
+def test_record_that_a_client_deletes_before_it_is_read_is_ignored() -> None:
+    cluster = Cluster(1, 2, kip_236_enable=True).start()
+    cluster.create_topic("t", {0: [1]})
+    path = f"{DELETION_PREFIX}0000000000"
+    cluster.once(reads(path), lambda: cluster.remove_quietly(path))
+    seen = cluster.seen()
+    ask_for_deletion(cluster, 2, T0)
+    assert (seen.notices(), stopped(seen, 2), pending(cluster)) == ([], [], [])

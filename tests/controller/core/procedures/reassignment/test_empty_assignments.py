@@ -196,6 +196,13 @@ def test_deletion_of_its_topic_waits_for_the_next_deletion() -> None:
     assert cluster.version(znodes.topic_path("t")) is not None
 
 
+def test_alter_partition_is_accepted_after_its_topic_is_queued_for_deletion() -> None:
+    cluster, _ = moved(STOCK, 3, 2)
+    cluster.put(znodes.delete_topic_path("t"), b"")
+    answer = alter_partition(cluster, 1, proposal(cluster, "t", 0, isr=[1]))
+    assert [one.error for one in answer.partitions] == [codes.NONE]
+
+
 def test_empty_assignment_is_in_the_snapshot() -> None:
     cluster, _ = moved(STOCK, 3, 2)
     cluster.fold = load_snapshot(take_snapshot(cluster.fold), cluster.fold.controller.configuration)

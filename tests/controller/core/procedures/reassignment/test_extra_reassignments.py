@@ -3,12 +3,12 @@
 import pytest
 
 from controller.core import znodes
-from controller.core.commands import WriteAtomically
+from controller.core.commands import ReadZnodes, WriteAtomically
 from controller.core.operations import CreateSequential
 from controller.core.procedures.reassignment import extra_znode
-from controller.core.znodes import REASSIGN_PARTITIONS_EXTRA, Entry
+from controller.core.znodes import REASSIGN_PARTITIONS_EXTRA, Entry, write_entries
 from replay.world.simulation import Delivery
-from tests.controller.core.cluster import Cluster
+from tests.controller.core.cluster import Cluster, writes
 from tests.controller.core.procedures.reassignment.interrupting import (
     assert_nothing_is_left,
     cancel_all,
@@ -211,6 +211,31 @@ def test_entries_wait_while_the_znode_is_full(monkeypatch: pytest.MonkeyPatch) -
     assert assignment(cluster, T1) == "4,2 adding 4 removing 2"
 
 
+@pytest.mark.parametrize(("room", "is_moved"), [(-1, False), (0, True)])
+def test_entries_wait_while_both_znodes_together_are_too_large_for_a_multi(
+    monkeypatch: pytest.MonkeyPatch, room: int, is_moved: bool
+) -> None:
+    cluster = two_partitions()
+    submit(cluster, {T0: [3]})
+    present = cluster.data(znodes.REASSIGN_PARTITIONS)
+    assert present is not None
+    # As long as the longer entry would be in the znode alone.
+    moved = len(write_entries({T1: Entry((4,), (2,))}))
+    monkeypatch.setattr(extra_znode, "_BOTH_BYTES_MAX", len(present) + moved + room)
+    submit_extra(cluster, {T1: [4]})
+    assert (extra(cluster) is None) is is_moved
+
+
+def test_entry_of_another_client_meanwhile_is_kept() -> None:
+    cluster = two_partitions()
+    cluster.once(
+        moves, lambda: cluster.put_quietly(znodes.REASSIGN_PARTITIONS, entries_json({T1: [4]}))
+    )
+    submit_extra(cluster, {T0: [3]})
+    assert extra(cluster) is None
+    assert entries(cluster) == {T0: Entry((3,), (1,)), T1: Entry((4,), (2,))}
+
+
 def test_later_content_is_processed_and_its_entries_have_priority() -> None:
     cluster = two_partitions()
     cancel_all(cluster)
@@ -282,6 +307,18 @@ def test_rejection_names_the_extra_znode_of_an_entry_that_the_controller_moved()
     ]
 
 
+def test_move_that_catches_up_while_its_rollback_waits_completes_without_the_extra_entry() -> None:
+    cluster = interruptible(6, 1, 2, 3)
+    set_minimum(cluster, 2)
+    submit(cluster, {T0: [4, 5]})
+    ask_for_isr(cluster, 1, 4)
+    submit_extra(cluster, {T0: [6]})
+    ask_for_isr(cluster, 1, 4, 5)
+    assert assignment(cluster) == "4,5,1,2,3 adding 4,5 removing 1,2,3"
+    cluster.remove(REASSIGN_PARTITIONS_EXTRA)
+    assert assignment(cluster) == "4,5"
+
+
 def test_removed_extra_entry_lets_the_move_continue() -> None:
     cluster = interruptible(6, 1, 2, 3)
     set_minimum(cluster, 2)
@@ -309,3 +346,54 @@ def test_waiting_conflict_is_logged_once_with_what_ends_the_wait() -> None:
     assert seen.texts_of("reassignment_waits") == [
         "1 entry waits for a rollback, or for room in /admin/reassign_partitions"
     ]
+
+
+def test_unreadable_znode_that_is_written_meanwhile_is_read_again() -> None:
+    cluster = two_partitions()
+    cluster.once(
+        writes(REASSIGN_PARTITIONS_EXTRA),
+        lambda: cluster.put_quietly(REASSIGN_PARTITIONS_EXTRA, entries_json({T0: [3]})),
+    )
+    cluster.put(REASSIGN_PARTITIONS_EXTRA, b"no entries")
+    assert extra(cluster) is None
+    assert entries(cluster) == {T0: Entry((3,), (1,))}
+
+
+def put_both(cluster: Cluster, entry: list[int], other: list[int]) -> list[str]:
+    """A tool writes an entry of t-0 into the extra znode, then another into the main znode, before
+    the controller reads them. Returns the reported steps of a rollback."""
+    seen = cluster.seen()
+    cluster.put_quietly(REASSIGN_PARTITIONS_EXTRA, entries_json({T0: entry}))
+    cluster.put_quietly(znodes.REASSIGN_PARTITIONS, entries_json({T0: other}))
+    cluster.run()
+    assert extra(cluster) is None
+    return seen.texts_of("rollback")
+
+
+def test_move_under_way_is_rolled_back_although_its_entry_has_the_new_target() -> None:
+    cluster = two_partitions()
+    submit(cluster, {T0: [3]})
+    assert len([one for one in put_both(cluster, [4], [4]) if "step 5 of 7" in one]) == 1
+    assert assignment(cluster) == "4,1 adding 4 removing 1"
+    assert_no_failures(cluster)
+
+
+def test_entry_that_has_not_begun_with_the_same_target_is_no_conflict() -> None:
+    cluster = two_partitions()
+    assert put_both(cluster, [3], [3]) == []
+    assert assignment(cluster) == "3,1 adding 3 removing 1"
+    assert_no_failures(cluster)
+
+
+def test_znode_that_is_deleted_before_it_is_read_is_ignored() -> None:
+    cluster = two_partitions()
+    cluster.once(
+        lambda issued: (
+            isinstance(issued.command, ReadZnodes)
+            and REASSIGN_PARTITIONS_EXTRA in issued.command.paths
+        ),
+        lambda: cluster.remove_quietly(REASSIGN_PARTITIONS_EXTRA),
+    )
+    seen = cluster.seen()
+    submit_extra(cluster, {T0: [3]})
+    assert (seen.notices(), entries(cluster), assignment(cluster)) == ([], None, "1")

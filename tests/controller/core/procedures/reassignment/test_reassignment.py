@@ -173,6 +173,17 @@ def test_kept_leader_gets_the_final_assignment_with_a_new_epoch() -> None:
     assert cluster.state("t", 0) == "leader 1 e 3 isr [1,3] v 4 ce 1"
 
 
+def test_leader_that_is_removed_is_not_sent_the_next_leader() -> None:
+    """It is sent StopReplica."""
+    cluster = cluster_of(4, 1, 2)
+    assert reassign(cluster, 3, 4) == codes.NONE
+    seen = cluster.seen()
+    catch_up(cluster, 3, 4)
+    assert cluster.leadership("t", 0).leader == 3
+    assert seen.leader_and_isr(1) == []
+    assert "StopReplica" in seen.kinds(1)
+
+
 def test_kept_leader_in_controlled_shutdown_is_replaced() -> None:
     """B3: the leader is in TRS and not online. Before, no other replica could lead; the leader
     adds the target to the ISR itself."""

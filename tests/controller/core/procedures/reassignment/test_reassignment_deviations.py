@@ -176,9 +176,11 @@ def test_OB_04_empty_target_found_at_failover_is_refused(rules: str) -> None:
         cluster.is_stopped = cluster.epoch() == 5
 
     cluster.before = stop_after_five
+    seen = cluster.seen()
     cluster.start()
     if rules == "refold":
         assert (cluster.is_active, epochs[-1]) == (True, 1)
+        assert seen.notices() == [("reassignment_cancelled", "t-0")]
         assert assignment(cluster) == "2,3"
         assert cluster.leadership("t", 0).leader == 2
         assert reassigning(cluster) == []

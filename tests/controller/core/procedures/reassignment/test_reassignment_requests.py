@@ -29,9 +29,11 @@ from tests.controller.core.procedures.reassignment.reassigning import (
     assignment,
     cluster_of,
     listed,
+    put_request,
     reassign,
     reassigning,
 )
+from tests.controller.core.procedures.topics.deleting import mark
 
 UNKNOWN = ("missing", 0)
 T1, T4 = ("t", 1), ("t", 4)
@@ -105,9 +107,33 @@ def test_SU_28_targets_are_validated_in_kafkas_order(
 
 
 def test_more_than_four_live_brokers_are_printed_as_another_scala_set() -> None:
-    cluster = cluster_of(5, 1, 2)
-    announced = ask(cluster, (T0, [99])).partitions[0].message
-    assert announced.endswith("live broker list: HashSet(1, 2, 3, 4, 5)")
+    for brokers, printed in ((4, "Set(1, 2, 3, 4)"), (5, "HashSet(1, 2, 3, 4, 5)")):
+        cluster = cluster_of(brokers, 1, 2)
+        announced = ask(cluster, (T0, [99])).partitions[0].message
+        assert announced.endswith(f"live broker list: {printed}")
+
+
+def test_deleted_partitions_are_unknown() -> None:
+    """A tool has deleted the znodes of u, and t waits for the deletion of a replica."""
+    cluster = Cluster(1, 2, 3).start()
+    for topic in ("t", "u"):
+        cluster.create_topic(topic, {0: [1, 2]})
+    cluster.remove_topic_znodes("u")
+    cluster.stop_broker(2)
+    mark(cluster, "t")
+    seen = cluster.seen()
+    answer = ask(cluster, (T0, [1, 3]), (("u", 0), [1, 3]))
+    assert [one.error for one in answer.partitions] == [codes.UNKNOWN_TOPIC_OR_PARTITION] * 2
+    assert seen.written() == []
+
+
+def test_broker_0_is_accepted_as_a_target() -> None:
+    cluster = Cluster(0, 1, kip_236_enable=True).start()
+    cluster.create_topic("t", {0: [1], 1: [1]})
+    assert reassign(cluster, 0) == codes.NONE
+    put_request(cluster, {T1: [0]})
+    moving = "0,1 adding 0 removing 1"
+    assert [assignment(cluster, name) for name in (T0, T1)] == [moving] * 2
 
 
 def test_broker_in_controlled_shutdown_is_rejected_as_a_target() -> None:

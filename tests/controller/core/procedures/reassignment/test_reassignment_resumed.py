@@ -10,6 +10,7 @@ from controller.core.commands import Issued, WriteZnodes
 from replay.world.simulation import Delivery
 from tests.controller.core.cluster import Cluster, by_rule, writes, writes_state
 from tests.controller.core.endpoint import alter_partition, proposal
+from tests.controller.core.procedures.reassignment.interrupting import interruptible, submit
 from tests.controller.core.procedures.reassignment.reassigning import (
     T0,
     ask,
@@ -314,3 +315,16 @@ def test_write_with_a_lost_reply_does_not_change_the_outcome(
     assert_moved(cluster)
     assert cluster.state("t", 0) == UNDISTURBED
     assert cluster.epoch() == 1
+
+
+def test_recorded_move_that_has_caught_up_in_part_is_not_begun_again_by_a_failover() -> None:
+    """Its brokers are sent the assignment with the leader epoch that began it."""
+    cluster = interruptible(4, 1, 2)
+    submit(cluster, {T0: [3, 4]})
+    catch_up(cluster, 3)
+    before = cluster.leadership("t", 0)
+    seen = cluster.seen()
+    cluster.expire()
+    assert cluster.leadership("t", 0) == before
+    kinds = [one for broker in (3, 4) for one in seen.kinds(broker)]
+    assert set(kinds) == {"LeaderAndIsr", "UpdateMetadata"}

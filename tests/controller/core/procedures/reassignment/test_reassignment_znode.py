@@ -1,10 +1,12 @@
 """/admin/reassign_partitions: requests and their remaining entries (KB 7.2, 7.6)."""
 
+import itertools
+
 import pytest
 
 from controller.core import error_codes as codes
 from controller.core import znodes
-from controller.core.commands import ReadStats, WriteZnodes
+from controller.core.commands import Issued, ReadStats, ReadZnodes, WriteZnodes
 from controller.core.errors import ZnodeError
 from controller.core.znodes import Entry
 from tests.controller.core.cluster import DAEMON, Cluster, by_rule, reads, writes, writes_state
@@ -24,6 +26,7 @@ from tests.controller.core.procedures.reassignment.reassigning import (
 )
 
 UNKNOWN = ("missing", 0)
+PATH = znodes.REASSIGN_PARTITIONS
 
 
 def test_CI_29_replaced_controller_starts_no_reassignment() -> None:
@@ -195,10 +198,32 @@ def test_request_deleted_before_it_is_read_has_no_effect() -> None:
     cluster.once(
         lambda issued: reads(path)(issued) and next(looks), lambda: cluster.remove_quietly(path)
     )
+    seen = cluster.seen()
     cluster.run()
-    assert assignment(cluster) == "1"
+    assert (assignment(cluster), seen.notices()) == ("1", [])
     put_request(cluster, {T0: [2]})
     assert assignment(cluster) == "2,1 adding 2 removing 1"
+
+
+@pytest.mark.parametrize(("rules", "epoch"), [("refold", 1), ("kafka", 2)])
+def test_entry_with_the_target_under_way_begins_again_only_by_kafkas_rule(
+    rules: str, epoch: int
+) -> None:
+    cluster = cluster_of(3, 1, 2, rules=rules)
+    assert reassign(cluster, 3) == codes.NONE
+    put_request(cluster, {T0: [3]})
+    assert cluster.leadership("t", 0).leader_epoch == epoch
+    assert assignment(cluster) == "3,1,2 adding 3 removing 1,2"
+
+
+def test_move_whose_entry_a_failover_refuses_is_resumed() -> None:
+    cluster = cluster_of(3, 1, 2)
+    assert reassign(cluster, 3) == codes.NONE
+    put_request_quietly(cluster, {T0: []})
+    cluster.expire()
+    assert cluster.leadership("t", 0).leader_epoch == 2
+    catch_up(cluster, 3)
+    assert (assignment(cluster), request(cluster)) == ("3", None)
 
 
 # Concurrent writes of clients -------------------------------------------------------------------
@@ -249,6 +274,20 @@ def test_refused_entry_rewritten_meanwhile_is_started() -> None:
 
 
 # Content ----------------------------------------------------------------------------------------
+
+
+def test_refused_entry_with_another_target_meanwhile_is_removed_by_kafkas_rule() -> None:
+    cluster = cluster_of(3, 1, 2, rules="kafka")
+    put_request_quietly(cluster, {UNKNOWN: [1]})
+    number = itertools.count()
+
+    def reads_entries_again(issued: Issued) -> bool:
+        is_read = isinstance(issued.command, ReadZnodes) and reads(PATH)(issued)
+        return is_read and next(number) == 1
+
+    cluster.once(reads_entries_again, lambda: put_request_quietly(cluster, {UNKNOWN: [2]}))
+    cluster.run()
+    assert request(cluster) is None
 
 
 def test_SU_43_request_is_written_as_kafka_writes_it() -> None:

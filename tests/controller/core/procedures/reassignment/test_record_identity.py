@@ -7,10 +7,12 @@ from typing import Any
 import pytest
 
 from controller.core import znodes
-from controller.core.commands import Issued, WriteAtomically
-from controller.core.operations import Create
+from controller.core.commands import Issued, WriteAtomically, ZooKeeperCommand
+from controller.core.events import ZnodesWritten
+from controller.core.operations import NO_AUTH, OK, Create, Delete
 from controller.core.znodes import (
     REASSIGNMENTS,
+    Entry,
     Reassignment,
     reassignment_path,
     reassignments_path,
@@ -21,6 +23,7 @@ from tests.controller.core.cluster import Cluster, Seen
 from tests.controller.core.procedures.reassignment.interrupting import (
     assert_nothing_is_left,
     cancel_all,
+    entries,
     identity,
     record,
     records,
@@ -29,6 +32,7 @@ from tests.controller.core.procedures.reassignment.interrupting import (
 )
 from tests.controller.core.procedures.reassignment.reassigning import (
     Name,
+    as_text,
     ask,
     assert_no_failures,
     assignment,
@@ -167,6 +171,83 @@ def test_lost_reply_to_one_of_several_records_is_resolved(
     assert_all_move(cluster)
     assert all(czxid == mzxid for czxid, mzxid in (identity(cluster, one) for one in NAMES))
     assert_all_end(cluster)
+
+
+@pytest.mark.parametrize("delivery", LOST)
+def test_record_with_a_lost_reply_is_written_once_with_its_decision(delivery: Delivery) -> None:
+    cluster = two_topics()
+    path = znodes.topic_path("u")
+    before = cluster.version(path)
+    cluster.lose(writes_record(("u", 0)), delivery)
+    seen = cluster.seen()
+    request(cluster, TARGETS)
+    assert before is not None
+    assert cluster.version(path) == before + 1
+    writes = [
+        one
+        for _, commands in seen.history
+        for one in commands
+        if any(each.path == path for each in written_by(one))
+    ]
+    assert [one.reason.choices[0].topic for one in writes] == ["u"] * len(writes)
+    assert len(writes) == (1 if delivery is Delivery.REPLY_LOST else 2)
+
+
+def test_topic_that_is_deleted_when_a_reply_is_lost_does_not_affect_the_others() -> None:
+    cluster = two_topics()
+    is_first = writes_record(("u", 0))
+    cluster.once(is_first, lambda: cluster.remove_quietly(znodes.topic_path("u")))
+    cluster.lose(is_first, Delivery.REPLY_LOST)
+    seen = cluster.seen()
+    request(cluster, TARGETS)
+    assert sorted(records(cluster)) == NAMES[:3]
+    assert [assignment(cluster, name) for name in NAMES[:3]] == [MOVING] * 3
+    assert len(seen.texts_of("reassignment_failed")) <= 1
+
+
+class RefusingRecord(Cluster):
+    """A cluster whose ZooKeeper rejects every write of the record of t-0."""
+
+    def _ask_zookeeper(self, issued: Issued, command: ZooKeeperCommand) -> None:
+        if writes_record(("t", 0))(issued):
+            path = reassignment_path("t", 0)
+            operations = written_by(issued)
+            errors = [NO_AUTH if one.path == path else OK for one in operations]
+            refused = ZnodesWritten(issued.id, 0, errors, [-1] * len(operations))
+            self._inbox.append(("zookeeper", refused))
+        else:
+            super()._ask_zookeeper(issued, command)
+
+
+@pytest.mark.parametrize("checks_topic_versions", [True, False])
+def test_assignment_whose_record_cannot_be_written_is_not_stored(
+    checks_topic_versions: bool,
+) -> None:
+    """Without versions, the write of another partition of the topic stores it, too. It is restored
+    before the request ends."""
+    cluster = RefusingRecord(
+        1, 2, 3, 4, kip_236_enable=True, checks_topic_versions=checks_topic_versions
+    ).start()
+    cluster.create_topic("t", {0: [1, 2], 1: [1, 2]})
+    seen = cluster.seen()
+    stored: list[str] = []
+    cluster.once(
+        lambda issued: any(isinstance(one, Delete) for one in written_by(issued)),
+        lambda: stored.append(as_text(cluster.topic("t").assignments[0])),
+    )
+    request(cluster, {("t", 0): [3, 4], ("t", 1): [3, 4]})
+    assert stored == ["1,2"]
+    assert records(cluster) == [("t", 1)]
+    assert [assignment(cluster, ("t", one)) for one in (0, 1)] == ["1,2", MOVING]
+    assert len(seen.texts_of("reassignment_failed")) == 1
+
+
+def test_entry_whose_record_cannot_be_written_is_removed() -> None:
+    cluster = RefusingRecord(1, 2, 3, 4, kip_236_enable=True).start()
+    cluster.create_topic("t", {0: [1, 2], 1: [1, 2]})
+    submit(cluster, {("t", 0): [3, 4], ("t", 1): [3, 4]})
+    assert entries(cluster) == {("t", 1): Entry((3, 4), (1, 2))}
+    assert reassigning(cluster) == [("t", 1)]
 
 
 def test_assignments_whose_replies_were_lost_are_not_undone_while_another_is_written() -> None:

@@ -6,9 +6,11 @@ from controller.core import znodes
 from controller.core.commands import StopReplicaRequest
 from controller.core.procedures.elections.rebalance import rebalance_timer
 from controller.core.znodes import REASSIGN_CANCEL, Entry
-from tests.controller.core.cluster import Cluster, Seen
+from tests.controller.core.cluster import Cluster, Seen, writes
+from tests.controller.core.endpoint import alter_partition, proposal
 from tests.controller.core.procedures.elections.electing import configure, configure_quietly
 from tests.controller.core.procedures.reassignment.interrupting import (
+    Refusing,
     assert_nothing_is_left,
     cancel_all,
     entries,
@@ -96,6 +98,16 @@ def test_waiting_rollback_continues_when_an_original_is_in_sync() -> None:
     assert assignment(cluster) == "1,2"
     assert cluster.state("t", 0).startswith("leader 2 e")  # type: ignore[union-attr]
     assert_nothing_is_left(cluster)
+
+
+def test_waiting_rollback_continues_when_one_request_changes_other_isrs_too() -> None:
+    cluster = only_the_target_in_sync()
+    cluster.create_topic("u", {0: [3]})
+    cancel_all(cluster)
+    cluster.start_broker(2)
+    changed = proposal(cluster, "t", 0, isr=(3, 2)), proposal(cluster, "u", 0)
+    alter_partition(cluster, 3, *changed)
+    assert assignment(cluster) == "1,2"
 
 
 def test_below_2_7_IV2_waiting_rollback_watches_the_leaders_writes() -> None:
@@ -272,6 +284,7 @@ def test_forced_cancellation_is_logged_when_a_waiting_rollback_continues() -> No
     assert seen.texts() == [FORCED]
     force_all(cluster)
     assert len(seen.texts_of("rollback_forced")) == 1
+    assert seen.texts_of("reassignments_cancelled") == []
 
 
 def test_cancellation_that_is_forced_at_once_is_logged() -> None:
@@ -320,3 +333,48 @@ def test_originals_already_deleted_fetch_again() -> None:
     catch_up(cluster, 1)
     assert assignment(cluster) == "1,2"
     assert files(cluster) == [1, 2]
+
+
+# Rollbacks without a leader ---------------------------------------------------------------------
+
+
+def test_partition_without_a_state_is_rolled_back() -> None:
+    """It has no records to lose."""
+    cluster = interruptible(2, 1)
+    cluster.create_topic("u", {0: [8]})
+    submit(cluster, {("u", 0): [9]})
+    assert assignment(cluster, ("u", 0)) == "9,8 adding 9 removing 8"
+    cancel_all(cluster)
+    assert assignment(cluster, ("u", 0)) == "8"
+    assert cluster.state("u", 0) is None
+    assert_nothing_is_left(cluster)
+
+
+def test_move_that_adds_no_replica_is_rolled_back_without_a_live_one() -> None:
+    cluster = interruptible(2, 1, 2)
+    cluster.stop_broker(1)
+    submit(cluster, {T0: [1]})
+    cluster.stop_broker(2)
+    seen = cluster.seen()
+    cancel_all(cluster)
+    assert assignment(cluster) == "1,2"
+    assert cluster.state("t", 0) == "leader -1 e 3 isr [2] v 3 ce 1"
+    assert seen.texts_of("rollback_waits") == []
+    assert_nothing_is_left(cluster)
+
+
+def test_rollback_whose_originals_cannot_be_stored_is_reported_and_ends_at_a_failover() -> None:
+    cluster = Refusing(1, 2, 3, kip_236_enable=True)
+    cluster.start()
+    cluster.create_topic("t", {0: [1, 2]})
+    submit(cluster, {T0: [3]})
+    cluster.refuses = writes(znodes.topic_path("t"))
+    seen = cluster.seen()
+    cancel_all(cluster)
+    [text] = seen.texts_of("procedure_failed")
+    assert "/brokers/topics/t cannot be written (ZooKeeper code -102)" in text
+    assert entries(cluster) == {T0: Entry((3,), (1, 2))}
+    cluster.refuses = lambda issued: False
+    cluster.expire()
+    assert assignment(cluster) == "1,2"
+    assert_nothing_is_left(cluster)

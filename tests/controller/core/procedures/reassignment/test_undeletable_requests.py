@@ -3,7 +3,7 @@
 import pytest
 
 from controller.core import znodes
-from controller.core.commands import Issued, WriteZnodes
+from controller.core.commands import Issued, ReadZnodes, WriteZnodes
 from controller.core.operations import NOT_EMPTY, CreateSequential, SetData
 from controller.core.znodes import (
     REQUEST_PREFIX,
@@ -407,3 +407,36 @@ def test_emptied_request_does_not_wait_for_the_end_of_a_cancellation() -> None:
     request(cluster, {})
     cluster.expire()
     assert seen.texts_of("reassignment_waits") == []
+
+
+def test_request_that_another_client_deletes_before_it_is_read_is_no_unreadable_one() -> None:
+    cluster = two_replicas()
+    path = request_path("request_0000000000")
+    cluster.once(reads(path), lambda: cluster.remove_quietly(path))
+    seen = cluster.seen()
+    request(cluster, {T0: [3]})
+    assert (seen.notices(), assignment(cluster)) == ([], "1,2")
+
+
+def test_legacy_request_for_an_unknown_partition_is_rejected() -> None:
+    cluster = two_replicas()
+    seen = cluster.seen()
+    request(cluster, {("missing", 0): [3]}, legacy=True)
+    assert seen.notices() == [("reassignment_refused", "missing-0")]
+    assert requests(cluster) == []
+
+
+def test_entries_that_another_client_deletes_before_they_are_read_do_not_begin() -> None:
+    cluster = two_replicas()
+    cluster.once(
+        lambda issued: (
+            isinstance(issued.command, ReadZnodes)
+            and znodes.REASSIGN_PARTITIONS in issued.command.paths
+        ),
+        lambda: cluster.remove_quietly(znodes.REASSIGN_PARTITIONS),
+    )
+    seen = cluster.seen()
+    submit(cluster, {T0: [3]})
+    assert (seen.notices(), assignment(cluster), entries(cluster)) == ([], "1,2", None)
+    submit(cluster, {T0: [3]})
+    assert assignment(cluster) == MOVING

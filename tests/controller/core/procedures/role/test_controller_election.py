@@ -1,10 +1,12 @@
 """Controller elections and changes of the role (KB 3.2, 6.1, 13, 17.1, 17.10)."""
 
+import msgspec
 import pytest
 
 from controller.core import znodes
-from controller.core.commands import Stop, WriteAtomically
-from controller.core.operations import Create, Delete, SetData
+from controller.core.commands import Issued, Stop, WriteAtomically, ZooKeeperCommand
+from controller.core.events import WatchFired, ZnodesWritten
+from controller.core.operations import NO_AUTH, OK, Create, Delete, SetData
 from controller.core.procedures.role.controller_election import BACK_OFF_TIMER
 from controller.core.values import ANY_VERSION
 from replay.world.simulation import Delivery
@@ -232,10 +234,106 @@ def test_SU_36_role_is_never_taken_from_kraft() -> None:
         "refold must not run in this cluster"
     ]
     assert seen.writes() == []
+    assert seen.notices() == [("foreign_controller", znodes.CONTROLLER)]
     cluster.remove_quietly(znodes.CONTROLLER)
     later = Cluster(zookeeper=cluster.zookeeper).start()
     assert (later.controller(), later.epoch(), later.is_active) == (DAEMON, 3, True)
     assert later.version(znodes.CONTROLLER_EPOCH) == 2
+
+
+class RefusingRole(Cluster):
+    """A cluster whose ZooKeeper does not let the daemon create a znode."""
+
+    refused = ""
+
+    def _ask_zookeeper(self, issued: Issued, command: ZooKeeperCommand) -> None:
+        operations = command.operations if isinstance(command, WriteAtomically) else ()
+        creates = [isinstance(one, Create) and one.path == self.refused for one in operations]
+        if any(creates):
+            errors = [NO_AUTH if one else OK for one in creates]
+            refused = ZnodesWritten(issued.id, 0, errors, [-1] * len(creates))
+            self._inbox.append(("zookeeper", refused))
+        else:
+            super()._ask_zookeeper(issued, command)
+
+
+def test_refused_creation_of_the_controller_znode_is_reported_and_tried_in_the_next_session() -> (
+    None
+):
+    cluster = RefusingRole(1)
+    cluster.refused = znodes.CONTROLLER
+    seen = cluster.seen()
+    cluster.start()
+    assert (cluster.is_active, seen.broker_requests()) == (False, [])
+    assert seen.texts_of("role_not_taken") == [
+        "the role cannot be taken (ZooKeeper codes [-102, 0])"
+    ]
+    cluster.refused = ""
+    cluster.expire()
+    assert cluster.is_active
+
+
+def test_refused_creation_of_the_controller_epoch_is_reported_and_tried_again() -> None:
+    cluster = RefusingRole(1)
+    cluster.refused = znodes.CONTROLLER_EPOCH
+    seen = cluster.seen()
+    cluster.start()
+    assert not cluster.is_active
+    assert seen.texts() == ["/controller_epoch cannot be created (ZooKeeper code -102)"]
+    cluster.refused = ""
+    cluster.fire(BACK_OFF_TIMER)
+    assert (cluster.is_active, cluster.epoch()) == (True, 1)
+
+
+@pytest.mark.parametrize(("kraft_epoch", "is_replaced"), [(-1, True), (0, True), (1, False)])
+def test_controller_znode_with_a_kraft_epoch_is_not_replaced(
+    kraft_epoch: int, is_replaced: bool
+) -> None:
+    cluster = Cluster(1, take_over=True)
+    session = cluster.take_role(3000)
+    content = {
+        "version": 2,
+        "brokerid": 3000,
+        "timestamp": "1",
+        "kraftControllerEpoch": kraft_epoch,
+    }
+    cluster.put_quietly(znodes.CONTROLLER, msgspec.json.encode(content))
+    cluster.start()
+    assert (cluster.is_active, cluster.is_stopped) == (is_replaced, not is_replaced)
+    assert cluster.zookeeper.is_live(session)
+
+
+def test_unreadable_controller_znode_of_another_session_counts_as_another_controller() -> None:
+    cluster = Cluster(1)
+    session = cluster.take_role(3000)
+    cluster.put_quietly(znodes.CONTROLLER, b"no controller")
+    seen = cluster.seen()
+    cluster.start()
+    assert (cluster.is_active, seen.notices(), seen.broker_requests()) == (False, [], [])
+    cluster.leave_role(session)
+    assert cluster.is_active
+
+
+def test_under_kafka_rules_the_role_is_taken_from_another_broker_with_take_over() -> None:
+    cluster = Cluster(1, rules="kafka", take_over=True)
+    cluster.take_role(1)
+    cluster.start()
+    assert (cluster.controller(), cluster.is_active) == (DAEMON, True)
+
+
+def test_late_report_of_a_deletion_does_not_begin_another_failover() -> None:
+    cluster = Cluster(1).start()
+    seen = cluster.seen()
+    cluster.happen(WatchFired(znodes.CONTROLLER, "deleted", -1), "watches")
+    assert (seen.writes(), seen.broker_requests(), cluster.epoch()) == ([], [], 1)
+
+
+def test_controller_whose_znode_is_deleted_resigns_before_it_is_elected_again() -> None:
+    cluster = Cluster(1).start()
+    seen = cluster.seen()
+    cluster.remove(znodes.CONTROLLER)
+    assert (cluster.is_active, cluster.epoch()) == (True, 2)
+    assert seen.channels() == ["close channel to 1", "open channel to 1"]
 
 
 def test_persistent_controller_znode_stops_the_daemon() -> None:

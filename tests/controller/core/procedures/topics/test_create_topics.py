@@ -12,6 +12,7 @@ from controller.core.commands import ReadChildren, WriteZnodes
 from controller.core.operations import Create
 from replay.world.simulation import Delivery
 from tests.controller.core.cluster import DAEMON, Cluster, by_rule, writes
+from tests.controller.core.procedures.reassignment.interrupting import Refusing
 from tests.controller.core.procedures.topics.deleting import mark
 from tests.controller.core.procedures.topics.topic_requests import (
     create,
@@ -434,3 +435,21 @@ def test_assignment_without_brokers_is_rejected_by_refolds_rule(rules: str) -> N
             codes.INVALID_REPLICA_ASSIGNMENT,
             "The manual partition assignment includes an empty replica list.",
         )
+
+
+# Writes that ZooKeeper refuses ------------------------------------------------------------------
+
+
+def test_topic_whose_znode_cannot_be_written_is_answered_with_an_error() -> None:
+    cluster = Refusing(1)
+    cluster.start()
+    path = znodes.topic_path("t")
+    cluster.refuses = writes(path)
+    seen = cluster.seen()
+    answer = create(cluster, new_topic("t", 1, 1), new_topic("u", 1, 1))
+    assert [one.error for one in answer.topics] == [codes.UNKNOWN_SERVER_ERROR] * 2
+    assert ("topic_not_created", path) in seen.notices()
+    assert (cluster.data(path), cluster.state("u", 0)) == (None, None)
+    cluster.refuses = lambda issued: False
+    answer = create(cluster, new_topic("t", 1, 1), new_topic("u", 1, 1))
+    assert [one.error for one in answer.topics] == [codes.NONE] * 2

@@ -3,6 +3,7 @@
 from controller.core import znodes
 from replay.world.requests import GetChildren
 from tests.controller.core.cluster import Cluster
+from tests.controller.core.endpoint import controlled_shutdown
 from tests.controller.core.procedures.znode_changes.log_dir_failures import (
     announce,
     storage_errors,
@@ -24,6 +25,19 @@ def test_failed_directory_moves_its_leaders_and_leaves_the_isr() -> None:
         metadata = [one for one in seen.broker_requests() if hasattr(one, "live_brokers")]
         offline = {one.partition: one.offline_replicas for one in metadata[-1].partitions}
         assert offline.get(0, (1,)) == (1,)
+
+
+def test_broker_with_the_failed_directory_is_not_sent_the_next_leaders() -> None:
+    cluster = Cluster(1, 2, 3).start()
+    cluster.create_topic("t", {0: [1, 2, 3]})
+    storage_errors(cluster, 1, ("t", 0))
+    seen = cluster.seen()
+    announce(cluster, b'{"version":1,"broker":1,"event":1}')
+    assert cluster.leadership("t", 0).leader == 2
+    assert [one.partitions[0].leadership.leader for one in seen.leader_and_isr(1)] == [1]
+    controlled_shutdown(cluster, 2)
+    assert cluster.leadership("t", 0).leader == 3
+    assert [one.partitions[0].leadership.leader for one in seen.leader_and_isr(1)] == [1]
 
 
 def test_repaired_directory_counts_after_a_restart() -> None:
