@@ -7,7 +7,7 @@ import msgspec
 
 from controller.core import znodes
 from controller.core.commands import Issued, WriteZnodes, ZooKeeperCommand
-from controller.core.events import ZnodesWritten
+from controller.core.events import WatchFired, ZnodesWritten
 from controller.core.operations import CreateSequential, Delete
 from controller.core.values import ANY_VERSION
 from controller.core.znodes import (
@@ -237,3 +237,20 @@ def written_in(step: Sequence[Issued]) -> list[str]:
         for operation in getattr(issued.command, "operations", ())
         if not operation.path.endswith("/controller_epoch")
     ]
+
+
+class OldServer(Cluster):
+    """A cluster whose ZooKeeper does not report the transaction of a watch event (before 3.9)."""
+
+    def _collect_watches(self) -> None:
+        super()._collect_watches()
+        self._inbox = type(self._inbox)(
+            (channel, msgspec.structs.replace(event, zxid=-1))
+            if isinstance(event, WatchFired)
+            else (channel, event)
+            for channel, event in self._inbox
+        )
+
+
+KINDS = [Cluster, OldServer]
+"""Clusters whose servers do and do not report the transaction of a watch event."""

@@ -4,20 +4,15 @@ The transactions decide which entries are older, not the order in which the cont
 znodes.
 """
 
-from collections.abc import Callable
-from typing import Any
-
-import msgspec
 import pytest
 
 from controller.core import error_codes as codes
 from controller.core import znodes
-from controller.core.commands import Issued, Notice, ReadChildren, ReadZnodes
-from controller.core.events import WatchFired
-from controller.core.operations import CreateSequential
+from controller.core.commands import Notice
 from controller.core.znodes import REASSIGN_CANCEL, Entry, Reassignment, write_entries
-from tests.controller.core.cluster import Cluster, Seen, by_rule, reads, writes
+from tests.controller.core.cluster import Cluster, Seen, reads, writes
 from tests.controller.core.procedures.reassignment.interrupting import (
+    KINDS,
     OtherControllersTerm,
     assert_nothing_is_left,
     cancel_all,
@@ -31,7 +26,6 @@ from tests.controller.core.procedures.reassignment.interrupting import (
     request,
     request_quietly,
     requests,
-    set_minimum,
     submit,
     submit_quietly,
     two_partitions,
@@ -39,238 +33,12 @@ from tests.controller.core.procedures.reassignment.interrupting import (
 from tests.controller.core.procedures.reassignment.reassigning import (
     T0,
     T1,
-    ask_for_isr,
-    assert_no_failures,
     assignment,
-    catch_up,
     reassign,
     reassigning,
 )
 
 MOVING = "3,4,1,2 adding 3,4 removing 1,2"
-
-
-class OldServer(Cluster):
-    """A cluster whose ZooKeeper does not report the transaction of a watch event (before 3.9)."""
-
-    def _collect_watches(self) -> None:
-        super()._collect_watches()
-        self._inbox = type(self._inbox)(
-            (channel, msgspec.structs.replace(event, zxid=-1))
-            if isinstance(event, WatchFired)
-            else (channel, event)
-            for channel, event in self._inbox
-        )
-
-
-KINDS = [Cluster, OldServer]
-
-
-# Created and removed before the controller reads it ---------------------------------------------
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_cancellation_removed_before_it_is_read_rolls_back(kind: type[Cluster]) -> None:
-    cluster = two_partitions((1, 2), (1, 2), kind)
-    submit(cluster, {T0: [3, 4]})
-    seen = cluster.seen()
-    cancel_quietly(cluster)
-    remove_cancel_quietly(cluster)
-    cluster.run()
-    assert assignment(cluster) == "1,2"
-    assert seen.texts_of("reassignments_cancelled") == [
-        "1 reassignment is to be rolled back, although "
-        "/admin/reassign_cancel was deleted before the controller read it"
-    ]
-    assert len(seen.texts_of("reassignment_rolled_back")) == 1
-    assert_nothing_is_left(cluster)
-    assert_no_failures(cluster)
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_entry_written_after_a_removed_cancellation_starts(kind: type[Cluster]) -> None:
-    cluster = two_partitions((1, 2), (1, 2), kind)
-    submit(cluster, {T0: [3, 4]})
-    cancel_quietly(cluster)
-    remove_cancel_quietly(cluster)
-    both = {T0: Entry((3, 4), (1, 2)), T1: Entry((4,))}
-    cluster.put_quietly(znodes.REASSIGN_PARTITIONS, write_entries(both))
-    cluster.run()
-    assert assignment(cluster) == "1,2"
-    assert assignment(cluster, T1) == "4,1,2 adding 4 removing 1,2"
-    assert entries(cluster) == {T1: Entry((4,), (1, 2))}
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_entry_not_started_before_a_removed_cancellation_is_dropped(
-    kind: type[Cluster],
-) -> None:
-    cluster = two_partitions((1, 2), (1, 2), kind)
-    seen = cluster.seen()
-    cluster.once(
-        lambda one: any(isinstance(op, CreateSequential) for op in operations(one)),
-        lambda: (cancel_quietly(cluster), remove_cancel_quietly(cluster)),
-    )
-    submit(cluster, {T0: [3, 4]})
-    assert assignment(cluster) == "1,2"
-    assert record(cluster) is None
-    assert_nothing_is_left(cluster)
-    assert len(seen.texts_of("reassignments_cancelled")) == 1
-
-
-def operations(issued: Any) -> Any:
-    """The operations of a write."""
-    return getattr(issued.command, "operations", ())
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_younger_entry_that_was_read_before_the_cancellation_was_handled_starts(
-    kind: type[Cluster],
-) -> None:
-    """The three writes come while the controller reads the entries."""
-    cluster = two_partitions((1, 2), (1, 2), kind)
-    submit(cluster, {T0: [3, 4]})
-    both = {T0: Entry((3, 4), (1, 2)), T1: Entry((4,))}
-    cluster.once(
-        reads_data(znodes.REASSIGN_PARTITIONS),
-        lambda: (
-            cancel_quietly(cluster),
-            remove_cancel_quietly(cluster),
-            cluster.put_quietly(znodes.REASSIGN_PARTITIONS, write_entries(both)),
-        ),
-    )
-    seen = cluster.seen()
-    cluster.put(znodes.REASSIGN_PARTITIONS, write_entries({T0: both[T0]}))
-    assert assignment(cluster) == "1,2"
-    assert assignment(cluster, T1) == "4,1,2 adding 4 removing 1,2"
-    assert seen.texts_of("reassignment_cancelled") == []
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_older_entry_that_was_read_before_the_cancellation_was_handled_is_dropped(
-    kind: type[Cluster],
-) -> None:
-    cluster = two_partitions((1, 2), (1, 2), kind)
-    submit(cluster, {T0: [3, 4]})
-    both = {T0: Entry((3, 4), (1, 2)), T1: Entry((4,))}
-    cluster.once(
-        reads_data(znodes.REASSIGN_PARTITIONS),
-        lambda: (
-            cluster.put_quietly(znodes.REASSIGN_PARTITIONS, write_entries(both)),
-            cancel_quietly(cluster),
-            remove_cancel_quietly(cluster),
-        ),
-    )
-    seen = cluster.seen()
-    cluster.put(znodes.REASSIGN_PARTITIONS, write_entries({T0: both[T0]}))
-    assert (assignment(cluster), assignment(cluster, T1)) == ("1,2", "1,2")
-    assert len(seen.texts_of("reassignment_cancelled")) == 1
-    assert_nothing_is_left(cluster)
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_younger_entry_that_started_before_the_cancellation_was_handled_continues(
-    kind: type[Cluster],
-) -> None:
-    """Its request is processed before the cancellation."""
-    cluster = two_partitions((1, 2), (1, 2), kind)
-    both = {T0: Entry((3, 4), (1, 2)), T1: Entry((4,))}
-    cluster.once(
-        lambda issued: (
-            reads(znodes.REASSIGN_PARTITIONS)(issued)
-            and record(cluster) is not None
-            and not requests(cluster)
-        ),
-        lambda: (
-            cancel_quietly(cluster),
-            remove_cancel_quietly(cluster),
-            cluster.put_quietly(znodes.REASSIGN_PARTITIONS, write_entries(both)),
-        ),
-    )
-    seen = cluster.seen()
-    submit(cluster, {T0: [3, 4]})
-    assert assignment(cluster) == "1,2"
-    assert assignment(cluster, T1) == "4,1,2 adding 4 removing 1,2"
-    assert len(seen.texts_of("reassignment_rolled_back")) == 1
-    assert len(seen.texts_of("reassignment_begun")) == 2
-    assert entries(cluster) == {T1: Entry((4,), (1, 2))}
-
-
-def reads_data(path: str) -> Callable[[Issued], bool]:
-    """Return a predicate for the reads of a znode's content."""
-    return lambda issued: isinstance(issued.command, ReadZnodes) and path in issued.command.paths
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_removed_cancellation_without_reassignments_cancels_nothing(
-    kind: type[Cluster],
-) -> None:
-    cluster = two_partitions((1, 2), (1, 2), kind)
-    request(cluster, {T0: [3, 4]})
-    seen = cluster.seen()
-    cancel_quietly(cluster)
-    remove_cancel_quietly(cluster)
-    cluster.run()
-    assert assignment(cluster) == MOVING
-    assert seen.texts_of("reassignment_rolled_back") == []
-    catch_up(cluster, 3, 4)
-    assert assignment(cluster) == "3,4"
-
-
-def test_rollback_of_a_removed_cancellation_that_would_have_to_wait_is_abandoned() -> None:
-    cluster = two_partitions((1, 2), (1, 2))
-    set_minimum(cluster, 2)
-    submit(cluster, {T0: [3, 4]})
-    ask_for_isr(cluster, 1, 3)
-    seen = cluster.seen()
-    cancel_quietly(cluster)
-    remove_cancel_quietly(cluster)
-    cluster.run()
-    assert seen.texts_of("reassignment_not_cancelled") == [
-        "2 of the original replicas 1,2 must be live and in sync, and only broker 1 is: "
-        "/admin/reassign_cancel is already deleted, so the reassignment continues; cancel it "
-        "again, and wait for the rollback before you delete the znode"
-    ]
-    assert seen.texts_of("rollback_waits") == seen.texts_of("rollback_given_up") == []
-    catch_up(cluster, 4)
-    assert assignment(cluster) == "3,4"
-    assert_nothing_is_left(cluster)
-
-
-def test_request_whose_entry_is_cancelled_is_not_reported_as_waiting() -> None:
-    cluster = two_partitions((1, 2), (1, 2))
-    cluster.once(by_rule(ReadChildren, "reassignment requests"), lambda: cancel_quietly(cluster))
-    seen = cluster.seen()
-    submit(cluster, {T0: [3, 4]})
-    assert seen.texts_of("reassignment_waits") == []
-    assert len(seen.texts_of("reassignment_cancelled")) == 1
-    assert assignment(cluster) == "1,2"
-
-
-def test_cancellation_removed_after_it_is_read_is_carried_out_once() -> None:
-    cluster = two_partitions((1, 2), (1, 2))
-    submit(cluster, {T0: [3, 4]})
-    cluster.once(writes(znodes.state_path(*T0)), lambda: remove_cancel_quietly(cluster))
-    seen = cluster.seen()
-    cancel_all(cluster)
-    assert assignment(cluster) == "1,2"
-    assert len(seen.texts_of("reassignments_cancelled")) == 1
-    assert len(seen.texts_of("reassignment_rolled_back")) == 1
-    assert cluster.fold.controller.context.cancel == 0
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_two_cancellations_before_the_read_are_both_carried_out(kind: type[Cluster]) -> None:
-    cluster = two_partitions((1, 2), (1, 2), kind)
-    submit(cluster, {T0: [3, 4]})
-    cancel_quietly(cluster)
-    remove_cancel_quietly(cluster)
-    cancel_quietly(cluster)
-    cluster.run()
-    assert assignment(cluster) == "1,2"
-    assert_nothing_is_left(cluster)
-    submit(cluster, {T1: [3]})
-    assert assignment(cluster, T1) == "1,2"
 
 
 # Older and younger entries ----------------------------------------------------------------------
