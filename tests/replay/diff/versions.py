@@ -85,7 +85,7 @@ NEVER_UNCLEAN: Final = Edit(
 )
 
 _READ: Final = """    command = ReadZnodes(tuple(paths), watch)
-    return await _read(controller, command, len(paths), rule)"""
+    return await _read(controller, command, lambda: Znodes(len(paths)), rule)"""
 READS_TWICE: Final = Edit(
     "controller/core/zookeeper_io.py",
     _READ,
@@ -96,7 +96,7 @@ READS_ONE_BY_ONE: Final = Edit(
     _READ,
     """    found = Znodes(len(paths))
     for place, path in enumerate(paths):
-        one = await _read(controller, ReadZnodes((path,), watch), 1, rule)
+        one = await _read(controller, ReadZnodes((path,), watch), lambda: Znodes(1), rule)
         for name in ("errors", "data", "czxids", "mzxids", "versions", "owners"):
             getattr(found, name)[place] = getattr(one, name)[0]
     return found""",
@@ -124,9 +124,9 @@ WRITES_ONE_BY_ONE: Final = Edit(
 )
 STATES_READ_TWICE: Final = Edit(
     "controller/core/procedures/elections/leadership.py",
-    "    found = await read_znodes(controller, paths, rule)\n",
+    "    found = await read_state_znodes(controller, paths, rule)\n",
     "    await read_znodes(controller, paths, rule)\n"
-    "    found = await read_znodes(controller, paths, rule)\n",
+    "    found = await read_state_znodes(controller, paths, rule)\n",
 )
 """The states of partitions are read twice before an election."""
 READS_BEFORE_WRITING: Final = Edit(
@@ -155,7 +155,7 @@ NO_METADATA_TO_OTHERS: Final = Edit(
 )
 NO_METADATA_TO_STARTED: Final = Edit(
     "controller/core/procedures/znode_changes/broker_change.py",
-    "    batch.add_update_metadata(new, with_leaders)\n",
+    "    batch.add_update_metadata(new, ())\n",
     "",
 )
 """A started broker is not sent the partitions of the cluster."""

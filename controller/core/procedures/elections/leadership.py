@@ -51,6 +51,8 @@ Results = dict[Partition, LeaderAndIsr]
 """The new leadership of each partition whose election has succeeded."""
 
 _NO_CHILD = b""
+_REASONS_MAX = 5
+"""So many partitions are named with the reasons of an unclean election."""
 
 
 class Created(NamedTuple):
@@ -139,24 +141,23 @@ async def elect_leaders(
         controller.notice("info", "leaders_elected", listed(elected), text)
     if any(one in controller.context.rollback_waiting for one in elected):
         retry_waiting_rollbacks(controller)
-    lost = {one: unclean[one] for one in elected if one in unclean}
-    _report_unclean(controller, lost, strategy)
+    if lost := {one: unclean[one].passed_over for one in elected if one in unclean}:
+        names = listed(list(lost))
+        text = f"{strategy.name}: the new leader of {names} was not in sync: records may be lost"
+        controller.notice("warning", "unclean_leader", names, f"{text}{_passed_over(lost)}")
     return results
 
 
-def _report_unclean(
-    controller: Controller, lost: dict[Partition, Elected], strategy: Strategy
-) -> None:
-    """Report new leaders that were not in sync, and why other replicas were passed over."""
-    by_reasons: dict[Ineligible, list[Partition]] = {}
-    for partition, elected in lost.items():
-        by_reasons.setdefault(elected.passed_over, []).append(partition)
-    for passed_over, partitions in by_reasons.items():
-        names = listed(partitions)
-        text = f"{strategy.name}: the new leader of {names} was not in sync: records may be lost"
-        if passed_over:
-            text += f" (passed over: {_in_words(passed_over)})"
-        controller.notice("warning", "unclean_leader", names, text)
+def _passed_over(lost: dict[Partition, Ineligible]) -> str:
+    """Why other replicas were passed over in unclean elections, in parentheses."""
+    reasons = [(one, _in_words(why)) for one, why in lost.items() if why]
+    if not reasons:
+        return ""
+    if len(lost) == 1:
+        return f" (passed over: {reasons[0][1]})"
+    some = "; ".join(f"{one}: {why}" for one, why in reasons[:_REASONS_MAX])
+    others = len(reasons) - _REASONS_MAX
+    return f" (passed over: {some}{f'; and of {others} more' if others > 0 else ''})"
 
 
 async def _elect_once(
