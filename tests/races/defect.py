@@ -4,11 +4,9 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 
-from msgspec import structs
-
-from replay.explore.generators.scenarios import generic
 from replay.world.inputs import Input
 from replay.world.scenario import Scenario
+from tests.races.clusters import cluster
 from tests.races.planting import Replacement, planted
 
 Directed = Callable[[], tuple[Scenario, tuple[Input, ...]]]
@@ -16,8 +14,8 @@ Directed = Callable[[], tuple[Scenario, tuple[Input, ...]]]
 
 
 def generic_with(*inputs: Input) -> Directed:
-    """A directed run of the generic scenario, with enough time for all inputs."""
-    return lambda: (structs.replace(generic(), active_ms=30_000), inputs)
+    """A directed run of the generic cluster."""
+    return lambda: (cluster(), inputs)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -25,9 +25,11 @@ _BROKER_SETTINGS: Final = {
 }
 
 
-def generic(seed: int = 0, protocol: str = LATEST) -> Scenario:
-    """Four brokers, two topics, two refolds, of which the second one is a standby, and a stock
-    controller that only a fault starts."""
+def generic(
+    seed: int = 0, protocol: str = LATEST, standby: tuple[bool, ...] = (False, True)
+) -> Scenario:
+    """Four brokers, two topics, a refold for each value of `standby`, and a stock controller that
+    only a fault starts."""
     return _scenario(
         seed,
         brokers=4,
@@ -35,7 +37,7 @@ def generic(seed: int = 0, protocol: str = LATEST) -> Scenario:
             TopicSpec("orders", ((1, 2, 3), (2, 3, 1), (3, 1, 2))),
             TopicSpec("payments", ((1, 2), (3, 4))),
         ),
-        standby=(False, True),
+        standby=standby,
         stock=1,
         protocol=protocol,
     )

@@ -26,7 +26,6 @@ from controller.core.procedures.reassignment.partition_reassignment import (
     resume_held,
 )
 from controller.core.procedures.reassignment.rollback import (
-    NOT_CANCELLED,
     WAITS,
     RollbackCause,
     roll_back,
@@ -165,7 +164,7 @@ def _removed_cause(zxid: int) -> RollbackCause:
     meanwhile = f"{REASSIGN_CANCEL} is already deleted, so the reassignment continues"
     remedy = "cancel it again, and wait for the rollback before you delete the znode"
     return RollbackCause(
-        REASSIGN_CANCEL, NOT_CANCELLED, meanwhile, remedy, {}, zxid, _CANCELLED_LATER
+        REASSIGN_CANCEL, "reassignment_not_cancelled", meanwhile, remedy, {}, zxid, _CANCELLED_LATER
     )
 
 

@@ -43,7 +43,7 @@ from controller.core.procedures.reassignment.partition_reassignment import (
     report_failed,
 )
 from controller.core.procedures.reassignment.recovery import recover
-from controller.core.procedures.reassignment.rollback import NOT_CANCELLED, RollbackCause
+from controller.core.procedures.reassignment.rollback import RollbackCause
 from controller.core.procedures.reassignment.submission import (
     other_route_text,
     reject,
@@ -186,7 +186,9 @@ async def _roll_back(controller: Controller, names: list[Name]) -> Results:
         return {}
     # Unlike a cancellation in ZooKeeper, a request that is impossible now does not wait.
     refused: dict[Partition, str] = {}
-    cause = RollbackCause(ADMIN_TOOLS, NOT_CANCELLED, _NOT_CANCELLED, _REMEDY, refused)
+    cause = RollbackCause(
+        ADMIN_TOOLS, "reassignment_not_cancelled", _NOT_CANCELLED, _REMEDY, refused
+    )
     back = {one.key for one in await roll_back_names(controller, names, cause)}
     texts = {one.key: why for one, why in refused.items()}
     error = error_codes.INVALID_REPLICA_ASSIGNMENT

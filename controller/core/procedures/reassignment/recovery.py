@@ -27,7 +27,6 @@ from controller.core.procedures.reassignment.legacy_znode import (
     read_legacy,
     with_originals,
 )
-from controller.core.procedures.reassignment.rollback import NOT_CANCELLED
 from controller.core.procedures.reassignment.submission import (
     Submission,
     SubmissionResult,
@@ -96,7 +95,7 @@ def _report_too_late(controller: Controller, completed: list[Partition]) -> None
             f"{REASSIGN_CANCEL} does not undo the reassignment to "
             f"{format_brokers(partition.replicas)}: an earlier controller completed it"
         )
-        controller.notice("warning", NOT_CANCELLED, repr(partition), text)
+        controller.notice("warning", "reassignment_not_cancelled", repr(partition), text)
 
 
 async def recover(controller: Controller, legacy: LegacyZnode) -> list[Partition]:

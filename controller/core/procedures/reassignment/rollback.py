@@ -48,7 +48,6 @@ from controller.core.zookeeper_io import read_znodes
 _RULE: Final = "rollback"
 STORE_ORIGINALS: Final = "rollback: store the originals"
 WAITS: Final = "rollback_waits"
-NOT_CANCELLED: Final = "reassignment_not_cancelled"
 
 
 class RollbackCause(NamedTuple):

@@ -28,7 +28,7 @@ from controller.core.values import Assignment, format_brokers
 from controller.core.znodes import REASSIGN_PARTITIONS_EXTRA, Entry, Name, Reassignment
 
 _RULE = "reassignment: begin"
-_MOVED = f"the controller moved the entry from {REASSIGN_PARTITIONS_EXTRA}"
+_MOVED = f"the controller added the entry of {REASSIGN_PARTITIONS_EXTRA}"
 
 
 class SubmissionResult(Enum):

@@ -299,7 +299,7 @@ def test_rejection_names_the_extra_znode_of_an_entry_that_the_controller_moved()
     )
     assert seen.texts_of("reassignment_refused") == [
         "the entry with replicas 4 is removed from /admin/reassign_partitions, to which the "
-        f"controller moved the entry from /admin/reassign_partitions_extra: {why}"
+        f"controller added the entry of /admin/reassign_partitions_extra: {why}"
     ]
     submit(cluster, {T0: [4]})
     assert seen.texts_of("reassignment_refused")[1:] == [

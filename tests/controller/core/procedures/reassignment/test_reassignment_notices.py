@@ -200,7 +200,7 @@ def test_move_replaced_by_extra_entries_is_logged_with_their_znode_as_the_cause(
         info(
             "begun",
             f"a reassignment from 1,2 to 4 begins, requested by {ENTRIES}, to which the controller "
-            "moved the entry from /admin/reassign_partitions_extra",
+            "added the entry of /admin/reassign_partitions_extra",
         ),
     ]
 
