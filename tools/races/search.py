@@ -25,9 +25,12 @@ from replay.world.scenario import Scenario
 from tests.races.catalogue import DEFECTS
 from tests.races.planting import take_reached
 
-_START: Final = Start(scenario=generic())
-_START_BEFORE_2_7: Final = Start(scenario=generic(protocol=BEFORE_2_7))
+_PLAIN: Final = (False, False)
+_START: Final = Start(scenario=generic(standby=_PLAIN))
+_START_BEFORE_2_7: Final = Start(scenario=generic(protocol=BEFORE_2_7, standby=_PLAIN))
+_START_WITH_STANDBY: Final = Start(scenario=generic())
 _BEFORE_2_7_EVERY: Final = 7
+_WITH_STANDBY_EVERY: Final = 5
 """Every seventh job has the protocol with which leaders write their ISRs to ZooKeeper. The number
 has no divisor in common with that of the strategies' turns, so each strategy is used with both."""
 
@@ -146,7 +149,8 @@ def _do_job(
     defect: str, seed: int, job: int, on_run: Callable[[Coverage], bool]
 ) -> Found | BudgetSpent | None:
     is_old = job % _BEFORE_2_7_EVERY == _BEFORE_2_7_EVERY - 1
-    start = _START_BEFORE_2_7 if is_old else _START
+    has_standby = job % _WITH_STANDBY_EVERY == _WITH_STANDBY_EVERY - 1
+    start = _START_BEFORE_2_7 if is_old else _START_WITH_STANDBY if has_standby else _START
     with DEFECTS[defect].plant():
         try:
             do_job(start, seed, job, on_run)
