@@ -257,7 +257,7 @@ class StandbyState:
             if self.topics.get(name) is not topic:
                 found += sorted(topic.assigned(), key=attrgetter("number"))
                 continue
-            for number in sorted((*self.unread.get(name, ()), *self.unusable.get(name, ()))):
+            for number in sorted(self.unread.get(name, {}) | self.unusable.get(name, {})):
                 partition = topic.partitions.get(number)
                 if partition is not None:
                     partition.leadership = None

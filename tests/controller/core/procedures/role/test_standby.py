@@ -216,6 +216,16 @@ def test_state_that_cannot_be_read_is_reported_by_the_take_over() -> None:
     assert ("unreadable_znode", STATE) in seen.notices()
 
 
+def test_state_that_cannot_be_read_and_changes_unseen_is_reported_as_by_a_cold_failover() -> None:
+    pair = StandbyPair()
+    pair.active.put_quietly(STATE, b"?")
+    pair.follow()
+    pair.active.put_quietly(STATE, b"!")
+    _, before = pair.cold_failover()
+    seen = pair.take_over()
+    assert seen.notices() == before.notices()
+
+
 def test_events_are_read_together_after_a_while() -> None:
     pair = StandbyPair()
     pair.active.set_isr("t", 0, [1])
