@@ -142,7 +142,12 @@ class FailedLeaveIsr(Invariant):
             state, choice = self.known.states[name], self.known.candidates_of(process, name)
             if choice is None or live is None:
                 continue
-            others = [one for one in state.isr if one in live and one in choice.online]
+            added = self._added.get(name, ())
+            others = [
+                one
+                for one in state.isr
+                if one in live and one in choice.online and one not in added
+            ]
             if state.leader != broker or others:
                 self._violated(process, name, broker, "shuts down")
 
