@@ -14,7 +14,9 @@ from typing import Final
 import anyio
 import msgspec
 
+from controller.core.errors import ZnodeError
 from controller.core.operations import NODE_EXISTS, OK, Create
+from controller.core.znodes.schema import decoded
 from controller.fingerprint import core_fingerprint
 from controller.operator.daemon_status import DaemonStatus, StandbyStatus
 from controller.operator.errors import ZooKeeperUnavailable
@@ -24,6 +26,8 @@ from controller.settings.settings import Settings
 STANDBYS: Final = "/refold/standbys"
 _PARENTS: Final = ("/refold", STANDBYS)
 _PAUSE_SECONDS: Final = 1.0
+
+_decoder: Final = msgspec.json.Decoder(StandbyStatus)
 
 logger = logging.getLogger(__name__)
 
@@ -85,8 +89,9 @@ class StandbyList:
                     raise ZooKeeperUnavailable(text)
             names = await client.children(STANDBYS, watch=True)
         paths = [f"{STANDBYS}/{name}" for name in names if name != self._name]
-        found = [one.data for one in await client.read(tuple(paths)) if one is not None]
-        return [one for one in map(_standby, found) if one is not None]
+        found = zip(paths, await client.read(tuple(paths)), strict=True)
+        standbys = [_standby(path, one.data) for path, one in found if one is not None]
+        return [one for one in standbys if one is not None]
 
     def _report(self, fault: str) -> None:
         if fault != self._fault:
@@ -95,9 +100,9 @@ class StandbyList:
         self._fault = fault
 
 
-def _standby(data: bytes) -> StandbyStatus | None:
+def _standby(path: str, data: bytes | None) -> StandbyStatus | None:
     """None if another program has written the znode."""
     try:
-        return msgspec.json.decode(data, type=StandbyStatus)
-    except msgspec.DecodeError:
+        return decoded(_decoder, path, "a standby", data)
+    except ZnodeError:
         return None

@@ -250,8 +250,10 @@ def _rank(state: State) -> int:
 
 def _check_servers(servers: str | None) -> None:
     """Raises typer.BadParameter."""
+    if not servers:
+        return
     try:
-        parsing.servers(servers or "localhost:1")
+        parsing.servers(servers)
     except ValueError as error:
         raise typer.BadParameter(f"must be {error}", param_hint="--bootstrap-server") from None
 

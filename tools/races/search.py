@@ -30,9 +30,10 @@ _START: Final = Start(scenario=generic(standby=_PLAIN))
 _START_BEFORE_2_7: Final = Start(scenario=generic(protocol=BEFORE_2_7, standby=_PLAIN))
 _START_WITH_STANDBY: Final = Start(scenario=generic())
 _BEFORE_2_7_EVERY: Final = 7
-_WITH_STANDBY_EVERY: Final = 5
 """Every seventh job has the protocol with which leaders write their ISRs to ZooKeeper. The number
 has no divisor in common with that of the strategies' turns, so each strategy is used with both."""
+_WITH_STANDBY_EVERY: Final = 5
+"""Every fifth other job has a standby, again with each strategy."""
 
 
 class Searched(Struct):

@@ -6,6 +6,10 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from controller.core.operations import OK, Create
+from controller.daemon.standby_list import STANDBYS
+from controller.operator.zookeeper_client import ZooKeeperClient
+from controller.zookeeper.servers import parse_connect_string
 from tests.controller.daemon.lab_cluster import OWN_ID, LabCluster, timed
 from tools.lab.refold import Refold, run
 
@@ -71,6 +75,12 @@ class Watched(NamedTuple):
         return found
 
 
+async def write_by_another_program(cluster: LabCluster, data: bytes) -> None:
+    """A znode next to those of the standbys."""
+    async with ZooKeeperClient(parse_connect_string(cluster.connect), 6_000) as client:
+        assert await client.write((Create(f"{STANDBYS}/unknown", data),)) == OK
+
+
 async def test_active_daemon_lists_its_standbys(lab_cluster: LabCluster) -> None:
     with TemporaryDirectory() as folder:
         sockets = [f"{folder}/{number}.sock" for number in range(2)]
@@ -78,6 +88,7 @@ async def test_active_daemon_lists_its_standbys(lab_cluster: LabCluster) -> None
         active = await lab_cluster.controlling(*options[0], settings=SHORT)
         watched = Watched(active, sockets[0])
         await watched.until_standbys()
+        await write_by_another_program(lab_cluster, b'{"host":"\xff"}')
         first = lab_cluster.daemon("--standby", settings=SHORT)
         second = lab_cluster.daemon(*options[1], settings=SHORT)
         await first.start()

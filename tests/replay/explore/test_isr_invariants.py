@@ -109,3 +109,14 @@ def test_broker_whose_shutdown_was_granted_is_in_no_isr(
     made = history(*live)
     made.invariant.shutdown_granted(REFOLD, broker)
     assert bool(made.reported) is is_reported
+
+
+@pytest.mark.parametrize(("process", "is_reported"), [("broker 1", False), ("refold 100", True)])
+def test_member_that_a_leader_adds_while_it_shuts_down_could_not_replace_it(
+    process: str, is_reported: bool
+) -> None:
+    made = history(2)
+    made.state(1, 5, (1,))
+    made.state(1, 5, (1, 2), process=process)
+    made.invariant.shutdown_granted(REFOLD, 1)
+    assert bool(made.reported) is is_reported

@@ -25,11 +25,7 @@ from controller.core.procedures.reassignment.partition_reassignment import (
     complete_if_caught_up,
     resume_held,
 )
-from controller.core.procedures.reassignment.rollback import (
-    WAITS,
-    RollbackCause,
-    roll_back,
-)
+from controller.core.procedures.reassignment.rollback import WAITS, RollbackCause, roll_back
 from controller.core.procedures.reassignment_znodes.cancel_znode import read_cancel, report_waiting
 from controller.core.procedures.reassignment_znodes.reassign_partitions_znode import remove_entries
 from controller.core.procedures.reassignment_znodes.records import LEGACY, repair_records

@@ -46,10 +46,16 @@ def _report_unreadable(controller: Controller, why: str) -> None:
     """Report content that cannot be read, once while it stays the same: the znode cancels, and
     forces nothing."""
     text = f"{why}; the znode cancels as without content: it does not force the rollbacks"
-    reported = controller.context.waiting_reported
-    if reported.get(REASSIGN_CANCEL) != text:
-        reported[REASSIGN_CANCEL] = text
+    if _is_new(controller, REASSIGN_CANCEL, text):
         controller.notice("warning", "unreadable_znode", REASSIGN_CANCEL, text)
+
+
+def _is_new(controller: Controller, path: str, text: str) -> bool:
+    """Whether the last report about a znode has another text; notes this one."""
+    reported = controller.context.waiting_reported
+    is_new = reported.get(path) != text
+    reported[path] = text
+    return is_new
 
 
 async def current_cancel(controller: Controller) -> int:
@@ -86,9 +92,7 @@ def with_cancellation_bound(context: ControllerContext, trigger: Trigger) -> Tri
 
 def report_waiting(controller: Controller, path: str, text: str = _WAITS) -> None:
     """Report that the content of a znode waits, once while the text stays the same."""
-    reported = controller.context.waiting_reported
-    if reported.get(path) != text:
-        reported[path] = text
+    if _is_new(controller, path, text):
         controller.notice("warning", "reassignment_waits", path, text)
 
 

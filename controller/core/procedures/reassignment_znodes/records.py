@@ -289,15 +289,16 @@ async def load_records(controller: Controller) -> list[Partition]:
             controller.notice("error", "unreadable_znode", path, text)
             unusable.append(name)
             continue
-        if partition is None or not partition.replicas or controller.context.is_queued(partition):
-            if partition is not None and controller.context.is_queued(partition):
-                report_ended_with_topic(controller, partition, record)
-            else:
-                text = (
-                    f"the partition {name[0]}-{name[1]} does not exist; the record is deleted; its "
-                    f"content was {excerpt(data)}"
-                )
-                controller.notice("warning", "record_removed", path, text)
+        if partition is not None and controller.context.is_queued(partition):
+            report_ended_with_topic(controller, partition, record)
+            unusable.append(name)
+            continue
+        if partition is None or not partition.replicas:
+            text = (
+                f"the partition {name[0]}-{name[1]} does not exist; the record is deleted; its "
+                f"content was {excerpt(data)}"
+            )
+            controller.notice("warning", "record_removed", path, text)
             unusable.append(name)
             continue
         controller.context.reassignments[partition] = record
@@ -344,9 +345,12 @@ def report_ended_with_topic(
     """Report that the reassignment of a partition ends, because its topic is being deleted."""
     target = format_brokers(partition.assignment.target if record is None else record.replicas)
     route = ADMIN_TOOLS if record is None else route_of(record)
-    why = "its topic is being deleted"
-    text = f"the reassignment to {target}, requested by {route}, has ended: {why}"
+    text = _ended_text(target, route, "its topic is being deleted")
     controller.notice("info", "reassignment_ended", repr(partition), text)
+
+
+def _ended_text(target: str, route: str, why: str) -> str:
+    return f"the reassignment to {target}, requested by {route}, has ended: {why}"
 
 
 def _report_ended(controller: Controller, partition: Partition, record: Reassignment) -> None:
@@ -360,8 +364,7 @@ def _report_ended(controller: Controller, partition: Partition, record: Reassign
         level, what = "info", f"it was rolled back to {replicas}"
     else:
         level, what = "warning", f"another controller left the partition on {replicas}"
-    target = format_brokers(record.replicas)
-    text = f"the reassignment to {target}, requested by {route_of(record)}, has ended: {what}"
+    text = _ended_text(format_brokers(record.replicas), route_of(record), what)
     named = dict.fromkeys((*record.original_replicas, *record.replicas))
     former = [one for one in named if one not in assignment.replicas]
     if former:

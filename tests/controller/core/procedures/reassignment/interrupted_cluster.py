@@ -38,13 +38,13 @@ from tests.controller.core.procedures.elections.electing import configure_quietl
 from tests.controller.core.procedures.reassignment.dropping import recorded, strays
 from tests.controller.core.procedures.reassignment.interrupting import (
     cancel_all,
+    cancel_briefly,
     cancel_quietly,
     entries,
     force_all,
     record,
     records,
     remove_cancel,
-    remove_cancel_quietly,
     request,
     submit,
     submit_extra,
@@ -231,8 +231,7 @@ class Interrupted(Cluster):
         moving = [
             name for name in NAMES if self._moves_by_entry(name) and name in (entries(self) or {})
         ]
-        cancel_quietly(self)
-        remove_cancel_quietly(self)
+        cancel_briefly(self)
         self.run()
         if self.epoch() == epoch and self.fold.is_idle:
             assert seen.texts_of("reassignments_cancelled")

@@ -148,6 +148,12 @@ def cancel_quietly(cluster: Cluster) -> None:
     cluster.put_quietly(REASSIGN_CANCEL, CANCEL_CONTENT)
 
 
+def cancel_briefly(cluster: Cluster) -> None:
+    """/admin/reassign_cancel is created and deleted again before the controller reacts."""
+    cancel_quietly(cluster)
+    remove_cancel_quietly(cluster)
+
+
 def submit_quietly(cluster: Cluster, targets: Targets) -> None:
     """As `submit`, but the controller does not react yet."""
     cluster.put_quietly(znodes.REASSIGN_PARTITIONS, entries_json(targets))

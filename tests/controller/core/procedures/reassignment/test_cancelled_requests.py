@@ -18,10 +18,10 @@ from tests.controller.core.cluster import Cluster, Seen, reads
 from tests.controller.core.procedures.reassignment.interrupting import (
     OtherControllersTerm,
     assert_nothing_is_left,
+    cancel_briefly,
     cancel_quietly,
     entries,
     remove_cancel,
-    remove_cancel_quietly,
     request,
     request_quietly,
     requests,
@@ -47,8 +47,7 @@ def test_cancellation_removed_before_it_is_read_rolls_back_without_an_entry_and_
     submit(cluster, {T0: [3, 4]})
     seen = cluster.seen()
     cluster.remove_quietly(reassignment_path(*T0))
-    cancel_quietly(cluster)
-    remove_cancel_quietly(cluster)
+    cancel_briefly(cluster)
     cluster.remove(znodes.REASSIGN_PARTITIONS)
     assert assignment(cluster) == "1,2"
     assert len(seen.texts_of("record_mended")) == 1

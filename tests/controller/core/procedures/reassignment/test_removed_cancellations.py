@@ -14,6 +14,7 @@ from tests.controller.core.procedures.reassignment.interrupting import (
     KINDS,
     assert_nothing_is_left,
     cancel_all,
+    cancel_briefly,
     cancel_quietly,
     entries,
     record,
@@ -41,8 +42,7 @@ def test_cancellation_removed_before_it_is_read_rolls_back(kind: type[Cluster]) 
     cluster = two_partitions((1, 2), (1, 2), kind)
     submit(cluster, {T0: [3, 4]})
     seen = cluster.seen()
-    cancel_quietly(cluster)
-    remove_cancel_quietly(cluster)
+    cancel_briefly(cluster)
     cluster.run()
     assert assignment(cluster) == "1,2"
     assert seen.texts_of("reassignments_cancelled") == [
@@ -58,8 +58,7 @@ def test_cancellation_removed_before_it_is_read_rolls_back(kind: type[Cluster]) 
 def test_entry_written_after_a_removed_cancellation_starts(kind: type[Cluster]) -> None:
     cluster = two_partitions((1, 2), (1, 2), kind)
     submit(cluster, {T0: [3, 4]})
-    cancel_quietly(cluster)
-    remove_cancel_quietly(cluster)
+    cancel_briefly(cluster)
     both = {T0: Entry((3, 4), (1, 2)), T1: Entry((4,))}
     cluster.put_quietly(znodes.REASSIGN_PARTITIONS, write_entries(both))
     cluster.run()
@@ -101,8 +100,7 @@ def test_younger_entry_that_was_read_before_the_cancellation_was_handled_starts(
     cluster.once(
         reads_data(znodes.REASSIGN_PARTITIONS),
         lambda: (
-            cancel_quietly(cluster),
-            remove_cancel_quietly(cluster),
+            cancel_briefly(cluster),
             cluster.put_quietly(znodes.REASSIGN_PARTITIONS, write_entries(both)),
         ),
     )
@@ -124,8 +122,7 @@ def test_older_entry_that_was_read_before_the_cancellation_was_handled_is_droppe
         reads_data(znodes.REASSIGN_PARTITIONS),
         lambda: (
             cluster.put_quietly(znodes.REASSIGN_PARTITIONS, write_entries(both)),
-            cancel_quietly(cluster),
-            remove_cancel_quietly(cluster),
+            cancel_briefly(cluster),
         ),
     )
     seen = cluster.seen()
@@ -149,8 +146,7 @@ def test_younger_entry_that_started_before_the_cancellation_was_handled_continue
             and not requests(cluster)
         ),
         lambda: (
-            cancel_quietly(cluster),
-            remove_cancel_quietly(cluster),
+            cancel_briefly(cluster),
             cluster.put_quietly(znodes.REASSIGN_PARTITIONS, write_entries(both)),
         ),
     )
@@ -175,8 +171,7 @@ def test_removed_cancellation_without_reassignments_cancels_nothing(
     cluster = two_partitions((1, 2), (1, 2), kind)
     request(cluster, {T0: [3, 4]})
     seen = cluster.seen()
-    cancel_quietly(cluster)
-    remove_cancel_quietly(cluster)
+    cancel_briefly(cluster)
     cluster.run()
     assert assignment(cluster) == MOVING
     assert seen.texts_of("reassignment_rolled_back") == []
@@ -190,8 +185,7 @@ def test_rollback_of_a_removed_cancellation_that_would_have_to_wait_is_abandoned
     submit(cluster, {T0: [3, 4]})
     ask_for_isr(cluster, 1, 3)
     seen = cluster.seen()
-    cancel_quietly(cluster)
-    remove_cancel_quietly(cluster)
+    cancel_briefly(cluster)
     cluster.run()
     assert seen.texts_of("reassignment_not_cancelled") == [
         "2 of the original replicas 1,2 must be live and in sync, and only broker 1 is: "
@@ -230,8 +224,7 @@ def test_cancellation_removed_after_it_is_read_is_carried_out_once() -> None:
 def test_two_cancellations_before_the_read_are_both_carried_out(kind: type[Cluster]) -> None:
     cluster = two_partitions((1, 2), (1, 2), kind)
     submit(cluster, {T0: [3, 4]})
-    cancel_quietly(cluster)
-    remove_cancel_quietly(cluster)
+    cancel_briefly(cluster)
     cancel_quietly(cluster)
     cluster.run()
     assert assignment(cluster) == "1,2"

@@ -11,11 +11,10 @@ from replay.world.simulation import Delivery
 from tests.controller.core.cluster import Cluster, topic_json
 from tests.controller.core.procedures.reassignment.interrupting import (
     cancel_all,
-    cancel_quietly,
+    cancel_briefly,
     entries,
     entries_json,
     remove_cancel,
-    remove_cancel_quietly,
     submit,
     submit_extra,
     submit_quietly,
@@ -41,8 +40,7 @@ def test_entry_that_a_client_rewrites_while_a_cancellation_drops_it_begins() -> 
     cluster = two_partitions((1, 2), (1, 2), Cluster)
 
     def cancel_and_rewrite() -> None:
-        cancel_quietly(cluster)
-        remove_cancel_quietly(cluster)
+        cancel_briefly(cluster)
         cluster.once(_logs_drop, lambda: submit_quietly(cluster, {T0: [4]}))
 
     cluster.once(
