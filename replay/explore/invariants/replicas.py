@@ -74,7 +74,7 @@ class NoIneligibleInIsr(Invariant):
 
 
 class FailedLeaveIsr(Invariant):
-    """Source: KB 9.2, 9.3 and 5.2 (removeReplicasFromIsr), KB 9.5, KB 3.3.5.
+    """Source: KB 9.2, 9.3 and 5.2 (removeReplicasFromIsr), KB 9.5, KB 3.3.5, KB 12.2.1.
 
     A broker that registers again is treated as failed and started. The last member stays in an ISR.
     A broker in controlled shutdown also stays if it leads and no other member can. Leaders before
@@ -87,7 +87,8 @@ class FailedLeaveIsr(Invariant):
         "broker has left all ISRs, except those whose last member it is. With a failover, this "
         "holds for all brokers that are not registered. A broker in controlled shutdown also stays "
         "if it leads, and no other member of the ISR can. Members that a leader before 2.7 has "
-        "added itself since the controller's election do not count."
+        "added itself since the controller's election do not count, nor does a controller with "
+        "Kafka's rules that has logged that its states no longer change (batch_not_empty)."
     )
 
     def __init__(self, known: Known, report: Report) -> None:
@@ -96,13 +97,18 @@ class FailedLeaveIsr(Invariant):
         """For each controller the members of ISRs that are to leave."""
         self._added: dict[Name, tuple[int, ...]] = {}
         """The members that leaders have added themselves since a controller was elected."""
+        self._stuck: dict[str, None] = {}
+        """The controllers with Kafka's rules whose states no longer change (KB 12.2.1)."""
 
     def noticed(self, process: str, code: str, subject: str) -> None:
         if code in ("broker_failed", "broker_bounced"):
             broker = int(subject.removeprefix("broker "))
             self._waiting.setdefault(process, {}).update(self._memberships(broker))
+        elif code == "batch_not_empty":
+            self._stuck[process] = None
         elif code == "elected":
             self._waiting.pop(process, None)
+            self._stuck.pop(process, None)
             self._added.clear()
         elif code == "failover_done":
             # A controlled shutdown may have begun since.
@@ -165,6 +171,8 @@ class FailedLeaveIsr(Invariant):
         return found
 
     def _violated(self, process: str, name: Name, broker: int, what: str) -> None:
+        if process in self._stuck:
+            return
         self.violated(
             partition_text(name),
             f"broker {broker} {what}, which {process} has handled; the ISR still is "

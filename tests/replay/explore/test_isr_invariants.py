@@ -120,3 +120,13 @@ def test_member_that_a_leader_adds_while_it_shuts_down_could_not_replace_it(
     made.state(1, 5, (1, 2), process=process)
     made.invariant.shutdown_granted(REFOLD, 1)
     assert bool(made.reported) is is_reported
+
+
+@pytest.mark.parametrize("is_reported", [False, True])
+def test_kafkas_controller_whose_states_no_longer_change_is_not_judged(is_reported: bool) -> None:
+    made = history(1, 3)
+    made.invariant.noticed("stock 4", "batch_not_empty", "replica state machine")
+    if is_reported:
+        made.invariant.noticed("stock 4", "elected", "/controller")
+    made.invariant.shutdown_granted("stock 4", 2)
+    assert bool(made.reported) is is_reported
