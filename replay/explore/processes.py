@@ -3,6 +3,7 @@
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
+from controller.core import znodes
 from controller.core.commands import UpdateMetadataRequest
 from controller.core.values import LEADER_DURING_DELETE
 from controller.core.znodes import Name
@@ -69,6 +70,17 @@ class Processes:
         if controller is None or controller.run is None:
             return None
         return controller.run.fold.controller.context.live_brokers
+
+    def children_known_to(self, process: str, path: str) -> Collection[str] | None:
+        """The children of /brokers/ids or /brokers/topics that a controller knows; None: it keeps
+        no such list."""
+        controller = self._cluster.controllers.get(process)
+        if controller is None or controller.run is None:
+            return None
+        context = controller.run.fold.controller.context
+        if path == znodes.BROKER_IDS:
+            return {str(one) for one in context.brokers}
+        return context.topics if path == znodes.TOPICS else None
 
     def candidates_of(self, process: str, name: Name) -> Candidates | None:
         """Between which replicas a controller chooses the leader of a partition now."""

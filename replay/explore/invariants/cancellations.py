@@ -209,6 +209,47 @@ class CancelledEntriesGone(_OfCancelled):
             )
 
 
+class OlderEntriesRemoved(Invariant):
+    """Source: KIP-236 C-05, C-06; docs/kip-236.md#cancel; race kip-236-failover-5-6."""
+
+    NAME: ClassVar[str] = "older-entries-removed"
+    STATEMENT: ClassVar[str] = (
+        "When a refold that knows /admin/reassign_cancel has handled all its events, "
+        "/admin/reassign_partitions has no entry from before the cancellation, except of "
+        "reassignments that are under way. If the znode was written since, this is not checked."
+    )
+
+    def __init__(self, known: Known, report: Report) -> None:
+        super().__init__(known, report)
+        self._exists = False
+        self._older: dict[Name, tuple[int, ...]] = {}
+
+    def admin_written(self, path: str, data: bytes | None, process: str) -> None:
+        if path == znodes.REASSIGN_CANCEL:
+            if data is None:
+                self._older = {}
+            elif not self._exists:
+                self._older = self.known.entries_of(znodes.REASSIGN_PARTITIONS)
+            self._exists = data is not None
+        elif path == znodes.REASSIGN_PARTITIONS:
+            self._older = {}
+
+    def handled(self, process: str) -> None:
+        known = self.known
+        if not self._older or not known.is_refold(process) or not known.knows_cancel(process):
+            return
+        for name, target in self._older.items():
+            assignment = known.assignment(name)
+            is_under_way = assignment is not None and assignment.is_being_reassigned
+            if is_under_way or znodes.reassignment_path(*name) in known.admin:
+                continue
+            self.violated(
+                partition_text(name),
+                f"{process} has handled {znodes.REASSIGN_CANCEL}, and the older entry for "
+                f"{list(target)} is still there",
+            )
+
+
 class RecordsOutliveMoves(Invariant):
     """Source: the order of B6 and B7, and of the rollback's steps 5 and 6."""
 

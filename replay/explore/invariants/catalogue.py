@@ -13,6 +13,7 @@ from replay.explore.invariants.cancellations import (
     CancelledRolledBack,
     EntriesAccountedFor,
     NothingCompletesWhileCancelled,
+    OlderEntriesRemoved,
     RecordsOutliveMoves,
 )
 from replay.explore.invariants.elections import (
@@ -57,6 +58,7 @@ from replay.explore.invariants.replicas import (
     NoIneligibleInIsr,
 )
 from replay.explore.invariants.requests import AnsweredOnce, DeletionsKept, RequestsKept
+from replay.explore.invariants.watches import ChangedListsRead, ReadListsKnown
 
 ALWAYS: Final[tuple[type[Invariant], ...]] = (
     OneLeaderPerEpoch,
@@ -84,9 +86,12 @@ ALWAYS: Final[tuple[type[Invariant], ...]] = (
     NothingCompletesWhileCancelled,
     CancelledRolledBack,
     CancelledEntriesGone,
+    OlderEntriesRemoved,
     RecordsOutliveMoves,
     EntriesAccountedFor,
     MetadataForward,
+    ChangedListsRead,
+    ReadListsKnown,
     AnsweredOnce,
     DeletionsKept,
     RequestsKept,

@@ -78,6 +78,11 @@ class Known:
         """Whether /admin/reassign_cancel has existed."""
         self.live_brokers_of: Callable[[str], Collection[int] | None] = lambda process: None
         """The brokers that a controller knows to be live and not shutting down."""
+        self.children_known_to: Callable[[str, str], Collection[str] | None] = (
+            lambda process, path: None
+        )
+        """The children of /brokers/ids or /brokers/topics that a controller knows; None: it keeps
+        no such list."""
         self.candidates_of: Callable[[str, Name], Candidates | None] = lambda process, name: None
         """Between which replicas a controller chooses a leader; None: it does not know the
         partition."""

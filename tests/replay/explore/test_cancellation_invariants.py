@@ -10,6 +10,7 @@ from replay.explore.invariants.cancellations import (
     CancelledRolledBack,
     EntriesAccountedFor,
     NothingCompletesWhileCancelled,
+    OlderEntriesRemoved,
     RecordsOutliveMoves,
 )
 from replay.explore.invariants.invariant import AssignmentWrite, Invariant
@@ -208,3 +209,41 @@ def test_entry_that_moved_from_the_extra_znode_must_be_accounted_for_there() -> 
     history.admin(znodes.REASSIGN_PARTITIONS_EXTRA, None)
     history.admin(znodes.REASSIGN_PARTITIONS, None)
     assert history.reported
+
+
+@pytest.mark.parametrize(
+    ("left", "knows", "is_reported"),
+    [
+        pytest.param("entry", True, True, id="entry of nothing"),
+        pytest.param("entry", False, False, id="cancellation that the controller does not know"),
+        pytest.param("record", True, False, id="entry with a record"),
+        pytest.param("move", True, False, id="entry of a reassignment under way"),
+        pytest.param("younger", True, False, id="znode that was written since"),
+        pytest.param("none", True, False, id="no entry"),
+    ],
+)
+def test_older_entry_that_is_left_after_a_cancellation_is_reported(
+    left: str, knows: bool, is_reported: bool
+) -> None:
+    history = Cancelling(OlderEntriesRemoved)
+    history.admin(znodes.REASSIGN_PARTITIONS, ENTRY, "admin")
+    if left == "record":
+        history.admin(RECORD_PATH, RECORD)
+    if left == "move":
+        history.write(MOVING)
+    history.admin(znodes.REASSIGN_CANCEL, b"{}", "admin")
+    if left in ("younger", "none"):
+        history.admin(znodes.REASSIGN_PARTITIONS, ENTRY if left == "younger" else None, "admin")
+    history.knows_cancel = knows
+    history.invariant.handled(REFOLD)
+    assert bool(history.reported) is is_reported
+
+
+def test_entry_that_is_left_after_the_end_of_a_cancellation_is_no_longer_judged() -> None:
+    history = Cancelling(OlderEntriesRemoved)
+    history.admin(znodes.REASSIGN_PARTITIONS, ENTRY, "admin")
+    history.admin(znodes.REASSIGN_CANCEL, b"{}", "admin")
+    history.admin(znodes.REASSIGN_CANCEL, None, "admin")
+    history.knows_cancel = True
+    history.invariant.handled(REFOLD)
+    assert not history.reported
