@@ -186,6 +186,12 @@ class Known:
         """Whether /admin/reassign_cancel exists."""
         return znodes.REASSIGN_CANCEL in self.admin
 
+    def waits(self, broker: int, name: Name) -> bool:
+        """Whether a reassignment that adds this replica may not go on: /admin/reassign_cancel
+        exists (KB 14.2.3)."""
+        assignment = self.assignment(name)
+        return assignment is not None and broker in assignment.adding and self.is_cancelling()
+
 
 def parsed_topic(name: str, data: bytes | None) -> TopicContent | None:
     """The content of a topic's znode; None if it cannot be parsed."""
