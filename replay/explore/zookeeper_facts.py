@@ -204,6 +204,7 @@ class ZooKeeperFacts:
             known.admin[path] = node.data
         if path == znodes.REASSIGN_CANCEL:
             known.was_cancelled = True
+            known.cancel = node.czxid if node is not None else 0
         entries = {}
         if path in (znodes.REASSIGN_PARTITIONS, znodes.REASSIGN_PARTITIONS_EXTRA):
             entries = parsed_entries(path, data)

@@ -74,6 +74,8 @@ class Known:
         self.open_requests: dict[tuple[str, int], str] = {}
         """The requests that a controller has received and not answered, by controller and
         number."""
+        self.cancel = 0
+        """The czxid of /admin/reassign_cancel; 0: it does not exist."""
         self.was_cancelled = False
         """Whether /admin/reassign_cancel has existed."""
         self.live_brokers_of: Callable[[str], Collection[int] | None] = lambda process: None
@@ -100,8 +102,8 @@ class Known:
         """Whether a process is a controller with Kafka's rules."""
         self.had_kafka = False
         """Whether a controller with Kafka's rules has had the role."""
-        self.knows_cancel: Callable[[str], bool] = lambda process: False
-        """Whether a controller knows that /admin/reassign_cancel exists."""
+        self.cancel_known_to: Callable[[str], int] = lambda process: 0
+        """The czxid of the /admin/reassign_cancel that a controller knows; 0: it knows none."""
         self.knows_topic_id: Callable[[str, str], bool] = lambda process, topic: True
         """Whether a controller knows the id of a topic, or the process is no controller."""
         self.has_earlier_log: Callable[[int, Name], bool] = lambda broker, name: False
