@@ -6,6 +6,8 @@ Every invariant reads it; each znode is parsed once for all of them.
 from collections.abc import Callable, Collection, Iterator
 from typing import Final, NamedTuple
 
+from msgspec import structs
+
 from controller.core import znodes
 from controller.core.errors import ZnodeError
 from controller.core.values import Assignment, LeaderAndIsr
@@ -58,6 +60,9 @@ class Known:
     def __init__(self) -> None:
         self.topics: dict[str, TopicKnown] = {}
         self.states: dict[Name, LeaderAndIsr] = {}
+        self.past_states: dict[Name, dict[LeaderAndIsr, None]] = {}
+        """All states that a partition's znode has had, also those of deleted topics, as
+        `without_controller`."""
         self.brokers: dict[int, int] = {}
         """The registered brokers with their broker epochs."""
         self.controller: int | None = None
@@ -193,6 +198,12 @@ class Known:
         exists (KB 14.2.3)."""
         assignment = self.assignment(name)
         return assignment is not None and broker in assignment.adding and self.is_cancelling()
+
+
+def without_controller(state: LeaderAndIsr) -> LeaderAndIsr:
+    """The state without the controller epoch. A controller may put its own there without a write,
+    as Kafka's does (KB 5.2)."""
+    return structs.replace(state, controller_epoch=0)
 
 
 def parsed_topic(name: str, data: bytes | None) -> TopicContent | None:
