@@ -12,6 +12,7 @@ from replay.inspect.at import cluster_at
 from replay.logs.open_log import open_log
 from replay.world.simulation import Delivery
 from tests.controller.core.cluster import Cluster, by_rule, writes
+from tests.controller.core.endpoint import alter_partition, proposal
 from tests.controller.core.procedures.elections.electing import (
     configure,
     configure_quietly,
@@ -89,7 +90,9 @@ def test_end_of_a_wait_after_an_unclean_election_names_the_originals_that_caught
     configure_quietly(cluster, "topics/t", {"version": 1, "config": config})
     notify(cluster, {"version": 2, "entity_path": "topics/t"})
     assert why(cluster, tmp_path, **MOVE).moves[-1].outcome == "waits to be rolled back"
-    ask_for_isr(cluster, 1, 2)
+    recovered = proposal(cluster, "t", 0, recovery_state=0)
+    alter_partition(cluster, 1, recovered)
+    assert ask_for_isr(cluster, 1, 2) == codes.NONE
     move = why(cluster, tmp_path, **MOVE).moves[-1]
     assert move.waited[-1].ended_by == "enough original replicas are in sync: 1,2"
 
