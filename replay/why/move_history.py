@@ -6,7 +6,6 @@ from typing import Final
 from msgspec import structs
 
 from controller.core.election import UNCLEAN_LEADER
-from controller.core.procedures.reassignment.cancellation import GIVEN_UP as ROLLBACK_GIVEN_UP
 from controller.core.procedures.reassignment.rollback import WAITS as ROLLBACK_WAITS
 from controller.core.values import NO_ASSIGNMENT
 from controller.core.znodes import (
@@ -50,6 +49,7 @@ from replay.why.sentences import (
 from replay.why.subject import NOT_CANCELLED
 
 _FOUND: Final = "cancellation_found"
+_GIVEN_UP: Final = "rollback_given_up"
 _CANCEL_REMOVED: Final = f"{REASSIGN_CANCEL} was removed"
 
 
@@ -88,7 +88,7 @@ class _MoveHistory:
                 self._given_up(fact)
             case LeftUnchanged(code=code) if code == ROLLBACK_WAITS:
                 self._waits(fact)
-            case LeftUnchanged(code=code) if code == ROLLBACK_GIVEN_UP:
+            case LeftUnchanged(code=code) if code == _GIVEN_UP:
                 self._rollback_given_up(fact)
             case CancelKnown():
                 self._cancel_known(fact)

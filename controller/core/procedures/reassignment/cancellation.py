@@ -41,7 +41,6 @@ from controller.core.triggers import (
 from controller.core.values import format_brokers
 from controller.core.znodes import REASSIGN_CANCEL, REASSIGN_PARTITIONS_EXTRA, Name
 
-GIVEN_UP: Final = "rollback_given_up"
 _CANCELLED_LATER: Final = f"{REASSIGN_CANCEL} was created after the entry"
 
 
@@ -236,7 +235,7 @@ async def give_up_rollbacks(
 ) -> None:
     """Give up the waiting rollbacks that are not `wanted`: these partitions proceed to their
     target."""
-    failures = Failures(controller, GIVEN_UP)
+    failures = Failures(controller, "rollback_given_up")
     waiting = controller.context.rollback_waiting
     given_up = sorted_partitions(one for one in waiting if one.key not in wanted)
     for partition in given_up:
