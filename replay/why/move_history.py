@@ -8,11 +8,7 @@ from msgspec import structs
 from controller.core.election import UNCLEAN_LEADER
 from controller.core.procedures.reassignment.rollback import WAITS as ROLLBACK_WAITS
 from controller.core.values import NO_ASSIGNMENT
-from controller.core.znodes import (
-    REASSIGN_CANCEL,
-    REASSIGN_PARTITIONS_EXTRA,
-    REASSIGNMENT_REQUESTS,
-)
+from controller.core.znodes import REASSIGN_CANCEL, REASSIGN_PARTITIONS_EXTRA, REASSIGNMENT_REQUESTS
 from replay.description.phrases import assignment, listed
 from replay.subjects import partition_named
 from replay.why.event_reference import reference_to
@@ -284,10 +280,7 @@ class _MoveHistory:
         last = self._state_written
         if last is None or last.code != UNCLEAN_LEADER or last.seq < move.waits[-1].since.seq:
             return ""
-        return (
-            f"an unclean election made the original replica {last.after.leader} leader, which had "
-            "not been in sync"
-        )
+        return _unclean(last)
 
     def _waits(self, fact: LeftUnchanged) -> None:
         move = self._open
@@ -297,7 +290,7 @@ class _MoveHistory:
         move.outcome, move.epoch = "waits to be rolled back", fact.epoch
         if not move.is_waiting or move.waits[-1].why != fact.text:
             if move.is_waiting:
-                move.waits[-1].until = fact
+                move.waits[-1].until, move.waits[-1].ended_by = fact, self._unclean_election(move)
             move.waits.append(OpenWait(fact.text, fact))
             move.add_event(fact, "waits", fact.text)
 
@@ -434,6 +427,8 @@ class _MoveHistory:
 
     def _state(self, fact: StateWritten) -> None:
         move, self._state_written = self._followed, fact
+        if move is not None and move.is_waiting and fact.code == UNCLEAN_LEADER:
+            move.add_event(fact, "unclean_leader", _unclean(fact))
         epoch = fact.after.controller_epoch
         if move is not None and epoch in self._others and not fact.rule:
             text = f"controller epoch {epoch} had written its state: "
@@ -495,3 +490,8 @@ class _MoveHistory:
             until = later[0].first.seq if later else None
             self._cancelled(move, probable_cause(move, until, self._requests, self._cancel))
         return move.build(self._partition)
+
+
+def _unclean(state: StateWritten) -> str:
+    what = f"made original replica {state.after.leader} leader, which had not been in sync"
+    return f"an unclean election {what}"
