@@ -218,7 +218,8 @@ async def _drop(controller: Controller, unwanted: Mapping[Partition, tuple[int, 
 
     This happens before the assignment without them is stored. If this controller fails in between,
     the next one continues with the earlier assignment, and no dropped replica stays in the ISR
-    unnoticed.
+    unnoticed. Until then the context keeps the earlier assignment, too: a write of the same topic
+    for another partition contains it.
     """
     before = {partition: partition.assignment for partition in unwanted}
     for partition, dropped in unwanted.items():
@@ -241,6 +242,8 @@ async def _drop(controller: Controller, unwanted: Mapping[Partition, tuple[int, 
         # No remaining replica can lead: the partition goes offline and waits, like any other.
         await change_partitions(controller, leaderless, PartitionState.OFFLINE, RULE)
         await change_partitions(controller, leaderless, PartitionState.ONLINE, RULE, OFFLINE)
+    for partition in dropping:
+        partition.assignment = before[partition]
     return errors
 
 
