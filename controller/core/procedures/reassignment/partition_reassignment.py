@@ -168,11 +168,12 @@ async def _store(controller: Controller, moves: list[Move]) -> Errors:
     elif LEADER_MOVED_FIRST.applies(controller.configuration):
         for partition, assignment, _ in changed:
             controller.observer.reassigns(partition, assignment)
+        stored = {one.partition: one.partition.assignment for one in changed}
         dropped = {one.partition: dropped for one in changed if (dropped := _unwanted(one))}
         if dropped:
             errors = await _drop(controller, dropped)
             changed = [one for one in changed if one.partition not in errors]
-        errors |= await write_assignments(controller, changed)
+        errors |= await write_assignments(controller, changed, stored)
         for partition in (one.partition for one in changed):
             if partition not in errors:
                 controller.observer.stored(partition)
@@ -218,8 +219,7 @@ async def _drop(controller: Controller, unwanted: Mapping[Partition, tuple[int, 
 
     This happens before the assignment without them is stored. If this controller fails in between,
     the next one continues with the earlier assignment, and no dropped replica stays in the ISR
-    unnoticed. Until then the context keeps the earlier assignment, too: a write of the same topic
-    for another partition contains it.
+    unnoticed.
     """
     before = {partition: partition.assignment for partition in unwanted}
     for partition, dropped in unwanted.items():
@@ -242,8 +242,6 @@ async def _drop(controller: Controller, unwanted: Mapping[Partition, tuple[int, 
         # No remaining replica can lead: the partition goes offline and waits, like any other.
         await change_partitions(controller, leaderless, PartitionState.OFFLINE, RULE)
         await change_partitions(controller, leaderless, PartitionState.ONLINE, RULE, OFFLINE)
-    for partition in dropping:
-        partition.assignment = before[partition]
     return errors
 
 
