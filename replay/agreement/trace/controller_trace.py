@@ -63,6 +63,7 @@ _BEGINNING: Final = 0
 _CHECKPOINT_PARTITIONS_MAX: Final = 5_000
 """A checkpoint of a larger cluster costs more than it is worth."""
 _BY_CONFIGURATION: Final = ("UncleanLeaderElectionEnable", "TopicUncleanLeaderElectionEnable")
+_REASSIGNMENT_REQUEST: Final = "AlterPartitionReassignments"
 _ELECTIONS: Final = ("Elected", "NotElected", "Started")
 
 
@@ -84,6 +85,7 @@ class ControllerTrace(Checkpointed):
         "_is_connected",
         "_delivered",
         "_begun",
+        "_is_in_request",
     )
 
     def __init__(
@@ -115,6 +117,8 @@ class ControllerTrace(Checkpointed):
         self._is_connected = False
         self._delivered: WriteBatch | None = None
         self._begun: Trigger | None = None
+        self._is_in_request = False
+        """Whether the last write belongs to a reassignment request that may go on."""
         self.checkpoint: Checkpoint | None = None
 
     @property
@@ -212,6 +216,7 @@ class ControllerTrace(Checkpointed):
         if decision.what == "fenced" and self.fold.is_failing_over:
             self.fold.overlay = self._view.role_of(self.session)
         judgement = self._decide(decision)
+        self._is_in_request = self.fold.cause == _REASSIGNMENT_REQUEST
         last = self._delivered
         if judgement.verdict == "missing" and last is not None and last.can_repeat(decision):
             # Kafka repeats a write whose reply was lost.
@@ -229,6 +234,7 @@ class ControllerTrace(Checkpointed):
             return
         if self._is_within_event(marker):
             return
+        self._is_in_request = False
         if self.fold.batch is not None:
             self._go_back()
         self._finish()
@@ -343,7 +349,7 @@ class ControllerTrace(Checkpointed):
         A reassignment request may have arrived later than its log says. Then Kafka makes its writes
         later, and the request waits.
         """
-        if trigger_name(trigger) != "AlterPartitionReassignments":
+        if trigger_name(trigger) != _REASSIGNMENT_REQUEST:
             self._process_now([trigger])
             return
         self._take_checkpoint(trigger)
@@ -395,7 +401,7 @@ class ControllerTrace(Checkpointed):
             return self._stand_for_election(decision)
         self._collect()
         if self._inferred:
-            self._begin(self._inferred.pop(0))
+            self._begin_inferred(self._inferred.pop(0), decision)
             self._index.consume_after_write(self.broker, self.session, decision)
             return True
         paths = [path for path, _ in decision.operations]
@@ -414,9 +420,12 @@ class ControllerTrace(Checkpointed):
             # A process that was killed had no time to log what it had begun.
             trigger = trigger or self._pending.first()
         trigger = trigger or self._pending.request_causing(decision, self.fold.now_ms)
-        trigger = trigger or self._triggers.next_trigger(decision)
         if trigger is not None:
             self._begin(trigger)
+            return True
+        trigger = self._triggers.next_trigger(decision)
+        if trigger is not None:
+            self._begin_inferred(trigger, decision)
         return trigger is not None
 
     def _stand_for_election(self, decision: StockDecision) -> bool:
@@ -445,6 +454,22 @@ class ControllerTrace(Checkpointed):
         self._index.consume(following)
         self._begin_logged(following.marker)
         return True
+
+    def _begin_inferred(self, trigger: Trigger, decision: StockDecision) -> None:
+        """Begin an event that a decision shows.
+
+        A reassignment request writes /admin/reassign_partitions first, and only once. So without
+        this write, the decision belongs to the request in progress, and concerns further partitions
+        of it.
+        """
+        is_for_more = self._is_in_request and trigger_name(trigger) == _REASSIGNMENT_REQUEST
+        self._begin(trigger)
+        if is_for_more and all(path != znodes.REASSIGN_PARTITIONS for path, _ in decision.operations):
+            overlay = self.fold.overlay
+            self.fold.overlay = {**overlay, znodes.REASSIGN_PARTITIONS: None}
+            if self.fold.read is not None:
+                self.fold.answer()
+            self.fold.overlay = overlay
 
     def _begin(self, trigger: Trigger) -> None:
         self._free_ms = self.fold.now_ms
