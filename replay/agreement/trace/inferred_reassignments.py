@@ -76,7 +76,8 @@ def _removed_partitions(operation: Operation, fold: ShadowFold) -> list[Partitio
 def _for_same_replicas(path: str, operation: SetData, fold: ShadowFold) -> Iterator[ApiCall]:
     """A request for the replicas that a partition already has or is getting.
 
-    It only increments the leader epoch (updateLeaderEpochAndSendRequest).
+    It only increments the leader epoch (updateLeaderEpochAndSendRequest). Without a live leader it
+    does so only while the partition is reassigned; otherwise it elects a leader.
     """
     name = znodes.state_of(path)
     partition = None if name is None else fold.controller.context.find(*name)
@@ -87,7 +88,8 @@ def _for_same_replicas(path: str, operation: SetData, fold: ShadowFold) -> Itera
         return
     if partition is None or not _is_only_epoch_incremented(before, written):
         return
-    if fold.controller.context.is_online(written.leader, partition):
+    context = fold.controller.context
+    if partition in context.reassigning or context.is_online(written.leader, partition):
         yield _call([_target(partition, partition.assignment.target)])
 
 
