@@ -110,4 +110,5 @@ def test_request_is_preceded_by_its_write_of_the_reassignment_znode() -> None:
     assert index.inferred.take_next_reassignment(7, first) is None
     found = index.inferred.take_next_reassignment(7, second)
     assert found is not None
-    assert found.reassignments == [target]
+    assert found.request.reassignments == [target]
+    assert found.before == []
