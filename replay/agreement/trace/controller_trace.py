@@ -48,6 +48,7 @@ from replay.agreement.logs.markers import (
 )
 from replay.agreement.trace.compared_writes import ComparedWrites
 from replay.agreement.trace.inferred_triggers import InferredTriggers
+from replay.agreement.trace.lines_within_event import is_within_event
 from replay.agreement.trace.pending_events import PendingEvents
 from replay.agreement.trace.shadow_fold import ShadowFold
 from replay.agreement.trace.write_ahead import WriteAhead
@@ -232,7 +233,7 @@ class ControllerTrace(Checkpointed):
         """A line shows that the controller began an event."""
         if marker.event in _ELECTIONS:
             return
-        if self._is_within_event(marker):
+        if is_within_event(marker, self.fold, self._pending, has_failed=self._has_failed):
             return
         self._is_in_request = False
         if self.fold.batch is not None:
@@ -282,26 +283,6 @@ class ControllerTrace(Checkpointed):
         for one in self._pending:
             if isinstance(one, ZkPartitionReassignment) and not one.created:
                 self._process_now([one])
-
-    def _is_within_event(self, marker: LogMarker) -> bool:
-        """Whether the line can come from the middle of the event in progress."""
-        if marker.event == "ReplicaLeaderElection":
-            is_of_failover = self.fold.is_failing_over and marker.text.endswith("ZkTriggered")
-            return is_of_failover or marker.text.endswith("AutoTriggered")
-        if marker.event == "Resignation" and self._has_failed and self.fold.is_failing_over:
-            # The controller resigns first, and deletes /controller later.
-            return True
-        if marker.event == "AlterPartitionReceived" and "Ignoring" in marker.text:
-            self._pending.drop_ignored()
-            return True
-        if self._pending.has_debug and not marker.is_first:
-            return True
-        if marker.event == "TopicDeletion":
-            return self.fold.is_running and self.fold.cause == marker.event
-        if marker.event not in ("PartitionReassignment", "PartitionReassignmentIsrChange"):
-            return False
-        self.fold.answer_all()
-        return self.fold.is_running
 
     def _begin_logged(self, marker: LogMarker) -> None:
         """Begin the event that a line shows, after the events before it that leave no line."""
@@ -456,20 +437,14 @@ class ControllerTrace(Checkpointed):
         return True
 
     def _begin_inferred(self, trigger: Trigger, decision: StockDecision) -> None:
-        """Begin an event that a decision shows.
-
-        A reassignment request writes /admin/reassign_partitions first, and only once. So without
-        this write, the decision belongs to the request in progress, and concerns further partitions
-        of it.
-        """
+        """Begin an event that a decision shows. A reassignment request first writes
+        /admin/reassign_partitions, once: other writes continue the request in progress."""
         is_for_more = self._is_in_request and trigger_name(trigger) == _REASSIGNMENT_REQUEST
         self._begin(trigger)
-        if is_for_more and all(path != znodes.REASSIGN_PARTITIONS for path, _ in decision.operations):
-            overlay = self.fold.overlay
-            self.fold.overlay = {**overlay, znodes.REASSIGN_PARTITIONS: None}
-            if self.fold.read is not None:
-                self.fold.answer()
-            self.fold.overlay = overlay
+        if is_for_more and all(
+            path != znodes.REASSIGN_PARTITIONS for path, _ in decision.operations
+        ):
+            self.fold.answer_without(znodes.REASSIGN_PARTITIONS)
 
     def _begin(self, trigger: Trigger) -> None:
         self._free_ms = self.fold.now_ms
