@@ -20,16 +20,18 @@ from controller.core.api_requests.reassignments import (
 )
 from controller.core.commands import (
     BrokerRequest,
+    CommandId,
     Issued,
     LeaderAndIsrRequest,
     Notice,
+    ReadChildren,
     StopReplicaRequest,
     UpdateMetadataRequest,
     WriteZnodes,
 )
 from controller.core.error_codes import KAFKA_STORAGE_ERROR, NONE
-from controller.core.events import Recorded
-from controller.core.operations import Create, SetData
+from controller.core.events import ChildrenRead, Recorded, WatchFired
+from controller.core.operations import NO_NODE, OK, Create, SetData
 from controller.core.values import LeaderAndIsr
 from controller.core.znodes import Name
 from replay.explore.invariants.catalogue import ALWAYS, RECOVERY
@@ -85,6 +87,7 @@ class Monitor(Observer):
         self._next_poll_us = 0
         self._unchecked: list[str] = []
         self._shutdowns: dict[tuple[str, int], int] = {}
+        self._lists_asked: dict[tuple[str, CommandId], str] = {}
         self._logs: dict[tuple[int, Name], list[int]] = {}
         self._topic_ids: dict[tuple[int, Name], bytes | None] = {}
         self._topic_czxids: dict[tuple[int, Name], int] = {}
@@ -98,6 +101,8 @@ class Monitor(Observer):
         self._sent = self._of("sent")
         self._noticed = self._of("noticed")
         self._decided = self._of("decided")
+        self._list_changed = self._of("list_changed")
+        self._list_read = self._of("list_read")
         self._handled = self._of("handled")
         self._answered = self._of("answered")
         self._shutdown_granted = self._of("shutdown_granted")
@@ -133,13 +138,14 @@ class Monitor(Observer):
         self.processes.topic_ids = self._topic_ids
         self.processes.topic_czxids = self._topic_czxids
         self.known.live_brokers_of = self.processes.live_brokers_of
+        self.known.children_known_to = self.processes.children_known_to
         self.known.candidates_of = self.processes.candidates_of
         self.known.shutting_down_of = self.processes.shutting_down_of
         self.known.deletes_topics = self.processes.deletes_topics
         self.known.restores_order = self.processes.restores_order
         self.known.keeps_partitions = self.processes.keeps_partitions
         self.known.is_kafka = self.processes.is_kafka
-        self.known.knows_cancel = self.processes.knows_cancel
+        self.known.cancel_known_to = self.processes.cancel_known_to
         self.known.knows_topic_id = self.processes.knows_topic_id
         self.known.has_earlier_log = self.processes.has_earlier_log
         self.known.active_process = self.processes.active
@@ -227,6 +233,8 @@ class Monitor(Observer):
             del self.known.open_api[key]
         for key in [one for one in self.known.open_requests if one[0] == process]:
             del self.known.open_requests[key]
+        for asked in [one for one in self._lists_asked if one[0] == process]:
+            del self._lists_asked[asked]
         self.also.run_ended(process, reason)
 
     def folded(self, process: str, recorded: Recorded, issued: list[Issued]) -> None:
@@ -243,6 +251,15 @@ class Monitor(Observer):
                 else:
                     requests.targets.append(one.replicas)
                     requests.submitted += 1
+        elif isinstance(event, WatchFired):
+            if event.change == "children" and self._has_role(process):
+                for check in self._list_changed:
+                    check(process, event.path, recorded.seq)
+        elif isinstance(event, ChildrenRead):
+            path = self._lists_asked.pop((process, event.command), None)
+            if path is not None and event.error in (OK, NO_NODE):
+                for check in self._list_read:
+                    check(process, path, event.children, event.command[0])
         elif isinstance(event, AlterPartitionReceived):
             self._isrs_requested(event)
         elif isinstance(event, ControlledShutdownReceived):
@@ -250,7 +267,9 @@ class Monitor(Observer):
         elif isinstance(event, ElectLeadersReceived) and event.election == "unclean":
             topics = [""] if event.partitions is None else [one for one, _ in event.partitions]
             self.known.allows_unclean.update(dict.fromkeys(topics))
-        for command in (one.command for one in issued):
+        for number, _, command, _ in issued:
+            if isinstance(command, ReadChildren):
+                self._lists_asked[process, number] = command.path
             if isinstance(command, ApiResponse):
                 key = process, command.request
                 was_open = self.known.open_requests.pop(key, None) is not None

@@ -3,6 +3,7 @@
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
+from controller.core import znodes
 from controller.core.commands import UpdateMetadataRequest
 from controller.core.values import LEADER_DURING_DELETE
 from controller.core.znodes import Name
@@ -70,6 +71,17 @@ class Processes:
             return None
         return controller.run.fold.controller.context.live_brokers
 
+    def children_known_to(self, process: str, path: str) -> Collection[str] | None:
+        """The children of /brokers/ids or /brokers/topics that a controller knows; None: it keeps
+        no such list."""
+        controller = self._cluster.controllers.get(process)
+        if controller is None or controller.run is None:
+            return None
+        context = controller.run.fold.controller.context
+        if path == znodes.BROKER_IDS:
+            return {str(one) for one in context.brokers}
+        return context.topics if path == znodes.TOPICS else None
+
     def candidates_of(self, process: str, name: Name) -> Candidates | None:
         """Between which replicas a controller chooses the leader of a partition now."""
         controller = self._cluster.controllers.get(process)
@@ -111,12 +123,12 @@ class Processes:
         controller = self._cluster.controllers.get(process)
         return controller is not None and controller.settings.configuration.rules == "kafka"
 
-    def knows_cancel(self, process: str) -> bool:
-        """Whether a controller knows that /admin/reassign_cancel exists."""
+    def cancel_known_to(self, process: str) -> int:
+        """The czxid of the /admin/reassign_cancel that a controller knows; 0: it knows none."""
         controller = self._cluster.controllers.get(process)
         if controller is None or controller.run is None:
-            return False
-        return controller.run.fold.controller.context.cancel != 0
+            return 0
+        return controller.run.fold.controller.context.cancel
 
     def knows_topic_id(self, process: str, name: str) -> bool:
         """Whether a controller knows the id of a topic, or the process is no controller."""

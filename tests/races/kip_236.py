@@ -401,7 +401,7 @@ DEFECTS: Final[tuple[Defect, ...]] = (
         planted="A new controller leaves the entries of reassignments that were rolled back, and "
         "takes all entries for younger than the cancellation.",
         needs="A failover between step 5 and step 6, or with entries that have not begun.",
-        invariants=("cancelled-entries-gone",),
+        invariants=("older-entries-removed", "cancelled-entries-gone"),
         replacements=(
             Replacement(f"{_REASSIGNMENT}.recovery:_forget_ended", _leaves_ended_entries),
             Replacement(f"{_REASSIGNMENT}.recovery:load_reassignments", _dates_entries_by_failover),

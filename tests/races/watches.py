@@ -244,7 +244,13 @@ DEFECTS: Final = (
         source="KAFKA-5502, KAFKA-5879",
         planted="The controller reads the list of brokers or topics when it queues a change of it.",
         needs="The list changes again while the first change is queued.",
-        invariants=("partitions-led", "isrs-full", "metadata-current", "reassignments-ended"),
+        invariants=(
+            "read-lists-known",
+            "partitions-led",
+            "isrs-full",
+            "metadata-current",
+            "reassignments-ended",
+        ),
         replacements=(
             Replacement("controller.core.controller:Controller.enqueue", _read_when_queued),
             Replacement("controller.core.fold:Fold._take", _keep_early_reads),

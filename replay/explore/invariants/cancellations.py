@@ -40,7 +40,7 @@ class NothingCompletesWhileCancelled(Invariant):
         was_by_admin = self._by_admin.get(write.name, False)
         self._by_admin[write.name] = not self.known.is_refold(write.process)
         before, after = write.before, write.after
-        if before is None or was_by_admin or not self.known.knows_cancel(write.process):
+        if before is None or was_by_admin or not self.known.cancel_known_to(write.process):
             return
         is_completed = before.is_being_reassigned and after == Assignment(before.target)
         if is_completed and set(after.replicas) != set(before.origin):
@@ -92,7 +92,7 @@ class _OfCancelled(Invariant):
 
     def _is_known(self) -> bool:
         active = self.known.active_process()
-        return active is not None and self.known.knows_cancel(active)
+        return active is not None and bool(self.known.cancel_known_to(active))
 
     def _forget(self) -> None:
         self.covered.clear()
@@ -206,6 +206,50 @@ class CancelledEntriesGone(_OfCancelled):
                 partition_text(write.name),
                 f"{write.process} began the reassignment to {list(target)}, whose entry "
                 f"{znodes.REASSIGN_CANCEL} has cancelled",
+            )
+
+
+class OlderEntriesRemoved(Invariant):
+    """Source: KIP-236 C-05, C-06; docs/kip-236.md#cancel; race kip-236-failover-5-6."""
+
+    NAME: ClassVar[str] = "older-entries-removed"
+    STATEMENT: ClassVar[str] = (
+        "When a refold that knows /admin/reassign_cancel has handled all its events, "
+        "/admin/reassign_partitions has no entry from before the cancellation, except of "
+        "reassignments that are under way. If the znode was written since, this is not checked."
+    )
+
+    def __init__(self, known: Known, report: Report) -> None:
+        super().__init__(known, report)
+        self._exists = False
+        self._older: dict[Name, tuple[int, ...]] = {}
+
+    def admin_written(self, path: str, data: bytes | None, process: str) -> None:
+        if path == znodes.REASSIGN_CANCEL:
+            if data is None:
+                self._older = {}
+            elif not self._exists:
+                self._older = self.known.entries_of(znodes.REASSIGN_PARTITIONS)
+            self._exists = data is not None
+        elif path == znodes.REASSIGN_PARTITIONS:
+            self._older = {}
+
+    def handled(self, process: str) -> None:
+        known = self.known
+        if not self._older or not known.is_refold(process):
+            return
+        if known.cancel_known_to(process) != known.cancel:
+            # It knows an earlier one, which may be older than the entries, or none.
+            return
+        for name, target in self._older.items():
+            assignment = known.assignment(name)
+            is_under_way = assignment is not None and assignment.is_being_reassigned
+            if is_under_way or znodes.reassignment_path(*name) in known.admin:
+                continue
+            self.violated(
+                partition_text(name),
+                f"{process} has handled {znodes.REASSIGN_CANCEL}, and the older entry for "
+                f"{list(target)} is still there",
             )
 
 

@@ -13,6 +13,7 @@ from replay.explore.invariants.cancellations import (
     CancelledRolledBack,
     EntriesAccountedFor,
     NothingCompletesWhileCancelled,
+    OlderEntriesRemoved,
     RecordsOutliveMoves,
 )
 from replay.explore.invariants.elections import (
@@ -33,7 +34,7 @@ from replay.explore.invariants.leadership import (
     OneLeaderPerEpoch,
     TopicIdsKept,
 )
-from replay.explore.invariants.metadata import MetadataForward
+from replay.explore.invariants.metadata import MetadataForward, SentStatesStored
 from replay.explore.invariants.records import AcknowledgedRecordsKept, ReadRecordsStable
 from replay.explore.invariants.recovery import (
     AdminZnodesGone,
@@ -57,6 +58,7 @@ from replay.explore.invariants.replicas import (
     NoIneligibleInIsr,
 )
 from replay.explore.invariants.requests import AnsweredOnce, DeletionsKept, RequestsKept
+from replay.explore.invariants.watches import ChangedListsRead, ReadListsKnown
 
 ALWAYS: Final[tuple[type[Invariant], ...]] = (
     OneLeaderPerEpoch,
@@ -84,9 +86,13 @@ ALWAYS: Final[tuple[type[Invariant], ...]] = (
     NothingCompletesWhileCancelled,
     CancelledRolledBack,
     CancelledEntriesGone,
+    OlderEntriesRemoved,
     RecordsOutliveMoves,
     EntriesAccountedFor,
+    SentStatesStored,
     MetadataForward,
+    ChangedListsRead,
+    ReadListsKnown,
     AnsweredOnce,
     DeletionsKept,
     RequestsKept,

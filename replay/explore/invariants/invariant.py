@@ -152,6 +152,12 @@ class Invariant:
     def noticed(self, process: str, code: str, subject: str) -> None:
         """A controller logs a line (Notice), before it carries out what follows."""
 
+    def list_changed(self, process: str, path: str, seq: int) -> None:
+        """A controller recorded that a watch of a list of children has fired, as event `seq`."""
+
+    def list_read(self, process: str, path: str, children: list[str], asked: int) -> None:
+        """A controller recorded a list of children, which it had asked for at event `asked`."""
+
     def handled(self, process: str) -> None:
         """A controller has handled all its events, and knows the cluster's state."""
 
