@@ -5,6 +5,7 @@ from collections.abc import Callable, Container, Sequence
 from typing import Final
 
 from replay.agreement.results import AgreementResult, Divergence
+from replay.description.phrases import counted
 
 _NEVER_SHOWN: Final = ("AllocateProducerIds", "AlterPartitionReassignments", "UpdateFeatures")
 """The beginnings of the names of controller events that only a request log shows."""
@@ -67,8 +68,8 @@ def leave_unjudged(result: AgreementResult, with_request_log: Container[int]) ->
     for (controller, epoch), seq in lost.items():
         count = sum(term_of(one) == (controller, epoch) for one in decisions)
         result.notes.append(
-            f"cannot tell {count} decisions of broker {controller} in epoch {epoch}, from record "
-            f"{seq} on: they depend on a request, and no request log of the broker is there"
+            f"not judged: {counted(count, 'decision')} of broker {controller} in epoch {epoch}, "
+            f"from record {seq} on: the reason is a request, and the broker has no request log"
         )
     leave_out(result, found)
     result.unjudged += len(decisions)

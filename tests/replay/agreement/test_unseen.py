@@ -44,7 +44,7 @@ def test_decision_of_a_request_that_no_log_has_is_not_judged() -> None:
     assert result.is_explained
     assert not result.is_whole
     [note] = result.notes
-    assert note.startswith("cannot tell 1 decisions of broker 1 in epoch 4, from record 5 on")
+    assert note.startswith("not judged: 1 decision of broker 1 in epoch 4, from record 5 on")
 
 
 def test_assignment_that_only_kafka_wrote_is_not_judged() -> None:
