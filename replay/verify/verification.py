@@ -20,6 +20,7 @@ from replay.errors import ReplayError
 from replay.logs.decode import recorded, require_recorded
 from replay.logs.other_core import folding, is_of_this_core, is_same_decision, recorded_by
 from replay.logs.recorded_fold import fold_at_start, fold_event
+from replay.logs.unrecorded import UnrecordedCommand, UnrecordedCommands
 from replay.progress import Progress, unreported
 from replay.verify.differences import CommandDifference, differences
 from replay.verify.event_fields import EventFields, WrongField
@@ -106,9 +107,8 @@ def _check_usable(reader: LogReader) -> None:
 class _Comparison:
     """Counts and collects mismatches while the log is folded.
 
-    A command that is not stored is held back, because after a crash the last commands are not in
-    the log. It is a mismatch if a later command is stored, or if an event of the log answers a
-    command of the same or a later event: the daemon stores commands before it stores answers.
+    A command that is not stored is a mismatch, unless it is at the end of the log
+    (replay/logs/unrecorded.py).
     """
 
     def __init__(self, first_seq: int, other_core: str) -> None:
@@ -118,7 +118,7 @@ class _Comparison:
         self._has_stopped = False
         self._commands = self._agreed = self._mismatched = 0
         self._mismatches: list[Mismatch] = []
-        self._held_back: list[tuple[int, str, Issued]] = []
+        self._unrecorded = UnrecordedCommands()
 
     def compare(
         self, seq: int, kind: str, derived: list[Issued], stored: list[CommandRecord]
@@ -131,17 +131,16 @@ class _Comparison:
         for issued in derived:
             self._commands += 1
             before = by_ordinal.pop(issued.id.ordinal, None)
+            self._add_extra(self._unrecorded.add(kind, issued, is_stored=before is not None))
             if before is None:
-                self._held_back.append((seq, kind, issued))
                 continue
-            self._release(seq)
             differs = self._differences(before, issued)
             if differs:
                 self._add(seq, issued.id.ordinal, kind, "changed", differs, before, issued)
             else:
                 self._agreed += 1
         for ordinal, before in by_ordinal.items():
-            self._release(seq)
+            self._add_extra(self._unrecorded.release(seq))
             self._commands += 1
             self._add(seq, ordinal, kind, "missing", [], before, None)
 
@@ -160,7 +159,7 @@ class _Comparison:
     def result(self, last_seq: int, is_closed: bool, fields: EventFields) -> Verification:
         """The result for a log that ends with event `last_seq`. A closed log has every command that
         was decided."""
-        self._release(last_seq if is_closed else fields.answered)
+        self._add_extra(self._unrecorded.release(last_seq if is_closed else fields.answered))
         notes = list(fields.notes)
         if self._has_stopped and not is_closed:
             notes.append("the controller stopped, but the closing record is missing")
@@ -168,7 +167,7 @@ class _Comparison:
             last_seq - self._first_seq + 1,
             self._commands,
             self._agreed,
-            len(self._held_back),
+            len(self._unrecorded),
             self._mismatched,
             self._mismatches,
             is_closed,
@@ -182,12 +181,10 @@ class _Comparison:
             return []
         return _differences(before, now)
 
-    def _release(self, last_seq: int) -> None:
-        """Add mismatches for the commands of events up to `last_seq` that were held back."""
-        for seq, kind, issued in self._held_back:
-            if seq <= last_seq:
-                self._add(seq, issued.id.ordinal, kind, "extra", [], None, issued)
-        self._held_back = [one for one in self._held_back if one[0] > last_seq]
+    def _add_extra(self, released: list[UnrecordedCommand]) -> None:
+        """Add mismatches for commands that are missing, although later ones were stored."""
+        for kind, issued in released:
+            self._add(issued.id.cause, issued.id.ordinal, kind, "extra", [], None, issued)
 
     def _add(
         self,

@@ -176,6 +176,15 @@ class LogEnded(Fact, frozen=True, kw_only=True, tag="log_ended"):
     """The log ends here and was not closed, while its daemon held the role."""
 
 
+class CommandsUnrecorded(Fact, frozen=True, kw_only=True, tag="commands_unrecorded"):
+    """The log was not closed, and the commands of event `since` from number `ordinal` on, and all
+    later ones, are not stored: its daemon may not have carried them out. `since` is a number in
+    that log, also if several logs are read together."""
+
+    since: int
+    ordinal: int
+
+
 class IsrRequested(Fact, frozen=True, kw_only=True, tag="isr_requested"):
     """A leader requested another ISR (AlterPartition); `error` is the code of the answer."""
 
@@ -261,6 +270,7 @@ AnyFact = (
     | RecordKnown
     | CancelKnown
     | LogEnded
+    | CommandsUnrecorded
     | IsrRequested
     | ReassignmentRequested
     | BrokerChanged

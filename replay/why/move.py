@@ -43,7 +43,9 @@ class WaitPeriod(Struct, frozen=True):
 
 class MoveEvent(Struct, frozen=True):
     """An event in the history of a move. `step` is that of a rollback, 1 to 7, else 0; `epochs` are
-    those of other controllers; `command` names the command in its log."""
+    those of other controllers; `command` names the command in its log. `is_recorded` is false if
+    the log ends without the stored commands of the event, so that they may not have been carried
+    out."""
 
     at: EventReference
     kind: str
@@ -52,6 +54,7 @@ class MoveEvent(Struct, frozen=True):
     step: int = 0
     epochs: tuple[int, ...] = ()
     command: str = ""
+    is_recorded: bool = True
 
 
 class Move(Struct, frozen=True):

@@ -6,12 +6,14 @@ from msgspec import Struct, field, structs
 
 from replay.description.phrases import listed
 from replay.why.event_reference import EventReference, cause_of, reference_to
-from replay.why.facts import AssignmentWritten, Cancellation, Fact, RollbackStep
+from replay.why.facts import AssignmentWritten, Cancellation, CommandsUnrecorded, Fact, RollbackStep
 from replay.why.move import CancelledBy, Move, MoveEvent, MoveOutcome, WaitPeriod
 from replay.why.rollback_steps import DELETE, LAST
-from replay.why.sentences import why_rolled_back
+from replay.why.sentences import UNRECORDED, why_rolled_back
 
 LOG_ENDED: Final = "log_ended"
+_BY_COMMANDS: Final = ("step", "deletion_asked")
+"""The kinds of events that happen when a command is carried out."""
 
 
 class OpenWait(Struct):
@@ -113,6 +115,20 @@ class MoveBuilder(Struct):
                 return
         self.add_event(fact, "step", text, step=fact.step)
 
+    def add_unrecorded(self, fact: CommandsUnrecorded) -> None:
+        """The log does not have the last commands: mark the events that they caused."""
+        log = reference_to(fact.seq, fact.wall_ns).log
+        for place, (key, event) in enumerate(self.events):
+            is_before = event.at.seq < fact.since or (
+                event.at.seq == fact.since
+                and bool(event.command)
+                and _ordinal(event) < fact.ordinal
+            )
+            if event.at.log == log and event.kind in _BY_COMMANDS and not is_before:
+                text = f"{event.text} ({UNRECORDED})"
+                marked = structs.replace(event, text=text, is_recorded=False)
+                self.events[place] = (key, marked)
+
     def goes_on_after(self, kind: str) -> None:
         """The rollback goes on after a failover, which the last event of this kind shows."""
         for place, (key, event) in enumerate(self.events):
@@ -159,6 +175,11 @@ class MoveBuilder(Struct):
             self.is_ended_by_others,
             [event for _, event in self.events],
         )
+
+
+def _ordinal(event: MoveEvent) -> int:
+    """The number of a command among those of its event."""
+    return int(event.command.rpartition(".")[2])
 
 
 def back_on(replicas: tuple[int, ...]) -> str:

@@ -18,6 +18,7 @@ from replay.why.facts import (
     BrokerChanged,
     CancelKnown,
     Cancellation,
+    CommandsUnrecorded,
     LeftUnchanged,
     LogEnded,
     MoveGivenUp,
@@ -97,6 +98,9 @@ class _MoveHistory:
                 self._deletion(fact)
             case RoleChanged() | LogEnded():
                 self._role(fact)
+            case CommandsUnrecorded():
+                for move in self._moves:
+                    move.add_unrecorded(fact)
             case StateWritten():
                 self._state(fact)
             case BrokerChanged(what="gone"):

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 from heapq import merge
 from typing import NamedTuple
 
+from controller.core.canonical import cause_of
 from eventstore import folders
 from eventstore.filters import EventFilter
 from eventstore.records import CommandRecord, EventRecord
@@ -14,10 +15,11 @@ from replay.logs.decode import recorded, time_of
 from replay.logs.open_log import RecordedLog
 from replay.logs.other_core import OtherCoreCheck, diff_command, is_of_this_core, recorded_by
 from replay.logs.recorded_fold import fold_at_start
+from replay.logs.unrecorded import UnrecordedCommands
 from replay.progress import Progress
 from replay.times import iso_time
 from replay.why.event_reference import NumberInLog
-from replay.why.facts import AnyFact, LogEnded
+from replay.why.facts import AnyFact, CommandsUnrecorded, LogEnded
 from replay.why.history import History
 from replay.why.noted_facts import KnownZnodes
 from replay.why.recorded_observer import RecordedFactObserver
@@ -77,6 +79,9 @@ class _Run:
         self._seq, self._time = 0, ""
         self._order = 0
         self._unusable = ""
+        reader = self._log.reader
+        self._is_open = reader.closing is None and not folders.is_being_written(reader.path)
+        self._unrecorded = UnrecordedCommands()
         self.observer.number_of = self._number
 
     def _number(self, seq: int) -> int:
@@ -85,7 +90,7 @@ class _Run:
     def records(self) -> Iterator[_NextEvent]:
         """The events up to the one in question."""
         wanted = EventFilter(last_seq=self._last)
-        if self._check is not None:
+        if self._check is not None or self._is_open:
             for record, stored in self._log.reader.records(wanted):
                 yield _NextEvent(self, record, stored)
         else:
@@ -99,7 +104,8 @@ class _Run:
         record = taken.record
         self._order = order
         try:
-            derived = self.observer.fold_event(recorded(record))
+            event = recorded(record)
+            derived = self.observer.fold_event(event)
         except ReplayError as error:
             if not self._name:
                 raise
@@ -108,14 +114,30 @@ class _Run:
         if self._check is not None:
             self._check.compare(record.seq, derived, taken.stored)
         self._seq, self._time = record.seq, iso_time(record.wall_ns)
+        if self._is_open:
+            self._unrecorded.release(cause_of(event.event) or 0)
+            ordinals = {one.ordinal for one in taken.stored}
+            for one in derived:
+                self._unrecorded.add(record.kind, one, is_stored=one.id.ordinal in ordinals)
+            if record.seq == self._last:
+                self._note_unrecorded()
         if record.seq == self._last and self._is_cut_off() and self.observer.controller.is_active:
             self.observer.add(LogEnded, because=None)
 
+    def _note_unrecorded(self) -> None:
+        """Add a fact if the log has no stored commands from an event on."""
+        later = next(self._log.reader.commands(self._last + 1), None)
+        if later is not None:
+            self._unrecorded.release(later.cause)
+        first = self._unrecorded.first
+        if first is not None:
+            self.observer.add(
+                CommandsUnrecorded, since=first.cause, ordinal=first.ordinal, because=None
+            )
+
     def _is_cut_off(self) -> bool:
         """Whether the log ends without a closing record, and the question is about its end."""
-        reader = self._log.reader
-        is_whole = self._last < reader.last_seq or reader.closing is not None
-        return not is_whole and not folders.is_being_written(reader.path)
+        return self._is_open and self._last == self._log.reader.last_seq
 
     def cluster(self) -> Cluster:
         """The cluster after the last event."""
@@ -151,6 +173,12 @@ class _Run:
             notes.append(
                 "The log was not closed: its daemon was killed, or this copy was made before the "
                 "daemon ended."
+            )
+        first = self._unrecorded.first
+        if first is not None:
+            notes.append(
+                f"The log has no stored commands from event {first.cause} on: it is not known "
+                "whether the daemon carried out what it decided there."
             )
         if self.observer.lost_at:
             notes.append(

@@ -13,6 +13,7 @@ from replay.why.facts import (
     BrokerChanged,
     CancelKnown,
     Cancellation,
+    CommandsUnrecorded,
     DeletionSent,
     IsrRequested,
     LeftUnchanged,
@@ -38,6 +39,9 @@ _BROKERS: Final = {
     "shutting down": "broker {0} asked for a controlled shutdown",
     "log directory failed": "a log directory of broker {0} has failed",
 }
+UNRECORDED: Final = (
+    "the log has no stored commands from here on: it is not known whether this was done"
+)
 _ROLES_IN_TEXT: Final = ("elected", "failover_done")
 """Changes of the controller role whose text says what happened."""
 _TOPICS: Final = {
@@ -82,6 +86,8 @@ def sentence(fact: AnyFact) -> str:
             return _cancel_known(fact)
         case LogEnded():
             return "the log ends here (not closed)"
+        case CommandsUnrecorded():
+            return UNRECORDED
         case IsrRequested(partition=partition, broker=broker, isr=isr, error=error):
             verdict = f"rejected with {error_name(error)}" if error else "accepted"
             return f"leader {broker} asked for ISR {listed(isr)} of {partition}: {verdict}"

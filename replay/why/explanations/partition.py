@@ -43,6 +43,7 @@ from replay.why.facts import (
     AnyFact,
     BrokerChanged,
     CancelKnown,
+    CommandsUnrecorded,
     IsrRequested,
     LeftUnchanged,
     LogEnded,
@@ -102,7 +103,7 @@ def causes_of_state(history: History, view: PartitionView, moves: Sequence[Move]
 
 def _belongs(fact: AnyFact, view: PartitionView, cancelled: Sequence[int]) -> bool:
     match fact:
-        case RollbackStep() | ReplicaDeletion() | RecordKnown() | LogEnded():
+        case RollbackStep() | ReplicaDeletion() | RecordKnown() | LogEnded() | CommandsUnrecorded():
             # They are in the history of the move.
             return False
         case NoticeIssued(code="rollback"):

@@ -269,7 +269,7 @@ def _too_late(move: Move) -> str:
 def _steps_left(move: Move) -> str:
     """A rollback that has written the original replicas, and not taken its last step."""
     why = f": {move.cancelled.text}" if move.cancelled is not None else ""
-    taken = [one for one in move.events if one.step]
+    taken = [one for one in move.events if one.step and one.is_recorded]
     done = f"; step {taken[-1].step} of {LAST} began at {taken[-1].at}" if taken else ""
     return (
         f"The move of {move.partition} from {listed(move.origin)} to {listed(move.target)} is "

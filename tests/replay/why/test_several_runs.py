@@ -398,3 +398,50 @@ def test_run_that_cannot_be_folded_does_not_affect_the_others(
     answer = ask(tmp_path)
     assert any(one.startswith("run-1: recorded by core 0000") for one in answer.notes)
     assert answer.moves[-1].target == (4, 5, 2)
+
+
+# Commands that the log of a killed daemon does not have -----------------------------------------
+
+
+UNRECORDED = "the log has no stored commands from here on: it is not known whether this was done"
+
+
+def killed_after_deciding(tmp_path: Path) -> tuple[Cluster, Path]:
+    """The daemon decides steps 4 and 5 of a rollback in one event, and is killed before it stores
+    or carries out these commands."""
+    cluster = moving()
+    kill_before(cluster, writes(znodes.topic_path("t")), lambda: cancel_all(cluster))
+    before = cluster.history[-1][0].seq - 1
+    return cluster, write_log(tmp_path / "run-1", cluster, close=False, commands_until=before)
+
+
+def steps_of(answer: Explanation) -> list[tuple[str, int, bool]]:
+    """The steps of the last move: the log, the number, and whether the text has the caveat."""
+    steps = [one for one in answer.moves[-1].events if one.step]
+    assert all(one.is_recorded is (UNRECORDED not in one.text) for one in steps)
+    return [(one.at.log, one.step, one.is_recorded) for one in steps]
+
+
+def test_step_whose_command_the_log_does_not_have_is_not_reported_as_done(tmp_path: Path) -> None:
+    _, log = killed_after_deciding(tmp_path)
+    answer = ask(log)
+    assert steps_of(answer) == [
+        ("run-1", 1, True),
+        ("run-1", 2, True),
+        ("run-1", 3, True),
+        ("run-1", 4, False),
+        ("run-1", 5, False),
+    ]
+    assert any("has no stored commands from event" in one for one in answer.notes)
+
+
+def test_step_is_reported_twice_only_with_the_caveat(tmp_path: Path) -> None:
+    cluster, log = killed_after_deciding(tmp_path)
+    second = write_log(tmp_path / "run-2", next_run(cluster).start())
+    steps = steps_of(ask(log, second))
+    assert sorted(one for one in steps if one[1] in (4, 5)) == [
+        ("run-1", 4, False),
+        ("run-1", 5, False),
+        ("run-2", 4, True),
+        ("run-2", 5, True),
+    ]
