@@ -26,7 +26,10 @@ from controller.core.procedures.reassignment.partition_reassignment import (
     resume_held,
 )
 from controller.core.procedures.reassignment.rollback import WAITS, RollbackCause, roll_back
-from controller.core.procedures.reassignment_znodes.cancel_znode import read_cancel, report_waiting
+from controller.core.procedures.reassignment_znodes.cancel_znode import (
+    read_cancel,
+    report_cancelled,
+)
 from controller.core.procedures.reassignment_znodes.extra_entries import replaced_by_entries
 from controller.core.procedures.reassignment_znodes.reassign_partitions_znode import remove_entries
 from controller.core.procedures.reassignment_znodes.records import LEGACY, repair_records
@@ -111,7 +114,7 @@ async def cancel_entries(
     for name, target in not_begun.items():
         report_dropped(controller, name, target, _CANCELLED_LATER)
     if younger and not was_removed:
-        report_waiting(controller, LEGACY)
+        report_cancelled(controller, LEGACY, younger)
         _report_begun_since(controller, younger)
     await _drop_requests(controller, dict.fromkeys(younger))
     if not_begun:
@@ -138,7 +141,10 @@ def _numbers(under_way: int, not_begun: int) -> str:
     if not_begun:
         what = "entry that had not begun is" if not_begun == 1 else "entries that had not begun are"
         parts.append(f"{not_begun} {what} removed")
-    nothing = f"no reassignment by {LEGACY} is under way: nothing is rolled back"
+    nothing = (
+        f"no reassignment by {LEGACY} that is older than this znode is under way: nothing is "
+        "rolled back"
+    )
     return ", and ".join(parts) or nothing
 
 

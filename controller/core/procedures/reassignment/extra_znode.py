@@ -24,7 +24,11 @@ from controller.core.procedures.reassignment.legacy_znode import (
 )
 from controller.core.procedures.reassignment.rollback import WAITS, RollbackCause
 from controller.core.procedures.reassignment.submission import is_possible
-from controller.core.procedures.reassignment_znodes.cancel_znode import is_cancelled, report_waiting
+from controller.core.procedures.reassignment_znodes.cancel_znode import (
+    is_cancelled,
+    report_cancelled,
+    report_waiting,
+)
 from controller.core.procedures.reassignment_znodes.records import LEGACY
 from controller.core.triggers import ExtraReassignments
 from controller.core.values import format_brokers
@@ -59,7 +63,7 @@ async def process_extra(controller: Controller) -> None:
     extra, version = await _read(controller)
     if await is_cancelled(controller):
         if version is not None:
-            report_waiting(controller, _PATH)
+            report_cancelled(controller, _PATH, extra)
         return
     await give_up_rollbacks(controller, f"the entry was removed from {_PATH}", extra)
     if version is None:

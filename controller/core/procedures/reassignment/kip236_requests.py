@@ -23,7 +23,7 @@ from controller.core.procedures.reassignment.submission import (
 )
 from controller.core.procedures.reassignment_znodes.cancel_znode import (
     current_cancel,
-    report_waiting,
+    report_cancelled,
 )
 from controller.core.procedures.reassignment_znodes.reassign_partitions_znode import remove_entries
 from controller.core.procedures.reassignment_znodes.records import (
@@ -78,15 +78,17 @@ async def process_requests(controller: Controller) -> None:
     children = await list_requests(controller)
     if children and (cancel := await current_cancel(controller)):
         requests = await read_requests(controller, children)
-        if any(_waits(controller, one, cancel) for one in requests):
-            report_waiting(controller, REASSIGNMENT_REQUESTS)
+        waiting = [one.request for one in requests if _waits(controller, one, cancel)]
+        if waiting:
+            names = dict.fromkeys(name for one in waiting for name in one.assignments)
+            report_cancelled(controller, REASSIGNMENT_REQUESTS, names)
         return
     if children:
         await repair_records(controller)
     for queued in await read_requests(controller, children):
         if not await _process(controller, queued):
             if _waits(controller, queued, await current_cancel(controller)):
-                report_waiting(controller, queued.path)
+                report_cancelled(controller, queued.path, queued.request.assignments)
             return
     _request_again(controller)
 

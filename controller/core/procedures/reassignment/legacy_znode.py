@@ -26,7 +26,7 @@ from controller.core.procedures.reassignment.assignments import Move, write_reco
 from controller.core.procedures.reassignment.submission import is_possible
 from controller.core.procedures.reassignment_znodes.cancel_znode import (
     current_cancel,
-    report_waiting,
+    report_cancelled,
 )
 from controller.core.procedures.reassignment_znodes.records import make_parents, repair_records
 from controller.core.state import EntrySeen, Partition
@@ -211,8 +211,9 @@ async def process_legacy(controller: Controller) -> None:
         return
     if cancel := await current_cancel(controller):
         waiting = [name for name, one in legacy.entries.items() if _is_new(controller, name, one)]
-        if len(are_older(controller, waiting, cancel)) < len(waiting):
-            report_waiting(controller, _PATH)
+        older = are_older(controller, waiting, cancel)
+        if younger := [name for name in waiting if name not in older]:
+            report_cancelled(controller, _PATH, younger)
         # The older ones are dropped: the creation of the znode is a separate trigger.
         return
     kept = {

@@ -36,7 +36,10 @@ from controller.core.procedures.reassignment.submission import (
     source_of,
     submit,
 )
-from controller.core.procedures.reassignment_znodes.cancel_znode import read_cancel, report_waiting
+from controller.core.procedures.reassignment_znodes.cancel_znode import (
+    read_cancel,
+    report_cancelled,
+)
 from controller.core.procedures.reassignment_znodes.reassign_partitions_znode import remove_entries
 from controller.core.procedures.reassignment_znodes.records import (
     load_records,
@@ -129,8 +132,10 @@ async def _forget_ended(controller: Controller, ended: list[Partition]) -> None:
 async def _cancel(controller: Controller, sources: Sources) -> None:
     """Resume the rollback. Entries that have not begun are cancelled as well, if they are older."""
     await cancel_entries(controller, sources.legacy, controller.context.cancel)
-    if any(one.request.assignments and not one.request.legacy for one in sources.requests):
-        report_waiting(controller, REASSIGNMENT_REQUESTS)
+    requested = [one.request for one in sources.requests if not one.request.legacy]
+    waiting = dict.fromkeys(name for one in requested for name in one.assignments)
+    if waiting:
+        report_cancelled(controller, REASSIGNMENT_REQUESTS, waiting)
     await process_extra(controller)
 
 

@@ -1,9 +1,11 @@
 """/admin/reassign_cancel: while it exists, no reassignment makes progress (KB 14.2.3)."""
 
+from collections.abc import Collection
 from typing import NamedTuple
 
 from controller.core.controller import Controller
 from controller.core.errors import ZnodeError
+from controller.core.failures import listed_names
 from controller.core.operations import OK
 from controller.core.state import UNKNOWN_ZXID, ControllerContext
 from controller.core.triggers import (
@@ -12,11 +14,10 @@ from controller.core.triggers import (
     Trigger,
     ZkPartitionReassignment,
 )
-from controller.core.znodes import REASSIGN_CANCEL, read_force
+from controller.core.znodes import REASSIGN_CANCEL, Name, read_force
 from controller.core.zookeeper_io import read_stats, read_znodes
 
 _RULE = "reassignment: is it cancelled"
-_WAITS = f"the reassignments that this znode requests wait until {REASSIGN_CANCEL} is deleted"
 
 
 class Cancellation(NamedTuple):
@@ -90,7 +91,20 @@ def with_cancellation_bound(context: ControllerContext, trigger: Trigger) -> Tri
     return trigger
 
 
-def report_waiting(controller: Controller, path: str, text: str = _WAITS) -> None:
+def report_cancelled(controller: Controller, path: str, names: Collection[Name]) -> None:
+    """Report the partitions whose reassignments a znode requests, and which wait for the end of the
+    cancellation; once while they stay the same."""
+    until = f"until {REASSIGN_CANCEL} is deleted"
+    if len(names) == 1:
+        text = f"the reassignment of {listed_names(list(names))} waits {until}"
+    elif names:
+        text = f"the reassignments of {listed_names(list(names))} wait {until}"
+    else:
+        text = f"the reassignments that this znode requests wait {until}"
+    report_waiting(controller, path, text)
+
+
+def report_waiting(controller: Controller, path: str, text: str) -> None:
     """Report that the content of a znode waits, once while the text stays the same."""
     if _is_new(controller, path, text):
         controller.notice("warning", "reassignment_waits", path, text)

@@ -95,6 +95,13 @@ def test_younger_entry_started_by_a_stock_controller_is_logged() -> None:
         ("reassignment_waits", znodes.REASSIGN_PARTITIONS),
         ("reassignment_waits", "t-0"),
     ]
+    assert seen.texts_of("reassignments_cancelled") == [
+        "no reassignment by /admin/reassign_partitions that is older than this znode is under way: "
+        "nothing is rolled back"
+    ]
+    assert seen.texts_of("reassignment_waits")[0] == (
+        "the reassignment of t-0 waits until /admin/reassign_cancel is deleted"
+    )
     assert seen.texts_of("reassignment_waits")[1] == (
         "another controller began the reassignment by /admin/reassign_partitions after "
         "/admin/reassign_cancel was created: the reassignment is not rolled back, and completes "

@@ -257,7 +257,7 @@ def assert_dropped(seen: Seen) -> None:
     assert seen.texts_of("reassignment_waits") == []
 
 
-def test_waiting_younger_entry_is_logged_once() -> None:
+def test_waiting_younger_entries_are_named_once_while_they_stay_the_same() -> None:
     cluster = two_partitions((1, 2), (1, 2))
     cancel_all(cluster)
     seen = cluster.seen()
@@ -265,7 +265,8 @@ def test_waiting_younger_entry_is_logged_once() -> None:
     submit(cluster, {T0: [3, 4], T1: [4]})
     cluster.stop_broker(4)
     assert seen.texts_of("reassignment_waits") == [
-        "the reassignments that this znode requests wait until /admin/reassign_cancel is deleted"
+        "the reassignment of t-0 waits until /admin/reassign_cancel is deleted",
+        "the reassignments of t-0, t-1 wait until /admin/reassign_cancel is deleted",
     ]
     assert seen.texts_of("reassignment_cancelled") == []
 

@@ -318,7 +318,7 @@ def test_entries_wait_while_the_znode_exists_and_start_afterwards() -> None:
     assert entries(cluster) == {T0: Entry((3,))}
     assert requests(cluster) == []
     assert seen.texts_of("reassignment_waits") == [
-        "the reassignments that this znode requests wait until /admin/reassign_cancel is deleted"
+        "the reassignment of t-0 waits until /admin/reassign_cancel is deleted"
     ]
     remove_cancel(cluster)
     assert assignment(cluster) == "3,1,2 adding 3 removing 1,2"
@@ -330,8 +330,13 @@ def test_requests_and_extra_entries_wait_while_the_znode_exists(
 ) -> None:
     cluster = interruptible(3, 1, 2)
     cancel_all(cluster)
+    seen = cluster.seen()
     submitted(cluster, {T0: [3]})
+    cluster.expire()
     assert assignment(cluster) == "1,2"
+    assert seen.texts_of("reassignment_waits") == 2 * [
+        "the reassignment of t-0 waits until /admin/reassign_cancel is deleted"
+    ]
     remove_cancel(cluster)
     assert assignment(cluster) == "3,1,2 adding 3 removing 1,2"
     catch_up(cluster, 3)
