@@ -195,13 +195,15 @@ class IsrRequested(Fact, frozen=True, kw_only=True, tag="isr_requested"):
 
 
 class ReassignmentRequested(Fact, frozen=True, kw_only=True, tag="reassignment_requested"):
-    """A client requested other replicas, or (None) the end of a move, `via` an API or a znode."""
+    """A client requested other replicas, or (None) the end of a move, `via` an API or a znode.
+    `moved_from` is the znode from which the controller moved the entry to that one, "" for none."""
 
     partition: str
     target: tuple[int, ...] | None
     via: str
     error: int = 0
     message: str = ""
+    moved_from: str = ""
 
 
 class BrokerChanged(Fact, frozen=True, kw_only=True, tag="broker_changed"):

@@ -183,10 +183,17 @@ class _MoveHistory:
         if route == API:
             is_known = fact.because is not None and fact.because.procedure == API
             return route, fact.because.text if fact.because and is_known else "", None
-        return route, asked.via if asked is not None else "", asked
+        if asked is None:
+            return route, "", None
+        if asked.moved_from:
+            asked = self._asked_for(fact.after.target, asked.moved_from) or asked
+            return route, asked.moved_from or asked.via, asked
+        return route, asked.via, asked
 
-    def _asked_for(self, target: tuple[int, ...]) -> ReassignmentRequested | None:
-        since = [one for one in self._requests if one.target == target and not one.error]
+    def _asked_for(self, target: tuple[int, ...], via: str = "") -> ReassignmentRequested | None:
+        """The last request for these replicas, of those that came by a znode if it is given."""
+        asked = [one for one in self._requests if one.target == target and not one.error]
+        since = [one for one in asked if via in ("", one.via)]
         return since[-1] if since else None
 
     def _record_known(self, fact: RecordKnown) -> None:

@@ -7,6 +7,7 @@ from msgspec import Struct
 from controller.core.controller import Controller
 from controller.core.triggers import Trigger
 from controller.core.values import NO_ASSIGNMENT, Assignment, LeaderAndIsr
+from controller.core.znodes import REASSIGN_PARTITIONS, REASSIGN_PARTITIONS_EXTRA
 from replay.subjects import partition_named
 from replay.why.facts import AnyFact, Cancellation, Cause, ReassignmentRequested, RecordKnown
 from replay.why.subject import Subject
@@ -73,4 +74,12 @@ class NotedFacts:
             for one in reversed(self.facts)
         )
         if not is_noted:
-            self.add(ReassignmentRequested, partition=partition, target=target, via=via)
+            moved = self.controller.context.entries_moved.get(partition_named(partition))
+            is_moved = via == REASSIGN_PARTITIONS and moved == target
+            self.add(
+                ReassignmentRequested,
+                partition=partition,
+                target=target,
+                via=via,
+                moved_from=REASSIGN_PARTITIONS_EXTRA if is_moved else "",
+            )

@@ -486,3 +486,15 @@ def test_move_completed_by_a_failover_is_in_its_log(tmp_path: Path) -> None:
     answer = asked(write_log(tmp_path / "log", next_run(cluster).start()), **MOVE)
     assert first(answer).startswith("t-0 is not being reassigned: its move from ")
     assert first(answer).endswith(" to 4,2 ended at event N, when all of these were in sync.")
+
+
+def test_move_by_the_extra_znode_names_it(tmp_path: Path) -> None:
+    cluster = interruptible(5, 2, 1, 3)
+    submit_extra(cluster, {T0: [4, 5, 2]})
+    [move] = why(cluster, tmp_path, **MOVE).moves
+    extra = "/admin/reassign_partitions_extra"
+    assert (move.route, move.request) == ("/admin/reassign_partitions", extra)
+    assert [one.text for one in move.events][:2] == [
+        f"{extra} asks for 4,5,2",
+        f"begun from 2,1,3 to 4,5,2, by {extra}",
+    ]
