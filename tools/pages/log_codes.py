@@ -258,8 +258,9 @@ TEXTS: Final = {
         "a reassignment was completed before its cancellation", "reassign the partition back"
     ),
     "below_min_insync_replicas": Text(
-        "the target has fewer replicas than `min.insync.replicas` of the topic",
-        "lower the setting, or use more replicas",
+        "an entry of /admin/reassign_partitions begins for a partition whose replicas before the "
+        "move are fewer than `min.insync.replicas` of the topic: producers with acks=all fail",
+        "wait until the reassignment has added replicas, or lower the setting",
     ),
     "replicas_dropped": Text("replicas of an earlier target are no longer needed"),
     "rollback": Text("a step of a rollback is done ([kip-236.md](kip-236.md))"),

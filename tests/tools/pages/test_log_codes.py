@@ -14,3 +14,8 @@ def test_codes_have_their_levels() -> None:
     assert levels["reassignment_ended"] == ["warning", "info"]
     assert levels["channel_version"] == ["error"]
     assert all(levels.values())
+
+
+def test_warning_about_min_insync_replicas_is_about_the_replicas_before_the_move() -> None:
+    meaning = TEXTS["below_min_insync_replicas"].meaning
+    assert "replicas before the move are fewer than `min.insync.replicas`" in meaning

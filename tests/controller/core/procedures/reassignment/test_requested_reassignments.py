@@ -1,5 +1,7 @@
 """/admin/reassignment_requests and /admin/reassignments (KB 14.4, 14.5)."""
 
+from collections.abc import Callable
+
 import msgspec
 import pytest
 
@@ -264,6 +266,19 @@ def test_entry_with_fewer_replicas_than_min_insync_replicas_starts_with_a_warnin
     catch_up(cluster, 2, 3)
     assert assignment(cluster) == "1,2,3"
     assert_nothing_is_left(cluster)
+
+
+@pytest.mark.parametrize("submitted", [submit, request])
+def test_target_with_fewer_replicas_than_min_insync_replicas_begins_without_a_warning(
+    submitted: Callable[[Cluster, dict[tuple[str, int], list[int]]], object],
+) -> None:
+    """The replicas before the move count (docs/log-codes.md)."""
+    cluster = interruptible(3, 1, 2)
+    set_minimum(cluster, znodes.topic_config_path("t"), 2)
+    seen = cluster.seen()
+    submitted(cluster, {T0: [3]})
+    assert assignment(cluster) == "3,1,2 adding 3 removing 1,2"
+    assert seen.texts_of("below_min_insync_replicas") == []
 
 
 @pytest.mark.parametrize(
