@@ -171,3 +171,20 @@ def test_election_of_a_younger_move_is_not_restricted_to_the_originals() -> None
     cluster.stop_broker(1)
     cluster.stop_broker(2)
     assert cluster.leadership("t", 0).leader == 3
+
+
+def test_originals_of_a_younger_move_have_the_order_of_the_topics_znode() -> None:
+    """The entry has no originals, and a stock controller puts the target first."""
+    cluster = interruptible(4, 1, 2, 3)
+    cancel_all(cluster)
+    with OtherControllersTerm(cluster):
+        submit_quietly(cluster, {T0: [2, 4]})
+        cluster.change_topic_quietly(
+            "t",
+            {0: [2, 4, 1, 3]},
+            adding_replicas={"0": [4]},
+            removing_replicas={"0": [1, 3]},
+        )
+    remove_cancel(cluster)
+    cancel_all(cluster)
+    assert assignment(cluster) == "2,1,3"
