@@ -4,7 +4,8 @@ from typing import Final, Literal
 
 from msgspec import Struct
 
-DESIGN: Final = "0.8"
+KAFKA_0_8: Final = "0.8"
+"""The design, as the header of a log names it."""
 
 
 class BrokerConfiguration(Struct, frozen=True, kw_only=True):
@@ -26,4 +27,4 @@ class BrokerConfiguration(Struct, frozen=True, kw_only=True):
     keep_in_sync_time_ms: int = 10_000
     checkpoint_interval_ms: int = 5000
     retry_ms: int = 500
-    design: Literal["0.8"] = DESIGN
+    design: Literal["0.8"] = KAFKA_0_8

@@ -89,6 +89,9 @@ class LogDeleted(Struct, frozen=True, array_like=True, tag="log_deleted"):
 LogOutcome = LogOpened | LogTruncated | LogDeleted
 """Outcomes that a procedure awaits."""
 
+RecordEvent = ProduceReceived | FetchReceived | FetchResponded | RecordsAppended | LogOutcome
+"""Events about records, which only this design has."""
+
 BrokerEvent = (
     SessionConnected
     | SessionDisconnected
@@ -98,13 +101,7 @@ BrokerEvent = (
     | ChildrenRead
     | ZnodesWritten
     | TimerFired
-    | ProduceReceived
-    | FetchReceived
-    | FetchResponded
-    | RecordsAppended
-    | LogOpened
-    | LogTruncated
-    | LogDeleted
+    | RecordEvent
 )
 
 

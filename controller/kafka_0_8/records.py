@@ -4,7 +4,12 @@
 from typing import Final
 
 from controller.core.commands import Reason
-from controller.core.error_codes import NONE, UNKNOWN_TOPIC_OR_PARTITION
+from controller.core.error_codes import (
+    NONE,
+    NOT_LEADER_OR_FOLLOWER,
+    OFFSET_OUT_OF_RANGE,
+    UNKNOWN_TOPIC_OR_PARTITION,
+)
 from controller.core.values import NO_LEADER
 from controller.kafka_0_8 import rules
 from controller.kafka_0_8.broker import FETCH, Broker, timer_of
@@ -24,8 +29,6 @@ from controller.kafka_0_8.events import (
 from controller.kafka_0_8.state import Append, Name, Partition, Pending
 from controller.kafka_0_8.triggers import Diverged, IsrChange
 
-OFFSET_OUT_OF_RANGE: Final = 1
-NOT_LEADER_FOR_PARTITION: Final = 6
 ACKS_NONE: Final = 0
 ACKS_LEADER: Final = 1
 
@@ -94,7 +97,7 @@ def _accept(broker: Broker, pending: Pending) -> None:
 
 
 def _reject(broker: Broker, request: int, leader: int, rule: str) -> None:
-    response = RespondProduce(request, NOT_LEADER_FOR_PARTITION, 0, leader)
+    response = RespondProduce(request, NOT_LEADER_OR_FOLLOWER, 0, leader)
     broker.issue(response, Reason(rule))
 
 
@@ -105,13 +108,13 @@ def fetch(broker: Broker, event: FetchReceived) -> None:
     """A fetch request of a replica or a consumer."""
     partition = broker.partitions.get((event.topic, event.partition))
     if partition is None or not partition.is_leader:
-        _respond(broker, event, None, NOT_LEADER_FOR_PARTITION, rules.LEADER_ONLY)
+        _respond(broker, event, None, NOT_LEADER_OR_FOLLOWER, rules.LEADER_ONLY)
     elif event.replica == CONSUMER:
         _consume(broker, event, partition)
     elif event.replica not in partition.ar:
         _respond(broker, event, partition, UNKNOWN_TOPIC_OR_PARTITION, rules.REPLICATE)
     elif event.epoch != partition.epoch:
-        _respond(broker, event, partition, NOT_LEADER_FOR_PARTITION, rules.LEADER_EPOCH)
+        _respond(broker, event, partition, NOT_LEADER_OR_FOLLOWER, rules.LEADER_EPOCH)
     elif event.offset > partition.local.leo:
         _respond(broker, event, partition, OFFSET_OUT_OF_RANGE, rules.REPLICATE)
     else:

@@ -30,7 +30,7 @@ def lagging(broker: Broker, partition: Partition) -> tuple[int, ...]:
     return tuple(
         one
         for one in partition.isr
-        if one != broker.id
+        if not partition.ar[one].is_local
         and partition.ar[one].leo < partition.local.leo
         and broker.now_ms - partition.ar[one].caught_up_ms > limit_ms
     )

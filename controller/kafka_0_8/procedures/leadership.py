@@ -65,7 +65,7 @@ async def become_leader(
 
 async def _start_followers(broker: Broker, partition: Partition) -> None:
     """Send start-replica to each assigned replica whose broker is registered (L-04)."""
-    others = [one for one in partition.ar if one != broker.id]
+    others = [one.broker_id for one in partition.ar.values() if not one.is_local]
     paths = [znodes.broker_path(one) for one in others]
     found = await fetch_stats(broker, paths, rules.START_FOLLOWERS)
     alive = [one for one, error in zip(others, found.errors, strict=True) if error == OK]

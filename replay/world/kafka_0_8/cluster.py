@@ -4,6 +4,7 @@ The caller starts, stops and separates brokers, and lets virtual time pass. The 
 the same histories.
 """
 
+from collections.abc import Callable
 from heapq import heappop, heappush
 from typing import Final
 
@@ -79,9 +80,10 @@ class Cluster08:
     """Brokers of the 0.8 design, by id.
 
     - `responses`: the last response to each request of a client, with the records of a fetch.
-    - `cut`: pairs of brokers that cannot reach each other.
+    - `cut`: pairs of brokers, the lower id first, that cannot reach each other.
     - `silent`: brokers that read nothing from ZooKeeper: they do not learn that their session is
       over.
+    - `after_event`: called with the broker after each event.
     """
 
     def __init__(self, *brokers: int, **settings: int) -> None:
@@ -91,6 +93,7 @@ class Cluster08:
         self.responses: dict[int, tuple[RespondProduce | RespondFetch, list[Record]]] = {}
         self.cut: dict[tuple[int, int], None] = {}
         self.silent: dict[int, None] = {}
+        self.after_event: Callable[[BrokerProcess], None] = lambda process: None
         self._settings = settings
         self._admin = self.zookeeper.create_session()
         self._queue: list[_Delivery] = []
@@ -276,6 +279,7 @@ class Cluster08:
             return
         for issued in process.apply(event, channel, self.now_ms, records):
             self._carry_out(process, issued)
+        self.after_event(process)
         self._collect_watches()
 
     def _deliver(
