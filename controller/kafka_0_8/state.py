@@ -9,6 +9,9 @@ from controller.core.values import ANY_VERSION, NO_LEADER
 NO_EPOCH = 0
 """Below the first leader epoch."""
 
+UNKNOWN_LEO = -1
+"""The log end offset of a replica that has not fetched in this leadership."""
+
 Name = tuple[str, int]
 """A partition by topic and number."""
 
@@ -44,7 +47,7 @@ class Replica:
         self.broker_id = broker_id
         self.is_local = is_local
         self.hw = 0
-        self.leo = 0
+        self.leo = 0 if is_local else UNKNOWN_LEO
         self.caught_up_ms = now_ms
 
 

@@ -117,8 +117,15 @@ async def _won(broker: Broker, partition: Partition, found: Znodes, leader: Lead
     except ZnodeError as error:
         broker.report(znodes.partition_path(*name), error)
         return
-    _note_versions(partition, found)
     isr = tuple(one for one in replicas if one in in_sync)
+    if broker.id not in isr:
+        _leave(broker, partition, "the ISR does not have this broker")
+        topic, number = name
+        text = "this broker has created the leader znode, but is not in the ISR: correct the ISR"
+        broker.notice("error", "not_eligible", f"{topic}-{number}", text, rules.NOT_ELIGIBLE)
+        _retry(broker, partition, broker.configuration.retry_ms, rules.ELECTION_RETRY)
+        return
+    _note_versions(partition, found)
     version = found.versions[_ISR]
     await _lead(broker, partition, _Candidacy(leader.epoch, replicas, isr, version, []))
 

@@ -24,8 +24,8 @@ from controller.core.commands import (
     ZooKeeperCommand,
 )
 from controller.core.error_codes import REQUEST_TIMED_OUT
-from controller.core.events import SessionConnected, SessionExpired, TimerFired
-from controller.core.operations import OK, WriteOperation
+from controller.core.events import SessionConnected, SessionDisconnected, SessionExpired, TimerFired
+from controller.core.operations import CONNECTION_LOSS, OK, WriteOperation
 from controller.kafka_0_8 import admin, znodes
 from controller.kafka_0_8.admin import AdminError, StoredPartition
 from controller.kafka_0_8.commands import (
@@ -54,7 +54,7 @@ from controller.kafka_0_8.events import (
 )
 from controller.kafka_0_8.state import Name
 from replay.world.kafka_0_8.broker_process import BrokerProcess, Record
-from replay.world.outcomes import carry_out
+from replay.world.outcomes import carry_out, without_reply
 from replay.world.requests import Exists, GetChildren, GetData, Multi
 from replay.world.zookeeper import ZooKeeper
 
@@ -84,6 +84,8 @@ class Cluster08:
     - `silent`: brokers that read nothing from ZooKeeper: they do not learn that their session is
       over.
     - `after_event`: called with the broker after each event.
+    - `loses_reply`: whether ZooKeeper carries out a command, and the reply is lost with the
+      connection, which is restored at once.
     """
 
     def __init__(self, *brokers: int, **settings: int) -> None:
@@ -94,6 +96,7 @@ class Cluster08:
         self.cut: dict[tuple[int, int], None] = {}
         self.silent: dict[int, None] = {}
         self.after_event: Callable[[BrokerProcess], None] = lambda process: None
+        self.loses_reply: Callable[[IssuedByBroker], bool] = lambda issued: False
         self._settings = settings
         self._admin = self.zookeeper.create_session()
         self._queue: list[_Delivery] = []
@@ -116,10 +119,14 @@ class Cluster08:
     def start(self, *brokers: int) -> None:
         """Start brokers, each in a new session, and let them finish their start-up."""
         for broker in brokers:
-            process = self.brokers[broker]
-            process.start(self.zookeeper.create_session())
-            self._deliver(process, "session", self._connected(process.session))
+            self.boot(broker)
         self.run(100)
+
+    def boot(self, broker: int) -> None:
+        """Begin to start a broker."""
+        process = self.brokers[broker]
+        process.start(self.zookeeper.create_session())
+        self._deliver(process, "session", _connected(process.session))
 
     def stop(self, broker: int, *, session_ends: bool = True) -> None:
         """Kill a broker. Its session ends at once, or when `end_session` is called."""
@@ -143,10 +150,13 @@ class Cluster08:
         self.silent.pop(broker, None)
         self._deliver(process, "session", SessionExpired(process.session))
         process.session = self.zookeeper.create_session()
-        self._deliver(process, "session", self._connected(process.session))
+        self._deliver(process, "session", _connected(process.session))
 
-    def _connected(self, session: int) -> SessionConnected:
-        return SessionConnected(session, _SESSION_TIMEOUT_MS, "world:2181", False)
+    def lose_connection(self, broker: int) -> None:
+        """A broker loses its connection to ZooKeeper, which is restored at once."""
+        process = self.brokers[broker]
+        self._deliver(process, "session", SessionDisconnected(process.session, "reset"))
+        self._deliver(process, "session", _connected(process.session, renewed=True))
 
     # Clients
 
@@ -302,7 +312,7 @@ class Cluster08:
     def _carry_out(self, process: BrokerProcess, issued: IssuedByBroker) -> None:
         command: BrokerCommand = issued.command
         if isinstance(command, _ZOOKEEPER):
-            self._ask_zookeeper(process, issued.id, command)
+            self._ask_zookeeper(process, issued, command)
             return
         match command:
             case StartTimer(timer=timer, delay_ms=delay_ms):
@@ -327,16 +337,20 @@ class Cluster08:
                 return
 
     def _ask_zookeeper(
-        self, process: BrokerProcess, id: CommandId, command: ZooKeeperCommand
+        self, process: BrokerProcess, issued: IssuedByBroker, command: ZooKeeperCommand
     ) -> None:
         """A silent broker gets no reply."""
         if process.id in self.silent:
             return
-        outcomes = carry_out(self.zookeeper, process.session, id, command, self.now_ms)
+        is_lost = self.loses_reply(issued)
+        outcomes = carry_out(self.zookeeper, process.session, issued.id, command, self.now_ms)
         # Changes before the reply are reported before the reply.
         self._collect_watches()
         for outcome in outcomes:
-            self._deliver(process, "zookeeper", outcome)
+            found = without_reply(outcome, CONNECTION_LOSS) if is_lost else outcome
+            self._deliver(process, "zookeeper", found)
+        if is_lost:
+            self.lose_connection(process.id)
 
     def _send_fetch(self, process: BrokerProcess, id: CommandId, command: SendFetch) -> None:
         self._requests += 1
@@ -369,6 +383,10 @@ class Cluster08:
             error, hw, leo = response.error, response.hw, response.leo
             event = FetchResponded(id, error, len(records), hw, leo)
             self._deliver(self.brokers[follower], "fetch", event, records)
+
+
+def _connected(session: int, *, renewed: bool = False) -> SessionConnected:
+    return SessionConnected(session, _SESSION_TIMEOUT_MS, "world:2181", renewed)
 
 
 def _log_outcome(

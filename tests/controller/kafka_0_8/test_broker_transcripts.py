@@ -6,7 +6,6 @@ After an intended change:
 
 from collections.abc import Callable
 from difflib import unified_diff
-from itertools import groupby
 from pathlib import Path
 
 import pytest
@@ -42,13 +41,8 @@ def text_of(story: Story, description: str) -> str:
     """The transcript of the last run of the broker, without the fetches that find nothing."""
     runs = story.cluster.brokers[story.broker].runs
     head = f"{' '.join(description.split())}\n\nbroker {story.broker}, run {len(runs)}\n\n"
-    parts = []
-    for is_idle, steps in groupby(runs[-1], is_idle_fetch):
-        if is_idle:
-            parts.append(f"    ... {len(list(steps))} events of fetches without records\n")
-        else:
-            parts.append(transcript(list(steps)).replace("    -- no role --\n", ""))
-    return head + "".join(parts)
+    steps = [one for one in runs[-1] if not is_idle_fetch(one)]
+    return head + transcript(steps).replace("    -- no role --\n", "")
 
 
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda one: one.__name__)
