@@ -69,7 +69,7 @@ def _produced(broker: Broker, partition: Partition, append: Append) -> None:
             _reject(broker, append.request, partition.leader, rules.REFUSE_QUEUED)
         return
     if append.acks == ACKS_LEADER:
-        _accept(broker, Pending(append.request, partition.local.leo))
+        _accept(broker, Pending(append.request, partition.local.leo), rules.ACKS)
     elif append.acks != ACKS_NONE:
         partition.commit_queue.append(Pending(append.request, partition.local.leo))
     commit(broker, partition)
@@ -82,7 +82,7 @@ def commit(broker: Broker, partition: Partition) -> None:
     partition.local.hw = max(partition.local.hw, hw)
     queue = partition.commit_queue
     while queue and queue[0].end <= partition.local.hw:
-        _accept(broker, queue.popleft())
+        _accept(broker, queue.popleft(), rules.COMMIT)
 
 
 def refuse_queued(broker: Broker, partition: Partition) -> None:
@@ -91,8 +91,7 @@ def refuse_queued(broker: Broker, partition: Partition) -> None:
         _reject(broker, partition.commit_queue.popleft().request, NO_LEADER, rules.REFUSE_QUEUED)
 
 
-def _accept(broker: Broker, pending: Pending) -> None:
-    rule = rules.ACKS
+def _accept(broker: Broker, pending: Pending, rule: str) -> None:
     broker.issue(RespondProduce(pending.request, NONE, pending.end, broker.id), Reason(rule))
 
 

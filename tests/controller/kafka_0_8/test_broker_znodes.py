@@ -93,6 +93,6 @@ def test_unusable_epoch_is_named_with_its_path(data: bytes) -> None:
         "/brokers/topics/t/0/leader/x",
     ],
 )
-def test_other_path_is_no_leader(path: str) -> None:
+def test_path_of_another_znode_is_no_leader(path: str) -> None:
     assert znodes.partition_of_leader(path) is None
     assert znodes.partition_of_leader("/brokers/topics/t/10/leader") == ("t", 10)

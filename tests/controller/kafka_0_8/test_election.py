@@ -26,7 +26,7 @@ def test_preferred_replica_is_elected_at_once() -> None:
     assert issued(found, 1, "E-02") == []
 
 
-def test_other_replica_waits_for_the_election_wait_time() -> None:
+def test_replica_that_is_not_preferred_waits_for_the_election_wait_time() -> None:
     found = replicated(leader_election_wait_time_ms=700)
     found.stop(1)
     found.run(690)

@@ -121,7 +121,7 @@ def test_unreadable_request_is_reported_and_deleted(content: bytes) -> None:
     assert partition(found, 2).leader == 1
 
 
-def test_other_child_of_the_queue_is_left_alone() -> None:
+def test_child_of_the_queue_that_is_no_request_is_left_alone() -> None:
     found = replicated()
     found.write(Create("/brokers/state/2/note"))
     found.run(300)
