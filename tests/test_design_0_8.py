@@ -5,8 +5,6 @@ import re
 from functools import cache
 from pathlib import Path
 
-from tools.mutations.settings import read_settings
-
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs/rows/design-0.8.md"
 FOLDER = "tests/controller/kafka_0_8"
@@ -57,10 +55,3 @@ def test_every_sentence_has_tests_that_exist_or_a_reason() -> None:
 def test_reason_has_several_words() -> None:
     reasons = [text.removeprefix(NO_RULE) for _, _, text in rows() if text.startswith(NO_RULE)]
     assert [one for one in reasons if len(one.split()) < REASON_WORDS_MIN] == []
-
-
-def test_tests_that_the_page_names_are_checked_by_mutation_testing() -> None:
-    """`make mutations` requires that every test that the page names notices a mutant."""
-    settings = read_settings(ROOT)
-    assert any(PAGE.relative_to(ROOT).match(pattern) for pattern in settings.pages)
-    assert FOLDER in settings.tests

@@ -44,7 +44,6 @@ class Broker:
         self.session_id = 0
         self.is_connected = False
         self.connections = 0
-        self.is_registered = False
         self.fetches: dict[CommandId, Name] = {}
         self.appends: dict[CommandId, Append] = {}
         self.timers: dict[str, None] = {}

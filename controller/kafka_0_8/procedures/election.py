@@ -1,10 +1,20 @@
 """Whether a replica follows a leader or tries to become leader (E-01 to E-08)."""
 
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from controller.core.commands import Reason
 from controller.core.errors import ZnodeError
-from controller.core.operations import NO_NODE, OK, Create, SetData, WriteOperation
+from controller.core.operations import (
+    BAD_VERSION,
+    CONNECTION_LOSS,
+    NO_NODE,
+    NODE_EXISTS,
+    OK,
+    RUNTIME_INCONSISTENCY,
+    Create,
+    SetData,
+    WriteOperation,
+)
 from controller.core.outcomes import Znodes
 from controller.core.zookeeper_io import fetch_stats, fetch_znodes, write_atomically
 from controller.kafka_0_8 import rules, znodes
@@ -17,6 +27,16 @@ from controller.kafka_0_8.procedures.leadership import (
 from controller.kafka_0_8.state import Partition
 from controller.kafka_0_8.znodes import Isr, Leader
 
+_RACED: Final = (
+    OK,
+    RUNTIME_INCONSISTENCY,
+    CONNECTION_LOSS,
+    NO_NODE,
+    BAD_VERSION,
+    NODE_EXISTS,
+)
+"""Codes after which the znodes are read again: there is another leader or epoch, or the reply was
+lost."""
 _REPLICAS, _ISR, _LEADER, _EPOCH = range(4)
 
 
@@ -61,11 +81,15 @@ async def elect_or_follow(broker: Broker, partition: Partition, *, has_waited: b
             return
         reason = Reason(rules.WRITE_LEADERSHIP)
         errors = await write_atomically(broker, candidacy.operations, reason)
-        if any(error != OK for error in errors):
-            # Another leader or epoch, or the reply was lost: ZooKeeper says which.
-            continue
-        await _lead(broker, partition, candidacy)
-        return
+        if all(error == OK for error in errors):
+            await _lead(broker, partition, candidacy)
+            return
+        if any(error not in _RACED for error in errors):
+            path = znodes.leader_path(*partition.name)
+            text = f"ZooKeeper refused the election (codes {errors}); it is tried again"
+            broker.notice("error", "election_refused", path, text, rules.ELECTION_RETRY)
+            _retry(broker, partition, broker.configuration.retry_ms, rules.ELECTION_RETRY)
+            return
 
 
 async def _read(broker: Broker, partition: Partition) -> Znodes:

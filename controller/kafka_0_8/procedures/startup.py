@@ -2,7 +2,14 @@
 
 from controller.core.commands import Reason
 from controller.core.errors import ZnodeError
-from controller.core.operations import CONNECTION_LOSS, NO_NODE, OK, Create, WriteOperation
+from controller.core.operations import (
+    CONNECTION_LOSS,
+    NO_NODE,
+    NODE_EXISTS,
+    OK,
+    Create,
+    WriteOperation,
+)
 from controller.core.znodes.schema import natural
 from controller.core.zookeeper_io import (
     fetch_children,
@@ -21,7 +28,11 @@ from controller.kafka_0_8.state import Name
 async def broker_startup(broker: Broker) -> None:
     """Start the broker, or start it again in a new session (X-02)."""
     create: list[WriteOperation] = [Create(znodes.state_path(broker.id))]
-    await write(broker, create, Reason(rules.STATE_PATH))
+    written = await write(broker, create, Reason(rules.STATE_PATH))
+    if written.errors[0] == NO_NODE:
+        # The first broker of a cluster to which add-brokers has added none.
+        create = [*map(Create, znodes.PERSISTENT), *create]
+        await write(broker, create, Reason(rules.STATE_PATH))
     await fetch_children(broker, znodes.state_path(broker.id), rules.WATCH_STATE, watch=True)
     text = "from here on, the broker starts again when this session ends"
     subject = f"session {broker.session_id}"
@@ -79,8 +90,10 @@ async def register(broker: Broker) -> None:
         found = await fetch_stats(broker, [path], rules.OLD_REGISTRATION, watch=True)
         if found.owners[0] == broker.session_id:
             return
-        if found.errors[0] != NO_NODE:
+        if errors[0] != NODE_EXISTS or found.errors[0] != NO_NODE:
             break
-    text = "another session has registered this id; the broker registers when the znode is deleted"
+    text = f"the id is not registered (ZooKeeper code {errors[0]}); it is tried again"
+    if errors[0] == NODE_EXISTS:
+        text = "another session has registered this id; it is registered when the znode is deleted"
     broker.notice("warning", "already_registered", path, text, rules.OLD_REGISTRATION)
     broker.start_timer(REGISTER_TIMER, settings.retry_ms, rules.OLD_REGISTRATION)

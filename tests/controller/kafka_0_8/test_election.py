@@ -167,3 +167,24 @@ def test_twenty_leaders_have_twenty_epochs() -> None:
         found.end_session(int(leader))
         found.run(1500)
     assert len(seen) == 20
+
+
+def test_leader_that_sees_another_leader_follows_it() -> None:
+    found = replicated()
+    found.cut = {(1, 2): None, (1, 3): None}
+    request = found.produce(1, T, ["a"], -1, wait_ms=50)
+    found.write(SetData("/brokers/topics/t/0/leader", b"2;9", ANY_VERSION))
+    found.run(500)
+    assert "broker 2 is the leader" in notices(found, 1, "stepped_down")[0].text
+    assert found.error_of(request) == NOT_LEADER_OR_FOLLOWER
+    assert (partition(found, 1).leader, partition(found, 1).epoch) == (2, 9)
+    assert found.brokers[1].logs[T] == []
+
+
+def test_second_leadership_of_a_broker_is_followed_from_its_beginning() -> None:
+    found = replicated()
+    found.produce(1, T, ["a"], -1, wait_ms=1000)
+    found.write(SetData("/brokers/topics/t/0/leader", b"1;9", ANY_VERSION))
+    found.run(500)
+    assert partition(found, 2).epoch == 9
+    assert len(issued(found, 2, rules.FOLLOW)) > len(issued(found, 2, "X-"))

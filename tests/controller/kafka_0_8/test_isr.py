@@ -119,3 +119,31 @@ def test_assigned_replicas_are_the_isr_and_the_catching_up_ones() -> None:
 def test_isr_timer_runs_only_on_leaders() -> None:
     found = replicated()
     assert [len(issued(found, one, "I-01")) > 0 for one in (1, 2, 3)] == [True, False, False]
+
+
+def test_replica_that_lacks_records_of_the_last_leader_does_not_join_after_an_election() -> None:
+    """Broker 3 has every record up to the new leader's high watermark, but not all records that the
+    new leader had when it was elected: one of them may be committed."""
+    found = replicated(keep_in_sync_time_ms=1000)
+    found.produce(1, T, ["a"], -1, wait_ms=1000)
+    found.cut = {(1, 3): None, (2, 3): None}
+    found.produce(1, T, ["b"], 1, wait_ms=100)
+    found.stop(1)
+    found.run(4000)
+    leader = partition(found, 2)
+    assert (leader.isr, leader.start_leo) == ((2,), 2)
+    leader.local.hw = 1
+    fetched = FetchReceived(900, 3, *T, 1, leader.epoch)
+    found.brokers[2].apply(fetched, "replica", found.now_ms, [])
+    assert leader.joining == ()
+    fetched = FetchReceived(901, 3, *T, 2, leader.epoch)
+    found.brokers[2].apply(fetched, "replica", found.now_ms, [])
+    assert leader.joining == (3,)
+
+
+def test_only_replica_of_a_partition_commits_its_log_when_it_is_elected() -> None:
+    found = cluster(1)
+    found.create_topic("t", {0: (1,)})
+    found.brokers[1].logs[T] = ["a", "b"]
+    found.start(1)
+    assert partition(found, 1).local.hw == 2

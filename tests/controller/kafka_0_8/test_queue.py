@@ -2,6 +2,7 @@
 
 import pytest
 
+from controller.core.error_codes import NOT_LEADER_OR_FOLLOWER
 from controller.core.operations import Create, CreateSequential, SetData
 from controller.core.values import ANY_VERSION
 from controller.kafka_0_8 import znodes
@@ -185,3 +186,34 @@ def test_unreadable_address_of_a_leader_is_reported_and_read_again() -> None:
     found.write(SetData("/brokers/ids/1", b"host1:9092", ANY_VERSION))
     found.run(500)
     assert partition(found, 2).address == "host1:9092"
+
+
+def test_request_to_close_the_present_incarnation_is_ignored() -> None:
+    found = replicated()
+    found.produce(1, T, ["a"], -1, wait_ms=1000)
+    stat = found.zookeeper.find("/brokers/topics/t/0/replicas")
+    assert stat is not None
+    enqueue(found, 2, close("t", 0, stat.czxid))
+    assert found.brokers[2].logs[T] == ["a"]
+    enqueue(found, 2, close("t", 0, stat.czxid - 1))
+    assert T not in found.brokers[2].logs
+
+
+def test_deletion_rejects_the_requests_that_wait_in_the_commit_queue() -> None:
+    found = replicated()
+    found.cut = {(1, 2): None}
+    request = found.produce(1, T, ["a"], -1, wait_ms=50)
+    found.delete_topic("t")
+    found.run(500)
+    assert found.error_of(request) == NOT_LEADER_OR_FOLLOWER
+    assert notices(found, 1, "stepped_down")
+
+
+def test_leader_that_closes_its_replica_rejects_waiting_requests() -> None:
+    """The request is carried out before the deletion of the leader znode is noticed."""
+    found = replicated()
+    found.cut = {(1, 2): None}
+    request = found.produce(1, T, ["a"], -1, wait_ms=50)
+    enqueue(found, 1, close("t", 0, 1))
+    assert found.error_of(request) == NOT_LEADER_OR_FOLLOWER
+    assert "the replica is closed" in notices(found, 1, "stepped_down")[0].text

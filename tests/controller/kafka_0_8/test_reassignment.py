@@ -3,7 +3,7 @@
 import pytest
 
 from controller.core.commands import ReadChildren
-from controller.core.error_codes import NONE
+from controller.core.error_codes import NONE, NOT_LEADER_OR_FOLLOWER
 from controller.core.operations import Create, Delete, SetData
 from controller.core.values import ANY_VERSION
 from controller.kafka_0_8.admin import AdminError
@@ -141,3 +141,22 @@ def test_reassignment_in_progress_is_not_replaced() -> None:
     found.reassign(T, (1, 4))
     with pytest.raises(AdminError, match="is being reassigned already"):
         found.reassign(T, (1, 2))
+
+
+def test_leader_that_gives_up_rejects_waiting_requests() -> None:
+    found = with_fourth_broker()
+    found.cut = {(1, 3): None}
+    request = found.produce(1, T, ["c"], -1, wait_ms=50)
+    found.reassign(T, (2, 4))
+    found.run(400)
+    assert found.error_of(request) == NOT_LEADER_OR_FOLLOWER
+
+
+def test_leader_knows_the_versions_after_a_reassignment() -> None:
+    found = with_fourth_broker()
+    for target in ((1, 4), (1, 2), (2, 1)):
+        found.reassign(T, target)
+        found.run(4000)
+        assert found.data(REPLICAS) == ",".join(map(str, target))
+    assert notices(found, 1, "unusable_reassignment") == []
+    assert leader_of(found) == "1;1"

@@ -200,7 +200,10 @@ def test_longer_log_than_that_of_the_leader_is_cut_and_reported() -> None:
     found.start(1)
     found.run(2000)
     assert found.brokers[1].logs[T] == []
+    assert partition(found, 1).local.hw == 0
     assert notices(found, 1, "records_lost")
+    found.produce(2, T, ["b"], -1, wait_ms=2000)
+    assert found.brokers[1].logs[T] == ["b"]
 
 
 def test_truncation_to_the_high_watermark_can_lose_a_committed_record() -> None:

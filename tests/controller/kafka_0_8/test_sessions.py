@@ -2,7 +2,16 @@
 
 import pytest
 
-from controller.core.commands import WriteAtomically, WriteZnodes
+from controller.core.commands import ReadChildren, WriteAtomically, WriteZnodes
+from controller.core.events import (
+    SessionConnected,
+    SessionDisconnected,
+    SessionExpired,
+    WatchFired,
+)
+from controller.core.operations import Create, Delete
+from controller.core.values import ANY_VERSION
+from controller.kafka_0_8 import znodes
 from controller.kafka_0_8.commands import IssuedByBroker
 from replay.world.kafka_0_8.cluster import Cluster08
 from tests.controller.kafka_0_8.clusters import (
@@ -67,6 +76,7 @@ def test_lost_reply_during_a_reassignment_changes_nothing(rule: str) -> None:
     assert found.data("/brokers/partitions_reassigned/t/0") is None
     assert leader_of(found) == "1;1"
     assert tuple(partition(found, 1).ar) == (1, 4)
+    assert notices(found, 1, "unusable_reassignment") == []
 
 
 def test_lost_reply_to_the_last_step_of_a_leader_that_gives_up() -> None:
@@ -111,4 +121,61 @@ def test_broker_starts_again_if_its_session_ends_during_startup(after_ms: int) -
     found.run(3000)
     assert leader_of(found).startswith("1;")
     assert partition(found, 1).is_leader
+    assert found.data("/brokers/ids/1") == "host1:9092"
+
+
+def test_nothing_is_sent_to_zookeeper_while_there_is_no_connection() -> None:
+    found = replicated()
+    process = found.brokers[1]
+    lost = SessionDisconnected(process.session, "reset")
+    assert process.apply(lost, "session", found.now_ms, []) == []
+    watch = WatchFired("/brokers/state/1", "children", 9)
+    assert process.apply(watch, "watches", found.now_ms, []) == []
+    back = SessionConnected(process.session, 6000, "world:2181", True)
+    (asked,) = process.apply(back, "session", found.now_ms, [])
+    assert asked.command == ReadChildren("/brokers/state/1", True)
+
+
+def test_work_of_an_ended_session_is_dropped() -> None:
+    found = replicated()
+    process = found.brokers[2]
+    for event in (
+        WatchFired("/brokers/state/2", "children", 9),
+        WatchFired("/brokers/topics/t/0/leader", "deleted", 9),
+        SessionExpired(process.session),
+    ):
+        issued_now = process.apply(event, "session", found.now_ms, [])
+    assert issued_now == []
+    assert partition(found, 2).leader == -1
+    begun = SessionConnected(99, 6000, "world:2181", False)
+    (first,) = process.apply(begun, "session", found.now_ms, [])
+    assert first.reason.rule.startswith("S-01")
+
+
+def test_first_broker_creates_the_paths_of_the_cluster() -> None:
+    found = cluster(1)
+    found.write(
+        *(
+            Delete(path, ANY_VERSION)
+            for path in (
+                "/brokers/state/1",
+                "/brokers/epoch",
+                *reversed(znodes.PERSISTENT),
+            )
+        )
+    )
+    found.start(1)
+    assert found.data("/brokers/ids/1") == "host1:9092"
+    found.create_topic("t", {0: (1,)})
+    found.run(500)
+    assert leader_of(found) == "1;1"
+
+
+def test_registration_that_zookeeper_refuses_is_tried_again() -> None:
+    found = cluster(1)
+    found.write(Delete("/brokers/ids", ANY_VERSION))
+    found.start(1)
+    assert "ZooKeeper code -101" in notices(found, 1, "already_registered")[0].text
+    found.write(Create("/brokers/ids"))
+    found.run(500)
     assert found.data("/brokers/ids/1") == "host1:9092"
