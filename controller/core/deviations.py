@@ -31,7 +31,7 @@ DAEMON_ID_REPAIRED: Final = Deviation(
     "id, which holds no logs.",
     rule="Another live broker takes its place before the partition gets a state. A partition with "
     "a state gets its known replicas back. If an ISR contains the id at a take-over, a leader is "
-    "elected without it.",
+    "elected without it. An ISR does not shrink to the id alone.",
     source="docs/observations.md#the-controller-role; docs/design.md#daemons-id",
     always=True,
 )

@@ -145,7 +145,7 @@ class Monitor(Observer):
         self.known.restores_order = self.processes.restores_order
         self.known.keeps_partitions = self.processes.keeps_partitions
         self.known.is_kafka = self.processes.is_kafka
-        self.known.knows_cancel = self.processes.knows_cancel
+        self.known.cancel_known_to = self.processes.cancel_known_to
         self.known.knows_topic_id = self.processes.knows_topic_id
         self.known.has_earlier_log = self.processes.has_earlier_log
         self.known.active_process = self.processes.active

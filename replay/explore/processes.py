@@ -123,12 +123,12 @@ class Processes:
         controller = self._cluster.controllers.get(process)
         return controller is not None and controller.settings.configuration.rules == "kafka"
 
-    def knows_cancel(self, process: str) -> bool:
-        """Whether a controller knows that /admin/reassign_cancel exists."""
+    def cancel_known_to(self, process: str) -> int:
+        """The czxid of the /admin/reassign_cancel that a controller knows; 0: it knows none."""
         controller = self._cluster.controllers.get(process)
         if controller is None or controller.run is None:
-            return False
-        return controller.run.fold.controller.context.cancel != 0
+            return 0
+        return controller.run.fold.controller.context.cancel
 
     def knows_topic_id(self, process: str, name: str) -> bool:
         """Whether a controller knows the id of a topic, or the process is no controller."""

@@ -18,6 +18,7 @@ from replay.explore.invariants.known import (
     parsed_request,
     parsed_state,
     parsed_topic,
+    without_controller,
 )
 from replay.world.tree import Znode
 from replay.world.zookeeper import ZooKeeper
@@ -121,6 +122,7 @@ class ZooKeeperFacts:
         before = known.states.get(name)
         isr_zxid = self._state_zxids.get(name, 0)
         known.states[name], self._state_zxids[name] = after, node.mzxid
+        known.past_states.setdefault(name, {})[without_controller(after)] = None
         if before is not None and after.leader >= 0 and after.leader not in before.isr:
             known.losses.unclean(name, after.leader_epoch)
         assignment = known.assignment(name)
@@ -204,6 +206,7 @@ class ZooKeeperFacts:
             known.admin[path] = node.data
         if path == znodes.REASSIGN_CANCEL:
             known.was_cancelled = True
+            known.cancel = node.czxid if node is not None else 0
         entries = {}
         if path in (znodes.REASSIGN_PARTITIONS, znodes.REASSIGN_PARTITIONS_EXTRA):
             entries = parsed_entries(path, data)

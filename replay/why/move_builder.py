@@ -1,13 +1,17 @@
 """A move that is built from facts, one after the other."""
 
+from typing import Final
+
 from msgspec import Struct, field, structs
 
 from replay.description.phrases import listed
 from replay.why.event_reference import EventReference, cause_of, reference_to
-from replay.why.facts import AssignmentWritten, Cancellation, Fact
+from replay.why.facts import AssignmentWritten, Cancellation, Fact, RollbackStep
 from replay.why.move import CancelledBy, Move, MoveEvent, MoveOutcome, WaitPeriod
-from replay.why.rollback_steps import LAST
+from replay.why.rollback_steps import DELETE, LAST
 from replay.why.sentences import why_rolled_back
+
+LOG_ENDED: Final = "log_ended"
 
 
 class OpenWait(Struct):
@@ -75,6 +79,40 @@ class MoveBuilder(Struct):
         at = reference_to(fact.seq, fact.wall_ns)
         self.events.append((fact.seq, MoveEvent(at, kind, text, **fields)))  # type: ignore[arg-type]
 
+    def stop_waiting(self, fact: Fact, ended_by: str) -> None:
+        """The rollback waits no longer."""
+        self.waits[-1].until, self.waits[-1].ended_by = fact, ended_by
+        why = f": {ended_by}" if ended_by else ""
+        self.add_event(fact, "goes_on", f"the rollback waits no longer{why}")
+
+    def give_up_rollback(self, fact: Fact, why: str) -> None:
+        """The controller gives the rollback up."""
+        if self.is_waiting:
+            self.waits[-1].until, self.waits[-1].ended_by = fact, why
+        self.outcome, self.cancellation = "under way", None
+        text = f"{why}: the move to {listed(self.target)} goes on"
+        self.add_event(fact, "rollback_given_up", text)
+
+    def goes_back(self, fact: Fact) -> None:
+        """The last step of a rollback is taken, if the originals have been written."""
+        if self.stored is None or not self.is_open:
+            return
+        self.outcome, self.ended = "rolled back", fact
+        self.add_event(fact, "rolled_back", back_on(self.stored.after.replicas))
+
+    def insert_empty_step(self, fact: RollbackStep, text: str) -> None:
+        """Add a step that had nothing to do. That is known only at the last step; the event belongs
+        before that of the next step."""
+        begun = max(n for n, (_, event) in enumerate(self.events) if event.step == 1)
+        for place in range(begun, len(self.events)):
+            key, event = self.events[place]
+            is_result = fact.step <= DELETE and event.kind == "deletion_pending"
+            if event.step > fact.step or is_result:
+                empty = MoveEvent(event.at, "step", text, None, fact.step)
+                self.events.insert(place, (key, empty))
+                return
+        self.add_event(fact, "step", text, step=fact.step)
+
     def goes_on_after(self, kind: str) -> None:
         """The rollback goes on after a failover, which the last event of this kind shows."""
         for place, (key, event) in enumerate(self.events):
@@ -96,7 +134,8 @@ class MoveBuilder(Struct):
 
     def build(self, partition: str) -> Move:
         """The move as plain values, with its history in the order of the log."""
-        self.events.sort(key=lambda one: one[0])
+        # The event that ends a log comes after the other facts about that event of the log.
+        self.events.sort(key=lambda one: (one[0], one[1].kind == LOG_ENDED))
         return Move(
             partition,
             self.route,
@@ -120,6 +159,11 @@ class MoveBuilder(Struct):
             self.is_ended_by_others,
             [event for _, event in self.events],
         )
+
+
+def back_on(replicas: tuple[int, ...]) -> str:
+    """The end of a rollback, in words."""
+    return f"rolled back: it is on {listed(replicas)} again"
 
 
 def _cancelled_by(one: Cancellation | None) -> CancelledBy | None:

@@ -5,9 +5,10 @@ from typing import Final
 
 from msgspec import structs
 
+from controller.core.election import UNCLEAN_LEADER
 from controller.core.procedures.reassignment.rollback import WAITS as ROLLBACK_WAITS
 from controller.core.values import NO_ASSIGNMENT
-from controller.core.znodes import REASSIGN_CANCEL, REASSIGNMENT_REQUESTS
+from controller.core.znodes import REASSIGN_CANCEL, REASSIGN_PARTITIONS_EXTRA, REASSIGNMENT_REQUESTS
 from replay.description.phrases import assignment, listed
 from replay.subjects import partition_named
 from replay.why.event_reference import reference_to
@@ -17,7 +18,6 @@ from replay.why.facts import (
     BrokerChanged,
     CancelKnown,
     Cancellation,
-    Fact,
     LeftUnchanged,
     LogEnded,
     MoveGivenUp,
@@ -31,10 +31,10 @@ from replay.why.facts import (
     TopicChanged,
 )
 from replay.why.move import Move, MoveEvent
-from replay.why.move_builder import MoveBuilder, OpenWait
+from replay.why.move_builder import LOG_ENDED, MoveBuilder, OpenWait, back_on
 from replay.why.noted_facts import API
 from replay.why.rollback_cause import cancellation_of, probable_cause
-from replay.why.rollback_steps import DELETE, LAST, STORE
+from replay.why.rollback_steps import LAST, STORE
 from replay.why.sentences import (
     cause_of_rollback,
     change,
@@ -45,6 +45,8 @@ from replay.why.sentences import (
 from replay.why.subject import NOT_CANCELLED
 
 _FOUND: Final = "cancellation_found"
+_GIVEN_UP: Final = "rollback_given_up"
+_CANCEL_REMOVED: Final = f"{REASSIGN_CANCEL} was removed"
 
 
 def moves_of(facts: Iterable[AnyFact], partition: str) -> list[Move]:
@@ -67,6 +69,7 @@ class _MoveHistory:
         self._epoch = 0
         self._others: tuple[int, ...] = ()
         self._elected_by: RoleChanged | None = None
+        self._state_written: StateWritten | None = None
 
     def take(self, fact: AnyFact) -> None:
         """The next fact about the partition, or about the role."""
@@ -81,6 +84,8 @@ class _MoveHistory:
                 self._given_up(fact)
             case LeftUnchanged(code=code) if code == ROLLBACK_WAITS:
                 self._waits(fact)
+            case LeftUnchanged(code=code) if code == _GIVEN_UP:
+                self._rollback_given_up(fact)
             case CancelKnown():
                 self._cancel_known(fact)
             case NoticeIssued(code=code, subject=subject) if code == NOT_CANCELLED:
@@ -189,7 +194,7 @@ class _MoveHistory:
                 is_last = move.stored is not None or not move.is_open
                 if is_last and fact.epoch != move.epoch:
                     move.add_event(fact, "record_removed", "its record is removed")
-                    self._goes_back(move, fact)
+                    move.goes_back(fact)
             return
         self._record = fact
         is_known = move is not None and (move.is_followed or move.is_ended_by_others)
@@ -211,7 +216,7 @@ class _MoveHistory:
         if record.how == "found" and is_begun and is_by_api:
             # Only the controller that received the request knew of it.
             text = "refold does not know of the cancellation, which no znode records"
-            self._give_up_rollback(move, record, text)
+            move.give_up_rollback(record, text)
 
     def _left_over(self, record: RecordKnown) -> None:
         """The record of a move that had ended when the log began."""
@@ -249,7 +254,7 @@ class _MoveHistory:
         self._cancelled(move, fact.cancellation)
         if move.is_waiting:
             # The cancellation is the cause of the rollback, but not of the end of the wait.
-            self._stop_waiting(move, fact, fact.why_now)
+            move.stop_waiting(fact, self._unclean_election(move) or fact.why_now)
         move.outcome = "being rolled back"
 
     def _cancelled(self, move: MoveBuilder, cancellation: Cancellation | None) -> None:
@@ -268,24 +273,26 @@ class _MoveHistory:
             one for one in self._cancel if one.how == "removed" and one.seq > cancellation.seq
         ]
         for one in removed if cancellation.by == REASSIGN_CANCEL else ():
-            move.add_event(one, "cancellation_removed", f"{REASSIGN_CANCEL} was removed")
+            move.add_event(one, "cancellation_removed", _CANCEL_REMOVED)
+
+    def _unclean_election(self, move: MoveBuilder) -> str:
+        """The unclean election that ended a wait; "" if the ISR has changed since, or none did."""
+        last = self._state_written
+        if last is None or last.code != UNCLEAN_LEADER or last.seq < move.waits[-1].since.seq:
+            return ""
+        return _unclean(last)
 
     def _waits(self, fact: LeftUnchanged) -> None:
         move = self._open
         if move is None:
             return
         self._cancelled(move, fact.cancellation)
-        move.outcome = "waits to be rolled back"
+        move.outcome, move.epoch = "waits to be rolled back", fact.epoch
         if not move.is_waiting or move.waits[-1].why != fact.text:
             if move.is_waiting:
-                move.waits[-1].until = fact
+                move.waits[-1].until, move.waits[-1].ended_by = fact, self._unclean_election(move)
             move.waits.append(OpenWait(fact.text, fact))
             move.add_event(fact, "waits", fact.text)
-
-    def _stop_waiting(self, move: MoveBuilder, fact: Fact, ended_by: str) -> None:
-        move.waits[-1].until, move.waits[-1].ended_by = fact, ended_by
-        why = f": {ended_by}" if ended_by else ""
-        move.add_event(fact, "goes_on", f"the rollback waits no longer{why}")
 
     def _cancel_known(self, fact: CancelKnown) -> None:
         self._cancel.append(fact)
@@ -302,11 +309,12 @@ class _MoveHistory:
             forced = ": the rollback is forced" if fact.is_forced else ""
             move.add_event(fact, "cancellation_changed", f"{REASSIGN_CANCEL} was written{forced}")
         elif fact.how == "removed" and move.is_open:
-            if move.stored is None and (move.is_waiting or fact.epoch != move.epoch):
-                self._give_up_rollback(move, fact, f"{REASSIGN_CANCEL} was removed")
+            if move.stored is None and fact.epoch != move.epoch:
+                move.give_up_rollback(fact, _CANCEL_REMOVED)
             else:
-                # The controller completes the steps that it has begun.
-                move.add_event(fact, "cancellation_removed", f"{REASSIGN_CANCEL} was removed")
+                # The controller completes the steps that it has begun. A rollback that waits goes
+                # on if an entry of the extra znode needs it; else the controller gives it up.
+                move.add_event(fact, "cancellation_removed", _CANCEL_REMOVED)
 
     def _not_cancelled(self, fact: NoticeIssued) -> None:
         """The controller found the cancellation of a move that another one had completed."""
@@ -318,12 +326,14 @@ class _MoveHistory:
             move.too_late = cancellation_of(found)
         move.add_event(fact, "not_cancelled", fact.text)
 
-    def _give_up_rollback(self, move: MoveBuilder, fact: Fact, text: str) -> None:
-        if move.is_waiting:
-            move.waits[-1].until, move.waits[-1].ended_by = fact, text
-        move.outcome, move.cancellation = "under way", None
-        text += f": the move to {listed(move.target)} goes on"
-        move.add_event(fact, "rollback_given_up", text)
+    def _rollback_given_up(self, fact: LeftUnchanged) -> None:
+        move = self._open
+        if move is None or not move.is_waiting or move.cancellation is None:
+            return
+        cancelled_by = move.cancellation.by
+        is_entry = cancelled_by == REASSIGN_PARTITIONS_EXTRA
+        what = f"the entry was removed from {cancelled_by}" if is_entry else _CANCEL_REMOVED
+        move.give_up_rollback(fact, what)
 
     def _step(self, fact: RollbackStep) -> None:
         move = self._last
@@ -340,25 +350,16 @@ class _MoveHistory:
         if not fact.is_empty:
             move.add_event(fact, "step", text, step=fact.step, command=fact.command)
             if fact.step == LAST:
-                self._goes_back(move, fact)
+                move.goes_back(fact)
             return
-        # An empty step is known only at the last step; its event belongs before the next step's.
-        begun = max(n for n, (_, event) in enumerate(move.events) if event.step == 1)
-        for place in range(begun, len(move.events)):
-            key, event = move.events[place]
-            is_result = fact.step <= DELETE and event.kind == "deletion_pending"
-            if event.step > fact.step or is_result:
-                empty = MoveEvent(event.at, "step", text, None, fact.step)
-                move.events.insert(place, (key, empty))
-                return
-        move.add_event(fact, "step", text, step=fact.step)
+        move.insert_empty_step(fact, text)
 
     def _unnumbered_step(self, move: MoveBuilder, fact: RollbackStep) -> None:
         """A step of Kafka's cancellation."""
         if not fact.is_empty:
             move.add_event(fact, "step", fact.text, command=fact.command)
         if fact.step == LAST:
-            self._goes_back(move, fact)
+            move.goes_back(fact)
 
     def _deletion(self, fact: ReplicaDeletion) -> None:
         move = self._last
@@ -396,11 +397,11 @@ class _MoveHistory:
         if isinstance(fact, RoleChanged) and fact.code not in ("elected", "resigned"):
             if fact.code == "failover_done" and move is not None and not move.has_record:
                 # A failover sends every broker the metadata, which is the last step.
-                self._goes_back(move, fact)
+                move.goes_back(fact)
             return
         if isinstance(fact, LogEnded):
             if move is not None:
-                move.add_event(fact, "log_ended", sentence(fact))
+                move.add_event(fact, LOG_ENDED, sentence(fact))
         elif fact.code == "resigned":
             if move is not None:
                 move.add_event(
@@ -425,7 +426,9 @@ class _MoveHistory:
         move.add_event(elected, "other_controllers", text, epochs=self._others, because=None)
 
     def _state(self, fact: StateWritten) -> None:
-        move = self._followed
+        move, self._state_written = self._followed, fact
+        if move is not None and move.is_waiting and fact.code == UNCLEAN_LEADER:
+            move.add_event(fact, "unclean_leader", _unclean(fact))
         epoch = fact.after.controller_epoch
         if move is not None and epoch in self._others and not fact.rule:
             text = f"controller epoch {epoch} had written its state: "
@@ -440,7 +443,7 @@ class _MoveHistory:
             if STORE in move.steps:
                 self._originals_stored(move, fact, is_found=is_found)
                 return
-            move.outcome, text = "rolled back", _back_on(replicas)
+            move.outcome, text = "rolled back", back_on(replicas)
             if is_found:
                 text = f"found on {listed(replicas)}: another process wrote that"
         elif set(replicas) == set(move.target):
@@ -464,14 +467,7 @@ class _MoveHistory:
             text = f"found on {listed(replicas)}: step {STORE} had been written"
             move.add_event(fact, "originals_found", text)
         if LAST in move.steps or (is_found and not move.has_record):
-            self._goes_back(move, fact)
-
-    def _goes_back(self, move: MoveBuilder, fact: Fact) -> None:
-        """The last step of a rollback is taken, if the originals have been written."""
-        if move.stored is None or not move.is_open:
-            return
-        move.outcome, move.ended = "rolled back", fact
-        move.add_event(fact, "rolled_back", _back_on(move.stored.after.replicas))
+            move.goes_back(fact)
 
     def _topic_deletion_started(self, fact: TopicChanged, topic: str) -> None:
         move = self._open
@@ -496,5 +492,6 @@ class _MoveHistory:
         return move.build(self._partition)
 
 
-def _back_on(replicas: tuple[int, ...]) -> str:
-    return f"rolled back: it is on {listed(replicas)} again"
+def _unclean(state: StateWritten) -> str:
+    what = f"made original replica {state.after.leader} leader, which had not been in sync"
+    return f"an unclean election {what}"

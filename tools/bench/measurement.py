@@ -51,13 +51,14 @@ class BenchError(Exception):
 
 @dataclass(frozen=True)
 class Sample:
-    """One measurement of a step: its duration, the contender's CPU time, and the received
-    requests."""
+    """One measurement of a step: its duration, the contender's CPU time, the received requests,
+    and when it began by the monotonic clock."""
 
     seconds: float
     cpu_seconds: float
     requests: int
     received_bytes: int
+    begin_ns: int = 0
 
 
 @dataclass(frozen=True)
@@ -204,6 +205,7 @@ class Bench:
             contender.cpu_seconds() - cpu_before,
             len(received),
             sum(one.frame_bytes for one in received),
+            begin_ns,
         )
 
     @property

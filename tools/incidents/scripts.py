@@ -196,6 +196,25 @@ async def cancellation_failover(cluster: IncidentCluster) -> None:
     await cluster.remove_cancel()
 
 
+async def cancellation_removed(cluster: IncidentCluster) -> None:
+    """A rollback waits for a failed broker. /admin/reassign_partitions_extra requests another
+    target, so the rollback still waits when the cancellation is removed."""
+    await cluster.make("guarded", {0: [1, 2]}, {"min.insync.replicas": "2"})
+    cluster.broker(2).kill()
+    await cluster.until_no_leader_is(2)
+    await cluster.submit({("guarded", 0): [3, UNREGISTERED]})
+    await cluster.until_isr("guarded", 0, {1, 3})
+    await cluster.cancel()
+    await cluster.until_logged("rollback_waits")
+    await cluster.submit({("guarded", 0): [2, 3]}, "/admin/reassign_partitions_extra")
+    await cluster.znodes.delete("/admin/reassign_cancel")
+    await cluster.until_logged("reassignments_go_on")
+    await cluster.broker(2).start()
+    await cluster.until_assigned("guarded", 0, [2, 3])
+    await cluster.until_in_sync("guarded")
+    await cluster.until_deleted("/admin/reassign_partitions")
+
+
 async def extra_conflict(cluster: IncidentCluster) -> None:
     """/admin/reassign_partitions_extra requests another target for a partition that is being
     reassigned, and a target for a partition that is not."""
@@ -286,6 +305,7 @@ INCIDENTS: Final[Mapping[str, IncidentScript]] = {
     "topics": IncidentScript(topics),
     "cancellation": IncidentScript(cancellation),
     "cancellation-failover": IncidentScript(cancellation_failover),
+    "cancellation-removed": IncidentScript(cancellation_removed),
     "extra-conflict": IncidentScript(extra_conflict),
     "legacy-request": IncidentScript(legacy_request),
     "shutdown-reassignment": IncidentScript(shutdown_reassignment),

@@ -40,7 +40,7 @@ class NothingCompletesWhileCancelled(Invariant):
         was_by_admin = self._by_admin.get(write.name, False)
         self._by_admin[write.name] = not self.known.is_refold(write.process)
         before, after = write.before, write.after
-        if before is None or was_by_admin or not self.known.knows_cancel(write.process):
+        if before is None or was_by_admin or not self.known.cancel_known_to(write.process):
             return
         is_completed = before.is_being_reassigned and after == Assignment(before.target)
         if is_completed and set(after.replicas) != set(before.origin):
@@ -92,7 +92,7 @@ class _OfCancelled(Invariant):
 
     def _is_known(self) -> bool:
         active = self.known.active_process()
-        return active is not None and self.known.knows_cancel(active)
+        return active is not None and bool(self.known.cancel_known_to(active))
 
     def _forget(self) -> None:
         self.covered.clear()
@@ -236,7 +236,10 @@ class OlderEntriesRemoved(Invariant):
 
     def handled(self, process: str) -> None:
         known = self.known
-        if not self._older or not known.is_refold(process) or not known.knows_cancel(process):
+        if not self._older or not known.is_refold(process):
+            return
+        if known.cancel_known_to(process) != known.cancel:
+            # It knows an earlier one, which may be older than the entries, or none.
             return
         for name, target in self._older.items():
             assignment = known.assignment(name)

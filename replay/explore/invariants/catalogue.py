@@ -34,7 +34,7 @@ from replay.explore.invariants.leadership import (
     OneLeaderPerEpoch,
     TopicIdsKept,
 )
-from replay.explore.invariants.metadata import MetadataForward
+from replay.explore.invariants.metadata import MetadataForward, SentStatesStored
 from replay.explore.invariants.records import AcknowledgedRecordsKept, ReadRecordsStable
 from replay.explore.invariants.recovery import (
     AdminZnodesGone,
@@ -89,6 +89,7 @@ ALWAYS: Final[tuple[type[Invariant], ...]] = (
     OlderEntriesRemoved,
     RecordsOutliveMoves,
     EntriesAccountedFor,
+    SentStatesStored,
     MetadataForward,
     ChangedListsRead,
     ReadListsKnown,

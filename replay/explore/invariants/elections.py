@@ -91,7 +91,7 @@ class FirstReplicaLeads(_Election):
     def elected(self, write: StateWrite, candidates: Candidates) -> None:
         leader, before = write.after.leader, write.before
         in_sync = before.isr if before is not None else candidates.online
-        if leader not in in_sync or self.known.knows_cancel(write.process):
+        if leader not in in_sync or self.known.cancel_known_to(write.process):
             return
         eligible = [one for one in in_sync if one in candidates.online]
         unchanged = [one for one in eligible if one not in write.restarted]

@@ -6,6 +6,8 @@ Every invariant reads it; each znode is parsed once for all of them.
 from collections.abc import Callable, Collection, Iterator
 from typing import Final, NamedTuple
 
+from msgspec import structs
+
 from controller.core import znodes
 from controller.core.errors import ZnodeError
 from controller.core.values import Assignment, LeaderAndIsr
@@ -58,6 +60,9 @@ class Known:
     def __init__(self) -> None:
         self.topics: dict[str, TopicKnown] = {}
         self.states: dict[Name, LeaderAndIsr] = {}
+        self.past_states: dict[Name, dict[LeaderAndIsr, None]] = {}
+        """All states that a partition's znode has had, also those of deleted topics, as
+        `without_controller`."""
         self.brokers: dict[int, int] = {}
         """The registered brokers with their broker epochs."""
         self.controller: int | None = None
@@ -74,6 +79,8 @@ class Known:
         self.open_requests: dict[tuple[str, int], str] = {}
         """The requests that a controller has received and not answered, by controller and
         number."""
+        self.cancel = 0
+        """The czxid of /admin/reassign_cancel; 0: it does not exist."""
         self.was_cancelled = False
         """Whether /admin/reassign_cancel has existed."""
         self.live_brokers_of: Callable[[str], Collection[int] | None] = lambda process: None
@@ -100,8 +107,8 @@ class Known:
         """Whether a process is a controller with Kafka's rules."""
         self.had_kafka = False
         """Whether a controller with Kafka's rules has had the role."""
-        self.knows_cancel: Callable[[str], bool] = lambda process: False
-        """Whether a controller knows that /admin/reassign_cancel exists."""
+        self.cancel_known_to: Callable[[str], int] = lambda process: 0
+        """The czxid of the /admin/reassign_cancel that a controller knows; 0: it knows none."""
         self.knows_topic_id: Callable[[str, str], bool] = lambda process, topic: True
         """Whether a controller knows the id of a topic, or the process is no controller."""
         self.has_earlier_log: Callable[[int, Name], bool] = lambda broker, name: False
@@ -185,6 +192,18 @@ class Known:
     def is_cancelling(self) -> bool:
         """Whether /admin/reassign_cancel exists."""
         return znodes.REASSIGN_CANCEL in self.admin
+
+    def waits(self, broker: int, name: Name) -> bool:
+        """Whether a reassignment that adds this replica may not go on: /admin/reassign_cancel
+        exists (KB 14.2.3)."""
+        assignment = self.assignment(name)
+        return assignment is not None and broker in assignment.adding and self.is_cancelling()
+
+
+def without_controller(state: LeaderAndIsr) -> LeaderAndIsr:
+    """The state without the controller epoch. A controller may put its own there without a write,
+    as Kafka's does (KB 5.2)."""
+    return structs.replace(state, controller_epoch=0)
 
 
 def parsed_topic(name: str, data: bytes | None) -> TopicContent | None:

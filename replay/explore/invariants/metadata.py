@@ -3,14 +3,70 @@
 from typing import ClassVar
 
 from controller.core.commands import (
+    BrokerRequest,
     LeaderAndIsrRequest,
     UpdateMetadataRequest,
 )
 from controller.core.values import LEADER_DURING_DELETE
-from replay.explore.invariants.invariant import Applied, Invariant, Report
-from replay.explore.invariants.known import Known, TopicKnown
+from controller.core.znodes import Name
+from replay.explore.invariants.invariant import (
+    Applied,
+    Invariant,
+    Report,
+    StateWrite,
+    partition_text,
+)
+from replay.explore.invariants.known import Known, TopicKnown, without_controller
 
 _Version = tuple[int, int]
+
+
+class SentStatesStored(Invariant):
+    """Source: KB 5.2, 12.3.1: a state is stored before brokers get it."""
+
+    NAME: ClassVar[str] = "sent-states-stored"
+    STATEMENT: ClassVar[str] = (
+        "Each state of a partition that a controller sends in a LeaderAndIsr request is one that "
+        "the partition's state znode has had (leader, leader epoch, ISR and partition epoch), and "
+        "not older than the one that this controller has stored last."
+    )
+
+    def __init__(self, known: Known, report: Report) -> None:
+        super().__init__(known, report)
+        self._own: dict[str, dict[Name, int]] = {}
+        """For each controller the partition epochs that it has stored in its term."""
+
+    def state_written(self, write: StateWrite) -> None:
+        if write.is_controller:
+            own = self._own.setdefault(write.process, {})
+            own[write.name] = write.after.partition_epoch
+
+    def topic_deleted(self, topic: TopicKnown) -> None:
+        for own in self._own.values():
+            for number in topic.assignments:
+                own.pop((topic.name, number), None)
+
+    def noticed(self, process: str, code: str, subject: str) -> None:
+        if code == "elected":
+            self._own.pop(process, None)
+
+    def sent(self, process: str, epoch: int, request: BrokerRequest) -> None:
+        if not isinstance(request, LeaderAndIsrRequest) or epoch != self.known.epoch:
+            return
+        for one in request.partitions:
+            name = one.topic, one.partition
+            if without_controller(one.leadership) not in self.known.past_states.get(name, {}):
+                self.violated(
+                    partition_text(name),
+                    f"{process} sends broker {request.broker} a state that was never stored: "
+                    f"{one.leadership}",
+                )
+            elif one.leadership.partition_epoch < self._own.get(process, {}).get(name, 0):
+                self.violated(
+                    partition_text(name),
+                    f"{process} sends broker {request.broker} a state that is older than the one "
+                    f"that it has stored: {one.leadership}",
+                )
 
 
 class MetadataForward(Invariant):

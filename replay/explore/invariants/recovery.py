@@ -149,12 +149,13 @@ class PreferredLeaders(Recovery):
 
 
 class IsrsFull(Recovery):
-    """Source: races R1, R2, R4 and R9 (a broker is left out of the cluster)."""
+    """Source: races R1, R2, R4 and R9 (a broker is left out of the cluster); KB 14.2.3."""
 
     NAME: ClassVar[str] = "isrs-full"
     STATEMENT: ClassVar[str] = (
         "Every broker that runs is registered and knows its broker epoch, and every replica whose "
-        "broker runs is in the ISR of its partition."
+        "broker runs is in the ISR of its partition, except those that a reassignment adds while "
+        "/admin/reassign_cancel exists: they wait."
     )
     WITHIN_MS: ClassVar[int] = 60_000
     ONLY_REFOLD: ClassVar[bool] = True
@@ -174,7 +175,7 @@ class IsrsFull(Recovery):
             absent = [
                 one
                 for one in assignment.replicas
-                if one not in state.isr and view.is_live(one, name)
+                if one not in state.isr and view.is_live(one, name) and not known.waits(one, name)
             ]
             if absent:
                 isr = list(state.isr)
@@ -236,7 +237,9 @@ class AdminZnodesGone(Recovery):
     STATEMENT: ClassVar[str] = (
         "No znode of a finished act is left under /admin: elections, entries and requests of "
         "reassignments, records of reassignments that have ended, confirmed deletions of replicas. "
-        "A record that an operator has created by hand may stay until the next failover."
+        "A record that an operator has created by hand may stay until the next failover; a "
+        "deletion of a replica that a reassignment adds again may stay while "
+        "/admin/reassign_cancel exists."
     )
     WITHIN_MS: ClassVar[int] = 60_000
     ONLY_REFOLD: ClassVar[bool] = True
@@ -262,8 +265,13 @@ class AdminZnodesGone(Recovery):
                     yield path, f"still exists, although broker {deletion.broker} is registered"
 
     def _can_confirm(self, deletion: ReplicaDeletion) -> bool:
-        """Whether a broker can delete the replicas: not while its log directory has failed."""
-        return all(self.view.is_live(deletion.broker, name) for name in deletion.partitions)
+        """Whether a broker can delete the replicas: not while its log directory has failed, or
+        while it waits whether it is to have the replica again."""
+        broker = deletion.broker
+        return all(
+            self.view.is_live(broker, name) and not self.known.waits(broker, name)
+            for name in deletion.partitions
+        )
 
     def _is_possible(self, path: str) -> bool:
         """Whether no replica that a request names is down: otherwise it may have to wait."""

@@ -90,6 +90,8 @@ class RequestsKept(Invariant):
     def __init__(self, known: Known, report: Report) -> None:
         super().__init__(known, report)
         self._entries: dict[str, dict[Name, _Entry]] = {}
+        self._contained: dict[str, dict[Name, tuple[int, ...]]] = {}
+        """All targets in a znode, also those that cannot be carried out."""
         self._removed: list[tuple[str, Name, _Entry, str]] = []
 
     def admin_written(self, path: str, data: bytes | None, process: str) -> None:
@@ -115,12 +117,14 @@ class RequestsKept(Invariant):
                 after[name] = entry
         if after:
             self._entries[path] = after
-        for name, entry in before.items():
-            if after.get(name) is entry:
-                continue
-            if _is_controller(process) and not self.known.is_kafka(process):
-                self._removed.append((path, name, entry, process))
-            else:
+        contained, self._contained[path] = self._contained.get(path, {}), found
+        if _is_controller(process) and not self.known.is_kafka(process):
+            for name, entry in before.items():
+                if after.get(name) is not entry:
+                    self._removed.append((path, name, entry, process))
+            return
+        for name, target in contained.items():
+            if found.get(name) != target:
                 # An administrator has withdrawn it; a request may have been made of it. Kafka's
                 # controller overwrites what a client has written since it read the znode.
                 self._end(name)

@@ -8,9 +8,12 @@ from pathlib import Path
 
 import pytest
 
+from controller.core.commands import Issued
 from controller.core.znodes import CONTROLLER
+from controller.daemon import daemon
 from controller.daemon.errors import DaemonError
 from eventstore.errors import LogFull
+from eventstore.records import CommandRecord
 from tests.controller.core.cluster import DAEMON
 from tests.controller.daemon.peers import (
     Closed,
@@ -249,6 +252,31 @@ async def test_daemon_paused_during_an_append_keeps_the_role(tmp_path: Path) -> 
         harness.log.before_append = pause
         harness.create_topic("t", 1, 2, 3)
         await asyncio.to_thread(stored.wait)
+        await harness.until_quiet()
+    assert replayed(tmp_path / "log").unrecorded == 0
+
+
+async def test_slow_encoding_is_not_taken_for_a_slow_disk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An append may take 0.2 s. The records of a large failover take longer to encode."""
+    harness = DaemonHarness(tmp_path / "log", 1, 2, 3, session_timeout_ms=600)
+    encode = daemon.command_record
+    encoded = threading.Event()
+
+    def encode_slowly(issued: Issued) -> CommandRecord:
+        if not encoded.is_set():
+            time.sleep(0.5)
+            encoded.set()
+        return encode(issued)
+
+    async with harness.running():
+        await harness.until_controller()
+        await harness.until_quiet()
+        monkeypatch.setattr(daemon, "command_record", encode_slowly)
+        harness.create_topic("t", 1, 2, 3)
+        await harness.until_led("t", 0, 1)
+        await asyncio.to_thread(encoded.wait)
         await harness.until_quiet()
     assert replayed(tmp_path / "log").unrecorded == 0
 

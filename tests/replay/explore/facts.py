@@ -20,7 +20,7 @@ from replay.explore.invariants.invariant import (
     Replica,
     StateWrite,
 )
-from replay.explore.invariants.known import Known, TopicKnown
+from replay.explore.invariants.known import Known, TopicKnown, without_controller
 from replay.explore.invariants.recovery import Recovery
 
 NAME = ("orders", 0)
@@ -61,6 +61,7 @@ class History:
         version = before.partition_epoch + 1 if before is not None else 0
         after = LeaderAndIsr(leader, epoch, tuple(isr), version, controller_epoch)
         self.known.states[NAME] = after
+        self.known.past_states.setdefault(NAME, {})[without_controller(after)] = None
         if before is not None and leader >= 0 and leader not in before.isr:
             self.known.losses.unclean(NAME, epoch)
         by_controller = before is None or before.leader_epoch != epoch

@@ -30,8 +30,9 @@ class Cancelling(History):
 
     def __init__(self, invariant: type[Invariant]) -> None:
         super().__init__(invariant)
-        self.knows_cancel = False
-        self.known.knows_cancel = lambda process: self.knows_cancel
+        self.known.cancel = 7
+        self.cancel_known = 0
+        self.known.cancel_known_to = lambda process: self.cancel_known
         self.known.active_process = lambda: REFOLD
 
     def begin(self) -> None:
@@ -41,7 +42,7 @@ class Cancelling(History):
 
     def cancel(self) -> None:
         self.admin(znodes.REASSIGN_CANCEL, b"{}", "admin")
-        self.knows_cancel = True
+        self.cancel_known = 7
         self.log("reassignments_cancelled", znodes.REASSIGN_CANCEL)
 
     def admin(self, path: str, data: bytes | None, process: str = REFOLD) -> None:
@@ -66,7 +67,7 @@ class Cancelling(History):
 def test_completion_while_a_cancellation_is_known_is_reported(knows: bool) -> None:
     history = Cancelling(NothingCompletesWhileCancelled)
     history.begin()
-    history.knows_cancel = knows
+    history.cancel_known = 7 if knows else 0
     history.write(DONE)
     assert bool(history.reported) is knows
 
@@ -212,18 +213,19 @@ def test_entry_that_moved_from_the_extra_znode_must_be_accounted_for_there() -> 
 
 
 @pytest.mark.parametrize(
-    ("left", "knows", "is_reported"),
+    ("left", "known", "is_reported"),
     [
-        pytest.param("entry", True, True, id="entry of nothing"),
-        pytest.param("entry", False, False, id="cancellation that the controller does not know"),
-        pytest.param("record", True, False, id="entry with a record"),
-        pytest.param("move", True, False, id="entry of a reassignment under way"),
-        pytest.param("younger", True, False, id="znode that was written since"),
-        pytest.param("none", True, False, id="no entry"),
+        pytest.param("entry", 7, True, id="entry of nothing"),
+        pytest.param("entry", 0, False, id="cancellation that the controller does not know"),
+        pytest.param("entry", 6, False, id="earlier cancellation that the controller knows"),
+        pytest.param("record", 7, False, id="entry with a record"),
+        pytest.param("move", 7, False, id="entry of a reassignment under way"),
+        pytest.param("younger", 7, False, id="znode that was written since"),
+        pytest.param("none", 7, False, id="no entry"),
     ],
 )
 def test_older_entry_that_is_left_after_a_cancellation_is_reported(
-    left: str, knows: bool, is_reported: bool
+    left: str, known: int, is_reported: bool
 ) -> None:
     history = Cancelling(OlderEntriesRemoved)
     history.admin(znodes.REASSIGN_PARTITIONS, ENTRY, "admin")
@@ -234,7 +236,7 @@ def test_older_entry_that_is_left_after_a_cancellation_is_reported(
     history.admin(znodes.REASSIGN_CANCEL, b"{}", "admin")
     if left in ("younger", "none"):
         history.admin(znodes.REASSIGN_PARTITIONS, ENTRY if left == "younger" else None, "admin")
-    history.knows_cancel = knows
+    history.cancel_known = known
     history.invariant.handled(REFOLD)
     assert bool(history.reported) is is_reported
 
@@ -244,6 +246,6 @@ def test_entry_that_is_left_after_the_end_of_a_cancellation_is_no_longer_judged(
     history.admin(znodes.REASSIGN_PARTITIONS, ENTRY, "admin")
     history.admin(znodes.REASSIGN_CANCEL, b"{}", "admin")
     history.admin(znodes.REASSIGN_CANCEL, None, "admin")
-    history.knows_cancel = True
+    history.cancel_known = 7
     history.invariant.handled(REFOLD)
     assert not history.reported

@@ -80,6 +80,16 @@ def test_live_replica_outside_of_isr_is_missed() -> None:
     assert not cluster.missing()
 
 
+@pytest.mark.parametrize("is_cancelling", [True, False])
+def test_added_replica_waits_while_a_cancellation_exists(is_cancelling: bool) -> None:
+    cluster = Recovering(IsrsFull)
+    cluster.topic.assignments[0] = Assignment((3, 1, 2), (3,), (1,))
+    cluster.known.states[NAME] = LeaderAndIsr(1, 5, (1, 2), 0, 1)
+    if is_cancelling:
+        cluster.known.admin["/admin/reassign_cancel"] = b"{}"
+    assert bool(cluster.missing()) is not is_cancelling
+
+
 def test_running_broker_without_registration_is_missed() -> None:
     cluster = Recovering(IsrsFull)
     del cluster.known.brokers[3]
@@ -175,6 +185,17 @@ def test_deletion_in_a_failed_log_directory_may_be_left() -> None:
         ("/admin/replica_deletions/x", "still exists, although broker 2 is registered")
     ]
     cluster.view.dead[2] = None
+    assert not cluster.missing()
+
+
+def test_deletion_of_a_replica_that_waits_to_be_added_again_may_be_left() -> None:
+    cluster = Recovering(AdminZnodesGone)
+    cluster.known.admin["/admin/replica_deletions/x"] = (
+        b'{"version":1,"broker":2,"partitions":{"orders":[0]}}'
+    )
+    cluster.topic.assignments[0] = Assignment((2, 1), (2,), ())
+    assert cluster.missing()
+    cluster.known.admin["/admin/reassign_cancel"] = b"{}"
     assert not cluster.missing()
 
 

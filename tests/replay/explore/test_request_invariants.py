@@ -118,6 +118,17 @@ def test_withdrawn_request_may_be_removed() -> None:
     assert not history.reported
 
 
+def test_withdrawn_entry_that_was_impossible_at_first_ends_the_request_made_of_it() -> None:
+    history = _requests()
+    epoch = history.known.brokers.pop(3)
+    history.admin(_LEGACY, _entry())
+    history.known.brokers[3] = epoch
+    history.admin(_REQUEST, write_request({NAME: (3, 2)}, legacy=True), "refold 100")
+    history.admin(_LEGACY, None)
+    history.admin(_REQUEST, None, "refold 100")
+    assert not history.reported
+
+
 @pytest.mark.parametrize(
     "entry", [_entry(""), _entry("1,2,3"), _entry("4,2")], ids=["empty", "no-change", "dead"]
 )

@@ -18,7 +18,7 @@ from replay.explore.invariants.leadership import (
     OneLeaderPerEpoch,
     TopicIdsKept,
 )
-from replay.explore.invariants.metadata import MetadataForward
+from replay.explore.invariants.metadata import MetadataForward, SentStatesStored
 from replay.explore.invariants.records import AcknowledgedRecordsKept, ReadRecordsStable
 from replay.explore.invariants.replicas import (
     AssignedReplicasKept,
@@ -364,6 +364,41 @@ def test_reassignment_undone_by_a_tool_that_adds_partitions_is_not_given_up() ->
     history = History(ReassignmentNotGivenUp)
     history.assign((4, 1, 2, 3), (4,), (1,))
     history.assign((1, 2, 3), process="admin")
+    assert not history.reported
+
+
+def _send(history: History, leader: int, epoch: int, version: int, *, term: int = 1) -> None:
+    request = leader_and_isr(2, leader, epoch, version=version).request
+    history.invariant.sent("refold 100", term, request)
+
+
+def test_state_that_was_never_stored_is_reported() -> None:
+    history = History(SentStatesStored)
+    history.state(1, 4, (1, 2), process="broker 1")
+    _send(history, 1, 4, 0)
+    _send(history, 2, 4, 0, term=9)
+    assert not history.reported, "a deposed controller is not judged"
+    _send(history, 1, 4, 1)
+    assert "sends broker 2 a state that was never stored" in history.reported[0]
+
+
+@pytest.mark.parametrize(("process", "is_reported"), [("broker 1", False), ("refold 100", True)])
+def test_state_older_than_the_one_that_the_controller_has_stored_is_reported(
+    process: str, is_reported: bool
+) -> None:
+    history = History(SentStatesStored)
+    history.state(1, 4, (1, 2))
+    history.state(1, 4, (1, 2, 3), process=process)
+    _send(history, 1, 4, 0)
+    assert bool(history.reported) is is_reported
+
+
+def test_state_of_an_earlier_term_is_not_older() -> None:
+    history = History(SentStatesStored)
+    history.state(1, 4, (1, 2))
+    history.state(1, 4, (1, 2, 3))
+    history.invariant.noticed("refold 100", "elected", "/controller")
+    _send(history, 1, 4, 0)
     assert not history.reported
 
 

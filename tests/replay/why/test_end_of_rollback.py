@@ -7,10 +7,17 @@ import pytest
 from controller.core import error_codes as codes
 from controller.core import znodes
 from controller.core.commands import WriteZnodes
+from controller.core.znodes import REASSIGN_PARTITIONS_EXTRA
 from replay.inspect.at import cluster_at
 from replay.logs.open_log import open_log
 from replay.world.simulation import Delivery
 from tests.controller.core.cluster import Cluster, by_rule, writes
+from tests.controller.core.endpoint import alter_partition, proposal
+from tests.controller.core.procedures.elections.electing import (
+    configure,
+    configure_quietly,
+    notify,
+)
 from tests.controller.core.procedures.reassignment.dropping import let_time_pass
 from tests.controller.core.procedures.reassignment.interrupting import (
     cancel_all,
@@ -18,8 +25,18 @@ from tests.controller.core.procedures.reassignment.interrupting import (
     remove_cancel,
     request,
     submit,
+    submit_extra,
 )
-from tests.controller.core.procedures.reassignment.reassigning import T0, ask, catch_up
+from tests.controller.core.procedures.reassignment.reassigning import (
+    T0,
+    ask,
+    ask_for_isr,
+    catch_up,
+)
+from tests.controller.core.procedures.reassignment.test_rollback_waiting import (
+    only_the_target_in_sync,
+    without_a_live_isr_member,
+)
 from tests.controller.core.procedures.topics.deleting import slow_to_delete
 from tests.replay.recorded_log import write_log
 from tests.replay.why.asked import asked, plain, why
@@ -31,6 +48,8 @@ PENDING = (
     "the deletion of the replica on broker 4 is pending: broker 4 is not alive; it is sent again "
     "when the broker returns"
 )
+
+UNCLEAN = "an unclean election made original replica 1 leader, which had not been in sync"
 
 
 @pytest.fixture
@@ -46,6 +65,71 @@ def kinds(log: Path, at: int | None = None) -> list[str]:
     """The kinds of the lines of the last move; a step with its number."""
     story = asked(log, at, **MOVE).moves[-1].events
     return [f"{one.kind} {one.step}" if one.step else one.kind for one in story]
+
+
+# Waits ------------------------------------------------------------------------------------------
+
+
+def test_end_of_a_wait_names_an_unclean_election(tmp_path: Path) -> None:
+    cluster = without_a_live_isr_member()
+    cancel_all(cluster)
+    configure(cluster, "topics/t", "true")
+    move = why(cluster, tmp_path, **MOVE).moves[-1]
+    assert move.outcome == "rolled back"
+    assert move.waited[0].ended_by == UNCLEAN
+    lines = [one.text for one in move.events]
+    assert lines.index(UNCLEAN) < lines.index(f"the rollback waits no longer: {UNCLEAN}")
+    assert "enough" not in str(move)
+
+
+def test_end_of_a_wait_after_an_unclean_election_names_the_originals_that_caught_up(
+    tmp_path: Path,
+) -> None:
+    """The unclean leader alone was not enough."""
+    cluster = without_a_live_isr_member()
+    cancel_all(cluster)
+    config = {"min.insync.replicas": "2", "unclean.leader.election.enable": "true"}
+    configure_quietly(cluster, "topics/t", {"version": 1, "config": config})
+    notify(cluster, {"version": 2, "entity_path": "topics/t"})
+    assert why(cluster, tmp_path, **MOVE).moves[-1].outcome == "waits to be rolled back"
+    recovered = proposal(cluster, "t", 0, recovery_state=0)
+    alter_partition(cluster, 1, recovered)
+    assert ask_for_isr(cluster, 1, 2) == codes.NONE
+    move = why(cluster, tmp_path, **MOVE).moves[-1]
+    assert [one.ended_by for one in move.waited] == [
+        UNCLEAN,
+        "enough original replicas are in sync: 1,2",
+    ]
+
+
+def waiting_for_both() -> Cluster:
+    """The rollback waits for a cancellation, and an entry of the extra znode conflicts."""
+    cluster = only_the_target_in_sync()
+    cancel_all(cluster)
+    submit_extra(cluster, {T0: [4]})
+    return cluster
+
+
+def test_rollback_that_goes_on_for_an_extra_entry_is_not_given_up(tmp_path: Path) -> None:
+    cluster = waiting_for_both()
+    remove_cancel(cluster)
+    move = why(cluster, tmp_path, **MOVE).moves[-1]
+    kinds = [one.kind for one in move.events if one.kind != "asked"]
+    assert kinds == ["begun", "cancelled", "waits", "cancelled", "cancellation_removed", "waits"]
+    assert move.outcome == "waits to be rolled back"
+    assert move.cancelled is not None
+    assert move.cancelled.by == REASSIGN_PARTITIONS_EXTRA
+
+
+def test_rollback_for_an_extra_entry_that_is_removed_is_given_up(tmp_path: Path) -> None:
+    cluster = waiting_for_both()
+    remove_cancel(cluster)
+    cluster.remove(REASSIGN_PARTITIONS_EXTRA)
+    move = why(cluster, tmp_path, **MOVE).moves[-1]
+    assert (move.outcome, move.cancelled) == ("under way", None)
+    why_not = "the entry was removed from /admin/reassign_partitions_extra"
+    assert move.waited[-1].ended_by == why_not
+    assert move.events[-1].text == f"{why_not}: the move to 3,4 goes on"
 
 
 # The end of a rollback ---------------------------------------------------------------------------

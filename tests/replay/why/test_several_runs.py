@@ -142,6 +142,19 @@ def test_rollback_across_a_crash_and_a_stock_term_has_one_history(tmp_path: Path
     assert (between.kind, between.epochs) == ("other_controllers", (2,))
 
 
+def test_end_of_a_log_follows_the_other_facts_of_its_last_event(tmp_path: Path) -> None:
+    """The last event is the creation of the cancellation; the next run learns what it cancelled."""
+    cluster = moving()
+    kill_before(cluster, lambda issued: True, lambda: cancel_all(cluster))
+    answer = ask(*store(tmp_path, cluster, next_run(cluster).start()))
+    of_first_run = [text for log, text in history_of(answer) if log == "run-1"]
+    czxid = answer.moves[-1].cancelled.czxid  # type: ignore[union-attr]
+    assert of_first_run[-2:] == [
+        f"cancelled: /admin/reassign_cancel was created, czxid {czxid}",
+        "the log ends here (not closed)",
+    ]
+
+
 def test_rollback_is_explained_wherever_the_daemon_is_killed(tmp_path: Path) -> None:
     """The daemon is killed before each write. Each log explains the move if it has its record."""
     count = len(_writes_of_a_rollback())

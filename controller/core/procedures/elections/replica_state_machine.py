@@ -202,7 +202,7 @@ async def _remove_from_isr(
     Returns those whose state is now correct in ZooKeeper and in the context. To delete a topic, no
     state is needed (DELETION_NEEDS_NO_STATE).
     """
-    context = controller.context
+    context, own = controller.context, controller.configuration.id_without_replicas
     done: list[Partition] = []
     failures = Failures(controller, "isr_not_shrunk")
     remaining = partitions
@@ -219,7 +219,7 @@ async def _remove_from_isr(
                 partition.leadership = _with_epoch(state, context.epoch)
                 done.append(partition)
                 continue
-            new = _without(state, broker, context.epoch)
+            new = _without(state, broker, context.epoch, own)
             shrunk.append((partition, new))
             choices.append(Choice(partition.topic.name, partition.number, new.leader, "isr shrunk"))
         for partition, written, error in await write_states(
@@ -248,12 +248,17 @@ def _with_epoch(state: LeaderAndIsr, epoch: int) -> LeaderAndIsr:
     )
 
 
-def _without(state: LeaderAndIsr, broker: int, epoch: int) -> LeaderAndIsr:
-    """The state without the broker; the last member of an ISR stays in it (KB 5.2.3)."""
+def _without(state: LeaderAndIsr, broker: int, epoch: int, own: int) -> LeaderAndIsr:
+    """The state without the broker; the last member of an ISR stays in it (KB 5.2.3).
+
+    The daemon's id `own` does not count as a member, because no replica could lead if it were the
+    last one (DAEMON_ID_REPAIRED).
+    """
+    members = tuple(one for one in state.isr if one != own) or state.isr
     return LeaderAndIsr(
         NO_LEADER if state.leader == broker else state.leader,
         state.leader_epoch + 1,
-        state.isr if len(state.isr) == 1 else tuple(one for one in state.isr if one != broker),
+        members if len(members) == 1 else tuple(one for one in members if one != broker),
         state.partition_epoch,
         epoch,
         state.recovery_state,

@@ -5,7 +5,8 @@ A record of /admin/reassignments is written in one multi with its topic: both or
 """
 
 from collections import Counter, defaultdict
-from typing import NamedTuple
+from collections.abc import Mapping
+from typing import Final, NamedTuple
 
 from controller.core import znodes
 from controller.core.commands import Choice, Reason
@@ -42,19 +43,26 @@ class Move(NamedTuple):
     record: Reassignment | None = None
 
 
+_AS_KNOWN: Final[Mapping[Partition, Assignment]] = {}
+
 Errors = dict[Partition, Exception]
 """The partitions that failed; completed steps are not undone (KB 7.4)."""
 
 
-async def write_assignments(controller: Controller, moves: list[Move]) -> Errors:
+async def write_assignments(
+    controller: Controller, moves: list[Move], stored: Mapping[Partition, Assignment] = _AS_KNOWN
+) -> Errors:
     """Write the topics' znodes with the new assignments of these partitions (U1, B6), and take the
     written assignments into the context.
 
-    A record is written in one multi with its topic.
+    A record is written in one multi with its topic. Until then, the other writes of the topic
+    contain what ZooKeeper has: `stored`, where the context is ahead.
     """
     recorded = [one for one in moves if one.record is not None]
     plain = [one for one in moves if one.record is None]
     errors: Errors = {}
+    for one in recorded:
+        one.partition.assignment = stored.get(one.partition, one.partition.assignment)
     if plain:
         codes = await _write_plain(controller, plain)
         for partition, assignment, _ in plain:

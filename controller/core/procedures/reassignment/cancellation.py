@@ -27,6 +27,7 @@ from controller.core.procedures.reassignment.partition_reassignment import (
 )
 from controller.core.procedures.reassignment.rollback import WAITS, RollbackCause, roll_back
 from controller.core.procedures.reassignment_znodes.cancel_znode import read_cancel, report_waiting
+from controller.core.procedures.reassignment_znodes.extra_entries import replaced_by_entries
 from controller.core.procedures.reassignment_znodes.reassign_partitions_znode import remove_entries
 from controller.core.procedures.reassignment_znodes.records import LEGACY, repair_records
 from controller.core.state import UNKNOWN_ZXID, Partition, sorted_partitions
@@ -38,7 +39,7 @@ from controller.core.triggers import (
     ZkPartitionReassignment,
 )
 from controller.core.values import format_brokers
-from controller.core.znodes import REASSIGN_CANCEL, Name
+from controller.core.znodes import REASSIGN_CANCEL, REASSIGN_PARTITIONS_EXTRA, Name
 
 _CANCELLED_LATER: Final = f"{REASSIGN_CANCEL} was created after the entry"
 
@@ -118,8 +119,14 @@ async def cancel_entries(
         # client has written meanwhile stays.
         await remove_entries(controller, lambda name, target: not_begun.get(name) == target)
     _report_forced(controller, (one for one in records if one.key in under_way))
-    cause = _removed_cause(zxid) if was_removed else _cause(controller, zxid)
-    await roll_back_names(controller, list(under_way), cause)
+    if not was_removed:
+        await roll_back_names(controller, list(under_way), _cause(controller, zxid))
+        return
+    replaced = await replaced_by_entries(controller, controller.context.rollback_waiting)
+    proceed = [one for one in under_way if one not in replaced]
+    await roll_back_names(controller, proceed, _removed_cause(zxid))
+    wait = [one for one in under_way if one in replaced]
+    await roll_back_names(controller, wait, _removed_cause(zxid, is_replaced=True))
 
 
 def _numbers(under_way: int, not_begun: int) -> str:
@@ -155,10 +162,15 @@ def _cause(controller: Controller, zxid: int) -> RollbackCause:
     )
 
 
-def _removed_cause(zxid: int) -> RollbackCause:
-    """As `_cause`, for a znode that is already deleted: no rollback waits."""
-    meanwhile = f"{REASSIGN_CANCEL} is already deleted, so the reassignment continues"
-    remedy = "cancel it again, and wait for the rollback before you delete the znode"
+def _removed_cause(zxid: int, *, is_replaced: bool = False) -> RollbackCause:
+    """As `_cause`, for a znode that is already deleted: its rollbacks do not wait. `is_replaced`:
+    an entry of /admin/reassign_partitions_extra already waits for the same rollback."""
+    if is_replaced:
+        meanwhile = f"the rollback still waits for the entry of {REASSIGN_PARTITIONS_EXTRA}"
+        remedy = f"{REASSIGN_CANCEL} is already deleted"
+    else:
+        meanwhile = f"{REASSIGN_CANCEL} is already deleted, so the reassignment continues"
+        remedy = "cancel it again, and wait for the rollback before you delete the znode"
     return RollbackCause(
         REASSIGN_CANCEL, "reassignment_not_cancelled", meanwhile, remedy, {}, zxid, _CANCELLED_LATER
     )
@@ -246,8 +258,11 @@ async def _continue(controller: Controller) -> None:
     if any(one not in context.reassignments for one in context.reassigning):
         legacy = await read_legacy(controller)
         await adopt(controller, legacy.entries, legacy)
-    await give_up_rollbacks(controller, f"{REASSIGN_CANCEL} was deleted")
-    await complete_if_caught_up(controller, controller.order.partitions(context.reassigning))
+    # These rollbacks go on for another entry.
+    replaced = await replaced_by_entries(controller, context.rollback_waiting)
+    await give_up_rollbacks(controller, f"{REASSIGN_CANCEL} was deleted", replaced)
+    proceed = [one for one in context.reassigning if one not in context.rollback_waiting]
+    await complete_if_caught_up(controller, controller.order.partitions(proceed))
     await resume_held(controller)
     controller.enqueue(ZkPartitionReassignment())
     controller.enqueue(ExtraReassignments())

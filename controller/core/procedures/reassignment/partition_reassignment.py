@@ -168,11 +168,12 @@ async def _store(controller: Controller, moves: list[Move]) -> Errors:
     elif LEADER_MOVED_FIRST.applies(controller.configuration):
         for partition, assignment, _ in changed:
             controller.observer.reassigns(partition, assignment)
+        stored = {one.partition: one.partition.assignment for one in changed}
         dropped = {one.partition: dropped for one in changed if (dropped := _unwanted(one))}
         if dropped:
             errors = await _drop(controller, dropped)
             changed = [one for one in changed if one.partition not in errors]
-        errors |= await write_assignments(controller, changed)
+        errors |= await write_assignments(controller, changed, stored)
         for partition in (one.partition for one in changed):
             if partition not in errors:
                 controller.observer.stored(partition)

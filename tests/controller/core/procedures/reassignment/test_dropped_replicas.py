@@ -14,7 +14,7 @@ from controller.core.commands import (
     StopReplicaRequest,
     WriteZnodes,
 )
-from controller.core.operations import Delete
+from controller.core.operations import Delete, SetData
 from controller.core.procedures.reassignment.leader_epochs import RAISE
 from controller.core.replica_assignment import changed_assignment, replicas_to_drop
 from controller.core.values import ANY_VERSION, NO_LEADER
@@ -26,9 +26,11 @@ from tests.controller.core.procedures.reassignment.interrupting import (
     interruptible,
     request,
     submit,
+    two_partitions,
 )
 from tests.controller.core.procedures.reassignment.reassigning import (
     T0,
+    T1,
     as_text,
     ask,
     ask_for_isr,
@@ -246,3 +248,19 @@ def test_deposed_controller_does_not_request_the_deletion_of_a_dropped_replica()
     assert assignment(cluster) == "4,3,1 adding 4,3 removing 1"
     assert stopped(seen, 4) == []
     assert files(cluster) == [1, 3, 4]
+
+
+def test_other_partition_of_the_topic_is_written_with_the_assignment_from_before_the_drop() -> None:
+    """The request begins t-0 and replaces the target of t-1, one write each. If the controller
+    fails after the first write, the next one finds t-1 as it was."""
+    cluster = two_partitions((2,), (1, 2, 3))
+    request(cluster, {T1: [2, 4, 3, 1]})
+    seen = cluster.seen()
+    request(cluster, {T0: [4, 1, 2], T1: [3, 1, 2]})
+    written = [
+        as_text(znodes.read_topic("t", one.data).assignments[1])
+        for one in seen.writes()
+        if isinstance(one, SetData) and one.path == znodes.topic_path("t")
+    ]
+    assert written[:2] == ["2,4,3,1 adding 4", "3,1,2"]
+    assert assignment(cluster, T1) == "3,1,2"

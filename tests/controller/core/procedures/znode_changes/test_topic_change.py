@@ -329,6 +329,27 @@ def test_daemon_is_removed_from_an_isr_found_by_a_failover(rules: str, leader: i
     assert ("own_id_repaired", znodes.state_path("t", 0)) in seen.notices()
 
 
+@pytest.mark.parametrize("rules", ["refold", "kafka"])
+@pytest.mark.parametrize("in_sync", [(1, DAEMON), (DAEMON, 1, 2)])
+def test_daemon_is_not_the_last_member_of_an_isr_whose_brokers_are_all_dead(
+    rules: str, in_sync: tuple[int, ...]
+) -> None:
+    """A broker that returns can lead: no other replica has its records."""
+    cluster = Cluster(1, 2, rules=rules)
+    cluster.change_topic_quietly("t", {0: [1, 2]})
+    put_state_quietly(cluster, "t", LeaderAndIsr(1, 5, in_sync, 0, 0))
+    for broker in (1, 2):
+        cluster.stop_broker(broker)
+    cluster.start()
+    last = 2 if 2 in in_sync else 1
+    state = cluster.state("t", 0) or ""
+    assert state.startswith("leader -1")
+    assert f"isr [{last}]" in state
+    cluster.start_broker(last)
+    assert cluster.leadership("t", 0).leader == last
+    assert cluster.leadership("t", 0).isr == (last,)
+
+
 def test_isr_of_the_daemon_alone_needs_an_unclean_election() -> None:
     cluster = Cluster(1, 2)
     cluster.change_topic_quietly("t", {0: [1, 2]})
