@@ -1,12 +1,9 @@
 """The events and decisions of a log of a broker of the 0.8 design, folded again."""
 
-import re
 from collections.abc import Iterator
-from typing import Final
 
 from controller.core.canonical import kind_of
 from controller.core.commands import CommandId, Notice
-from controller.core.events import WatchFired
 from controller.kafka_0_8.commands import BrokerCommand, IssuedByBroker
 from controller.kafka_0_8.events import BrokerEvent
 from eventstore.records import EventRecord
@@ -14,13 +11,8 @@ from replay.description.kafka_0_8 import broker_command_in_words, broker_event_i
 from replay.listing.values import ListedDecision, ListedEvent, listed_event
 from replay.logs.broker_log import BrokerLog, fold_broker_log
 from replay.progress import Progress
+from replay.subjects import subjects_of_broker
 from replay.times import iso_time
-
-_PARTITION: Final = re.compile(
-    r"/brokers/(?:topics|partitions_reassigned)/([^/]+)/([0-9]+)(?:/.*)?"
-)
-_BROKER: Final = re.compile(r"/brokers/(?:ids|state)/([0-9]+)(?:/.*)?")
-_NAME: Final = re.compile(r"(.+)-([0-9]+)")
 
 
 def listed(
@@ -40,10 +32,10 @@ def listed(
 
 
 def _event(record: EventRecord, event: BrokerEvent, asked: BrokerCommand | None) -> ListedEvent:
-    text, subjects = broker_event_in_words(event), _subjects(event)
+    text, subjects = broker_event_in_words(event), subjects_of_broker(event)
     if asked is not None:
         text += f": {broker_command_in_words(asked)}"
-        subjects += _subjects(asked)
+        subjects += subjects_of_broker(asked)
     return listed_event(record, text, subjects)
 
 
@@ -58,25 +50,5 @@ def _decision(record: EventRecord, issued: IssuedByBroker, broker: int) -> Liste
         broker_command_in_words(issued.command),
         issued.reason.rule,
         [],
-        tuple(dict.fromkeys(_subjects(issued.command))),
+        tuple(dict.fromkeys(subjects_of_broker(issued.command))),
     )
-
-
-def _subjects(value: BrokerEvent | BrokerCommand) -> list[str]:
-    """The topics, partitions and brokers that an event or a command names."""
-    topic, number = getattr(value, "topic", None), getattr(value, "partition", None)
-    found = [] if topic is None else [topic, f"{topic}-{number}"]
-    paths = [one.path for one in getattr(value, "operations", ())]
-    paths += getattr(value, "paths", ())
-    if isinstance(value, WatchFired):
-        paths.append(value.path)
-    if isinstance(value, Notice):
-        paths.append(value.subject)
-        if name := _NAME.fullmatch(value.subject):
-            found += [name[1], value.subject]
-    for path in paths:
-        if partition := _PARTITION.fullmatch(path):
-            found += [partition[1], f"{partition[1]}-{partition[2]}"]
-        elif broker := _BROKER.fullmatch(path):
-            found.append(f"broker {broker[1]}")
-    return found

@@ -174,3 +174,12 @@ def test_export_and_import_restore_the_log(log: Path, tmp_path: Path) -> None:
     assert run("log", "export", log, "--out", file)[0] == 0
     assert run("log", "import", file, tmp_path / "restored")[0] == 0
     assert run("replay", tmp_path / "restored")[0] == 0
+
+
+def test_events_of_a_partition_are_found_by_its_subject(log: Path) -> None:
+    output = run("log", "show", log, "--subject", "t-0", "--json")[1]
+    kinds = {json.loads(one)["kind"] for one in output.splitlines()}
+    assert {"produce_received", "log_truncated", "watch_fired", "znodes_read"} <= kinds
+    assert "session_connected" not in kinds
+    output = run("log", "show", log, "--subject", "broker 3", "--json")[1]
+    assert {json.loads(one)["kind"] for one in output.splitlines()} >= {"znodes_read"}
