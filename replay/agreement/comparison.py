@@ -24,6 +24,7 @@ from replay.agreement.results import AgreementResult, result_of
 from replay.agreement.search.event_order import RUNS_MAX, EventOrder
 from replay.agreement.search.lost_replies import LostReply, may_have_lost_replies
 from replay.agreement.search.search import Compare, search
+from replay.agreement.unseen import leave_unjudged
 from replay.agreement.znode_view import ZnodeView
 from replay.errors import ReplayError
 from replay.escape_path import escape_path
@@ -61,9 +62,12 @@ def agree(
     other event orders are tried. Raises ReplayError, LogError.
     """
     with LogReader.open(log, UPCASTERS) as reader:
-        compare = _comparison(reader, escape_path(log), rules, settings, progress)
+        logs: set[int] = set()
+        compare = _comparison(reader, escape_path(log), rules, settings, progress, logs)
         hypotheses = (LostReply(), EventOrder(orders)) if rules == "kafka" else ()
         result = search(compare, hypotheses, reader.last_seq).result
+        if rules == "kafka":
+            leave_unjudged(result, logs)
         if not result.decisions and not result.requests.decisions:
             result.notes.append("nothing was judged: the log has no decision after an election")
         notes, result.missing_transactions, ended = import_report(reader)
@@ -92,7 +96,7 @@ def lost_replies(
     """
     if not may_have_lost_replies(reader):
         return Choices(begin)
-    compare = _comparison(reader, "", "kafka", settings, progress)
+    compare = _comparison(reader, "", "kafka", settings, progress, set())
     return Choices(search(compare, (LostReply(),), reader.last_seq, begin).choices.assumptions)
 
 
@@ -102,7 +106,9 @@ def _comparison(
     rules: Rules,
     settings: Mapping[str, str] | None,
     progress: Progress,
+    request_logs: set[int],
 ) -> Compare:
+    """`request_logs` becomes the brokers with a request log."""
     tried = count(1)
     last = reader.last_seq
     decoded: dict[int, Sequence[tuple[EventRecord, ImportedEvent]] | None] = {}
@@ -117,6 +123,7 @@ def _comparison(
         what = f"trying order {next(tried)}" if choices.has_moments else "comparing"
         for log in map(with_records, gap_free_ranges(reader)):
             checker = agreeing_on(log, last, rules, settings, progress, replies=choices)
+            request_logs.update(checker.index.request_logs_of)
             agreement = checker.run(read_records(log, what, last, progress))
             of_range = result_of(agreement, result.source)
             of_range.settings = checker.settings

@@ -35,6 +35,7 @@ from replay.agreement.results import AgreementResult, Divergence, result_of
 from replay.agreement.search.event_order import EventOrder
 from replay.agreement.search.lost_replies import LostReply
 from replay.agreement.search.search import search
+from replay.agreement.unseen import Term, leave_out, may_be_requested, term_of, unseen_of
 from replay.agreement.znode_view import ZnodeView
 from replay.stock_clusters.imported_log.events import (
     ImportBegun,
@@ -80,11 +81,6 @@ _SUPPOSED: Final = (
     "UpdateFeatures",
 )
 """The beginnings of the names of controller events that ZooKeeper does not show."""
-
-_NEVER_SHOWN: Final = ("AllocateProducerIds", "AlterPartitionReassignments", "UpdateFeatures")
-"""Those that no line of controller.log shows either."""
-_WRITTEN_FOR_THEM: Final = ("assignment", "feature", "producer_ids", "reassign_partitions")
-"""The kinds of decisions that show such an event."""
 
 Found = Sequence[tuple[EventRecord, ImportedEvent]]
 _Key = tuple[object, ...]
@@ -156,7 +152,7 @@ class LiveAgreement:
         self._result = AgreementResult()
         self._assumptions: Assumptions = NO_ASSUMPTIONS
         self._unseen = self._unseen_in_window = 0
-        self._lost: dict[tuple[int, int], int] = {}
+        self._lost: dict[Term, int] = {}
         """By broker and epoch of a controller: from which record on it is unknown what it knows."""
         self._known: set[_Key] = set()
         self._explained: list[Divergence] = []
@@ -223,7 +219,7 @@ class LiveAgreement:
                 due, self._waiting = [], [*due, *self._waiting]
         if is_stopping():
             return []
-        self.undecided = _leave_out(result, self._waiting)
+        self.undecided = leave_out(result, self._waiting)
         explained = [one for one in result.divergences if one.explained]
         unseen = {_key(one) for one in self._unseen_of(result)}
         self._result = self._with_window(result)
@@ -245,28 +241,16 @@ class LiveAgreement:
 
     def _unseen_of(self, result: AgreementResult, *, is_settled: bool = False) -> list[Divergence]:
         """The divergences for which the files do not show enough to say that a decision differs.
-
-        After one of them it is unknown what the controller knows, so the later ones of its term
-        belong to them as well. `is_settled`: note this for the rest of the log.
-        """
+        `is_settled`: note this for the rest of the log."""
         lost = self._lost if is_settled else dict(self._lost)
-        found = []
-        for one in result.divergences:
-            term = (one.controller, one.epoch)
-            if one.explained:
-                continue
-            if self._is_unseen(one):
-                lost[term] = min(one.seq, lost.get(term, one.seq))
-            if one.seq >= lost.get(term, sys.maxsize):
-                found.append(one)
-        return found
+        return unseen_of(result, self._is_unseen, lost)
 
     def _after_lost(self, result: AgreementResult) -> list[Divergence]:
         """The divergences of terms of which it is unknown what the controller knows."""
         return [
             one
             for one in result.divergences
-            if one.seq >= self._lost.get((one.controller, one.epoch), sys.maxsize)
+            if one.seq >= self._lost.get(term_of(one), sys.maxsize)
         ]
 
     def _is_unseen(self, one: Divergence) -> bool:
@@ -283,9 +267,7 @@ class LiveAgreement:
         if one.zxid in self.unseen_zxids:
             return True
         assert self._index is not None, "the comparison has begun"
-        if one.cause.startswith(_NEVER_SHOWN):
-            return True
-        if one.verdict == "missing" and one.kind in _WRITTEN_FOR_THEM:
+        if may_be_requested(one):
             return True
         is_at_info = one.controller not in self._index.coverage.has_debug
         if one.subject == "request":
@@ -301,7 +283,7 @@ class LiveAgreement:
         """The whole result. What was explained before is counted as agreed in the window's."""
         for one in self._explained:
             of_window.explain(one)
-        self._unseen_in_window = _leave_out(of_window, self._unseen_of(of_window))
+        self._unseen_in_window = leave_out(of_window, self._unseen_of(of_window))
         total = deepcopy(self._total)
         total.go_on(of_window)
         return total
@@ -420,7 +402,7 @@ class LiveAgreement:
         checker.assume(self._assumptions, is_recorded=False)
         checker.advance(settled)
         result = result_of(checker.take_settled(), "")
-        self._unseen += _leave_out(result, self._unseen_of(result, is_settled=True))
+        self._unseen += leave_out(result, self._unseen_of(result, is_settled=True))
         self._total.go_on(result)
         last = settled[-1][0].seq
         for one in self._explained:
@@ -435,15 +417,6 @@ class LiveAgreement:
         """Whether the record belongs to the transaction before it."""
         is_there = place < len(self._window)
         return is_there and isinstance(self._window[place][1], (Observed, RequestInferred))
-
-
-def _leave_out(result: AgreementResult, divergences: Sequence[Divergence]) -> int:
-    """Remove divergences from a result, and return their number."""
-    for one in divergences:
-        side = result if one.subject == "decision" else result.requests
-        side.count(one.kind, one.cause, one.verdict, -1)
-        result.divergences.remove(one)
-    return len(divergences)
 
 
 def _key(one: Divergence) -> _Key:

@@ -73,8 +73,8 @@ class Tally(Struct):
 class Side(Tally):
     """Decisions, or requests to brokers. They do not include `warm` and `inputs`.
 
-    `by_rule` has the rules that the fold was applying, "" if it was idle. `unjudged` are requests
-    of the fold that no log can confirm.
+    `by_rule` has the rules that the fold was applying, "" if it was idle. `unjudged` are those that
+    no log confirms or refutes.
     """
 
     explained: list[Explained] = field(default_factory=list)
@@ -187,7 +187,8 @@ class AgreementResult(Side):
     @property
     def is_whole(self) -> bool:
         """Whether all decisions and requests were judged."""
-        is_judged = bool(self.decisions) and not self.warm and not self.requests.unjudged
+        unjudged = self.warm or self.unjudged or self.requests.unjudged
+        is_judged = bool(self.decisions) and not unjudged
         return is_judged and not (self.is_cut or self.passed_over or self.missing_transactions)
 
     @property

@@ -1,13 +1,12 @@
 """`refold agree`: compare a stock cluster's decisions with those that the fold derives."""
 
-from contextlib import nullcontext
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from controller.cli.output import print_result
-from eventstore.folders import segments_in
+from eventstore.folders import logs_in, segments_in
 from replay.agreement.comparison import Rules, agree, imported
 from replay.agreement.search.event_order import RUNS_MAX
 from replay.cli.agreement_report import print_agreement, status_of
@@ -16,6 +15,7 @@ from replay.cli.import_source import UTC, Chroot, Zone, selection_of
 from replay.cli.options import BrokerConfig, From, Json, To, broker_settings
 from replay.cli.progress import progress
 from replay.escape_path import escape_path
+from replay.logs.packed import LOG_OF_INCIDENT, is_recording, log_at
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
@@ -26,7 +26,8 @@ def agree_command(
         Path,
         typer.Argument(
             metavar="SOURCE|LOG",
-            help="A folder, .tar, .tar.gz or .tar.xz as for refold import, or an imported log.",
+            help="A folder, .tar, .tar.gz or .tar.xz as for refold import; an imported log, or an"
+            " incident with one.",
         ),
     ],
     as_json: Json = False,
@@ -57,7 +58,7 @@ def agree_command(
     """
     selection = selection_of(chroot, first, last, zone)
     settings = broker_settings(broker_config)
-    is_log = source.is_dir() and bool(segments_in(source))
+    is_log = _is_log(source)
     given = {
         "--chroot": chroot,
         "--from": first,
@@ -70,10 +71,21 @@ def agree_command(
             f"{source} is a log: these options are for refold import, which made it",
             param_hint=", ".join(of_source),
         )
-    with errors_in_one_line("agree"), unwound_by_sigterm(), progress() as report:
-        opened = nullcontext(source) if is_log else imported(source, selection, report)
-        with opened as log:
-            result = agree(log, rules, settings, report, orders)
+    with (
+        errors_in_one_line("agree"),
+        unwound_by_sigterm(),
+        progress() as report,
+        log_at(source) if is_log else imported(source, selection, report) as log,
+    ):
+        result = agree(Path(log), rules, settings, report, orders)
     result.source = escape_path(source)
     print_result(result, lambda: print_agreement(result), as_json=as_json)
     raise typer.Exit(status_of(result))
+
+
+def _is_log(source: Path) -> bool:
+    """Whether the source is a log, an incident, or a folder of logs, whose error names them."""
+    if not source.is_dir() or is_recording(source):
+        return False
+    is_incident = (source / LOG_OF_INCIDENT).is_file()
+    return is_incident or bool(segments_in(source) or logs_in(source))

@@ -35,14 +35,12 @@ def print_agreement(result: AgreementResult) -> None:
     assumed = ", ".join(f"{key}={value}" for key, value in result.settings.items())
     typer.echo(f"broker settings: {assumed or 'unknown'}")
     typer.echo(
-        f"decisions: {_counts(result)}; {result.warm} before the first election, "
-        f"{result.inputs} inputs"
+        f"decisions: {_counts(result)}{_unjudged(result)}; "
+        f"{result.warm} before the first election, {result.inputs} inputs"
     )
     _print_kinds(result)
     if result.requests.decisions or result.requests.extra or result.requests.unjudged:
-        unjudged = result.requests.unjudged
-        more = f", {unjudged} cannot tell" if unjudged else ""
-        typer.echo(f"requests to brokers: {_counts(result.requests)}{more}")
+        typer.echo(f"requests to brokers: {_counts(result.requests)}{_unjudged(result.requests)}")
         _print_kinds(result.requests)
     typer.echo(f"{result.source}: {_verdict(result)}; {_judged(result)}{_damage(result)}")
 
@@ -67,9 +65,9 @@ def _judged(result: AgreementResult) -> str:
     """The numbers of decisions and requests that were judged, and that were not."""
     requests = result.requests
     text = f"judged: {result.decisions} decisions, {requests.decisions} requests"
-    left = [f"{requests.unjudged} requests"] if requests.unjudged else []
-    if result.warm:
-        left.insert(0, f"{result.warm} decisions before the first election")
+    left = [f"{result.warm} decisions before the first election"] if result.warm else []
+    left += [f"{result.unjudged} decisions"] if result.unjudged else []
+    left += [f"{requests.unjudged} requests"] if requests.unjudged else []
     return f"{text}; not judged: {', '.join(left)}" if left else text
 
 
@@ -81,6 +79,10 @@ def _damage(result: AgreementResult) -> str:
     shown, left = files[:_FILES_SHOWN], len(files) - _FILES_SHOWN
     more = f" and {left} more files" if left > 0 else ""
     return f"; damaged lines, transactions or snapshots: {', '.join(shown)}{more}"
+
+
+def _unjudged(side: Side) -> str:
+    return f", {side.unjudged} cannot tell" if side.unjudged else ""
 
 
 def _counts(side: Side) -> str:

@@ -28,7 +28,8 @@ def require_recorded(header: Header) -> None:
     if header.kind != "recorded":
         raise ReplayError(
             "this is an imported log: it has no decisions of refold to fold again. "
-            "`refold log show` without --format shows its records"
+            "`refold agree` compares the stock controller's decisions with derived ones, and "
+            "`refold log show` without --format shows the records"
         )
 
 

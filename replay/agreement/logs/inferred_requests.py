@@ -3,7 +3,8 @@
 from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Final
+from itertools import pairwise
+from typing import Final, NamedTuple
 
 from msgspec import structs
 
@@ -39,6 +40,20 @@ def api_calls_of(found: RequestInferred, context: ControllerContext) -> Iterator
         )
     if found.reassignments:
         yield ApiCall(AlterPartitionReassignmentsReceived(_NO_NUMBER, 0, found.reassignments))
+
+
+class NextReassignment(NamedTuple):
+    """A reassignment request, of which `before` are partitions that keep their replicas. The
+    session writes them before the others."""
+
+    request: RequestInferred
+    before: list[tuple[str, int]]
+
+
+def _is_one_request(before: Sequence[tuple[str, int]], found: RequestInferred) -> bool:
+    """Whether partitions come before those of a request in the order of Kafka's hash map."""
+    names = [*before, *((one.topic, one.partition) for one in found.reassignments)]
+    return len({*names}) == len(names) and (not before or mutable_map_order(names) == names)
 
 
 class InferredRequests:
@@ -85,27 +100,38 @@ class InferredRequests:
         """
         return self._inferred.get(found.zxid, found)
 
-    def take_next_reassignment(self, session: int, seq: int) -> RequestInferred | None:
+    def take_next_reassignment(self, session: int, seq: int) -> NextReassignment | None:
         """Remove and return the reassignment request whose writes begin soon after a record.
 
         The request first writes /admin/reassign_partitions, once. If the session writes that znode
-        again before the request's other writes, that write belongs to another request.
+        again before the request's other writes, that write belongs to another request, unless it
+        follows a finished reassignment.
         """
         requests = self._reassignments.get(session, [])
         place = bisect_right(requests, seq, key=lambda one: one[0])
         if place == len(requests) or requests[place][0] > seq + _REQUEST_RECORDS_MAX:
             return None
-        if znodes.REASSIGN_PARTITIONS in self._written(session, seq, requests[place][0]):
-            return None
-        _, zxid = requests.pop(place)
+        at, zxid = requests[place]
         found = self._inferred[zxid]
+        before = self._partitions_between(session, seq, at)
+        if before is None or not _is_one_request(before, found):
+            return None
+        del requests[place]
         self._inferred[zxid] = structs.replace(found, reassignments=[])
-        return found
+        return NextReassignment(found, before)
 
-    def _written(self, session: int, after: int, until: int) -> set[str]:
+    def _partitions_between(
+        self, session: int, after: int, until: int
+    ) -> list[tuple[str, int]] | None:
+        """The partitions whose states a session writes between two records, in order. None if it
+        also writes /admin/reassign_partitions for another request."""
         writes = self._writes.get(session, [])
         first, last = (bisect_right(writes, at, key=lambda one: one[0]) for at in (after, until))
-        return {path for _, path in writes[first:last]}
+        paths = [path for _, path in writes[first:last]]
+        for previous, path in pairwise(["", *paths]):
+            if path == znodes.REASSIGN_PARTITIONS and znodes.topic_of(previous) is None:
+                return None
+        return list(dict.fromkeys(filter(None, map(znodes.state_of, paths))))
 
     def _take_alter_partition(self, transaction: Transaction, found: RequestInferred) -> None:
         last = self._last_alter_partition

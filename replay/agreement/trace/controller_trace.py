@@ -48,6 +48,7 @@ from replay.agreement.logs.markers import (
 )
 from replay.agreement.trace.compared_writes import ComparedWrites
 from replay.agreement.trace.inferred_triggers import InferredTriggers
+from replay.agreement.trace.lines_within_event import is_within_event
 from replay.agreement.trace.pending_events import PendingEvents
 from replay.agreement.trace.shadow_fold import ShadowFold
 from replay.agreement.trace.write_ahead import WriteAhead
@@ -63,6 +64,7 @@ _BEGINNING: Final = 0
 _CHECKPOINT_PARTITIONS_MAX: Final = 5_000
 """A checkpoint of a larger cluster costs more than it is worth."""
 _BY_CONFIGURATION: Final = ("UncleanLeaderElectionEnable", "TopicUncleanLeaderElectionEnable")
+_REASSIGNMENT_REQUEST: Final = "AlterPartitionReassignments"
 _ELECTIONS: Final = ("Elected", "NotElected", "Started")
 
 
@@ -84,6 +86,7 @@ class ControllerTrace(Checkpointed):
         "_is_connected",
         "_delivered",
         "_begun",
+        "_is_in_request",
     )
 
     def __init__(
@@ -115,6 +118,8 @@ class ControllerTrace(Checkpointed):
         self._is_connected = False
         self._delivered: WriteBatch | None = None
         self._begun: Trigger | None = None
+        self._is_in_request = False
+        """Whether the last write belongs to a reassignment request that may go on."""
         self.checkpoint: Checkpoint | None = None
 
     @property
@@ -212,6 +217,7 @@ class ControllerTrace(Checkpointed):
         if decision.what == "fenced" and self.fold.is_failing_over:
             self.fold.overlay = self._view.role_of(self.session)
         judgement = self._decide(decision)
+        self._is_in_request = self.fold.cause == _REASSIGNMENT_REQUEST
         last = self._delivered
         if judgement.verdict == "missing" and last is not None and last.can_repeat(decision):
             # Kafka repeats a write whose reply was lost.
@@ -227,8 +233,9 @@ class ControllerTrace(Checkpointed):
         """A line shows that the controller began an event."""
         if marker.event in _ELECTIONS:
             return
-        if self._is_within_event(marker):
+        if is_within_event(marker, self.fold, self._pending, has_failed=self._has_failed):
             return
+        self._is_in_request = False
         if self.fold.batch is not None:
             self._go_back()
         self._finish()
@@ -277,26 +284,6 @@ class ControllerTrace(Checkpointed):
             if isinstance(one, ZkPartitionReassignment) and not one.created:
                 self._process_now([one])
 
-    def _is_within_event(self, marker: LogMarker) -> bool:
-        """Whether the line can come from the middle of the event in progress."""
-        if marker.event == "ReplicaLeaderElection":
-            is_of_failover = self.fold.is_failing_over and marker.text.endswith("ZkTriggered")
-            return is_of_failover or marker.text.endswith("AutoTriggered")
-        if marker.event == "Resignation" and self._has_failed and self.fold.is_failing_over:
-            # The controller resigns first, and deletes /controller later.
-            return True
-        if marker.event == "AlterPartitionReceived" and "Ignoring" in marker.text:
-            self._pending.drop_ignored()
-            return True
-        if self._pending.has_debug and not marker.is_first:
-            return True
-        if marker.event == "TopicDeletion":
-            return self.fold.is_running and self.fold.cause == marker.event
-        if marker.event not in ("PartitionReassignment", "PartitionReassignmentIsrChange"):
-            return False
-        self.fold.answer_all()
-        return self.fold.is_running
-
     def _begin_logged(self, marker: LogMarker) -> None:
         """Begin the event that a line shows, after the events before it that leave no line."""
         self._collect()
@@ -343,7 +330,7 @@ class ControllerTrace(Checkpointed):
         A reassignment request may have arrived later than its log says. Then Kafka makes its writes
         later, and the request waits.
         """
-        if trigger_name(trigger) != "AlterPartitionReassignments":
+        if trigger_name(trigger) != _REASSIGNMENT_REQUEST:
             self._process_now([trigger])
             return
         self._take_checkpoint(trigger)
@@ -395,7 +382,7 @@ class ControllerTrace(Checkpointed):
             return self._stand_for_election(decision)
         self._collect()
         if self._inferred:
-            self._begin(self._inferred.pop(0))
+            self._begin_inferred(self._inferred.pop(0), decision)
             self._index.consume_after_write(self.broker, self.session, decision)
             return True
         paths = [path for path, _ in decision.operations]
@@ -414,9 +401,12 @@ class ControllerTrace(Checkpointed):
             # A process that was killed had no time to log what it had begun.
             trigger = trigger or self._pending.first()
         trigger = trigger or self._pending.request_causing(decision, self.fold.now_ms)
-        trigger = trigger or self._triggers.next_trigger(decision)
         if trigger is not None:
             self._begin(trigger)
+            return True
+        trigger = self._triggers.next_trigger(decision)
+        if trigger is not None:
+            self._begin_inferred(trigger, decision)
         return trigger is not None
 
     def _stand_for_election(self, decision: StockDecision) -> bool:
@@ -445,6 +435,16 @@ class ControllerTrace(Checkpointed):
         self._index.consume(following)
         self._begin_logged(following.marker)
         return True
+
+    def _begin_inferred(self, trigger: Trigger, decision: StockDecision) -> None:
+        """Begin an event that a decision shows. A reassignment request first writes
+        /admin/reassign_partitions, once: other writes continue the request in progress."""
+        is_for_more = self._is_in_request and trigger_name(trigger) == _REASSIGNMENT_REQUEST
+        self._begin(trigger)
+        if is_for_more and all(
+            path != znodes.REASSIGN_PARTITIONS for path, _ in decision.operations
+        ):
+            self.fold.answer_without(znodes.REASSIGN_PARTITIONS)
 
     def _begin(self, trigger: Trigger) -> None:
         self._free_ms = self.fold.now_ms

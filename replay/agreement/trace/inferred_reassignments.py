@@ -18,6 +18,7 @@ from controller.core.values import LeaderAndIsr
 from controller.core.znodes import read_reassignments
 from replay.agreement.decisions.write_batch import StockDecision
 from replay.agreement.logs.index import Index
+from replay.agreement.logs.inferred_requests import NextReassignment
 from replay.agreement.trace.shadow_fold import ShadowFold
 from replay.stock_clusters.zookeeper_log.transactions import Operation, SetData
 
@@ -33,6 +34,8 @@ def possible_reassignments(
             yield from _replacing_entries(operation, session, fold, index)
         elif isinstance(operation, SetData) and znodes.state_of(path) is not None:
             yield from _for_same_replicas(path, operation, fold)
+        elif isinstance(operation, SetData) and znodes.topic_of(path) is not None:
+            yield from _without_leader(path, operation, fold)
 
 
 def _replacing_entries(
@@ -45,7 +48,7 @@ def _replacing_entries(
     else the present replicas.
     """
     found = index.inferred.take_next_reassignment(session, fold.seq)
-    targets = [] if found is None else found.reassignments
+    targets = [] if found is None else [*_targets_before(found, fold), *found.request.reassignments]
     named = {(one.topic, one.partition) for one in targets}
     removed = _removed_partitions(operation, fold)
     if found is None and removed is None:
@@ -55,6 +58,13 @@ def _replacing_entries(
     yield _call(
         [*targets, *(_target(one, None if one in reassigning else one.replicas) for one in others)]
     )
+
+
+def _targets_before(found: NextReassignment, fold: ShadowFold) -> list[ReassignmentTarget]:
+    """The partitions of a request that already have their replicas, or are getting them, and are
+    written before its others."""
+    partitions = [fold.controller.context.find(*name) for name in found.before]
+    return [_target(one, one.assignment.target) for one in partitions if one is not None]
 
 
 def _removed_partitions(operation: Operation, fold: ShadowFold) -> list[Partition] | None:
@@ -76,7 +86,8 @@ def _removed_partitions(operation: Operation, fold: ShadowFold) -> list[Partitio
 def _for_same_replicas(path: str, operation: SetData, fold: ShadowFold) -> Iterator[ApiCall]:
     """A request for the replicas that a partition already has or is getting.
 
-    It only increments the leader epoch (updateLeaderEpochAndSendRequest).
+    It only increments the leader epoch (updateLeaderEpochAndSendRequest). Without a live leader it
+    does so only while the partition is reassigned; otherwise it elects a leader.
     """
     name = znodes.state_of(path)
     partition = None if name is None else fold.controller.context.find(*name)
@@ -87,8 +98,31 @@ def _for_same_replicas(path: str, operation: SetData, fold: ShadowFold) -> Itera
         return
     if partition is None or not _is_only_epoch_incremented(before, written):
         return
-    if fold.controller.context.is_online(written.leader, partition):
+    context = fold.controller.context
+    if partition in context.reassigning or context.is_online(written.leader, partition):
         yield _call([_target(partition, partition.assignment.target)])
+
+
+def _without_leader(path: str, operation: SetData, fold: ShadowFold) -> Iterator[ApiCall]:
+    """A request for the replicas that a partition already has, if none of them can be leader.
+
+    It only writes the topic's znode, unchanged. If several partitions of the topic have no possible
+    leader, the first of them is assumed.
+    """
+    topic = znodes.topic_of(path) or ""
+    try:
+        before = znodes.read_topic(topic, fold.content(path)).assignments
+        written = znodes.read_topic(topic, operation.data).assignments
+    except ZnodeError:
+        return
+    context = fold.controller.context
+    for number in sorted(written) if written == before else ():
+        partition = context.find(topic, number)
+        state = partition.leadership if partition is not None else None
+        if partition is None or state is None or partition in context.reassigning:
+            continue
+        if not any(context.is_online(one, partition) for one in state.isr):
+            yield _call([_target(partition, partition.replicas)])
 
 
 def _is_only_epoch_incremented(before: LeaderAndIsr, written: LeaderAndIsr) -> bool:

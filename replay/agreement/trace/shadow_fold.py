@@ -208,6 +208,13 @@ class ShadowFold(Checkpointed):
         self.watches.arm(command, self._view)
         self._take(self._fold.feed(outcome, self.now_ms))
 
+    def answer_without(self, path: str) -> None:
+        """Answer the read as if a znode did not exist."""
+        overlay, self.overlay = self.overlay, {**self.overlay, path: None}
+        if self.read is not None:
+            self.answer()
+        self.overlay = overlay
+
     def _read_choice(self, command: Read) -> OpenChoice:
         """When this read happens; a failover reads as late as possible."""
         has_debug = self._index.has_debug(self._broker, self._session)

@@ -51,7 +51,8 @@ def open_imported(reader: LogReader) -> ImportedLog:
     """Read the beginning of a log. Raises ReplayError if it is not an imported one."""
     if reader.header.kind != "world-backed":
         raise ReplayError(
-            f"{reader.path} is a recorded log of refold's controller, not an imported one"
+            "this is a recorded log of refold's controller, not an imported one: "
+            "use `refold replay`"
         )
     records = reader.events()
     first = next(records, None)

@@ -14,6 +14,7 @@ from msgspec import structs
 from typer.testing import CliRunner
 
 from eventstore.writer import LogWriter
+from replay.agreement.results import AgreementResult
 from replay.cli.main import app
 from replay.stock_clusters.zookeeper_log.source import open_source
 from tests.eventstore.samples import event, header
@@ -358,3 +359,46 @@ def test_truncated_archive_without_zookeepers_data_is_rejected(tmp_path: Path) -
     assert result.exit_code == 2
     assert "cut.tar.xz is damaged" in result.stderr
     assert "has no ZooKeeper transaction log" in result.stderr
+
+
+def test_folder_of_logs_is_rejected_with_their_paths(log: Path, tmp_path: Path) -> None:
+    """As `refold run --mode shadow` writes them."""
+    shutil.copytree(log, tmp_path / "run-1")
+    result = refold("agree", tmp_path)
+    assert result.returncode == 2
+    assert result.stderr.strip().endswith(f"contains a log, use its path: {tmp_path / 'run-1'}")
+
+
+def test_incident_is_compared(log: Path, tmp_path: Path) -> None:
+    with tarfile.open(tmp_path / "log.tar.xz", "w:xz") as packed:
+        packed.add(log, "log")
+    result = refold("agree", tmp_path)
+    assert result.returncode == 0, result.stderr
+    assert result.stdout.splitlines()[-1].startswith(f"{tmp_path}: agrees; judged: 132 decisions")
+
+
+def test_incident_of_the_daemon_is_rejected_with_the_command_for_it() -> None:
+    result = refold("agree", "tests/incidents/failover")
+    assert (result.returncode, result.stdout) == (2, "")
+    assert "recorded log of refold's controller" in result.stderr
+    assert "use `refold replay`" in result.stderr
+
+
+def test_replay_of_an_imported_log_names_agree(log: Path) -> None:
+    result = refold("replay", log)
+    assert result.returncode == 2
+    assert "`refold agree`" in result.stderr
+
+
+def test_decisions_that_no_log_confirms_are_counted(
+    log: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("replay.agreement.comparison.leave_unjudged", _two_unjudged)
+    result = agree(log)
+    assert result.exit_code == 3
+    assert re.search(r"^decisions: .* extra, 2 \w+ \w+; 0 before", result.stdout, re.MULTILINE)
+    assert result.stdout.splitlines()[-1].endswith("; not judged: 2 decisions")
+
+
+def _two_unjudged(result: AgreementResult, _: set[int]) -> None:
+    result.unjudged = 2

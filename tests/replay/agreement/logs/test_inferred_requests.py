@@ -110,4 +110,18 @@ def test_request_is_preceded_by_its_write_of_the_reassignment_znode() -> None:
     assert index.inferred.take_next_reassignment(7, first) is None
     found = index.inferred.take_next_reassignment(7, second)
     assert found is not None
-    assert found.reassignments == [target]
+    assert found.request.reassignments == [target]
+    assert found.before == []
+
+
+@pytest.mark.parametrize(("repeated", "before"), [(2, [("t", 2)]), (0, None)])
+def test_partitions_that_keep_their_replicas_come_before_others_of_a_request(
+    repeated: int, before: list[tuple[str, int]] | None
+) -> None:
+    """In the order of Kafka's map, 2 comes before 1, and 1 before 0."""
+    log = Log()
+    znode = log.decide(SetData(znodes.REASSIGN_PARTITIONS, b"{}", 1))
+    log.decide(SetData(znodes.state_path("t", repeated), b"{}", 2))
+    moved(log, 1)
+    found = log.index().inferred.take_next_reassignment(7, znode)
+    assert (None if found is None else found.before) == before

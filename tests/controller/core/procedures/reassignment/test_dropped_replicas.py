@@ -250,7 +250,7 @@ def test_deposed_controller_does_not_request_the_deletion_of_a_dropped_replica()
     assert files(cluster) == [1, 3, 4]
 
 
-def test_other_partition_of_the_topic_is_written_with_the_assignment_from_before_the_drop() -> None:
+def test_second_partition_of_the_topic_is_written_with_the_assignment_before_the_drop() -> None:
     """The request begins t-0 and replaces the target of t-1, one write each. If the controller
     fails after the first write, the next one finds t-1 as it was."""
     cluster = two_partitions((2,), (1, 2, 3))
