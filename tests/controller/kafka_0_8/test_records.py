@@ -9,7 +9,7 @@ from controller.core.error_codes import (
     UNKNOWN_TOPIC_OR_PARTITION,
 )
 from controller.kafka_0_8.commands import RespondFetch, SendFetch, TruncateLog, WriteCheckpoint
-from controller.kafka_0_8.events import FetchReceived
+from controller.kafka_0_8.events import FetchReceived, FetchResponded
 from controller.kafka_0_8.fold import BrokerFold
 from replay.world.kafka_0_8.cluster import Cluster08
 from tests.controller.kafka_0_8.clusters import T, cluster, issued, notices, partition, replicated
@@ -124,6 +124,17 @@ def test_high_watermark_of_a_follower_is_at_most_its_log_end() -> None:
         found.run(1)
         local = partition(found, 3).local
         assert local.hw <= len(found.brokers[3].logs[T])
+
+
+def test_high_watermark_of_the_leader_is_taken_over_up_to_the_log_end() -> None:
+    found = replicated()
+    while partition(found, 2).fetch is None:
+        found.run(1)
+    found.cut = {(1, 2): None}
+    fetch = partition(found, 2).fetch
+    assert fetch is not None
+    found.brokers[2].apply(FetchResponded(fetch, NONE, 0, 9, 9), "fetch", found.now_ms, [])
+    assert partition(found, 2).local.hw == 0
 
 
 def test_high_watermarks_are_checkpointed_and_read_at_the_start() -> None:

@@ -179,3 +179,21 @@ def test_registration_that_zookeeper_refuses_is_tried_again() -> None:
     found.write(Create("/brokers/ids"))
     found.run(500)
     assert found.data("/brokers/ids/1") == "host1:9092"
+
+
+def test_log_is_opened_again_if_the_outcome_of_a_truncation_was_lost_with_the_session() -> None:
+    found = replicated()
+    found.produce(1, T, ["a"], -1, wait_ms=1000)
+    found.stop(2)
+    found.brokers[2].logs[T] = ["a", "x", "y"]
+    found.brokers[2].checkpoint[T] = 1
+    found.boot(2)
+    while not issued(found, 2, "F-01"):
+        found.run(1)
+    assert partition(found, 2).local.leo == 3
+    found.stop(1)
+    found.stop(3)
+    found.end_session(2)
+    found.run(2000)
+    assert partition(found, 2).is_leader
+    assert partition(found, 2).local.leo == len(found.brokers[2].logs[T])
