@@ -191,6 +191,8 @@ def test_log_is_opened_again_if_the_outcome_of_a_truncation_was_lost_with_the_se
     while not issued(found, 2, "F-01"):
         found.run(1)
     assert partition(found, 2).local.leo == 3
+    process = found.brokers[2]
+    process.apply(SessionExpired(process.session), "session", found.now_ms, [])
     found.stop(1)
     found.stop(3)
     found.end_session(2)
