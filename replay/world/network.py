@@ -139,7 +139,6 @@ class Network:
     def closed(self, connection: Connection) -> None:
         """Called by `Connection.close`."""
         self._connections.pop(connection, None)
-        self._connections.pop(connection.other, None)
         link = connection.outgoing
 
         def arrive() -> None:
@@ -266,6 +265,7 @@ class Network:
             connection.endpoint = serving
 
     def _end(self, connection: Connection) -> None:
+        self._connections.pop(connection, None)
         if connection.is_open:
             connection.is_open = False
             self._handle(connection.local, lambda: connection.endpoint.disconnected(connection))
