@@ -114,7 +114,7 @@ def explore(
         others: dict[str, object] = {"--scenario": scenario, "--from-log": from_log}
         others |= {"--strategy": strategy, "--workers": workers, "--out": out}
         if reproduce is not None:
-            _refuse(others | limits, "--reproduce", "a saved run is run as it is")
+            _refuse(limits | others, "--reproduce", "a saved run is run as it is")
             raise typer.Exit(_reproduce(reproduce, as_json=as_json))
         seed = secrets.randbits(_SEED_BITS) if seed is None else seed
         if design != _CONTROLLER:
