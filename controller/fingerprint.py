@@ -11,10 +11,21 @@ from importlib.resources.abc import Traversable
 @cache
 def core_fingerprint() -> str:
     """A hex digest of all source files of controller.core. It is the same on every machine."""
+    return _digest("controller.core")
+
+
+@cache
+def broker_fingerprint() -> str:
+    """The same of the 0.8 design: its core is controller.kafka_0_8 on controller.core."""
+    return _digest("controller.core", "controller.kafka_0_8")
+
+
+def _digest(*packages: str) -> str:
     digest = hashlib.blake2b(digest_size=12)
-    for name, source in _sources(files("controller.core"), ""):
-        digest.update(name.encode() + b"\0")
-        digest.update(source.read_bytes().replace(b"\r\n", b"\n") + b"\0")
+    for package in packages:
+        for name, source in _sources(files(package), ""):
+            digest.update(name.encode() + b"\0")
+            digest.update(source.read_bytes().replace(b"\r\n", b"\n") + b"\0")
     return digest.hexdigest()
 
 

@@ -29,6 +29,8 @@ from controller.core.znodes import (
     REASSIGNMENT_REQUESTS,
     REASSIGNMENTS,
 )
+from controller.kafka_0_8.commands import BrokerCommand
+from controller.kafka_0_8.events import BrokerEvent
 from replay.stock_clusters.zookeeper_log.transactions import (
     CloseSession,
     Multi,
@@ -172,6 +174,35 @@ def partition_named(name: str) -> tuple[str, int]:
 def broker_named(name: str) -> int:
     """The id of a broker that a notice names: "broker 3". Raises ValueError."""
     return int(name.removeprefix("broker "))
+
+
+# The 0.8 design ---------------------------------------------------------------------------------
+
+_PARTITION_0_8: Final = re.compile(
+    r"/brokers/(?:topics|partitions_reassigned)/([^/]+)/([0-9]{1,10})(?:/.*)?"
+)
+_BROKER_0_8: Final = re.compile(r"/brokers/(?:ids|state)/([0-9]{1,10})(?:/.*)?")
+_NAME_0_8: Final = re.compile(r"(.+)-([0-9]{1,10})")
+
+
+def subjects_of_broker(value: BrokerEvent | BrokerCommand) -> list[str]:
+    """The topics, partitions and brokers that an event or a command of the 0.8 design names."""
+    topic, number = getattr(value, "topic", None), getattr(value, "partition", None)
+    found = [] if topic is None else [topic, f"{topic}-{number}"]
+    paths = [one.path for one in getattr(value, "operations", ())]
+    paths += getattr(value, "paths", ())
+    if isinstance(value, events.WatchFired):
+        paths.append(value.path)
+    if isinstance(value, commands.Notice):
+        paths.append(value.subject)
+        if name := _NAME_0_8.fullmatch(value.subject):
+            found += [name[1], value.subject]
+    for path in paths:
+        if partition := _PARTITION_0_8.fullmatch(path):
+            found += [partition[1], f"{partition[1]}-{partition[2]}"]
+        elif broker := _BROKER_0_8.fullmatch(path):
+            found.append(f"broker {broker[1]}")
+    return found
 
 
 # Commands, events and transactions --------------------------------------------------------------

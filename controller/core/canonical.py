@@ -37,7 +37,7 @@ _FORM: Final = "canonical"
 T = TypeVar("T")
 
 
-def kind_of(value: Event | Command | type[Event] | type[Command]) -> str:
+def kind_of(value: msgspec.Struct | type[msgspec.Struct]) -> str:
     """The kind that an event or command is stored under."""
     return cast(str, value.__struct_config__.tag)
 
@@ -50,13 +50,13 @@ EVENT_SCHEMAS: Final[dict[str, int]] = {
 """Every kind of event, with the version of its fields that this code writes and folds."""
 
 
-def cause_of(event: Event) -> int | None:
+def cause_of(event: msgspec.Struct) -> int | None:
     """The event whose command this one answers; None for an exogenous event."""
     command = getattr(event, "command", None)
     return command.cause if command is not None else None
 
 
-def encode_event(event: Event) -> bytes:
+def encode_event(event: msgspec.Struct) -> bytes:
     """The payload that the log stores."""
     return _encoder.encode(event)
 
@@ -66,12 +66,12 @@ def decode_event(payload: bytes) -> Event:
     return decoded(_event_decoder.decode, payload)
 
 
-def encode_command(command: Command) -> bytes:
+def encode_command(command: msgspec.Struct) -> bytes:
     """A command's canonical body."""
     return b"".join(encode_in_chunks(command))
 
 
-def encode_in_chunks(command: Command) -> list[bytes]:
+def encode_in_chunks(command: msgspec.Struct) -> list[bytes]:
     """A command's canonical body in chunks, of which other commands may share some."""
     if isinstance(command, (LeaderAndIsrRequest, UpdateMetadataRequest)):
         partitions = command.partitions

@@ -5,7 +5,7 @@ names it by its `CommandId`. The log stores a command's kind, target, reason and
 canonical body: msgpack in field order, with collections in the order of the fold (always sorted).
 """
 
-from typing import NamedTuple
+from typing import Generic, NamedTuple, TypeVar
 
 from msgspec import Struct
 
@@ -313,13 +313,22 @@ class Choice(Struct, frozen=True, array_like=True, gc=False):
     passed_over: tuple[tuple[int, str], ...] = ()
 
 
-class Issued(NamedTuple):
-    """A command as the fold issued it, under the controller epoch `term` (0: none)."""
+C = TypeVar("C")
+
+
+class IssuedCommand(NamedTuple, Generic[C]):
+    """A command as a fold issued it, under the controller epoch `term` (0: none)."""
 
     id: CommandId
     term: int
-    command: Command
+    command: C
     reason: Reason
+
+
+class Issued(IssuedCommand[Command]):
+    """A command of the controller."""
+
+    __slots__ = ()
 
 
 def target_of(command: Command) -> str:

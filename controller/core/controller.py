@@ -78,6 +78,11 @@ class Controller:
         """The controller epoch that this session holds; 0: none."""
         return self.context.epoch if self.is_active else 0
 
+    @property
+    def epoch_version(self) -> int | None:
+        """The version of /controller_epoch that guards this term's writes."""
+        return self.context.epoch_version
+
     def begin(self, seq: int, now_ms: int) -> None:
         """Begin to fold an event: its number is the cause of the commands that follow."""
         self._cause, self._ordinal, self.now_ms = seq, 0, now_ms

@@ -4,7 +4,7 @@ An outcome names the command that it answers (`command`); other events are exoge
 have columns with one entry for each item, so that 100,000 znodes do not need 100,000 objects.
 """
 
-from typing import Final
+from typing import Final, Generic, TypeVar
 
 from msgspec import Struct
 
@@ -193,7 +193,10 @@ Event = (
 Outcome = ZnodesRead | ChildrenRead | ZnodesWritten | TopicIdsDrawn | NumbersDrawn
 
 
-class Recorded(Struct, frozen=True, array_like=True):
+E = TypeVar("E")
+
+
+class RecordedEvent(Struct, Generic[E], frozen=True, array_like=True):
     """An event as it is stored in the log. Times are in nanoseconds.
 
     `term` is the controller epoch of the daemon when the event was appended, 0: none. `channel`
@@ -205,4 +208,8 @@ class Recorded(Struct, frozen=True, array_like=True):
     mono_ns: int
     term: int
     channel: str
-    event: Event
+    event: E
+
+
+class Recorded(RecordedEvent[Event], frozen=True, array_like=True):
+    """An event of the controller's log."""

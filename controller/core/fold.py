@@ -7,14 +7,12 @@ controller events are handled (LONG_WORK_INTERRUPTED).
 """
 
 from collections.abc import Coroutine, Iterator
-from contextlib import suppress
 from typing import Any, NamedTuple, assert_never, cast
 
 from controller.core.api_requests import ApiRequest
 from controller.core.commands import Issued, Reason, StartTimer
 from controller.core.configuration import Configuration
 from controller.core.controller import Controller
-from controller.core.errors import TermOver
 from controller.core.events import (
     BrokerProbed,
     BrokerResponded,
@@ -29,7 +27,14 @@ from controller.core.events import (
     VersionsOffered,
     WatchFired,
 )
-from controller.core.outcomes import CONNECTED, PAUSE, SLICE, BrokerResponses, Wait
+from controller.core.outcomes import (
+    CONNECTED,
+    PAUSE,
+    SLICE,
+    BrokerResponses,
+    Wait,
+    break_off,
+)
 from controller.core.procedures.admin.waiting_requests import (
     on_response,
     respond_to_completed,
@@ -76,12 +81,6 @@ class _Paused(NamedTuple):
     trigger: Trigger
     procedure: Coroutine[Wait, Any, None]
     term: int
-
-
-def _break_off(procedure: Coroutine[Wait, Any, None]) -> None:
-    """End a procedure at its current await, because its term has ended."""
-    with suppress(TermOver):
-        procedure.throw(TermOver())
 
 
 class Fold:
@@ -220,11 +219,11 @@ class Fold:
         """The session has ended: the running procedure ends at once, and its queue with it (KB
         13.1)."""
         if self._procedure is not None:
-            _break_off(self._procedure)
+            break_off(self._procedure)
             self._procedure = self._wait = None
             self.controller.triggers.appendleft(cast(Trigger, self._trigger))
         if self._paused is not None:
-            _break_off(self._paused.procedure)
+            break_off(self._paused.procedure)
             self.controller.triggers.appendleft(self._paused.trigger)
             self._paused = None
         hand_back = [one for one in self.controller.triggers if isinstance(one, HandBack)]
@@ -282,7 +281,7 @@ class Fold:
                 self._trigger, self._procedure, self._wait = trigger, procedure, PAUSE
                 self.controller.observer.begins(trigger)
                 return True
-            _break_off(procedure)
+            break_off(procedure)
             self._refuse(trigger)
         if self.controller.is_stopping:
             self._drop_triggers()

@@ -5,11 +5,12 @@ of the values below. The fold feeds events to that value until it is complete, t
 """
 
 import types
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Coroutine, Generator, Sequence
+from contextlib import suppress
 from typing import Any, Final, Generic, TypeVar
 
 from controller.core.commands import CommandId
-from controller.core.errors import ZnodeError
+from controller.core.errors import TermOver, ZnodeError
 from controller.core.events import (
     BrokerResponded,
     ChildrenRead,
@@ -207,3 +208,9 @@ TERM_END: Final = Wait(None, None)
 def suspend(wait: Wait) -> Generator[Wait, Any, Any]:
     """Return control to the fold until the awaited value is complete."""
     return (yield wait)
+
+
+def break_off(procedure: Coroutine[Wait, Any, None]) -> None:
+    """End a procedure at its current await, because its session has ended."""
+    with suppress(TermOver):
+        procedure.throw(TermOver())

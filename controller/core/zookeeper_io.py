@@ -7,9 +7,10 @@ happened: sync, read, compare. It repeats a write only if the write did not happ
 """
 
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 from controller.core.commands import (
+    CommandId,
     DrawNumbers,
     DrawTopicIds,
     ReadChildren,
@@ -20,6 +21,7 @@ from controller.core.commands import (
     WatchSubtree,
     WriteAtomically,
     WriteZnodes,
+    ZooKeeperCommand,
 )
 from controller.core.controller import Controller
 from controller.core.errors import ControllerMovedError, ZnodeError
@@ -67,6 +69,25 @@ _RETRY = 1
 """The verdict on a lost write that did not happen."""
 
 
+class ZooKeeperClient(Protocol):
+    """What a procedure needs of the fold that it belongs to, for its ZooKeeper session.
+
+    - `connections`: the number of connections to ZooKeeper so far.
+    - `epoch_version`: each write happens only while /controller_epoch has this version; None: no
+      write is guarded.
+    """
+
+    is_connected: bool
+    connections: int
+
+    @property
+    def epoch_version(self) -> int | None:
+        """The version that guards writes."""
+
+    def issue(self, command: ZooKeeperCommand, reason: Reason) -> CommandId:
+        """Issue a command for ZooKeeper."""
+
+
 async def read_znodes(
     controller: Controller, paths: list[str], rule: str, *, watch: bool = False
 ) -> Znodes:
@@ -77,11 +98,11 @@ async def read_znodes(
 
 
 async def fetch_znodes(
-    controller: Controller, paths: list[str], rule: str, *, watch: bool = False
+    client: ZooKeeperClient, paths: list[str], rule: str, *, watch: bool = False
 ) -> Znodes:
     """As `read_znodes`, always from ZooKeeper."""
     command = ReadZnodes(tuple(paths), watch)
-    return await _read(controller, command, lambda: Znodes(len(paths)), rule)
+    return await _read(client, command, lambda: Znodes(len(paths)), rule)
 
 
 async def read_state_znodes(
@@ -119,20 +140,25 @@ async def read_stats(
 ) -> Znodes:
     """The stats of each path. `watch` also covers creation (KB 1.4.3)."""
     known = controller.standby.read(paths, has_data=False)
-    if known is not None:
-        return known
+    return known or await fetch_stats(controller, paths, rule, watch=watch)
+
+
+async def fetch_stats(
+    client: ZooKeeperClient, paths: list[str], rule: str, *, watch: bool = False
+) -> Znodes:
+    """As `read_stats`, always from ZooKeeper."""
     command = ReadStats(tuple(paths), watch)
-    return await _read(controller, command, lambda: Znodes(len(paths)), rule)
+    return await _read(client, command, lambda: Znodes(len(paths)), rule)
 
 
 async def _read(
-    controller: Controller, command: ReadZnodes | ReadStats, new: Callable[[], Z], rule: str
+    client: ZooKeeperClient, command: ReadZnodes | ReadStats, new: Callable[[], Z], rule: str
 ) -> Z:
     if not command.paths:
         return new()
     while True:
-        await _connected(controller)
-        id = controller.issue(command, Reason(rule))
+        await _connected(client)
+        id = client.issue(command, Reason(rule))
         znodes: Z = await suspend(Wait(id, new()))
         if not await _is_lost(znodes.errors):
             return znodes
@@ -147,30 +173,30 @@ async def read_children(
 
 
 async def fetch_children(
-    controller: Controller, path: str, rule: str, *, watch: bool = False
+    client: ZooKeeperClient, path: str, rule: str, *, watch: bool = False
 ) -> Children:
     """As `read_children`, always from ZooKeeper."""
     while True:
-        await _connected(controller)
-        id = controller.issue(ReadChildren(path, watch), Reason(rule))
+        await _connected(client)
+        id = client.issue(ReadChildren(path, watch), Reason(rule))
         answer: Children = await suspend(Wait(id, Children()))
         if not await _is_lost([answer.error]):
             return answer
 
 
 async def read_children_of_each(
-    controller: Controller, paths: list[str], rule: str
+    client: ZooKeeperClient, paths: list[str], rule: str
 ) -> dict[str, list[str]]:
     """The children of several znodes, sorted; empty where one does not exist."""
     while paths:
-        await _connected(controller)
+        await _connected(client)
         waiting = {
-            controller.issue(ReadChildren(path, False), Reason(rule)): Children() for path in paths
+            client.issue(ReadChildren(path, False), Reason(rule)): Children() for path in paths
         }
-        connections = controller.connections
+        connections = client.connections
         await suspend(Wait(None, CommandResults(waiting)))
         errors = [one.error for one in waiting.values()]
-        if not await _is_lost_of(controller, connections, errors):
+        if not await _is_lost_of(client, connections, errors):
             found = [one.children for one in waiting.values()]
             return dict(zip(paths, found, strict=True))
     return {}
@@ -210,7 +236,9 @@ async def draw_numbers(controller: Controller, bounds: list[int], rule: str) -> 
     return drawn.numbers
 
 
-async def write(controller: Controller, operations: list[WriteOperation], reason: Reason) -> Writes:
+async def write(
+    client: ZooKeeperClient, operations: list[WriteOperation], reason: Reason
+) -> Writes:
     """Independent writes, guarded by the controller epoch (KB 1.3.1).
 
     Raises ControllerMovedError if one was fenced, after all of them are settled (KB 1.3.4).
@@ -218,33 +246,33 @@ async def write(controller: Controller, operations: list[WriteOperation], reason
     done = Writes(len(operations))
     waiting = list(range(len(operations)))
     while waiting:
-        await _connected(controller)
+        await _connected(client)
         batch = tuple(operations[place] for place in waiting)
-        id = controller.issue(WriteZnodes(batch, controller.context.epoch_version), reason)
+        id = client.issue(WriteZnodes(batch, client.epoch_version), reason)
         writes: Writes = await suspend(Wait(id, Writes(len(batch))))
         for place, error, version in zip(waiting, writes.errors, writes.versions, strict=True):
             done.errors[place], done.versions[place] = error, version
-        waiting = await _settle(controller, operations, waiting, done)
+        waiting = await _settle(client, operations, waiting, done)
     if FENCED in done.errors:
         raise ControllerMovedError(f"a guarded write was refused: {CONTROLLER_EPOCH} has changed")
     return done
 
 
 async def write_named(
-    controller: Controller, operations: dict[str, WriteOperation], reason: Reason
+    client: ZooKeeperClient, operations: dict[str, WriteOperation], reason: Reason
 ) -> dict[str, int]:
     """As `write`; returns ZooKeeper's code for each name of an operation."""
-    writes = await write(controller, list(operations.values()), reason)
+    writes = await write(client, list(operations.values()), reason)
     return dict(zip(operations, writes.errors, strict=True))
 
 
 async def write_atomically(
-    controller: Controller, operations: list[WriteOperation], reason: Reason
+    client: ZooKeeperClient, operations: list[WriteOperation], reason: Reason
 ) -> list[int]:
     """One multi. Returns the errors of its operations: CONNECTION_LOSS if no reply came, after
     which the caller reads what became of it (only an election needs this, KB 6.1)."""
-    await _connected(controller)
-    id = controller.issue(WriteAtomically(tuple(operations)), reason)
+    await _connected(client)
+    id = client.issue(WriteAtomically(tuple(operations)), reason)
     writes: Writes = await suspend(Wait(id, Writes(len(operations))))
     await _is_lost(writes.errors)
     return writes.errors
@@ -302,9 +330,9 @@ def _require_not_fenced(errors: list[int]) -> None:
         raise ControllerMovedError(f"a guarded write was refused: {CONTROLLER_EPOCH} has changed")
 
 
-async def _verdicts(controller: Controller, operations: list[WriteOperation]) -> list[int]:
+async def _verdicts(client: ZooKeeperClient, operations: list[WriteOperation]) -> list[int]:
     rule = "settle writes whose reply was lost"
-    found = await read_latest(controller, [one.path for one in operations], rule)
+    found = await read_latest(client, [one.path for one in operations], rule)
     return [
         _verdict(*one)
         for one in zip(operations, found.errors, found.data, found.versions, strict=True)
@@ -312,7 +340,7 @@ async def _verdicts(controller: Controller, operations: list[WriteOperation]) ->
 
 
 async def _settle(
-    controller: Controller, operations: list[WriteOperation], tried: list[int], done: Writes
+    client: ZooKeeperClient, operations: list[WriteOperation], tried: list[int], done: Writes
 ) -> list[int]:
     """Find out about the writes whose reply was lost. Returns the indexes of those to issue
     again."""
@@ -321,7 +349,7 @@ async def _settle(
         return []
     await _is_lost([done.errors[place] for place in lost])
     rule = "settle writes whose reply was lost"
-    found = await read_latest(controller, [operations[place].path for place in lost], rule)
+    found = await read_latest(client, [operations[place].path for place in lost], rule)
     again = []
     for place, error, data, version in zip(
         lost, found.errors, found.data, found.versions, strict=True
@@ -334,18 +362,18 @@ async def _settle(
     return again
 
 
-async def read_latest(controller: Controller, paths: list[str], rule: str) -> Znodes:
+async def read_latest(client: ZooKeeperClient, paths: list[str], rule: str) -> Znodes:
     """As `read_znodes`, but sees all that was done before, even if the server lags.
 
     Sync and read use one connection: after a reconnection the server may be another (race R32).
     """
     while True:
-        await _connected(controller)
-        id = controller.issue(SyncZnodes("/"), Reason(rule))
+        await _connected(client)
+        id = client.issue(SyncZnodes("/"), Reason(rule))
         synced: Writes = await suspend(Wait(id, Writes(1)))
         if await _is_lost(synced.errors):
             continue
-        id = controller.issue(ReadZnodes(tuple(paths), False), Reason(rule))
+        id = client.issue(ReadZnodes(tuple(paths), False), Reason(rule))
         found: Znodes = await suspend(Wait(id, Znodes(len(paths))))
         if not await _is_lost(found.errors):
             return found
@@ -374,8 +402,8 @@ def _verdict(operation: WriteOperation, error: int, data: bytes | None, version:
             return _RETRY
 
 
-async def _connected(controller: Controller) -> None:
-    if not controller.is_connected:
+async def _connected(client: ZooKeeperClient) -> None:
+    if not client.is_connected:
         await suspend(CONNECTED)
 
 
@@ -390,10 +418,10 @@ async def _is_lost(errors: list[int]) -> bool:
     return False
 
 
-async def _is_lost_of(controller: Controller, connections: int, errors: list[int]) -> bool:
+async def _is_lost_of(client: ZooKeeperClient, connections: int, errors: list[int]) -> bool:
     """As `_is_lost`, for several commands issued on the connection of that number. The last outcome
     may come when the session is already connected again."""
-    if controller.connections != connections and SESSION_EXPIRED not in errors:
+    if client.connections != connections and SESSION_EXPIRED not in errors:
         return CONNECTION_LOSS in errors
     return await _is_lost(errors)
 

@@ -7,16 +7,19 @@ import typer
 
 from controller.core.canonical import kind_of
 from controller.core.commands import Step
+from controller.kafka_0_8.canonical import BROKER_STEPS
 from replay.cli.kinds import require_decision_kinds
-from replay.cli.listing import Broker, Filter, Limit, Partition, Topic, print_list
+from replay.cli.listing import Broker, Filter, Limit, ListedLog, Partition, Topic, print_list
 from replay.cli.options import FromPosition, JsonLines, Log, Term, ToPosition
 from replay.description.choices import Chosen, candidates_clause
+from replay.listing import broker as listed_broker
 from replay.listing import observed, recorded
 from replay.listing.values import ListedDecision
-from replay.logs.open_log import OpenedLog, RecordedLog
+from replay.logs.broker_log import BrokerLog
+from replay.logs.open_log import RecordedLog
 from replay.progress import Progress
 
-_STEPS: Final = frozenset(map(kind_of, get_args(Step)))
+_STEPS: Final = frozenset(map(kind_of, get_args(Step))) | BROKER_STEPS
 _SHOWN: Final = 5
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
@@ -74,7 +77,10 @@ def decisions(
     )
 
 
-def _source(log: OpenedLog, first: int, last: int, progress: Progress) -> Iterator[ListedDecision]:
+def _source(log: ListedLog, first: int, last: int, progress: Progress) -> Iterator[ListedDecision]:
+    if isinstance(log, BrokerLog):
+        found = listed_broker.listed(log, first, last, progress)
+        return (one for _, decided in found for one in decided)
     if isinstance(log, RecordedLog):
         return (
             one for _, decided in recorded.listed(log, first, last, progress) for one in decided

@@ -5,11 +5,13 @@ from collections.abc import Iterator
 import typer
 
 from replay.cli.kinds import require_event_kinds
-from replay.cli.listing import Broker, Filter, Limit, Partition, Topic, print_list
+from replay.cli.listing import Broker, Filter, Limit, ListedLog, Partition, Topic, print_list
 from replay.cli.options import FromPosition, JsonLines, Kind, Log, Term, ToPosition
+from replay.listing import broker as listed_broker
 from replay.listing import observed, recorded
 from replay.listing.values import ListedEvent
-from replay.logs.open_log import OpenedLog, RecordedLog
+from replay.logs.broker_log import BrokerLog
+from replay.logs.open_log import RecordedLog
 from replay.progress import Progress
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
@@ -45,7 +47,9 @@ def events(
     )
 
 
-def _source(log: OpenedLog, first: int, last: int, progress: Progress) -> Iterator[ListedEvent]:
+def _source(log: ListedLog, first: int, last: int, progress: Progress) -> Iterator[ListedEvent]:
+    if isinstance(log, BrokerLog):
+        return (event for event, _ in listed_broker.listed(log, first, last, progress))
     if isinstance(log, RecordedLog):
         return (event for event, _ in recorded.listed(log, first, last, progress))
     return observed.events(log, first, last, progress)

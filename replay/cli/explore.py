@@ -27,6 +27,7 @@ _SECONDS_MAX: Final = 1e9
 _WORKERS_MAX: Final = 256
 _SHRINK_SECONDS: Final = 60.0
 _SEED_BITS: Final = 63
+_CONTROLLER: Final = "controller"
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
@@ -91,6 +92,13 @@ def explore(
         Path | None,
         typer.Option(metavar="FOLDER", help="Save it there. Default: explored-SEED."),
     ] = None,
+    design: Annotated[
+        str,
+        typer.Option(
+            metavar="controller|0.8",
+            help="0.8: brokers without a controller, as Kafka's first replication design has them.",
+        ),
+    ] = _CONTROLLER,
     as_json: Json = False,
 ) -> None:
     """Run a simulated cluster in many orders, with faults and acts of administrators, and check
@@ -102,25 +110,16 @@ def explore(
     --reproduce: 0 the run breaks no invariant any more, 1 it breaks one.
     """
     with errors_in_one_line("explore"):
+        limits: dict[str, object] = {"--seed": seed, "--seconds": seconds, "--runs": runs}
+        others: dict[str, object] = {"--scenario": scenario, "--from-log": from_log}
+        others |= {"--strategy": strategy, "--workers": workers, "--out": out}
         if reproduce is not None:
-            others = {
-                "--scenario": scenario,
-                "--from-log": from_log,
-                "--seed": seed,
-                "--strategy": strategy,
-                "--seconds": seconds,
-                "--runs": runs,
-                "--workers": workers,
-                "--out": out,
-            }
-            given = [name for name, value in others.items() if value is not None and value != []]
-            if given:
-                raise typer.BadParameter(
-                    f"a saved run is run as it is: leave out {', '.join(given)}",
-                    param_hint="--reproduce",
-                )
+            _refuse(limits | others, "--reproduce", "a saved run is run as it is")
             raise typer.Exit(_reproduce(reproduce, as_json=as_json))
         seed = secrets.randbits(_SEED_BITS) if seed is None else seed
+        if design != _CONTROLLER:
+            _refuse(others, "--design", "a search of the 0.8 design does not have all options yet")
+            raise typer.Exit(_explore_design(design, seed, seconds, runs, as_json=as_json))
         start = _start(scenario, from_log, strategy or ())
         folder = out or Path(f"explored-{seed}")
         _check_folder(folder)
@@ -134,6 +133,28 @@ def explore(
         document, lambda: _print(found, seed, workers, saved, folder, logs), as_json=as_json
     )
     raise typer.Exit(_NOTHING if found.violation is None else _VIOLATION)
+
+
+def _refuse(options: dict[str, object], option: str, why: str) -> None:
+    """Refuse options that cannot be combined with another one. Raises typer.BadParameter."""
+    given = [name for name, value in options.items() if value is not None and value != []]
+    if given:
+        raise typer.BadParameter(f"{why}: leave out {', '.join(given)}", param_hint=option)
+
+
+def _explore_design(
+    design: str, seed: int, seconds: float | None, runs: int | None, *, as_json: bool
+) -> int:
+    from controller.kafka_0_8.configuration import KAFKA_0_8
+    from replay.cli.explore_0_8 import explore_brokers
+
+    if design != KAFKA_0_8:
+        text = f"{design!r} is not a design; use {_CONTROLLER} or {KAFKA_0_8}"
+        raise typer.BadParameter(text, param_hint="--design")
+    if seconds is None and runs is None:
+        seconds = _SECONDS
+    is_broken = explore_brokers(seed, seconds, runs, as_json=as_json)
+    return _VIOLATION if is_broken else _NOTHING
 
 
 def _check_folder(folder: Path) -> None:

@@ -14,7 +14,8 @@ from replay.cli.exit_status import errors_in_one_line
 from replay.cli.options import log_positions, named_partition
 from replay.cli.progress import progress
 from replay.description.as_json import json_text
-from replay.logs.open_log import OpenedLog, open_log
+from replay.logs.broker_log import BrokerLog
+from replay.logs.open_log import OpenedLog, open_any_log
 from replay.progress import Progress
 
 Topic = Annotated[
@@ -42,7 +43,8 @@ class Listed(Protocol):
 
 
 Item = TypeVar("Item", bound=Listed)
-Source = Callable[[OpenedLog, int, int, Progress], Iterator[Item]]
+ListedLog = OpenedLog | BrokerLog
+Source = Callable[[ListedLog, int, int, Progress], Iterator[Item]]
 
 
 class Filter(msgspec.Struct):
@@ -90,7 +92,7 @@ def print_list(
     source: Source[Item],
     line: Callable[[Item], str],
     *,
-    demand: Callable[[OpenedLog, Sequence[str]], None],
+    demand: Callable[[ListedLog, Sequence[str]], None],
     as_json: bool,
     fits: Callable[[Item], bool] = lambda _: True,
 ) -> None:
@@ -100,7 +102,7 @@ def print_list(
     """
     text = json_text if as_json else line
     try:
-        with errors_in_one_line(command), open_log(log) as opened:
+        with errors_in_one_line(command), open_any_log(log) as opened:
             with progress() as report:
                 between = criteria.range(opened.reader)
                 demand(opened, criteria.kinds)

@@ -15,11 +15,13 @@ or hex if they are not printable.
 
 from base64 import b64decode, b64encode
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from controller.core.canonical import decode_command, decode_event, decode_reason
+from controller.core.canonical import decode_command, decode_reason
+from controller.event_log.records import decode_stored_command, decode_stored_event
 from eventstore.records import CommandRecord, EventRecord
 from replay.stock_clusters.imported_log import encoding
 from replay.times import iso_time
@@ -34,7 +36,9 @@ _RAW, _TEXT, _BASE64, _MAP = "raw", "text", "base64", "map"
 
 def decoder_of(kind: str) -> Decode:
     """The decoder for the payload of events of a kind, of either kind of log."""
-    return encoding.decode_event if kind in encoding.SCHEMAS else decode_event
+    if kind in encoding.SCHEMAS:
+        return encoding.decode_event
+    return partial(decode_stored_event, kind)
 
 
 def json_text(value: Any) -> str:
@@ -72,7 +76,9 @@ def command_object(record: CommandRecord) -> dict[str, Any]:
         "target": record.target,
         "reason": reason_object(record),
         "digest": record.digest.hex(),
-        "body": None if record.body is None else _object(record.body, decode_command),
+        "body": None
+        if record.body is None
+        else _object(record.body, partial(decode_stored_command, record.kind)),
     }
 
 

@@ -88,6 +88,9 @@ class ZooKeeperFacts:
                     check(before, epoch, process)
 
     def _configuration_changed(self, path: str, node: Znode | None) -> None:
+        known = self._known
+        topic = path.removeprefix(_TOPIC_CONFIGS) if path.startswith(_TOPIC_CONFIGS) else ""
+        known.unclean_now.pop(topic, None)
         if node is None:
             return
         try:
@@ -95,8 +98,9 @@ class ZooKeeperFacts:
         except ZnodeError:
             return
         if value.strip().lower() == "true":
-            topic = path.removeprefix(_TOPIC_CONFIGS) if path.startswith(_TOPIC_CONFIGS) else ""
-            self._known.allows_unclean[topic] = None
+            known.allows_unclean[topic] = None
+            if topic:
+                known.unclean_now[topic] = None
 
     def _registration_changed(self, broker: int, node: Znode | None) -> None:
         known = self._known

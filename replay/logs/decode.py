@@ -4,20 +4,22 @@ from collections.abc import Iterator
 
 import msgspec
 
-from controller.core.canonical import EVENT_SCHEMAS, decode_event
+from controller.core.canonical import decode_event
 from controller.core.configuration import Configuration
 from controller.core.errors import ConfigurationError
 from controller.core.events import Recorded
+from controller.event_log.records import ALL_EVENT_SCHEMAS
 from eventstore.filters import EventFilter
 from eventstore.reader import LogReader
 from eventstore.records import CommandRecord, EventRecord, Header
 from eventstore.upcasters import Upcasters
 from replay.errors import ReplayError
+from replay.logs.broker_log import refuse_broker_log
 from replay.logs.older_events import SETTINGS_OF_OLDER_LOGS, UPCASTS
 from replay.stock_clusters.imported_log.encoding import SCHEMAS
 from replay.times import iso_time
 
-UPCASTERS = Upcasters({**EVENT_SCHEMAS, **SCHEMAS}, UPCASTS)
+UPCASTERS = Upcasters({**ALL_EVENT_SCHEMAS, **SCHEMAS}, UPCASTS)
 """Converts the events of older versions of refold, in either kind of log, to current ones."""
 
 
@@ -33,6 +35,7 @@ def require_recorded(header: Header) -> None:
 
 def configuration_of(header: Header) -> Configuration:
     """The configuration of a log's fold. Raises ReplayError if it cannot be used."""
+    refuse_broker_log(header)
     try:
         settings = SETTINGS_OF_OLDER_LOGS | header.configuration
         configuration = msgspec.convert(settings, Configuration)

@@ -14,6 +14,7 @@ from controller.core.configuration import Configuration
 from eventstore.filters import EventFilter
 from eventstore.reader import LogReader
 from replay.errors import ReplayError
+from replay.logs.broker_log import BrokerLog, broker_configuration_of, is_of_broker
 from replay.logs.decode import UPCASTERS, configuration_of
 from replay.logs.packed import log_at
 from replay.stock_clusters.imported_log.reading import ImportedLog, open_imported
@@ -39,13 +40,26 @@ def open_reader(path: Path | str) -> Iterator[LogReader]:
 
 
 @contextmanager
+def open_any_log(path: Path | str) -> Iterator[OpenedLog | BrokerLog]:
+    """As `open_log`, also for a log of a broker of the 0.8 design. Raises LogError, ReplayError."""
+    with open_reader(path) as reader:
+        if is_of_broker(reader.header):
+            yield BrokerLog(reader, broker_configuration_of(reader.header))
+        else:
+            yield _opened(reader)
+
+
+@contextmanager
 def open_log(path: Path | str) -> Iterator[OpenedLog]:
     """Open a log, given like that of `open_reader`, for folding. Raises LogError, ReplayError."""
     with open_reader(path) as reader:
-        if reader.header.kind == "recorded":
-            yield RecordedLog(reader, configuration_of(reader.header))
-        else:
-            yield open_imported(reader)
+        yield _opened(reader)
+
+
+def _opened(reader: LogReader) -> OpenedLog:
+    if reader.header.kind == "recorded":
+        return RecordedLog(reader, configuration_of(reader.header))
+    return open_imported(reader)
 
 
 def _check_chain(reader: LogReader, seq: int) -> None:

@@ -13,16 +13,24 @@ from contextlib import contextmanager
 import msgspec
 from msgspec import structs
 
-from controller.core.canonical import decode_command, digest, encode_command, kind_of
-from controller.core.commands import Issued, Notice, target_of
-from controller.fingerprint import code_version, core_fingerprint
+from controller.core.canonical import digest, encode_command, kind_of
+from controller.core.commands import Issued, Notice
+from controller.event_log.records import decode_stored_command, target_of_issued
+from controller.fingerprint import broker_fingerprint, code_version, core_fingerprint
+from controller.kafka_0_8.commands import IssuedByBroker
 from eventstore.records import CommandRecord, Header
 from replay.errors import OtherCoreError, ReplayError
+from replay.logs.broker_log import is_of_broker
 
 
 def is_of_this_core(header: Header) -> bool:
     """Whether the core that recorded a log is this one."""
-    return header.core_fingerprint == core_fingerprint()
+    return header.core_fingerprint == fingerprint_for(header)
+
+
+def fingerprint_for(header: Header) -> str:
+    """The fingerprint of this version's core that folds the log."""
+    return broker_fingerprint() if is_of_broker(header) else core_fingerprint()
 
 
 def recorded_by(header: Header) -> str:
@@ -48,10 +56,10 @@ def header_of_rewritten_log(header: Header) -> Header:
     )
 
 
-def is_same_decision(stored: CommandRecord, now: Issued) -> bool:
+def is_same_decision(stored: CommandRecord, now: Issued | IssuedByBroker) -> bool:
     """Whether two cores decided the same: the commands are equal, except the text of a notice."""
     command = now.command
-    what = (kind_of(command), now.term, target_of(command))
+    what = (kind_of(command), now.term, target_of_issued(now))
     if (stored.kind, stored.term, stored.target) != what:
         return False
     if stored.digest == digest(encode_command(command)):
@@ -59,7 +67,7 @@ def is_same_decision(stored: CommandRecord, now: Issued) -> bool:
     if not isinstance(command, Notice) or stored.body is None:
         return False
     try:
-        before = decode_command(stored.body)
+        before = decode_stored_command(stored.kind, stored.body)
     except msgspec.DecodeError:
         return False
     return isinstance(before, Notice) and (before.level, before.code) == (

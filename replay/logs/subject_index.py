@@ -7,12 +7,19 @@ import msgspec
 
 from controller.core import commands, events
 from controller.core.canonical import decode_command, decode_event
+from controller.kafka_0_8.canonical import decode_broker_command, decode_broker_event
 from eventstore.reader import LogReader
 from eventstore.records import CommandRecord, EventRecord
+from replay.logs.broker_log import is_of_broker
 from replay.stock_clusters.imported_log import encoding
 from replay.stock_clusters.imported_log.events import ImportBegun, Observed, RequestInferred
 from replay.stock_clusters.zookeeper_log.transactions import Transaction
-from replay.subjects import subjects_of_command, subjects_of_event, subjects_of_transaction
+from replay.subjects import (
+    subjects_of_broker,
+    subjects_of_command,
+    subjects_of_event,
+    subjects_of_transaction,
+)
 
 _COMMANDS_REMEMBERED: Final = 100_000
 _OUTCOMES: Final = (
@@ -35,6 +42,7 @@ class SubjectsOfRecords:
 
     def __init__(self, reader: LogReader) -> None:
         self._reader = reader
+        self._is_of_broker = is_of_broker(reader.header)
         self._first_cause: int | None = None
         self._commands: Iterator[CommandRecord] = iter(())
         self._next: CommandRecord | None = None
@@ -45,6 +53,8 @@ class SubjectsOfRecords:
     def __call__(self, record: EventRecord) -> Iterable[str]:
         """The subjects of an event; none if this version does not know its kind."""
         try:
+            if self._is_of_broker:
+                return self._in_broker_log(record)
             if record.kind in encoding.SCHEMAS:
                 return self._in_imported_log(record)
             event = decode_event(record.payload)
@@ -53,6 +63,14 @@ class SubjectsOfRecords:
         found = dict.fromkeys(subjects_of_event(event, str))
         if isinstance(event, _OUTCOMES):
             found |= dict.fromkeys(self._of_command(event.command, record.seq))
+        return found
+
+    def _in_broker_log(self, record: EventRecord) -> Iterable[str]:
+        event = decode_broker_event(record.payload)
+        found = dict.fromkeys(subjects_of_broker(event))
+        command = getattr(event, "command", None)
+        if command is not None:
+            found |= dict.fromkeys(self._of_command(command, record.seq))
         return found
 
     def _in_imported_log(self, record: EventRecord) -> Iterable[str]:
@@ -82,12 +100,16 @@ class SubjectsOfRecords:
             self._next = next(self._commands, None)
         return self._subjects.get((command.cause, command.ordinal), ())
 
+    def _of_body(self, body: bytes) -> Iterable[str]:
+        if self._is_of_broker:
+            return subjects_of_broker(decode_broker_command(body))
+        return subjects_of_command(decode_command(body))
+
     def _remember(self, record: CommandRecord) -> None:
         try:
-            command = decode_command(record.body or b"")
+            found = tuple(dict.fromkeys(self._of_body(record.body or b"")))
         except msgspec.DecodeError:
             return
-        found = tuple(dict.fromkeys(subjects_of_command(command)))
         if not found:
             return
         self._subjects[record.cause, record.ordinal] = found

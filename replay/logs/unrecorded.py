@@ -2,14 +2,15 @@
 
 from typing import NamedTuple
 
-from controller.core.commands import CommandId, Issued
+from controller.core.commands import CommandId
+from replay.logs.folding import AnyIssued
 
 
 class UnrecordedCommand(NamedTuple):
     """A command that is not stored, with the kind of the event that caused it."""
 
     event_kind: str
-    issued: Issued
+    issued: AnyIssued
 
 
 class UnrecordedCommands:
@@ -31,7 +32,9 @@ class UnrecordedCommands:
         """The first command that is not stored; None if all are."""
         return self._held_back[0].issued.id if self._held_back else None
 
-    def add(self, event_kind: str, issued: Issued, *, is_stored: bool) -> list[UnrecordedCommand]:
+    def add(
+        self, event_kind: str, issued: AnyIssued, *, is_stored: bool
+    ) -> list[UnrecordedCommand]:
         """Add the next decided command. Returns the earlier ones that are missing for another
         reason."""
         if is_stored:

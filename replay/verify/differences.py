@@ -7,10 +7,11 @@ from typing import Any, Final
 import msgspec
 from msgspec import Struct
 
-from controller.core.canonical import decode_command, decode_reason
-from controller.core.commands import Issued
+from controller.core.canonical import decode_reason
+from controller.event_log.records import decode_stored_command
 from eventstore.records import CommandRecord
 from replay import structural_diff
+from replay.logs.folding import AnyIssued
 
 DIFFERENCES_MAX: Final = 20
 """The limit for one command; further differences are left out."""
@@ -28,14 +29,16 @@ class CommandDifference(Struct, frozen=True):
     derived: str | None
 
 
-def differences(before: CommandRecord, now: Issued) -> list[CommandDifference]:
+def differences(before: CommandRecord, now: AnyIssued) -> list[CommandDifference]:
     """The differences between a stored command and the current decision.
 
     If the body of the command was too large to be stored, only the parts of the reason are
     compared.
     """
     try:
-        was = now.command if before.body is None else decode_command(before.body)
+        was = (
+            now.command if before.body is None else decode_stored_command(before.kind, before.body)
+        )
         reason = decode_reason(before.reason)
     except msgspec.DecodeError as error:
         shown = structural_diff.text(now.command, _CHARACTERS_MAX)

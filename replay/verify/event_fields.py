@@ -22,7 +22,6 @@ from controller.core.events import (
     ChannelFault,
     Event,
     NumbersDrawn,
-    Recorded,
     SessionConnected,
     SessionDisconnected,
     SessionExpired,
@@ -31,7 +30,9 @@ from controller.core.events import (
     TopicIdsDrawn,
     VersionsOffered,
 )
+from controller.kafka_0_8.events import BrokerEvent, RecordEvent
 from eventstore.records import EventRecord
+from replay.logs.folding import AnyRecorded
 
 NOTES_MAX: Final = 20
 """The limit of notes; further ones are left out."""
@@ -64,7 +65,7 @@ class EventFields:
         """The last event whose commands an event of the log answers."""
         self.notes: list[str] = []
 
-    def wrong(self, record: EventRecord, event: Recorded) -> list[WrongField]:
+    def wrong(self, record: EventRecord, event: AnyRecorded) -> list[WrongField]:
         """The wrong fields of the next event, before it is folded."""
         self.answered = max(self.answered, cause_of(event.event) or 0)
         pairs = (
@@ -87,7 +88,7 @@ class EventFields:
             self._terms.append((seq, term))
 
     def _of_payload(
-        self, record: EventRecord, event: Event
+        self, record: EventRecord, event: Event | BrokerEvent
     ) -> Iterator[tuple[str, object, object]]:
         cause = cause_of(event)
         yield "kind", record.kind, kind_of(event)
@@ -112,7 +113,7 @@ class EventFields:
             self._terms.popleft()
         return term if any(one == term for _, one in self._terms) else self._terms[-1][1]
 
-    def _expected_channel(self, channel: str, event: Event) -> str:
+    def _expected_channel(self, channel: str, event: Event | BrokerEvent) -> str:
         match event:
             case TimerFired(timer=timer):
                 return f"timer:{timer}"
@@ -130,12 +131,15 @@ class EventFields:
                 return channel if channel == f"broker:{broker}" else whole
             case BrokerProbed(broker=broker, broker_epoch=epoch):
                 return f"probe:{broker}:{epoch}"
+            case _ if isinstance(event, RecordEvent):
+                # Of the 0.8 design: records come from clients, other brokers and the log.
+                return channel
             case _ if isinstance(event, ApiRequest):
                 return channel if channel.startswith("api:") else "api:CONNECTION"
             case _:
                 return self._zookeeper_channel(channel, event)
 
-    def _zookeeper_channel(self, channel: str, event: Event) -> str:
+    def _zookeeper_channel(self, channel: str, event: Event | BrokerEvent) -> str:
         if channel in _SIMULATED:
             return channel
         if isinstance(event, SessionConnected | SessionDisconnected | SessionExpired):

@@ -11,15 +11,16 @@ from typing import Final, Literal
 from msgspec import Struct
 
 from controller.core.canonical import digest, encode_command, encode_reason, kind_of
-from controller.core.commands import Issued, Stop, target_of
+from controller.core.commands import Stop
+from controller.event_log.records import target_of_issued
 from eventstore.filters import EventFilter
 from eventstore.reader import LogReader
 from eventstore.records import CommandRecord
 from eventstore.verify import verify
 from replay.errors import ReplayError
-from replay.logs.decode import recorded, require_recorded
+from replay.logs.decode import require_recorded
+from replay.logs.folding import AnyIssued, folding_at_start
 from replay.logs.other_core import folding, is_of_this_core, is_same_decision, recorded_by
-from replay.logs.recorded_fold import fold_at_start, fold_event
 from replay.logs.unrecorded import UnrecordedCommand, UnrecordedCommands
 from replay.progress import Progress, unreported
 from replay.verify.differences import CommandDifference, differences
@@ -82,15 +83,15 @@ def verify_decisions(reader: LogReader, progress: Progress = unreported) -> Veri
     header = reader.header
     other_core = "" if is_of_this_core(header) else recorded_by(header)
     comparison = _Comparison(header.first_seq, other_core)
-    fold = fold_at_start(reader)
+    fold = folding_at_start(reader)
     fields = EventFields(header.first_seq, fold.term)
     # A daemon may be writing the log. Up to this event, all answered commands are stored.
     is_closed, last = reader.closing is not None, reader.last_seq
     for record, stored in reader.records(EventFilter(last_seq=last)):
-        event = recorded(record)
+        event = fold.decode(record)
         comparison.add_wrong_fields(event.seq, record.kind, fields.wrong(record, event))
         with folding(header, event.seq):
-            derived = fold_event(fold, event)
+            derived = fold.fold(event)
         fields.folded(event.seq, fold.term, max(len(derived), len(stored)))
         comparison.compare(event.seq, kind_of(event.event), derived, stored)
         progress("folding", event.seq - header.first_seq + 1, last - header.first_seq + 1)
@@ -121,7 +122,7 @@ class _Comparison:
         self._unrecorded = UnrecordedCommands()
 
     def compare(
-        self, seq: int, kind: str, derived: list[Issued], stored: list[CommandRecord]
+        self, seq: int, kind: str, derived: list[AnyIssued], stored: list[CommandRecord]
     ) -> None:
         """Compare the commands of one event."""
         if stored:
@@ -176,7 +177,7 @@ class _Comparison:
             self._other_core,
         )
 
-    def _differences(self, before: CommandRecord, now: Issued) -> list[str]:
+    def _differences(self, before: CommandRecord, now: AnyIssued) -> list[str]:
         if self._other_core and is_same_decision(before, now):
             return []
         return _differences(before, now)
@@ -194,12 +195,12 @@ class _Comparison:
         what: Literal["changed", "missing", "extra"],
         differs: list[str],
         before: CommandRecord | None,
-        now: Issued | None,
+        now: AnyIssued | None,
     ) -> None:
         self._mismatched += 1
         if len(self._mismatches) < MISMATCHES_MAX:
             was = f"{before.kind} {before.target}" if before else None
-            is_now = f"{kind_of(now.command)} {target_of(now.command)}" if now else None
+            is_now = f"{kind_of(now.command)} {target_of_issued(now)}" if now else None
             values = differences(before, now) if before and now else []
             is_stored = before is None or before.body is not None
             self._mismatches.append(
@@ -207,12 +208,12 @@ class _Comparison:
             )
 
 
-def _differences(before: CommandRecord, now: Issued) -> list[str]:
+def _differences(before: CommandRecord, now: AnyIssued) -> list[str]:
     body = encode_command(now.command)
     compared = {
         "kind": (before.kind, kind_of(now.command)),
         "term": (before.term, now.term),
-        "target": (before.target, target_of(now.command)),
+        "target": (before.target, target_of_issued(now)),
         "reason": (before.reason, encode_reason(now.reason)),
         "digest": (before.digest, digest(body)),
         "body": (before.body, body if before.body is not None else None),

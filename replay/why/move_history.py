@@ -42,6 +42,7 @@ from replay.why.sentences import (
     deletion,
     other_controllers,
     sentence,
+    unclean_election,
 )
 from replay.why.subject import NOT_CANCELLED
 
@@ -183,18 +184,14 @@ class _MoveHistory:
         if route == API:
             is_known = fact.because is not None and fact.because.procedure == API
             return route, fact.because.text if fact.because and is_known else "", None
-        if asked is None:
-            return route, "", None
-        if asked.moved_from:
-            asked = self._asked_for(fact.after.target, asked.moved_from) or asked
-            return route, asked.moved_from or asked.via, asked
-        return route, asked.via, asked
+        return route, asked.via if asked is not None else "", asked
 
-    def _asked_for(self, target: tuple[int, ...], via: str = "") -> ReassignmentRequested | None:
-        """The last request for these replicas, of those that came by a znode if it is given."""
+    def _asked_for(self, target: tuple[int, ...]) -> ReassignmentRequested | None:
+        """The last request for these replicas. For an entry that the controller moved to another
+        znode, the request in the znode from which the entry came."""
         asked = [one for one in self._requests if one.target == target and not one.error]
-        since = [one for one in asked if via in ("", one.via)]
-        return since[-1] if since else None
+        moved = [one for one in asked if one.via == asked[-1].moved_from]
+        return next(reversed(moved or asked), None)
 
     def _record_known(self, fact: RecordKnown) -> None:
         move = self._last
@@ -291,7 +288,7 @@ class _MoveHistory:
         last = self._state_written
         if last is None or last.code != UNCLEAN_LEADER or last.seq < move.waits[-1].since.seq:
             return ""
-        return _unclean(last)
+        return unclean_election(last)
 
     def _waits(self, fact: LeftUnchanged) -> None:
         move = self._open
@@ -439,7 +436,7 @@ class _MoveHistory:
     def _state(self, fact: StateWritten) -> None:
         move, self._state_written = self._followed, fact
         if move is not None and move.is_waiting and fact.code == UNCLEAN_LEADER:
-            move.add_event(fact, "unclean_leader", _unclean(fact))
+            move.add_event(fact, "unclean_leader", unclean_election(fact))
         epoch = fact.after.controller_epoch
         if move is not None and epoch in self._others and not fact.rule:
             text = f"controller epoch {epoch} had written its state: "
@@ -501,8 +498,3 @@ class _MoveHistory:
             until = later[0].first.seq if later else None
             self._cancelled(move, probable_cause(move, until, self._requests, self._cancel))
         return move.build(self._partition)
-
-
-def _unclean(state: StateWritten) -> str:
-    what = f"made original replica {state.after.leader} leader, which had not been in sync"
-    return f"an unclean election {what}"

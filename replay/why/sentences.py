@@ -180,6 +180,12 @@ def _cancel_known(fact: CancelKnown) -> str:
     return f"{REASSIGN_CANCEL} was {fact.how}{_czxid(fact.czxid, ' (')}{forced}"
 
 
+def unclean_election(state: StateWritten) -> str:
+    """An unclean election that made an original replica leader."""
+    what = f"made original replica {state.after.leader} leader, which had not been in sync"
+    return f"an unclean election {what}"
+
+
 def _czxid(czxid: int, before: str = ", ") -> str:
     """The czxid of a znode, if known."""
     if czxid < 0:

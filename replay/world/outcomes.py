@@ -3,6 +3,8 @@
 from collections.abc import Iterator
 from typing import Final
 
+from msgspec.structs import replace
+
 from controller.core.commands import (
     CommandId,
     ReadChildren,
@@ -79,6 +81,22 @@ def carry_out(
         case WatchSubtree(path=path, ends=ends):
             request = RemoveWatches(path) if ends else AddWatch(path, recursive=True)
             return [_written(command_id, 0, [world.apply(session, request, now_ms).result])]
+
+
+def without_reply(outcome: ZooKeeperOutcome, error: int) -> ZooKeeperOutcome:
+    """The outcome of the same command if its reply is lost: each item has the error."""
+    match outcome:
+        case ChildrenRead():
+            return replace(outcome, error=error, children=[])
+        case ZnodesWritten(errors=errors):
+            count = len(errors)
+            return replace(outcome, errors=[error] * count, versions=[-1] * count)
+        case ZnodesRead(errors=errors):
+            count = len(errors)
+            none = [-1] * count
+            return ZnodesRead(
+                outcome.command, outcome.offset, [error] * count, [None] * count, *[none] * 4
+            )
 
 
 def _arm(world: ZooKeeper, session: int, paths: tuple[str, ...], now_ms: int) -> None:

@@ -30,7 +30,6 @@ from controller.core.events import (
     REFUSES,
     BrokerProbed,
     BrokerResponded,
-    ChildrenRead,
     Event,
     NumbersDrawn,
     Recorded,
@@ -39,8 +38,6 @@ from controller.core.events import (
     SessionExpired,
     TimerFired,
     TopicIdsDrawn,
-    ZnodesRead,
-    ZnodesWritten,
 )
 from controller.core.fold import Fold
 from controller.core.operations import CONNECTION_LOSS, SESSION_EXPIRED, Create, Delete, SetData
@@ -48,7 +45,7 @@ from controller.core.values import ANY_VERSION
 from replay.errors import ReplayError
 from replay.world.broker.detached import DetachedBroker
 from replay.world.messages import PartitionError
-from replay.world.outcomes import ZooKeeperOutcome, carry_out
+from replay.world.outcomes import carry_out, without_reply
 from replay.world.requests import Exists, GetData, Request, Result
 from replay.world.zookeeper import ZooKeeper
 
@@ -237,7 +234,7 @@ class Simulation:
             return
         is_over = delivery in (Delivery.SESSION_OVER, Delivery.SESSION_OVER_AFTER)
         error = SESSION_EXPIRED if is_over else CONNECTION_LOSS
-        self._inbox.extend(("zookeeper", _without_reply(one, error)) for one in outcomes)
+        self._inbox.extend(("zookeeper", without_reply(one, error)) for one in outcomes)
         if is_over:
             self._end_session()
         else:
@@ -345,21 +342,6 @@ class Simulation:
 
 def _connected(session: int, *, renewed: bool) -> SessionConnected:
     return SessionConnected(session, _SESSION_TIMEOUT_MS, "world:2181", renewed)
-
-
-def _without_reply(outcome: ZooKeeperOutcome, error: int) -> ZooKeeperOutcome:
-    match outcome:
-        case ChildrenRead():
-            return msgspec.structs.replace(outcome, error=error, children=[])
-        case ZnodesWritten(errors=errors):
-            count = len(errors)
-            return msgspec.structs.replace(outcome, errors=[error] * count, versions=[-1] * count)
-        case ZnodesRead(errors=errors):
-            count = len(errors)
-            none = [-1] * count
-            return ZnodesRead(
-                outcome.command, outcome.offset, [error] * count, [None] * count, *[none] * 4
-            )
 
 
 def _empty_cluster() -> ZooKeeper:

@@ -6,7 +6,7 @@ from typing import Any, Final
 from controller.core import znodes
 from controller.core.commands import Reason
 from controller.core.controller import Controller
-from controller.core.fold import Fold, _break_off
+from controller.core.fold import Fold
 from controller.core.operations import (
     CONNECTION_LOSS,
     OK,
@@ -16,6 +16,7 @@ from controller.core.operations import (
     SetData,
     WriteOperation,
 )
+from controller.core.outcomes import break_off
 from controller.core.procedures.dispatch import process
 from controller.core.procedures.role.controller_election import Poll
 from controller.core.state import Partition
@@ -146,7 +147,7 @@ def _keep_queue(end_term: Callable[[Fold], None]) -> Callable[[Fold], None]:
             return
         reach()
         if fold._procedure is not None:
-            _break_off(fold._procedure)
+            break_off(fold._procedure)
             fold._procedure = fold._wait = None
         controller.triggers.clear()
         hand_back = [one for one in triggers if isinstance(one, HandBack)]

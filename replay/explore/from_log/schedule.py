@@ -171,6 +171,11 @@ class Schedule:
             for path, data in self._znodes.items()
             if subject_of(path).topic in kept and _is_text(data)
         }
+        epoch = max((_epoch_of(path, self._znodes[path]) for path in content), default=0)
+        if epoch:
+            # Otherwise the controllers would begin below the epochs in these states, and refuse
+            # to change them (KB 5.2).
+            content[znodes.CONTROLLER_EPOCH] = str(epoch)
         configuration = structs.replace(
             self.configuration,
             is_broker=False,
@@ -218,6 +223,16 @@ class Schedule:
         if left_out:
             self.notes.append(f"{left_out} topics were left out; {len(found)} are explored")
         return tuple(found)
+
+
+def _epoch_of(path: str, data: bytes) -> int:
+    """The controller epoch in a partition's state; 0: the znode is none, or cannot be read."""
+    if znodes.state_of(path) is None:
+        return 0
+    try:
+        return znodes.read_state(path, data, 0).controller_epoch
+    except ZnodeError:
+        return 0
 
 
 def _is_shutdown(one: Input) -> bool:

@@ -20,6 +20,7 @@ from replay.world.inputs import (
     ElectLeaders,
     EndCancellation,
     ExpireSession,
+    FailLogDirectory,
     HoldLink,
     Input,
     Reassign,
@@ -161,15 +162,18 @@ class ActMaker:
         kept = numbers.sample(current, 1) if numbers.chance(30) else []
         for broker in current:
             if broker not in kept:
-                made += self._failure(moment, broker)
+                made += self._failure(moment, broker, name)
                 moment += numbers.choice(_APART_MS)
         if targets:
             return made + self._then(moment, targets, route)
         return made + (self.elect(moment) if numbers.chance(50) else self.make(moment))
 
-    def _failure(self, at_ms: int, broker: int) -> list[Input]:
-        """A broker stops, or fails and is noticed at once."""
+    def _failure(self, at_ms: int, broker: int, name: tuple[str, int]) -> list[Input]:
+        """A broker stops, or fails and is noticed at once, or the log directory of its replica
+        fails."""
         ms = self._numbers.choice(_OUTAGE_MS)
+        if self._numbers.chance(15):
+            return [FailLogDirectory(at_ms, broker, (name,), ms)]
         if self._numbers.chance(60):
             return [StopBroker(at_ms, broker, ms)]
         crash = CrashBroker(at_ms, broker, self._numbers.chance(30), ms)

@@ -95,6 +95,8 @@ class Known:
         partition."""
         self.allows_unclean: dict[str, None] = {}
         """The topics for which unclean elections have been allowed at some time; "": all."""
+        self.unclean_now: dict[str, None] = {}
+        """The topics whose configuration allows unclean elections."""
         self.shutting_down_of: Callable[[str], Collection[int]] = lambda process: ()
         """The brokers that a controller knows to be in controlled shutdown."""
         self.deletes_topics: Callable[[str], bool] = lambda process: True

@@ -3,10 +3,11 @@
 They are polled from the end of the faults on, until they hold once.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import ClassVar
 
 from controller.core import znodes
+from controller.core.values import LeaderAndIsr
 from controller.core.znodes import Name, ReplicaDeletion
 from replay.explore.invariants.cluster_view import ClusterView
 from replay.explore.invariants.invariant import Invariant, Report, partition_text
@@ -91,7 +92,8 @@ class PartitionsLed(Recovery):
     NAME: ClassVar[str] = "partitions-led"
     STATEMENT: ClassVar[str] = (
         "A partition with a live replica in its ISR has a leader, which is live and leads in the "
-        "leader epoch that is in ZooKeeper."
+        "leader epoch that is in ZooKeeper. If the configuration of its topic allows unclean "
+        "elections, any live replica is enough, except while /admin/reassign_cancel exists."
     )
     WITHIN_MS: ClassVar[int] = 60_000
     ONLY_REFOLD: ClassVar[bool] = True
@@ -104,7 +106,7 @@ class PartitionsLed(Recovery):
                 if self._replicas_live(name):
                     yield partition_text(name), "has no state znode"
                 continue
-            if not any(view.is_live(one, name) for one in state.isr):
+            if not any(view.is_live(one, name) for one in self._eligible(name, state)):
                 continue
             leads = view.leadership(state.leader, name)
             if leads != (state.leader, state.leader_epoch):
@@ -112,6 +114,13 @@ class PartitionsLed(Recovery):
                 yield partition_text(name), f"{what} {state.leader_epoch}: {leads}"
             elif not view.is_live(state.leader, name):
                 yield partition_text(name), f"the leader, broker {state.leader}, is not live"
+
+    def _eligible(self, name: Name, state: LeaderAndIsr) -> Sequence[int]:
+        """The replicas of which one must lead."""
+        known = self.known
+        assignment = known.assignment(name)
+        is_unclean = name[0] in known.unclean_now and not known.is_cancelling()
+        return assignment.replicas if is_unclean and assignment is not None else state.isr
 
 
 class PreferredLeaders(Recovery):

@@ -57,10 +57,13 @@ from controller.core.operations import (
     WriteOperation,
 )
 from controller.core.values import NO_LEADER, RECOVERING, Assignment, LeaderAndIsr
+from controller.kafka_0_8.commands import RecordCommand
+from controller.kafka_0_8.events import RecordEvent
 from replay.description.api_requests import described_request, described_response
 from replay.description.commands import described as described_command
 from replay.description.commands import operation_in_words
 from replay.description.events import described
+from replay.description.kafka_0_8 import broker_command_in_words, broker_event_in_words
 
 _CODES: Final = {
     OK: "ok",
@@ -120,6 +123,8 @@ def _observed(event: Event, asked: dict[CommandId, Command]) -> list[str]:
             return _written(event, asked.get(event.command))
         case _ if isinstance(event, ApiRequest):
             return described_request(event)
+        case _ if isinstance(event, RecordEvent):
+            return [broker_event_in_words(event)]
         case _:
             return described(event)
 
@@ -211,7 +216,8 @@ def spell(command: Command) -> list[str]:
         case ReadChildren(path=path, watch=watch):
             return [f"list {path}{_watching(watch)}"]
         case WriteZnodes(operations=operations, epoch_version=version):
-            return [f"write while /controller_epoch has version {version}", *_writes(operations)]
+            guard = "" if version is None else f" while /controller_epoch has version {version}"
+            return [f"write{guard}", *_writes(operations)]
         case WriteAtomically(operations=operations):
             return ["write all or nothing", *_writes(operations)]
         case SyncZnodes(path=path):
@@ -222,6 +228,8 @@ def spell(command: Command) -> list[str]:
             return _request(command)
         case _ if isinstance(command, ApiResponse):
             return described_response(command)
+        case _ if isinstance(command, RecordCommand):
+            return [broker_command_in_words(command)]
         case _:
             return [described_command(command)]
 

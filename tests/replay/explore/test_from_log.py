@@ -74,7 +74,19 @@ def test_topics_of_the_start_and_requests_about_topics_are_kept() -> None:
     assert any(isinstance(one, DeleteTopic) for one in begun.inputs)
 
 
-@pytest.mark.parametrize("name", ["broker-crash", "reassignment-replaced", "topic-deletion"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "bounced-broker",
+        "broker-crash",
+        "cancellation-failover",
+        "deletion-failover",
+        "failover",
+        "kraft-epoch-above",
+        "reassignment-replaced",
+        "topic-deletion",
+    ],
+)
 def test_incident_runs_without_a_violation(name: str) -> None:
     begun = start_of_log(INCIDENTS / name)
     assert run(begun.scenario, begun.inputs).violation is None

@@ -80,6 +80,23 @@ def test_live_replica_outside_of_isr_is_missed() -> None:
     assert not cluster.missing()
 
 
+@pytest.mark.parametrize(
+    ("allowed", "is_cancelling", "is_missed"),
+    [(False, False, False), (True, False, True), (True, True, False)],
+)
+def test_partition_without_leader_is_missed_if_any_live_replica_may_lead(
+    allowed: bool, is_cancelling: bool, is_missed: bool
+) -> None:
+    cluster = Recovering(PartitionsLed)
+    cluster.known.states[NAME] = LeaderAndIsr(-1, 5, (1,), 0, 1)
+    cluster.view.dead[1] = None
+    if allowed:
+        cluster.known.unclean_now["orders"] = None
+    if is_cancelling:
+        cluster.known.admin["/admin/reassign_cancel"] = b"{}"
+    assert bool(cluster.missing()) is is_missed
+
+
 @pytest.mark.parametrize("is_cancelling", [True, False])
 def test_added_replica_waits_while_a_cancellation_exists(is_cancelling: bool) -> None:
     cluster = Recovering(IsrsFull)

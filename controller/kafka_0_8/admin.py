@@ -1,0 +1,139 @@
+"""The admin commands: pure functions from what a client read to the writes of one transaction.
+
+Raises AdminError for a request that would harm the cluster; nothing is written then.
+"""
+
+from collections.abc import Collection, Mapping, Sequence
+
+from msgspec import Struct
+
+from controller.core.errors import CoreError
+from controller.core.operations import Check, Create, CreateSequential, Delete, WriteOperation
+from controller.core.topic_names import problem_of
+from controller.core.values import ANY_VERSION
+from controller.kafka_0_8 import znodes
+from controller.kafka_0_8.state import Name
+from controller.kafka_0_8.znodes import StateChange
+
+
+class AdminError(CoreError):
+    """An admin command that is refused; the text says why and what to do."""
+
+
+class StoredPartition(Struct, frozen=True):
+    """A partition in ZooKeeper. `children` are the names of the znodes below it; `is_reassigned`:
+    it has a path below the reassigned partitions."""
+
+    replicas: tuple[int, ...]
+    czxid: int
+    version: int
+    children: tuple[str, ...]
+    is_reassigned: bool = False
+
+
+def add_brokers(brokers: Sequence[int], existing: Collection[str]) -> list[WriteOperation]:
+    """The state paths of new brokers (C-01), with the paths that every cluster needs. `existing`:
+    the paths that exist."""
+    paths: list[WriteOperation] = [Create(path) for path in znodes.PERSISTENT]
+    paths.append(Create(znodes.EPOCH, znodes.write_epoch(0)))
+    paths += [Create(znodes.state_path(one)) for one in brokers]
+    return [one for one in paths if one.path not in existing]
+
+
+def remove_brokers(
+    brokers: Sequence[int],
+    queues: Mapping[int, Sequence[str]],
+    assigned: Mapping[Name, tuple[int, ...]],
+) -> list[WriteOperation]:
+    """Delete the state paths of brokers (C-02). `queues`: the children of each state path that
+    exists; `assigned`: the replicas of each partition, those of a reassignment included."""
+    operations: list[WriteOperation] = []
+    for broker in brokers:
+        if broker not in queues:
+            raise AdminError(f"broker {broker} cannot be removed: it has no state path")
+        for (topic, partition), replicas in assigned.items():
+            if broker in replicas:
+                raise AdminError(
+                    f"broker {broker} cannot be removed: it has a replica of {topic}-{partition}; "
+                    "reassign or delete the partition first"
+                )
+        path = znodes.state_path(broker)
+        operations += [Delete(f"{path}/{child}", ANY_VERSION) for child in queues[broker]]
+        operations.append(Delete(path, ANY_VERSION))
+    return operations
+
+
+def create_topic(
+    topic: str, assignment: Mapping[int, tuple[int, ...]], brokers: Collection[int]
+) -> list[WriteOperation]:
+    """Store the replicas of a new topic's partitions, and start them (C-03). `brokers`: those with
+    a state path."""
+    if why := problem_of(topic):
+        raise AdminError(f"topic {topic!r} cannot be created: {why}")
+    if sorted(assignment) != list(range(len(assignment))) or not assignment:
+        raise AdminError(f"topic {topic} cannot be created: its partitions are not 0, 1, 2, ...")
+    operations: list[WriteOperation] = [Create(znodes.topic_path(topic))]
+    for partition, replicas in sorted(assignment.items()):
+        _require_usable(f"{topic}-{partition}", replicas, brokers)
+        path = znodes.partition_path(topic, partition)
+        content = znodes.write_brokers(replicas)
+        operations += [Create(path), Create(znodes.replicas_path(topic, partition), content)]
+        start = znodes.write_state_change(StateChange("start-replica", topic, partition))
+        operations += [CreateSequential(znodes.request_prefix(one), start) for one in replicas]
+    return operations
+
+
+def delete_topic(
+    topic: str, partitions: Mapping[int, StoredPartition], brokers: Collection[int]
+) -> list[WriteOperation]:
+    """Close the replicas of a topic and delete its znodes (C-04). `brokers`: those with a state
+    path."""
+    operations: list[WriteOperation] = []
+    for partition, stored in sorted(partitions.items()):
+        if stored.is_reassigned:
+            raise AdminError(
+                f"topic {topic} cannot be deleted: {topic}-{partition} is being reassigned; wait "
+                f"until {znodes.reassigned_path(topic, partition)} is removed, or delete it"
+            )
+        path = znodes.partition_path(topic, partition)
+        operations.append(Check(znodes.replicas_path(topic, partition), stored.version))
+        change = StateChange("close-replica", topic, partition, stored.czxid)
+        close = znodes.write_state_change(change)
+        operations += [
+            CreateSequential(znodes.request_prefix(one), close)
+            for one in stored.replicas
+            if one in brokers
+        ]
+        operations += [Delete(f"{path}/{child}", ANY_VERSION) for child in stored.children]
+        operations.append(Delete(path, ANY_VERSION))
+    return [*operations, Delete(znodes.topic_path(topic), ANY_VERSION)]
+
+
+def reassign(
+    topic: str,
+    partition: int,
+    replicas: tuple[int, ...],
+    brokers: Collection[int],
+    existing: Collection[str],
+) -> list[WriteOperation]:
+    """Store the new replicas of a partition (C-05). `existing`: the paths below the reassigned
+    partitions that exist."""
+    _require_usable(f"{topic}-{partition}", replicas, brokers)
+    path = znodes.reassigned_path(topic, partition)
+    if path in existing:
+        raise AdminError(f"{topic}-{partition} is being reassigned already: {path} exists")
+    parent, _, _ = path.rpartition("/")
+    operations: list[WriteOperation] = [] if parent in existing else [Create(parent)]
+    return [*operations, Create(path, znodes.write_brokers(replicas))]
+
+
+def _require_usable(name: str, replicas: tuple[int, ...], brokers: Collection[int]) -> None:
+    if not replicas:
+        raise AdminError(f"{name} cannot be assigned: the list of replicas is empty")
+    if len(dict.fromkeys(replicas)) < len(replicas):
+        raise AdminError(f"{name} cannot be assigned: {replicas} names a broker twice")
+    for one in replicas:
+        if one not in brokers:
+            raise AdminError(
+                f"{name} cannot be assigned: broker {one} is unknown; add it with add-brokers"
+            )

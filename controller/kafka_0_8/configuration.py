@@ -1,0 +1,30 @@
+"""The settings of a broker's fold, which are in the header of its log."""
+
+from typing import Final, Literal
+
+from msgspec import Struct
+
+KAFKA_0_8: Final = "0.8"
+"""The design, as the header of a log names it."""
+
+
+class BrokerConfiguration(Struct, frozen=True, kw_only=True):
+    """The settings that affect decisions of one broker.
+
+    - `leader_election_wait_time_ms`: LeaderElectionWaitTime, how long a replica that is not the
+      preferred one waits before it tries to become leader.
+    - `keep_in_sync_time_ms`: KeepInSyncTime, how long a follower may lag before the leader removes
+      it from the ISR.
+    - `checkpoint_interval_ms`: how often the high watermarks are stored.
+    - `retry_ms`: how long a broker waits before it repeats an election, a registration, the search
+      for a leader's address, or a fetch that returned no records.
+    """
+
+    broker_id: int
+    host: str
+    port: int
+    leader_election_wait_time_ms: int = 1000
+    keep_in_sync_time_ms: int = 10_000
+    checkpoint_interval_ms: int = 5000
+    retry_ms: int = 500
+    design: Literal["0.8"] = KAFKA_0_8

@@ -1,0 +1,1 @@
+"""What a broker does step by step, one procedure at a time."""

@@ -1,0 +1,196 @@
+"""Whether a replica follows a leader or tries to become leader (E-01 to E-08)."""
+
+from typing import Final, NamedTuple
+
+from controller.core.commands import Reason
+from controller.core.errors import ZnodeError
+from controller.core.operations import (
+    BAD_VERSION,
+    CONNECTION_LOSS,
+    NO_NODE,
+    NODE_EXISTS,
+    OK,
+    RUNTIME_INCONSISTENCY,
+    Create,
+    SetData,
+    WriteOperation,
+)
+from controller.core.outcomes import Znodes
+from controller.core.zookeeper_io import fetch_stats, fetch_znodes, write_atomically
+from controller.kafka_0_8 import rules, znodes
+from controller.kafka_0_8.broker import ELECTION, Broker, timer_of
+from controller.kafka_0_8.procedures.leadership import (
+    become_follower,
+    become_leader,
+    step_down,
+)
+from controller.kafka_0_8.state import Partition
+from controller.kafka_0_8.znodes import Isr, Leader
+
+_RACED: Final = (
+    OK,
+    RUNTIME_INCONSISTENCY,
+    CONNECTION_LOSS,
+    NO_NODE,
+    BAD_VERSION,
+    NODE_EXISTS,
+)
+"""Codes after which the znodes are read again: there is another leader or epoch, or the reply was
+lost."""
+_REPLICAS, _ISR, _LEADER, _EPOCH = range(4)
+
+
+class _Candidacy(NamedTuple):
+    """What a candidate writes, and the replicas that it read."""
+
+    epoch: int
+    replicas: tuple[int, ...]
+    isr: tuple[int, ...]
+    isr_version: int
+    operations: list[WriteOperation]
+
+
+async def watch_leader(broker: Broker, partition: Partition) -> None:
+    """Have the next change of the leader znode reported, its creation included (S-06)."""
+    path = znodes.leader_path(*partition.name)
+    await fetch_stats(broker, [path], rules.WATCH_LEADER, watch=True)
+
+
+async def elect_or_follow(broker: Broker, partition: Partition, *, has_waited: bool) -> None:
+    """Follow the leader; without one, try to become leader, at once or after the wait (R-03)."""
+    while True:
+        found = await _read(broker, partition)
+        if found.errors[_REPLICAS] == NO_NODE:
+            _leave(broker, partition, "the partition is deleted")
+            return
+        if found.errors[_LEADER] == OK:
+            await _follow(broker, partition, found)
+            return
+        _leave(broker, partition, "its leader znode does not exist")
+        try:
+            candidacy = _candidacy(broker, partition, found)
+        except ZnodeError as error:
+            broker.report(znodes.partition_path(*partition.name), error)
+            _retry(broker, partition, broker.configuration.retry_ms, rules.ELECTION_RETRY)
+            return
+        if candidacy is None:
+            return
+        if candidacy.replicas[0] != broker.id and not has_waited:
+            wait_ms = broker.configuration.leader_election_wait_time_ms
+            _retry(broker, partition, wait_ms, rules.ELECTION_WAIT)
+            return
+        reason = Reason(rules.WRITE_LEADERSHIP)
+        errors = await write_atomically(broker, candidacy.operations, reason)
+        if all(error == OK for error in errors):
+            await _lead(broker, partition, candidacy)
+            return
+        if any(error not in _RACED for error in errors):
+            path = znodes.leader_path(*partition.name)
+            text = f"ZooKeeper refused the election (codes {errors}); it is tried again"
+            broker.notice("error", "election_refused", path, text, rules.ELECTION_RETRY)
+            _retry(broker, partition, broker.configuration.retry_ms, rules.ELECTION_RETRY)
+            return
+
+
+async def _read(broker: Broker, partition: Partition) -> Znodes:
+    name = partition.name
+    paths = [
+        znodes.replicas_path(*name),
+        znodes.isr_path(*name),
+        znodes.leader_path(*name),
+        znodes.EPOCH,
+    ]
+    return await fetch_znodes(broker, paths, rules.ELECT_OR_FOLLOW)
+
+
+def _leave(broker: Broker, partition: Partition, why: str) -> None:
+    """There is no leader: a leadership of this broker ends (L-05), a follower stops."""
+    if partition.is_leader or partition.commit_queue:
+        step_down(broker, partition, why, rules.STEP_DOWN)
+    partition.forget_leader()
+
+
+def _retry(broker: Broker, partition: Partition, delay_ms: int, rule: str) -> None:
+    broker.start_timer(timer_of(ELECTION, partition.name), delay_ms, rule)
+
+
+async def _follow(broker: Broker, partition: Partition, found: Znodes) -> None:
+    """There is a leader: another broker, this session of this broker, or an earlier one (R-04)."""
+    path = znodes.leader_path(*partition.name)
+    try:
+        leader = znodes.read_leader(path, found.data[_LEADER])
+    except ZnodeError as error:
+        broker.report(path, error)
+        return
+    if leader.broker != broker.id:
+        await become_follower(broker, partition, leader)
+    elif found.owners[_LEADER] != broker.session_id:
+        _leave(broker, partition, "its leader znode belongs to another session")
+        text = "the znode is of an earlier session of this broker; waiting for its deletion"
+        broker.notice("info", "old_leader_znode", path, text, rules.OLD_LEADER_ZNODE)
+    elif not partition.is_leader or partition.epoch != leader.epoch:
+        await _won(broker, partition, found, leader)
+
+
+async def _won(broker: Broker, partition: Partition, found: Znodes, leader: Leader) -> None:
+    """This session created the znode; the reply to that or to a later transaction was lost."""
+    name = partition.name
+    try:
+        replicas = znodes.read_brokers(znodes.replicas_path(*name), found.data[_REPLICAS])
+        in_sync = znodes.read_isr(znodes.isr_path(*name), found.data[_ISR]).brokers
+    except ZnodeError as error:
+        broker.report(znodes.partition_path(*name), error)
+        return
+    isr = tuple(one for one in replicas if one in in_sync)
+    if broker.id not in isr:
+        _leave(broker, partition, "the ISR does not have this broker")
+        topic, number = name
+        text = "this broker has created the leader znode, but is not in the ISR: correct the ISR"
+        broker.notice("error", "not_eligible", f"{topic}-{number}", text, rules.NOT_ELIGIBLE)
+        _retry(broker, partition, broker.configuration.retry_ms, rules.ELECTION_RETRY)
+        return
+    _note_versions(partition, found)
+    version = found.versions[_ISR]
+    await _lead(broker, partition, _Candidacy(leader.epoch, replicas, isr, version, []))
+
+
+async def _lead(broker: Broker, partition: Partition, won: _Candidacy) -> None:
+    partition.isr_version = won.isr_version
+    await become_leader(broker, partition, won.epoch, won.replicas, won.isr)
+
+
+def _note_versions(partition: Partition, found: Znodes) -> None:
+    partition.replicas_version = found.versions[_REPLICAS]
+    partition.czxid = found.czxids[_REPLICAS]
+
+
+def _candidacy(broker: Broker, partition: Partition, found: Znodes) -> _Candidacy | None:
+    """What this broker writes to become leader; None if it must not (E-01). Raises ZnodeError."""
+    name = partition.name
+    replicas = znodes.read_brokers(znodes.replicas_path(*name), found.data[_REPLICAS])
+    has_isr = found.errors[_ISR] == OK
+    isr: tuple[int, ...] = (broker.id,) if broker.id in replicas else ()
+    if has_isr:
+        in_sync = znodes.read_isr(znodes.isr_path(*name), found.data[_ISR]).brokers
+        isr = tuple(one for one in replicas if one in in_sync)
+    if broker.id not in isr:
+        topic, number = name
+        what = "the ISR" if broker.id in replicas else "the assigned replicas"
+        text = f"there is no leader, and this broker is not in {what}: it waits for a leader"
+        broker.notice("info", "not_eligible", f"{topic}-{number}", text, rules.NOT_ELIGIBLE)
+        return None
+    _note_versions(partition, found)
+    has_epoch = found.errors[_EPOCH] == OK
+    epoch = znodes.read_epoch(found.data[_EPOCH]) + 1 if has_epoch else 1
+    content = znodes.write_isr(Isr(isr, epoch))
+    version = found.versions[_ISR]
+    path = znodes.isr_path(*name)
+    leader = znodes.write_leader(Leader(broker.id, epoch))
+    operations: list[WriteOperation] = [
+        SetData(znodes.EPOCH, znodes.write_epoch(epoch), found.versions[_EPOCH])
+        if has_epoch
+        else Create(znodes.EPOCH, znodes.write_epoch(epoch)),
+        SetData(path, content, version) if has_isr else Create(path, content),
+        Create(znodes.leader_path(*name), leader, ephemeral=True),
+    ]
+    return _Candidacy(epoch, replicas, isr, version + 1 if has_isr else 0, operations)

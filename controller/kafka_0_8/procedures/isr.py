@@ -1,0 +1,64 @@
+"""Changes of the ISR by the leader (I-01 to I-03)."""
+
+from controller.core.commands import Reason
+from controller.core.operations import OK, SetData
+from controller.core.zookeeper_io import write
+from controller.kafka_0_8 import rules, znodes
+from controller.kafka_0_8.broker import ISR_TIMER, Broker
+from controller.kafka_0_8.procedures.leadership import step_down
+from controller.kafka_0_8.procedures.reassignment import complete_if_caught_up
+from controller.kafka_0_8.records import commit, has_caught_up
+from controller.kafka_0_8.state import Partition
+from controller.kafka_0_8.triggers import IsrChange, LeaderChanged
+
+
+def check_lag(broker: Broker) -> None:
+    """The timer fired: have the ISRs without lagging followers written; go on while leader."""
+    broker.timers.pop(ISR_TIMER, None)
+    led = broker.led()
+    for partition in led:
+        if lagging(broker, partition):
+            broker.enqueue(IsrChange(*partition.name))
+    if led:
+        interval_ms = max(1, broker.configuration.keep_in_sync_time_ms // 2)
+        broker.start_periodic(ISR_TIMER, interval_ms, rules.KEEP_IN_SYNC)
+
+
+def lagging(broker: Broker, partition: Partition) -> tuple[int, ...]:
+    """The followers of the ISR that have lacked records for longer than KeepInSyncTime (I-01)."""
+    limit_ms = broker.configuration.keep_in_sync_time_ms
+    return tuple(
+        one
+        for one in partition.isr
+        if not partition.ar[one].is_local
+        and partition.ar[one].leo < partition.local.leo
+        and broker.now_ms - partition.ar[one].caught_up_ms > limit_ms
+    )
+
+
+async def change_isr(broker: Broker, partition: Partition) -> None:
+    """Write the ISR with the replicas that have caught up and without those that lag."""
+    joining = tuple(one for one in partition.cur if has_caught_up(partition, one))
+    leaving = lagging(broker, partition)
+    if joining or leaving:
+        stays = (*partition.isr, *joining)
+        isr = tuple(one for one in partition.ar if one in stays and one not in leaving)
+        partition.joining = joining
+        await _write(broker, partition, isr, rules.CAUGHT_UP if joining else rules.KEEP_IN_SYNC)
+    if partition.is_leader:
+        await complete_if_caught_up(broker, partition)
+
+
+async def _write(broker: Broker, partition: Partition, isr: tuple[int, ...], rule: str) -> None:
+    path = znodes.isr_path(*partition.name)
+    content = znodes.write_isr(znodes.Isr(isr, partition.epoch))
+    change = SetData(path, content, partition.isr_version)
+    writes = await write(broker, [change], Reason(rule))
+    partition.joining = ()
+    if writes.errors[0] != OK:
+        # Only another leader, or the deletion of the partition, changes the znode.
+        step_down(broker, partition, "another leader has written the ISR", rules.ISR_REFUSED)
+        broker.enqueue(LeaderChanged(*partition.name))
+        return
+    partition.isr, partition.isr_version = isr, writes.versions[0]
+    commit(broker, partition)

@@ -1,0 +1,155 @@
+"""Reassignment of partitions, by their leaders (A-01 to A-04).
+
+Every step is one transaction that checks the version of the ISR, so that it fails if another leader
+was elected.
+"""
+
+from collections.abc import Sequence
+
+from controller.core.commands import Reason
+from controller.core.errors import ZnodeError
+from controller.core.operations import (
+    CONNECTION_LOSS,
+    OK,
+    Check,
+    CreateSequential,
+    Delete,
+    SetData,
+    WriteOperation,
+)
+from controller.core.values import ANY_VERSION
+from controller.core.zookeeper_io import (
+    fetch_children,
+    fetch_stats,
+    fetch_znodes,
+    write_atomically,
+)
+from controller.kafka_0_8 import rules, znodes
+from controller.kafka_0_8.broker import ELECTION, Broker, timer_of
+from controller.kafka_0_8.records import commit, refuse_queued
+from controller.kafka_0_8.state import Partition
+from controller.kafka_0_8.triggers import LeaderChanged
+from controller.kafka_0_8.znodes import Isr, StateChange
+
+
+async def read_reassignments(broker: Broker) -> None:
+    """The children of the reassigned partitions changed: read those that this broker leads."""
+    for partition in broker.led():
+        if broker.partitions.get(partition.name) is partition and partition.is_leader:
+            await read_reassignment(broker, partition)
+
+
+async def read_reassignment(broker: Broker, partition: Partition) -> None:
+    """Watch the reassigned partitions (L-03), and begin or continue the reassignment of one."""
+    topic, number = partition.name
+    rule = rules.WATCH_REASSIGNED
+    topics = await fetch_children(broker, znodes.REASSIGNED, rule, watch=True)
+    if topic not in topics.children:
+        return
+    parent = f"{znodes.REASSIGNED}/{topic}"
+    partitions = await fetch_children(broker, parent, rule, watch=True)
+    if str(number) not in partitions.children:
+        return
+    path = znodes.reassigned_path(topic, number)
+    found = await fetch_znodes(broker, [path], rule)
+    if found.errors[0] != OK:
+        return
+    try:
+        rar = znodes.read_brokers(path, found.data[0])
+    except ZnodeError as error:
+        _refuse(broker, path, str(error))
+        return
+    await _begin(broker, partition, rar)
+
+
+def _refuse(broker: Broker, path: str, why: str) -> None:
+    text = f"{why}; the partition is not reassigned: correct or delete the znode"
+    broker.notice("error", "unusable_reassignment", path, text, rules.UNUSABLE_REASSIGNMENT)
+
+
+async def _begin(broker: Broker, partition: Partition, rar: tuple[int, ...]) -> None:
+    """Add the new replicas to the assigned ones, and start them (A-01)."""
+    added = tuple(one for one in rar if one not in partition.ar)
+    known = await _with_queue(broker, added, rules.ADD_REPLICAS)
+    for one in added:
+        if one not in known:
+            path = znodes.reassigned_path(*partition.name)
+            _refuse(broker, path, f"broker {one} is unknown: it has no queue")
+            return
+    if added:
+        replicas = (*partition.ar, *added)
+        path = znodes.replicas_path(*partition.name)
+        version = partition.replicas_version
+        operations: list[WriteOperation] = [
+            Check(znodes.isr_path(*partition.name), partition.isr_version),
+            SetData(path, znodes.write_brokers(replicas), version),
+            *_requests(StateChange("start-replica", *partition.name), added),
+        ]
+        if not await _write(broker, partition, operations, rules.ADD_REPLICAS):
+            return
+        partition.replicas_version += 1
+        partition.assign(replicas, broker.now_ms)
+    partition.rar = rar
+    await complete_if_caught_up(broker, partition)
+
+
+async def complete_if_caught_up(broker: Broker, partition: Partition) -> None:
+    """If all new replicas are in the ISR, make them the assigned ones (A-02, A-03)."""
+    rar = partition.rar
+    if not rar or any(one not in partition.isr for one in rar):
+        return
+    name = partition.name
+    gives_up = broker.id not in rar
+    rule = rules.GIVE_UP if gives_up else rules.COMPLETE
+    removed = await _with_queue(broker, [one for one in partition.ar if one not in rar], rule)
+    isr = znodes.write_isr(Isr(rar, partition.epoch))
+    replicas = znodes.write_brokers(rar)
+    operations: list[WriteOperation] = [
+        SetData(znodes.isr_path(*name), isr, partition.isr_version),
+        SetData(znodes.replicas_path(*name), replicas, partition.replicas_version),
+        Delete(znodes.reassigned_path(*name), ANY_VERSION),
+        *_requests(StateChange("close-replica", *name, partition.czxid), removed),
+    ]
+    if gives_up:
+        operations.append(Delete(znodes.leader_path(*name), ANY_VERSION))
+    if not await _write(broker, partition, operations, rule):
+        return
+    if gives_up:
+        partition.forget_leader()
+        refuse_queued(broker, partition)
+        return
+    partition.isr_version += 1
+    partition.replicas_version += 1
+    partition.assign(rar, broker.now_ms)
+    partition.isr, partition.rar = rar, ()
+    commit(broker, partition)
+
+
+async def _with_queue(broker: Broker, brokers: Sequence[int], rule: str) -> list[int]:
+    """Those of the brokers that have a state path: add-brokers has added them."""
+    found = await fetch_stats(broker, list(map(znodes.state_path, brokers)), rule)
+    return [one for one, error in zip(brokers, found.errors, strict=True) if error == OK]
+
+
+def _requests(change: StateChange, brokers: Sequence[int]) -> list[WriteOperation]:
+    content = znodes.write_state_change(change)
+    return [CreateSequential(znodes.request_prefix(one), content) for one in brokers]
+
+
+async def _write(
+    broker: Broker, partition: Partition, operations: list[WriteOperation], rule: str
+) -> bool:
+    """One transaction of this leadership. If it was refused or its reply was lost, the result is
+    False, and ZooKeeper is read again as at the beginning of the leadership."""
+    errors = await write_atomically(broker, operations, Reason(rule))
+    if all(error == OK for error in errors):
+        return True
+    partition.forget_leader()
+    if CONNECTION_LOSS in errors:
+        broker.enqueue(LeaderChanged(*partition.name))
+        return False
+    path = znodes.reassigned_path(*partition.name)
+    _refuse(broker, path, f"ZooKeeper refused a step (codes {errors}), it is tried again")
+    retry_ms = broker.configuration.retry_ms
+    broker.start_timer(timer_of(ELECTION, partition.name), retry_ms, rules.ELECTION_RETRY)
+    return False

@@ -1,0 +1,123 @@
+"""The replicas of this broker: start and close them, and the requests in its queue."""
+
+from controller.core.commands import Reason
+from controller.core.errors import ZnodeError
+from controller.core.operations import NO_NODE, OK, Delete, WriteOperation
+from controller.core.outcomes import Wait, suspend
+from controller.core.values import ANY_VERSION
+from controller.core.zookeeper_io import fetch_children, fetch_znodes, write
+from controller.kafka_0_8 import rules, znodes
+from controller.kafka_0_8.broker import Broker
+from controller.kafka_0_8.commands import DeleteLog, OpenLog
+from controller.kafka_0_8.events import LogDeleted
+from controller.kafka_0_8.procedures.election import elect_or_follow, watch_leader
+from controller.kafka_0_8.procedures.leadership import LogState, step_down
+from controller.kafka_0_8.state import Name, Partition
+from controller.kafka_0_8.znodes import StateChange
+
+
+class _Deleted:
+    """The awaited outcome of the deletion of a log."""
+
+    def add(self, _: LogDeleted) -> bool:
+        """It is complete."""
+        return True
+
+
+async def start_replica(broker: Broker, name: Name) -> None:
+    """Watch the leader (S-06), then startReplica: open the log, and elect or follow (R-01 to
+    R-03)."""
+    partition = broker.partitions.get(name)
+    if partition is None:
+        partition = broker.partitions[name] = Partition(name, broker.id)
+    await watch_leader(broker, partition)
+    if not await _is_assigned(broker, name):
+        if not partition.is_open:
+            del broker.partitions[name]
+        return
+    if not partition.is_open:
+        id = broker.issue(OpenLog(*name), Reason(rules.OPEN_LOG))
+        opened: LogState = await suspend(Wait(id, LogState()))
+        partition.local.leo = opened.leo
+        partition.local.hw = min(max(partition.local.hw, opened.hw), opened.leo)
+        partition.is_open = True
+    await elect_or_follow(broker, partition, has_waited=False)
+
+
+async def _is_assigned(broker: Broker, name: Name) -> bool:
+    """Whether the replicas znode has this broker (R-01). Reports the other cases."""
+    path = znodes.replicas_path(*name)
+    found = await fetch_znodes(broker, [path], rules.START_REPLICA)
+    try:
+        replicas = znodes.read_brokers(path, found.data[0]) if found.errors[0] == OK else ()
+    except ZnodeError as error:
+        broker.report(path, error)
+        return False
+    if broker.id in replicas:
+        return True
+    text = f"broker {broker.id} is not an assigned replica, so that no replica is started"
+    broker.notice("warning", "not_assigned", path, text, rules.NOT_ASSIGNED)
+    return False
+
+
+async def close_replica(broker: Broker, name: Name) -> None:
+    """Stop leading or following, and delete the log (Q-06)."""
+    partition = broker.partitions.pop(name, None)
+    if partition is not None:
+        if partition.is_leader:
+            step_down(broker, partition, "the replica is closed", rules.CLOSE_REPLICA)
+        partition.forget_leader()
+    id = broker.issue(DeleteLog(*name), Reason(rules.CLOSE_REPLICA))
+    await suspend(Wait(id, _Deleted()))
+
+
+# The queue --------------------------------------------------------------------------------------
+
+
+async def drain(broker: Broker, rule: str) -> None:
+    """Carry out the requests in the queue in order, and watch it (Q-02)."""
+    parent = znodes.state_path(broker.id)
+    children = await fetch_children(broker, parent, rule, watch=True)
+    names = [one for one in children.children if znodes.is_request(one)]
+    paths = [f"{parent}/{one}" for one in names]
+    found = await fetch_znodes(broker, paths, rule)
+    for path, error, data in zip(paths, found.errors, found.data, strict=True):
+        if error != OK:
+            continue
+        await _carry_out(broker, path, data)
+        done: list[WriteOperation] = [Delete(path, ANY_VERSION)]
+        await write(broker, done, Reason(rules.CARRY_OUT))
+
+
+async def _carry_out(broker: Broker, path: str, data: bytes | None) -> None:
+    try:
+        change = znodes.read_state_change(path, data)
+    except ZnodeError as error:
+        text = f"{error}; the request is deleted"
+        broker.notice("error", "unreadable_request", path, text, rules.UNREADABLE_REQUEST)
+        return
+    name = (change.topic, change.partition)
+    if change.request == "start-replica":
+        await start_replica(broker, name)
+    elif await _is_to_be_closed(broker, change):
+        await close_replica(broker, name)
+
+
+async def _is_to_be_closed(broker: Broker, change: StateChange) -> bool:
+    """Whether this broker has no replica of the incarnation that the request names (Q-03, Q-04)."""
+    path = znodes.replicas_path(change.topic, change.partition)
+    found = await fetch_znodes(broker, [path], rules.ASSIGNMENT_DECIDES)
+    if found.errors[0] == NO_NODE:
+        return True
+    if change.czxid and found.czxids[0] != change.czxid:
+        return True
+    try:
+        replicas = znodes.read_brokers(path, found.data[0])
+    except ZnodeError as error:
+        broker.report(path, error)
+        return False
+    if broker.id not in replicas:
+        return True
+    text = "the replica is assigned again: the request to close it is ignored"
+    broker.notice("info", "close_ignored", path, text, rules.ASSIGNMENT_DECIDES)
+    return False

@@ -1,0 +1,99 @@
+"""brokerStartup(), in the order of the design (S-01 to S-10)."""
+
+from controller.core.commands import Reason
+from controller.core.errors import ZnodeError
+from controller.core.operations import (
+    CONNECTION_LOSS,
+    NO_NODE,
+    NODE_EXISTS,
+    OK,
+    Create,
+    WriteOperation,
+)
+from controller.core.znodes.schema import natural
+from controller.core.zookeeper_io import (
+    fetch_children,
+    fetch_stats,
+    fetch_znodes,
+    read_children_of_each,
+    write,
+    write_atomically,
+)
+from controller.kafka_0_8 import rules, znodes
+from controller.kafka_0_8.broker import CHECKPOINT_TIMER, REGISTER_TIMER, Broker
+from controller.kafka_0_8.procedures.replicas import drain, start_replica
+from controller.kafka_0_8.state import Name
+
+
+async def broker_startup(broker: Broker) -> None:
+    """Start the broker, or start it again in a new session (X-02)."""
+    create: list[WriteOperation] = [Create(znodes.state_path(broker.id))]
+    written = await write(broker, create, Reason(rules.STATE_PATH))
+    if written.errors[0] == NO_NODE:
+        # The first broker of a cluster to which add-brokers has added none.
+        create = [*map(Create, znodes.PERSISTENT), *create]
+        await write(broker, create, Reason(rules.STATE_PATH))
+    await fetch_children(broker, znodes.state_path(broker.id), rules.WATCH_STATE, watch=True)
+    text = "from here on, the broker starts again when this session ends"
+    subject = f"session {broker.session_id}"
+    broker.notice("info", "session_listener", subject, text, rules.SESSION_LISTENER)
+    await drain(broker, rules.DRAIN)
+    for name in await _assigned(broker):
+        await start_replica(broker, name)
+    interval_ms = broker.configuration.checkpoint_interval_ms
+    broker.start_periodic(CHECKPOINT_TIMER, interval_ms, rules.CHECKPOINT)
+    await register(broker)
+
+
+async def _assigned(broker: Broker) -> list[Name]:
+    """The partitions with a replica on this broker (S-05). Unreadable znodes are reported."""
+    rule = rules.READ_ASSIGNED
+    topics = (await fetch_children(broker, znodes.TOPICS, rule)).children
+    paths = list(map(znodes.topic_path, topics))
+    children = await read_children_of_each(broker, paths, rule)
+    names: list[Name] = []
+    for topic, path in zip(topics, paths, strict=True):
+        for child in children[path]:
+            number = natural(child)
+            if number is None:
+                text = f"{path}/{child} is not named by a partition number"
+                broker.report(f"{path}/{child}", ZnodeError(text))
+            else:
+                names.append((topic, number))
+    names.sort()
+    replicas = [znodes.replicas_path(*name) for name in names]
+    found = await fetch_znodes(broker, replicas, rule)
+    assigned = []
+    for name, path, error, data in zip(names, replicas, found.errors, found.data, strict=True):
+        if error != OK:
+            continue
+        try:
+            if broker.id in znodes.read_brokers(path, data):
+                assigned.append(name)
+        except ZnodeError as unreadable:
+            broker.report(path, unreadable)
+    return assigned
+
+
+async def register(broker: Broker) -> None:
+    """Register the broker id (S-08), or wait for an earlier session of it to end (S-09)."""
+    path = znodes.broker_path(broker.id)
+    settings = broker.configuration
+    address = f"{settings.host}:{settings.port}".encode()
+    create: list[WriteOperation] = [Create(path, address, ephemeral=True)]
+    while True:
+        errors = await write_atomically(broker, create, Reason(rules.REGISTER))
+        if errors[0] == OK:
+            return
+        if errors[0] == CONNECTION_LOSS:
+            continue
+        found = await fetch_stats(broker, [path], rules.OLD_REGISTRATION, watch=True)
+        if found.owners[0] == broker.session_id:
+            return
+        if errors[0] != NODE_EXISTS or found.errors[0] != NO_NODE:
+            break
+    text = f"the id is not registered (ZooKeeper code {errors[0]}); it is tried again"
+    if errors[0] == NODE_EXISTS:
+        text = "another session has registered this id; it is registered when the znode is deleted"
+    broker.notice("warning", "already_registered", path, text, rules.OLD_REGISTRATION)
+    broker.start_timer(REGISTER_TIMER, settings.retry_ms, rules.OLD_REGISTRATION)

@@ -1,0 +1,49 @@
+"""Small clusters for the tests of the 0.8 design."""
+
+from controller.core.commands import Notice
+from controller.kafka_0_8.commands import BrokerCommand
+from controller.kafka_0_8.state import Name, Partition
+from replay.world.kafka_0_8.cluster import Cluster08
+
+T: Name = ("t", 0)
+
+
+def cluster(*brokers: int, **settings: int) -> Cluster08:
+    """Brokers that are not started, with short times."""
+    times = {"leader_election_wait_time_ms": 500, "keep_in_sync_time_ms": 2000, "retry_ms": 100}
+    return Cluster08(*brokers, **(times | settings))
+
+
+def replicated(**settings: int) -> Cluster08:
+    """Broker 1 leads t-0, brokers 2 and 3 are in the ISR."""
+    found = cluster(1, 2, 3, **settings)
+    found.create_topic("t", {0: (1, 2, 3)})
+    found.start(1, 2, 3)
+    found.run(1500)
+    assert found.data("/brokers/topics/t/0/ISR") == "1,2,3;1"
+    return found
+
+
+def partition(found: Cluster08, broker: int, name: Name = T) -> Partition:
+    """What a broker knows of a partition."""
+    return found.brokers[broker].fold.broker.partitions[name]
+
+
+def leader_of(found: Cluster08, name: Name = T) -> str | None:
+    """The content of the leader znode."""
+    return found.data(f"/brokers/topics/{name[0]}/{name[1]}/leader")
+
+
+def issued(found: Cluster08, broker: int, rule: str = "") -> list[BrokerCommand]:
+    """The commands of the present run of a broker, those with this rule."""
+    return [
+        one.command
+        for _, commands in found.brokers[broker].history
+        for one in commands
+        if one.reason.rule.startswith(rule)
+    ]
+
+
+def notices(found: Cluster08, broker: int, code: str) -> list[Notice]:
+    """The notices of the present run of a broker with this code."""
+    return [one for one in issued(found, broker) if isinstance(one, Notice) and one.code == code]

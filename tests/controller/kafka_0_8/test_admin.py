@@ -1,0 +1,105 @@
+"""The admin commands: C-01 to C-05."""
+
+from collections.abc import Callable
+
+import pytest
+
+from controller.core.operations import Create, Delete
+from controller.kafka_0_8 import admin
+from controller.kafka_0_8.admin import AdminError
+from tests.controller.kafka_0_8.clusters import T, cluster, replicated
+
+
+def test_add_brokers_creates_the_persistent_paths() -> None:
+    found = cluster(1)
+    assert found.children("/brokers") == [
+        "epoch",
+        "ids",
+        "partitions_reassigned",
+        "state",
+        "topics",
+    ]
+    assert found.data("/brokers/epoch") == "0"
+    found.add_brokers(7, 8)
+    assert found.children("/brokers/state") == ["1", "7", "8"]
+
+
+def test_add_brokers_is_repeatable() -> None:
+    assert admin.add_brokers([1], ["/brokers/state/1"])[-1] == Create("/brokers/epoch", b"0")
+
+
+def test_state_path_survives_a_bounce() -> None:
+    found = replicated()
+    found.stop(2)
+    found.run(20_000)
+    assert found.children("/brokers/state") == ["1", "2", "3"]
+
+
+def test_remove_brokers_deletes_the_queue_with_its_requests() -> None:
+    found = replicated()
+    found.add_brokers(4)
+    found.write(Create("/brokers/state/4/request-0000000000", b"x"))
+    found.remove_brokers(4)
+    assert found.children("/brokers/state") == ["1", "2", "3"]
+
+
+def test_broker_with_a_replica_is_not_removed() -> None:
+    found = replicated()
+    with pytest.raises(AdminError, match=r"it has a replica of t-0; reassign or delete"):
+        found.remove_brokers(3)
+    found.delete_topic("t")
+    found.run(1000)
+    found.remove_brokers(3)
+    assert found.children("/brokers/state") == ["1", "2"]
+
+
+def test_unknown_broker_is_not_removed() -> None:
+    with pytest.raises(AdminError, match="it has no state path"):
+        cluster(1).remove_brokers(2)
+
+
+@pytest.mark.parametrize(
+    ("command", "why"),
+    [
+        (lambda one: one.create_topic("u", {0: ()}), "the list of replicas is empty"),
+        (lambda one: one.create_topic("u", {0: (1, 1)}), "names a broker twice"),
+        (lambda one: one.create_topic("u", {0: (1, 9)}), "broker 9 is unknown"),
+        (lambda one: one.create_topic("u", {1: (1,)}), "its partitions are not 0, 1, 2"),
+        (lambda one: one.create_topic("u", {}), "its partitions are not 0, 1, 2"),
+        (lambda one: one.create_topic("a/b", {0: (1,)}), "cannot be created"),
+        (lambda one: one.create_topic("t", {0: (1,)}), "ZooKeeper code -110"),
+        (lambda one: one.delete_topic("u"), "ZooKeeper code -101"),
+        (lambda one: one.reassign(T, ()), "the list of replicas is empty"),
+        (lambda one: one.reassign(T, (1, 9)), "broker 9 is unknown"),
+    ],
+)
+def test_harmful_command_is_refused_and_writes_nothing(
+    command: Callable[[object], None], why: str
+) -> None:
+    found = replicated()
+    before = found.zookeeper.dump()
+    with pytest.raises(AdminError, match=why):
+        command(found)
+    assert found.zookeeper.dump() == before
+
+
+def test_topic_that_is_being_reassigned_is_not_deleted() -> None:
+    found = replicated()
+    found.add_brokers(4)
+    found.reassign(T, (1, 4))
+    with pytest.raises(AdminError, match="t-0 is being reassigned"):
+        found.delete_topic("t")
+
+
+def test_topic_is_deleted_in_one_transaction() -> None:
+    stored = admin.StoredPartition((1, 9), 5, 2, ("ISR", "replicas"))
+    operations = admin.delete_topic("t", {0: stored}, [1])
+    assert operations[0].path == "/brokers/topics/t/0/replicas"
+    assert [one.path for one in operations[1:]] == [
+        "/brokers/state/1/request-",
+        "/brokers/topics/t/0/ISR",
+        "/brokers/topics/t/0/replicas",
+        "/brokers/topics/t/0",
+        "/brokers/topics/t",
+    ]
+    assert operations[-1] == Delete("/brokers/topics/t", -1)

@@ -1,0 +1,219 @@
+"""The queue of state changes: Q-01 to Q-06, also while a broker is bounced."""
+
+import pytest
+
+from controller.core.error_codes import NOT_LEADER_OR_FOLLOWER
+from controller.core.operations import Create, CreateSequential, SetData
+from controller.core.values import ANY_VERSION
+from controller.kafka_0_8 import znodes
+from controller.kafka_0_8.commands import DeleteLog
+from controller.kafka_0_8.znodes import StateChange
+from replay.world.kafka_0_8.cluster import Cluster08
+from tests.controller.kafka_0_8.clusters import T, cluster, issued, notices, partition, replicated
+
+
+def enqueue(found: Cluster08, broker: int, content: bytes) -> None:
+    """Any client puts a request into a queue."""
+    found.write(CreateSequential(znodes.request_prefix(broker), content))
+    found.run(300)
+
+
+def close(topic: str, number: int, czxid: int = 0) -> bytes:
+    """A close request."""
+    return znodes.write_state_change(StateChange("close-replica", topic, number, czxid))
+
+
+def test_new_topic_is_started_through_the_queue() -> None:
+    found = cluster(1, 2)
+    found.start(1, 2)
+    found.create_topic("t", {0: (1, 2)})
+    found.run(1500)
+    assert found.data("/brokers/topics/t/0/ISR") == "1,2;1"
+    assert found.children("/brokers/state/1") == found.children("/brokers/state/2") == []
+
+
+def test_new_leader_sends_start_replica_to_registered_replicas_only() -> None:
+    found = replicated()
+    found.stop(2)
+    found.run(2000)
+    found.end_session(1)
+    found.run(2000)
+    sent = [
+        one.path
+        for command in issued(found, int(found.data("/brokers/topics/t/0/leader")[0]), "L-04")
+        for one in getattr(command, "operations", ())
+    ]
+    assert "/brokers/state/2/request-" not in sent
+    assert sent
+
+
+def test_request_to_close_an_assigned_replica_is_ignored() -> None:
+    found = replicated()
+    found.produce(1, T, ["a"], -1, wait_ms=1000)
+    enqueue(found, 2, close("t", 0))
+    assert found.brokers[2].logs[T] == ["a"]
+    assert notices(found, 2, "close_ignored")
+    assert found.children("/brokers/state/2") == []
+
+
+def test_request_to_start_a_replica_that_is_not_assigned_is_ignored() -> None:
+    found = replicated()
+    found.create_topic("u", {0: (1,)})
+    start = znodes.write_state_change(StateChange("start-replica", "u", 0))
+    enqueue(found, 2, start)
+    assert ("u", 0) not in found.brokers[2].fold.broker.partitions
+    assert notices(found, 2, "not_assigned")
+
+
+def test_deleted_topic_is_removed_from_every_broker() -> None:
+    found = replicated()
+    found.produce(1, T, ["a"], -1, wait_ms=1000)
+    found.delete_topic("t")
+    found.run(2000)
+    assert found.children("/brokers/topics") == []
+    assert [T in found.brokers[one].logs for one in (1, 2, 3)] == [False] * 3
+    assert [found.brokers[one].fold.broker.partitions for one in (1, 2, 3)] == [{}] * 3
+
+
+def test_topic_created_again_does_not_get_the_records_of_its_predecessor() -> None:
+    found = replicated()
+    found.produce(1, T, ["old"], -1, wait_ms=1000)
+    found.stop(3)
+    found.run(1000)
+    found.delete_topic("t")
+    found.run(1000)
+    found.create_topic("t", {0: (3, 1, 2)})
+    found.run(100)
+    found.start(3)
+    found.run(4000)
+    assert found.brokers[3].logs[T] == []
+    assert partition(found, 3).local.leo == 0
+
+
+def test_requests_are_carried_out_in_order() -> None:
+    """While broker 2 is down: deleted, created, deleted, created."""
+    found = replicated()
+    found.stop(2)
+    for _ in range(2):
+        found.run(1000)
+        found.delete_topic("t")
+        found.run(1000)
+        found.create_topic("t", {0: (1, 2)})
+    assert len(found.children("/brokers/state/2")) == 4
+    found.start(2)
+    found.run(3000)
+    assert found.data("/brokers/topics/t/0/ISR").startswith("1,2;")
+    assert found.children("/brokers/state/2") == []
+    deletions = [one for one in issued(found, 2) if isinstance(one, DeleteLog)]
+    assert len(deletions) == 2
+
+
+@pytest.mark.parametrize(
+    "content",
+    [b"", b"garbage", b"\xff\xfe", b"[]", b'{"request":"stop","topic":"t","partition":0}'],
+)
+def test_unreadable_request_is_reported_and_deleted(content: bytes) -> None:
+    found = replicated()
+    enqueue(found, 2, content)
+    (notice,) = notices(found, 2, "unreadable_request")
+    assert notice.subject.startswith("/brokers/state/2/request-")
+    assert "cannot be read as a state change request" in notice.text
+    assert found.children("/brokers/state/2") == []
+    assert partition(found, 2).leader == 1
+
+
+def test_child_of_the_queue_that_is_no_request_is_left_alone() -> None:
+    found = replicated()
+    found.write(Create("/brokers/state/2/note"))
+    found.run(300)
+    assert found.children("/brokers/state/2") == ["note"]
+
+
+@pytest.mark.parametrize("content", [b"", b"1,b", b"1,1", b"-1", b"1 ,2", b"\xff"])
+def test_unreadable_replicas_harm_no_other_partition(content: bytes) -> None:
+    found = cluster(1, 2)
+    found.create_topic("t", {0: (1, 2)})
+    found.create_topic("u", {0: (1, 2)})
+    found.write(SetData("/brokers/topics/t/0/replicas", content, ANY_VERSION))
+    found.start(1, 2)
+    found.run(2000)
+    assert "/brokers/topics/t/0/replicas" in notices(found, 1, "unreadable_znode")[0].text
+    assert found.data("/brokers/topics/u/0/leader") == "1;1"
+    assert found.data("/brokers/ids/1") == "host1:9092"
+
+
+def test_unknown_broker_in_the_replicas_harms_no_other_replica() -> None:
+    found = replicated()
+    found.write(
+        Create("/brokers/ids/9", b"host9:9092"),
+        SetData("/brokers/topics/t/0/replicas", b"1,2,3,9", ANY_VERSION),
+    )
+    found.end_session(1)
+    found.run(3000)
+    leader = int(found.data("/brokers/topics/t/0/leader")[0])
+    (notice,) = notices(found, leader, "unknown_broker")
+    assert notice.subject == "/brokers/state/9"
+    assert "add-brokers" in notice.text
+    assert found.data("/brokers/topics/t/0/ISR") == f"1,2,3;{found.data('/brokers/epoch')}"
+
+
+@pytest.mark.parametrize("content", [b"", b"1", b"one;two", b"1;2;3", b"\xff"])
+def test_unreadable_leader_is_reported_and_not_followed(content: bytes) -> None:
+    found = replicated()
+    found.stop(1)
+    found.write(Create("/brokers/topics/t/0/leader", content))
+    found.run(2000)
+    assert "/brokers/topics/t/0/leader" in notices(found, 2, "unreadable_znode")[0].text
+    assert not partition(found, 2).is_leader
+
+
+def test_partition_that_is_not_a_number_is_reported() -> None:
+    found = cluster(1)
+    found.create_topic("t", {0: (1,)})
+    found.write(Create("/brokers/topics/t/first"))
+    found.start(1)
+    assert "/brokers/topics/t/first" in notices(found, 1, "unreadable_znode")[0].text
+    assert found.data("/brokers/topics/t/0/leader") == "1;1"
+
+
+def test_unreadable_address_of_a_leader_is_reported_and_read_again() -> None:
+    found = replicated()
+    found.stop(2)
+    found.write(SetData("/brokers/ids/1", b"nowhere", ANY_VERSION))
+    found.start(2)
+    found.run(500)
+    assert "/brokers/ids/1" in notices(found, 2, "unreadable_znode")[0].text
+    found.write(SetData("/brokers/ids/1", b"host1:9092", ANY_VERSION))
+    found.run(500)
+    assert partition(found, 2).address == "host1:9092"
+
+
+def test_request_to_close_the_present_incarnation_is_ignored() -> None:
+    found = replicated()
+    found.produce(1, T, ["a"], -1, wait_ms=1000)
+    stat = found.zookeeper.find("/brokers/topics/t/0/replicas")
+    assert stat is not None
+    enqueue(found, 2, close("t", 0, stat.czxid))
+    assert found.brokers[2].logs[T] == ["a"]
+    enqueue(found, 2, close("t", 0, stat.czxid - 1))
+    assert T not in found.brokers[2].logs
+
+
+def test_deletion_rejects_the_requests_that_wait_in_the_commit_queue() -> None:
+    found = replicated()
+    found.cut = {(1, 2): None}
+    request = found.produce(1, T, ["a"], -1, wait_ms=50)
+    found.delete_topic("t")
+    found.run(500)
+    assert found.error_of(request) == NOT_LEADER_OR_FOLLOWER
+    assert notices(found, 1, "stepped_down")
+
+
+def test_leader_that_closes_its_replica_rejects_waiting_requests() -> None:
+    """The request is carried out before the deletion of the leader znode is noticed."""
+    found = replicated()
+    found.cut = {(1, 2): None}
+    request = found.produce(1, T, ["a"], -1, wait_ms=50)
+    enqueue(found, 1, close("t", 0, 1))
+    assert found.error_of(request) == NOT_LEADER_OR_FOLLOWER
+    assert "the replica is closed" in notices(found, 1, "stepped_down")[0].text

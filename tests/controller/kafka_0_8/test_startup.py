@@ -1,0 +1,141 @@
+"""brokerStartup(): S-01 to S-10."""
+
+from controller.core.commands import Notice, ReadChildren, ReadStats, WriteAtomically, WriteZnodes
+from controller.core.operations import Create
+from controller.kafka_0_8 import rules
+from controller.kafka_0_8.commands import OpenLog
+from replay.world.kafka_0_8.cluster import Cluster08
+from tests.controller.kafka_0_8.clusters import (
+    T,
+    cluster,
+    issued,
+    leader_of,
+    notices,
+    partition,
+    replicated,
+)
+
+
+def steps_of_startup(found: Cluster08, broker: int, since: int = 0) -> tuple[list[str], list[str]]:
+    """The rules of the lines of brokerStartup(), in the order of their first commands after an
+    event; and in the order of the design."""
+    lines = (
+        rules.STATE_PATH,
+        rules.WATCH_STATE,
+        rules.SESSION_LISTENER,
+        rules.DRAIN,
+        rules.READ_ASSIGNED,
+        rules.WATCH_LEADER,
+        rules.START_REPLICA,
+        rules.REGISTER,
+    )
+    history = found.brokers[broker].history[since:]
+    seen = [one.reason.rule for _, part in history for one in part]
+    return sorted(lines, key=seen.index), list(lines)
+
+
+def test_lines_of_startup_are_in_the_order_of_the_design() -> None:
+    found = replicated()
+    found.stop(1)
+    found.start(1)
+    order, lines = steps_of_startup(found, 1)
+    assert order == lines
+
+
+def test_registration_follows_the_start_of_every_replica() -> None:
+    found = cluster(1)
+    found.create_topic("t", {0: (1,), 1: (1,)})
+    found.start(1)
+    commands = issued(found, 1)
+    opened = [place for place, one in enumerate(commands) if isinstance(one, OpenLog)]
+    registered = commands.index(WriteAtomically((Create("/brokers/ids/1", b"host1:9092", True),)))
+    assert len(opened) == 2
+    assert max(opened) < registered
+    assert found.data("/brokers/ids/1") == "host1:9092"
+
+
+def test_state_path_is_created_if_it_does_not_exist() -> None:
+    found = cluster(1)
+    found.remove_brokers(1)
+    assert found.children("/brokers/state") == []
+    found.start(1)
+    assert found.children("/brokers/state") == ["1"]
+    assert WriteZnodes((Create("/brokers/state/1"),), None) in issued(found, 1, "S-01")
+
+
+def test_state_path_and_leaders_are_watched() -> None:
+    found = cluster(1)
+    found.create_topic("t", {0: (1,)})
+    found.start(1)
+    assert ReadChildren("/brokers/state/1", True) in issued(found, 1, "S-02")
+    watched = ReadStats(("/brokers/topics/t/0/leader",), True)
+    assert watched in issued(found, 1, "S-06")
+
+
+def test_requests_in_the_queue_are_carried_out_before_the_assigned_replicas_are_read() -> None:
+    found = replicated()
+    found.stop(3)
+    found.delete_topic("t")
+    found.start(3)
+    deleted = [one for one in issued(found, 3) if one in issued(found, 3, "Q-06")]
+    place = issued(found, 3).index(deleted[0])
+    assert place < issued(found, 3).index(issued(found, 3, "S-05")[0])
+    assert found.children("/brokers/state/3") == []
+    assert T not in found.brokers[3].logs
+
+
+def test_only_assigned_replicas_are_started() -> None:
+    found = cluster(1, 2)
+    found.create_topic("t", {0: (1,)})
+    found.create_topic("u", {0: (2,)})
+    found.start(2)
+    assert list(found.brokers[2].fold.broker.partitions) == [("u", 0)]
+
+
+def test_registration_of_an_earlier_session_is_waited_for() -> None:
+    found = replicated()
+    found.stop(1, session_ends=False)
+    old = found.brokers[1].session
+    found.start(1)
+    found.run(1000)
+    assert notices(found, 1, "already_registered")
+    found.zookeeper.end_session(old)
+    found.run(1000)
+    assert found.data("/brokers/ids/1") == "host1:9092"
+    stat = found.zookeeper.find("/brokers/ids/1")
+    assert stat is not None
+    assert stat.owner == found.brokers[1].session
+
+
+def test_leader_znode_of_an_earlier_session_is_not_followed() -> None:
+    found = replicated()
+    found.stop(1, session_ends=False)
+    old = found.brokers[1].session
+    found.start(1)
+    found.run(200)
+    assert notices(found, 1, "old_leader_znode")
+    assert not partition(found, 1).is_leader
+    found.zookeeper.end_session(old)
+    found.run(1500)
+    assert leader_of(found) == "1;2"
+    assert partition(found, 1).epoch == 2
+
+
+def test_session_listener_is_announced() -> None:
+    found = cluster(1)
+    found.start(1)
+    (notice,) = issued(found, 1, "S-03")
+    assert isinstance(notice, Notice)
+    assert notice.code == "session_listener"
+
+
+def test_new_session_starts_the_broker_again() -> None:
+    found = replicated()
+    since = len(found.brokers[1].history)
+    found.end_session(1)
+    found.run(2000)
+    order, lines = steps_of_startup(found, 1, since)
+    assert order == lines
+    assert found.data("/brokers/ids/1") == "host1:9092"
+    assert len(issued(found, 1, "S-01")) == 2
+    assert sorted(found.data("/brokers/topics/t/0/ISR").split(";")[0].split(",")) == ["1", "2", "3"]

@@ -1,0 +1,185 @@
+"""Logs of brokers of the 0.8 design: replay, events, decisions, inspect, and the other commands."""
+
+import json
+from pathlib import Path
+
+import msgspec
+import pytest
+from typer.testing import CliRunner
+
+from controller.event_log.records import command_record, event_record
+from controller.fingerprint import broker_fingerprint, core_fingerprint
+from controller.kafka_0_8.commands import TruncateLog
+from eventstore.records import Header
+from eventstore.writer import LogWriter
+from replay.cli.main import app
+from replay.world.kafka_0_8.broker_process import BrokerProcess
+from replay.world.kafka_0_8.scenarios import SCENARIOS, expired_leader, leader_failure
+from tools.kafka_0_8.writing import write_log, write_logs
+
+
+def run(*arguments: object) -> tuple[int, str, str]:
+    """Run refold; exit code, output and errors."""
+    result = CliRunner().invoke(app, list(map(str, arguments)))
+    return result.exit_code, result.stdout, result.stderr
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Path:
+    """The log of the broker that becomes leader."""
+    story = leader_failure()
+    process = story.cluster.brokers[story.broker]
+    write_log(tmp_path / "log", process.configuration, process.history)
+    return tmp_path / "log"
+
+
+@pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda one: one.__name__)
+def test_logs_of_every_broker_replay(scenario, tmp_path: Path) -> None:
+    logs = write_logs(scenario().cluster, tmp_path / "logs")
+    code, output, _ = run("replay", tmp_path / "logs")
+    assert code == 0
+    assert f"{len(logs)} of {len(logs)} logs agree" in output
+
+
+def _broken(process: BrokerProcess, folder: Path, fingerprint: str = "") -> Path:
+    """A log in which the offset of the first truncation is another one."""
+    header = Header(
+        kind="recorded",
+        core_fingerprint=fingerprint or broker_fingerprint(),
+        code_version="test",
+        configuration=msgspec.to_builtins(process.configuration),
+        cluster_id="simulated",
+        created_ns=0,
+    )
+    with LogWriter.create(folder, header) as writer:
+        for recorded, issued in process.history:
+            stored = [
+                one._replace(command=TruncateLog("t", 0, 99))
+                if isinstance(one.command, TruncateLog)
+                else one
+                for one in issued
+            ]
+            writer.append([event_record(recorded)], list(map(command_record, stored)))
+    return folder
+
+
+@pytest.mark.parametrize("fingerprint", ["", "another"])
+def test_changed_decision_is_found(tmp_path: Path, fingerprint: str) -> None:
+    story = expired_leader()
+    log = _broken(story.cluster.brokers[1], tmp_path / "log", fingerprint)
+    code, output, _ = run("replay", log)
+    assert code == 1
+    assert "truncate_log t-0" in output
+    assert "offset" in output
+
+
+def test_fingerprint_covers_both_packages() -> None:
+    assert broker_fingerprint() != core_fingerprint()
+
+
+def test_decisions_have_their_rules(log: Path) -> None:
+    code, output, _ = run("decisions", log, "--partition", "t-0")
+    assert code == 0
+    assert "rule: E-06 epoch, ISR and leader are written in one transaction" in output
+    assert "create ephemeral /brokers/topics/t/0/leader 2;2" in output
+    assert "fetch t-0" not in output
+    assert "fetch t-0" in run("decisions", log, "--all")[1]
+
+
+def test_decisions_are_selected(log: Path) -> None:
+    lines = run("decisions", log, "--rule", "I-01", "--json")[1].splitlines()
+    assert {json.loads(one)["rule"] for one in lines} == {
+        "I-01 remove a follower that lags for KeepInSyncTime from the ISR"
+    }
+    lines = run("decisions", log, "--kind", "truncate_log", "--json")[1].splitlines()
+    assert [json.loads(one)["text"] for one in lines] == ["truncate the log of t-0 to offset 0"]
+    assert "nothing matches" in run("decisions", log, "--topic", "other")[2]
+    assert run("decisions", log, "--kind", "nonsense")[0] == 2
+    assert run("decisions", log, "--broker", "1")[0] == 0
+
+
+def test_events_are_in_words(log: Path) -> None:
+    code, output, _ = run("events", log)
+    assert code == 0
+    assert "watch of /brokers/topics/t/0/leader: deleted" in output
+    assert "1 records for t-0, acks -1" in output
+    assert "log opened, log end 0, checkpointed high watermark 0" in output
+    output = run("events", log, "--kind", "produce_received", "--json")[1]
+    assert json.loads(output)["subjects"] == ["t", "t-0"]
+    assert run("events", log, "--kind", "broker_answered")[0] == 2
+
+
+def test_records_are_shown(log: Path) -> None:
+    code, output, _ = run("log", "show", log, "--commands")
+    assert code == 0
+    assert '"kind":"produce_received","request":' in output
+    assert "truncate_log  t-0" in output
+    output = run("log", "show", log, "--kind", "log_truncated", "--commands", "--json")[1]
+    commands = [json.loads(one) for one in output.splitlines()]
+    assert any(one.get("kind") == "log_truncated" for one in commands)
+
+
+def test_state_at_a_moment_is_shown(log: Path) -> None:
+    code, output, _ = run("inspect", log)
+    assert code == 0
+    assert "broker 2: connected to ZooKeeper" in output
+    assert "t-0" in output
+    view = json.loads(run("inspect", log, "--json")[1])
+    assert view["replicas"] == [
+        {
+            "name": "t-0",
+            "topic": "t",
+            "role": "leader",
+            "leader": 2,
+            "epoch": 2,
+            "hw": 3,
+            "leo": 3,
+            "isr": [2, 3],
+            "cur": [1],
+            "rar": [],
+            "waiting_requests": 0,
+        }
+    ]
+    before = json.loads(run("inspect", log, "--at", 40, "--json")[1])
+    assert before["replicas"][0]["role"] == "follower"
+    assert json.loads(run("inspect", log, "--topic", "u", "--json")[1])["replicas"] == []
+    assert "not shown for a log of the 0.8 design yet" in run("inspect", log, "--to", 5)[2]
+
+
+@pytest.mark.parametrize("command", ["why", "health"])
+def test_command_that_does_not_read_the_log_says_which_do(command: str, log: Path) -> None:
+    code, _, error = run(command, log)
+    assert code == 2
+    assert "broker 2 of the 0.8 design" in error
+    assert "`refold decisions LOG --partition T-0`" in error
+
+
+def test_unusable_configuration_is_one_line(tmp_path: Path) -> None:
+    header = Header(
+        kind="recorded",
+        core_fingerprint=broker_fingerprint(),
+        code_version="test",
+        configuration={"design": "0.8", "broker_id": "one"},
+        cluster_id="",
+        created_ns=0,
+    )
+    LogWriter.create(tmp_path / "log", header).close()
+    code, _, error = run("inspect", tmp_path / "log")
+    assert code == 2
+    assert "the configuration in the log's header cannot be used" in error
+
+
+def test_export_and_import_restore_the_log(log: Path, tmp_path: Path) -> None:
+    file = tmp_path / "export.jsonl"
+    assert run("log", "export", log, "--out", file)[0] == 0
+    assert run("log", "import", file, tmp_path / "restored")[0] == 0
+    assert run("replay", tmp_path / "restored")[0] == 0
+
+
+def test_events_of_a_partition_are_found_by_its_subject(log: Path) -> None:
+    output = run("log", "show", log, "--subject", "t-0", "--json")[1]
+    kinds = {json.loads(one)["kind"] for one in output.splitlines()}
+    assert {"produce_received", "log_truncated", "watch_fired", "znodes_read"} <= kinds
+    assert "session_connected" not in kinds
+    output = run("log", "show", log, "--subject", "broker 3", "--json")[1]
+    assert {json.loads(one)["kind"] for one in output.splitlines()} >= {"znodes_read"}

@@ -1,0 +1,1 @@
+"""Tools for the 0.8 design (docs/design-0.8.md)."""
