@@ -64,11 +64,12 @@ class _OfCancelled(Invariant):
         self.covered: dict[Name, tuple[int, ...]] = {}
         self.cancelled: dict[Name, tuple[int, ...]] = {}
         self._exists = False
+        self._czxid = 0
 
     def admin_written(self, path: str, data: bytes | None, process: str) -> None:
         if path == znodes.REASSIGN_CANCEL:
             if data is not None and not self._exists:
-                self.covered = self.cover()
+                self.covered, self._czxid = self.cover(), self.known.cancel
             if data is None and self._is_known():
                 self._begin()
             elif data is None:
@@ -92,14 +93,18 @@ class _OfCancelled(Invariant):
 
     def _is_known(self) -> bool:
         active = self.known.active_process()
-        return active is not None and bool(self.known.cancel_known_to(active))
+        return active is not None and self._knows(active)
+
+    def _knows(self, process: str) -> bool:
+        """Whether a controller knows this cancellation, not an earlier one."""
+        return self.known.cancel_known_to(process) == self._czxid
 
     def _forget(self) -> None:
         self.covered.clear()
         self.cancelled.clear()
 
     def noticed(self, process: str, code: str, subject: str) -> None:
-        if code == _DONE:
+        if code == _DONE and self._knows(process):
             self._begin()
         elif code == "elected" and not (self._exists and self.known.is_refold(process)):
             self._forget()

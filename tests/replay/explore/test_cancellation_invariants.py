@@ -115,6 +115,21 @@ def test_tool_that_writes_the_topic_as_it_was_before_the_rollback_is_not_reporte
     assert not history.reported
 
 
+@pytest.mark.parametrize("known", [7, 6, 0])
+def test_cancellation_that_is_removed_before_the_controller_knows_it_covers_nothing(
+    known: int,
+) -> None:
+    """6: the controller still knows an earlier one, of which it has not learnt the end."""
+    history = Cancelling(CancelledEntriesGone)
+    history.begin()
+    history.admin(znodes.REASSIGN_CANCEL, b"{}", "admin")
+    history.cancel_known = known
+    history.admin(znodes.REASSIGN_CANCEL, None, "admin")
+    history.write(ORIGINAL)
+    history.write(MOVING)
+    assert bool(history.reported) is (known == 7)
+
+
 @pytest.mark.parametrize("ended", [True, False])
 def test_record_that_is_deleted_before_its_move_ends_is_reported(ended: bool) -> None:
     history = Cancelling(RecordsOutliveMoves)
