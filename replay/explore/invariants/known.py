@@ -201,6 +201,12 @@ class Known:
         assignment = self.assignment(name)
         return assignment is not None and broker in assignment.adding and self.is_cancelling()
 
+    def is_deleted_with_topic(self, broker: int, name: Name) -> bool:
+        """Whether the deletion of the topic, which is requested, deletes this replica."""
+        assignment = self.assignment(name)
+        is_assigned = assignment is not None and broker in assignment.replicas
+        return is_assigned and self.is_queued(name[0])
+
 
 def without_controller(state: LeaderAndIsr) -> LeaderAndIsr:
     """The state without the controller epoch. A controller may put its own there without a write,

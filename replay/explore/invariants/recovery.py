@@ -248,7 +248,8 @@ class AdminZnodesGone(Recovery):
         "reassignments, records of reassignments that have ended, confirmed deletions of replicas. "
         "A record that an operator has created by hand may stay until the next failover; a "
         "deletion of a replica that a reassignment adds again may stay while "
-        "/admin/reassign_cancel exists."
+        "/admin/reassign_cancel exists, and one of an assigned replica while its topic waits for "
+        "deletion."
     )
     WITHIN_MS: ClassVar[int] = 60_000
     ONLY_REFOLD: ClassVar[bool] = True
@@ -274,11 +275,13 @@ class AdminZnodesGone(Recovery):
                     yield path, f"still exists, although broker {deletion.broker} is registered"
 
     def _can_confirm(self, deletion: ReplicaDeletion) -> bool:
-        """Whether a broker can delete the replicas: not while its log directory has failed, or
-        while it waits whether it is to have the replica again."""
-        broker = deletion.broker
+        """Whether a broker can delete the replicas: not while its log directory has failed, while
+        it waits whether it is to have the replica again, or if the topic's deletion does it."""
+        broker, known = deletion.broker, self.known
         return all(
-            self.view.is_live(broker, name) and not self.known.waits(broker, name)
+            self.view.is_live(broker, name)
+            and not known.waits(broker, name)
+            and not known.is_deleted_with_topic(broker, name)
             for name in deletion.partitions
         )
 

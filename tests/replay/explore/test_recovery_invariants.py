@@ -216,6 +216,19 @@ def test_deletion_of_a_replica_that_waits_to_be_added_again_may_be_left() -> Non
     assert not cluster.missing()
 
 
+@pytest.mark.parametrize(("replicas", "is_missed"), [((1, 2), False), ((1, 3), True)])
+def test_deletion_of_an_assigned_replica_may_be_left_while_its_topic_waits_for_deletion(
+    replicas: tuple[int, ...], is_missed: bool
+) -> None:
+    cluster = Recovering(AdminZnodesGone)
+    cluster.known.admin["/admin/replica_deletions/x"] = (
+        b'{"version":1,"broker":2,"partitions":{"orders":[0]}}'
+    )
+    cluster.topic.assignments[0] = Assignment(replicas)
+    cluster.known.admin["/admin/delete_topics/orders"] = b""
+    assert bool(cluster.missing()) is is_missed
+
+
 def test_old_metadata_is_missed() -> None:
     cluster = Recovering(MetadataCurrent)
     cluster.view.caches[2][NAME] = (1, 4)
