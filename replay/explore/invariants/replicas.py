@@ -223,8 +223,18 @@ class AssignedReplicasKept(Invariant):
     STATEMENT: ClassVar[str] = (
         "The controller requests no deletion of a replica that is assigned, and no broker deletes "
         "a replica that is in the ISR, unless the topic is being deleted, or the replica's log is "
-        "that of an earlier topic of the same name."
+        "that of an earlier topic of the same name. Not checked while the topic's znode has an "
+        "assignment that a tool has changed: the controller writes its own again."
     )
+
+    def __init__(self, known: Known, report: Report) -> None:
+        super().__init__(known, report)
+        self._by_tools: dict[Name, None] = {}
+
+    def assignment_written(self, write: AssignmentWrite) -> None:
+        self._by_tools.pop(write.name, None)
+        if write.before is not None and not self.known.is_controller(write.process):
+            self._by_tools[write.name] = None
 
     def sent(self, process: str, epoch: int, request: BrokerRequest) -> None:
         if not isinstance(request, StopReplicaRequest) or epoch != self.known.epoch:
@@ -233,7 +243,7 @@ class AssignedReplicasKept(Invariant):
             name = one.topic, one.partition
             if not one.delete or self.known.is_queued(one.topic):
                 continue
-            if self.known.has_earlier_log(request.broker, name):
+            if name in self._by_tools or self.known.has_earlier_log(request.broker, name):
                 continue
             assignment = self.known.assignment(name)
             # Until a reassignment has ended, the topic's znode has the replicas being removed.

@@ -264,6 +264,17 @@ def test_deletion_of_an_assigned_replica_is_reported() -> None:
     assert "asks broker 1 to delete its replica" in history.reported[0]
 
 
+@pytest.mark.parametrize(("process", "is_reported"), [("admin", False), ("refold 100", True)])
+def test_deletion_of_a_replica_that_only_a_tool_has_assigned_again_is_not_reported(
+    process: str, is_reported: bool
+) -> None:
+    history = History(AssignedReplicasKept)
+    history.assign((2, 3))
+    history.assign((1, 2, 3), process=process)
+    history.invariant.sent("refold 100", 1, stop_replica(1, delete=True))
+    assert bool(history.reported) is is_reported
+
+
 def test_deletion_of_a_topic_being_deleted_is_not_reported() -> None:
     history = History(AssignedReplicasKept)
     history.known.admin["/admin/delete_topics/orders"] = b""
