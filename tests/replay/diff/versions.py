@@ -85,7 +85,7 @@ NEVER_UNCLEAN: Final = Edit(
 )
 
 _READ: Final = """    command = ReadZnodes(tuple(paths), watch)
-    return await _read(controller, command, lambda: Znodes(len(paths)), rule)"""
+    return await _read(client, command, lambda: Znodes(len(paths)), rule)"""
 READS_TWICE: Final = Edit(
     "controller/core/zookeeper_io.py",
     _READ,
@@ -96,7 +96,7 @@ READS_ONE_BY_ONE: Final = Edit(
     _READ,
     """    found = Znodes(len(paths))
     for place, path in enumerate(paths):
-        one = await _read(controller, ReadZnodes((path,), watch), lambda: Znodes(1), rule)
+        one = await _read(client, ReadZnodes((path,), watch), lambda: Znodes(1), rule)
         for name in ("errors", "data", "czxids", "mzxids", "versions", "owners"):
             getattr(found, name)[place] = getattr(one, name)[0]
     return found""",
@@ -117,7 +117,7 @@ WRITES_ONE_BY_ONE: Final = Edit(
     """    done = Writes(len(operations))
     if len(operations) > 1:
         for place, operation in enumerate(operations):
-            part = await write(controller, [operation], reason)
+            part = await write(client, [operation], reason)
             done.errors[place], done.versions[place] = part.errors[0], part.versions[0]
         return done
 """,
@@ -132,7 +132,7 @@ STATES_READ_TWICE: Final = Edit(
 READS_BEFORE_WRITING: Final = Edit(
     "controller/core/zookeeper_io.py",
     "    done = Writes(len(operations))\n",
-    "    await read_stats(controller, [one.path for one in operations], reason.rule)\n"
+    "    await read_stats(client, [one.path for one in operations], reason.rule)\n"
     "    done = Writes(len(operations))\n",
 )
 """Every znode is read before it is written."""
@@ -142,7 +142,7 @@ WRITES_IN_PAIRS: Final = Edit(
     """    done = Writes(len(operations))
     if len(operations) > 2:
         for place in range(0, len(operations), 2):
-            part = await write(controller, operations[place : place + 2], reason)
+            part = await write(client, operations[place : place + 2], reason)
             done.errors[place : place + 2] = part.errors
             done.versions[place : place + 2] = part.versions
         return done
