@@ -116,11 +116,14 @@ class PartitionsLed(Recovery):
                 yield partition_text(name), f"the leader, broker {state.leader}, is not live"
 
     def _eligible(self, name: Name, state: LeaderAndIsr) -> Sequence[int]:
-        """The replicas of which one must lead."""
+        """The replicas of which one must lead. Kafka's controller may leave members in the ISR that
+        it has removed from the assignment."""
         known = self.known
         assignment = known.assignment(name)
-        is_unclean = name[0] in known.unclean_now and not known.is_cancelling()
-        return assignment.replicas if is_unclean and assignment is not None else state.isr
+        replicas = assignment.replicas if assignment is not None else ()
+        if name[0] in known.unclean_now and not known.is_cancelling():
+            return replicas
+        return [one for one in state.isr if one in replicas]
 
 
 class PreferredLeaders(Recovery):

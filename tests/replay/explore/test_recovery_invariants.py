@@ -97,6 +97,16 @@ def test_partition_without_leader_is_missed_if_any_live_replica_may_lead(
     assert bool(cluster.missing()) is is_missed
 
 
+@pytest.mark.parametrize(("replicas", "is_missed"), [((1, 2), False), ((1, 2, 3), True)])
+def test_member_of_the_isr_that_is_no_replica_need_not_lead(
+    replicas: tuple[int, ...], is_missed: bool
+) -> None:
+    cluster = Recovering(PartitionsLed)
+    cluster.topic.assignments[0] = Assignment(replicas)
+    cluster.known.states[NAME] = LeaderAndIsr(-1, 5, (3,), 0, 1)
+    assert bool(cluster.missing()) is is_missed
+
+
 @pytest.mark.parametrize("is_cancelling", [True, False])
 def test_added_replica_waits_while_a_cancellation_exists(is_cancelling: bool) -> None:
     cluster = Recovering(IsrsFull)
