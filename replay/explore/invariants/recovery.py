@@ -182,7 +182,11 @@ class IsrsFull(Recovery):
                 yield f"broker {broker}", f"{has}, and takes it for {view.broker_epoch(broker)}"
         for name, assignment in known.recoverable():
             state = known.states.get(name)
-            if state is None or not any(view.is_live(one, name) for one in state.isr):
+            if state is None:
+                continue
+            members = [one for one in state.isr if one in assignment.replicas]
+            if not any(view.is_live(one, name) for one in members):
+                # No replica can lead, so none can be added.
                 continue
             absent = [
                 one

@@ -107,6 +107,14 @@ def test_member_of_the_isr_that_is_no_replica_need_not_lead(
     assert bool(cluster.missing()) is is_missed
 
 
+@pytest.mark.parametrize(("replicas", "is_missed"), [((1, 2), False), ((1, 2, 3), True)])
+def test_isr_without_a_live_replica_cannot_grow(replicas: tuple[int, ...], is_missed: bool) -> None:
+    cluster = Recovering(IsrsFull)
+    cluster.topic.assignments[0] = Assignment(replicas)
+    cluster.known.states[NAME] = LeaderAndIsr(-1, 5, (3,), 0, 1)
+    assert bool(cluster.missing()) is is_missed
+
+
 @pytest.mark.parametrize("is_cancelling", [True, False])
 def test_added_replica_waits_while_a_cancellation_exists(is_cancelling: bool) -> None:
     cluster = Recovering(IsrsFull)
