@@ -47,8 +47,8 @@ class AcknowledgedRecordsKept(Invariant):
     NAME: ClassVar[str] = "acknowledged-records-kept"
     STATEMENT: ClassVar[str] = (
         "Every later leader has each record that was acknowledged to a producer with acks=all, "
-        "unless a leader outside of the ISR was elected, or the leader itself has lost the record "
-        "in a case that Kafka with ZooKeeper does not prevent."
+        "unless a leader outside of the ISR was elected, the topic is being deleted, or the leader "
+        "itself has lost the record in a case that Kafka with ZooKeeper does not prevent."
     )
 
     def __init__(self, known: Known, report: Report) -> None:
@@ -82,7 +82,8 @@ class AcknowledgedRecordsKept(Invariant):
 
     def leads(self, replica: Replica, leader_epoch: int) -> None:
         log = self._logs.get(replica.name)
-        if log is None:
+        if log is None or self.known.is_queued(replica.topic):
+            # The deletion of a topic takes its records, one replica after the other.
             return
         broker, name = replica.broker, replica.name
         for offset in range(log.compared.get(broker, 0), log.last + 1):

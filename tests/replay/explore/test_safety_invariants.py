@@ -143,6 +143,15 @@ def test_leader_without_acknowledged_record_is_reported() -> None:
     assert "record 70 at offset 0 was acknowledged by the ISR [1, 2]" in history.reported[0]
 
 
+def test_records_of_a_topic_that_is_being_deleted_may_be_lost() -> None:
+    history = History(AcknowledgedRecordsKept)
+    _log(history, {1: [70], 3: []})
+    _acknowledge(history)
+    history.known.admin["/admin/delete_topics/orders"] = b""
+    history.invariant.leads(replica(3), 3)
+    assert not history.reported
+
+
 def test_leader_with_another_record_is_reported_after_truncation() -> None:
     logs = {1: [70], 2: [70]}
     history = History(AcknowledgedRecordsKept)
