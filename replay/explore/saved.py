@@ -10,23 +10,18 @@ from typing import Final
 import msgspec
 from msgspec import Struct, field
 
-from controller.event_log.records import command_record, event_record
 from controller.fingerprint import code_version, core_fingerprint
-from eventstore.records import Header
-from eventstore.writer import LogWriter
 from replay.errors import ReplayError
 from replay.explore.invariants.invariant import Violation
 from replay.explore.run import Run
 from replay.explore.scenario_checks import problem_of, unknown_field, unknown_kind
+from replay.logs.histories import write_history
 from replay.world.cluster import Cluster
-from replay.world.controller_run import History
 from replay.world.inputs import Input
 from replay.world.scenario import Scenario
 
 RUN_FILE: Final = "run.json"
 FORMAT: Final = 1
-
-_WRITTEN_AT_ONCE: Final = 500
 
 
 class SavedRun(Struct, frozen=True, kw_only=True):
@@ -88,27 +83,15 @@ def write_logs(cluster: Cluster, folder: Path) -> list[Path]:
         for number, history in enumerate(histories, 1):
             if history:
                 path = folder / f"{process.replace(' ', '-')}-run-{number}"
-                _write_log(path, history, msgspec.to_builtins(controller.settings.configuration))
+                write_history(
+                    path,
+                    history,
+                    controller.settings.configuration,
+                    core_fingerprint=core_fingerprint(),
+                    cluster_id="explored",
+                )
                 written.append(path)
     return written
-
-
-def _write_log(folder: Path, history: History, configuration: dict[str, object]) -> None:
-    header = Header(
-        kind="recorded",
-        core_fingerprint=core_fingerprint(),
-        code_version=code_version(),
-        configuration=configuration,
-        cluster_id="explored",
-        created_ns=history[0][0].wall_ns,
-    )
-    with LogWriter.create(folder, header) as writer:
-        for place in range(0, len(history), _WRITTEN_AT_ONCE):
-            some = history[place : place + _WRITTEN_AT_ONCE]
-            writer.append(
-                [event_record(recorded) for recorded, _ in some],
-                [command_record(one) for _, issued in some for one in issued],
-            )
 
 
 def read_run(path: Path) -> SavedRun:

@@ -25,10 +25,7 @@ from uuid import UUID
 
 import anyio
 import typer
-from rich.console import Console
-from rich.table import Table
 
-from controller.cli.output import print_table
 from controller.core import znodes
 from controller.core.znodes import Name
 from controller.wire.client_requests import RequestHead, decode_response, encode_request
@@ -45,8 +42,10 @@ from tools.bench.running import (
     PerTopic,
     ReplicationFactor,
     conditions,
+    population_of,
     report,
     run,
+    show_rows,
 )
 from tools.incidents.endpoint import alter_partition
 from tools.lab.cluster_view import ClusterView
@@ -90,7 +89,7 @@ class _Leader:
         while sent < len(self._changes):
             due = min(len(self._changes), 1 + int((time.monotonic() - begin) * per_second))
             if due == sent:
-                await anyio.sleep(begin + sent / per_second - time.monotonic())
+                await anyio.sleep(max(begin + sent / per_second - time.monotonic(), 0))
                 continue
             await self._ask(_merged(self._changes[sent:due]))
             answered = time.monotonic()
@@ -103,9 +102,12 @@ class _Leader:
         self.requests += 1
         head = RequestHead(request.__api_key__, request.__version__, self.requests)
         self._writer.write(encode_request(head, _CLIENT, request))
-        with anyio.fail_after(_ANSWER_SECONDS_MAX):
-            (size,) = unpack(">i", await self._reader.readexactly(4))
-            answer = decode_response(head, await self._reader.readexactly(size))
+        try:
+            with anyio.fail_after(_ANSWER_SECONDS_MAX):
+                (size,) = unpack(">i", await self._reader.readexactly(4))
+                answer = decode_response(head, await self._reader.readexactly(size))
+        except (OSError, EOFError) as error:
+            raise BenchError(f"no answer to an AlterPartition request: {error!r}") from error
         errors = [one.error_code for topic in answer.topics for one in topic.partitions]
         if answer.error_code or any(errors):
             raise BenchError(f"an AlterPartition request was rejected: {answer}")
@@ -140,7 +142,10 @@ class AlterPartitionBench(Bench):
         leaders: list[_Leader] = []
         async with anyio.create_task_group() as tasks:
             for one in changes.values():
-                reader, writer = await open_connection(HOST, contender.port)
+                try:
+                    reader, writer = await open_connection(HOST, contender.port)
+                except OSError as error:
+                    raise BenchError(f"{contender.title} cannot be reached: {error!r}") from error
                 leaders.append(_Leader(one, reader, writer))
             for leader in leaders:
                 tasks.start_soon(leader.send, rate / len(leaders))
@@ -194,12 +199,8 @@ async def compare(
 
 
 def _show(results: Sequence[Waits], found: Sequence[str]) -> None:
-    table = Table(box=None, header_style="bold", pad_edge=False)
-    table.add_column("controller")
-    for name in ("median ms", "p99 ms", "max ms", "requests", "CPU s", "ratio of p99"):
-        table.add_column(name, justify="right")
-    for number, one in enumerate(results):
-        table.add_row(
+    rows = [
+        (
             one.title,
             f"{statistics.median(one.milliseconds):.1f}",
             f"{one.p99:.1f}",
@@ -208,10 +209,10 @@ def _show(results: Sequence[Waits], found: Sequence[str]) -> None:
             f"{one.cpu_seconds:.1f}",
             f"{one.p99 / results[0].p99:.2f}" if number else "",
         )
-    print_table(table)
-    out = Console(highlight=False)
-    for line in found:
-        out.print(f"- {line}", markup=False, soft_wrap=True)
+        for number, one in enumerate(results)
+    ]
+    columns = ("median ms", "p99 ms", "max ms", "requests", "CPU s", "ratio of p99")
+    show_rows(("controller",), columns, rows, (f"- {line}" for line in found))
 
 
 def main(
@@ -230,7 +231,7 @@ def main(
 
     `ratio` is refold's p99 divided by Kafka's. CPU time is that of the controller's process.
     """
-    population = Population(partitions, per_topic, brokers, replication_factor)
+    population = population_of(partitions, per_topic, brokers, replication_factor)
     comparison = partial(
         compare,
         population=population,

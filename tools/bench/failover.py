@@ -32,6 +32,7 @@ from tools.bench.running import (
     PerTopic,
     ReplicationFactor,
     conditions,
+    population_of,
     report,
     run,
     show,
@@ -132,15 +133,11 @@ def main(
     refold's to Kafka's; a take-over is compared with Kafka's warm failover. CPU time is that of the
     controller's process.
     """
-    if replication_factor > brokers:
-        raise typer.BadParameter(
-            f"--replication-factor {replication_factor} needs at least as many brokers"
-        )
+    population = population_of(partitions, per_topic, brokers, replication_factor)
     try:
         chosen = [Step(name) for name in steps.split(",")]
     except ValueError as error:
         raise typer.BadParameter(f"--steps: {error}; use some of {', '.join(Step)}") from error
-    population = Population(partitions, per_topic, brokers, replication_factor)
     comparison = partial(
         compare,
         population=population,

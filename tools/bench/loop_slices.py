@@ -15,10 +15,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
-from rich.table import Table
 
-from controller.cli.output import print_table
 from tools.bench.contenders import Refold
 from tools.bench.measurement import Sample, Step, bench
 from tools.bench.population import Population
@@ -31,8 +28,10 @@ from tools.bench.running import (
     PerTopic,
     ReplicationFactor,
     conditions,
+    population_of,
     report,
     run,
+    show_rows,
 )
 from tools.bench.standby import StandbyBench, StandbyRefold
 
@@ -105,21 +104,22 @@ async def measure(
 
 
 def _show(slices: Sequence[Slices], found: Sequence[str]) -> None:
-    table = Table(box=None, header_style="bold", pad_edge=False)
-    table.add_column("step")
-    for name in ("seconds", "longest callback ms", "latest timer ms"):
-        table.add_column(name, justify="right")
-    for one in slices:
-        longest = one.callbacks[0]["ms"] if one.callbacks else 0.0
-        table.add_row(one.step, f"{one.seconds:.2f}", f"{longest:.0f}", f"{one.timer_late_ms:.0f}")
-    print_table(table)
-    out = Console(highlight=False)
-    for one in slices:
-        for callback in one.callbacks:
-            text = f"{one.step}: {callback['ms']:.0f} ms: {callback['what']}"
-            out.print(text, markup=False, soft_wrap=True)
-    for line in found:
-        out.print(f"- {line}", markup=False, soft_wrap=True)
+    rows = [
+        (
+            one.step,
+            f"{one.seconds:.2f}",
+            f"{one.callbacks[0]['ms'] if one.callbacks else 0.0:.0f}",
+            f"{one.timer_late_ms:.0f}",
+        )
+        for one in slices
+    ]
+    callbacks = [
+        f"{one.step}: {callback['ms']:.0f} ms: {callback['what']}"
+        for one in slices
+        for callback in one.callbacks
+    ]
+    lines = [*callbacks, *(f"- {line}" for line in found)]
+    show_rows(("step",), ("seconds", "longest callback ms", "latest timer ms"), rows, lines)
 
 
 def main(
@@ -133,7 +133,7 @@ def main(
     as_json: AsJson = False,
 ) -> None:
     """Print the longest callbacks of the event loop during failovers, and how late timers fired."""
-    population = Population(partitions, per_topic, brokers, replication_factor)
+    population = population_of(partitions, per_topic, brokers, replication_factor)
     measured = partial(measure, population=population, protocol=inter_broker_protocol, runs=runs)
     slices, found = run("loop_slices", folder, measured)
     if as_json:

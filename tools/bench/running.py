@@ -5,7 +5,7 @@ import platform
 import shutil
 import statistics
 import tempfile
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Protocol, TypeVar
 
@@ -22,7 +22,8 @@ from tools.bench.measurement import BenchError, Sample
 from tools.bench.population import Population
 from tools.lab import LabError, zookeeper
 
-_COLUMNS = ("controller", "min s", "median s", "max s", "CPU s", "requests", "MB", "ratio")
+_NAMES = ("step", "controller")
+_COLUMNS = ("min s", "median s", "max s", "CPU s", "requests", "MB", "ratio")
 
 Partitions = Annotated[int, typer.Option(min=1, help="Partitions of the cluster.")]
 PerTopic = Annotated[int, typer.Option(min=1, help="Partitions per topic.")]
@@ -99,27 +100,54 @@ def conditions(
     ]
 
 
+def population_of(
+    partitions: int, per_topic: int, brokers: int, replication_factor: int
+) -> Population:
+    """The cluster of the options. Raises typer.BadParameter."""
+    if replication_factor > brokers:
+        raise typer.BadParameter(
+            f"--replication-factor {replication_factor} needs at least as many brokers"
+        )
+    return Population(partitions, per_topic, brokers, replication_factor)
+
+
 def show(
     titles: Sequence[str], steps: Mapping[str, Sequence[Sequence[Sample]]], lines: Sequence[str]
 ) -> None:
     """Print the samples of each step, one row for each controller in `titles`, and then `lines`."""
-    table = Table(box=None, header_style="bold", pad_edge=False)
-    table.add_column("step")
-    for name in _COLUMNS:
-        table.add_column(name, justify="left" if name == "controller" else "right")
+    rows: list[Sequence[str]] = []
     for step, by_controller in steps.items():
         first = _median(by_controller[0], lambda one: one.seconds)
         for number, samples in enumerate(by_controller):
             seconds = [one.seconds for one in samples]
-            table.add_row(
-                step,
-                titles[number],
-                *(f"{one(seconds):.2f}" for one in (min, statistics.median, max)),
-                f"{_median(samples, lambda one: one.cpu_seconds):.2f}",
-                f"{_median(samples, lambda one: one.requests):.0f}",
-                f"{_median(samples, lambda one: one.received_bytes) / 1e6:.1f}",
-                f"{statistics.median(seconds) / first:.2f}" if number else "",
+            rows.append(
+                (
+                    step,
+                    titles[number],
+                    *(f"{one(seconds):.2f}" for one in (min, statistics.median, max)),
+                    f"{_median(samples, lambda one: one.cpu_seconds):.2f}",
+                    f"{_median(samples, lambda one: one.requests):.0f}",
+                    f"{_median(samples, lambda one: one.received_bytes) / 1e6:.1f}",
+                    f"{statistics.median(seconds) / first:.2f}" if number else "",
+                )
             )
+    show_rows(_NAMES, _COLUMNS, rows, lines)
+
+
+def show_rows(
+    names: Sequence[str],
+    columns: Sequence[str],
+    rows: Iterable[Sequence[str]],
+    lines: Iterable[str],
+) -> None:
+    """Print a table, whose first columns `names` are texts and the others numbers, then `lines`."""
+    table = Table(box=None, header_style="bold", pad_edge=False)
+    for name in names:
+        table.add_column(name)
+    for name in columns:
+        table.add_column(name, justify="right")
+    for row in rows:
+        table.add_row(*row)
     print_table(table)
     for line in lines:
         _out.print(line, markup=False, soft_wrap=True)

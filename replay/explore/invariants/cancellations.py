@@ -63,18 +63,20 @@ class _OfCancelled(Invariant):
         super().__init__(known, report)
         self.covered: dict[Name, tuple[int, ...]] = {}
         self.cancelled: dict[Name, tuple[int, ...]] = {}
-        self._exists = False
         self._czxid = 0
+        """That of the znode; 0: it does not exist."""
 
     def admin_written(self, path: str, data: bytes | None, process: str) -> None:
         if path == znodes.REASSIGN_CANCEL:
-            if data is not None and not self._exists:
-                self.covered, self._czxid = self.cover(), self.known.cancel
-            if data is None and self._is_known():
+            if data is not None:
+                if not self._czxid:
+                    self.covered, self._czxid = self.cover(), self.known.cancel
+                return
+            if self._is_known():
                 self._begin()
-            elif data is None:
+            else:
                 self._forget()
-            self._exists = data is not None
+            self._czxid = 0
         elif path == znodes.REASSIGN_PARTITIONS:
             self.entries_written(process)
 
@@ -106,7 +108,7 @@ class _OfCancelled(Invariant):
     def noticed(self, process: str, code: str, subject: str) -> None:
         if code == _DONE and self._knows(process):
             self._begin()
-        elif code == "elected" and not (self._exists and self.known.is_refold(process)):
+        elif code == "elected" and not (self._czxid and self.known.is_refold(process)):
             self._forget()
 
     def topic_deleted(self, topic: TopicKnown) -> None:
@@ -226,16 +228,17 @@ class OlderEntriesRemoved(Invariant):
 
     def __init__(self, known: Known, report: Report) -> None:
         super().__init__(known, report)
-        self._exists = False
+        self._czxid = 0
+        """That of /admin/reassign_cancel; 0: it does not exist."""
         self._older: dict[Name, tuple[int, ...]] = {}
 
     def admin_written(self, path: str, data: bytes | None, process: str) -> None:
         if path == znodes.REASSIGN_CANCEL:
             if data is None:
-                self._older = {}
-            elif not self._exists:
+                self._older, self._czxid = {}, 0
+            elif not self._czxid:
                 self._older = self.known.entries_of(znodes.REASSIGN_PARTITIONS)
-            self._exists = data is not None
+                self._czxid = self.known.cancel
         elif path == znodes.REASSIGN_PARTITIONS:
             self._older = {}
 
@@ -243,7 +246,7 @@ class OlderEntriesRemoved(Invariant):
         known = self.known
         if not self._older or not known.is_refold(process):
             return
-        if known.cancel_known_to(process) != known.cancel:
+        if known.cancel_known_to(process) != self._czxid:
             # It knows an earlier one, which may be older than the entries, or none.
             return
         for name, target in self._older.items():

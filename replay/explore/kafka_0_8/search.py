@@ -64,7 +64,7 @@ def search(seed: int, goes_on: Callable[[int], bool]) -> Searched:
     runs = events = 0
     numbers = Numbers(seed)
     broken: BrokenRun | None = None
-    while broken is None and goes_on(runs):
+    while goes_on(runs):
         runs += 1
         acts = drawn(numbers, _ACTS)
         cluster, violation = play(acts)
@@ -74,11 +74,11 @@ def search(seed: int, goes_on: Callable[[int], bool]) -> Searched:
         name = violation.invariant
         if name not in KNOWN_FLAWS:
             broken = shrunk(runs, acts, violation)
-        elif name not in flaw_runs:
+            break
+        if name not in flaw_runs:
             flaws.append(shrunk(runs, acts, violation))
-        flaw_runs[name] = flaw_runs.get(name, 0) + (name in KNOWN_FLAWS)
-    counted = {name: count for name, count in flaw_runs.items() if count}
-    return Searched(seed, runs, events, counted, flaws, broken)
+        flaw_runs[name] = flaw_runs.get(name, 0) + 1
+    return Searched(seed, runs, events, flaw_runs, flaws, broken)
 
 
 def shrunk(run: int, acts: Sequence[Act], violation: Violation) -> BrokenRun:

@@ -254,7 +254,9 @@ def _without(state: LeaderAndIsr, broker: int, epoch: int, own: int) -> LeaderAn
     The daemon's id `own` does not count as a member, because no replica could lead if it were the
     last one (DAEMON_ID_REPAIRED).
     """
-    members = tuple(one for one in state.isr if one != own) or state.isr
+    members = state.isr
+    if own in members:
+        members = tuple(one for one in members if one != own) or members
     return LeaderAndIsr(
         NO_LEADER if state.leader == broker else state.leader,
         state.leader_epoch + 1,
