@@ -30,7 +30,11 @@ from tests.controller.core.procedures.reassignment.interrupting import (
     submit_extra,
 )
 from tests.controller.core.procedures.reassignment.reassigning import T0, catch_up
-from tests.controller.operator.reassignment.harness import ReassignHarness, targets
+from tests.controller.operator.reassignment.harness import (
+    ReassignHarness,
+    targets,
+    waiting_for_originals,
+)
 
 
 async def run_cancel(
@@ -262,20 +266,6 @@ async def test_extra_entries_that_wait_start_after_the_removal() -> None:
 
 
 # --force ----------------------------------------------------------------------------------------
-
-
-def waiting_for_originals(*, has_controller: bool = False) -> ReassignHarness:
-    """t-0 moves to [4,5,6]. Only its original 1 is in sync, and two are required. Without an active
-    controller, nothing changes."""
-    harness = ReassignHarness()
-    harness.world.put(
-        znodes.topic_config_path("t"), b'{"version":1,"config":{"min.insync.replicas":"2"}}'
-    )
-    submit(harness.world, {T0: (4, 5, 6)})
-    if not has_controller:
-        harness.without_controller()
-    harness.world.set_isr("t", 0, (1, 4))
-    return harness
 
 
 async def test_removal_says_that_a_rollback_for_an_extra_entry_goes_on() -> None:
