@@ -182,7 +182,8 @@ def _start(scenario: Path | None, from_log: Path | None, strategies: Sequence[st
     if from_log is not None:
         from replay.explore.from_log.reading import start_of_log
 
-        begun = start_of_log(from_log)
+        with progress() as report:
+            begun = start_of_log(from_log, report)
         for note in begun.notes:
             typer.echo(f"note: {note}", err=True)
         return Start(begun.scenario, begun.inputs, tuple(strategies))
