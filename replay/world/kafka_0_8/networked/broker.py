@@ -1,0 +1,405 @@
+"""A broker of the 0.8 design as a process of the world: over all its runs, and one run.
+
+It does what `Cluster08` does, over the network, the ensemble and the sessions of the world. The
+disk takes no time.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Final, NamedTuple
+
+from controller.core.commands import (
+    CancelTimer,
+    CommandId,
+    Notice,
+    ReadZnodes,
+    StartTimer,
+    ZooKeeperCommand,
+)
+from controller.core.error_codes import REQUEST_TIMED_OUT
+from controller.core.events import SessionExpired, TimerFired, ZnodesRead
+from controller.core.values import NO_LEADER
+from controller.kafka_0_8.commands import (
+    AppendRecords,
+    DeleteLog,
+    IssuedByBroker,
+    OpenLog,
+    RespondFetch,
+    RespondProduce,
+    SendFetch,
+    TruncateLog,
+    WriteCheckpoint,
+)
+from controller.kafka_0_8.configuration import BrokerConfiguration
+from controller.kafka_0_8.events import (
+    BrokerEvent,
+    FetchResponded,
+    LogDeleted,
+    LogOpened,
+    LogTruncated,
+    RecordsAppended,
+)
+from controller.kafka_0_8.state import Partition
+from replay.world.broker.context import process_of
+from replay.world.broker.peer import Peer
+from replay.world.broker.settings import BrokerSettings
+from replay.world.kafka_0_8.broker_process import BrokerProcess
+from replay.world.kafka_0_8.networked.messages import ReplicaFetch, ReplicaFetchResponse
+from replay.world.kafka_0_8.networked.serving import Accepted, Respond
+from replay.world.network import Endpoint, Message, Network
+from replay.world.observer import Name, Observer
+from replay.world.scheduler import MS, SECOND, ProcessClock, Scheduled, Scheduler
+from replay.world.session_driver import SessionDriver, settings_of
+
+_CLOSE_US_MAX: Final = 5 * SECOND
+"""How long a broker that stops waits until its session is closed."""
+_OF_CLIENTS: Final = 0
+"""The event number in the ids of reads for clients; the fold's events begin with 1."""
+
+
+class World(NamedTuple):
+    """What all brokers of a world share. `members`: of the ensemble."""
+
+    scheduler: Scheduler
+    network: Network
+    settings: BrokerSettings
+    observer: Observer
+    members: int
+
+
+class NetworkedBroker:
+    """The broker with one id. Its disk survives the end of a run."""
+
+    def __init__(self, configuration: BrokerConfiguration, world: World) -> None:
+        self.store = BrokerProcess(configuration)
+        self.process = process_of(configuration.broker_id)
+        self._world = world
+        self._run: _Run | None = None
+        self._restart_after_us: int | None = None
+
+    @property
+    def is_running(self) -> bool:
+        """Whether its process exists, paused or not."""
+        return self._run is not None
+
+    def leads(self, name: Name) -> bool:
+        """Whether it runs, and accepts records of a partition as its leader."""
+        partition = self._run.partition(name) if self._run is not None else None
+        return partition is not None and partition.is_leader
+
+    def records(self, name: Name) -> list[int]:
+        """The records in its log of a partition, by id."""
+        return [int(one) for one in self.store.logs.get(name, [])]
+
+    def start(self) -> None:
+        """Start the process, unless it runs."""
+        if self._run is None:
+            self._run = _Run(self.store, self.process, self._world, self._stopped)
+
+    def crash(self, *, loses_unflushed: bool) -> None:
+        """The process ends without closing its session. Its machine does not fail."""
+        assert not loses_unflushed, "this world does not model a failure of the machine"
+        if self._run is not None:
+            self._run.end("crash")
+            self._run = None
+
+    def shut_down(self, *, restart_after_us: int | None) -> None:
+        """The broker closes its session, and ends. The design has no controlled shutdown."""
+        if self._run is not None:
+            self._restart_after_us = restart_after_us
+            self._run.shut_down()
+
+    def _stopped(self) -> None:
+        self._run = None
+        if self._restart_after_us is not None:
+            self._world.scheduler.after(self._restart_after_us, self.start)
+
+    def pause(self) -> None:
+        """The process does nothing until `resume`."""
+        if self._run is not None:
+            self._run.pause()
+
+    def resume(self) -> None:
+        """The process goes on."""
+        if self._run is not None:
+            self._run.resume()
+
+    def slow_disk(self, write_us: int) -> None:
+        """Not modelled."""
+        raise NotImplementedError("the disk takes no time in this world")
+
+    def fail_log_directory(self, names: Iterable[Name] | None) -> None:
+        """Not modelled."""
+        raise NotImplementedError("the 0.8 design has one log directory")
+
+
+class _Run:
+    """One run of a broker: its session, its timers, and the requests in flight."""
+
+    def __init__(
+        self, store: BrokerProcess, process: str, world: World, on_stop: Callable[[], None]
+    ) -> None:
+        self.clock = ProcessClock(world.scheduler)
+        self.fetch_wait_us = world.settings.fetch_wait_us
+        self._store = store
+        self._process = process
+        self._world = world
+        self._on_stop = on_stop
+        self._is_over = False
+        self._inbox: list[tuple[str, BrokerEvent, list[str]]] = []
+        self._is_busy = False
+        self._expired = 0
+        self._timers: dict[str, Scheduled] = {}
+        self._requests = 0
+        self._asked: dict[int, Respond] = {}
+        self._reads: dict[CommandId, Callable[[ZnodesRead], None]] = {}
+        self._appends: dict[CommandId, Name] = {}
+        self._held: dict[Name, list[_Held]] = {}
+        self._peers: dict[int, _Leader] = {}
+        self._session = SessionDriver(
+            self.clock,
+            world.network,
+            process,
+            self._put,
+            settings=settings_of(world.settings.session_timeout_ms, world.members),
+            members=world.members,
+            on_closed=self._closed,
+        )
+        store.start(0)
+        self.clock.after(world.settings.start_us, self._begin)
+
+    def _begin(self) -> None:
+        self._world.observer.started(self._process)
+        self._world.network.listen(self._process, self._accept)
+        self._session.start()
+
+    def _accept(self, process: str) -> Endpoint:
+        return Accepted(self)
+
+    # Events
+
+    def _put(self, event: BrokerEvent, channel: str, records: Sequence[str] = ()) -> None:
+        if isinstance(event, ZnodesRead) and event.command in self._reads:
+            self._reads.pop(event.command)(event)
+            return
+        if isinstance(event, SessionExpired):
+            self._expired += 1
+        self._inbox.append((channel, event, list(records)))
+        if not self._is_busy:
+            self._is_busy = True
+            self.clock.after(0, self._apply)
+
+    def _apply(self) -> None:
+        """Fold all that waits."""
+        waiting, self._inbox = self._inbox, []
+        for channel, event, records in waiting:
+            now_ms = self.clock.now_us // MS
+            for issued in self._store.apply(event, channel, now_ms, records):
+                self._carry_out(issued)
+            if isinstance(event, SessionExpired):
+                self._expired -= 1
+            elif isinstance(event, RecordsAppended):
+                self._release(self._appends.pop(event.command))
+        self._is_busy = bool(self._inbox)
+        if self._is_busy:
+            self.clock.after(0, self._apply)
+
+    # What connections ask for
+
+    def ask(
+        self, make: Callable[[int], BrokerEvent], records: Sequence[int], respond: Respond
+    ) -> None:
+        """See Host."""
+        self._requests += 1
+        self._asked[self._requests] = respond
+        self._put(make(self._requests), "client", [str(one) for one in records])
+
+    def read_znodes(self, paths: tuple[str, ...], found: Callable[[ZnodesRead], None]) -> None:
+        """See Host."""
+        self._requests += 1
+        id = CommandId(_OF_CLIENTS, self._requests)
+        self._reads[id] = found
+        self._session.submit(id, ReadZnodes(paths))
+
+    def hold(self, name: Name, until_us: int, ask_again: Callable[[], None]) -> None:
+        """See Host."""
+        held = _Held(ask_again)
+        self._held.setdefault(name, []).append(held)
+        self.clock.at(until_us, held.release)
+
+    def _release(self, name: Name) -> None:
+        for held in self._held.pop(name, ()):
+            held.release()
+
+    def partition(self, name: Name) -> Partition | None:
+        """See Host."""
+        return self._store.fold.broker.partitions.get(name)
+
+    # Commands
+
+    def _carry_out(self, issued: IssuedByBroker) -> None:
+        command = issued.command
+        match command:
+            case Notice(code="leader" | "stepped_down", subject=subject):
+                topic, _, number = subject.rpartition("-")
+                self._leader_changed((topic, int(number)))
+            case Notice():
+                return
+            case StartTimer(timer=timer, delay_ms=delay_ms):
+                self._start_timer(timer, delay_ms)
+            case CancelTimer(timer=timer):
+                self._cancel_timer(timer)
+            case SendFetch():
+                self._fetch(issued.id, command)
+            case RespondProduce() | RespondFetch():
+                self._respond(command)
+            case WriteCheckpoint(hws=hws):
+                self._store.checkpoint |= {(topic, number): hw for topic, number, hw in hws}
+            case OpenLog() | TruncateLog() | DeleteLog() | AppendRecords():
+                self._use_log(issued.id, command)
+            case _:
+                # Writes for a session that has expired must not reach the next one.
+                if isinstance(command, ZooKeeperCommand) and not self._expired:
+                    self._session.submit(issued.id, command)
+
+    def _leader_changed(self, name: Name) -> None:
+        partition = self.partition(name)
+        is_leader = partition is not None and partition.is_leader
+        epoch, isr = (partition.epoch, partition.isr) if partition else (0, ())
+        leader = self._store.id if is_leader else NO_LEADER
+        self._world.observer.leader_changed(self._process, name, leader, epoch, isr)
+        self._release(name)
+
+    def _respond(self, command: RespondProduce | RespondFetch) -> None:
+        respond = self._asked.pop(command.request, None)
+        if respond is None:
+            return
+        records: Sequence[int] = ()
+        if isinstance(command, RespondFetch) and command.end > command.start:
+            log = self._store.logs.get((command.topic, command.partition), [])
+            records = [int(one) for one in log[command.start : command.end]]
+        respond(command, records)
+
+    def _use_log(
+        self, id: CommandId, command: OpenLog | TruncateLog | DeleteLog | AppendRecords
+    ) -> None:
+        store, name = self._store, (command.topic, command.partition)
+        match command:
+            case OpenLog():
+                self._put(LogOpened(id, *store.open_log(name)), "log")
+            case TruncateLog(offset=offset):
+                self._put(LogTruncated(id, store.truncate(name, offset)), "log")
+            case DeleteLog():
+                store.delete_log(name)
+                self._put(LogDeleted(id), "log")
+            case AppendRecords(source=source):
+                self._appends[id] = name
+                self._put(RecordsAppended(id, store.append(name, source)), "log")
+
+    def _start_timer(self, timer: str, delay_ms: int) -> None:
+        self._cancel_timer(timer)
+
+        def fire() -> None:
+            del self._timers[timer]
+            self._put(TimerFired(timer), f"timer:{timer}")
+
+        self._timers[timer] = self.clock.after(delay_ms * MS, fire)
+
+    def _cancel_timer(self, timer: str) -> None:
+        scheduled = self._timers.pop(timer, None)
+        if scheduled is not None:
+            scheduled.cancel()
+
+    # Fetches of this broker
+
+    def _fetch(self, id: CommandId, command: SendFetch) -> None:
+        leader = self._peers.get(command.leader)
+        if leader is None:
+            leader = self._peers[command.leader] = _Leader()
+            leader.peer = Peer(
+                self.clock,
+                self._world.network,
+                self._process,
+                process_of(command.leader),
+                lambda message: self._fetched(leader, message),
+                lambda: self._failed(command.leader, leader),
+                self._world.settings.socket_timeout_us,
+            )
+        name = (command.topic, command.partition)
+        number = leader.peer.send(
+            lambda number: ReplicaFetch(
+                number, self._store.id, name, command.offset, command.epoch
+            )
+        )
+        leader.sent[number] = id
+
+    def _fetched(self, leader: "_Leader", message: Message) -> None:
+        assert isinstance(message, ReplicaFetchResponse), message
+        id = leader.sent.pop(message.number)
+        records = [str(one) for one in message.records]
+        event = FetchResponded(id, message.error, len(records), message.hw, message.leo)
+        self._put(event, "fetch", records)
+
+    def _failed(self, broker: int, leader: "_Leader") -> None:
+        del self._peers[broker]
+        for id in leader.sent.values():
+            self._put(FetchResponded(id, REQUEST_TIMED_OUT, 0, 0, 0), "fetch")
+
+    # Faults and the end
+
+    def pause(self) -> None:
+        """The process does nothing; what arrives waits."""
+        self.clock.pause()
+        self._world.network.pause(self._process)
+        self._world.observer.paused(self._process)
+
+    def resume(self) -> None:
+        """The process goes on."""
+        self._world.observer.resumed(self._process)
+        self._world.network.resume(self._process)
+        self.clock.resume()
+
+    def shut_down(self) -> None:
+        """Close the session; the process ends once that is done."""
+        self._session.close()
+        self.clock.after(_CLOSE_US_MAX, self._closed)
+
+    def _closed(self) -> None:
+        if not self._is_over:
+            self.end("shutdown")
+            self._on_stop()
+
+    def end(self, cause: str) -> None:
+        """The process ends. Its session stays, unless it was closed."""
+        self._is_over = True
+        self._session.crash()
+        self.clock.end()
+        self._store.is_running = False
+        for leader in self._peers.values():
+            leader.peer.close()
+        self._world.network.end_process(self._process)
+        self._world.observer.ended(self._process, cause)
+
+
+class _Leader:
+    """The connection to the leader of some partitions, and the fetches without a response."""
+
+    __slots__ = ("peer", "sent")
+
+    def __init__(self) -> None:
+        self.peer: Peer
+        self.sent: dict[int, CommandId] = {}
+
+
+class _Held:
+    """A fetch that waits for records, until it is released once."""
+
+    __slots__ = ("_ask_again",)
+
+    def __init__(self, ask_again: Callable[[], None]) -> None:
+        self._ask_again: Callable[[], None] | None = ask_again
+
+    def release(self) -> None:
+        """Ask again."""
+        ask_again, self._ask_again = self._ask_again, None
+        if ask_again is not None:
+            ask_again()

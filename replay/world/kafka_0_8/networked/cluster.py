@@ -1,0 +1,115 @@
+"""A run of a scenario with inputs in the 0.8 design, as `replay.world.cluster` is for the
+controller: the same processes, but the scenario's controllers do not run."""
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from controller.core.operations import OK
+from controller.kafka_0_8 import admin
+from controller.kafka_0_8.configuration import BrokerConfiguration
+from replay.world.admin import Admin
+from replay.world.broker.settings import settings_of
+from replay.world.cluster_clients import Clients
+from replay.world.controller_process import ControllerProcess
+from replay.world.ensemble.ensemble import START_MS, Ensemble
+from replay.world.faults import Faults, Pausable
+from replay.world.inputs import Input
+from replay.world.kafka_0_8.networked.broker import NetworkedBroker, World
+from replay.world.network import Network
+from replay.world.observer import Observer
+from replay.world.requests import Multi
+from replay.world.scenario import Scenario
+from replay.world.scheduler import MS, Scheduler
+from replay.world.zookeeper import ZooKeeper
+
+LEADER_ELECTION_WAIT_MS: Final = 1_000
+"""LeaderElectionWaitTime; the page names no value."""
+RETRY_MS: Final = 100
+"""The pause of a follower after a fetch without records."""
+
+
+class NetworkedCluster:
+    """One run. Faults of log directories, slow disks and acts of administrators are not modelled.
+
+    - `scheduler`, `network`: the clock, and the messages
+    - `zookeeper`: the ZooKeeper process
+    - `brokers`: by id
+    - `clients`: producers and consumers
+    """
+
+    def __init__(
+        self,
+        scenario: Scenario,
+        inputs: Sequence[Input] = (),
+        observer: Observer | None = None,
+        *,
+        leader_election_wait_ms: int = LEADER_ELECTION_WAIT_MS,
+    ) -> None:
+        self.scenario = scenario
+        self.inputs = tuple(inputs)
+        self.observer = observer or Observer()
+        self.scheduler = Scheduler()
+        self.network = Network(self.scheduler)
+        self.zookeeper = Ensemble(
+            self.scheduler,
+            self.network,
+            _start_state(scenario),
+            members=scenario.zookeeper_members,
+        )
+        settings = settings_of(scenario.protocol, scenario.broker_settings)
+        world = World(
+            self.scheduler, self.network, settings, self.observer, scenario.zookeeper_members
+        )
+        self.brokers: dict[int, NetworkedBroker] = {}
+        for one in scenario.brokers:
+            configuration = BrokerConfiguration(
+                broker_id=one.id,
+                host=f"host{one.id}",
+                port=9092,
+                leader_election_wait_time_ms=leader_election_wait_ms,
+                keep_in_sync_time_ms=settings.lag_us // MS,
+                checkpoint_interval_ms=settings.checkpoint_us // MS,
+                retry_ms=RETRY_MS,
+            )
+            self.brokers[one.id] = NetworkedBroker(configuration, world)
+        self.controllers: Mapping[str, ControllerProcess] = {}
+        self.admin = Admin(self.scheduler, self.network, lambda controller: "", scenario.seed)
+        self.clients = Clients(scenario, self.scheduler, self.network, self.observer)
+        self._end_us = scenario.end_ms * MS
+        Faults(self).schedule()
+        self.scheduler.at(scenario.active_ms * MS, self.zookeeper.end_faults)
+        self.clients.start()
+        for broker in self.brokers.values():
+            broker.start()
+        self.observer.begins(self)
+
+    def step(self) -> bool:
+        """Run one scheduled action. False: the run is over."""
+        return self.scheduler.step(self._end_us)
+
+    def broker_of(self, process: str) -> NetworkedBroker | None:
+        """The broker whose process has this name."""
+        kind, _, number = process.rpartition(" ")
+        return self.brokers.get(int(number)) if kind == "broker" else None
+
+    def pausable(self, process: str) -> Pausable | None:
+        """A process that can be paused, if there is one of this name."""
+        return self.broker_of(process) or self.clients.pausable(process)
+
+    def start_controller(self, process: str) -> None:
+        """There is none."""
+
+
+def _start_state(scenario: Scenario) -> ZooKeeper:
+    """A server after add-brokers and the creation of all topics; no broker has started."""
+    server = ZooKeeper()
+    session = server.create_session()
+    brokers = [one.id for one in scenario.brokers]
+    batches = [admin.add_brokers(brokers, ())]
+    for topic in scenario.topics:
+        batches.append(admin.create_topic(topic.name, dict(enumerate(topic.assignment)), brokers))
+    for operations in batches:
+        results = server.apply(session, Multi(tuple(operations)), START_MS).results
+        assert all(one.error == OK for one in results), results
+    server.end_session(session)
+    return server
