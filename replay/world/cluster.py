@@ -53,7 +53,8 @@ _API_VERSIONS: Final = (
 )
 """The API version by which a controller recognises a release (core/releases.py)."""
 
-_FIRST_BULK_ZOOKEEPER: Final = (3, 6)
+FIRST_BULK_ZOOKEEPER: Final = (3, 6)
+"""The first release with bulk reads and persistent watches."""
 
 
 class Cluster:
@@ -147,7 +148,7 @@ class Cluster:
             self.network,
             start_state(scenario),
             members=scenario.zookeeper_members,
-            is_old=release_named(scenario.zookeeper) < _FIRST_BULK_ZOOKEEPER,
+            is_old=release_named(scenario.zookeeper) < FIRST_BULK_ZOOKEEPER,
         )
         zookeeper.may_write = self._may_write
         zookeeper.has_written = self._has_written

@@ -49,6 +49,10 @@ class Leading(Protocol):
     state: ZooKeeper
     """The leader's state."""
     is_old: bool
+    on_answer: Callable[[str, Asked, Reply], None]
+    """Called with the process and each request that is answered, before the reply is sent."""
+    on_watch_event: Callable[[str], None]
+    """Called with the process for each watch event that is sent."""
 
     def defers(self, action: Callable[[], None]) -> bool:
         """Whether the whole ensemble hangs: then it does the action later."""
@@ -157,6 +161,7 @@ class Client:
     def fire(self, events: Iterable[WatchFired]) -> None:
         """Send watch events."""
         for event in events:
+            self._ensemble.on_watch_event(self.process)
             self._send(event)
         self.flush()
 
@@ -275,10 +280,12 @@ class Client:
         reply = view.apply(self.session.id, request, 0)
         if isinstance(request, SetWatches):
             for event in view.take_events(self.session.id):
+                self._ensemble.on_watch_event(self.process)
                 self._send(event)
         return reply
 
     def _answer(self, asked: Asked, reply: Reply) -> None:
+        self._ensemble.on_answer(self.process, asked, reply)
         if self._codec is None:
             self._send(Answered(asked.xid, reply))
         else:

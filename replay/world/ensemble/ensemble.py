@@ -18,6 +18,7 @@ from replay.world.ensemble.protocol import (
     NO_PASSWORD,
     NO_SESSION,
     ZOOKEEPER,
+    Asked,
     CloseSession,
     CreateSession,
     Greeted,
@@ -61,6 +62,10 @@ class Ensemble:
         """Called with each write of a client, before it. False: the process has ended meanwhile."""
         self.has_written: Callable[[str], None] = lambda process: None
         """Called after each write of a client, before the reply is sent."""
+        self.on_answer: Callable[[str, Asked, Reply], None] = lambda process, asked, reply: None
+        """See Leading."""
+        self.on_watch_event: Callable[[str], None] = lambda process: None
+        """See Leading."""
         self._sessions = Sessions()
         self._closing: dict[int, Session] = {}
         """Sessions that expired, but whose ephemeral znodes still exist."""

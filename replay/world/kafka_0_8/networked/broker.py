@@ -17,6 +17,7 @@ from controller.core.commands import (
 )
 from controller.core.error_codes import REQUEST_TIMED_OUT
 from controller.core.events import SessionExpired, TimerFired, ZnodesRead
+from controller.core.operations import CONNECTION_LOSS
 from controller.core.values import NO_LEADER
 from controller.kafka_0_8.commands import (
     AppendRecords,
@@ -67,11 +68,13 @@ class World(NamedTuple):
 
 
 class NetworkedBroker:
-    """The broker with one id. Its disk survives the end of a run."""
+    """The broker with one id. Its disk survives the end of a run. `client_reads`: how many znodes
+    it has read for the metadata requests of clients."""
 
     def __init__(self, configuration: BrokerConfiguration, world: World) -> None:
         self.store = BrokerProcess(configuration)
         self.process = process_of(configuration.broker_id)
+        self.client_reads = 0
         self._world = world
         self._run: _Run | None = None
         self._restart_after_us: int | None = None
@@ -93,7 +96,7 @@ class NetworkedBroker:
     def start(self) -> None:
         """Start the process, unless it runs."""
         if self._run is None:
-            self._run = _Run(self.store, self.process, self._world, self._stopped)
+            self._run = _Run(self, self._world)
 
     def crash(self, *, loses_unflushed: bool) -> None:
         """The process ends without closing its session. Its machine does not fail."""
@@ -108,7 +111,8 @@ class NetworkedBroker:
             self._restart_after_us = restart_after_us
             self._run.shut_down()
 
-    def _stopped(self) -> None:
+    def stopped(self) -> None:
+        """The run has closed its session, and has ended."""
         self._run = None
         if self._restart_after_us is not None:
             self._world.scheduler.after(self._restart_after_us, self.start)
@@ -135,15 +139,13 @@ class NetworkedBroker:
 class _Run:
     """One run of a broker: its session, its timers, and the requests in flight."""
 
-    def __init__(
-        self, store: BrokerProcess, process: str, world: World, on_stop: Callable[[], None]
-    ) -> None:
+    def __init__(self, broker: NetworkedBroker, world: World) -> None:
         self.clock = ProcessClock(world.scheduler)
         self.fetch_wait_us = world.settings.fetch_wait_us
-        self._store = store
-        self._process = process
+        self._broker = broker
+        self._store = broker.store
+        self._process = broker.process
         self._world = world
-        self._on_stop = on_stop
         self._is_over = False
         self._inbox: list[tuple[str, BrokerEvent, list[str]]] = []
         self._is_busy = False
@@ -158,13 +160,13 @@ class _Run:
         self._session = SessionDriver(
             self.clock,
             world.network,
-            process,
+            broker.process,
             self._put,
             settings=settings_of(world.settings.session_timeout_ms, world.members),
             members=world.members,
             on_closed=self._closed,
         )
-        store.start(0)
+        broker.store.start(0)
         self.clock.after(world.settings.start_us, self._begin)
 
     def _begin(self) -> None:
@@ -179,6 +181,7 @@ class _Run:
 
     def _put(self, event: BrokerEvent, channel: str, records: Sequence[str] = ()) -> None:
         if isinstance(event, ZnodesRead) and event.command in self._reads:
+            self._broker.client_reads += sum(one != CONNECTION_LOSS for one in event.errors)
             self._reads.pop(event.command)(event)
             return
         if isinstance(event, SessionExpired):
@@ -366,7 +369,7 @@ class _Run:
     def _closed(self) -> None:
         if not self._is_over:
             self.end("shutdown")
-            self._on_stop()
+            self._broker.stopped()
 
     def end(self, cause: str) -> None:
         """The process ends. Its session stays, unless it was closed."""

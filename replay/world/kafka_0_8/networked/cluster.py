@@ -5,10 +5,12 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from controller.core.operations import OK
+from controller.core.releases import release_named
 from controller.kafka_0_8 import admin
 from controller.kafka_0_8.configuration import BrokerConfiguration
 from replay.world.admin import Admin
 from replay.world.broker.settings import settings_of
+from replay.world.cluster import FIRST_BULK_ZOOKEEPER
 from replay.world.cluster_clients import Clients
 from replay.world.controller_process import ControllerProcess
 from replay.world.ensemble.ensemble import START_MS, Ensemble
@@ -55,6 +57,7 @@ class NetworkedCluster:
             self.network,
             _start_state(scenario),
             members=scenario.zookeeper_members,
+            is_old=release_named(scenario.zookeeper) < FIRST_BULK_ZOOKEEPER,
         )
         settings = settings_of(scenario.protocol, scenario.broker_settings)
         world = World(
