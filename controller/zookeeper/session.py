@@ -70,7 +70,8 @@ class Phase(Enum):
 class SessionSettings:
     """The parameters of a session. Times are in milliseconds; the server may change the timeout.
 
-    Without `bulk` every server is treated as one before 3.6.
+    Without `bulk` every server is treated as one before 3.6. Without `presumes_expiration` only a
+    server ends a session, as with ZooKeeper's own client.
     """
 
     timeout_ms: int = 18_000
@@ -78,6 +79,7 @@ class SessionSettings:
     chroot: str = ""
     acl: bytes = wire.acl_vector(wire.OPEN_ACL)
     bulk: bool = True
+    presumes_expiration: bool = True
     flight_requests_max: int = 1000
     flight_bytes_max: int = 4 * 1024 * 1024
 
@@ -228,7 +230,7 @@ class Session:
             return
         silent_ms = now_ms - self._heard_ms
         timeout_ms = self._identity.timeout_ms
-        if self._identity.session_id != NO_SESSION and silent_ms >= timeout_ms:
+        if self._may_presume and silent_ms >= timeout_ms:
             self._presumed_expired = self._identity
             self._expire()
             self._disconnect(f"nothing heard from any server for {silent_ms} ms")
@@ -244,11 +246,16 @@ class Session:
                 self._output.append(wire.ping_request())
 
     @property
+    def _may_presume(self) -> bool:
+        """Whether there is a session that is presumed expired after a silent timeout."""
+        return self._settings.presumes_expiration and self._identity.session_id != NO_SESSION
+
+    @property
     def next_tick_ms(self) -> int | None:
         """The next time at which `tick` must be called; None if there is none."""
         due: list[int] = []
         timeout_ms = self._identity.timeout_ms
-        if self._identity.session_id != NO_SESSION:
+        if self._may_presume:
             due.append(self._heard_ms + timeout_ms)
         if self._phase in (Phase.HANDSHAKE, Phase.CLOSING_OLD_SESSION):
             due.append(self._began_ms + self._settings.connect_timeout_ms)

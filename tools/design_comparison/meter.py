@@ -132,6 +132,8 @@ class Meter(Observer):
         self.measured = Measured(runs=1)
         self.operations_since_us = 0
         """Operations before are not counted."""
+        self.accepted_us = 0
+        """When a broker last began to accept a partition's records."""
         self._kind = ""
         self._partitions: dict[Name, _Partition] = {}
         self._records: dict[Name, dict[str, list[int]]] = {}
@@ -176,6 +178,8 @@ class Meter(Observer):
         if epoch is None:
             one.accepting.pop(process, None)
         else:
+            if process not in one.accepting:
+                self.accepted_us = self._scheduler.now_us
             one.accepting[process] = epoch
             one.epoch = max(one.epoch, epoch)
         now = (self._scheduler.now_us, self._kind)

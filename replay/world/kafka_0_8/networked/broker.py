@@ -1,10 +1,12 @@
 """A broker of the 0.8 design as a process of the world: over all its runs, and one run.
 
 It does what `Cluster08` does, over the network, the ensemble and the sessions of the world. The
-disk takes no time.
+disk takes no time. As with ZooKeeper's own client, a broker learns that its session is over only
+from a server.
 """
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from typing import Final, NamedTuple
 
 from controller.core.commands import (
@@ -37,6 +39,7 @@ from controller.kafka_0_8.events import (
     LogDeleted,
     LogOpened,
     LogTruncated,
+    ProduceReceived,
     RecordsAppended,
 )
 from controller.kafka_0_8.state import Partition
@@ -92,6 +95,13 @@ class NetworkedBroker:
     def records(self, name: Name) -> list[int]:
         """The records in its log of a partition, by id."""
         return [int(one) for one in self.store.logs.get(name, [])]
+
+    def append(self, name: Name, record: int) -> None:
+        """A record arrives with acks 0, without a producer."""
+        if self._run is not None:
+            self._run.ask(
+                lambda request: ProduceReceived(request, *name, 1, 0), (record,), _ignore
+            )
 
     def start(self) -> None:
         """Start the process, unless it runs."""
@@ -162,7 +172,10 @@ class _Run:
             world.network,
             broker.process,
             self._put,
-            settings=settings_of(world.settings.session_timeout_ms, world.members),
+            settings=replace(
+                settings_of(world.settings.session_timeout_ms, world.members),
+                presumes_expiration=False,
+            ),
             members=world.members,
             on_closed=self._closed,
         )
@@ -381,6 +394,10 @@ class _Run:
             leader.peer.close()
         self._world.network.end_process(self._process)
         self._world.observer.ended(self._process, cause)
+
+
+def _ignore(response: RespondProduce | RespondFetch, records: Sequence[int]) -> None:
+    """Nobody waits for a response."""
 
 
 class _Leader:
