@@ -20,7 +20,7 @@ from replay.world.kafka_0_8.networked.cluster import NetworkedCluster
 from replay.world.scenario import Scenario
 from replay.world.scheduler import MS, SECOND
 from tools.design_comparison.meter import AnyCluster, Meter, Operations
-from tools.design_comparison.scenarios import SESSION_TIMEOUT_MS, scenario
+from tools.design_comparison.scenarios import scenario
 
 BROKERS: Final = 5
 REPLICAS: Final = 3
@@ -77,7 +77,9 @@ class Formula(Struct, frozen=True):
 
 FORMULAS: Final[dict[Case, dict[str, Formula]]] = {
     "0.8": {
-        "reads": Formula("39 L + 4 X + Q", lambda one: 39 * one.led + 4 * one.refused + one.drained),
+        "reads": Formula(
+            "39 L + 4 X + Q", lambda one: 39 * one.led + 4 * one.refused + one.drained
+        ),
         "writes": Formula("6 L + F", lambda one: 6 * one.led + one.followed),
         "transactions": Formula(
             "4 L + F + X", lambda one: 4 * one.led + one.followed + one.refused

@@ -8,8 +8,8 @@ from math import ceil, floor, log10
 from typing import Final
 from xml.sax.saxutils import escape
 
-from tools.design_comparison.comparison import DESIGNS, Compared
 from tools.design_comparison.broker_failure import CASES, TITLES, seconds
+from tools.design_comparison.comparison import DESIGNS, Compared
 from tools.design_comparison.scenarios import FAULTS
 from tools.design_comparison.tables import all_failures, percentile
 
@@ -30,7 +30,10 @@ def charts(compared: Compared) -> dict[str, str]:
     return {
         "unavailable": bars(
             "Median time until a partition accepts records again, by the last fault (s)",
-            {kind: [percentile(one.gaps.get(kind, []), 50) or 0 for one in both] for kind in FAULTS},
+            {
+                kind: [percentile(one.gaps.get(kind, []), 50) or 0 for one in both]
+                for kind in FAULTS
+            },
         ),
         "lost": bars(
             "Acknowledged records that are lost, per million",
@@ -47,7 +50,8 @@ def charts(compared: Compared) -> dict[str, str]:
             "partitions in the cluster of five brokers",
             {
                 title: [
-                    (one.partitions, one.operations.reads + one.operations.writes) for one in of_case
+                    (one.partitions, one.operations.reads + one.operations.writes)
+                    for one in of_case
                 ]
                 for title, of_case in failures.items()
             },

@@ -152,7 +152,8 @@ class Meter(Observer):
         cluster.zookeeper.on_watch_event = self._watch_fired
 
     def input_applied(self, one: Input) -> None:
-        self._kind = kind_of(one)
+        if one.at_ms >= FIRST_FAULT_MS:
+            self._kind = kind_of(one)
 
     # Leaders
 
@@ -198,15 +199,19 @@ class Meter(Observer):
 
     def _end_gap(self, one: _Partition) -> None:
         if one.empty_since is not None:
-            since_us, kind = one.empty_since
-            self.measured.gaps.setdefault(kind, []).append(self._scheduler.now_us - since_us)
+            self._add(self.measured.gaps, one.empty_since)
             one.empty_since = None
 
     def _end_overlap(self, one: _Partition) -> None:
         if one.two_since is not None:
-            since_us, kind = one.two_since
-            self.measured.overlaps.setdefault(kind, []).append(self._scheduler.now_us - since_us)
+            self._add(self.measured.overlaps, one.two_since)
             one.two_since = None
+
+    def _add(self, windows: dict[str, list[int]], since: tuple[int, str]) -> None:
+        """A window ends. Two brokers that change at the same moment are no window."""
+        since_us, kind = since
+        if since_us < self._scheduler.now_us:
+            windows.setdefault(kind, []).append(self._scheduler.now_us - since_us)
 
     # Records
 

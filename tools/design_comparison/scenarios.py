@@ -24,6 +24,10 @@ ACTIVE_MS: Final = 45_000
 QUIET_MS: Final = 25_000
 FIRST_FAULT_MS: Final = 15_000
 """Both designs have elected all leaders by then."""
+_RECONNECT_MS: Final = (8_000, 12_000)
+"""When each broker loses its connection to ZooKeeper once, and connects again. Its pings follow that
+time, and a session ends 4 to 8 s after the last one. Without this, one design's pings would always
+be earlier."""
 _LAST_FAULT_MS: Final = 40_000
 _RECORDS_OF_A_PARTITION: Final = 2
 """Records a second that each producer sends to each partition."""
@@ -95,7 +99,12 @@ def drawn(seed: int) -> tuple[Scenario, list[Input]]:
     times = sorted(
         numbers.between(FIRST_FAULT_MS, _LAST_FAULT_MS) for _ in range(numbers.between(1, 3))
     )
-    return scenario(brokers, assignment), [_fault(numbers, brokers, at_ms) for at_ms in times]
+    reconnects: list[Input] = [
+        CutConnection(numbers.between(*_RECONNECT_MS), f"broker {one + 1}", ZOOKEEPER, 0)
+        for one in range(brokers)
+    ]
+    faults = [_fault(numbers, brokers, at_ms) for at_ms in times]
+    return scenario(brokers, assignment), [*reconnects, *faults]
 
 
 def _fault(numbers: Numbers, brokers: int, at_ms: int) -> Input:
@@ -111,7 +120,9 @@ def _fault(numbers: Numbers, brokers: int, at_ms: int) -> Input:
         case "session expired":
             return ExpireSession(at_ms, f"broker {broker}")
         case "broker separated from ZooKeeper":
-            return CutConnection(at_ms, f"broker {broker}", ZOOKEEPER, numbers.between(2, 16) * 1000)
+            return CutConnection(
+                at_ms, f"broker {broker}", ZOOKEEPER, numbers.between(2, 16) * 1000
+            )
         case "brokers separated":
             ms = numbers.between(2, 20) * 1000
             return CutConnection(at_ms, f"broker {broker}", f"broker {other}", ms)

@@ -149,7 +149,9 @@ def all_failures(measured: Sequence[Failure]) -> list[Failure]:
     """Those that were measured, and the larger ones by the formulas, case by case."""
     found = []
     for case in CASES:
-        of_case = sorted((one for one in measured if one.case == case), key=lambda one: one.partitions)
+        of_case = sorted(
+            (one for one in measured if one.case == case), key=lambda one: one.partitions
+        )
         found += of_case
         found += [extrapolated(of_case[-1], partitions) for partitions in EXTRAPOLATED if of_case]
     return found

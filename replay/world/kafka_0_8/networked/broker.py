@@ -99,9 +99,7 @@ class NetworkedBroker:
     def append(self, name: Name, record: int) -> None:
         """A record arrives with acks 0, without a producer."""
         if self._run is not None:
-            self._run.ask(
-                lambda request: ProduceReceived(request, *name, 1, 0), (record,), _ignore
-            )
+            self._run.ask(lambda request: ProduceReceived(request, *name, 1, 0), (record,), _ignore)
 
     def start(self) -> None:
         """Start the process, unless it runs."""
@@ -342,9 +340,7 @@ class _Run:
             )
         name = (command.topic, command.partition)
         number = leader.peer.send(
-            lambda number: ReplicaFetch(
-                number, self._store.id, name, command.offset, command.epoch
-            )
+            lambda number: ReplicaFetch(number, self._store.id, name, command.offset, command.epoch)
         )
         leader.sent[number] = id
 

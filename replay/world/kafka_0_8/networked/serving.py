@@ -210,6 +210,4 @@ class _ConsumerSession:
         partition = self._host.partition(name)
         epoch = partition.epoch if partition else 0
         batches = (Batch(epoch, response.start, tuple(records)),) if records else ()
-        return FetchedPartition(
-            name, response.error, response.hw, batches, leader_end=response.leo
-        )
+        return FetchedPartition(name, response.error, response.hw, batches, leader_end=response.leo)
