@@ -39,7 +39,5 @@ def part_of(text: str, name: str) -> str:
 
 
 def _runs(compared: Compared) -> str:
-    return (
-        f"`python -m tools.design_comparison --seeds {compared.runs} --seed {compared.seed} --write`"
-        f" on {compared.date}."
-    )
+    command = f"python -m tools.design_comparison --seeds {compared.runs} --seed {compared.seed}"
+    return f"`{command} --write` on {compared.date}."

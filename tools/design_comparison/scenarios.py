@@ -25,9 +25,9 @@ QUIET_MS: Final = 25_000
 FIRST_FAULT_MS: Final = 15_000
 """Both designs have elected all leaders by then."""
 _RECONNECT_MS: Final = (8_000, 12_000)
-"""When each broker loses its connection to ZooKeeper once, and connects again. Its pings follow that
-time, and a session ends 4 to 8 s after the last one. Without this, one design's pings would always
-be earlier."""
+"""When each broker loses its connection to ZooKeeper once, and connects again. The times of its
+pings follow from that, and the end of its session from the last ping. Without this, the pings of
+one design would always be earlier."""
 _LAST_FAULT_MS: Final = 40_000
 _RECORDS_OF_A_PARTITION: Final = 2
 """Records a second that each producer sends to each partition."""

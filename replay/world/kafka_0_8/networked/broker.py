@@ -15,10 +15,9 @@ from controller.core.commands import (
     Notice,
     ReadZnodes,
     StartTimer,
-    ZooKeeperCommand,
 )
 from controller.core.error_codes import REQUEST_TIMED_OUT
-from controller.core.events import SessionExpired, TimerFired, ZnodesRead
+from controller.core.events import Event, SessionExpired, TimerFired, ZnodesRead
 from controller.core.operations import CONNECTION_LOSS
 from controller.core.values import NO_LEADER
 from controller.kafka_0_8.commands import (
@@ -169,7 +168,7 @@ class _Run:
             self.clock,
             world.network,
             broker.process,
-            self._put,
+            self._report,
             settings=replace(
                 settings_of(world.settings.session_timeout_ms, world.members),
                 presumes_expiration=False,
@@ -190,13 +189,18 @@ class _Run:
 
     # Events
 
-    def _put(self, event: BrokerEvent, channel: str, records: Sequence[str] = ()) -> None:
+    def _report(self, event: Event, channel: str) -> None:
+        """The session reports an event."""
+        assert isinstance(event, BrokerEvent), event
         if isinstance(event, ZnodesRead) and event.command in self._reads:
             self._broker.client_reads += sum(one != CONNECTION_LOSS for one in event.errors)
             self._reads.pop(event.command)(event)
             return
         if isinstance(event, SessionExpired):
             self._expired += 1
+        self._put(event, channel)
+
+    def _put(self, event: BrokerEvent, channel: str, records: Sequence[str] = ()) -> None:
         self._inbox.append((channel, event, list(records)))
         if not self._is_busy:
             self._is_busy = True
@@ -270,10 +274,10 @@ class _Run:
                 self._store.checkpoint |= {(topic, number): hw for topic, number, hw in hws}
             case OpenLog() | TruncateLog() | DeleteLog() | AppendRecords():
                 self._use_log(issued.id, command)
-            case _:
+            case zookeeper_command:
                 # Writes for a session that has expired must not reach the next one.
-                if isinstance(command, ZooKeeperCommand) and not self._expired:
-                    self._session.submit(issued.id, command)
+                if not self._expired:
+                    self._session.submit(issued.id, zookeeper_command)
 
     def _leader_changed(self, name: Name) -> None:
         partition = self.partition(name)

@@ -43,8 +43,11 @@ Respond = Callable[[Response, Sequence[int]], None]
 class Host(Protocol):
     """What a connection needs of the broker."""
 
-    clock: Clock
     fetch_wait_us: int
+
+    @property
+    def clock(self) -> Clock:
+        """The clock of its process."""
 
     def ask(
         self, make: Callable[[int], BrokerEvent], records: Sequence[int], respond: Respond
