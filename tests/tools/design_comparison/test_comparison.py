@@ -4,6 +4,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
+import typer
 from typer.testing import CliRunner
 
 from replay.world.inputs import CutConnection
@@ -100,14 +101,13 @@ def test_longer_bars_and_higher_points_are_larger_values() -> None:
     points = re.search(r'points="([^"]+)"', lines("t", "x", {"a": [(10, 1), (1000, 100)]}))
     assert points is not None
     (x1, y1), (x2, y2) = (map(float, one.split(",")) for one in points[1].split())
-    assert x2 > x1 and y2 < y1
+    assert x2 > x1
+    assert y2 < y1
 
 
 def test_results_of_an_earlier_run_are_printed_again(compared: Compared, tmp_path: Path) -> None:
     file = tmp_path / "results.json"
     file.write_bytes(msgspec.json.encode(compared))
-    import typer
-
     app = typer.Typer()
     app.command()(main)
     printed = CliRunner().invoke(app, ["--from", str(file)])
@@ -118,8 +118,6 @@ def test_results_of_an_earlier_run_are_printed_again(compared: Compared, tmp_pat
 
 
 def test_a_file_that_is_not_a_result_is_reported(tmp_path: Path) -> None:
-    import typer
-
     app = typer.Typer()
     app.command()(main)
     file = tmp_path / "results.json"
