@@ -8,9 +8,9 @@ from tools.design_comparison.charts import charts
 from tools.design_comparison.comparison import Compared
 from tools.design_comparison.tables import tables
 
-DOCS: Final = Path(__file__).parents[2] / "docs"
-PAGE: Final = DOCS / "design-comparison.md"
-CHARTS: Final = DOCS / "design-comparison"
+ROOT: Final = Path(__file__).parents[2]
+PAGE: Final = ROOT / "docs/design-comparison.md"
+CHARTS: Final = ROOT / "docs/design-comparison"
 
 
 def write_page(compared: Compared) -> None:

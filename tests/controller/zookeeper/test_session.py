@@ -241,6 +241,22 @@ def test_session_without_any_server_expires_after_its_timeout() -> None:
     assert driven.events() == []
 
 
+def test_session_that_presumes_no_expiration_waits_for_a_server() -> None:
+    driven = Driven(presumes_expiration=False)
+    driven.ready()
+    driven.events()
+    driven.wait(2 * TIMEOUT_MS)
+    assert driven.events() == [
+        SessionDisconnected(SESSION, "nothing heard from zk1:2181 for 12000 ms")
+    ]
+    assert driven.session.next_tick_ms is None
+    driven.wait(2 * TIMEOUT_MS)
+    assert driven.events() == []
+    assert driven.connect().session_id == SESSION
+    driven.receive(peer.handshake(0, 0))
+    assert driven.events() == [SessionExpired(SESSION)]
+
+
 def test_session_assumed_expired_is_closed_before_a_new_one_starts() -> None:
     driven = Driven()
     driven.ready()

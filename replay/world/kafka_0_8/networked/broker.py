@@ -397,7 +397,7 @@ class _Run:
 
 
 def _ignore(response: RespondProduce | RespondFetch, records: Sequence[int]) -> None:
-    """Nobody waits for a response."""
+    """No client waits for the response."""
 
 
 class _Leader:
