@@ -279,9 +279,7 @@ def test_entry_that_a_deposed_controller_could_not_remove_is_not_judged() -> Non
 def test_cancellation_that_only_a_deposed_controller_has_handled_undoes_nothing() -> None:
     history = Cancelling(CancelledRolledBack)
     history.begin()
-    history.known.has_role = lambda process: False
-    history.known.active_process = lambda: None
+    history.known.has_role = lambda process: process != REFOLD
     history.cancel()
-    history.admin(znodes.REASSIGN_CANCEL, None, "admin")
-    history.write(DONE)
+    history.write(DONE, "refold 101")
     assert not history.reported
