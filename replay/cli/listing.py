@@ -11,6 +11,7 @@ import typer
 
 from eventstore.reader import LogReader
 from replay.cli.exit_status import errors_in_one_line
+from replay.cli.log_notes import note_changed_commands
 from replay.cli.options import log_positions, named_partition
 from replay.cli.progress import progress
 from replay.description.as_json import json_text
@@ -112,8 +113,11 @@ def print_list(
             # The printed lines show the progress from here on.
             if first is None:
                 typer.echo(f"refold {command}: {log}: nothing matches", err=True)
+                note_changed_commands(command, log, opened)
                 return
             for one in islice(chain([first], fitting), criteria.limit):
                 sys.stdout.write(f"{text(one)}\n")
+            sys.stdout.flush()
+            note_changed_commands(command, log, opened)
     except KeyboardInterrupt:
         raise typer.Exit() from None

@@ -2,6 +2,7 @@
 design; one log is one run of one broker."""
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import msgspec
 from msgspec import Struct
@@ -16,12 +17,17 @@ from eventstore.reader import LogReader
 from eventstore.records import EventRecord, Header
 from replay.errors import ReplayError
 
+if TYPE_CHECKING:
+    from replay.logs.stored_commands import StoredCommands
+
 
 class BrokerLog(Struct, frozen=True):
-    """A log of a broker, and the configuration of its fold."""
+    """A log of a broker, the configuration of its fold, and whether the log has the commands that
+    the fold derives."""
 
     reader: LogReader
     configuration: BrokerConfiguration
+    commands: "StoredCommands"
 
 
 def is_of_broker(header: Header) -> bool:
@@ -78,9 +84,11 @@ def broker_fold_at_start(reader: LogReader) -> BrokerFold:
 def fold_broker_log(
     log: BrokerLog, last_seq: int
 ) -> Iterator[tuple[EventRecord, RecordedBrokerEvent, list[IssuedByBroker], BrokerFold]]:
-    """Each event up to `last_seq` with its commands, and the fold after it."""
-    fold = broker_fold_at_start(log.reader)
-    for record in log.reader.events(EventFilter(last_seq=last_seq)):
+    """Each event up to `last_seq` with its commands, and the fold after it. The commands are
+    compared with those that the log has."""
+    fold, check = broker_fold_at_start(log.reader), log.commands.begin()
+    for record, stored in log.reader.records(EventFilter(last_seq=last_seq)):
         event = broker_event(record)
         issued = [one for part in fold.apply(event) for one in part]
+        check.compare(event, issued, stored)
         yield record, event, issued, fold

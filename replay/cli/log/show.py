@@ -13,6 +13,7 @@ from eventstore.reader import LogReader
 from eventstore.records import CommandRecord, EventRecord
 from replay.cli.kinds import require_event_kinds
 from replay.cli.log.conventions import Log, log_errors
+from replay.cli.log_notes import note_unchecked
 from replay.cli.options import FromPosition, JsonLines, Kind, Term, ToPosition, log_positions
 from replay.description.as_json import (
     command_object,
@@ -119,8 +120,9 @@ def tail(
                 shown = event.seq
             sys.stdout.flush()
             if not follow or closed:
-                return
+                break
             time.sleep(_FOLLOW_S)
+    note_unchecked(log)
 
 
 def _records(

@@ -87,7 +87,8 @@ def test_verify_reports_a_damaged_log(log: Path) -> None:
 def test_incident_is_accepted_as_a_log(sub_command: str) -> None:
     incident = Path("tests/incidents/topics").absolute()
     done = refold("log", sub_command, incident)
-    assert (done.returncode, done.stderr) == (0, "")
+    assert done.returncode == 0
+    assert all(one.startswith("refold log: not checked: ") for one in done.stderr.splitlines())
     packed = refold("log", sub_command, incident / "log.tar.xz")
     assert done.stdout == packed.stdout.replace("/log.tar.xz", "")
 
