@@ -15,8 +15,8 @@ from replay.description.choices import Chosen, candidates_clause
 from replay.listing import broker as listed_broker
 from replay.listing import observed, recorded
 from replay.listing.values import ListedDecision
-from replay.logs.broker_log import BrokerLog
 from replay.logs.open_log import RecordedLog
+from replay.logs.opened_broker_log import BrokerLog
 from replay.progress import Progress
 
 _STEPS: Final = frozenset(map(kind_of, get_args(Step))) | BROKER_STEPS

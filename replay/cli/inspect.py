@@ -18,8 +18,8 @@ from replay.description.phrases import session_name
 from replay.inspect.at import cluster_at
 from replay.inspect.broker import BrokerView, broker_at
 from replay.inspect.changes import Change, changes
-from replay.logs.broker_log import BrokerLog
 from replay.logs.open_log import OpenedLog, open_any_log, seq_at
+from replay.logs.opened_broker_log import BrokerLog
 from replay.stock_clusters.imported_log.reading import ImportedLog, unfinished_notes
 from replay.why.headline import headline_of
 

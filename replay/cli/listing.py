@@ -15,8 +15,8 @@ from replay.cli.log_notes import note_changed_commands
 from replay.cli.options import log_positions, named_partition
 from replay.cli.progress import progress
 from replay.description.as_json import json_text
-from replay.logs.broker_log import BrokerLog
 from replay.logs.open_log import OpenedLog, open_any_log
+from replay.logs.opened_broker_log import BrokerLog
 from replay.progress import Progress
 
 Topic = Annotated[

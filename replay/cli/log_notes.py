@@ -4,8 +4,8 @@ import shlex
 
 import typer
 
-from replay.logs.broker_log import BrokerLog
 from replay.logs.open_log import OpenedLog, RecordedLog
+from replay.logs.opened_broker_log import BrokerLog
 
 
 def note_changed_commands(command: str, log: str, opened: OpenedLog | BrokerLog) -> None:

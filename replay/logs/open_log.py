@@ -14,8 +14,9 @@ from controller.core.configuration import Configuration
 from eventstore.filters import EventFilter
 from eventstore.reader import LogReader
 from replay.errors import ReplayError
-from replay.logs.broker_log import BrokerLog, broker_configuration_of, is_of_broker
+from replay.logs.broker_log import broker_configuration_of, is_of_broker
 from replay.logs.decode import UPCASTERS, configuration_of
+from replay.logs.opened_broker_log import BrokerLog
 from replay.logs.packed import log_at
 from replay.logs.stored_commands import StoredCommands
 from replay.stock_clusters.imported_log.reading import ImportedLog, open_imported
