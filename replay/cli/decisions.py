@@ -57,7 +57,7 @@ def decisions(
     log, they are the writes of its controllers. Their rules come from the fold that derives the
     same decisions.
 
-    Exit status: 0 done, 2 LOG cannot be used.
+    Exit status: 0 done, 2 LOG cannot be used, or has no such topic, partition or broker.
     """
     criteria = Filter(first, last, kind or [], topic, partition, broker, term, limit)
 

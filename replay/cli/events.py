@@ -33,7 +33,7 @@ def events(
     """List events in words, one per line: changes, requests, and the outcome of each command.
     `refold log show` shows events as they are stored.
 
-    Exit status: 0 done, 2 LOG cannot be used.
+    Exit status: 0 done, 2 LOG cannot be used, or has no such topic, partition or broker.
     """
     criteria = Filter(first, last, kind or [], topic, partition, broker, term, limit)
     print_list(
