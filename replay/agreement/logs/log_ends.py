@@ -33,9 +33,11 @@ _GOES_ON_MS: Final = 1_000
 """A controller has processed the event of a decision if it decides again this long after it."""
 _OF_CONTROLLERS: Final = ("LEADER_AND_ISR", "STOP_REPLICA", "UPDATE_METADATA")
 _DELETION: Final = "topic_deletion"
-_AT_INFO: Final = ("election", _DELETION)
-"""Decisions after which controller.log has a line, also at level INFO."""
-_AT_DEBUG: Final = ("partition_state", _DELETION)
+_AFTER: Final = ("assignment", "election", _DELETION)
+"""Decisions after which controller.log has a line."""
+_BEFORE: Final = ("partition_znode",)
+"""Decisions before which it has a line: new topics and partitions."""
+_BEFORE_AT_DEBUG: Final = ("partition_state", _DELETION)
 """Decisions before which it has a line at level DEBUG."""
 _RESPONSE: Final = "response"
 _NS: Final = 1_000_000
@@ -127,14 +129,14 @@ class LogEnds:
         """Add a decision of a broker's session. The line of its event comes before it, and so do
         the responses after which topics are deleted. Other lines are only expected once a later
         decision shows that the controller finished the event."""
-        if has_debug and what in _AT_DEBUG:
+        if what in _BEFORE or (has_debug and what in _BEFORE_AT_DEBUG):
             self._expect((CONTROLLER_LOG, broker), time_ms)
         if what == _DELETION and broker in self._with_responses:
             self._expect((STATE_CHANGE_LOG, broker), time_ms)
         logs: list[_Log] = []
         if what == "partition_state":
             logs.append((STATE_CHANGE_LOG, broker))
-        if what in _AT_INFO:
+        if what in _AFTER:
             logs.append((CONTROLLER_LOG, broker))
         waiting = self._undecided.setdefault(session, deque())
         while waiting and waiting[0][0] <= time_ms - _GOES_ON_MS:

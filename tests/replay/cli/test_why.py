@@ -330,7 +330,7 @@ def test_no_match_is_reported(log: Path) -> None:
 @pytest.mark.parametrize(
     ("option", "name", "text"),
     [
-        ("--topic", "tt", "the log has no topic tt; it has t"),
+        ("--topic", "tt", "the log has no topic tt; did you mean t? it has t"),
         ("--topic", "orders", "the log has no topic orders; it has t"),
         ("--partition", "t-9", "the log has no partition t-9; did you mean t-0"),
         ("--partition", "u-0", "the log has no partition u-0; did you mean t-0"),
