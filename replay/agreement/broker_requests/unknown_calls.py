@@ -84,7 +84,7 @@ def _as_far_as(ours: SentRequest, theirs: SentRequest) -> SentRequest:
 
 def _follows_shutdown(theirs: SentRequest, sent_before: Iterable[SentRequest]) -> bool:
     """Whether a request of unknown partitions may belong to a repeated controlled shutdown: a
-    broker was told to stop replicas by one before. A StopReplica goes to the same broker."""
+    broker was sent a StopReplica by one before. A StopReplica goes to the same broker."""
     return any(
         one.kind == STOP_REPLICA
         and one.seq <= theirs.seq
