@@ -98,7 +98,8 @@ def one_sided(
     for one in changed:
         head = _of_version(one.hunk.head, "head", one.written, with_head, uncovered)
         base = _of_version(one.hunk.base, "base", one.removed, with_base, uncovered)
-        found += head or base
+        is_known = with_head is not None or not one.written
+        found += head or (base if is_known else [])
     return sorted(set(found), key=lambda one: (one.file, one.line, one.condition, one.side))
 
 

@@ -1,7 +1,7 @@
 """Mutations written by hand, where no operator makes them: `tests/tools/mutations/rules.toml`.
 
-Each names a function or a value of a module, never its text, so that an entry survives moves and
-rewriting inside of the function.
+Each names a function or a value of a module, never a line, so that an entry survives moves and
+other changes of the function.
 """
 
 import ast

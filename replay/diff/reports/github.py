@@ -35,7 +35,7 @@ def _lines(comparison: Comparison, failing: list[Group]) -> Iterator[str]:
     for place in comparison.undistinguished:
         yield _annotation("notice", place, place.lines, sentences.without_difference(place))
     for reason in comparison.unmeasured:
-        yield f"::warning title=refold diff::executed lines not measured: {_data(reason)}"
+        yield f"::warning title=refold diff::changed code not measured: {_data(reason)}"
     yield sentences.summary(comparison)
 
 

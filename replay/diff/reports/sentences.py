@@ -99,7 +99,7 @@ def coverage(comparison: Comparison) -> list[str]:
         *map(with_one_outcome, comparison.one_sided),
         *map(without_difference, shown),
         *([f"and {more} more changes executed without a difference"] if more else []),
-        *(f"executed lines not measured: {one}" for one in comparison.unmeasured),
+        *(f"changed code not measured: {one}" for one in comparison.unmeasured),
     ]
 
 
@@ -217,7 +217,7 @@ def summary(comparison: Comparison) -> str:
     if comparison.undistinguished:
         count = counted(len(comparison.undistinguished), "change")
         text += f"; {count} executed without a difference"
-    return text + ("; executed lines not measured" if comparison.unmeasured else "")
+    return text + ("; changed code not measured" if comparison.unmeasured else "")
 
 
 def side(name: str, version: Side) -> str:

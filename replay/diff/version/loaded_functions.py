@@ -34,7 +34,8 @@ class LoadedFunctions:
             for one in self.at(code_place(changed)):
                 is_same = one.__code__.co_freevars == changed.co_freevars
                 if is_same and places[code_place(changed)] == 1:
-                    one.__code__ = changed
+                    # A decorator may have set a flag, as types.coroutine does.
+                    one.__code__ = changed.replace(co_flags=one.__code__.co_flags)
 
 
 def code_place(code: CodeType) -> CodePlace:
