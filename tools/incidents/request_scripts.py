@@ -11,7 +11,7 @@ _RECOVERING = 1
 
 async def rare_requests(cluster: IncidentCluster) -> None:
     """Clients name a topic twice and one that is reserved; brokers request producer ids with an
-    epoch above theirs, a repeated member of an ISR, and a second one for a leader that recovers.
+    epoch above theirs, a repeated member of an ISR, and others for a leader that recovers.
     A deleted topic has foreign znodes. A broker shuts down that has the only replica of a topic."""
     await cluster.make("single", {0: [2]})
     await cluster.make("unclean", {0: [3, 2, 1]}, _UNCLEAN)
@@ -51,6 +51,8 @@ async def _add_to_recovering(cluster: IncidentCluster) -> None:
     await cluster.send(
         endpoint.alter_partition(2, epoch, topic_id, 0, larger, recovery_state=_RECOVERING)
     )
+    dead = larger | {"isr": [2, 3]}
+    await cluster.send(endpoint.alter_partition(2, epoch, topic_id, 0, dead))
     cluster.broker(2).resume()
     cluster.broker(3).kill()
     await cluster.broker(3).start()
