@@ -2,7 +2,7 @@
 `scripts`."""
 
 from tools.incidents import endpoint
-from tools.incidents.incident_cluster import IncidentCluster
+from tools.incidents.incident_cluster import UNREGISTERED, IncidentCluster
 
 TOPIC = "orders"
 _UNCLEAN = {"unclean.leader.election.enable": "true"}
@@ -12,8 +12,12 @@ _RECOVERING = 1
 async def rare_requests(cluster: IncidentCluster) -> None:
     """Clients name a topic twice and one that is reserved; brokers request producer ids with an
     epoch above theirs, a repeated member of an ISR, and others for a leader that recovers.
-    A deleted topic has foreign znodes. A broker shuts down that has the only replica of a topic."""
+    A deleted topic has foreign znodes. A broker shuts down that has the only replica of a topic.
+    One replica of a new topic is not online."""
     await cluster.make("single", {0: [2]})
+    partly = {"version": 1, "partitions": {"0": [1, UNREGISTERED]}}
+    await cluster.znodes.create("/brokers/topics/partly", partly)
+    await cluster.until_partitions("partly", 1)
     await cluster.make("unclean", {0: [3, 2, 1]}, _UNCLEAN)
     epoch = await cluster.broker_epoch(1)
     await cluster.send(endpoint.create_topic("__cluster_metadata", {0: [1]}))

@@ -182,8 +182,8 @@ def test_table_ends_with_what_is_not_found_and_the_counts() -> None:
     found = Verdict("first", "election.one", "rule", Outcome.FOUND, ("rule",))
     missed = Verdict("second", "election.other", "expected rule", Outcome.MISSED)
     assert table([found, missed]).splitlines() == [
-        "change  outcome             rules that differ",
-        "first   found               rule",
+        "change  outcome                   rules that differ",
+        "first   found                     rule",
         "second  MISSED",
         "",
         "MISSED: second (election.other), expected: expected rule",
