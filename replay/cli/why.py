@@ -98,7 +98,7 @@ def _explanation(
     logs: list[str], subject: Subject, seq: int | None, wall_ns: int | None
 ) -> Explanation:
     if len(logs) == 1:
-        with open_log(logs[0]) as opened, progress() as report:
+        with progress() as report, open_log(logs[0], report) as opened:
             return explain(opened, subject, seq_at(opened.reader, seq, wall_ns), report)
     if seq is not None:
         raise typer.BadParameter(

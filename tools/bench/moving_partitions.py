@@ -49,6 +49,8 @@ AFTER_SECONDS = 0.1
 ENDING_BROKER = 1
 ISR_CHANGES_MAX = 200
 """The maximum number of AlterPartition requests during a begin."""
+FAILOVERS = 3
+"""How many failovers of each kind are measured in a run: they are so short that one varies much."""
 NAMES_IN_DELETION = 100
 """How many replicas each record below /admin/replica_deletions has."""
 
@@ -67,6 +69,9 @@ class Step(StrEnum):
     DEATH = "a broker dies during the begin"
     SHUTDOWN = "a broker asks for a controlled shutdown during the begin"
     ISR_CHANGE = "longest answer to AlterPartition during the begin"
+
+
+_TIMES = dict.fromkeys((Step.FAILOVER, Step.FAILOVER_DELETING, Step.FAILOVER_MOVING), FAILOVERS)
 
 
 @dataclass(frozen=True)
@@ -109,7 +114,7 @@ class MovingBench(Bench):
         return found
 
     async def measure_moving(self, contender_type: Callable[[], Contender], runs: int) -> Result:
-        """Measure each step `runs` times, each time with a new process."""
+        """Measure each step in each of `runs` new processes."""
         samples: dict[Step, list[Sample]] = {step: [] for step in Step}
         contender = contender_type()
         for run in range(1, runs + 1):
@@ -133,7 +138,8 @@ class MovingBench(Bench):
         await self._reset()
         everywhere = self._population.partitions
         await self._timed(contender, lambda: self._started(contender), everywhere)
-        for step in steps:
+        repeated = [one for step in steps for one in [step] * _TIMES.get(step, 1)]
+        for step in repeated:
             if step is Step.BEGIN:
                 sample = await self._begun(contender)
             elif step is Step.DEATH:

@@ -13,7 +13,8 @@ Seven durations are measured:
 - the longest answer to an AlterPartition during the begin: leaders of other partitions send one
   after the other
 - failover without reassignments, with deletions of as many replicas pending on an unregistered
-  broker, and with all reassignments in progress: until the last byte of the last request
+  broker, and with all reassignments in progress: until the last byte of the last request; three of
+  each kind in a run
 
 Bias: ZooKeeper is real and the controllers are complete processes, but the brokers are stubs that
 respond at once and name no partition. Everything runs on one machine. Every begin is measured on a

@@ -6,8 +6,8 @@ python -m tools.kafka_0_8 leader_failure logs
 import argparse
 from pathlib import Path
 
+from replay.explore.kafka_0_8.saved import write_logs
 from replay.world.kafka_0_8.scenarios import SCENARIOS
-from tools.kafka_0_8.writing import write_logs
 
 
 def main() -> None:

@@ -21,6 +21,7 @@ from controller.core.znodes import (
     CANCEL_CONTENT,
     FORCED_CANCEL_CONTENT,
     REASSIGN_CANCEL,
+    REASSIGN_PARTITIONS_EXTRA,
     Entries,
 )
 from controller.operator.reassignment.cluster import TRIES_MAX, ClusterConnection
@@ -223,7 +224,14 @@ async def remove_cancel(cluster: ClusterConnection, report: Report, *, dry_run: 
         report.say(f"There is no znode {REASSIGN_CANCEL}.")
         return
     requested = {one for each in state.znodes.requests.values() for one in each.assignments}
-    waiting = {*state.znodes.pending.entries, *state.znodes.extra.entries, *requested}
+    extra = state.znodes.extra.entries if state.is_interruptible else ()
+    replaced = {one for one in extra if state.is_cancelled(one)}
+    waiting = {*state.znodes.pending.entries, *state.znodes.extra.entries, *requested} - replaced
+    if replaced:
+        report.warn(
+            f"{format_partitions(sorted(replaced))}: not rolled back yet; the rollback goes on, "
+            f"and the entry of {REASSIGN_PARTITIONS_EXTRA} begins afterwards"
+        )
     if waiting:
         report.warn(
             f"not rolled back yet, or submitted later: {format_partitions(sorted(waiting))}; "

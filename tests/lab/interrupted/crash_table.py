@@ -1,19 +1,18 @@
-"""The table procedure x crash point x successor x unclean elections: Markdown and JSON lines."""
+"""The table procedure x crash point x successor x unclean elections: JSON lines and Markdown."""
 
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 from tests.lab.interrupted.crash_cell import Cell, Outcome
 
 TABLE_VARIABLE = "REFOLD_CRASH_TABLE"
 """The file to which rows are appended as JSON lines, with a Markdown table next to it (.md)."""
 
-_HEAD = (
-    "| procedure | # | crash point | successor | has the role after | unclean | longest stall | "
-    "lowest ISR | outcome |\n|---|---|---|---|---|---|---|---|---|\n"
-)
+Row = dict[str, Any]
+"""What happened to one partition after one crash."""
 
 
 def of_column(cell: Cell, *, unclean: bool) -> list[Outcome]:
@@ -21,65 +20,59 @@ def of_column(cell: Cell, *, unclean: bool) -> list[Outcome]:
     return [one for one in cell.outcomes if one.topic.unclean is unclean]
 
 
-def markdown(cells: Sequence[Cell], *, head: bool = True) -> str:
-    """One line for each cell of the table, with the worst of its situations."""
-    return (_HEAD if head else "") + "".join(
-        _line(cell, unclean) for cell in cells for unclean in (False, True)
-    )
-
-
-def _line(cell: Cell, unclean: bool) -> str:
-    outcomes = of_column(cell, unclean=unclean)
-    wrong = [f"{one.topic.situation.name}: {text}" for one in outcomes for text in one.violations]
-    ends = dict.fromkeys(one.end for one in outcomes)
-    columns = (
-        cell.procedure.key,
-        str(cell.point),
-        cell.name,
-        str(cell.successor),
-        f"{cell.successor_seconds:.1f} s",
-        "on" if unclean else "off",
-        f"{max(one.stall for one in outcomes):.2f} s",
-        str(min(one.lowest_isr for one in outcomes)),
-        "; ".join(f"**{one}**" for one in wrong) or "; ".join(ends),
-    )
-    return f"| {' | '.join(columns)} |\n"
-
-
-def json_lines(cell: Cell) -> str:
-    """One line for each partition of a cell."""
-    return "".join(
-        json.dumps(
-            {
-                "procedure": cell.procedure.key,
-                "point": cell.point,
-                "crash_point": cell.name,
-                "rule": "" if cell.is_last else cell.counted[-1].rule,
-                "successor": str(cell.successor),
-                "successor_seconds": round(cell.successor_seconds, 3),
-                "unclean": one.topic.unclean,
-                "situation": one.topic.situation.name,
-                "stall_seconds": round(one.stall, 3),
-                "lowest_isr": one.lowest_isr,
-                "end": one.end,
-                "violations": one.violations,
-                "longest_pause_of_watch": round(cell.longest_pause, 3),
-            }
-        )
-        + "\n"
+def rows(cell: Cell) -> list[Row]:
+    """One row for each partition of a cell."""
+    return [
+        {
+            "procedure": cell.procedure.key,
+            "point": cell.point,
+            "crash_point": cell.name,
+            "rule": "" if cell.is_last else cell.counted[-1].rule,
+            "successor": str(cell.successor),
+            "successor_seconds": round(cell.successor_seconds, 3),
+            "unclean": one.topic.unclean,
+            "situation": one.topic.situation.name,
+            "stall_seconds": round(one.stall, 3),
+            "lowest_isr": one.lowest_isr,
+            "end": one.end,
+            "violations": one.violations,
+            "longest_pause_of_watch": round(cell.longest_pause, 3),
+        }
         for one in cell.outcomes
-    )
+    ]
+
+
+def markdown(found: Iterable[Row]) -> str:
+    """One line for each crash point. Each cell has the longest stall of a producer and the smallest
+    ISR of its partitions, or the violations."""
+    cells: dict[tuple[str, int], dict[tuple[str, bool], list[Row]]] = {}
+    for row in found:
+        line = cells.setdefault((row["procedure"], row["point"]), {})
+        line.setdefault((row["successor"], row["unclean"]), []).append(row)
+    columns = sorted({column for line in cells.values() for column in line})
+    heads = [f"{who}, unclean {'on' if unclean else 'off'}" for who, unclean in columns]
+    text = f"| procedure | # | crash point | {' | '.join(heads)} |\n|{'---|' * (3 + len(heads))}\n"
+    for (procedure, point), line in sorted(cells.items()):
+        name = next(iter(line.values()))[0]["crash_point"]
+        each = [_cell(line[column]) if column in line else "" for column in columns]
+        text += f"| {' | '.join((procedure, str(point), name, *each))} |\n"
+    return text
+
+
+def _cell(found: list[Row]) -> str:
+    wrong = [f"**{row['situation']}: {text}**" for row in found for text in row["violations"]]
+    stall = max(row["stall_seconds"] for row in found)
+    return "; ".join(wrong) or f"{stall:.2f} s, {min(row['lowest_isr'] for row in found)}"
 
 
 def save(cell: Cell) -> None:
-    """Appends a cell to the files of the table, if the environment variable is set."""
+    """Append a cell to the lines, and write the table of all lines, if the environment variable is
+    set."""
     name = os.environ.get(TABLE_VARIABLE)
     if not name:
         return
     path = Path(name)
     with path.open("a") as lines:
-        lines.write(json_lines(cell))
-    table = path.with_suffix(".md")
-    is_new = not table.exists()
-    with table.open("a") as rows:
-        rows.write(markdown([cell], head=is_new))
+        lines.writelines(f"{json.dumps(row)}\n" for row in rows(cell))
+    found = [json.loads(line) for line in path.read_text().splitlines()]
+    path.with_suffix(".md").write_text(markdown(found))

@@ -85,7 +85,7 @@ class Table:
     def check(self, record_property: Record) -> None:
         """Asserts that no cell has a violation."""
         cells = [self.cells[key] for key in sorted(self.cells)]
-        table = crash_table.markdown(cells)
+        table = crash_table.markdown(row for cell in cells for row in crash_table.rows(cell))
         record_property("crash points", table)
         print(f"\n{table}")  # noqa: T201 - shown by pytest -s and for a failed test
         assert not [

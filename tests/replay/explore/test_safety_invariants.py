@@ -189,8 +189,8 @@ def test_lost_record_is_excused_only_if_the_whole_isr_failed(
     assert bool(history.reported) is not is_excused
 
 
-def test_leader_of_an_earlier_leader_epoch_needs_no_later_record() -> None:
-    """A delayed request: the broker is sent the later leader epochs afterwards."""
+def test_leader_in_an_older_leader_epoch_needs_no_record() -> None:
+    """A late request, or one of a deposed controller: this leader is replaced already."""
     history = History(AcknowledgedRecordsKept)
     _log(history, {3: []})
     _acknowledge(history)

@@ -28,7 +28,7 @@ from controller.operator.zookeeper_client import ZooKeeperClient
 from replay.world.broker.log import Log
 from replay.world.outcomes import carry_out
 from tests.controller.core.cluster import Cluster as Simulated
-from tests.controller.core.procedures.reassignment.interrupting import interruptible
+from tests.controller.core.procedures.reassignment.interrupting import interruptible, submit
 from tests.controller.core.procedures.reassignment.reassigning import T0, Name, reassign
 
 Targets = dict[Name, tuple[int, ...]]
@@ -162,3 +162,17 @@ class ReassignHarness:
 def targets(**moves: Sequence[int]) -> Targets:
     """`t0=(4, 5)`: the replicas of t-0."""
     return {(name[:-1], int(name[-1])): tuple(one) for name, one in moves.items()}
+
+
+def waiting_for_originals(*, has_controller: bool = False) -> ReassignHarness:
+    """t-0 moves to [4,5,6]. Only its original 1 is in sync, and two are required. Without an active
+    controller, nothing changes."""
+    harness = ReassignHarness()
+    harness.world.put(
+        znodes.topic_config_path("t"), b'{"version":1,"config":{"min.insync.replicas":"2"}}'
+    )
+    submit(harness.world, {T0: (4, 5, 6)})
+    if not has_controller:
+        harness.without_controller()
+    harness.world.set_isr("t", 0, (1, 4))
+    return harness

@@ -30,7 +30,11 @@ from tests.controller.core.procedures.reassignment.interrupting import (
     submit_extra,
 )
 from tests.controller.core.procedures.reassignment.reassigning import T0, catch_up
-from tests.controller.operator.reassignment.harness import ReassignHarness, targets
+from tests.controller.operator.reassignment.harness import (
+    ReassignHarness,
+    targets,
+    waiting_for_originals,
+)
 
 
 async def run_cancel(
@@ -264,17 +268,15 @@ async def test_extra_entries_that_wait_start_after_the_removal() -> None:
 # --force ----------------------------------------------------------------------------------------
 
 
-def waiting_for_originals() -> ReassignHarness:
-    """t-0 moves to [4,5,6]. Only its original 1 is in sync, and two are required. No controller
-    is active, so that nothing changes."""
-    harness = ReassignHarness()
-    harness.world.put(
-        znodes.topic_config_path("t"), b'{"version":1,"config":{"min.insync.replicas":"2"}}'
-    )
-    submit(harness.world, {T0: (4, 5, 6)})
-    harness.without_controller()
-    harness.world.set_isr("t", 0, (1, 4))
-    return harness
+async def test_removal_says_that_a_rollback_for_an_extra_entry_goes_on() -> None:
+    harness = waiting_for_originals(has_controller=True)
+    await run_cancel(harness)
+    submit_extra(harness.world, {T0: (5, 6)})
+    await run_remove(harness, dry_run=True)
+    assert harness.warnings == [
+        "Warning: t-0: not rolled back yet; the rollback goes on, and the entry of "
+        "/admin/reassign_partitions_extra begins afterwards"
+    ]
 
 
 async def test_force_creates_the_znode_and_names_the_partitions_at_risk() -> None:
