@@ -83,10 +83,9 @@ def diff_command(
     fail_on: Annotated[
         FailOn,
         typer.Option(
-            help="Exit with 1 for: changed decisions; any difference, including harmless"
-            " reorderings; uncovered: as changed, and for changes that no log executes, and for"
-            " changed conditions with one outcome; undistinguished: as uncovered, and for changes"
-            " that logs execute without a difference; or none."
+            help="Exit with 1 for: changed decisions; any difference, also harmless reorderings;"
+            " uncovered: also changes that no log executes, and changed conditions with one"
+            " outcome; undistinguished: also changes executed without a difference; or none."
         ),
     ] = FailOn.CHANGED,
     accepted: Annotated[
@@ -98,8 +97,7 @@ def diff_command(
     patience: Patience = PATIENCE_S,
 ) -> None:
     """Fold each log with two versions of refold, and report the decisions that differ, with their
-    rules, the first cause and the consequences. The report ends with the changed code that no log
-    executes, and with the changes that logs execute without a difference.
+    rules, the first cause and the consequences. It ends with the changes that no log executes or shows.
 
     Each version folds each log in two processes with different hash seeds, and the report names a
     version that does not agree with itself. After its first decision that is not in the log, a
