@@ -97,7 +97,7 @@ def diff_command(
     patience: Patience = PATIENCE_S,
 ) -> None:
     """Fold each log with two versions of refold, and report the decisions that differ, with their
-    rules, the first cause and the consequences. It ends with the changes that no log executes or shows.
+    rules, the first cause and the consequences. It ends with changes that no log executes or shows.
 
     Each version folds each log in two processes with different hash seeds, and the report names a
     version that does not agree with itself. After its first decision that is not in the log, a
