@@ -264,17 +264,18 @@ async def _write_again(controller: Controller, operations: list[WriteOperation])
             controller.notice("error", "record_not_mended", operation.path, text)
 
 
-async def load_records(controller: Controller) -> list[Partition]:
+async def load_records(controller: Controller) -> dict[Partition, int]:
     """Load the records at failover.
 
-    Returns the partitions whose reassignment another controller ended.
+    Returns the partitions whose reassignment another controller ended, with the transaction that
+    wrote the record last.
 
     Records that cannot be read, or whose partition does not exist, are removed.
     """
     names = await _list(controller)
     paths = [znodes.reassignment_path(*name) for name in names]
     found = await read_znodes(controller, paths, _RULE)
-    ended: list[Partition] = []
+    ended: dict[Partition, int] = {}
     unusable: list[znodes.Name] = []
     not_increased: list[Partition] = []
     for place, (name, path) in enumerate(zip(names, paths, strict=True)):
@@ -312,7 +313,7 @@ async def load_records(controller: Controller) -> list[Partition]:
                 not_increased.append(partition)
         else:
             _report_ended(controller, partition, record)
-            ended.append(partition)
+            ended[partition] = found.mzxids[place]
     await _delete(controller, unusable)
     await unset_leader_epochs(controller, not_increased)
     return ended
