@@ -8,10 +8,11 @@ from math import ceil, floor, log10
 from typing import Final
 from xml.sax.saxutils import escape
 
+from replay.world.scheduler import SECOND
 from tools.design_comparison.broker_failure import CASES, TITLES, seconds
 from tools.design_comparison.comparison import DESIGNS, Compared
 from tools.design_comparison.scenarios import FAULTS
-from tools.design_comparison.tables import all_failures, percentile
+from tools.design_comparison.tables import all_failures
 
 COLOURS: Final = ("#c2410c", "#1d4ed8", "#0f766e")
 _LEGENDS: Final = ("0.8 design", "controller")
@@ -29,12 +30,12 @@ def charts(compared: Compared) -> dict[str, str]:
     }
     return {
         "unavailable": bars(
-            "Median time until a partition accepts records again, by the last fault (s)",
-            _medians([one.gaps for one in both]),
+            "Unavailable partition-seconds, by the last fault",
+            _totals([one.gaps for one in both]),
         ),
         "commit": bars(
-            "Median time until a record with acks all is acknowledged again (s)",
-            _medians([one.commit_gaps for one in both]),
+            "Partition-seconds until acks all succeeds again, by the last fault",
+            _totals([one.commit_gaps for one in both]),
         ),
         "lost": bars(
             "Acknowledged records that are lost, per million",
@@ -68,28 +69,27 @@ def charts(compared: Compared) -> dict[str, str]:
     }
 
 
-def _medians(both: Sequence[Mapping[str, Sequence[int]]]) -> dict[str, list[float | None]]:
-    """By the kinds of faults that any of both designs has times for."""
+def _totals(both: Sequence[Mapping[str, Sequence[int]]]) -> dict[str, list[float]]:
+    """Partition-seconds by the kinds of faults that any of both designs has times for."""
     kinds = [kind for kind in FAULTS if any(one.get(kind) for one in both)]
-    return {kind: [percentile(one.get(kind, ()), 50) for one in both] for kind in kinds}
+    return {kind: [sum(one.get(kind, ())) / SECOND for one in both] for kind in kinds}
 
 
-def bars(title: str, groups: Mapping[str, Sequence[float | None]]) -> str:
-    """Horizontal bars, one for each design in a group. None: it never happened."""
-    highest = max((one or 0 for values in groups.values() for one in values), default=0) or 1
+def bars(title: str, groups: Mapping[str, Sequence[float]]) -> str:
+    """Horizontal bars, one for each design in a group."""
+    highest = max((one for values in groups.values() for one in values), default=0) or 1
     scale = (_WIDTH - _LEFT - 90) / highest
     parts, y = _head(title, _LEGENDS), 70
     for name, values in groups.items():
         middle = y + _BAR * len(values) / 2 + 4
         parts.append(_text(_LEFT - 8, middle, name, "end"))
         for colour, value in zip(COLOURS, values, strict=False):
-            width = max(1.0, (value or 0) * scale)
+            width = max(1.0, value * scale)
             parts.append(
                 f'<rect x="{_LEFT}" y="{y}" width="{width:.1f}" height="{_BAR - 2}" '
                 f'fill="{colour}"/>'
             )
-            number = "never" if value is None else _number(value)
-            parts.append(_text(_LEFT + width + 5, y + _BAR - 4, number, "start"))
+            parts.append(_text(_LEFT + width + 5, y + _BAR - 4, _number(value), "start"))
             y += _BAR
         y += 10
     return _svg(y + 6, parts)

@@ -39,5 +39,6 @@ def part_of(text: str, name: str) -> str:
 
 
 def _runs(compared: Compared) -> str:
-    command = f"python -m tools.design_comparison --seeds {compared.runs} --seed {compared.seed}"
-    return f"`{command} --write` on {compared.date}."
+    command = f"`python -m tools.design_comparison --seed {compared.seed} --write`"
+    end = ", after which Ctrl-C ended the run" if compared.was_interrupted else ""
+    return f"{command} on {compared.date}, with {compared.runs:,} seeds{end}."
