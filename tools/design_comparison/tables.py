@@ -15,7 +15,7 @@ from tools.design_comparison.broker_failure import (
 )
 from tools.design_comparison.comparison import DESIGNS, Compared
 from tools.design_comparison.meter import Measured
-from tools.design_comparison.scenarios import FAULTS
+from tools.design_comparison.scenarios import FAULTS, KILLED, STOPPED
 
 EXTRAPOLATED: Final = (10_000, 100_000)
 _ACKS: Final = ("0", "1", "all")
@@ -49,6 +49,7 @@ def tables(compared: Compared) -> dict[str, str]:
     """All tables by name."""
     both = [compared.designs[one] for one in DESIGNS]
     return {
+        "short": _short(both, compared.failures),
         "availability": _availability(both),
         "gaps": _by_fault(both, "gaps"),
         "commit gaps": _by_fault(both, "commit_gaps"),
@@ -58,6 +59,48 @@ def tables(compared: Compared) -> dict[str, str]:
         "formulas": _formulas(),
         "broker failure": _failures(compared.failures),
     }
+
+
+def _short(both: Sequence[Measured], failures: Sequence[Failure]) -> str:
+    """The most important numbers."""
+    largest = {
+        one.case: f"{one.operations.reads + one.operations.writes:,}"
+        for one in all_failures(failures)
+        if one.partitions == EXTRAPOLATED[-1]
+    }
+    rows = [
+        [
+            "a broker is killed: median time until its partitions accept records again",
+            *(_s(percentile(one.gaps.get(KILLED, []), 50)) for one in both),
+        ],
+        [
+            "the same until a record with acks all is acknowledged",
+            *(_s(percentile(one.commit_gaps.get(KILLED, []), 50)) for one in both),
+        ],
+        [
+            "a broker is stopped: how often a partition became unavailable",
+            *(f"{len(one.gaps.get(STOPPED, [])):,}" for one in both),
+        ],
+        ["unavailable partition-seconds", *(f"{_sum_s(one.gaps):,.0f}" for one in both)],
+        ["partition-seconds with two leaders", *(f"{_sum_s(one.overlaps):,.0f}" for one in both)],
+        *(
+            [f"acknowledged and lost, acks {acks}", *(f"{one.lost.get(acks, 0):,}" for one in both)]
+            for acks in _ACKS
+        ),
+        [
+            "znodes read in one run",
+            *(
+                f"{(one.operations.reads + one.operations.client_reads) / max(1, one.runs):,.0f}"
+                for one in both
+            ),
+        ],
+        [
+            "znodes read and written after one broker's failure, 100,000 partitions",
+            largest.get("0.8", "0"),
+            largest.get("controller", "0"),
+        ],
+    ]
+    return table(["", "0.8 design", "controller"], rows)
 
 
 def _availability(both: Sequence[Measured]) -> str:
