@@ -6,7 +6,7 @@ commands (docs/design.md#the-path-of-an-event). The daemon itself decides nothin
 
 import time
 from collections.abc import Sequence
-from typing import Final, Protocol
+from typing import Final
 
 import anyio
 import anyio.lowlevel
@@ -16,7 +16,6 @@ from controller.core.api_requests import ApiResponse
 from controller.core.commands import (
     CancelTimer,
     CloseChannel,
-    CommandId,
     DelayResponse,
     DrawNumbers,
     DrawTopicIds,
@@ -29,7 +28,6 @@ from controller.core.commands import (
     Stop,
     StopReplicaRequest,
     UpdateMetadataRequest,
-    ZooKeeperCommand,
 )
 from controller.core.events import (
     Event,
@@ -41,13 +39,13 @@ from controller.core.events import (
     TopicIdsDrawn,
 )
 from controller.core.fold import Fold
-from controller.core.values import Broker
 from controller.daemon.appending import LogAppender
 from controller.daemon.arrivals import Arrivals
 from controller.daemon.draws import draw_numbers, draw_topic_ids
 from controller.daemon.encoding_ahead import EncodingAhead
 from controller.daemon.garbage import GarbageCollection
 from controller.daemon.notices import log_notice, log_session
+from controller.daemon.peers import Channels, Endpoint, ZooKeeper
 from controller.daemon.progress import Progress
 from controller.daemon.timers import Timers
 from controller.event_log.housekeeping import Housekeeping
@@ -56,40 +54,6 @@ from eventstore.writer import LogWriter
 
 _QUIET_SECONDS: Final = 0.2
 """Commands without a following event are appended to the log after this time."""
-
-
-class ZooKeeper(Protocol):
-    """The interface of the ZooKeeper connection."""
-
-    def submit(self, command_id: CommandId, command: ZooKeeperCommand, /) -> None: ...
-    async def run(self) -> None: ...
-    async def close(self) -> None: ...
-
-
-class Channels(Protocol):
-    """The interface of the broker channels."""
-
-    def open(self, command: OpenChannel, /) -> None: ...
-    def close(self, command: CloseChannel, /) -> None: ...
-    def probe(self, command: ProbeBroker, /) -> None: ...
-    def send(
-        self,
-        command_id: CommandId,
-        request: LeaderAndIsrRequest | UpdateMetadataRequest | StopReplicaRequest,
-        /,
-    ) -> None: ...
-    def close_all(self) -> None: ...
-    async def run(self) -> None: ...
-
-
-class Endpoint(Protocol):
-    """The interface of the Kafka protocol endpoint."""
-
-    def answer(self, answer: ApiResponse, /) -> None: ...
-    def answer_later(self, request: int, /) -> None: ...
-    def set_brokers(self, brokers: Sequence[Broker], /) -> None: ...
-    async def close(self) -> None: ...
-    async def run(self) -> None: ...
 
 
 class Inbox(Arrivals[Event]):

@@ -7,18 +7,17 @@ itself decides nothing.
 import asyncio
 from collections.abc import Callable
 from functools import partial
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import anyio
 import anyio.lowlevel
 
 from controller.core.commands import CancelTimer, CommandId, Notice, StartTimer
-from controller.core.events import Event, SessionExpired, TimerFired
+from controller.core.events import SessionExpired, TimerFired
 from controller.daemon.appending import LogAppender
-from controller.daemon.arrivals import Arrival, Arrivals
 from controller.daemon.notices import log_notice, log_session
+from controller.daemon.peers import ZooKeeper
 from controller.daemon.timers import Timers
-from controller.daemon.zookeeper_silence import report_silence
 from controller.event_log.writer_thread import WriterThread
 from controller.kafka_0_8.commands import (
     AppendRecords,
@@ -43,23 +42,16 @@ from controller.kafka_0_8.events import (
 from controller.kafka_0_8.fold import BrokerFold
 from controller.kafka_0_8_broker.disk import Disk
 from controller.kafka_0_8_broker.fetching import Fetching
+from controller.kafka_0_8_broker.inbox import BrokerInbox
 from controller.kafka_0_8_broker.messages import FetchResponse, ProduceResponse
 from controller.kafka_0_8_broker.server import Server
-from controller.zookeeper.connection import ZooKeeperConnection
-from controller.zookeeper.servers import ConnectString
 from eventstore.writer import LogWriter
 
 _QUIET_SECONDS: Final = 0.2
 """Commands without a following event are appended to the log after this time."""
 _CLOSE_SECONDS_MAX: Final = 5.0
-_MEANWHILE: Final = "the broker goes on, but elects no leader and changes no ISR"
-
-
-class _Observed(NamedTuple):
-    """An event, and the records that came with it, which the log does not store."""
-
-    event: BrokerEvent
-    records: list[bytes]
+MEANWHILE: Final = "the broker goes on, but elects no leader and changes no ISR"
+"""What a broker does without a connection to ZooKeeper."""
 
 
 class RunningBroker:
@@ -68,30 +60,25 @@ class RunningBroker:
     def __init__(
         self,
         configuration: BrokerConfiguration,
-        zookeeper: ConnectString,
-        session_timeout_ms: int,
+        inbox: BrokerInbox,
+        zookeeper: ZooKeeper,
         log: LogWriter,
         disk: Disk,
+        session_timeout_ms: int,
     ) -> None:
+        """`zookeeper` puts its events into `inbox`."""
         self._fold = BrokerFold(configuration)
         self._log = log
         self._disk = disk
-        # Bounded by the commands of the fold: each partition has at most one in flight for itself,
-        # and the requests in flight are limited.
-        self._arrivals: Arrivals[_Observed] = Arrivals()
+        self._inbox = inbox
+        self._zookeeper = zookeeper
         self._unwritten: list[IssuedByBroker] = []
-        self._expired = 0
-        """How many session expirations the fold has not seen yet. While there is one, nothing is
-        sent to ZooKeeper: it would belong to the next session."""
         self._appender = LogAppender(log, session_timeout_ms, "the broker ended its session")
         self._disk_thread = WriterThread("records")
         self._disk_fault: BaseException | None = None
-        self._timers = Timers(lambda timer: self._put(TimerFired(timer), f"timer:{timer}"))
-        self._zookeeper = ZooKeeperConnection(
-            zookeeper, self._from_zookeeper, session_timeout_ms=session_timeout_ms
-        )
-        self._server = Server(configuration.host, configuration.port, self._put)
-        self._fetching = Fetching(configuration.broker_id, self._put)
+        self._timers = Timers(lambda timer: inbox.put(TimerFired(timer), f"timer:{timer}"))
+        self._server = Server(configuration.host, configuration.port, inbox.put)
+        self._fetching = Fetching(configuration.broker_id, inbox.put)
         self._stop = anyio.Event()
 
     def stop(self) -> None:
@@ -105,7 +92,6 @@ class RunningBroker:
         try:
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(self._zookeeper.run)
-                tasks.start_soon(self._report_silence)
                 try:
                     await self._fold_until_stopped()
                 finally:
@@ -118,9 +104,6 @@ class RunningBroker:
             self._disk_thread.submit(self._disk.close)
             self._disk_thread.shutdown()
 
-    async def _report_silence(self) -> None:
-        await report_silence(lambda: self._zookeeper.status, meanwhile=_MEANWHILE)
-
     async def _close(self) -> None:
         """End the session first: the leader znodes of this broker are deleted at once."""
         with anyio.CancelScope(shield=True):
@@ -131,16 +114,14 @@ class RunningBroker:
 
     async def _fold_until_stopped(self) -> None:
         while not self._stop.is_set():
-            await self._arrivals.wait(_QUIET_SECONDS)
+            await self._inbox.wait(_QUIET_SECONDS)
             if self._disk_fault is not None:
                 raise self._disk_fault
-            arrived = self._arrivals.take_all()
-            first = self._log.tip.last_seq + 1
-            events = [_recorded(seq, one) for seq, one in enumerate(arrived, first)]
-            if events or self._unwritten:
-                await self._append(events)
-            for recorded, arrival in zip(events, arrived, strict=True):
-                self._apply(recorded, arrival.event.records)
+            taken = self._inbox.take(self._log.tip.last_seq)
+            if taken or self._unwritten:
+                await self._append([recorded for recorded, _ in taken])
+            for recorded, records in taken:
+                self._apply(recorded, records)
                 await anyio.lowlevel.checkpoint()
 
     async def _append(self, events: list[RecordedBrokerEvent]) -> None:
@@ -153,17 +134,8 @@ class RunningBroker:
                 self._carry_out(issued, records)
             self._unwritten += commands
         if isinstance(recorded.event, SessionExpired):
-            self._expired -= 1
-        log_session(recorded.event, _MEANWHILE)
-
-    def _put(self, event: BrokerEvent, channel: str, records: list[bytes] | None = None) -> None:
-        self._arrivals.add(_Observed(event, records or []), channel)
-
-    def _from_zookeeper(self, event: Event, channel: str) -> None:
-        if isinstance(event, SessionExpired):
-            self._expired += 1
-        # The session reports outcomes, watches and its own state only.
-        self._put(event, channel)  # type: ignore[arg-type]
+            self._inbox.expired -= 1
+        log_session(recorded.event, MEANWHILE)
 
     # Commands
 
@@ -187,7 +159,7 @@ class RunningBroker:
             case OpenLog() | TruncateLog() | DeleteLog() | AppendRecords() as command:
                 self._for_log(issued.id, command, records)
             case command:
-                if not self._expired:
+                if not self._inbox.expired:
                     self._zookeeper.submit(issued.id, command)
 
     def _for_log(
@@ -199,7 +171,7 @@ class RunningBroker:
         name, disk = (command.topic, command.partition), self._disk
 
         def put(event: BrokerEvent) -> None:
-            self._put(event, f"log:{command.topic}-{command.partition}")
+            self._inbox.put(event, f"log:{command.topic}-{command.partition}")
 
         match command:
             case OpenLog():
@@ -237,8 +209,3 @@ class RunningBroker:
 
         name = (response.topic, response.partition)
         self._on_disk(partial(self._disk.read, name, response.start, response.end), respond)
-
-
-def _recorded(seq: int, arrival: Arrival[_Observed]) -> RecordedBrokerEvent:
-    times = arrival.wall_ns, arrival.mono_ns
-    return RecordedBrokerEvent(seq, *times, 0, arrival.channel, arrival.event.event)
