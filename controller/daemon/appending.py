@@ -21,12 +21,12 @@ T = TypeVar("T")
 
 class LogAppender:
     """The log of a run and the thread that writes it. All methods raise DaemonError if the log
-    cannot be written, or if writing takes a third of the session timeout. `consequence` is what
-    happens then, for the message."""
+    cannot be written, or if writing takes `seconds_max`. `consequence` is what happens then, for
+    the message."""
 
-    def __init__(self, log: LogWriter, session_timeout_ms: int, consequence: str) -> None:
+    def __init__(self, log: LogWriter, seconds_max: float, consequence: str) -> None:
         self._log = log
-        self._seconds_max = session_timeout_ms / 1000 / 3
+        self._seconds_max = seconds_max
         self._consequence = consequence
         self._thread = WriterThread("log-writer")
         self._writing_since: float | None = None

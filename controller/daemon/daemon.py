@@ -107,7 +107,7 @@ class Daemon:
         self._endpoint = endpoint
         self._housekeeping = housekeeping
         consequence = "the controller role was given up"
-        self._appender = LogAppender(log, session_timeout_ms, consequence)
+        self._appender = LogAppender(log, session_timeout_ms / 1000 / 3, consequence)
         self._timers = Timers(lambda timer: inbox.put(TimerFired(timer), f"timer:{timer}"))
         self._unwritten: list[Issued] = []
         self._stop: Stop | None = None

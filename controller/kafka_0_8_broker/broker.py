@@ -73,7 +73,9 @@ class RunningBroker:
         self._inbox = inbox
         self._zookeeper = zookeeper
         self._unwritten: list[IssuedByBroker] = []
-        self._appender = LogAppender(log, session_timeout_ms, "the broker ended its session")
+        # Otherwise, a leader whose disk hangs would keep its session, and remain leader.
+        seconds_max = session_timeout_ms / 1000
+        self._appender = LogAppender(log, seconds_max, "the broker ended its session")
         self._disk_thread = WriterThread("records")
         self._disk_fault: BaseException | None = None
         self._timers = Timers(lambda timer: inbox.put(TimerFired(timer), f"timer:{timer}"))

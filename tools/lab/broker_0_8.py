@@ -24,19 +24,25 @@ class Broker08(Server):
     """A broker with its data below `folder`. `config` has options of its command."""
 
     def __init__(
-        self, broker_id: int, folder: Path, zookeeper: ZooKeeperServer, config: Mapping[str, str]
+        self,
+        broker_id: int,
+        folder: Path,
+        zookeeper: ZooKeeperServer,
+        config: Mapping[str, str],
+        connect: str | None,
     ) -> None:
         super().__init__(f"broker-{broker_id}", folder, free_port())
         self.broker_id = broker_id
         self.data = folder / "data"
         self._zookeeper = zookeeper
         self._config = config
+        self._zookeeper_connect = connect or zookeeper.connect
 
     def _command(self) -> Sequence[str]:
         return [
             *(sys.executable, "-m", "tools.kafka_0_8", "broker"),
             *("--broker-id", str(self.broker_id), "--port", str(self.port)),
-            *("--zookeeper", self._zookeeper.connect, "--data", str(self.data)),
+            *("--zookeeper", self._zookeeper_connect, "--data", str(self.data)),
             *(f"--{key.replace('_', '-')}={value}" for key, value in self._config.items()),
         ]
 

@@ -127,11 +127,14 @@ class Lab:
         return started
 
     async def start_brokers_0_8(
-        self, count: int, *, config: Mapping[str, str] | None = None
+        self, count: int, *, config: Mapping[str, str] | None = None, connect: str | None = None
     ) -> list[Broker08]:
         """Add brokers of Kafka's 0.8 design, with the next free ids from 1, and start them; all are
-        registered on return. `config` has options of `python -m tools.kafka_0_8 broker`, without
-        the dashes."""
+        registered on return.
+
+        `config` has options of `python -m tools.kafka_0_8 broker`, without the dashes. `connect`:
+        where the brokers connect to ZooKeeper, if not at the server's address.
+        """
         if not self.zookeepers:
             raise LabError("this lab has no ZooKeeper yet: call start_zookeeper first")
         first = len(self.brokers_0_8) + 1
@@ -139,7 +142,8 @@ class Lab:
         zookeeper = self.zookeepers[0]
         await add_brokers(zookeeper, ids)
         started = [
-            Broker08(one, self.folder / f"broker-{one}", zookeeper, config or {}) for one in ids
+            Broker08(one, self.folder / f"broker-{one}", zookeeper, config or {}, connect)
+            for one in ids
         ]
         self.brokers_0_8 += started
         for broker in started:
