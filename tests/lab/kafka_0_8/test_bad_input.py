@@ -138,7 +138,7 @@ async def test_unusable_epoch_prevents_only_elections_until_it_is_corrected(
     await assert_unharmed(brokers)
 
 
-async def test_other_znodes_are_skipped(brokers: Brokers) -> None:
+async def test_unknown_znodes_are_skipped(brokers: Brokers) -> None:
     await write(
         brokers,
         Create("/brokers/topics/orders/first"),
