@@ -10,7 +10,9 @@ from replay.cli.options import At, Json, log_position, named_partition
 from replay.cli.progress import progress
 from replay.description.choices import candidates_clause
 from replay.description.phrases import listed
-from replay.logs.open_log import open_log, seq_at
+from replay.logs.broker_log import BrokerLog
+from replay.logs.open_log import open_any_log, seq_at
+from replay.why.broker_0_8 import explain_broker_log
 from replay.why.explain import explain, explain_runs, explain_terms
 from replay.why.explanations.explanation import Explanation, Link
 from replay.why.explanations.finding import last_undone
@@ -98,8 +100,11 @@ def _explanation(
     logs: list[str], subject: Subject, seq: int | None, wall_ns: int | None
 ) -> Explanation:
     if len(logs) == 1:
-        with open_log(logs[0]) as opened, progress() as report:
-            return explain(opened, subject, seq_at(opened.reader, seq, wall_ns), report)
+        with open_any_log(logs[0]) as opened, progress() as report:
+            moment = seq_at(opened.reader, seq, wall_ns)
+            if isinstance(opened, BrokerLog):
+                return explain_broker_log(opened, subject, moment, report)
+            return explain(opened, subject, moment, report)
     if seq is not None:
         raise typer.BadParameter(
             "each log numbers its events from 1: give a time, or only one log", param_hint="--at"
