@@ -11,6 +11,7 @@ import typer
 
 from controller.cli.output import print_result
 from replay.cli.exit_status import errors_in_one_line, interrupted_by_sigterm
+from replay.cli.explore_0_8 import explore_brokers, reproduce_broker_run
 from replay.cli.options import Json
 from replay.cli.progress import progress
 from replay.errors import ReplayError
@@ -64,6 +65,14 @@ Workers = Annotated[
     ),
 ]
 
+Design = Annotated[
+    str,
+    typer.Option(
+        metavar="controller|0.8",
+        help="0.8: brokers without a controller, as Kafka's first replication design has them.",
+    ),
+]
+
 
 @app.command(name="explore")
 def explore(
@@ -92,13 +101,7 @@ def explore(
         Path | None,
         typer.Option(metavar="FOLDER", help="Save it there. Default: explored-SEED."),
     ] = None,
-    design: Annotated[
-        str,
-        typer.Option(
-            metavar="controller|0.8",
-            help="0.8: brokers without a controller, as Kafka's first replication design has them.",
-        ),
-    ] = _CONTROLLER,
+    design: Design = _CONTROLLER,
     as_json: Json = False,
 ) -> None:
     """Run a simulated cluster in many orders, with faults and acts of administrators, and check
@@ -111,21 +114,25 @@ def explore(
     """
     with errors_in_one_line("explore"):
         limits: dict[str, object] = {"--seed": seed, "--seconds": seconds, "--runs": runs}
-        others: dict[str, object] = {"--scenario": scenario, "--from-log": from_log}
-        others |= {"--strategy": strategy, "--workers": workers, "--out": out}
+        sources: dict[str, object] = {"--scenario": scenario, "--from-log": from_log}
+        sources |= {"--strategy": strategy}
         if reproduce is not None:
-            _refuse(limits | others, "--reproduce", "a saved run is run as it is")
+            others: dict[str, object] = {"--workers": workers, "--out": out}
+            _refuse(limits | sources | others, "--reproduce", "a saved run is run as it is")
             raise typer.Exit(_reproduce(reproduce, as_json=as_json))
         seed = secrets.randbits(_SEED_BITS) if seed is None else seed
-        if design != _CONTROLLER:
-            _refuse(others, "--design", "a search of the 0.8 design does not have all options yet")
-            raise typer.Exit(_explore_design(design, seed, seconds, runs, as_json=as_json))
-        start = _start(scenario, from_log, strategy or ())
         folder = out or Path(f"explored-{seed}")
+        workers = workers or os.cpu_count() or 1
+        if design != _CONTROLLER:
+            _check_design(design, sources)
+            _check_folder(folder)
+            limit = _SECONDS if seconds is None and runs is None else seconds
+            is_broken = explore_brokers(seed, limit, runs, workers, folder, as_json=as_json)
+            raise typer.Exit(_VIOLATION if is_broken else _NOTHING)
+        start = _start(scenario, from_log, strategy or ())
         _check_folder(folder)
         if not as_json:
             typer.echo(f"seed {seed}")
-        workers = workers or os.cpu_count() or 1
         found = _explore(start, seed, seconds, runs, workers)
         saved, logs = _saved(found, folder, shrink_seconds)
     document = _document(found, seed, workers, saved, folder if saved is not None else None)
@@ -142,19 +149,15 @@ def _refuse(options: dict[str, object], option: str, why: str) -> None:
         raise typer.BadParameter(f"{why}: leave out {', '.join(given)}", param_hint=option)
 
 
-def _explore_design(
-    design: str, seed: int, seconds: float | None, runs: int | None, *, as_json: bool
-) -> int:
+def _check_design(design: str, sources: dict[str, object]) -> None:
+    """Refuse an unknown design, and options that another design does not have. Raises
+    typer.BadParameter."""
     from controller.kafka_0_8.configuration import KAFKA_0_8
-    from replay.cli.explore_0_8 import explore_brokers
 
     if design != KAFKA_0_8:
         text = f"{design!r} is not a design; use {_CONTROLLER} or {KAFKA_0_8}"
         raise typer.BadParameter(text, param_hint="--design")
-    if seconds is None and runs is None:
-        seconds = _SECONDS
-    is_broken = explore_brokers(seed, seconds, runs, as_json=as_json)
-    return _VIOLATION if is_broken else _NOTHING
+    _refuse(sources, "--design", "a search of the 0.8 design draws its own clusters and acts")
 
 
 def _check_folder(folder: Path) -> None:
@@ -182,7 +185,8 @@ def _start(scenario: Path | None, from_log: Path | None, strategies: Sequence[st
     if from_log is not None:
         from replay.explore.from_log.reading import start_of_log
 
-        begun = start_of_log(from_log)
+        with progress() as report:
+            begun = start_of_log(from_log, report)
         for note in begun.notes:
             typer.echo(f"note: {note}", err=True)
         return Start(begun.scenario, begun.inputs, tuple(strategies))
@@ -249,8 +253,11 @@ def _saved(found: "Explored", folder: Path, seconds: float) -> tuple["SavedRun |
 
 def _reproduce(path: Path, *, as_json: bool) -> int:
     from replay.explore.run import run
-    from replay.explore.saved import read_run
+    from replay.explore.saved import design_of, read_run
 
+    if design_of(path) != _CONTROLLER:
+        is_broken = reproduce_broker_run(path, as_json=as_json)
+        return _VIOLATION if is_broken else _NOTHING
     saved = read_run(path)
     outcome = run(saved.scenario, saved.inputs, with_digest=True)
     is_same = outcome.digest == saved.digest

@@ -290,7 +290,7 @@ def _look(
 
 
 def _from_log(log: str, seq: int | None, wall_ns: int | None) -> _Moment:
-    with open_log(log) as opened, progress() as report:
+    with progress() as report, open_log(log, report) as opened:
         cluster = cluster_at(opened, seq_at(opened.reader, seq, wall_ns), report)
         problem = headline_of(opened, cluster, report)
         shadow = read_status(opened.reader.path) if seq is None and wall_ns is None else None

@@ -82,7 +82,7 @@ def _from_source(given: GivenSettings, source: str, at: str | None) -> _Report:
         used = ", ".join(one.source for one in given.flags)
         raise typer.BadParameter("has no effect with SOURCE", param_hint=used)
     position = log_position(at, "--at")
-    with open_log(source) as log, progress() as report:
+    with progress() as report, open_log(source, report) as log:
         projection = projection_at(log, seq_at(log.reader, *position), report)
         now = time_of(log.reader, projection.seq)
         subject = Subject(projection.cluster(now), projection.view)

@@ -100,7 +100,7 @@ def _explanation(
     logs: list[str], subject: Subject, seq: int | None, wall_ns: int | None
 ) -> Explanation:
     if len(logs) == 1:
-        with open_any_log(logs[0]) as opened, progress() as report:
+        with progress() as report, open_any_log(logs[0], report) as opened:
             moment = seq_at(opened.reader, seq, wall_ns)
             if isinstance(opened, BrokerLog):
                 return explain_broker_log(opened, subject, moment, report)

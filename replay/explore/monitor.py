@@ -149,6 +149,7 @@ class Monitor(Observer):
         self.known.knows_topic_id = self.processes.knows_topic_id
         self.known.has_earlier_log = self.processes.has_earlier_log
         self.known.active_process = self.processes.active
+        self.known.has_role = self.processes.has_role
         self._recovery = [one(self.known, self._report, self.processes) for one in RECOVERY]
         if any(
             one.configuration.unclean_leader_election_enable for one in cluster.scenario.controllers

@@ -178,12 +178,19 @@ class Processes:
     def active(self) -> str | None:
         """The controller that acts with the epoch in /controller_epoch; None: none."""
         for process, one in self._cluster.controllers.items():
-            if one.run is None or one.settings.configuration.broker_id != self._known.controller:
-                continue
-            fold = one.run.fold
-            if fold.term == self._known.epoch and fold.controller.context.is_loaded:
+            is_loaded = one.run is not None and one.run.fold.controller.context.is_loaded
+            if is_loaded and self.has_role(process):
                 return process
         return None
+
+    def has_role(self, process: str) -> bool:
+        """Whether a controller has /controller and the epoch in /controller_epoch, which a deposed
+        one may not know yet."""
+        found = self._cluster.controllers.get(process)
+        if found is None or found.run is None:
+            return False
+        is_owner = found.settings.configuration.broker_id == self._known.controller
+        return is_owner and found.run.fold.term == self._known.epoch
 
     # Brokers
 

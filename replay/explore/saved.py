@@ -5,7 +5,7 @@ A folder has `run.json` and one log for each run of each refold, such as `refold
 """
 
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeVar
 
 import msgspec
 from msgspec import Struct, field
@@ -22,6 +22,10 @@ from replay.world.scenario import Scenario
 
 RUN_FILE: Final = "run.json"
 FORMAT: Final = 1
+CONTROLLER: Final = "controller"
+"""The design with a controller, which has the field `design` in no run.json."""
+
+Document = TypeVar("Document", bound=Struct)
 
 
 class SavedRun(Struct, frozen=True, kw_only=True):
@@ -61,6 +65,13 @@ def saved_run(
 
 def save(run: SavedRun, folder: Path) -> list[Path]:
     """Write a run into a new folder; return its logs. Raises ReplayError, LogError."""
+    write_document(run, folder)
+    cluster = Run(run.scenario, run.inputs).cluster
+    return write_logs(cluster, folder) if cluster is not None else []
+
+
+def write_document(run: Struct, folder: Path) -> None:
+    """Write run.json into a new folder. Raises ReplayError."""
     try:
         folder.mkdir(parents=True)
     except FileExistsError:
@@ -69,8 +80,6 @@ def save(run: SavedRun, folder: Path) -> list[Path]:
         raise ReplayError(f"{folder} cannot be created: {error.strerror}") from error
     document = msgspec.json.format(msgspec.json.encode(run), indent=1)
     (folder / RUN_FILE).write_bytes(document + b"\n")
-    cluster = Run(run.scenario, run.inputs).cluster
-    return write_logs(cluster, folder) if cluster is not None else []
 
 
 def write_logs(cluster: Cluster, folder: Path) -> list[Path]:
@@ -94,18 +103,38 @@ def write_logs(cluster: Cluster, folder: Path) -> list[Path]:
     return written
 
 
+class _AnyRun(Struct):
+    """What run.json has for each design."""
+
+    format: int
+    design: str = CONTROLLER
+
+
+def design_of(path: Path) -> str:
+    """The design of a saved run, by its file or folder: CONTROLLER or "0.8". Raises ReplayError."""
+    return read_document(path, _AnyRun).design
+
+
 def read_run(path: Path) -> SavedRun:
     """Read a run from its file or folder. Raises ReplayError."""
+    return read_document(path, SavedRun)
+
+
+def read_document(path: Path, form: type[Document]) -> Document:
+    """Read run.json by its path or its folder's. Raises ReplayError."""
     file = path / RUN_FILE if path.is_dir() else path
     try:
-        run = msgspec.json.decode(file.read_bytes(), type=SavedRun)
+        content = file.read_bytes()
+        found = msgspec.json.decode(content, type=_AnyRun)
+        if found.format != FORMAT:
+            raise ReplayError(
+                f"{file} has format {found.format}; this version reads format {FORMAT}"
+            )
+        return msgspec.json.decode(content, type=form)
     except OSError as error:
         raise ReplayError(f"{file} cannot be read: {error.strerror}") from error
     except msgspec.DecodeError as error:
         raise ReplayError(f"{file} is not a run of `refold explore`: {error}") from error
-    if run.format != FORMAT:
-        raise ReplayError(f"{file} has format {run.format}; this version reads format {FORMAT}")
-    return run
 
 
 class _ScenarioFile(Scenario, frozen=True, kw_only=True):

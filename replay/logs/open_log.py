@@ -17,6 +17,7 @@ from replay.errors import ReplayError
 from replay.logs.broker_log import BrokerLog, broker_configuration_of, is_of_broker
 from replay.logs.decode import UPCASTERS, configuration_of
 from replay.logs.packed import log_at
+from replay.progress import Progress, unreported
 from replay.stock_clusters.imported_log.reading import ImportedLog, open_imported
 
 
@@ -31,18 +32,20 @@ OpenedLog = RecordedLog | ImportedLog
 
 
 @contextmanager
-def open_reader(path: Path | str) -> Iterator[LogReader]:
+def open_reader(path: Path | str, progress: Progress = unreported) -> Iterator[LogReader]:
     """The records of a log, also while it is being written. The path is that of a folder, a
     segment, a packed log, an incident or a recording of a stock cluster, or "-" for a stream.
-    Raises LogError, ReplayError."""
-    with log_at(path) as log, LogReader.open(log, UPCASTERS) as reader:
+    A recording is imported first, which reports its progress. Raises LogError, ReplayError."""
+    with log_at(path, progress) as log, LogReader.open(log, UPCASTERS) as reader:
         yield reader
 
 
 @contextmanager
-def open_any_log(path: Path | str) -> Iterator[OpenedLog | BrokerLog]:
+def open_any_log(
+    path: Path | str, progress: Progress = unreported
+) -> Iterator[OpenedLog | BrokerLog]:
     """As `open_log`, also for a log of a broker of the 0.8 design. Raises LogError, ReplayError."""
-    with open_reader(path) as reader:
+    with open_reader(path, progress) as reader:
         if is_of_broker(reader.header):
             yield BrokerLog(reader, broker_configuration_of(reader.header))
         else:
@@ -50,9 +53,9 @@ def open_any_log(path: Path | str) -> Iterator[OpenedLog | BrokerLog]:
 
 
 @contextmanager
-def open_log(path: Path | str) -> Iterator[OpenedLog]:
+def open_log(path: Path | str, progress: Progress = unreported) -> Iterator[OpenedLog]:
     """Open a log, given like that of `open_reader`, for folding. Raises LogError, ReplayError."""
-    with open_reader(path) as reader:
+    with open_reader(path, progress) as reader:
         yield _opened(reader)
 
 

@@ -12,7 +12,7 @@ from typing import Final
 from eventstore.errors import LogError
 from eventstore.folders import is_segment, segments_in
 from replay.errors import ReplayError
-from replay.progress import unreported
+from replay.progress import Progress, unreported
 from replay.stock_clusters.imports.importing import Selection, import_source
 from replay.stock_clusters.zookeeper_log.source import is_source
 
@@ -24,46 +24,48 @@ _ARCHIVE_ERRORS: Final = (OSError, EOFError, ValueError, tarfile.TarError, LZMAE
 
 
 @contextmanager
-def log_at(path: Path | str) -> Iterator[Path | str]:
+def log_at(path: Path | str, progress: Progress = unreported) -> Iterator[Path | str]:
     """The path of the log, which exists for the duration of the context. A path that is not packed,
-    such as "-", is returned unchanged. Raises ReplayError."""
-    packed = packed_at(Path(path))
+    such as "-", is returned unchanged. An import reports its progress. Raises ReplayError."""
+    packed = packed_at(Path(path), progress)
     if packed is None:
         yield path
         return
     with TemporaryDirectory(prefix="refold-packed-") as scratch:
-        yield unpacked(packed, Path(scratch))
+        yield unpacked(packed, Path(scratch), progress)
 
 
-def packed_at(path: Path) -> Path | None:
+def packed_at(path: Path, progress: Progress = unreported) -> Path | None:
     """The archive or recording from which the log must be made first: the path itself, or the
     archive of an incident. None if the path is no such thing."""
     of_incident = path / LOG_OF_INCIDENT
     if of_incident.is_file():
         return of_incident
     is_archive = path.name.endswith(PACKED) and path.is_file()
-    return path if is_archive or is_recording(path) else None
+    return path if is_archive or is_recording(path, progress) else None
 
 
-def is_recording(path: Path) -> bool:
+def is_recording(path: Path, progress: Progress = unreported) -> bool:
     """Whether the path is a folder of a stock cluster that `refold import` accepts, and no log."""
-    return path.is_dir() and not segments_in(path) and is_source(path)
+    return path.is_dir() and not segments_in(path) and is_source(path, progress)
 
 
-def unpacked(given: Path, scratch: Path) -> Path:
+def unpacked(given: Path, scratch: Path, progress: Progress = unreported) -> Path:
     """Unpack or import into `scratch` and return the folder of the log. Raises ReplayError."""
-    return _imported(given, scratch) if given.is_dir() else _unpacked(given, scratch)
+    if given.is_dir():
+        return _imported(given, scratch, progress)
+    return _unpacked(given, scratch, progress)
 
 
-def _imported(recording: Path, scratch: Path) -> Path:
+def _imported(recording: Path, scratch: Path, progress: Progress) -> Path:
     try:
-        import_source(recording, scratch / "log", Selection(), unreported)
+        import_source(recording, scratch / "log", Selection(), progress)
     except (LogError, ReplayError) as error:
         raise ReplayError(f"{recording} cannot be opened: {error}") from None
     return scratch / "log"
 
 
-def _unpacked(archive: Path, scratch: Path) -> Path:
+def _unpacked(archive: Path, scratch: Path, progress: Progress) -> Path:
     try:
         with tarfile.open(archive) as packed:
             segments = [one for one in packed.getmembers() if is_segment(Path(one.name))]
@@ -73,4 +75,4 @@ def _unpacked(archive: Path, scratch: Path) -> Path:
     except _ARCHIVE_ERRORS as error:
         why = str(error).partition("\n")[0].removesuffix(":")
         raise ReplayError(f"{archive} cannot be opened: {why}") from None
-    return _imported(archive, scratch)
+    return _imported(archive, scratch, progress)

@@ -138,7 +138,8 @@ class MovingBench(Bench):
         await self._reset()
         everywhere = self._population.partitions
         await self._timed(contender, lambda: self._started(contender), everywhere)
-        for step in (one for step in steps for one in [step] * _TIMES.get(step, 1)):
+        repeated = [one for step in steps for one in [step] * _TIMES.get(step, 1)]
+        for step in repeated:
             if step is Step.BEGIN:
                 sample = await self._begun(contender)
             elif step is Step.DEATH:

@@ -12,6 +12,7 @@ from controller.kafka_0_8_broker.administration import ClusterStatus
 from controller.kafka_0_8_broker.client import Client
 from controller.kafka_0_8_broker.messages import Acks
 from controller.operator.zookeeper_client import ZooKeeperClient
+from replay.explore.kafka_0_8.saved import write_logs
 from replay.world.kafka_0_8.scenarios import SCENARIOS
 from tools.kafka_0_8 import broker_command
 from tools.kafka_0_8.options import (
@@ -23,7 +24,6 @@ from tools.kafka_0_8.options import (
     broker_ids,
     perform,
 )
-from tools.kafka_0_8.writing import write_logs
 
 app = typer.Typer(
     help="Kafka's 0.8 replication design, without a controller (docs/design-0.8.md). Exit status: "

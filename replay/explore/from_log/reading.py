@@ -6,9 +6,10 @@ from replay.explore.from_log.imported import from_imported
 from replay.explore.from_log.recorded import from_recorded
 from replay.explore.from_log.schedule import BegunFromLog
 from replay.logs.open_log import RecordedLog, open_log
+from replay.progress import Progress, unreported
 
 
-def start_of_log(path: Path) -> BegunFromLog:
+def start_of_log(path: Path, progress: Progress = unreported) -> BegunFromLog:
     """The scenario and inputs of a log of either kind. Raises ReplayError, LogError."""
-    with open_log(path) as log:
+    with open_log(path, progress) as log:
         return from_recorded(log) if isinstance(log, RecordedLog) else from_imported(log)

@@ -106,7 +106,7 @@ class _OfCancelled(Invariant):
         self.cancelled.clear()
 
     def noticed(self, process: str, code: str, subject: str) -> None:
-        if code == _DONE and self._knows(process):
+        if code == _DONE and self._knows(process) and self.known.has_role(process):
             self._begin()
         elif code == "elected" and not (self._czxid and self.known.is_refold(process)):
             self._forget()
@@ -221,7 +221,7 @@ class OlderEntriesRemoved(Invariant):
 
     NAME: ClassVar[str] = "older-entries-removed"
     STATEMENT: ClassVar[str] = (
-        "When a refold that knows /admin/reassign_cancel has handled all its events, "
+        "When a refold with the role that knows /admin/reassign_cancel has handled all its events, "
         "/admin/reassign_partitions has no entry from before the cancellation, except of "
         "reassignments that are under way. If the znode was written since, this is not checked."
     )
@@ -244,7 +244,7 @@ class OlderEntriesRemoved(Invariant):
 
     def handled(self, process: str) -> None:
         known = self.known
-        if not self._older or not known.is_refold(process):
+        if not self._older or not known.is_refold(process) or not known.has_role(process):
             return
         if known.cancel_known_to(process) != self._czxid:
             # It knows an earlier one, which may be older than the entries, or none.

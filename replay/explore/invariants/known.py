@@ -115,6 +115,8 @@ class Known:
         """Whether a controller knows the id of a topic, or the process is no controller."""
         self.has_earlier_log: Callable[[int, Name], bool] = lambda broker, name: False
         """Whether the log of a replica is that of an earlier topic of the same name."""
+        self.has_role: Callable[[str], bool] = lambda process: True
+        """Whether a controller has the role, loaded or not."""
         self.active_process: Callable[[], str | None] = lambda: None
         """The controller that has the role; None: none."""
 

@@ -78,12 +78,13 @@ class FailedLeaveIsr(Invariant):
 
     A broker that registers again is treated as failed and started. The last member stays in an ISR.
     A broker in controlled shutdown also stays if it leads and no other member can. Leaders before
-    2.7 write the ISR themselves, and may add a replica that the controller has just removed.
+    2.7 write the ISR themselves, and may add a replica that the controller has just removed. The
+    writes of a controller that does not know yet that it was deposed are rejected.
     """
 
     NAME: ClassVar[str] = "failed-leave-isr"
     STATEMENT: ClassVar[str] = (
-        "When a controller has handled that a broker failed, registered again or shuts down, the "
+        "When the controller has handled that a broker failed, registered again or shuts down, the "
         "broker has left all ISRs, except those whose last member it is. With a failover, this "
         "holds for all brokers that are not registered. A broker in controlled shutdown also stays "
         "if it leads, and no other member of the ISR can. Members that a leader before 2.7 has "
@@ -171,7 +172,7 @@ class FailedLeaveIsr(Invariant):
         return found
 
     def _violated(self, process: str, name: Name, broker: int, what: str) -> None:
-        if process in self._stuck:
+        if process in self._stuck or not self.known.has_role(process):
             return
         self.violated(
             partition_text(name),

@@ -10,6 +10,17 @@ from replay.world.kafka_0_8.broker_process import BrokerProcess
 from replay.world.kafka_0_8.cluster import Cluster08
 
 COMMITTED_RECORDS_KEPT: Final = "committed-records-kept"
+INVARIANTS: Final = (
+    "ar-is-isr-and-cur",
+    "one-leader-in-an-epoch",
+    "high-watermark-rises",
+    "isr-has-committed-records",
+    "queues-are-drained",
+    "partitions-have-leaders",
+    "replicas-catch-up",
+    "replicas-are-equal",
+    COMMITTED_RECORDS_KEPT,
+)
 KNOWN_FLAWS: Final = {
     COMMITTED_RECORDS_KEPT: "truncation to the high watermark (docs/design-0.8.md#flaws)"
 }
@@ -20,6 +31,7 @@ class Violation(Exception):
     """An invariant does not hold."""
 
     def __init__(self, invariant: str, text: str) -> None:
+        assert invariant in INVARIANTS
         super().__init__(f"{invariant}: {text}")
         self.invariant = invariant
         self.text = text

@@ -1,40 +1,68 @@
-"""Searches for runs of the 0.8 design that break an invariant, and shrinks them."""
+"""Searches for runs of the 0.8 design that break an invariant, and shrinks them.
 
+The runs are numbered. What a run does depends only on the seed and its number. Workers are new
+processes; each plays a few runs after the other.
+"""
+
+import multiprocessing
+import signal
 from collections.abc import Callable, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
+from itertools import count
 from typing import Final
 
-from msgspec import Struct
+from msgspec import Struct, field
 
+from replay.errors import ReplayError
 from replay.explore.kafka_0_8.acts import Act, carry_out, drawn, new_cluster, settle
 from replay.explore.kafka_0_8.monitor import KNOWN_FLAWS, Monitor, Violation
-from replay.explore.numbers import Numbers
+from replay.explore.numbers import Numbers, seed_of
 from replay.world.kafka_0_8.cluster import Cluster08
 
 _ACTS: Final = 30
 _WARM_UP_MS: Final = 1500
+_RUNS_OF_A_PART: Final = 10
+"""How many runs a worker plays before it reports."""
+_POLL_S: Final = 0.2
 
 
 class BrokenRun(Struct, frozen=True):
-    """A shrunk run that breaks an invariant: its acts, in words and as data. `run` is its number in
-    the search."""
+    """A run that breaks an invariant. `run` is its number in the search."""
 
+    run: int
     invariant: str
     text: str
-    run: int
-    story: list[str]
     acts: list[Act]
 
 
-class Searched(Struct, frozen=True):
-    """The result of a search. `flaws` has the first run for each known flaw, `flaw_runs` how many
-    runs broke it; `violation` is a run that breaks another invariant."""
+class Searched(Struct):
+    """The result of a search, perhaps interrupted by Ctrl-C. `flaws` has the first run for each
+    known flaw, `flaw_runs` how many runs broke it; `violation` breaks another invariant."""
 
     seed: int
-    runs: int
-    events: int
-    flaw_runs: dict[str, int]
-    flaws: list[BrokenRun]
-    violation: BrokenRun | None
+    runs: int = 0
+    events: int = 0
+    flaw_runs: dict[str, int] = field(default_factory=dict)
+    flaws: dict[str, BrokenRun] = field(default_factory=dict)
+    violation: BrokenRun | None = None
+    was_interrupted: bool = False
+
+    @property
+    def broken(self) -> list[BrokenRun]:
+        """The first run for each invariant that was broken."""
+        return [*self.flaws.values(), *([self.violation] if self.violation is not None else [])]
+
+    def add(self, part: "Searched") -> None:
+        """Add what other runs of the search found."""
+        self.runs += part.runs
+        self.events += part.events
+        for name, times in part.flaw_runs.items():
+            self.flaw_runs[name] = self.flaw_runs.get(name, 0) + times
+        for name, broken in part.flaws.items():
+            before = self.flaws.get(name)
+            self.flaws[name] = broken if before is None or broken.run < before.run else before
+        self.violation = self.violation or part.violation
 
 
 def play(acts: Sequence[Act]) -> tuple[Cluster08, Violation | None]:
@@ -56,41 +84,80 @@ def play(acts: Sequence[Act]) -> tuple[Cluster08, Violation | None]:
     return cluster, None
 
 
-def search(seed: int, goes_on: Callable[[int], bool]) -> Searched:
+def search(seed: int, workers: int, goes_on: Callable[[int], bool]) -> Searched:
     """Play runs while `goes_on` with the number of runs so far, up to the first violation that is
-    no known flaw."""
-    flaw_runs: dict[str, int] = {}
-    flaws: list[BrokenRun] = []
-    runs = events = 0
-    numbers = Numbers(seed)
-    broken: BrokenRun | None = None
-    while goes_on(runs):
-        runs += 1
-        acts = drawn(numbers, _ACTS)
+    no known flaw, or Ctrl-C. Raises ReplayError if a worker process ends."""
+    found = Searched(seed)
+    try:
+        if workers == 1:
+            _search_here(found, goes_on)
+        else:
+            _search_with(workers, found, goes_on)
+    except KeyboardInterrupt:
+        found.was_interrupted = True
+    return found
+
+
+def _search_here(found: Searched, goes_on: Callable[[int], bool]) -> None:
+    while goes_on(found.runs) and found.violation is None:
+        found.add(search_part(found.seed, found.runs + 1, 1))
+
+
+def _search_with(workers: int, found: Searched, goes_on: Callable[[int], bool]) -> None:
+    firsts = count(1, _RUNS_OF_A_PART)
+    spawn = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(workers, spawn, initializer=_ignore_interrupts) as pool:
+        parts: set[Future[Searched]] = set()
+        try:
+            while goes_on(found.runs) and found.violation is None:
+                while len(parts) < workers:
+                    parts.add(pool.submit(search_part, found.seed, next(firsts), _RUNS_OF_A_PART))
+                done, parts = wait(parts, timeout=_POLL_S, return_when=FIRST_COMPLETED)
+                for one in done:
+                    found.add(one.result())
+        except BrokenProcessPool as ended:
+            raise ReplayError(
+                "a worker process ended; is there enough memory? Run again, perhaps with fewer "
+                "--workers"
+            ) from ended
+        finally:
+            pool.shutdown(wait=False, cancel_futures=True)
+
+
+def _ignore_interrupts() -> None:
+    """The main process handles Ctrl-C."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
+def search_part(seed: int, first: int, runs: int) -> Searched:
+    """Play the runs from number `first` on, up to a violation that is no known flaw."""
+    found = Searched(seed)
+    for number in range(first, first + runs):
+        acts = drawn(Numbers(seed_of(seed, number)), _ACTS)
         cluster, violation = play(acts)
-        events += sum(len(run) for one in cluster.brokers.values() for run in one.runs)
+        found.runs += 1
+        found.events += sum(len(run) for one in cluster.brokers.values() for run in one.runs)
         if violation is None:
             continue
         name = violation.invariant
+        broken = BrokenRun(number, name, violation.text, acts)
         if name not in KNOWN_FLAWS:
-            broken = shrunk(runs, acts, violation)
+            found.violation = broken
             break
-        if name not in flaw_runs:
-            flaws.append(shrunk(runs, acts, violation))
-        flaw_runs[name] = flaw_runs.get(name, 0) + 1
-    return Searched(seed, runs, events, flaw_runs, flaws, broken)
+        found.flaws.setdefault(name, broken)
+        found.flaw_runs[name] = found.flaw_runs.get(name, 0) + 1
+    return found
 
 
-def shrunk(run: int, acts: Sequence[Act], violation: Violation) -> BrokenRun:
+def shrunk(broken: BrokenRun) -> BrokenRun:
     """Leave out acts as long as the run still breaks the same invariant."""
-    kept = list(acts)
+    kept, text = list(broken.acts), broken.text
     place = 0
     while place < len(kept):
         without = kept[:place] + kept[place + 1 :]
         _, still = play(without)
-        if still is not None and still.invariant == violation.invariant:
-            kept, violation = without, still
+        if still is not None and still.invariant == broken.invariant:
+            kept, text = without, still.text
         else:
             place += 1
-    story = list(map(str, kept))
-    return BrokenRun(violation.invariant, violation.text, run, story, kept)
+    return BrokenRun(broken.run, broken.invariant, text, kept)

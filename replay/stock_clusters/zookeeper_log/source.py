@@ -206,7 +206,7 @@ def open_source(
         notes: list[str] = []
         try:
             if path.is_dir():
-                files = list(_walk(path, notes))
+                files = list(_walk(path, notes, progress))
             elif path.name.endswith(ARCHIVES) and path.is_file():
                 folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="refold-import-"))
                 files = _unpack(path, Path(folder), progress, notes)
@@ -235,10 +235,13 @@ def open_source(
             raise _with_notes(error, notes) from None
 
 
-def is_source(folder: Path) -> bool:
+def is_source(folder: Path, progress: Progress = unreported) -> bool:
     """Whether a folder contains a ZooKeeper server's data; False if it cannot be read."""
     try:
-        return bool(_servers(_walk(folder, [])))
+        return any(
+            log_zxid(file[1].name) is not None and _is_data(file)
+            for file in _walk(folder, [], progress)
+        )
     except OSError:
         return False
 
@@ -325,9 +328,11 @@ def _reading(server: DataFolder, after: int, what: str, progress: Progress) -> M
     return logs
 
 
-def _walk(root: Path, notes: list[str]) -> Iterator[File]:
-    """The files that can be used; other things with such names are noted."""
-    for folder, _, names in os.walk(root, onerror=_refuse):
+def _walk(root: Path, notes: list[str], progress: Progress) -> Iterator[File]:
+    """The files that can be used; other things with such names are noted. Reports the number of
+    folders."""
+    for number, (folder, _, names) in enumerate(os.walk(root, onerror=_refuse)):
+        progress("looking for files", number, None)
         for name in names:
             path = Path(folder, name)
             if not (is_wanted(name) or is_misnamed(path)):

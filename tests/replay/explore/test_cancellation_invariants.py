@@ -264,3 +264,22 @@ def test_entry_that_is_left_after_the_end_of_a_cancellation_is_no_longer_judged(
     history.cancel_known = 7
     history.invariant.handled(REFOLD)
     assert not history.reported
+
+
+def test_entry_that_a_deposed_controller_could_not_remove_is_not_judged() -> None:
+    history = Cancelling(OlderEntriesRemoved)
+    history.admin(znodes.REASSIGN_PARTITIONS, ENTRY, "admin")
+    history.admin(znodes.REASSIGN_CANCEL, b"{}", "admin")
+    history.cancel_known = 7
+    history.known.has_role = lambda process: False
+    history.invariant.handled(REFOLD)
+    assert not history.reported
+
+
+def test_cancellation_that_only_a_deposed_controller_has_handled_undoes_nothing() -> None:
+    history = Cancelling(CancelledRolledBack)
+    history.begin()
+    history.known.has_role = lambda process: process != REFOLD
+    history.cancel()
+    history.write(DONE, "refold 101")
+    assert not history.reported

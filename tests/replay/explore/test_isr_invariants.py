@@ -30,6 +30,15 @@ def test_failed_broker_that_stays_in_an_isr_is_reported(code: str) -> None:
     ]
 
 
+def test_deposed_controller_cannot_remove_a_failed_broker() -> None:
+    made = history(1, 3)
+    made.known.has_role = lambda process: False
+    made.invariant.noticed(REFOLD, "broker_failed", "broker 2")
+    made.invariant.handled(REFOLD)
+    made.invariant.noticed(REFOLD, "failover_done", "/controller")
+    assert not made.reported
+
+
 def test_bounced_broker_may_join_again_before_the_controller_is_idle() -> None:
     made = history(1, 2, 3)
     made.invariant.noticed(REFOLD, "broker_bounced", "broker 2")

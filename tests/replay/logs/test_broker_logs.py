@@ -13,9 +13,9 @@ from controller.kafka_0_8.commands import TruncateLog
 from eventstore.records import Header
 from eventstore.writer import LogWriter
 from replay.cli.main import app
+from replay.explore.kafka_0_8.saved import write_log, write_logs
 from replay.world.kafka_0_8.broker_process import BrokerProcess
 from replay.world.kafka_0_8.scenarios import SCENARIOS, expired_leader, leader_failure
-from tools.kafka_0_8.writing import write_log, write_logs
 
 
 def run(*arguments: object) -> tuple[int, str, str]:
