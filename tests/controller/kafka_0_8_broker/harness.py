@@ -21,7 +21,7 @@ from eventstore.records import Header
 from eventstore.writer import LogWriter
 from replay.world.kafka_0_8.cluster import Cluster08
 from replay.world.requests import GetData
-from tests.controller.daemon.peers import WorldConnection
+from tests.controller.daemon.peers import Trace, WatchedLog, WorldConnection
 from tools.lab.ports import HOST, free_port
 
 WAIT_SECONDS = 10.0
@@ -35,7 +35,8 @@ T: Name = ("t", 0)
 
 
 class Process:
-    """One broker over its runs. `runs` has the folder of each event log."""
+    """One broker over its runs. `runs` has the folder of each event log; `trace` what was stored in
+    the logs and sent to ZooKeeper, in order."""
 
     def __init__(self, world: Cluster08, broker: int, folder: Path) -> None:
         self.configuration = BrokerConfiguration(
@@ -44,6 +45,8 @@ class Process:
         self.folder = folder
         self.runs: list[Path] = []
         self.fault: Exception | None = None
+        self.trace: Trace = []
+        self.log: WatchedLog
         self.disk: Disk
         self.zookeeper: WorldConnection
         self._world = world
@@ -53,10 +56,12 @@ class Process:
     def start(self) -> None:
         """Start the broker in this event loop."""
         inbox = BrokerInbox()
-        self.zookeeper = WorldConnection(self._world.zookeeper, inbox, [])  # type: ignore[arg-type]
+        world = self._world.zookeeper
+        self.zookeeper = WorldConnection(world, inbox, self.trace)  # type: ignore[arg-type]
         self.disk = Disk(self.folder / "records")
         self.runs.append(self.folder / f"run-{len(self.runs)}")
-        log = LogWriter.create(self.runs[-1], header_of(self.configuration))
+        self.log = log = WatchedLog.create(self.runs[-1], header_of(self.configuration))
+        log.trace = self.trace
         self._broker = RunningBroker(
             self.configuration, inbox, self.zookeeper, log, self.disk, 6000
         )

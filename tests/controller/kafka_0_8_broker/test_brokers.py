@@ -5,22 +5,33 @@ tests/lab/kafka_0_8 has the same on a real ZooKeeper, with processes that are ki
 
 import asyncio
 import errno
+from contextlib import suppress
 from pathlib import Path
 
+import anyio
 import pytest
 from typer.testing import CliRunner
 
+from controller.core.commands import CommandId, ZooKeeperCommand
+from controller.core.events import SessionConnected, SessionExpired
+from controller.daemon.errors import DaemonError
 from controller.event_log.records import command_record
+from controller.kafka_0_8_broker.broker import RunningBroker
 from controller.kafka_0_8_broker.connection import Connection
+from controller.kafka_0_8_broker.disk import Disk
 from controller.kafka_0_8_broker.errors import ClientError, DiskError, NoResponse, Unreachable
+from controller.kafka_0_8_broker.inbox import BrokerInbox
 from controller.kafka_0_8_broker.messages import FetchRequest, ProduceRequest
 from controller.kafka_0_8_broker.segment import Segment
+from eventstore.errors import LogFull
 from eventstore.reader import LogReader
+from eventstore.writer import LogWriter
 from replay.cli.main import app
 from replay.logs.broker_log import broker_configuration_of, broker_event
 from replay.logs.decode import UPCASTERS
 from replay.world.kafka_0_8.broker_process import BrokerProcess
-from tests.controller.kafka_0_8_broker.harness import Brokers, Process, T
+from tests.controller.daemon.peers import Done, Stored
+from tests.controller.kafka_0_8_broker.harness import Brokers, Process, T, header_of
 from tools.lab.ports import HOST
 
 pytestmark = pytest.mark.slow
@@ -209,6 +220,77 @@ async def test_stopped_broker_ends_waiting_requests(brokers: Brokers) -> None:
                 await waiting
             with pytest.raises(Unreachable):
                 await connection.ask(FetchRequest(2, -1, *T, 0, 0), 1.0)
+
+
+async def test_every_command_follows_its_cause_in_the_log(brokers: Brokers) -> None:
+    async with brokers.running():
+        await brokers.until_in_sync("t", "1,2,3")
+        await brokers.client.produce(T, [b"a"], -1)
+    for process in brokers.processes.values():
+        stored = 0
+        for one in process.trace:
+            if isinstance(one, Stored):
+                stored = one.seq
+            elif isinstance(one, Done):
+                assert one.id.cause <= stored
+        assert any(isinstance(one, Done) for one in process.trace)
+
+
+async def test_event_that_cannot_be_stored_is_not_acted_on(brokers: Brokers) -> None:
+    def is_full() -> None:
+        raise LogFull(leader.log.folder, "the disk is full")
+
+    async with brokers.running():
+        await brokers.until_in_sync("t", "1,2,3")
+        leader = brokers.processes[1]
+        leader.log.before_append = is_full
+        with suppress(ClientError):
+            # The leader ends with its connections, or the next leader is asked.
+            await brokers.client.produce(T, [b"a"], -1)
+        await leader.ended()
+        assert isinstance(leader.fault, DaemonError)
+        text = "cannot append to the log, the broker ended its session"
+        assert str(leader.fault).startswith(text)
+        assert on_disk(leader) == []
+        await brokers.client.produce(T, [b"b"], -1)
+        assert [on_disk(brokers.processes[one])[-1:] for one in (2, 3)] == [[b"b"], [b"b"]]
+
+
+class SilentZooKeeper:
+    """A connection that never answers. `submitted`: the commands that were sent."""
+
+    def __init__(self) -> None:
+        self.submitted: list[ZooKeeperCommand] = []
+
+    def submit(self, command_id: CommandId, command: ZooKeeperCommand) -> None:
+        self.submitted.append(command)
+
+    async def run(self) -> None:
+        await anyio.sleep_forever()
+
+    async def close(self) -> None:
+        """Nothing to close."""
+
+
+async def test_nothing_is_sent_for_a_session_that_has_ended(tmp_path: Path) -> None:
+    """Commands of an ended session would be carried out in the next one."""
+    process = Brokers(1, tmp_path).processes[1]
+    zookeeper, inbox, disk = SilentZooKeeper(), BrokerInbox(), Disk(tmp_path / "records")
+    log = LogWriter.create(tmp_path / "log", header_of(process.configuration))
+    broker = RunningBroker(process.configuration, inbox, zookeeper, log, disk, 6000)
+    inbox.put(SessionConnected(1, 6000, "world", False), "session")
+    inbox.put(SessionExpired(1), "session")
+    with log:
+        running = asyncio.create_task(broker.run())
+        while log.tip.last_seq < 2:
+            await anyio.sleep(0.01)
+        assert zookeeper.submitted == []
+        inbox.put(SessionConnected(2, 6000, "world", False), "session")
+        with anyio.fail_after(10):
+            while not zookeeper.submitted:
+                await anyio.sleep(0.01)
+        broker.stop()
+        await running
 
 
 async def test_full_disk_ends_the_broker(brokers: Brokers, monkeypatch: pytest.MonkeyPatch) -> None:
