@@ -8,6 +8,7 @@ subject; its cause is the event that began the procedure.
 from typing import NamedTuple
 
 from controller.core.commands import CommandId, Notice
+from controller.core.events import SessionExpired
 from controller.core.values import NO_LEADER
 from controller.kafka_0_8.broker import Broker
 from controller.kafka_0_8.commands import BrokerStep, IssuedByBroker
@@ -111,7 +112,9 @@ class _History:
         self, event: RecordedBrokerEvent, issued: list[IssuedByBroker], fold: BrokerFold
     ) -> None:
         """An event was folded."""
-        running = self._running or fold.running
+        # The end of a session breaks off the procedure that runs, which is no cause then.
+        is_over = isinstance(event.event, SessionExpired)
+        running = None if is_over else self._running or fold.running
         self._note_queued(event, fold)
         command: CommandId | None = getattr(event.event, "command", None)
         rule = self._decisions.pop(command, "") if command is not None else ""

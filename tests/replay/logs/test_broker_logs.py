@@ -186,6 +186,8 @@ def test_causes_of_the_end_of_a_leadership_are_explained(tmp_path: Path) -> None
     chain = json.loads(run("why", tmp_path / "log", "--partition", "t-0", "--json")[1])["chain"]
     (end,) = [one for one in chain if "its session is over" in one["text"]]
     assert end["text"].startswith("knows no leader that it can follow: no longer the leader")
+    assert end["because"] is None
+    assert end["text"].endswith("(the ZooKeeper session is over)")
     joined = [one for one in chain if one["rule"].startswith("I-02")]
     assert [one["because"]["text"].split(", epoch")[0] for one in joined] == [
         "request 2: replica 3",
