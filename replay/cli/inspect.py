@@ -9,6 +9,7 @@ from rich.table import Table
 
 from controller.cli.output import print_result, print_table
 from replay.cli.exit_status import errors_in_one_line
+from replay.cli.log_notes import note_changed_commands
 from replay.cli.options import At, Json, Log, LogPosition, log_position, named_partition
 from replay.cli.progress import progress
 from replay.cluster_view.selecting import selected
@@ -17,8 +18,8 @@ from replay.description.phrases import session_name
 from replay.inspect.at import cluster_at
 from replay.inspect.broker import BrokerView, broker_at, broker_changes
 from replay.inspect.changes import Change, changes
-from replay.logs.broker_log import BrokerLog
 from replay.logs.open_log import OpenedLog, open_any_log, seq_at
+from replay.logs.opened_broker_log import BrokerLog
 from replay.stock_clusters.imported_log.reading import ImportedLog, unfinished_notes
 from replay.why.headline import headline_of
 
@@ -64,6 +65,7 @@ def inspect(
     with errors_in_one_line("inspect"), open_any_log(log) as opened:
         if not isinstance(opened, BrokerLog):
             _inspect_cluster(opened, start, end, to, topic, name, as_json=as_json)
+            note_changed_commands("inspect", log, opened)
             return
         moments = [start, end] if to is not None else [start]
         with progress() as report:
@@ -71,6 +73,7 @@ def inspect(
                 _with_replicas(broker_at(opened, seq_at(opened.reader, *one), report), named)
                 for one in moments
             ]
+        note_changed_commands("inspect", log, opened)
     if len(views) == 1:
         (view,) = views
         print_result(msgspec.to_builtins(view), lambda: _print_broker(view), as_json=as_json)

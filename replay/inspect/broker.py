@@ -9,7 +9,7 @@ from controller.kafka_0_8.broker import Broker
 from controller.kafka_0_8.state import Partition
 from replay.errors import ReplayError
 from replay.inspect.changes import Change, changes_of
-from replay.logs.broker_log import BrokerLog, fold_broker_log
+from replay.logs.opened_broker_log import BrokerLog, fold_broker_log
 from replay.progress import Progress, unreported
 from replay.times import iso_time
 

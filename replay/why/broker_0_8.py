@@ -18,7 +18,7 @@ from controller.kafka_0_8.state import Name
 from controller.kafka_0_8.triggers import Trigger
 from replay.description.kafka_0_8 import broker_event_in_words
 from replay.errors import ReplayError
-from replay.logs.broker_log import BrokerLog, fold_broker_log
+from replay.logs.opened_broker_log import BrokerLog, fold_broker_log
 from replay.progress import Progress, unreported
 from replay.times import iso_time
 from replay.why.explanations.explanation import Explanation, Link
