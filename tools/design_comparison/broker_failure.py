@@ -78,7 +78,7 @@ class Formula(Struct, frozen=True):
 FORMULAS: Final[dict[Case, dict[str, Formula]]] = {
     "0.8": {
         "reads": Formula(
-            "39 L + 4 X + Q", lambda one: 39 * one.led + 4 * one.refused + one.drained
+            "41 L + 4 X + Q", lambda one: 41 * one.led + 4 * one.refused + one.drained
         ),
         "writes": Formula("6 L + F", lambda one: 6 * one.led + one.followed),
         "transactions": Formula(
