@@ -23,7 +23,6 @@ from tests.controller.core.procedures.reassignment.interrupting import (
     set_minimum,
     submit,
     submit_quietly,
-    written_in,
 )
 from tests.controller.core.procedures.reassignment.reassigning import (
     T0,
@@ -37,6 +36,7 @@ from tests.controller.core.procedures.reassignment.reassigning import (
     reassign,
     reassigning,
 )
+from tests.controller.core.procedures.topics.deleting import mark
 
 API = "the AlterPartitionReassignments API"
 UNDER_WAY = "4,5,6,1,2,3 adding 4,5,6 removing 1,2,3"
@@ -144,7 +144,7 @@ def test_entry_of_a_younger_move_is_removed_before_the_originals_are_stored() ->
     cluster = younger_entry_begun_by_stock()
     seen = cluster.seen()
     assert cancel(cluster) == codes.NONE
-    written = written_in(seen.commands_issued())
+    written = [one.path for one in seen.writes()]
     paths = ["/admin/reassign_partitions", "/brokers/topics/t"]
     assert [one for one in written if one in paths] == paths
 
@@ -162,7 +162,7 @@ def test_entry_that_a_client_rewrites_meanwhile_waits() -> None:
 def test_partition_of_a_topic_that_is_being_deleted_is_unknown() -> None:
     cluster = begun_by_stock()
     cluster.stop_broker(6)
-    cluster.delete_topic("t")
+    mark(cluster, "t")
     [answer] = ask(cluster, (T0, None)).partitions
     assert answer.error == codes.UNKNOWN_TOPIC_OR_PARTITION
 
