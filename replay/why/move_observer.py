@@ -221,8 +221,7 @@ class MoveObserver(Checkpointed):
         in_sync = [one for one in originals if one in isr and context.is_online(one, partition)]
         if not in_sync:
             return ""
-        is_forced = context.cancel_forced and self._cause is not None and self._cause.by != API
-        why = "the rollback is forced, and" if is_forced else "enough"
+        why = "the rollback is forced, and" if context.cancel_forced else "enough"
         return f"{why} original replicas are in sync: {listed(in_sync)}"
 
     def is_rollback(self, before: Assignment, after: Assignment) -> bool:

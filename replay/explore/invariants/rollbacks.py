@@ -18,7 +18,7 @@ from replay.explore.invariants.known import Known, TopicKnown
 
 
 class RollbackKeepsInSync(Invariant):
-    """Source: docs/kip-236-design.md#when-a-rollback-waits.
+    """Source: docs/kip-236-design.md#when-a-rollback-waits
 
     Until the topic's znode has the originals, a smaller ISR may be that of a rollback, or of a
     target that is replaced, which may remove replicas in sync. Leaders shrink ISRs without a new

@@ -1,5 +1,6 @@
-"""A request by Kafka's API undoes a reassignment by the steps of a rollback, whoever began it, and
-never by removing replicas in sync that are still needed (ORIGINALS_RESTORED_BY_API)."""
+"""A request by Kafka's API undoes a reassignment by the steps of a rollback, also one that a stock
+controller began. It never removes replicas in sync that are still needed
+(ORIGINALS_RESTORED_BY_API)."""
 
 from typing import Any
 
