@@ -14,7 +14,7 @@ UV := build/uv
 # The tests start hundreds of Python processes. Without stored bytecode each of them compiles the code again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: setup check test races explore random-draws lab-test ci-lab diff mutations mutations-write ci-mutations agreement demo demo-acks wheel lock clean prerequisites
+.PHONY: setup check test races explore random-draws lab-test ci-lab diff mutations mutations-write ci-mutations agreement demo demo-acks demo-0.8 wheel lock clean prerequisites
 
 setup: prerequisites $(STAMPS)/project $(JARS)
 
@@ -111,6 +111,10 @@ demo: setup
 # What producers and consumers see when a leader dies: docs/acknowledgements.md.
 demo-acks: setup
 	$(BIN)/python -m tools.demo.acks
+
+# Kafka's 0.8 design, without a controller: docs/design-0.8.md.
+demo-0.8: setup
+	$(BIN)/python -m tools.demo.kafka_0_8
 
 wheel: setup
 	$(BIN)/pip wheel --no-build-isolation --no-deps --wheel-dir dist .

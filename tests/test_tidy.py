@@ -18,6 +18,7 @@ IO_ROOMS = (
     "controller/brokers",
     "controller/api",
     "controller/daemon",
+    "controller/kafka_0_8_broker",
     "eventstore",
 )
 PURE_CORES = ("controller/core", "controller/kafka_0_8")

@@ -3,3 +3,11 @@
 
 class DaemonError(Exception):
     """The daemon cannot start or continue. The text says why and what to do."""
+
+
+def texts_of(faults: BaseExceptionGroup[BaseException]) -> list[str]:
+    """The messages of all exceptions in a group."""
+    texts: list[str] = []
+    for one in faults.exceptions:
+        texts += texts_of(one) if isinstance(one, BaseExceptionGroup) else [str(one)]
+    return texts

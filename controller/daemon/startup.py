@@ -18,7 +18,7 @@ from controller.brokers.channel import always
 from controller.brokers.channels import BrokerChannels
 from controller.core.fold import Fold
 from controller.daemon.daemon import Daemon, Inbox
-from controller.daemon.errors import DaemonError
+from controller.daemon.errors import DaemonError, texts_of
 from controller.daemon.garbage import prepare_for_many_objects
 from controller.daemon.standby_list import StandbyList
 from controller.daemon.status import RunningParts, StatusSource
@@ -269,11 +269,3 @@ def _on_signal(act: Callable[[str], None]) -> None:
 
     for one in ending:
         loop.add_signal_handler(one, end, one)
-
-
-def texts_of(faults: BaseExceptionGroup[BaseException]) -> list[str]:
-    """The messages of all exceptions in a group."""
-    texts: list[str] = []
-    for one in faults.exceptions:
-        texts += texts_of(one) if isinstance(one, BaseExceptionGroup) else [str(one)]
-    return texts

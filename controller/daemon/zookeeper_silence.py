@@ -19,10 +19,13 @@ _POLLS: Final = 10
 
 
 async def report_silence(
-    status: Callable[[], ConnectionStatus], first_s: float = FIRST_SECONDS
+    status: Callable[[], ConnectionStatus],
+    first_s: float = FIRST_SECONDS,
+    meanwhile: str = "the daemon acts on nothing",
 ) -> None:
-    """Report each time that the daemon has no connection to ZooKeeper for long, until cancelled.
-    The loss itself, and the end of the session, are reported as events."""
+    """Report each time that the process has no connection to ZooKeeper for long, until cancelled.
+    The loss itself, and the end of the session, are reported as events. `meanwhile` is what happens
+    without a connection."""
     while True:
         began = time.monotonic()
         pause_s, due_s = first_s, first_s
@@ -31,8 +34,8 @@ async def report_silence(
             silent_s = time.monotonic() - began
             if silent_s >= due_s:
                 is_reported = True
-                text = "ZooKeeper has not answered for %.0f s, the daemon acts on nothing: %s"
-                logger.warning(text, silent_s, now.fault)
+                text = "ZooKeeper has not answered for %.0f s, %s: %s"
+                logger.warning(text, silent_s, meanwhile, now.fault)
                 pause_s = min(2 * pause_s, _PAUSE_SECONDS_MAX)
                 due_s += pause_s
             await anyio.sleep(first_s / _POLLS)

@@ -1,4 +1,4 @@
-"""The thread that writes the log."""
+"""A thread that writes files: the log, or the records of a broker of the 0.8 design."""
 
 from collections.abc import Callable
 from concurrent.futures import Executor, Future
@@ -17,10 +17,11 @@ class WriterThread(Executor):
     exiting: Python does not join this thread at exit, as it joins those of a ThreadPoolExecutor.
     """
 
-    def __init__(self) -> None:
-        # Bounded by its one user, which waits for each call before the next.
+    def __init__(self, name: str) -> None:
+        """`name` is that of the thread, for people who debug the process."""
+        # Bounded by its one user, which limits the calls that wait.
         self._calls: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
-        Thread(target=self._work, name="log-writer", daemon=True).start()
+        Thread(target=self._work, name=name, daemon=True).start()
 
     def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
         """Queue a call, as `Executor.submit`."""

@@ -217,7 +217,7 @@ async def process(broker: Broker, trigger: Trigger) -> None:
         case PartitionsReassigned():
             await read_reassignments(broker)
         case Register():
-            await register(broker)
+            await register(broker, is_again=True)
         case LeaderChanged(topic=topic, partition=number):
             partition = broker.partitions.get((topic, number))
             if partition is not None:

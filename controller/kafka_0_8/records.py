@@ -110,7 +110,7 @@ def fetch(broker: Broker, event: FetchReceived) -> None:
         _respond(broker, event, None, NOT_LEADER_OR_FOLLOWER, rules.LEADER_ONLY)
     elif event.replica == CONSUMER:
         _consume(broker, event, partition)
-    elif event.replica not in partition.ar:
+    elif event.replica not in partition.ar or event.replica == broker.id:
         _respond(broker, event, partition, UNKNOWN_TOPIC_OR_PARTITION, rules.REPLICATE)
     elif event.epoch != partition.epoch:
         _respond(broker, event, partition, NOT_LEADER_OR_FOLLOWER, rules.LEADER_EPOCH)

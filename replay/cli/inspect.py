@@ -16,7 +16,7 @@ from replay.cluster_view.selecting import selected
 from replay.cluster_view.views import NO_BROKER, Cluster, PartitionView
 from replay.description.phrases import session_name
 from replay.inspect.at import cluster_at
-from replay.inspect.broker import BrokerView, broker_at
+from replay.inspect.broker import BrokerView, broker_at, broker_changes
 from replay.inspect.changes import Change, changes
 from replay.logs.open_log import OpenedLog, open_any_log, seq_at
 from replay.logs.opened_broker_log import BrokerLog
@@ -30,6 +30,7 @@ _CREATED_AND_REMOVED: Final = {
     "procedure": ("started", "ended"),
     "reassignment": ("started", "ended"),
     "deletion": ("started", "ended"),
+    "replica": ("started", "closed"),
 }
 """The text that `--to` prints for a subject that is new, and for one that no longer exists."""
 
@@ -59,23 +60,36 @@ def inspect(
 
     Exit status: 0 done, 2 LOG cannot be used, or there is no such partition.
     """
-    name = named_partition(partition, "--partition")
+    name, named = named_partition(partition, "--partition"), partition or topic
     start, end = log_position(at, "--at"), log_position(to, "--to")
     with errors_in_one_line("inspect"), open_any_log(log) as opened:
         if not isinstance(opened, BrokerLog):
             _inspect_cluster(opened, start, end, to, topic, name, as_json=as_json)
             note_changed_commands("inspect", log, opened)
             return
-        if to is not None:
-            text = "changes between two moments are not shown for a log of the 0.8 design yet"
-            raise typer.BadParameter(text, param_hint="--to")
+        moments = [start, end] if to is not None else [start]
         with progress() as report:
-            broker = broker_at(opened, seq_at(opened.reader, *start), report)
+            views = [
+                _with_replicas(broker_at(opened, seq_at(opened.reader, *one), report), named)
+                for one in moments
+            ]
         note_changed_commands("inspect", log, opened)
-    named = partition or topic
-    shown = [one for one in broker.replicas if named in (None, one.name, one.topic)]
-    broker = msgspec.structs.replace(broker, replicas=shown)
-    print_result(msgspec.to_builtins(broker), lambda: _print_broker(broker), as_json=as_json)
+    if len(views) == 1:
+        (view,) = views
+        print_result(msgspec.to_builtins(view), lambda: _print_broker(view), as_json=as_json)
+        return
+    first, last = views
+    if last.seq < first.seq:
+        raise typer.BadParameter(f"{to} is before --at", param_hint="--to")
+    found = broker_changes(first, last)
+    result = {"from": first.seq, "to": last.seq, "changes": found}
+    print_result(result, lambda: _print_changes(first, last, found), as_json=as_json)
+
+
+def _with_replicas(view: BrokerView, named: str | None) -> BrokerView:
+    """A broker with the replicas of a topic or partition; None: all."""
+    shown = [one for one in view.replicas if named in (None, one.name, one.topic)]
+    return msgspec.structs.replace(view, replicas=shown)
 
 
 def _inspect_cluster(
@@ -238,7 +252,9 @@ def _ids(brokers: tuple[int, ...]) -> str:
     return ",".join(map(str, brokers))
 
 
-def _print_changes(first: Cluster, last: Cluster, found: list[Change]) -> None:
+def _print_changes(
+    first: Cluster | BrokerView, last: Cluster | BrokerView, found: list[Change]
+) -> None:
     typer.echo(
         f"from event {first.seq}, {first.time}, to event {last.seq}, {last.time}: "
         f"{len(found)} changes"

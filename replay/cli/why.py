@@ -6,11 +6,14 @@ import typer
 
 from controller.cli.output import print_result
 from replay.cli.exit_status import errors_in_one_line
+from replay.cli.log_notes import note_changed_commands
 from replay.cli.options import At, Json, log_position, named_partition
 from replay.cli.progress import progress
 from replay.description.choices import candidates_clause
 from replay.description.phrases import listed
-from replay.logs.open_log import open_log, seq_at
+from replay.logs.open_log import open_any_log, seq_at
+from replay.logs.opened_broker_log import BrokerLog
+from replay.why.broker_0_8 import explain_broker_log
 from replay.why.explain import explain, explain_runs, explain_terms
 from replay.why.explanations.explanation import Explanation, Link
 from replay.why.explanations.finding import last_undone
@@ -98,8 +101,13 @@ def _explanation(
     logs: list[str], subject: Subject, seq: int | None, wall_ns: int | None
 ) -> Explanation:
     if len(logs) == 1:
-        with progress() as report, open_log(logs[0], report) as opened:
-            return explain(opened, subject, seq_at(opened.reader, seq, wall_ns), report)
+        with progress() as report, open_any_log(logs[0], report) as opened:
+            moment = seq_at(opened.reader, seq, wall_ns)
+            if isinstance(opened, BrokerLog):
+                found = explain_broker_log(opened, subject, moment, report)
+                note_changed_commands("why", logs[0], opened)
+                return found
+            return explain(opened, subject, moment, report)
     if seq is not None:
         raise typer.BadParameter(
             "each log numbers its events from 1: give a time, or only one log", param_hint="--at"

@@ -1,10 +1,14 @@
 """What a broker of the 0.8 design knew at a moment of its log."""
 
+from typing import Any
+
+import msgspec
 from msgspec import Struct
 
 from controller.kafka_0_8.broker import Broker
 from controller.kafka_0_8.state import Partition
 from replay.errors import ReplayError
+from replay.inspect.changes import Change, changes_of
 from replay.logs.opened_broker_log import BrokerLog, fold_broker_log
 from replay.progress import Progress, unreported
 from replay.times import iso_time
@@ -49,6 +53,18 @@ def broker_at(log: BrokerLog, seq: int, progress: Progress = unreported) -> Brok
     if view is None:
         raise ReplayError(f"there is no event {seq}")
     return view
+
+
+def broker_changes(before: BrokerView, after: BrokerView) -> list[Change]:
+    """All differences, by subject: the broker, then each replica."""
+    return changes_of(_subjects(before), _subjects(after))
+
+
+def _subjects(view: BrokerView) -> dict[str, Any]:
+    found: dict[str, Any] = {
+        f"broker {view.broker}": {"is_connected": view.is_connected, "running": view.running}
+    }
+    return found | {f"replica {one.name}": msgspec.to_builtins(one) for one in view.replicas}
 
 
 def _view(broker: Broker, seq: int, time: str, running: str) -> BrokerView:

@@ -22,7 +22,12 @@ class Change(Struct, frozen=True):
 
 def changes(before: Cluster, after: Cluster) -> list[Change]:
     """All differences, by subject: the controller, brokers, topics, partitions, and so on."""
-    return list(_changes(_subjects(before), _subjects(after)))
+    return changes_of(_subjects(before), _subjects(after))
+
+
+def changes_of(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[Change]:
+    """The differences between two mappings of subjects."""
+    return list(_changes(before, after))
 
 
 def _changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[Change]:

@@ -23,7 +23,8 @@ def refuse_broker_log(header: Header) -> None:
         broker = header.configuration.get("broker_id")
         raise ReplayError(
             f"this is a log of broker {broker} of the 0.8 design, which this command does not read "
-            "yet; `refold replay`, `log show`, `events`, `decisions` and `inspect` read it. "
+            "yet; `refold replay`, `log show`, `events`, `decisions`, `inspect` and `why` (one log "
+            "at a time) read it. "
             "`refold decisions LOG --partition T-0` lists what was decided about a partition, and "
             "the rule of each decision (docs/design-0.8.md)"
         )

@@ -45,9 +45,11 @@ def open_reader(path: Path | str, progress: Progress = unreported) -> Iterator[L
 
 
 @contextmanager
-def open_any_log(path: Path | str) -> Iterator[OpenedLog | BrokerLog]:
+def open_any_log(
+    path: Path | str, progress: Progress = unreported
+) -> Iterator[OpenedLog | BrokerLog]:
     """As `open_log`, also for a log of a broker of the 0.8 design. Raises LogError, ReplayError."""
-    with open_reader(path) as reader:
+    with open_reader(path, progress) as reader:
         if is_of_broker(reader.header):
             configuration = broker_configuration_of(reader.header)
             yield BrokerLog(reader, configuration, StoredCommands(reader.header))

@@ -15,7 +15,7 @@ from rich.console import Console
 from rich.table import Table
 
 from controller.cli.output import print_table
-from controller.daemon.startup import texts_of
+from controller.daemon.errors import texts_of
 from controller.fingerprint import code_version, core_fingerprint
 from tools.bench.contenders import zookeeper_heap
 from tools.bench.measurement import BenchError, Sample

@@ -130,29 +130,36 @@ class Stage:
     async def replay(self) -> None:
         """Fold every log again in a new process and print the result. Raises DemoFailed if a
         decision differs."""
-        table = Table(Column("log", overflow="fold"), "events", "commands", "agreed", "unrecorded")
-        kinds: Counter[str] = Counter()
-        for log in sorted(one for one in self._log_dir.iterdir() if one.is_dir()):
-            status, output = await run("replay", str(log), "--json")
-            if status != 0:
-                raise DemoFailed(f"{log} does not replay (exit {status}): {output[:2000]}")
-            result = json.loads(output)
-            columns = ("events", "commands", "agreed", "unrecorded")
-            table.add_row(log.name, *(str(result[one]) for one in columns))
-            _, stats = await run("log", "stats", str(log), "--json")
-            kinds.update({one["kind"]: one["count"] for one in json.loads(stats)["commands"]})
-        console.print("Each log was folded again in a new process; every command agrees:")
-        console.print(table)
-        decided = Table("decision", "times")
-        for kind, count in kinds.most_common():
-            if kind in _DECISIONS:
-                decided.add_row(_DECISIONS[kind], str(count))
-        console.print(decided)
+        logs = sorted(one for one in self._log_dir.iterdir() if one.is_dir())
+        await replay_logs({one.name: one for one in logs}, _DECISIONS)
         console.print(f"The logs are in {self._log_dir}: try `refold log show` on one.")
 
     def say(self, text: str) -> None:
         """Print a line with the time since the start."""
         console.print(f"[dim]{time.monotonic() - self._began:6.1f} s[/dim]  {text}")
+
+
+async def replay_logs(logs: Mapping[str, Path], decisions: Mapping[str, str]) -> None:
+    """Fold every log again in a new process and print the result, and how many decisions there are
+    of these kinds. Raises DemoFailed if a decision differs."""
+    table = Table(Column("log", overflow="fold"), "events", "commands", "agreed", "unrecorded")
+    kinds: Counter[str] = Counter()
+    for name, log in logs.items():
+        status, output = await run("replay", str(log), "--json")
+        if status != 0:
+            raise DemoFailed(f"{log} does not replay (exit {status}): {output[:2000]}")
+        result = json.loads(output)
+        columns = ("events", "commands", "agreed", "unrecorded")
+        table.add_row(name, *(str(result[one]) for one in columns))
+        _, stats = await run("log", "stats", str(log), "--json")
+        kinds.update({one["kind"]: one["count"] for one in json.loads(stats)["commands"]})
+    console.print("Each log was folded again in a new process; every command agrees:")
+    console.print(table)
+    decided = Table("decision", "times")
+    for kind, count in kinds.most_common():
+        if kind in decisions:
+            decided.add_row(decisions[kind], str(count))
+    console.print(decided)
 
 
 def perform(play: Callable[[Stage], Awaitable[None]], folder: Path | None, name: str) -> None:

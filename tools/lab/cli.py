@@ -34,6 +34,8 @@ Folder = Annotated[Path, typer.Option("--dir", help="The lab's folder, for data 
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 ServerName = Annotated[str, typer.Argument(help="The name of a server, as in `status`.")]
 DEFAULT_FOLDER = Path(".lab")
+KAFKA = "kafka"
+DESIGNS = (KAFKA, "0.8")
 
 
 def _versions(of: str) -> list[str]:
@@ -80,6 +82,13 @@ def up(
         list[str] | None,
         typer.Option("--config", help="A broker setting, KEY=VALUE; may be repeated."),
     ] = None,
+    design: Annotated[
+        str,
+        typer.Option(
+            help="0.8: refold's brokers of Kafka's design without a controller "
+            "(docs/design-0.8.md), instead of Kafka's brokers; --config then has their options."
+        ),
+    ] = KAFKA,
     folder: Folder = DEFAULT_FOLDER,
     detach: Annotated[
         bool, typer.Option("--detach", help="Run in the background; stop with `down`.")
@@ -89,6 +98,11 @@ def up(
     """Start a cluster and run it until Ctrl-C or `down`."""
     with _errors_in_one_line():
         config = _settings(setting or [])
+        if design not in DESIGNS:
+            raise LabError(f"there is no design {design}; use one of {', '.join(DESIGNS)}")
+        if design != KAFKA and (chroot or inter_broker_protocol):
+            text = f"--design {design} has neither --chroot nor --inter-broker-protocol"
+            raise LabError(text)
         _require_version("Kafka", kafka, _KAFKAS)
         _require_version("ZooKeeper", zookeeper_version, _ZOOKEEPERS)
         _require_no_lab_in(folder)
@@ -101,12 +115,15 @@ def up(
                 with _progress() as report:
                     lab.report = report
                     await lab.start_zookeeper(zookeeper_version)
-                    await lab.start_brokers(
-                        brokers,
-                        chroot=chroot,
-                        inter_broker_protocol=inter_broker_protocol,
-                        config=config,
-                    )
+                    if design == KAFKA:
+                        await lab.start_brokers(
+                            brokers,
+                            chroot=chroot,
+                            inter_broker_protocol=inter_broker_protocol,
+                            config=config,
+                        )
+                    else:
+                        await lab.start_brokers_0_8(brokers, config=config)
                 await _stay(lab, chroot, lambda: _show(control.status(lab, chroot), as_json))
 
         anyio.run(run)

@@ -9,6 +9,7 @@ import anyio.to_thread
 
 from tools.lab import zookeeper
 from tools.lab.broker import KafkaBroker
+from tools.lab.broker_0_8 import Broker08, add_brokers
 from tools.lab.kraft import KraftController
 from tools.lab.server import LabError, Server
 from tools.lab.zookeeper import ZooKeeperServer
@@ -28,6 +29,7 @@ class Lab:
         self.kafka = kafka
         self.zookeepers: list[ZooKeeperServer] = []
         self.brokers: list[KafkaBroker] = []
+        self.brokers_0_8: list[Broker08] = []
         self.kraft_controllers: list[KraftController] = []
         self.report = report
 
@@ -45,7 +47,7 @@ class Lab:
     @property
     def servers(self) -> Iterator[Server]:
         """All servers that were created, brokers first."""
-        return chain(self.brokers, self.kraft_controllers, self.zookeepers)
+        return chain(self.brokers, self.brokers_0_8, self.kraft_controllers, self.zookeepers)
 
     def server(self, name: str) -> Server:
         """The server with this name. Raises LabError if there is none."""
@@ -58,7 +60,7 @@ class Lab:
     @property
     def bootstrap(self) -> str:
         """host:port of every broker, for clients."""
-        return ",".join(broker.connect for broker in self.brokers)
+        return ",".join(broker.connect for broker in (*self.brokers, *self.brokers_0_8))
 
     async def start_zookeeper(
         self, version: str = zookeeper.LATEST, *, config: Mapping[str, str] | None = None
@@ -119,6 +121,33 @@ class Lab:
         self.brokers += started
         for broker in started:
             self.report(f"starting {broker.name}, Kafka {self.kafka}")
+            await broker.start(wait=False)
+        for broker in started:
+            await broker.ready()
+        return started
+
+    async def start_brokers_0_8(
+        self, count: int, *, config: Mapping[str, str] | None = None, connect: str | None = None
+    ) -> list[Broker08]:
+        """Add brokers of Kafka's 0.8 design, with the next free ids from 1, and start them; all are
+        registered on return.
+
+        `config` has options of `python -m tools.kafka_0_8 broker`, without the dashes. `connect`:
+        where the brokers connect to ZooKeeper, if not at the server's address.
+        """
+        if not self.zookeepers:
+            raise LabError("this lab has no ZooKeeper yet: call start_zookeeper first")
+        first = len(self.brokers_0_8) + 1
+        ids = range(first, first + count)
+        zookeeper = self.zookeepers[0]
+        await add_brokers(zookeeper, ids)
+        started = [
+            Broker08(one, self.folder / f"broker-{one}", zookeeper, config or {}, connect)
+            for one in ids
+        ]
+        self.brokers_0_8 += started
+        for broker in started:
+            self.report(f"starting {broker.name}, the 0.8 design")
             await broker.start(wait=False)
         for broker in started:
             await broker.ready()

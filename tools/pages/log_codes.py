@@ -380,7 +380,7 @@ def _is_named(function: ast.expr, name: str) -> bool:
 def _example() -> str:
     """A message as the daemon logs it for a broker that failed."""
     text = "the registration of broker 2 was deleted"
-    record = logging.LogRecord("controller.daemon.daemon", logging.WARNING, "", 0, text, (), None)
+    record = logging.LogRecord("controller.daemon.notices", logging.WARNING, "", 0, text, (), None)
     record.created = datetime(2026, 11, 21, 23, 21, 11, 24_000, UTC).timestamp()
     record.fields = {"code": "broker_failed", "subject": "broker 2", "event": 70, "term": 2}
     return JsonLines().format(record)

@@ -64,23 +64,28 @@ async def become_leader(
 
 
 async def _start_followers(broker: Broker, partition: Partition) -> None:
-    """Send start-replica to each assigned replica whose broker is registered (L-04)."""
+    """Send start-replica to each assigned replica whose broker is registered (L-04). Reports
+    brokers that were never added."""
     others = [one.broker_id for one in partition.ar.values() if not one.is_local]
-    paths = [znodes.broker_path(one) for one in others]
-    found = await fetch_stats(broker, paths, rules.START_FOLLOWERS)
-    alive = [one for one, error in zip(others, found.errors, strict=True) if error == OK]
+    queues = list(map(znodes.state_path, others))
+    paths = [*map(znodes.broker_path, others), *queues]
+    errors = (await fetch_stats(broker, paths, rules.START_FOLLOWERS)).errors
+    requests: list[WriteOperation] = []
     change = znodes.write_state_change(StateChange("start-replica", *partition.name))
-    requests: list[WriteOperation] = [
-        CreateSequential(znodes.request_prefix(one), change) for one in alive
-    ]
-    if not requests:
-        return
-    writes = await write(broker, requests, Reason(rules.START_FOLLOWERS))
-    for one, error in zip(alive, writes.errors, strict=True):
-        if error == NO_NODE:
-            text = "the broker has no queue: add it with add-brokers, or correct the replicas"
-            path = znodes.state_path(one)
+    for one, path, registration, queue in zip(
+        others, queues, errors[: len(others)], errors[len(others) :], strict=True
+    ):
+        if queue == NO_NODE:
+            topic, number = partition.name
+            text = (
+                f"replica {one} of {topic}-{number} is on a broker that does not exist: add it "
+                "with add-brokers, or correct the replicas"
+            )
             broker.notice("error", "unknown_broker", path, text, rules.START_FOLLOWERS)
+        elif registration == OK:
+            requests.append(CreateSequential(znodes.request_prefix(one), change))
+    if requests:
+        await write(broker, requests, Reason(rules.START_FOLLOWERS))
 
 
 async def become_follower(broker: Broker, partition: Partition, leader: Leader) -> None:

@@ -75,8 +75,9 @@ async def _assigned(broker: Broker) -> list[Name]:
     return assigned
 
 
-async def register(broker: Broker) -> None:
-    """Register the broker id (S-08), or wait for an earlier session of it to end (S-09)."""
+async def register(broker: Broker, *, is_again: bool = False) -> None:
+    """Register the broker id (S-08), or wait for an earlier session of it to end (S-09), which is
+    reported once. `is_again`: the registration was tried before."""
     path = znodes.broker_path(broker.id)
     settings = broker.configuration
     address = f"{settings.host}:{settings.port}".encode()
@@ -95,5 +96,6 @@ async def register(broker: Broker) -> None:
     text = f"the id is not registered (ZooKeeper code {errors[0]}); it is tried again"
     if errors[0] == NODE_EXISTS:
         text = "another session has registered this id; it is registered when the znode is deleted"
-    broker.notice("warning", "already_registered", path, text, rules.OLD_REGISTRATION)
+    if not is_again:
+        broker.notice("warning", "already_registered", path, text, rules.OLD_REGISTRATION)
     broker.start_timer(REGISTER_TIMER, settings.retry_ms, rules.OLD_REGISTRATION)

@@ -10,7 +10,7 @@ import pytest
 
 from controller.core.commands import Issued
 from controller.core.znodes import CONTROLLER
-from controller.daemon import daemon
+from controller.daemon import appending
 from controller.daemon.errors import DaemonError
 from eventstore.errors import LogFull
 from eventstore.records import CommandRecord
@@ -261,7 +261,7 @@ async def test_slow_encoding_is_not_taken_for_a_slow_disk(
 ) -> None:
     """An append may take 0.2 s. The records of a large failover take longer to encode."""
     harness = DaemonHarness(tmp_path / "log", 1, 2, 3, session_timeout_ms=600)
-    encode = daemon.command_record
+    encode = appending.command_record
     encoded = threading.Event()
 
     def encode_slowly(issued: Issued) -> CommandRecord:
@@ -273,7 +273,7 @@ async def test_slow_encoding_is_not_taken_for_a_slow_disk(
     async with harness.running():
         await harness.until_controller()
         await harness.until_quiet()
-        monkeypatch.setattr(daemon, "command_record", encode_slowly)
+        monkeypatch.setattr(appending, "command_record", encode_slowly)
         harness.create_topic("t", 1, 2, 3)
         await harness.until_led("t", 0, 1)
         await asyncio.to_thread(encoded.wait)

@@ -9,7 +9,7 @@ from controller.event_log.writer_thread import WriterThread
 
 
 async def test_calls_run_one_after_the_other_in_a_separate_thread() -> None:
-    loop, writer = asyncio.get_running_loop(), WriterThread()
+    loop, writer = asyncio.get_running_loop(), WriterThread("test")
     seen: list[int] = []
     calls = [loop.run_in_executor(writer, seen.append, number) for number in range(50)]
     threads = [loop.run_in_executor(writer, threading.get_ident) for _ in range(2)]
@@ -20,7 +20,7 @@ async def test_calls_run_one_after_the_other_in_a_separate_thread() -> None:
 
 
 async def test_error_is_raised_in_the_caller() -> None:
-    writer = WriterThread()
+    writer = WriterThread("test")
     with pytest.raises(ZeroDivisionError):
         await asyncio.get_running_loop().run_in_executor(writer, lambda: 1 // 0)
     assert await asyncio.get_running_loop().run_in_executor(writer, lambda: 1) == 1
@@ -30,6 +30,6 @@ async def test_error_is_raised_in_the_caller() -> None:
 def test_call_that_hangs_does_not_prevent_the_exit() -> None:
     program = (
         "import threading; from controller.event_log.writer_thread import WriterThread;"
-        "writer = WriterThread(); writer.submit(threading.Event().wait); writer.shutdown()"
+        "writer = WriterThread('test'); writer.submit(threading.Event().wait); writer.shutdown()"
     )
     subprocess.run([sys.executable, "-c", program], check=True, timeout=20)

@@ -142,12 +142,12 @@ def test_unreadable_replicas_harm_no_other_partition(content: bytes) -> None:
     assert found.data("/brokers/ids/1") == "host1:9092"
 
 
-def test_unknown_broker_in_the_replicas_harms_no_other_replica() -> None:
+@pytest.mark.parametrize("is_registered", [False, True])
+def test_unknown_broker_in_the_replicas_harms_no_other_replica(is_registered: bool) -> None:
     found = replicated()
-    found.write(
-        Create("/brokers/ids/9", b"host9:9092"),
-        SetData("/brokers/topics/t/0/replicas", b"1,2,3,9", ANY_VERSION),
-    )
+    if is_registered:
+        found.write(Create("/brokers/ids/9", b"host9:9092"))
+    found.write(SetData("/brokers/topics/t/0/replicas", b"1,2,3,9", ANY_VERSION))
     found.end_session(1)
     found.run(3000)
     leader = int(found.data("/brokers/topics/t/0/leader")[0])

@@ -87,6 +87,7 @@ def respond(found: Cluster08, request: FetchReceived) -> RespondFetch:
         (2, 1, 7, NOT_LEADER_OR_FOLLOWER),
         (2, 9, 1, OFFSET_OUT_OF_RANGE),
         (9, 0, 1, UNKNOWN_TOPIC_OR_PARTITION),
+        (1, 0, 1, UNKNOWN_TOPIC_OR_PARTITION),
     ],
 )
 def test_fetch_of_a_replica_is_checked(replica: int, offset: int, epoch: int, error: int) -> None:

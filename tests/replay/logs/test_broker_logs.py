@@ -144,12 +144,71 @@ def test_state_at_a_moment_is_shown(log: Path) -> None:
     before = json.loads(run("inspect", log, "--at", 40, "--json")[1])
     assert before["replicas"][0]["role"] == "follower"
     assert json.loads(run("inspect", log, "--topic", "u", "--json")[1])["replicas"] == []
-    assert "not shown for a log of the 0.8 design yet" in run("inspect", log, "--to", 5)[2]
 
 
-@pytest.mark.parametrize("command", ["why", "health"])
+def test_changes_between_two_moments_are_shown(log: Path) -> None:
+    found = json.loads(run("inspect", log, "--at", 40, "--to", 70, "--json")[1])
+    assert (found["from"], found["to"]) == (40, 70)
+    changes = {
+        (one["subject"], one["what"]): (one["before"], one["after"]) for one in found["changes"]
+    }
+    assert changes["replica t-0", "role"] == ("follower", "leader")
+    assert changes["replica t-0", "epoch"] == (1, 2)
+    output = run("inspect", log, "--at", 40, "--to", 70)[1]
+    assert "follower" in output
+    assert (
+        json.loads(run("inspect", log, "--at", 40, "--to", 70, "--topic", "u", "--json")[1])[
+            "changes"
+        ]
+        == []
+    )
+    code, _, error = run("inspect", log, "--at", 40, "--to", 5)
+    assert code == 2
+    assert "5 is before --at" in error
+
+
+def test_causes_of_a_leadership_are_explained(log: Path) -> None:
+    code, output, _ = run("why", log, "--partition", "t-0")
+    assert code == 0
+    assert output.startswith("t-0: broker 2 leads with epoch 2, ISR [2,3], CUR [1].")
+    found = json.loads(run("why", log, "--partition", "t-0", "--json")[1])
+    texts = [one["text"] for one in found["chain"]]
+    assert texts[:3] == [
+        "leads with epoch 2, ISR [2,3], CUR [1]",
+        "leads with epoch 2, ISR [1,2,3], CUR []",
+        "knows no leader that it can follow",
+    ]
+
+
+def test_causes_of_the_end_of_a_leadership_are_explained(tmp_path: Path) -> None:
+    story = expired_leader()
+    process = story.cluster.brokers[1]
+    write_log(tmp_path / "log", process.configuration, process.history)
+    chain = json.loads(run("why", tmp_path / "log", "--partition", "t-0", "--json")[1])["chain"]
+    (end,) = [one for one in chain if "its session is over" in one["text"]]
+    assert end["text"].startswith("knows no leader that it can follow: no longer the leader")
+    assert end["because"] is None
+    assert end["text"].endswith("(the ZooKeeper session is over)")
+    joined = [one for one in chain if one["rule"].startswith("I-02")]
+    assert [one["because"]["text"].split(", epoch")[0] for one in joined] == [
+        "request 2: replica 3",
+        "request 1: replica 2",
+    ]
+    code, output, _ = run("why", tmp_path / "log")
+    assert code == 0
+    assert "has no ZooKeeper session" in output
+
+
+def test_questions_about_other_subjects_are_rejected(log: Path) -> None:
+    for option in (("--topic", "t"), ("--term", 1), ("--broker", 1), ("--unhealthy",)):
+        code, _, error = run("why", log, *option)
+        assert code == 2
+        assert "--partition T-0" in error
+
+
+@pytest.mark.parametrize("command", ["health", "diff"])
 def test_command_that_does_not_read_the_log_says_which_do(command: str, log: Path) -> None:
-    code, _, error = run(command, log)
+    code, _, error = run(command, log, *(("--base", "HEAD") if command == "diff" else ()))
     assert code == 2
     assert "broker 2 of the 0.8 design" in error
     assert "`refold decisions LOG --partition T-0`" in error

@@ -1,0 +1,174 @@
+"""The admin commands on a real ZooKeeper: reads what the pure functions of
+controller.kafka_0_8.admin need, and carries out what they return in one transaction.
+
+All functions raise AdminError for a command that is refused, ZnodeError for content that cannot be
+read, and ZooKeeperUnavailable. Nothing is written then.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from msgspec import Struct
+
+from controller.core.operations import (
+    BAD_VERSION,
+    NO_NODE,
+    NODE_EXISTS,
+    NOT_EMPTY,
+    OK,
+    WriteOperation,
+)
+from controller.core.znodes.schema import natural
+from controller.kafka_0_8 import admin, znodes
+from controller.kafka_0_8.admin import AdminError, StoredPartition
+from controller.kafka_0_8.state import Name
+from controller.operator.zookeeper_client import ZooKeeperClient
+
+_CHANGED = {BAD_VERSION, NO_NODE, NODE_EXISTS}
+"""Codes of a write for which something else has changed the znodes since they were read."""
+
+
+class PartitionStatus(Struct, frozen=True):
+    """What ZooKeeper has of a partition; "" where there is no znode."""
+
+    topic: str
+    partition: int
+    replicas: str
+    leader: str
+    isr: str
+    reassigned_to: str
+
+
+class ClusterStatus(Struct, frozen=True):
+    """What ZooKeeper has of a cluster. `brokers`: the address of each registered broker; `queues`:
+    the number of requests in each state path."""
+
+    brokers: dict[str, str]
+    queues: dict[str, int]
+    partitions: list[PartitionStatus]
+
+
+async def add_brokers(zookeeper: ZooKeeperClient, brokers: Sequence[int]) -> None:
+    """Create the state paths of new brokers, and the paths that every cluster needs."""
+    known = [*znodes.PERSISTENT, znodes.EPOCH, *map(znodes.state_path, brokers)]
+    existing = await _existing(zookeeper, known)
+    await _write(zookeeper, admin.add_brokers(brokers, existing))
+
+
+async def remove_brokers(zookeeper: ZooKeeperClient, brokers: Sequence[int]) -> None:
+    """Delete the state paths of brokers without replicas."""
+    known = await _known(zookeeper)
+    queues = {one: await zookeeper.children(znodes.state_path(one)) for one in known}
+    assigned: dict[Name, tuple[int, ...]] = {}
+    for name in await _partitions(zookeeper):
+        paths = znodes.replicas_path(*name), znodes.reassigned_path(*name)
+        for path, found in zip(paths, await zookeeper.read(paths), strict=True):
+            if found is not None:
+                replicas = znodes.read_brokers(path, found.data)
+                assigned[name] = (*assigned.get(name, ()), *replicas)
+    await _write(zookeeper, admin.remove_brokers(brokers, queues, assigned))
+
+
+async def create_topic(
+    zookeeper: ZooKeeperClient, topic: str, assignment: Mapping[int, tuple[int, ...]]
+) -> None:
+    """Create a topic with the replicas of each partition."""
+    known = await _known(zookeeper)
+    operations = admin.create_topic(topic, assignment, known)
+    if await zookeeper.exists(znodes.topic_path(topic)):
+        raise AdminError(f"topic {topic} cannot be created: it exists already")
+    await _write(zookeeper, operations)
+
+
+async def delete_topic(zookeeper: ZooKeeperClient, topic: str) -> None:
+    """Delete a topic. Its brokers delete their records, now or when they start."""
+    _require_topic(topic, await zookeeper.children(znodes.TOPICS))
+    stored: dict[int, StoredPartition] = {}
+    for name in await _partitions(zookeeper, topic):
+        path = znodes.replicas_path(*name)
+        (found,) = await zookeeper.read((path,))
+        if found is not None:
+            stored[name[1]] = StoredPartition(
+                znodes.read_brokers(path, found.data),
+                found.czxid,
+                found.version,
+                tuple(await zookeeper.children(znodes.partition_path(*name))),
+                await zookeeper.exists(znodes.reassigned_path(*name)),
+            )
+    await _write(zookeeper, admin.delete_topic(topic, stored, await _known(zookeeper)))
+
+
+async def reassign(zookeeper: ZooKeeperClient, name: Name, replicas: tuple[int, ...]) -> None:
+    """Ask the leader of a partition to move it to these replicas."""
+    path = znodes.reassigned_path(*name)
+    existing = await _existing(zookeeper, [path.rpartition("/")[0], path])
+    operations = admin.reassign(*name, replicas, await _known(zookeeper), existing)
+    if not await zookeeper.exists(znodes.replicas_path(*name)):
+        topic, partition = name
+        raise AdminError(f"{topic}-{partition} cannot be reassigned: it does not exist")
+    await _write(zookeeper, operations)
+
+
+async def status(zookeeper: ZooKeeperClient) -> ClusterStatus:
+    """The brokers, queues and partitions."""
+    ids = await zookeeper.children(znodes.BROKER_IDS)
+    registered = await zookeeper.read(tuple(f"{znodes.BROKER_IDS}/{one}" for one in ids))
+    queues = await zookeeper.children(znodes.STATE)
+    waiting = [len(await zookeeper.children(f"{znodes.STATE}/{one}")) for one in queues]
+    partitions = []
+    for name in await _partitions(zookeeper):
+        paths = (
+            znodes.replicas_path(*name),
+            znodes.leader_path(*name),
+            znodes.isr_path(*name),
+            znodes.reassigned_path(*name),
+        )
+        partitions.append(PartitionStatus(*name, *map(_text, await zookeeper.read(paths))))
+    addresses = dict(zip(ids, map(_text, registered), strict=True))
+    return ClusterStatus(addresses, dict(zip(queues, waiting, strict=True)), partitions)
+
+
+def _text(znode: Any) -> str:
+    return "" if znode is None else znode.data.decode("utf-8", "replace")
+
+
+def _require_topic(topic: str, topics: Sequence[str]) -> None:
+    if topic not in topics:
+        raise AdminError(f"topic {topic} cannot be deleted: it does not exist")
+
+
+async def _known(zookeeper: ZooKeeperClient) -> list[int]:
+    """The brokers with a state path. Other names below it are ignored."""
+    numbers = map(natural, await zookeeper.children(znodes.STATE))
+    return [one for one in numbers if one is not None]
+
+
+async def _partitions(zookeeper: ZooKeeperClient, *topics: str) -> list[Name]:
+    """The partitions of these topics, or of all; znodes that are no partition are skipped."""
+    found = []
+    for topic in topics or await zookeeper.children(znodes.TOPICS):
+        numbers = map(natural, await zookeeper.children(znodes.topic_path(topic)))
+        found += sorted((topic, one) for one in numbers if one is not None)
+    return found
+
+
+async def _existing(zookeeper: ZooKeeperClient, paths: Sequence[str]) -> list[str]:
+    return [one for one in paths if await zookeeper.exists(one)]
+
+
+async def _write(zookeeper: ZooKeeperClient, operations: list[WriteOperation]) -> None:
+    if not operations:
+        return
+    code = await zookeeper.write(tuple(operations))
+    if code in _CHANGED:
+        raise AdminError(
+            f"nothing was written: another process changed the znodes meanwhile, or add-brokers "
+            f"was not run yet (ZooKeeper code {code}); try again"
+        )
+    if code == NOT_EMPTY:
+        raise AdminError(
+            "nothing was written: there are znodes below the deleted ones that the design does not "
+            f"have (ZooKeeper code {code}); delete these first"
+        )
+    if code != OK:
+        raise AdminError(f"ZooKeeper refused the write (code {code}); nothing was written")

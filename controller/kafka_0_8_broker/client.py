@@ -1,0 +1,156 @@
+"""A producer and consumer: finds the leader of a partition in ZooKeeper and asks it."""
+
+import asyncio
+import time
+from collections.abc import Callable
+from typing import Final, NamedTuple, Self
+
+from controller.core.error_codes import NONE, NOT_LEADER_OR_FOLLOWER, OFFSET_OUT_OF_RANGE
+from controller.core.errors import ZnodeError
+from controller.kafka_0_8 import znodes
+from controller.kafka_0_8.events import CONSUMER
+from controller.kafka_0_8.state import Name
+from controller.kafka_0_8_broker.connection import Connection
+from controller.kafka_0_8_broker.errors import BadFrame, ClientError, NoResponse, Unreachable
+from controller.kafka_0_8_broker.messages import (
+    Acks,
+    FetchRequest,
+    FetchResponse,
+    ProduceRequest,
+    ProduceResponse,
+    Request,
+    Response,
+)
+from controller.operator.zookeeper_client import ZooKeeperClient
+
+_PAUSE_SECONDS: Final = 0.1
+_FETCH_SECONDS_MAX: Final = 2.0
+
+
+class Fetched(NamedTuple):
+    """Committed records from an offset on. `hw`: the offset after the last committed record."""
+
+    records: list[bytes]
+    hw: int
+
+
+class Client:
+    """Asks leaders, over one connection per broker; an async context manager. `timeout_s` is for
+    each call. Methods raise ClientError, and ZooKeeperUnavailable while they look for a leader."""
+
+    def __init__(self, zookeeper: ZooKeeperClient, timeout_s: float) -> None:
+        self._zookeeper = zookeeper
+        self._timeout_s = timeout_s
+        self._connections: dict[str, Connection] = {}
+        self._addresses: dict[Name, str] = {}
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        for connection in self._connections.values():
+            await connection.close()
+
+    async def produce(self, name: Name, records: list[bytes], acks: Acks) -> int | None:
+        """Append records; returns the offset after the last one, None with acks 0.
+
+        A broker that rejects the request has not appended the records: the next leader is asked.
+        Without a response they may have been appended: ClientError says so.
+        """
+
+        def request(correlation: int) -> Request:
+            return ProduceRequest(correlation, *name, acks, records)
+
+        response = await self._until_done(name, request, None if acks == 0 else self._timeout_s)
+        return response.offset if isinstance(response, ProduceResponse) else None
+
+    async def consume(self, name: Name, offset: int) -> Fetched:
+        """The next committed records; none if all were read."""
+
+        def request(correlation: int) -> Request:
+            return FetchRequest(correlation, CONSUMER, *name, offset, 0)
+
+        response = await self._until_done(name, request, _FETCH_SECONDS_MAX)
+        assert isinstance(response, FetchResponse)
+        return Fetched(response.records, response.hw)
+
+    async def consume_all(self, name: Name, offset: int = 0) -> list[bytes]:
+        """All records that are committed now, from an offset on."""
+        records: list[bytes] = []
+        while fetched := (await self.consume(name, offset + len(records))).records:
+            records += fetched
+        return records
+
+    async def _until_done(
+        self, name: Name, request: Callable[[int], Request], response_s: float | None
+    ) -> Response | None:
+        """Send a request to the leader, and wait `response_s` for the response (None: there is no
+        response). Ask the next leader if the partition has another one."""
+        deadline = time.monotonic() + self._timeout_s
+        while True:
+            try:
+                response = await self._try(name, request, response_s)
+                if response is None or response.error == NONE:
+                    return response
+                fault = f"the broker rejected the request (error code {response.error})"
+                if response.error == OFFSET_OUT_OF_RANGE:
+                    raise _failed(name, "it has no records at this offset: use a smaller one")
+                if response.error != NOT_LEADER_OR_FOLLOWER:
+                    raise _failed(name, fault)
+            except NoResponse as error:
+                if isinstance(request(0), ProduceRequest):
+                    text = f"{error}; the records may have been appended. Consume to find out"
+                    raise _failed(name, text) from None
+                fault = str(error)
+            except Unreachable as error:
+                fault = str(error)
+            except BadFrame as error:
+                raise _failed(name, str(error)) from None
+            self._addresses.pop(name, None)
+            if time.monotonic() > deadline:
+                raise _failed(name, f"no leader within {self._timeout_s:g} s: {fault}")
+            await asyncio.sleep(_PAUSE_SECONDS)
+
+    async def _try(
+        self, name: Name, request: Callable[[int], Request], response_s: float | None
+    ) -> Response | None:
+        connection = await self._connection(await self._address(name))
+        numbered = request(connection.next_correlation())
+        if response_s is not None:
+            return await connection.ask(numbered, response_s)
+        connection.send(numbered)
+        await connection.drain()
+        return None
+
+    async def _address(self, name: Name) -> str:
+        """The address of the leader. Raises Unreachable if there is none now."""
+        if name not in self._addresses:
+            paths = znodes.replicas_path(*name), znodes.leader_path(*name)
+            replicas, found = await self._zookeeper.read(paths)
+            if replicas is None:
+                raise _failed(name, f"it does not exist (no znode {paths[0]}); create it first")
+            if found is None:
+                raise Unreachable("it has no leader")
+            try:
+                path = znodes.broker_path(znodes.read_leader(paths[1], found.data).broker)
+                (registered,) = await self._zookeeper.read((path,))
+                if registered is None:
+                    raise Unreachable(f"its leader is not registered ({path})")
+                self._addresses[name] = znodes.read_address(path, registered.data)
+            except ZnodeError as error:
+                raise _failed(name, str(error)) from None
+        return self._addresses[name]
+
+    async def _connection(self, address: str) -> Connection:
+        connection = self._connections.pop(address, None)
+        if connection is None or not connection.is_open:
+            if connection is not None:
+                await connection.close()
+            connection = await Connection.open(address, _FETCH_SECONDS_MAX)
+        self._connections[address] = connection
+        return connection
+
+
+def _failed(name: Name, text: str) -> ClientError:
+    topic, partition = name
+    return ClientError(f"{topic}-{partition}: {text}")

@@ -1,0 +1,99 @@
+"""Starts a broker: its folder, its event log, its signals."""
+
+import asyncio
+import logging
+import signal
+import time
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+import anyio
+import msgspec
+from msgspec import Struct
+
+from controller.core.events import Event
+from controller.daemon.errors import DaemonError, texts_of
+from controller.daemon.zookeeper_silence import report_silence
+from controller.fingerprint import broker_fingerprint, code_version
+from controller.kafka_0_8.configuration import BrokerConfiguration
+from controller.kafka_0_8_broker.broker import MEANWHILE, RunningBroker
+from controller.kafka_0_8_broker.disk import Disk
+from controller.kafka_0_8_broker.errors import Broker08Error
+from controller.kafka_0_8_broker.inbox import BrokerInbox
+from controller.zookeeper.connection import ZooKeeperConnection
+from controller.zookeeper.servers import ConnectString
+from eventstore.errors import LogError
+from eventstore.folders import FolderLock, run_folder
+from eventstore.records import Header
+from eventstore.writer import LogWriter
+
+logger = logging.getLogger(__name__)
+
+RECORDS: Final = "records"
+EVENTS: Final = "events"
+"""Folders in the data folder: the records of replicas, and one event log for each run."""
+
+
+class BrokerSettings(Struct, frozen=True):
+    """What one broker needs. Only `configuration` affects decisions."""
+
+    configuration: BrokerConfiguration
+    zookeeper: ConnectString
+    session_timeout_ms: int
+    data: Path
+
+
+async def run_broker(settings: BrokerSettings) -> None:
+    """Run a broker until SIGTERM or SIGINT. Raises Broker08Error, DaemonError or LogError."""
+    try:
+        settings.data.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        text = f"the data folder {settings.data} cannot be created: {error.strerror}"
+        raise Broker08Error(f"{text}; use another --data") from None
+    lock = FolderLock(settings.data)
+    try:
+        await _run(settings)
+    finally:
+        lock.release()
+
+
+async def _run(settings: BrokerSettings) -> None:
+    disk = Disk(settings.data / RECORDS)
+    folder = run_folder(settings.data / EVENTS, time.time_ns())
+    with LogWriter.create(folder, _header(settings)) as log:
+        configuration, timeout_ms = settings.configuration, settings.session_timeout_ms
+        inbox = BrokerInbox()
+
+        def on_event(event: Event, channel: str) -> None:
+            # The session reports outcomes, watches and its own state only.
+            inbox.put(event, channel)  # type: ignore[arg-type]
+
+        zookeeper = ZooKeeperConnection(settings.zookeeper, on_event, session_timeout_ms=timeout_ms)
+        broker = RunningBroker(configuration, inbox, zookeeper, log, disk, timeout_ms)
+        loop = asyncio.get_running_loop()
+        for one in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(one, broker.stop)
+        fields = {"log": str(folder), "broker_id": configuration.broker_id}
+        logger.info("the broker starts", extra={"fields": fields})
+        try:
+            async with anyio.create_task_group() as tasks:
+                silence = partial(report_silence, lambda: zookeeper.status, meanwhile=MEANWHILE)
+                tasks.start_soon(silence)
+                await broker.run()
+                tasks.cancel_scope.cancel()
+        except* (DaemonError, LogError, Broker08Error) as faults:
+            raise Broker08Error("; ".join(texts_of(faults))) from None
+    logger.info("stopped cleanly", extra={"fields": {"log": str(folder)}})
+
+
+def _header(settings: BrokerSettings) -> Header:
+    servers = ",".join(map(str, settings.zookeeper.servers))
+    return Header(
+        kind="recorded",
+        core_fingerprint=broker_fingerprint(),
+        code_version=code_version(),
+        configuration=msgspec.to_builtins(settings.configuration),
+        cluster_id=f"{servers}{settings.zookeeper.chroot}",
+        created_ns=time.time_ns(),
+    )

@@ -1,0 +1,103 @@
+"""The command line of the 0.8 design, without servers; tests/lab/kafka_0_8 has it with servers."""
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from tools.kafka_0_8 import options
+from tools.kafka_0_8.cli import app
+from tools.lab.cli import app as lab
+from tools.lab.ports import HOST, free_port
+
+
+def run(*arguments: object) -> tuple[int, str, str]:
+    """Exit status, output and errors."""
+    result = CliRunner().invoke(app, list(map(str, arguments)))
+    return result.exit_code, result.stdout, result.stderr
+
+
+def test_story_writes_the_logs_of_its_brokers(tmp_path: Path) -> None:
+    status, output, _ = run("story", "bounce", tmp_path / "logs")
+    assert status == 0
+    assert output.splitlines() == sorted(map(str, (tmp_path / "logs").iterdir()))
+    status, _, error = run("story", "bounce", tmp_path / "logs")
+    assert status == 2
+    assert "exists already" in error
+    status, _, error = run("story", "nonsense", tmp_path / "others")
+    assert status == 2
+    assert "use one of startup, leader_failure" in error
+
+
+@pytest.mark.parametrize("ids", ["a", "1,b", "-1", "1;2", str(2**31)])
+def test_list_that_is_no_list_of_broker_ids_is_rejected(ids: str) -> None:
+    status, _, error = run("create", "t", "--replicas", ids, "--zookeeper", "localhost")
+    assert status == 2
+    assert "is no list of broker ids; write them as 1,2,3" in error
+
+
+def test_unusable_servers_are_rejected() -> None:
+    status, _, error = run("status", "--zookeeper", "localhost:x")
+    assert status == 2
+    assert "is not HOST:PORT" in error
+
+
+@pytest.mark.parametrize("host", ["::1", "two words", "a/b", "ü"])
+def test_host_that_cannot_be_registered_is_rejected(host: str, tmp_path: Path) -> None:
+    command = ("broker", "--broker-id", 1, "--port", 9092, "--data", tmp_path / "data")
+    status, _, error = run(*command, "--zookeeper", "localhost", "--host", host)
+    assert status == 2
+    assert "use a host name, or an IPv4 address" in " ".join(error.split())
+    assert not (tmp_path / "data").exists()
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("status",),
+        ("add-brokers", "1,2"),
+        ("remove-brokers", "1"),
+        ("create", "t", "--replicas", "1"),
+        ("delete", "t"),
+        ("reassign", "t", 0, "1,2"),
+        ("produce", "t", 0, "a"),
+        ("consume", "t", 0),
+    ],
+    ids=lambda command: command[0],
+)
+def test_unreachable_zookeeper_is_one_line_and_status_1(
+    command: tuple[object, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(options, "_TIMEOUT_MS", 300)
+    connect = ("--zookeeper", f"{HOST}:{free_port()}")
+    status, output, error = run(*command, *connect)
+    assert (status, output) == (1, "")
+    assert error.startswith("kafka_0_8: no session within 0.3 s: ")
+    assert error.count("\n") == 1
+    status, output, error = run(*command, *connect, "--json")
+    assert (status, error) == (1, "")
+    assert json.loads(output)["error"].startswith("no session within 0.3 s: ")
+
+
+def test_producer_without_records_is_rejected() -> None:
+    status, _, error = run("produce", "t", 0, "--zookeeper", "localhost")
+    assert status == 2
+    assert "no records: give arguments, or lines on standard input" in " ".join(error.split())
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--design", "0.9"), "there is no design 0.9; use one of kafka, 0.8"),
+        (("--design", "0.8", "--chroot", "/kafka"), "has neither --chroot nor"),
+    ],
+)
+def test_lab_rejects_designs_that_it_cannot_start(
+    arguments: tuple[str, ...], message: str, tmp_path: Path
+) -> None:
+    folder = tmp_path / "lab"
+    result = CliRunner().invoke(lab, ["up", *arguments, "--dir", str(folder)])
+    assert result.exit_code == 1
+    assert message in result.output
+    assert not folder.exists()

@@ -1,0 +1,218 @@
+"""The command line: brokers, administrators, producers and consumers of the 0.8 design."""
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated, Any, cast
+
+import typer
+
+from controller.kafka_0_8_broker import administration
+from controller.kafka_0_8_broker.administration import ClusterStatus
+from controller.kafka_0_8_broker.client import Client
+from controller.kafka_0_8_broker.messages import Acks
+from controller.operator.zookeeper_client import ZooKeeperClient
+from replay.explore.kafka_0_8.saved import write_logs
+from replay.world.kafka_0_8.scenarios import SCENARIOS
+from tools.kafka_0_8 import broker_command
+from tools.kafka_0_8.options import (
+    AsJson,
+    Brokers,
+    Partition,
+    Topic,
+    ZooKeeper,
+    broker_ids,
+    perform,
+)
+
+app = typer.Typer(
+    help="Kafka's 0.8 replication design, without a controller (docs/design-0.8.md). Exit status: "
+    "0 done; 1 refused or failed; 2 invalid options.",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+)
+app.command("broker")(broker_command.broker)
+
+_STORIES = {one.__name__: one for one in SCENARIOS}
+
+
+@app.command()
+def story(
+    name: Annotated[str, typer.Argument(help=f"One of {', '.join(_STORIES)}.")],
+    folder: Annotated[Path, typer.Argument(help="A folder that does not exist yet.")],
+) -> None:
+    """Play a story in a simulated cluster, and write the log of each run of each broker."""
+    if name not in _STORIES:
+        raise typer.BadParameter(f"{name!r} is none; use one of {', '.join(_STORIES)}")
+    if folder.exists():
+        raise typer.BadParameter(f"{folder} exists already: name another folder")
+    for log in write_logs(_STORIES[name]().cluster, folder):
+        typer.echo(log)
+
+
+# Administrators ---------------------------------------------------------------------------------
+
+
+@app.command()
+def add_brokers(brokers: Brokers, zookeeper: ZooKeeper, as_json: AsJson = False) -> None:
+    """Create the queues of new brokers. Brokers can be added before or after they start."""
+    ids = broker_ids(brokers)
+
+    async def act(client: ZooKeeperClient) -> Any:
+        await administration.add_brokers(client, ids)
+        return {"added": ids}
+
+    perform(zookeeper, act, lambda _: f"added: {_list(ids)}", as_json=as_json)
+
+
+@app.command()
+def remove_brokers(brokers: Brokers, zookeeper: ZooKeeper, as_json: AsJson = False) -> None:
+    """Delete the queues of brokers that have no replicas and will not come back."""
+    ids = broker_ids(brokers)
+
+    async def act(client: ZooKeeperClient) -> Any:
+        await administration.remove_brokers(client, ids)
+        return {"removed": ids}
+
+    perform(zookeeper, act, lambda _: f"removed: {_list(ids)}", as_json=as_json)
+
+
+@app.command()
+def create(
+    topic: Topic,
+    replicas: Annotated[
+        list[str],
+        typer.Option(
+            "--replicas",
+            metavar="IDS",
+            help="The brokers of one partition, such as 1,2,3; the first one is preferred as "
+            "leader. Repeat it for each partition, from 0 on.",
+        ),
+    ],
+    zookeeper: ZooKeeper,
+    as_json: AsJson = False,
+) -> None:
+    """Create a topic."""
+    assignment = dict(enumerate(map(broker_ids, replicas)))
+
+    async def act(client: ZooKeeperClient) -> Any:
+        await administration.create_topic(client, topic, assignment)
+        return {"topic": topic, "partitions": len(assignment)}
+
+    text = f"created: topic {topic}, partitions: {len(assignment)}"
+    perform(zookeeper, act, lambda _: text, as_json=as_json)
+
+
+@app.command()
+def delete(topic: Topic, zookeeper: ZooKeeper, as_json: AsJson = False) -> None:
+    """Delete a topic. Brokers that are down delete their records when they start."""
+
+    async def act(client: ZooKeeperClient) -> Any:
+        await administration.delete_topic(client, topic)
+        return {"topic": topic}
+
+    perform(zookeeper, act, lambda _: f"deleted: topic {topic}", as_json=as_json)
+
+
+@app.command()
+def reassign(
+    topic: Topic,
+    partition: Partition,
+    brokers: Brokers,
+    zookeeper: ZooKeeper,
+    as_json: AsJson = False,
+) -> None:
+    """Move a partition to other brokers. Its leader does it; `status` shows when it is done."""
+    ids = broker_ids(brokers)
+
+    async def act(client: ZooKeeperClient) -> Any:
+        await administration.reassign(client, (topic, partition), ids)
+        return {"topic": topic, "partition": partition, "replicas": ids}
+
+    text = f"requested: {topic}-{partition} moves to {_list(ids)}"
+    perform(zookeeper, act, lambda _: text, as_json=as_json)
+
+
+@app.command()
+def status(zookeeper: ZooKeeper, as_json: AsJson = False) -> None:
+    """Show what ZooKeeper has of brokers, queues and partitions."""
+
+    def show(found: ClusterStatus) -> str:
+        return "\n".join(_lines(found))
+
+    perform(zookeeper, administration.status, show, as_json=as_json)
+
+
+def _lines(found: ClusterStatus) -> Iterator[str]:
+    for broker, address in found.brokers.items():
+        yield f"broker {broker} at {address}"
+    for broker, waiting in found.queues.items():
+        state = "" if broker in found.brokers else ", the broker is not registered"
+        yield f"queue of broker {broker}: {waiting} requests{state}"
+    for one in found.partitions:
+        moves = f", moves to {one.reassigned_to}" if one.reassigned_to else ""
+        leader = f"leader;epoch {one.leader}" if one.leader else "no leader"
+        isr = f"ISR;epoch {one.isr}" if one.isr else "no ISR"
+        yield f"{one.topic}-{one.partition}: replicas {one.replicas}, {leader}, {isr}{moves}"
+
+
+# Clients ----------------------------------------------------------------------------------------
+
+
+@app.command()
+def produce(
+    topic: Topic,
+    partition: Partition,
+    zookeeper: ZooKeeper,
+    records: Annotated[
+        list[str] | None, typer.Argument(help="The records; default: the lines of standard input.")
+    ] = None,
+    acks: Annotated[
+        int,
+        typer.Option(min=-1, max=1, help="0: no response; 1: the leader has them; -1: committed."),
+    ] = -1,
+    timeout: Annotated[float, typer.Option(min=0.1, help="Seconds to wait at most.")] = 10.0,
+    as_json: AsJson = False,
+) -> None:
+    """Append records to a partition."""
+    lines = records or [line.rstrip("\n") for line in sys.stdin]
+    if not lines:
+        raise typer.BadParameter("no records: give arguments, or lines on standard input")
+
+    async def act(zookeeper_client: ZooKeeperClient) -> Any:
+        async with Client(zookeeper_client, timeout) as client:
+            encoded = [line.encode() for line in lines]
+            end = await client.produce((topic, partition), encoded, cast(Acks, acks))
+        return {"sent": len(lines), "end": end}
+
+    def show(result: Any) -> str:
+        if result["end"] is None:
+            return f"sent: {len(lines)} records, without acknowledgement"
+        return f"acknowledged: {len(lines)} records, the last at offset {result['end'] - 1}"
+
+    perform(zookeeper, act, show, as_json=as_json)
+
+
+@app.command()
+def consume(
+    topic: Topic,
+    partition: Partition,
+    zookeeper: ZooKeeper,
+    offset: Annotated[int, typer.Option(min=0, help="The first offset.")] = 0,
+    timeout: Annotated[float, typer.Option(min=0.1, help="Seconds to wait for a leader.")] = 10.0,
+    as_json: AsJson = False,
+) -> None:
+    """Print the committed records of a partition, one a line."""
+
+    async def act(zookeeper_client: ZooKeeperClient) -> Any:
+        async with Client(zookeeper_client, timeout) as client:
+            read = await client.consume_all((topic, partition), offset)
+        return {"offset": offset, "records": [one.decode("utf-8", "replace") for one in read]}
+
+    perform(zookeeper, act, lambda result: "\n".join(result["records"]), as_json=as_json)
+
+
+def _list(brokers: tuple[int, ...]) -> str:
+    return ",".join(map(str, brokers))
