@@ -257,9 +257,13 @@ REASSIGNMENTS_TOGETHER: Final = Deviation(
 ORIGINALS_RESTORED_BY_API: Final = Deviation(
     name="originals-restored-by-api",
     defect="If a reassignment is cancelled by AlterPartitionReassignments, the original replicas "
-    "are restored in another order, so another replica becomes the preferred leader.",
+    "are restored in another order, so another replica becomes the preferred leader. All other "
+    "replicas are removed at once. The replicas in sync that are left may be fewer than "
+    "min.insync.replicas.",
     rule="The original replicas are recorded for every route, and are restored in their order by "
-    "the steps of a rollback (with kip-236.enable).",
+    "the steps of a rollback. That also counts for a request whose target is the original "
+    "replicas. If a rollback would have to wait for original replicas, the request is rejected "
+    "with INVALID_REPLICA_ASSIGNMENT (with kip-236.enable).",
     source="KB 7.8.2",
 )
 DELETIONS_REMEMBERED: Final = Deviation(

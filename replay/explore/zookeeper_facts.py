@@ -5,6 +5,7 @@ from typing import Any, Final
 
 from controller.core import znodes
 from controller.core.errors import ZnodeError
+from controller.core.topic_configs import MIN_INSYNC_REPLICAS
 from controller.core.values import Assignment
 from controller.core.znodes import Name
 from replay.explore.invariants.invariant import AssignmentWrite, StateWrite
@@ -89,6 +90,7 @@ class ZooKeeperFacts:
 
     def _configuration_changed(self, path: str, node: Znode | None) -> None:
         known = self._known
+        self._min_insync_changed(path, node)
         topic = path.removeprefix(_TOPIC_CONFIGS) if path.startswith(_TOPIC_CONFIGS) else ""
         known.unclean_now.pop(topic, None)
         if node is None:
@@ -101,6 +103,19 @@ class ZooKeeperFacts:
             known.allows_unclean[topic] = None
             if topic:
                 known.unclean_now[topic] = None
+
+    def _min_insync_changed(self, path: str, node: Znode | None) -> None:
+        if path.startswith(_TOPIC_CONFIGS):
+            topic = path.removeprefix(_TOPIC_CONFIGS)
+        elif path == znodes.broker_config_path(None):
+            topic = ""
+        else:
+            return
+        try:
+            config = znodes.read_config(path, node.data) if node is not None else {}
+        except ZnodeError:
+            config = {}
+        self._known.min_insync.setdefault(topic, [None]).append(config.get(MIN_INSYNC_REPLICAS))
 
     def _registration_changed(self, broker: int, node: Znode | None) -> None:
         known = self._known

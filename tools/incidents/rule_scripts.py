@@ -338,7 +338,8 @@ async def unreadable_requests(cluster: IncidentCluster) -> None:
 
 async def reassignment_replaced(cluster: IncidentCluster) -> None:
     """Requests change the target of a reassignment twice. An administrator replaces another one,
-    whose added replica leads; an entry of /admin/reassign_partitions for it is refused."""
+    whose added replica leads, and then undoes it; an entry of /admin/reassign_partitions for it is
+    refused."""
     for number, target in ((1, [3, UNREGISTERED]), (2, [2, UNREGISTERED]), (3, [2, 1])):
         await cluster.request(number, "moved", 1, target, legacy=False)
         await cluster.until_no_request_is_left()
@@ -352,8 +353,10 @@ async def reassignment_replaced(cluster: IncidentCluster) -> None:
     await cluster.until_led("moved", 0, by=3)
     await cluster.submit({("moved", 0): [1, 3]})
     await cluster.until_deleted(_REASSIGN)
-    await cluster.ask(partial(_alter, {TopicPartition("moved", 0): [2, 1]}))
+    await cluster.ask(partial(_alter, {TopicPartition("moved", 0): [2]}))
     await cluster.until_assigned("moved", 0, [2, 1])
+    await cluster.ask(partial(_alter, {TopicPartition("moved", 0): [2, 1]}))
+    await cluster.until_logged("reassignment_rolled_back")
     await cluster.broker(2).start()
     await cluster.until_in_sync("moved")
 

@@ -58,6 +58,7 @@ from replay.explore.invariants.replicas import (
     NoIneligibleInIsr,
 )
 from replay.explore.invariants.requests import AnsweredOnce, DeletionsKept, RequestsKept
+from replay.explore.invariants.rollbacks import RollbackKeepsInSync
 from replay.explore.invariants.watches import ChangedListsRead, ReadListsKnown
 
 ALWAYS: Final[tuple[type[Invariant], ...]] = (
@@ -87,6 +88,7 @@ ALWAYS: Final[tuple[type[Invariant], ...]] = (
     CancelledRolledBack,
     CancelledEntriesGone,
     OlderEntriesRemoved,
+    RollbackKeepsInSync,
     RecordsOutliveMoves,
     EntriesAccountedFor,
     SentStatesStored,

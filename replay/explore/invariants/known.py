@@ -97,6 +97,9 @@ class Known:
         """The topics for which unclean elections have been allowed at some time; "": all."""
         self.unclean_now: dict[str, None] = {}
         """The topics whose configuration allows unclean elections."""
+        self.min_insync: dict[str, list[str | None]] = {}
+        """All values that min.insync.replicas of a topic has had, the present one last; "": the
+        cluster's dynamic default. None: not set."""
         self.shutting_down_of: Callable[[str], Collection[int]] = lambda process: ()
         """The brokers that a controller knows to be in controlled shutdown."""
         self.deletes_topics: Callable[[str], bool] = lambda process: True

@@ -1,6 +1,6 @@
 """/admin/reassign_cancel: rolls back the entries of /admin/reassign_partitions (KB 14.2)."""
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from typing import Final
 
 from controller.core.controller import Controller
@@ -44,6 +44,7 @@ from controller.core.triggers import (
 from controller.core.values import format_brokers
 from controller.core.znodes import REASSIGN_CANCEL, REASSIGN_PARTITIONS_EXTRA, Name
 
+_AS_THEY_WERE: Final[Mapping[Name, tuple[int, ...]]] = {}
 _CANCELLED_LATER: Final = f"{REASSIGN_CANCEL} was created after the entry"
 
 
@@ -164,7 +165,14 @@ def _cause(controller: Controller, zxid: int) -> RollbackCause:
     remedy = "`refold reassign --cancel --force` needs only one"
     reported = controller.context.rollback_waiting
     return RollbackCause(
-        REASSIGN_CANCEL, WAITS, meanwhile, remedy, reported, zxid, _CANCELLED_LATER
+        REASSIGN_CANCEL,
+        WAITS,
+        meanwhile,
+        remedy,
+        reported,
+        zxid,
+        _CANCELLED_LATER,
+        controller.context.cancel_forced,
     )
 
 
@@ -195,16 +203,22 @@ def _report_begun_since(controller: Controller, younger: list[Name]) -> None:
 
 
 async def roll_back_names(
-    controller: Controller, names: list[Name], cause: RollbackCause
+    controller: Controller,
+    names: list[Name],
+    cause: RollbackCause,
+    orders: Mapping[Name, tuple[int, ...]] = _AS_THEY_WERE,
 ) -> list[Partition]:
-    """Roll partitions back that have a record. Returns those that are rolled back."""
+    """Roll partitions back. Returns those that are rolled back.
+
+    `orders`: the originals of a partition in another order than the one that they had.
+    """
     found = [controller.context.find(*name) for name in names]
     partitions = controller.order.partitions([one for one in found if one is not None])
     back: list[Partition] = []
     for number, part in enumerate(parts(controller, partitions)):
         if number:
             await pause(controller)
-        originals = {one: originals_of(controller, one) for one in part}
+        originals = {one: orders.get(one.key, originals_of(controller, one)) for one in part}
         back += await roll_back(controller, originals, cause)
     return back
 

@@ -32,6 +32,7 @@ from controller.core.procedures.reassignment.cancellation import (
 from controller.core.procedures.reassignment.leader_epochs import raise_and_send
 from controller.core.procedures.reassignment.legacy_znode import (
     LegacyZnode,
+    originals_of,
     process_legacy,
     report_dropped,
 )
@@ -146,16 +147,16 @@ async def process_alter_reassignments(
     # If a partition is named twice, the last target counts, as in KafkaApis.
     wanted = {(one.topic, one.partition): one for one in asked.partitions}
     cancelled = await is_cancelled(controller)
-    rolled_back: list[Name] = []
+    undone: dict[Name, tuple[int, ...]] = {}
     for name, one in wanted.items():
         judged = _judge(controller, one, cancelled=cancelled)
         if not isinstance(judged, Assignment):
             errors[name] = judged
-        elif one.replicas is None and _is_recorded(controller, name):
-            rolled_back.append(name)
+        elif originals := _undone(controller, one):
+            undone[name] = originals
         else:
             targets[name] = judged
-    errors |= await _roll_back(controller, rolled_back)
+    errors |= await _roll_back(controller, undone)
     await _replace_entries(controller, targets)
     errors |= await _trigger(controller, targets, by_api=True)
     answers = tuple(errors.get(name) or PartitionResult(*name, error_codes.NONE) for name in wanted)
@@ -179,28 +180,39 @@ async def _replace_entries(controller: Controller, names: Collection[Name]) -> N
     await remove_entries(controller, is_replaced, report)
 
 
-async def _roll_back(controller: Controller, names: list[Name]) -> Results:
-    """Cancellations by admin tools: roll back to the originals in their order
+def _undone(controller: Controller, asked: ReassignmentTarget) -> tuple[int, ...]:
+    """The originals in the order in which a request restores them; none if it does not undo a
+    reassignment under way.
+
+    A null target, and the originals as target, undo it. Any other target replaces it (KB 7.8).
+    """
+    partition = controller.context.find(asked.topic, asked.partition)
+    if not controller.configuration.has_kip_236 or partition not in controller.context.reassigning:
+        return ()
+    originals = originals_of(controller, partition)
+    if asked.replicas is None:
+        return originals
+    return asked.replicas if set(asked.replicas) == set(originals) else ()
+
+
+async def _roll_back(controller: Controller, undone: dict[Name, tuple[int, ...]]) -> Results:
+    """Undo reassignments for admin tools: roll back to the originals in this order
     (ORIGINALS_RESTORED_BY_API)."""
-    if not names:
+    if not undone:
         return {}
     # Unlike a cancellation in ZooKeeper, a request that is impossible now does not wait.
     refused: dict[Partition, str] = {}
     cause = RollbackCause(
         ADMIN_TOOLS, "reassignment_not_cancelled", _NOT_CANCELLED, _REMEDY, refused
     )
-    back = {one.key for one in await roll_back_names(controller, names, cause)}
+    back = {one.key for one in await roll_back_names(controller, list(undone), cause, undone)}
     texts = {one.key: why for one, why in refused.items()}
     error = error_codes.INVALID_REPLICA_ASSIGNMENT
     return {
         name: PartitionResult(*name, error, texts.get(name, _ALL_DROPPED))
-        for name in names
+        for name in undone
         if name not in back
     }
-
-
-def _is_recorded(controller: Controller, name: Name) -> bool:
-    return controller.context.find(*name) in controller.context.reassignments
 
 
 def _judge(
@@ -401,10 +413,7 @@ def _move(
 ) -> Move:
     """The move, with a record if an admin tool requests it, so that cancelling restores the order
     of the originals (ORIGINALS_RESTORED_BY_API)."""
-    is_recorded = by_api and controller.configuration.has_kip_236
-    if not assignment.is_being_reassigned and partition.assignment.is_being_reassigned:
-        is_recorded = False
-    if not is_recorded:
+    if not by_api or not controller.configuration.has_kip_236:
         return Move(partition, assignment)
     before = controller.context.reassignments.get(partition)
     if before is not None:

@@ -37,7 +37,7 @@ from controller.core.procedures.elections.replica_state_machine import Replicas,
 from controller.core.procedures.reassignment.legacy_znode import are_older, report_dropped
 from controller.core.procedures.reassignment.replica_deletion import delete_replicas
 from controller.core.procedures.reassignment_znodes.reassign_partitions_znode import remove_entries
-from controller.core.procedures.reassignment_znodes.records import holder, remove_records
+from controller.core.procedures.reassignment_znodes.records import LEGACY, holder, remove_records
 from controller.core.procedures.topics.deletion import mark_ineligible, resume_deletion_for
 from controller.core.procedures.topics.topics import write_topics
 from controller.core.state import ControllerContext, Partition
@@ -56,7 +56,8 @@ class RollbackCause(NamedTuple):
     If a partition cannot be rolled back now, the log has a line with the code `code`. The line says
     what happens `meanwhile`, and names the `remedy` for an operator who does not want to wait for
     more originals. `reported` has the text that was logged of each partition. Entries that existed
-    before the transaction `zxid` are cancelled, with the reason `dropped_because`.
+    before the transaction `zxid` are cancelled, with the reason `dropped_because`. `is_forced`: the
+    operator accepts that one original in sync is enough.
     """
 
     name: str
@@ -66,6 +67,7 @@ class RollbackCause(NamedTuple):
     reported: dict[Partition, str]
     zxid: int = 0
     dropped_because: str = ""
+    is_forced: bool = False
 
 
 class Rollback:
@@ -123,14 +125,14 @@ async def roll_back(
     context = controller.context
     moving = [one for one in originals if one.assignment != Assignment(originals[one])]
     resting = [one for one in originals if one not in moving]
-    needed = await _needed(controller, moving, originals)
+    needed = await _needed(controller, moving, originals, cause)
     rollback = Rollback({one: originals[one] for one in moving}, needed, cause)
     await _keep_waiting_partitions(controller, rollback)
     if resting:
         what = "not under way: the entry and the record are removed"
         _report_step(controller, 6, what, resting, cause)
         await _forget(controller, resting, cause)
-    routes = {one: holder(controller, one) for one in rollback.partitions}
+    routes = {one: _requested_by(controller, one) for one in rollback.partitions}
     mark_ineligible(context, dict.fromkeys(one.topic.name for one in rollback.partitions))
     for step in STEPS:
         if rollback.originals:
@@ -141,6 +143,20 @@ async def roll_back(
         context.rollback_waiting.pop(partition, None)
     await resume_deletion_for(controller, dict.fromkeys(one.topic.name for one in done))
     return done
+
+
+def _requested_by(controller: Controller, partition: Partition) -> str:
+    """Where the reassignment was requested; also of an entry that a stock controller has begun, and
+    that has no record yet."""
+    return LEGACY if _unrecorded_entry(controller, partition) else holder(controller, partition)
+
+
+def _unrecorded_entry(controller: Controller, partition: Partition) -> bool:
+    """Whether an entry, and no record, has the reassignment that is under way."""
+    context = controller.context
+    entry = context.entries_seen.get(partition.key)
+    is_recorded = partition in context.reassignments
+    return not is_recorded and entry is not None and entry.replicas == partition.assignment.target
 
 
 def _report(controller: Controller, step: int, what: str, rollback: Rollback) -> None:
@@ -179,10 +195,11 @@ async def _needed(
     controller: Controller,
     partitions: list[Partition],
     originals: dict[Partition, tuple[int, ...]],
+    cause: RollbackCause,
 ) -> dict[Partition, int]:
     """How many originals must be in sync: min.insync.replicas, at most all; one if the operator
     forces the rollback."""
-    if controller.context.cancel_forced:
+    if cause.is_forced:
         return dict.fromkeys(partitions, 1)
     topics = [one.topic.name for one in partitions]
     least = await read_min_insync_replicas(controller, topics, _RULE)
@@ -288,6 +305,7 @@ async def _delete_replicas(controller: Controller, rollback: Rollback) -> None:
 
 async def _store_originals(controller: Controller, rollback: Rollback) -> None:
     _report(controller, 5, "the original replicas are the assignment in ZooKeeper", rollback)
+    await _remove_unrecorded(controller, rollback)
     choices = tuple(
         Choice(
             *one.key,
@@ -305,6 +323,18 @@ async def _store_originals(controller: Controller, rollback: Rollback) -> None:
             raise ProcedureError(f"{path} cannot be written (ZooKeeper code {code})")
     for partition in rollback.partitions:
         controller.observer.stored(partition)
+
+
+async def _remove_unrecorded(controller: Controller, rollback: Rollback) -> None:
+    """Remove the entries that a stock controller has begun, and that have no record. Without a
+    record, the next controller cannot know that the reassignment of such an entry has ended, and
+    would begin it again."""
+    records = controller.context.reassignments
+    targets = {
+        one.key: rollback.before[one].target for one in rollback.originals if one not in records
+    }
+    if targets:
+        await remove_entries(controller, lambda name, target: targets.get(name) == target)
 
 
 async def _remove_from_znodes(controller: Controller, rollback: Rollback) -> None:

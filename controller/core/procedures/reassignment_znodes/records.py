@@ -373,7 +373,7 @@ def _report_ended(controller: Controller, partition: Partition, record: Reassign
         level = "warning"
     elif assignment.replicas == record.replicas:
         level, what = "info", "an earlier controller completed it"
-    elif assignment.replicas == record.original_replicas:
+    elif sorted(assignment.replicas) == sorted(record.original_replicas):
         level, what = "info", f"it was rolled back to {replicas}"
     else:
         level, what = "warning", f"another controller left the partition on {replicas}"

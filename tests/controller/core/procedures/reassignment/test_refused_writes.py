@@ -187,4 +187,4 @@ def test_reassignment_is_not_refused_because_the_isr_is_unknown() -> None:
     cluster = two_replicas()
     assert reassign(cluster, 3) == codes.NONE
     cluster.put_quietly(znodes.state_path(*T0), b"no state")
-    assert reassign(cluster, 1, 2) == codes.UNKNOWN_SERVER_ERROR
+    assert reassign(cluster, 1) == codes.UNKNOWN_SERVER_ERROR
