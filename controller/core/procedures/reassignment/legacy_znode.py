@@ -305,9 +305,7 @@ def originals_of(controller: Controller, partition: Partition) -> tuple[int, ...
     return record.original_replicas if record is not None else partition.assignment.origin
 
 
-async def adopt(
-    controller: Controller, names: Iterable[Name], legacy: LegacyZnode
-) -> LegacyZnode:
+async def adopt(controller: Controller, names: Iterable[Name], legacy: LegacyZnode) -> LegacyZnode:
     """Record the reassignments of these entries that a stock controller has begun: they belong to
     this route from now on.
 
