@@ -184,7 +184,7 @@ class ElectionInput(NamedTuple):
     """The input of an election: a partition that needs a leader, and its state in ZooKeeper.
 
     `allow_unclean`: a replica outside of the ISR may lead. `originals`: the original replicas of a
-    reassignment that /admin/reassign_cancel cancels; empty if it is not cancelled.
+    reassignment that is cancelled, or replaced by an extra entry; empty for others.
     """
 
     partition: Partition

@@ -24,7 +24,7 @@ from replay.agreement.results import AgreementResult, result_of
 from replay.agreement.search.event_order import RUNS_MAX, EventOrder
 from replay.agreement.search.lost_replies import LostReply, may_have_lost_replies
 from replay.agreement.search.search import Compare, search
-from replay.agreement.unseen import leave_unjudged
+from replay.agreement.unseen import BrokersWith, leave_unjudged
 from replay.agreement.znode_view import ZnodeView
 from replay.errors import ReplayError
 from replay.escape_path import escape_path
@@ -62,10 +62,11 @@ def agree(
     other event orders are tried. Raises ReplayError, LogError.
     """
     with LogReader.open(log, UPCASTERS) as reader:
-        logs: set[int] = set()
+        logs = BrokersWith(set(), set())
         compare = _comparison(reader, escape_path(log), rules, settings, progress, logs)
         hypotheses = (LostReply(), EventOrder(orders)) if rules == "kafka" else ()
         result = search(compare, hypotheses, reader.last_seq).result
+        result.notes += [one.note for one in result.cut_logs]
         if rules == "kafka":
             leave_unjudged(result, logs)
         if not result.decisions and not result.requests.decisions:
@@ -96,7 +97,7 @@ def lost_replies(
     """
     if not may_have_lost_replies(reader):
         return Choices(begin)
-    compare = _comparison(reader, "", "kafka", settings, progress, set())
+    compare = _comparison(reader, "", "kafka", settings, progress, BrokersWith(set(), set()))
     return Choices(search(compare, (LostReply(),), reader.last_seq, begin).choices.assumptions)
 
 
@@ -106,9 +107,9 @@ def _comparison(
     rules: Rules,
     settings: Mapping[str, str] | None,
     progress: Progress,
-    request_logs: set[int],
+    brokers: BrokersWith,
 ) -> Compare:
-    """`request_logs` becomes the brokers with a request log."""
+    """`brokers` becomes the brokers with a log of each kind."""
     tried = count(1)
     last = reader.last_seq
     decoded: dict[int, Sequence[tuple[EventRecord, ImportedEvent]] | None] = {}
@@ -123,7 +124,8 @@ def _comparison(
         what = f"trying order {next(tried)}" if choices.has_moments else "comparing"
         for log in map(with_records, gap_free_ranges(reader)):
             checker = agreeing_on(log, last, rules, settings, progress, replies=choices)
-            request_logs.update(checker.index.request_logs_of)
+            brokers.request_log.update(checker.index.request_logs_of)
+            brokers.state_change_log.update(of for of, _ in checker.index.state_changes_of)
             agreement = checker.run(read_records(log, what, last, progress))
             of_range = result_of(agreement, result.source)
             of_range.settings = checker.settings

@@ -32,6 +32,7 @@ from replay.agreement.logs.broker_responses import (
     response_of_request,
 )
 from replay.agreement.logs.index import Index, operations_of, path_of
+from replay.agreement.logs.log_ends import CutLog
 from replay.agreement.logs.markers import marker_of
 from replay.agreement.trace.controller_trace import ControllerTrace
 from replay.agreement.znode_view import Overlay, ZnodeView
@@ -72,6 +73,8 @@ class Agreement(Struct):
     inputs: int = 0
     is_cut: bool = False
     """Whether the brokers' logs show that later transactions are missing."""
+    cut_logs: list[CutLog] = field(default_factory=list)
+    """Brokers' logs that end too early."""
     unreadable: Counter[int] = field(default_factory=Counter)
     """How many requests of a controller in a broker's request log cannot be read, by broker."""
     malformed_lines: Counter[int] = field(default_factory=Counter)
@@ -193,6 +196,7 @@ class ConformanceChecker:
         self._compare_requests()
         self.result.malformed_lines = self._lines.malformed
         self.result.is_cut = self.index.coverage.is_cut
+        self.result.cut_logs = self.index.coverage.cut_logs
         return self.result
 
     def take_settled(self) -> Agreement:
@@ -412,13 +416,13 @@ class ConformanceChecker:
             self._elected.add(one.broker)
 
     def _unknown_calls_of(self, controller: int, epoch: int) -> UnknownCalls:
-        """A broker that exits does not answer all requests, and no log has the others."""
-        if controller in self.index.request_logs_of:
-            return UnknownCalls(self._unknown_calls.get(epoch, NEVER))
-        has_log = controller in self.index.markers and self.index.coverage.has_lines_of(
-            (controller, epoch)
-        )
-        return UnknownCalls(0, NEVER if has_log else 0)
+        """A broker that exits does not answer all requests, and no log has the others; nor has the
+        end of a request log."""
+        coverage = self.index.coverage
+        since = coverage.unserved_from(controller)
+        has_log = controller in self.index.markers and coverage.has_lines_of((controller, epoch))
+        shutdowns_since = NEVER if has_log else since
+        return UnknownCalls(min(self._unknown_calls.get(epoch, NEVER), since), shutdowns_since)
 
     def _compare_requests(self) -> None:
         """Compare the requests of each term that began in the log."""

@@ -331,7 +331,7 @@ class LiveAgreement:
         result, choices.made, choices.repeated, changed = forked(work)
         choices.changed.update(changed)
         # The log goes on, so its end says nothing.
-        result.is_cut = False
+        result.is_cut, result.cut_logs = False, []
         return result
 
     def _searched(self, unexplained: AgreementResult, search_time: _SearchTime) -> AgreementResult:

@@ -14,6 +14,7 @@ from replay.agreement.broker_requests.comparing import RequestDivergence
 from replay.agreement.broker_requests.sent_request import SentRequest
 from replay.agreement.conformance import Agreement
 from replay.agreement.decisions.judgements import VERDICTS, Judgement
+from replay.agreement.logs.log_ends import CutLog
 
 
 class Rule(Struct, frozen=True):
@@ -165,7 +166,7 @@ class AgreementResult(Side):
     are out of order and therefore not judged. `missing_transactions` is the least number of
     missing ones; decisions in them do not always show by the rest. `altered` transactions are not
     as the server wrote them, or are repeated. `is_cut`: the source has no end; there may be more
-    decisions than it shows.
+    decisions than it shows. `cut_logs` are brokers' logs whose end is missing.
     """
 
     source: str = ""
@@ -178,6 +179,7 @@ class AgreementResult(Side):
     missing_transactions: int = 0
     altered: int = 0
     is_cut: bool = False
+    cut_logs: list[CutLog] = field(default_factory=list)
 
     @property
     def is_explained(self) -> bool:
@@ -186,16 +188,21 @@ class AgreementResult(Side):
 
     @property
     def is_whole(self) -> bool:
-        """Whether all decisions and requests were judged."""
+        """Whether all decisions and requests were judged, and the source is complete."""
         unjudged = self.warm or self.unjudged or self.requests.unjudged
         is_judged = bool(self.decisions) and not unjudged
-        return is_judged and not (self.is_cut or self.passed_over or self.missing_transactions)
+        return is_judged and not self._lacks
+
+    @property
+    def _lacks(self) -> bool:
+        """Whether a part of the source is missing, or cannot be used."""
+        is_cut = self.is_cut or self.cut_logs
+        return bool(is_cut or self.passed_over or self.missing_transactions or self.damaged)
 
     @property
     def agrees(self) -> bool:
         """Whether everything agrees or is explained, and the source is complete and unaltered."""
-        lacks = self.passed_over or self.missing_transactions or self.altered or self.is_cut
-        return self.is_explained and not lacks
+        return self.is_explained and not (self._lacks or self.altered)
 
     def add_decision(self, one: Divergence) -> None:
         """Add a divergence."""
@@ -210,6 +217,7 @@ class AgreementResult(Side):
         self.notes += other.notes
         self.add_damage(other.damaged)
         self.is_cut |= other.is_cut
+        self.cut_logs += other.cut_logs
         for key, values in other.settings.items():
             known = [*self.settings.get(key, "").split(", "), *values.split(", ")]
             self.settings[key] = ", ".join(dict.fromkeys(one for one in known if one))
@@ -235,7 +243,7 @@ def result_of(agreement: Agreement, source: str) -> AgreementResult:
     """The counts of a check, and its divergences in the order of the log."""
     result = AgreementResult(source=source)
     result.warm, result.inputs = agreement.warm, agreement.inputs
-    result.is_cut = agreement.is_cut
+    result.is_cut, result.cut_logs = agreement.is_cut, agreement.cut_logs
     for one in agreement.judgements:
         if not (one.is_input and one.verdict == "agreed"):
             result.count(one.kind, one.cause, one.verdict)

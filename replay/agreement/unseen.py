@@ -1,9 +1,10 @@
 """Divergences for which a log does not show enough to say that the controller decided otherwise."""
 
 import sys
-from collections.abc import Callable, Container, Sequence
-from typing import Final
+from collections.abc import Callable, Sequence
+from typing import Final, NamedTuple
 
+from replay.agreement.logs.log_ends import REQUEST_LOG, STATE_CHANGE_LOG, CutLog
 from replay.agreement.results import AgreementResult, Divergence
 from replay.description.phrases import counted
 
@@ -55,22 +56,59 @@ def leave_out(result: AgreementResult, divergences: Sequence[Divergence]) -> int
     return len(divergences)
 
 
-def leave_unjudged(result: AgreementResult, with_request_log: Container[int]) -> None:
+class BrokersWith(NamedTuple):
+    """The brokers that have a log of each kind."""
+
+    request_log: set[int]
+    state_change_log: set[int]
+
+
+def leave_unjudged(result: AgreementResult, brokers: BrokersWith) -> None:
     """Count divergences as not judged that requests to controllers without a request log may
-    explain, and note the first one of each term."""
+    explain, or what is missing at the end of a log. Note the first one of each term."""
     lost: dict[Term, int] = {}
 
     def is_unseen(one: Divergence) -> bool:
-        return one.controller not in with_request_log and may_be_requested(one)
+        is_requested = one.controller not in brokers.request_log and may_be_requested(one)
+        return is_requested or _cut_log(one, result.cut_logs, brokers) is not None
 
     found = unseen_of(result, is_unseen, lost)
-    decisions = [one for one in found if one.subject == "decision"]
-    for (controller, epoch), seq in lost.items():
-        count = sum(term_of(one) == (controller, epoch) for one in decisions)
+    for term, seq in lost.items():
+        of_term = [one for one in found if term_of(one) == term]
         result.notes.append(
-            f"not judged: {counted(count, 'decision')} of broker {controller} in epoch {epoch}, "
-            f"from record {seq} on: the reason is a request, and the broker has no request log"
+            f"not judged: {_counted(of_term)} of broker {term[0]} in epoch {term[1]}, from record"
+            f" {seq} on: {_reason(of_term, result.cut_logs, brokers)}"
         )
     leave_out(result, found)
-    result.unjudged += len(decisions)
-    result.requests.unjudged += len(found) - len(decisions)
+    decisions = sum(one.subject == "decision" for one in found)
+    result.unjudged += decisions
+    result.requests.unjudged += len(found) - decisions
+
+
+def _cut_log(one: Divergence, cut: Sequence[CutLog], brokers: BrokersWith) -> CutLog | None:
+    """The first log that ends before a divergence and could have explained it.
+
+    Such logs are those of the controller. Without the end of its state-change.log, the request
+    logs of the other brokers are the only ones with their responses.
+    """
+    ended = [log for log in cut if log.seq <= one.seq]
+    of_controller = [log for log in ended if log.broker == one.controller]
+    has_responses = one.controller in brokers.state_change_log and not any(
+        log.log == STATE_CHANGE_LOG for log in of_controller
+    )
+    others = [] if has_responses else [log for log in ended if log.log == REQUEST_LOG]
+    return min([*of_controller, *others], key=lambda log: log.seq, default=None)
+
+
+def _counted(found: Sequence[Divergence]) -> str:
+    decisions = sum(one.subject == "decision" for one in found)
+    counts = ((decisions, "decision"), (len(found) - decisions, "request"))
+    return " and ".join(counted(count, noun) for count, noun in counts if count)
+
+
+def _reason(found: Sequence[Divergence], cut: Sequence[CutLog], brokers: BrokersWith) -> str:
+    """Why the divergences of a term are not judged."""
+    log = next(filter(None, (_cut_log(one, cut, brokers) for one in found)), None)
+    if log is not None:
+        return f"the end of the {log.name} is missing"
+    return "the reason is a request, and the broker has no request log"

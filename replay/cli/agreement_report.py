@@ -12,6 +12,7 @@ from replay.agreement.results import (
     Side,
     kinds_in_order,
 )
+from replay.description.phrases import some
 
 AGREES: Final = 0
 DIVERGES: Final = 1
@@ -56,6 +57,9 @@ def _verdict(result: AgreementResult) -> str:
         return f"incomplete: {result.missing_transactions} transactions are missing"
     if result.is_cut:
         return "incomplete: the source is cut"
+    if result.cut_logs:
+        names = some((one.name for one in result.cut_logs), ", ")
+        return f"incomplete: the end is missing of the {names}"
     if not (result.decisions or result.requests.decisions):
         return "nothing was judged"
     return "agrees" if result.is_whole else "agrees as far as judged"

@@ -15,8 +15,8 @@ from replay.description.choices import Chosen, candidates_clause
 from replay.listing import broker as listed_broker
 from replay.listing import observed, recorded
 from replay.listing.values import ListedDecision
-from replay.logs.broker_log import BrokerLog
 from replay.logs.open_log import RecordedLog
+from replay.logs.opened_broker_log import BrokerLog
 from replay.progress import Progress
 
 _STEPS: Final = frozenset(map(kind_of, get_args(Step))) | BROKER_STEPS
@@ -57,7 +57,7 @@ def decisions(
     log, they are the writes of its controllers. Their rules come from the fold that derives the
     same decisions.
 
-    Exit status: 0 done, 2 LOG cannot be used.
+    Exit status: 0 done, 2 LOG cannot be used, or has no such topic, partition or broker.
     """
     criteria = Filter(first, last, kind or [], topic, partition, broker, term, limit)
 

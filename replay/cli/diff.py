@@ -36,6 +36,7 @@ class FailOn(StrEnum):
     CHANGED = "changed"
     ANY = "any"
     UNCOVERED = "uncovered"
+    UNDISTINGUISHED = "undistinguished"
     NONE = "none"
 
 
@@ -82,8 +83,9 @@ def diff_command(
     fail_on: Annotated[
         FailOn,
         typer.Option(
-            help="Exit with 1 for: changed decisions; any difference, including harmless"
-            " reorderings; uncovered: as changed, and for changes that no log executes; or none."
+            help="Exit with 1 for: changed decisions; any difference, also harmless reorderings;"
+            " uncovered: also changes that no log executes, and changed conditions with one"
+            " outcome; undistinguished: also changes executed without a difference; or none."
         ),
     ] = FailOn.CHANGED,
     accepted: Annotated[
@@ -95,8 +97,7 @@ def diff_command(
     patience: Patience = PATIENCE_S,
 ) -> None:
     """Fold each log with two versions of refold, and report the decisions that differ, with their
-    rules, the first cause and the consequences. The report ends with the changed code that no log
-    executes.
+    rules, the first cause and the consequences. It ends with changes that no log executes or shows.
 
     Each version folds each log in two processes with different hash seeds, and the report names a
     version that does not agree with itself. After its first decision that is not in the log, a
@@ -133,9 +134,12 @@ def _exit_status(comparison: Comparison, failing: list[Group], fail_on: FailOn) 
         return UNUSABLE
     if fail_on is FailOn.NONE:
         return _SAME
-    is_uncovered = bool(comparison.uncovered or comparison.unmeasured)
     differs = bool(failing or comparison.nondeterminism)
-    return _DIFFERS if differs or (is_uncovered and fail_on is FailOn.UNCOVERED) else _SAME
+    if fail_on in (FailOn.UNCOVERED, FailOn.UNDISTINGUISHED):
+        differs |= bool(comparison.uncovered or comparison.one_sided or comparison.unmeasured)
+    if fail_on is FailOn.UNDISTINGUISHED:
+        differs |= bool(comparison.undistinguished)
+    return _DIFFERS if differs else _SAME
 
 
 def _report(comparison: Comparison, failing: list[Group], as_format: Format) -> str:

@@ -10,8 +10,8 @@ from replay.cli.options import FromPosition, JsonLines, Kind, Log, Term, ToPosit
 from replay.listing import broker as listed_broker
 from replay.listing import observed, recorded
 from replay.listing.values import ListedEvent
-from replay.logs.broker_log import BrokerLog
 from replay.logs.open_log import RecordedLog
+from replay.logs.opened_broker_log import BrokerLog
 from replay.progress import Progress
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
@@ -33,7 +33,7 @@ def events(
     """List events in words, one per line: changes, requests, and the outcome of each command.
     `refold log show` shows events as they are stored.
 
-    Exit status: 0 done, 2 LOG cannot be used.
+    Exit status: 0 done, 2 LOG cannot be used, or has no such topic, partition or broker.
     """
     criteria = Filter(first, last, kind or [], topic, partition, broker, term, limit)
     print_list(

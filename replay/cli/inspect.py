@@ -9,6 +9,7 @@ from rich.table import Table
 
 from controller.cli.output import print_result, print_table
 from replay.cli.exit_status import errors_in_one_line
+from replay.cli.log_notes import note_changed_commands
 from replay.cli.options import At, Json, Log, LogPosition, log_position, named_partition
 from replay.cli.progress import progress
 from replay.cluster_view.selecting import selected
@@ -17,8 +18,8 @@ from replay.description.phrases import session_name
 from replay.inspect.at import cluster_at
 from replay.inspect.broker import BrokerView, broker_at
 from replay.inspect.changes import Change, changes
-from replay.logs.broker_log import BrokerLog
 from replay.logs.open_log import OpenedLog, open_any_log, seq_at
+from replay.logs.opened_broker_log import BrokerLog
 from replay.stock_clusters.imported_log.reading import ImportedLog, unfinished_notes
 from replay.why.headline import headline_of
 
@@ -63,12 +64,14 @@ def inspect(
     with errors_in_one_line("inspect"), open_any_log(log) as opened:
         if not isinstance(opened, BrokerLog):
             _inspect_cluster(opened, start, end, to, topic, name, as_json=as_json)
+            note_changed_commands("inspect", log, opened)
             return
         if to is not None:
             text = "changes between two moments are not shown for a log of the 0.8 design yet"
             raise typer.BadParameter(text, param_hint="--to")
         with progress() as report:
             broker = broker_at(opened, seq_at(opened.reader, *start), report)
+        note_changed_commands("inspect", log, opened)
     named = partition or topic
     shown = [one for one in broker.replicas if named in (None, one.name, one.topic)]
     broker = msgspec.structs.replace(broker, replicas=shown)

@@ -10,8 +10,9 @@ from controller.core.commands import Command
 from controller.kafka_0_8.canonical import BROKER_COMMANDS, BROKER_EVENT_SCHEMAS
 from eventstore.filters import EventFilter
 from eventstore.reader import LogReader
-from replay.logs.broker_log import BrokerLog, is_of_broker
+from replay.logs.broker_log import is_of_broker
 from replay.logs.open_log import OpenedLog, RecordedLog
+from replay.logs.opened_broker_log import BrokerLog
 from replay.stock_clusters.imported_log.encoding import SCHEMAS
 from replay.stock_clusters.imports.decisions import KINDS
 

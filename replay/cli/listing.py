@@ -11,11 +11,13 @@ import typer
 
 from eventstore.reader import LogReader
 from replay.cli.exit_status import errors_in_one_line
+from replay.cli.log_notes import note_changed_commands
 from replay.cli.options import log_positions, named_partition
 from replay.cli.progress import progress
 from replay.description.as_json import json_text
-from replay.logs.broker_log import BrokerLog
+from replay.listing.known_names import KnownNames
 from replay.logs.open_log import OpenedLog, open_any_log
+from replay.logs.opened_broker_log import BrokerLog
 from replay.progress import Progress
 
 Topic = Annotated[
@@ -74,6 +76,16 @@ class Filter(msgspec.Struct):
             last = reader.last_seq_at(to_ns) or 0
         return max(begin, first or 0), end if last is None else min(end, last)
 
+    def require_names(self, opened: ListedLog) -> None:
+        """Raises ReplayError if the log does not have the topic, partition or broker."""
+        broker = None if self.broker is None else f"broker {self.broker}"
+        given = {"topic": self.topic, "partition": self.partition, "broker": broker}
+        named = {kind: name for kind, name in given.items() if name is not None}
+        if named:
+            known = KnownNames(opened.reader, opened)
+            for kind, name in named.items():
+                known.require(kind, name)
+
     def fits(self, one: Listed) -> bool:
         """Whether an item matches the options."""
         broker = None if self.broker is None else f"broker {self.broker}"
@@ -111,9 +123,13 @@ def print_list(
                 first = next(fitting, None)
             # The printed lines show the progress from here on.
             if first is None:
-                typer.echo(f"refold {command}: {log}: nothing matches", err=True)
+                criteria.require_names(opened)
+                typer.echo(f"refold {command}: {log}: no {command} match", err=True)
+                note_changed_commands(command, log, opened)
                 return
             for one in islice(chain([first], fitting), criteria.limit):
                 sys.stdout.write(f"{text(one)}\n")
+            sys.stdout.flush()
+            note_changed_commands(command, log, opened)
     except KeyboardInterrupt:
         raise typer.Exit() from None

@@ -1,5 +1,7 @@
 """The part of a cluster that is about one topic or one partition."""
 
+from difflib import get_close_matches
+
 from msgspec import structs
 
 from replay.cluster_view.views import Cluster
@@ -56,6 +58,8 @@ def require(cluster: Cluster, topic: str, partition: int | None = None) -> None:
         names = [one.name for one in cluster.topics]
         more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
         known = f"there are {', '.join(names[:_SHOWN])}{more}" if names else "there are none then"
+        similar = get_close_matches(topic, names, n=3)
+        known = f"did you mean {' or '.join(similar)}? {known}" if similar else known
         raise ReplayError(f"no topic {topic} at event {cluster.seq}; {known}")
     numbers = [one.partition for one in found.partitions]
     if partition is not None and partition not in numbers:

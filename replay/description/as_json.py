@@ -195,15 +195,16 @@ def _exact_bytes(value: bytes) -> dict[str, str]:
 
 
 def _parsed_bytes(value: bytes) -> Any:
-    if value[:1] in (b"{", b"["):
-        try:
-            return msgspec.json.decode(value)
-        except (msgspec.DecodeError, UnicodeDecodeError):
-            return value.decode(errors="replace")
     try:
         text = value.decode()
     except UnicodeDecodeError:
+        # Such as a topic id, which may begin like JSON.
         return value.hex()
+    if text[:1] in ("{", "["):
+        try:
+            return msgspec.json.decode(value)
+        except msgspec.DecodeError:
+            return text
     return text if text.isprintable() else value.hex()
 
 

@@ -26,6 +26,7 @@ from replay.diff.grouping import (
 from replay.diff.logs import GivenLog
 from replay.diff.messages import Decision, Folded, FoldLog, Hello
 from replay.diff.nondeterminism import HASH_SEEDS, Nondeterminism, find_nondeterminism
+from replay.diff.one_sided import OneSided
 from replay.diff.processes import FoldResult, VersionProcess
 from replay.diff.references import Version
 from replay.diff.uncovered import Uncovered
@@ -105,7 +106,9 @@ class Side(Struct):
 class Comparison(Struct):
     """The result of a diff. `unused` are entries of the accepted changes that match nothing.
 
-    `uncovered` is the changed code that no log executes, `unmeasured` says why that is not known.
+    `uncovered` is the changed code that no log executes, `one_sided` are changed conditions that
+    are executed with one outcome only, and `undistinguished` is the changed code that only logs
+    without a difference execute. `unmeasured` says why these are not known.
     """
 
     base: Side
@@ -114,6 +117,8 @@ class Comparison(Struct):
     groups: list[Group]
     unused: list[str] = field(default_factory=list)
     uncovered: list[Uncovered] = field(default_factory=list)
+    one_sided: list[OneSided] = field(default_factory=list)
+    undistinguished: list[Uncovered] = field(default_factory=list)
     unmeasured: list[str] = field(default_factory=list)
 
     @property
@@ -165,6 +170,10 @@ def compare(
         results,
         _grouped(results),
         uncovered=pool.coverage.uncovered(),
+        one_sided=pool.coverage.one_sided(),
+        undistinguished=pool.coverage.undistinguished(
+            {one.log for one in results if one.instances or one.error}
+        ),
         unmeasured=pool.coverage.unmeasured(),
     )
 
@@ -285,14 +294,23 @@ class _Pool:
     ) -> LogResult:
         request = FoldLog(str(log.path), settings=dict(settings))
         measured = self.coverage.sides_to_measure(log)
+        base_request, head_request = (
+            structs.replace(
+                request,
+                with_executed=side in measured,
+                conditions=self.coverage.conditions(side),
+            )
+            for side in _SIDES
+        )
         folds = [
-            _Fold(team.base, BASE, structs.replace(request, with_executed=BASE in measured)),
-            _Fold(team.head, HEAD, structs.replace(request, with_executed=HEAD in measured)),
+            _Fold(team.base, BASE, base_request),
+            _Fold(team.head, HEAD, head_request),
             _Fold(team.base_again, f"{BASE} again", request),
             _Fold(team.head_again, f"{HEAD} again", request),
         ]
         base, head, *again = self._folded(log, folds, in_all)
         for side, one in zip(_SIDES, (base, head), strict=True):
+            self.coverage.add_outcomes(side, one.folded)
             if side in measured:
                 self.coverage.add(side, log, one.folded)
         result = LogResult(log.name, base.folded.events, len(base.decisions))

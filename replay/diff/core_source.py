@@ -11,6 +11,7 @@ from typing import Final
 
 from msgspec import Struct
 
+from replay.diff.conditions import Condition, conditions_of
 from replay.errors import DiffError
 
 _FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef
@@ -24,6 +25,7 @@ class Statement(Struct, frozen=True):
     key: str
     first_line: int
     last_line: int
+    conditions: tuple[Condition, ...] = ()
 
 
 class Use(Struct, frozen=True):
@@ -195,7 +197,8 @@ def _statements(body: Sequence[ast.AST], place: str) -> Iterator[Statement]:
         last = getattr(node, "end_lineno", None) or first
         for one in inner.values():
             last = min(last, max(first, _first_line(one[0]) - 1))
-        yield Statement(f"{place} {_own_content(node, inner)}", first, last)
+        key = f"{place} {_own_content(node, inner)}"
+        yield Statement(key, first, last, tuple(conditions_of(node, inner)))
         for name, one in inner.items():
             yield from _statements(one, f"{place}/{name}")
 

@@ -1,12 +1,13 @@
-"""Measures which changed code of the core the logs execute. If the cores are the same, the executed
-lines are not measured.
+"""Measures which changed code of the core the logs execute, and the outcomes of its conditions. If
+the cores are the same, nothing is measured.
 
 The executed lines of a log are stored by the fingerprint of the core. For one core, log and
-configuration they are always the same.
+configuration they are always the same. The outcomes are measured each time, which costs little,
+because only few conditions are changed.
 """
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from tempfile import NamedTemporaryFile
@@ -15,11 +16,13 @@ from typing import Final, Literal
 import msgspec
 
 from eventstore.folders import segments_in
+from replay.diff.conditions import Place
 from replay.diff.core_source import CoreSource, read_cores
 from replay.diff.logs import GivenLog
 from replay.diff.messages import Folded, Hello
+from replay.diff.one_sided import OneSided, changed_conditions, one_sided, places
 from replay.diff.references import Version
-from replay.diff.uncovered import Changes, Uncovered, changes_between, uncovered
+from replay.diff.uncovered import Changes, Uncovered, changes_between, only_executed, uncovered
 
 Side = Literal["base", "head"]
 
@@ -51,7 +54,10 @@ class Coverage:
             side: cache and cache / "executed" / hello.core_fingerprint
             for side, (_, hello) in zip(("base", "head"), versions, strict=True)
         }
-        self._executed: dict[str, dict[str, set[int]]] = {"base": {}, "head": {}}
+        self._executed: dict[str, dict[str, dict[str, frozenset[int]]]] = {"base": {}, "head": {}}
+        """By side and log: the executed lines of each file."""
+        self._changed_conditions = changed_conditions(self._changes)
+        self._outcomes: dict[str, dict[str, dict[Place, int]] | None] = {"base": {}, "head": {}}
         self._too_old: dict[str, None] = {}
 
     def sides_to_measure(self, log: GivenLog) -> frozenset[Side]:
@@ -64,12 +70,30 @@ class Coverage:
             side for side, is_changed in changed.items() if is_changed and not self._load(side, log)
         )
 
+    def conditions(self, side: Side) -> dict[str, list[Place]]:
+        """The conditions whose outcomes a version measures, by file."""
+        return places(self._changed_conditions, side)
+
+    def add_outcomes(self, side: Side, folded: Folded) -> None:
+        """Add the outcomes of conditions in a log."""
+        measured = self.conditions(side)
+        known = self._outcomes[side]
+        if not measured or known is None:
+            return
+        if folded.outcomes is None:
+            self._outcomes[side] = None
+            return
+        for file, outcomes in folded.outcomes.items():
+            of_file = known.setdefault(file, {})
+            for place, outcome in zip(measured[file], outcomes, strict=True):
+                of_file[place] = of_file.get(place, 0) | outcome
+
     def add(self, side: Side, log: GivenLog, folded: Folded) -> None:
-        """Add and store what a version measured."""
+        """Add and store the lines that a version measured."""
         if folded.executed is None:
             self._too_old[side] = None
             return
-        self._add(side, folded.executed)
+        self._add(side, log, folded.executed)
         path = self._path(side, log)
         if path is not None:
             # Without the file the lines are measured again.
@@ -81,15 +105,40 @@ class Coverage:
 
     def uncovered(self) -> list[Uncovered]:
         """The changed code that no log executes, in versions that can be measured."""
-        found = uncovered(self._changes, self._head, *map(self._lines_of, ("base", "head")))
-        return [one for one in found if one.side not in self._too_old]
+        return self._uncovered(None)
+
+    def one_sided(self) -> list[OneSided]:
+        """The changed conditions that the logs do not make both true and false."""
+        base, head = (self._outcomes[side] for side in ("base", "head"))
+        return one_sided(self._changed_conditions, base, head, self.uncovered())
+
+    def undistinguished(self, differing: Collection[str]) -> list[Uncovered]:
+        """The changed code that logs execute, but none of the `differing` ones. Functions with a
+        condition that is one-sided are left out."""
+        named = {(one.file, one.name) for one in self.one_sided()}
+        found = only_executed(self._changes, self.uncovered(), self._uncovered(differing))
+        return [one for one in found if (one.file, one.name) not in named]
 
     def unmeasured(self) -> list[str]:
         """Why changed code was not measured: the versions that cannot do it."""
+        conditions = [side for side, known in self._outcomes.items() if known is None]
         return [
-            f"{self._references[side]} is too old to report which lines it executes"
-            for side in self._too_old
+            *(
+                f"{self._references[side]} is too old to report which lines it executes"
+                for side in self._too_old
+            ),
+            *(
+                f"{self._references[side]} is too old to report the outcomes of conditions"
+                for side in conditions
+                if side not in self._too_old
+            ),
         ]
+
+    def _uncovered(self, logs: Collection[str] | None) -> list[Uncovered]:
+        """The changed code that none of these logs executes; None: all logs."""
+        base, head = (self._lines_of(side, logs) for side in ("base", "head"))
+        found = uncovered(self._changes, self._head, base, head)
+        return [one for one in found if one.side not in self._too_old]
 
     def _load(self, side: Side, log: GivenLog) -> bool:
         path = self._path(side, log)
@@ -99,15 +148,21 @@ class Coverage:
             return False
         if executed is None:
             return False
-        self._add(side, executed)
+        self._add(side, log, executed)
         return True
 
-    def _add(self, side: str, executed: Mapping[str, Sequence[int]]) -> None:
-        for file, lines in executed.items():
-            self._executed[side].setdefault(file, set()).update(lines)
+    def _add(self, side: str, log: GivenLog, executed: Mapping[str, Sequence[int]]) -> None:
+        self._executed[side][log.name] = {
+            file: frozenset(lines) for file, lines in executed.items()
+        }
 
-    def _lines_of(self, side: str) -> dict[str, frozenset[int]]:
-        return {file: frozenset(lines) for file, lines in self._executed[side].items()}
+    def _lines_of(self, side: str, logs: Collection[str] | None) -> dict[str, frozenset[int]]:
+        found: dict[str, frozenset[int]] = {}
+        for log, executed in self._executed[side].items():
+            if logs is None or log in logs:
+                for file, lines in executed.items():
+                    found[file] = found.get(file, frozenset()) | lines
+        return found
 
     def _path(self, side: str, log: GivenLog) -> Path | None:
         folder = self._folders[side]

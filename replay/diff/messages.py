@@ -12,6 +12,8 @@ from typing import IO, Any, Final
 import msgspec
 from msgspec import Struct, field
 
+from replay.diff.conditions import Place
+
 PROTOCOL: Final = 1
 """The version of these messages. `Hello` has the version of the other side."""
 
@@ -37,7 +39,8 @@ class FoldLog(Struct, frozen=True, tag_field="is", tag="fold_log"):
     `known`, the concatenation of keys of 16 bytes. `partitions` are the partitions whose timelines
     are sent. For an imported log, `settings` are broker settings, and `since` is the first event at
     which the versions decide differently, or 0. `with_executed`: measure which lines of the core
-    are executed.
+    are executed. `conditions` are the places whose outcomes are measured, by the file's path in the
+    core.
     """
 
     log: str
@@ -47,6 +50,7 @@ class FoldLog(Struct, frozen=True, tag_field="is", tag="fold_log"):
     settings: dict[str, str] = {}
     since: int = 0
     with_executed: bool = False
+    conditions: dict[str, list[Place]] = {}
 
 
 class Decision(Struct, frozen=True, omit_defaults=True):
@@ -147,7 +151,8 @@ class Folded(Struct, frozen=True, tag_field="is", tag="folded"):
     with their counts. `is_shadow`: the version was not the controller, so its decisions have no
     consequences. Then `agreed` is its agreement with the log's controllers, or None if the version
     is too old to report it. `executed` are the executed lines by the file's path in the core; None:
-    not measured.
+    not measured. `outcomes` are those of the request's conditions, in their order, by file; None:
+    the version is too old to report them.
     """
 
     events: int
@@ -158,6 +163,7 @@ class Folded(Struct, frozen=True, tag_field="is", tag="folded"):
     is_shadow: bool = field(default=False, name="is_beside")
     agreed: Agreed | None = None
     executed: dict[str, list[int]] | None = None
+    outcomes: dict[str, list[int]] | None = None
 
 
 class Failed(Struct, frozen=True, tag_field="is", tag="failed"):

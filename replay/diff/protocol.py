@@ -34,6 +34,7 @@ from replay.diff.version.decisions import DecisionRecorder
 from replay.diff.version.executed_lines import CORE, ExecutedLines
 from replay.diff.version.fold_recorder import FoldRecorder, TimelineRecorder
 from replay.diff.version.folding import fold_log
+from replay.diff.version.outcomes import ConditionOutcomes
 from replay.errors import ReplayError
 from replay.logs.open_log import open_reader
 from replay.progress import Progress
@@ -44,11 +45,14 @@ _PROGRESS_INTERVAL_S: Final = 0.5
 def serve(requests: IO[bytes], answers: IO[bytes]) -> None:
     """Write `Hello`, then respond to each request."""
     write(answers, Hello(PROTOCOL, core_fingerprint(), code_version(), str(CORE)))
+    outcomes = ConditionOutcomes({})
     while (request := read_request(requests)) is not None:
-        _answer(request, answers)
+        if request.conditions and not outcomes.is_of(request.conditions):
+            outcomes = ConditionOutcomes(request.conditions)
+        _answer(request, outcomes, answers)
 
 
-def _answer(request: FoldLog, answers: IO[bytes]) -> None:
+def _answer(request: FoldLog, outcomes: ConditionOutcomes, answers: IO[bytes]) -> None:
     decisions = DecisionRecorder(with_contents=request.with_contents, known=request.known)
     recorder = FoldRecorder(decisions, TimelineRecorder(request.partitions))
     try:
@@ -63,7 +67,7 @@ def _answer(request: FoldLog, answers: IO[bytes]) -> None:
     found = decisions.decisions
     for begin in range(0, len(found), DECISIONS_IN_A_MESSAGE):
         write(answers, Decisions(found[begin : begin + DECISIONS_IN_A_MESSAGE]))
-    write(answers, folded)
+    write(answers, structs.replace(folded, outcomes=outcomes.take()))
 
 
 def _fold(request: FoldLog, recorder: FoldRecorder, answers: IO[bytes]) -> Folded:

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from difflib import SequenceMatcher
 from typing import Final, Literal
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from replay.diff.core_source import CoreSource, Function, Statement, Use, Value
 
@@ -34,34 +34,51 @@ class ChangedFunction(Struct, frozen=True):
     statements: tuple[Statement, ...]
 
 
+class Hunk(Struct, frozen=True):
+    """A changed place in a function: the statements that `new` replaces, and `new`. A function is
+    None if only the other version has it."""
+
+    base: Function | None
+    head: Function | None
+    old: tuple[Statement, ...]
+    new: tuple[Statement, ...]
+
+
 class Changes(Struct, frozen=True):
     """The changes between two cores. `removed` is the code that only the base has, `written` and
-    `values` the code that only the head has."""
+    `values` the code that only the head has. `hunks` are the changed places of functions."""
 
     removed: tuple[ChangedFunction, ...] = ()
     written: tuple[ChangedFunction, ...] = ()
     values: tuple[Value, ...] = ()
+    hunks: tuple[Hunk, ...] = ()
 
 
 def changes_between(base: CoreSource, head: CoreSource) -> Changes:
     """The functions and values that differ. Code that only moved to another module is the same."""
     removed: list[ChangedFunction] = []
     written: list[ChangedFunction] = []
+    hunks: list[Hunk] = []
     ours = _changed(base.functions, head.functions)
     theirs = _changed(head.functions, base.functions)
     for function in theirs:
         before = _counterpart(function, ours)
         if before is not None:
             ours.remove(before)
-        gone, new = _changed_statements(before, function)
+        places = _hunks(before, function)
+        hunks += places
+        gone = tuple(part for one in places if not one.new for part in one.old)
+        new = tuple(part for one in places for part in one.new)
         if before is not None and gone:
             removed.append(ChangedFunction(before, gone))
-        if new:
-            written.append(ChangedFunction(function, new))
+        if new or not gone:
+            # If only parameters or decorators differ, the first statement counts for them.
+            written.append(ChangedFunction(function, new or function.statements[:1]))
     removed += [ChangedFunction(one, one.statements) for one in ours]
+    hunks += [Hunk(one, None, one.statements, ()) for one in ours]
     known = {one.digest for one in base.values}
     values = tuple(one for one in head.values if one.digest not in known)
-    return Changes(tuple(removed), tuple(written), values)
+    return Changes(tuple(removed), tuple(written), values, tuple(hunks))
 
 
 def _changed(functions: Sequence[Function], others: Sequence[Function]) -> list[Function]:
@@ -85,26 +102,19 @@ def _counterpart(function: Function, others: Sequence[Function]) -> Function | N
     return named[0] if len(named) == 1 else None
 
 
-def _changed_statements(
-    before: Function | None, after: Function
-) -> tuple[tuple[Statement, ...], tuple[Statement, ...]]:
-    """The statements that only `before` has, without those that `after` replaces; and those that
-    only `after` has. If only parameters or decorators differ, the first statement is returned
-    for them."""
+def _hunks(before: Function | None, after: Function) -> list[Hunk]:
+    """The places in which two versions of a function differ."""
     if before is None:
-        return (), after.statements
+        return [Hunk(None, after, (), after.statements)]
     old = [one.key for one in before.statements]
     new = [one.key for one in after.statements]
-    gone: list[Statement] = []
-    found: list[Statement] = []
-    for what, begin, end, new_begin, new_end in SequenceMatcher(
-        None, old, new, autojunk=False
-    ).get_opcodes():
-        if what == "delete":
-            gone += before.statements[begin:end]
-        elif what != "equal":
-            found += after.statements[new_begin:new_end]
-    return tuple(gone), tuple(found) if found or gone else after.statements[:1]
+    return [
+        Hunk(before, after, before.statements[begin:end], after.statements[new_begin:new_end])
+        for what, begin, end, new_begin, new_end in SequenceMatcher(
+            None, old, new, autojunk=False
+        ).get_opcodes()
+        if what != "equal"
+    ]
 
 
 def uncovered(
@@ -124,6 +134,30 @@ def uncovered(
         if in_head.is_used(one) is False
     ]
     return sorted(set(found), key=lambda one: (one.file, one.lines, one.name, one.side))
+
+
+def only_executed(
+    changes: Changes, never: Sequence[Uncovered], missing: Sequence[Uncovered]
+) -> list[Uncovered]:
+    """The changed code that is `missing` in some logs, but is executed in others: it is not in
+    `never`, the code that no log executes. Each entry of a function has its lines."""
+    lines_of: dict[tuple[str, str, str], set[int]] = {}
+    for side, changed in ((_BASE, changes.removed), (_HEAD, changes.written)):
+        for one in changed:
+            lines = {part.first_line for part in one.statements}
+            lines_of[one.function.file, one.function.name, side] = lines
+    for known in never:
+        place = (known.file, known.name, known.side)
+        if place in lines_of:
+            lines_of[place] -= set(known.lines) or lines_of[place]
+    found = []
+    for gap in missing:
+        of_function = lines_of.get((gap.file, gap.name, gap.side))
+        if of_function is None:
+            found += [gap] if gap not in never else []
+        elif left := of_function.intersection(gap.lines or of_function):
+            found.append(structs.replace(gap, lines=tuple(sorted(left))))
+    return found
 
 
 def _functions(

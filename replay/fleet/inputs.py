@@ -11,6 +11,7 @@ from typing import Final, NamedTuple
 from msgspec import Struct
 
 from eventstore import folders
+from replay.description.phrases import some
 from replay.escape_path import is_uri
 from replay.fleet.errors import FleetError
 from replay.stock_clusters.zookeeper_log.data_folder import (
@@ -46,12 +47,12 @@ class Input(NamedTuple):
 
 
 class PassedOver(Struct):
-    """Files of one kind that are not read: their suffix, or the name of the kind, how many there
-    are, and one of them."""
+    """Files of one kind that are not read: their suffix, or the name of the kind; how many there
+    are, and all of them."""
 
     kind: str
     files: int
-    example: str
+    names: list[str]
 
 
 class OtherFiles:
@@ -66,8 +67,9 @@ class OtherFiles:
         if name in _OF_LOGS or name.endswith(_COMPANIONS):
             return
         kind = broker_log_kind(name) or file.suffix or name
-        found = self._found.setdefault(kind, PassedOver(kind, 0, str(file)))
+        found = self._found.setdefault(kind, PassedOver(kind, 0, []))
         found.files += 1
+        found.names.append(str(file))
 
     @property
     def kinds(self) -> list[PassedOver]:
@@ -97,7 +99,9 @@ def inputs_below(sources: Iterable[str], others: OtherFiles | None = None) -> It
                 seen.add(one.path)
                 yield one
         if is_empty:
-            there = ", ".join(f"{one.files} {one.kind}" for one in others.kinds)
+            there = ", ".join(
+                f"{one.files} {one.kind} ({some(one.names, ', ')})" for one in others.kinds
+            )
             raise FleetError(
                 f"{source} contains nothing to read: no segment (.refold), no archive"
                 f" ({', '.join(ARCHIVES)}) and no ZooKeeper log (log.ZXID)"

@@ -46,8 +46,9 @@ def projection_at(log: OpenedLog, seq: int, progress: Progress = unreported) -> 
         _run_helper(log.reader, progress)
         before = _snapshot_before(log.reader, seq)
     projection = _projection_from(log, before)
-    for record in log.reader.events(EventFilter(first_seq=projection.seq + 1, last_seq=seq)):
-        projection.apply(record)
+    wanted = EventFilter(first_seq=projection.seq + 1, last_seq=seq)
+    for record, stored in log.reader.records(wanted):
+        projection.apply(record, stored)
         progress("folding", record.seq, seq)
     return projection
 

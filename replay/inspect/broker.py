@@ -5,7 +5,7 @@ from msgspec import Struct
 from controller.kafka_0_8.broker import Broker
 from controller.kafka_0_8.state import Partition
 from replay.errors import ReplayError
-from replay.logs.broker_log import BrokerLog, fold_broker_log
+from replay.logs.opened_broker_log import BrokerLog, fold_broker_log
 from replay.progress import Progress, unreported
 from replay.times import iso_time
 

@@ -1,5 +1,6 @@
 """Projections of a log: the state of the cluster, updated event by event, stored as snapshots."""
 
+from collections.abc import Sequence
 from typing import Final, Protocol
 
 import msgspec
@@ -8,7 +9,7 @@ from controller.core.canonical import decoded
 from controller.core.commands import Issued
 from controller.core.events import Recorded
 from controller.core.snapshot import load_snapshot, take_snapshot
-from eventstore.records import EventRecord
+from eventstore.records import CommandRecord, EventRecord
 from replay.agreement.znode_view import ZnodeView
 from replay.cluster_view.from_znodes import cluster_of
 from replay.cluster_view.views import Cluster
@@ -34,8 +35,8 @@ class Projection(Protocol):
     def view(self) -> ZnodeView | None:
         """The znodes; None for a recorded log, which has only those that the daemon has read."""
 
-    def apply(self, record: EventRecord) -> None:
-        """Apply the next event."""
+    def apply(self, record: EventRecord, stored: Sequence[CommandRecord] | None = None) -> None:
+        """Apply the next event, and compare its commands with those that the log has."""
 
     def snapshot(self) -> bytes | None:
         """The whole state; None in the middle of a procedure."""
@@ -57,14 +58,17 @@ class RecordedProjection:
             self._fold = load_snapshot(start, log.configuration)
         self.seq = seq
         self._observer = RecordedFactObserver(self._fold, Subject(), log.reader.header)
+        self._check = log.commands.begin()
 
-    def apply(self, record: EventRecord) -> None:
-        """Apply the next event."""
-        self.fold(recorded(record))
+    def apply(self, record: EventRecord, stored: Sequence[CommandRecord] | None = None) -> None:
+        """Apply the next event, and compare its commands with those that the log has."""
+        self.fold(recorded(record), stored)
 
-    def fold(self, event: Recorded) -> list[Issued]:
+    def fold(self, event: Recorded, stored: Sequence[CommandRecord] | None) -> list[Issued]:
         """Apply the next event and return its commands."""
         issued = self._observer.fold_event(event)
+        if stored is not None:
+            self._check.compare(event, issued, stored)
         self._observer.facts.clear()
         self.seq = event.seq
         return issued
@@ -99,8 +103,8 @@ class ImportedProjection:
         self.view = ZnodeView(self._state.tree, log.begun.chroot)
         self.seq = log.first_seq - 1 if start is None else seq
 
-    def apply(self, record: EventRecord) -> None:
-        """Apply the next event."""
+    def apply(self, record: EventRecord, stored: Sequence[CommandRecord] | None = None) -> None:
+        """Apply the next event. Imported logs have no commands."""
         if record.kind in STATE_KINDS:
             apply(self._state, event_of(record))
         self.seq = record.seq

@@ -9,7 +9,7 @@ from controller.kafka_0_8.events import BrokerEvent
 from eventstore.records import EventRecord
 from replay.description.kafka_0_8 import broker_command_in_words, broker_event_in_words
 from replay.listing.values import ListedDecision, ListedEvent, listed_event
-from replay.logs.broker_log import BrokerLog, fold_broker_log
+from replay.logs.opened_broker_log import BrokerLog, fold_broker_log
 from replay.progress import Progress
 from replay.subjects import subjects_of_broker
 from replay.times import iso_time

@@ -15,7 +15,7 @@ from controller.core.events import (
     ZnodesWritten,
 )
 from eventstore.filters import EventFilter
-from eventstore.records import EventRecord
+from eventstore.records import CommandRecord, EventRecord
 from replay.description.choices import chosen
 from replay.description.commands import command_in_words
 from replay.description.events import event_in_words
@@ -45,9 +45,10 @@ def listed(
     folding = projection_before(log, first)
     assert isinstance(folding, RecordedProjection), "the log is a recorded one"
     listing = _Listing(folding, log.configuration.broker_id)
-    for record in log.reader.events(EventFilter(first_seq=folding.seq + 1, last_seq=last)):
+    wanted = EventFilter(first_seq=folding.seq + 1, last_seq=last)
+    for record, stored in log.reader.records(wanted):
         progress("folding", record.seq, last)
-        event, issued = listing.take(record)
+        event, issued = listing.take(record, stored)
         if record.seq >= first:
             yield listing.event(record, event), [listing.decision(record, one) for one in issued]
         listing.forget(event)
@@ -59,9 +60,9 @@ class _Listing:
         self._broker = broker
         self._pending: dict[CommandId, Issued] = {}
 
-    def take(self, record: EventRecord) -> tuple[Event, list[Issued]]:
+    def take(self, record: EventRecord, stored: list[CommandRecord]) -> tuple[Event, list[Issued]]:
         taken = recorded(record)
-        issued = self._folding.fold(taken)
+        issued = self._folding.fold(taken, stored)
         for one in issued:
             self._pending[one.id] = one
         return taken.event, issued

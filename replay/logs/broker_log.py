@@ -1,27 +1,15 @@
 """Logs of brokers of the 0.8 design (docs/design-0.8.md). The configuration in the header names the
 design; one log is one run of one broker."""
 
-from collections.abc import Iterator
-
 import msgspec
-from msgspec import Struct
 
 from controller.kafka_0_8.canonical import decode_broker_event
-from controller.kafka_0_8.commands import IssuedByBroker
 from controller.kafka_0_8.configuration import KAFKA_0_8, BrokerConfiguration
 from controller.kafka_0_8.events import RecordedBrokerEvent
 from controller.kafka_0_8.fold import BrokerFold
-from eventstore.filters import EventFilter
 from eventstore.reader import LogReader
 from eventstore.records import EventRecord, Header
 from replay.errors import ReplayError
-
-
-class BrokerLog(Struct, frozen=True):
-    """A log of a broker, and the configuration of its fold."""
-
-    reader: LogReader
-    configuration: BrokerConfiguration
 
 
 def is_of_broker(header: Header) -> bool:
@@ -73,14 +61,3 @@ def broker_fold_at_start(reader: LogReader) -> BrokerFold:
             "the 0.8 design have no snapshots"
         )
     return BrokerFold(broker_configuration_of(reader.header))
-
-
-def fold_broker_log(
-    log: BrokerLog, last_seq: int
-) -> Iterator[tuple[EventRecord, RecordedBrokerEvent, list[IssuedByBroker], BrokerFold]]:
-    """Each event up to `last_seq` with its commands, and the fold after it."""
-    fold = broker_fold_at_start(log.reader)
-    for record in log.reader.events(EventFilter(last_seq=last_seq)):
-        event = broker_event(record)
-        issued = [one for part in fold.apply(event) for one in part]
-        yield record, event, issued, fold

@@ -14,18 +14,22 @@ from controller.core.configuration import Configuration
 from eventstore.filters import EventFilter
 from eventstore.reader import LogReader
 from replay.errors import ReplayError
-from replay.logs.broker_log import BrokerLog, broker_configuration_of, is_of_broker
+from replay.logs.broker_log import broker_configuration_of, is_of_broker
 from replay.logs.decode import UPCASTERS, configuration_of
+from replay.logs.opened_broker_log import BrokerLog
 from replay.logs.packed import log_at
+from replay.logs.stored_commands import StoredCommands
 from replay.progress import Progress, unreported
 from replay.stock_clusters.imported_log.reading import ImportedLog, open_imported
 
 
 class RecordedLog(Struct, frozen=True):
-    """A log of refold's daemon, and the configuration of its fold."""
+    """A log of refold's daemon, the configuration of its fold, and whether the log has the commands
+    that the fold derives."""
 
     reader: LogReader
     configuration: Configuration
+    commands: StoredCommands
 
 
 OpenedLog = RecordedLog | ImportedLog
@@ -45,7 +49,8 @@ def open_any_log(path: Path | str) -> Iterator[OpenedLog | BrokerLog]:
     """As `open_log`, also for a log of a broker of the 0.8 design. Raises LogError, ReplayError."""
     with open_reader(path) as reader:
         if is_of_broker(reader.header):
-            yield BrokerLog(reader, broker_configuration_of(reader.header))
+            configuration = broker_configuration_of(reader.header)
+            yield BrokerLog(reader, configuration, StoredCommands(reader.header))
         else:
             yield _opened(reader)
 
@@ -59,7 +64,8 @@ def open_log(path: Path | str, progress: Progress = unreported) -> Iterator[Open
 
 def _opened(reader: LogReader) -> OpenedLog:
     if reader.header.kind == "recorded":
-        return RecordedLog(reader, configuration_of(reader.header))
+        commands = StoredCommands(reader.header)
+        return RecordedLog(reader, configuration_of(reader.header), commands)
     return open_imported(reader)
 
 

@@ -10,7 +10,7 @@ from controller.core.znodes.config import broker_config_path, topic_config_path
 from replay.agreement.znode_view import ZnodeView
 from replay.cluster_view.from_znodes import config_of
 from replay.cluster_view.views import PartitionView
-from replay.description.phrases import joined
+from replay.description.phrases import joined, listed
 
 _SIDES: Final = ("leader", "follower")
 _UNCLEAN: Final = "unclean.leader.election.enable"
@@ -18,18 +18,24 @@ _MIN_ISR: Final = "min.insync.replicas"
 
 
 class ConfigOverrides(Struct, frozen=True):
-    """The overrides of one topic and of the brokers. `default` are those of all brokers."""
+    """The overrides of topics and of the brokers. `default` are those of all brokers."""
 
-    topic: Mapping[str, str] = field(default_factory=dict)
+    topics: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     brokers: Mapping[int, Mapping[str, str]] = field(default_factory=dict)
     default: Mapping[str, str] = field(default_factory=dict)
 
+    def of_topic(self, name: str) -> Mapping[str, str]:
+        """The overrides of a topic."""
+        return self.topics.get(name, {})
+
 
 def configuration_in(view: ZnodeView, topic: str | None) -> ConfigOverrides:
-    """The overrides that ZooKeeper has, without znodes that cannot be parsed."""
+    """The overrides that ZooKeeper has for a topic (None: for all) and the brokers, without znodes
+    that cannot be parsed."""
+    topics = view.children(znodes.TOPICS) if topic is None else [topic]
     ids = [one for one in view.children(znodes.BROKER_CONFIGS) if znodes.is_broker_id(one)]
     return ConfigOverrides(
-        {} if topic is None else config_of(view, topic_config_path(topic)),
+        {one: config_of(view, topic_config_path(one)) for one in topics},
         {int(one): config_of(view, broker_config_path(int(one))) for one in ids},
         config_of(view, broker_config_path(None)),
     )
@@ -37,21 +43,66 @@ def configuration_in(view: ZnodeView, topic: str | None) -> ConfigOverrides:
 
 def throttles(configuration: ConfigOverrides, partition: PartitionView) -> str:
     """A sentence about the throttles of a partition's replication; "" for none."""
-    limits = [
-        f"{_in_bytes(rate)} on broker {broker} ({key})"
-        for side in _SIDES
-        for broker in _throttled(configuration, partition, side)
-        for key in [f"{side}.replication.throttled.rate"]
-        if (rate := configuration.brokers.get(broker, configuration.default).get(key))
-    ]
-    return f" Its replication is throttled to {joined(limits)}." if limits else ""
+    limits = limits_of(configuration, partition)
+    return f" Its replication is throttled to {limits}." if limits else ""
+
+
+def throttles_of_topic(configuration: ConfigOverrides, partitions: Sequence[PartitionView]) -> str:
+    """Sentences about the throttles of a topic's partitions that are not in sync."""
+    names: dict[str, list[str]] = {}
+    for one in partitions:
+        if is_behind(one) and (limits := limits_of(configuration, one)):
+            names.setdefault(limits, []).append(one.name)
+    return "".join(
+        f" The replication of {joined(some)} is throttled to {limits}."
+        for limits, some in names.items()
+    )
+
+
+def is_behind(partition: PartitionView) -> bool:
+    """Whether a replica of an online partition is not in sync, or is yet to be added."""
+    return partition.status == "online" and not set(partition.replicas) <= set(partition.isr)
+
+
+def limits_of(configuration: ConfigOverrides, partition: PartitionView) -> str:
+    """The throttles of a partition's replication; "" for none."""
+    brokers: dict[tuple[str, str], list[int]] = {}
+    for side in _SIDES:
+        for broker in _throttled(configuration, partition, side):
+            if rate := _rate(configuration, broker, side):
+                brokers.setdefault((side, rate), []).append(broker)
+    return joined(
+        f"{rate} on {'broker' if len(several) == 1 else 'brokers'} {listed(several)} ({_key(side)})"
+        for (side, rate), several in brokers.items()
+    )
+
+
+def limit_towards(configuration: ConfigOverrides, partition: PartitionView, broker: int) -> str:
+    """The throttle of what a replica copies: its own, or else its leader's; "" for none."""
+    for side, one in (("follower", broker), ("leader", partition.leader)):
+        rate = _rate(configuration, one, side)
+        if rate and one in _throttled(configuration, partition, side):
+            return f"{rate} on broker {one} ({_key(side)})"
+    return ""
+
+
+def _key(side: str) -> str:
+    return f"{side}.replication.throttled.rate"
+
+
+def _rate(configuration: ConfigOverrides, broker: int, side: str) -> str:
+    """The limit of a broker; "" for none."""
+    settings = configuration.brokers.get(broker, configuration.default)
+    rate = settings.get(_key(side), configuration.default.get(_key(side), ""))
+    return _in_bytes(rate) if rate else ""
 
 
 def _throttled(
     configuration: ConfigOverrides, partition: PartitionView, side: str
 ) -> Sequence[int]:
     """The replicas of a partition that the topic's configuration throttles on one side."""
-    named = configuration.topic.get(f"{side}.replication.throttled.replicas", "")
+    settings = configuration.of_topic(partition.topic)
+    named = settings.get(f"{side}.replication.throttled.replicas", "")
     entries = {one.strip() for one in named.split(",")}
     number = partition.partition
     return [one for one in sorted(partition.replicas) if entries & {"*", f"{number}:{one}"}]
@@ -64,7 +115,8 @@ def _in_bytes(rate: str) -> str:
 def too_few_in_sync(configuration: ConfigOverrides, partition: PartitionView) -> str:
     """A sentence about an ISR below min.insync.replicas; "" if the topic sets none, or it is
     reached."""
-    wanted = configuration.topic.get(_MIN_ISR, configuration.default.get(_MIN_ISR, ""))
+    settings = configuration.of_topic(partition.topic)
+    wanted = settings.get(_MIN_ISR, configuration.default.get(_MIN_ISR, ""))
     if not wanted.isdecimal() or len(partition.isr) >= int(wanted):
         return ""
     return (
@@ -73,10 +125,11 @@ def too_few_in_sync(configuration: ConfigOverrides, partition: PartitionView) ->
     )
 
 
-def unclean_setting(configuration: ConfigOverrides) -> str:
+def unclean_setting(configuration: ConfigOverrides, topic: str) -> str:
     """A sentence about the setting of unclean elections; "" if it has no override."""
-    if _UNCLEAN in configuration.topic:
-        return f" The topic sets {_UNCLEAN} to {configuration.topic[_UNCLEAN]}."
+    settings = configuration.of_topic(topic)
+    if _UNCLEAN in settings:
+        return f" The topic sets {_UNCLEAN} to {settings[_UNCLEAN]}."
     if _UNCLEAN in configuration.default:
         return f" {_UNCLEAN} is {configuration.default[_UNCLEAN]} for all brokers."
     return ""

@@ -13,8 +13,9 @@ from replay.cluster_view.waiting import with_times
 from replay.errors import ReplayError
 from replay.logs.decode import recorded, time_of
 from replay.logs.open_log import RecordedLog
-from replay.logs.other_core import OtherCoreCheck, diff_command, is_of_this_core, recorded_by
+from replay.logs.other_core import is_of_this_core, recorded_by
 from replay.logs.recorded_fold import fold_at_start
+from replay.logs.stored_commands import note_of
 from replay.logs.unrecorded import UnrecordedCommands
 from replay.progress import Progress
 from replay.times import iso_time
@@ -52,7 +53,7 @@ def history_of(parts: Sequence[LogPart], subject: Subject, progress: Progress) -
 
 
 class _NextEvent(NamedTuple):
-    """The next event of a run, with its stored commands if they are compared."""
+    """The next event of a run, with its stored commands."""
 
     run: "_Run"
     record: EventRecord
@@ -75,7 +76,7 @@ class _Run:
         self.count = self._last - header.first_seq + 1
         self.observer = RecordedFactObserver(fold_at_start(self._log.reader), subject, header)
         self.observer.facts, self.observer.known = facts, known
-        self._check = None if is_of_this_core(header) else OtherCoreCheck(header)
+        self._check = self._log.commands.begin()
         self._seq, self._time = 0, ""
         self._order = 0
         self._unusable = ""
@@ -89,13 +90,8 @@ class _Run:
 
     def records(self) -> Iterator[_NextEvent]:
         """The events up to the one in question."""
-        wanted = EventFilter(last_seq=self._last)
-        if self._check is not None or self._is_open:
-            for record, stored in self._log.reader.records(wanted):
-                yield _NextEvent(self, record, stored)
-        else:
-            for record in self._log.reader.events(wanted):
-                yield _NextEvent(self, record, [])
+        for record, stored in self._log.reader.records(EventFilter(last_seq=self._last)):
+            yield _NextEvent(self, record, stored)
 
     def take(self, taken: _NextEvent, order: int) -> None:
         """Fold the next event. If that fails, raises ReplayError if this is the only log."""
@@ -111,8 +107,7 @@ class _Run:
                 raise
             self._unusable = f"{error}; this event and later ones are left out."
             return
-        if self._check is not None:
-            self._check.compare(record.seq, derived, taken.stored)
+        self._check.compare(event, derived, taken.stored)
         self._seq, self._time = record.seq, iso_time(record.wall_ns)
         if self._is_open:
             self._unrecorded.release(cause_of(event.event) or 0)
@@ -153,18 +148,16 @@ class _Run:
 
     def _of_core(self, *, is_current: bool) -> list[str]:
         notes = [self._unusable] if self._unusable else []
-        check = self._check
-        if check is not None and (is_current or check.differs_at):
-            text = f"Recorded by {recorded_by(self._log.reader.header)}; "
-            if check.differs_at:
-                text += (
-                    f"from event {check.differs_at} on, this core decides differently: the answer "
-                    "is based on this core's decisions. To compare the two: "
-                    f"{diff_command('LOG')}."
-                )
-            else:
-                text += "this core decides the same up to here."
-            notes.append(text)
+        header, differs_at = self._log.reader.header, self._check.differs_at
+        if differs_at:
+            notes.append(
+                "The answer is based on the decisions of this core:"
+                f" {note_of(header, differs_at, 'LOG')}."
+            )
+        elif is_current and not is_of_this_core(header):
+            notes.append(
+                f"Recorded by {recorded_by(header)}; this core decides the same up to here."
+            )
         return notes
 
     def _of_end(self) -> list[str]:

@@ -90,9 +90,13 @@ def alter_credentials(upserted: dict[str, int], deleted: tuple[str, ...] = ()) -
 
 
 def create_topic(
-    name: str, assignment: dict[int, list[int]], configs: dict[str, str] | None = None
+    name: str,
+    assignment: dict[int, list[int]],
+    configs: dict[str, str] | None = None,
+    *,
+    times: int = 1,
 ) -> Any:
-    """A request for a topic with these replicas."""
+    """A request for a topic with these replicas, which names it so many times."""
     module = schema("create_topics", 5)
     assignments = tuple(
         module.CreatableReplicaAssignment(partition_index=number, broker_ids=tuple(brokers))
@@ -108,7 +112,7 @@ def create_topic(
         assignments=assignments,
         configs=given,
     )
-    return module.CreateTopicsRequest(topics=(topic,))
+    return module.CreateTopicsRequest(topics=(topic,) * times)
 
 
 def create_partitions(topic: str, count: int, added: list[list[int]] | None = None) -> Any:

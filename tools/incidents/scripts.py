@@ -8,7 +8,12 @@ from typing import Any, Final, NamedTuple
 from kafka import KafkaAdminClient, TopicPartition
 from kafka.admin import NewTopic
 
-from tools.incidents import migration_scripts, registration_scripts, rule_scripts
+from tools.incidents import (
+    migration_scripts,
+    registration_scripts,
+    request_scripts,
+    rule_scripts,
+)
 from tools.incidents.incident_cluster import UNREGISTERED, IncidentCluster
 
 TOPIC: Final = "orders"
@@ -318,6 +323,7 @@ INCIDENTS: Final[Mapping[str, IncidentScript]] = {
     "brokers-together": IncidentScript(rule_scripts.brokers_together),
     "log-dir": IncidentScript(rule_scripts.log_dir, log_dirs=2),
     "stale-requests": IncidentScript(rule_scripts.stale_requests),
+    "rare-requests": IncidentScript(request_scripts.rare_requests),
     "admin-requests": IncidentScript(rule_scripts.admin_requests),
     "rejected-requests": IncidentScript(rule_scripts.rejected_requests),
     "added-partitions": IncidentScript(rule_scripts.added_partitions),

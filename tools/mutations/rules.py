@@ -1,7 +1,7 @@
 """Mutations written by hand, where no operator makes them: `tests/tools/mutations/rules.toml`.
 
-Each names a function or a value of a module, never its text, so that an entry survives moves and
-rewriting inside of the function.
+Each names a function or a value of a module, never a line, so that an entry survives moves and
+other changes of the function.
 """
 
 import ast
@@ -26,13 +26,15 @@ class Rule(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """A required behaviour of the code, and a change that breaks the behaviour, which a test must
     notice.
 
-    The change is one of four:
+    The change is one of five:
 
     - `function` with `body`: statements that run in place of the function's, which they can call
       as `unchanged`.
     - `function` with `result`: an expression that is returned in place of `result`, what the
       function returned.
     - `function` with `mutant`: the name of a change that an operator makes, without the function.
+    - `function` with `expression` and `becomes`: an expression in place of the only one with this
+      code.
     - `value` with `becomes`: an expression for a name of a module, in which `old` is the value
       before.
 
@@ -45,6 +47,7 @@ class Rule(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     body: str = ""
     result: str = ""
     mutant: str = ""
+    expression: str = ""
     value: str = ""
     becomes: str = ""
     diff: str = ""
@@ -79,10 +82,12 @@ def read_rules(root: Path) -> Rules:
     for rule in rules.all:
         ways = sum(map(bool, (rule.body, rule.result, rule.mutant, rule.becomes)))
         by_value = bool(rule.value and rule.becomes)
-        if ways != 1 or by_value == bool(rule.function) or bool(rule.value) != by_value:
+        has_target = bool(rule.function) != by_value and bool(rule.value) == by_value
+        has_expression = bool(rule.expression) == bool(rule.function and rule.becomes)
+        if ways != 1 or not has_target or not has_expression:
             raise MutationError(
-                f"{RULES}: {rule.rule!r} needs function with body, result or mutant, or value with "
-                "becomes"
+                f"{RULES}: {rule.rule!r} needs function with body, result, mutant, or expression "
+                "and becomes; or value with becomes"
             )
     return rules
 
@@ -141,14 +146,42 @@ def apply(rule: Rule, target: Function | Value, imported: ImportedFunctions) -> 
 
 
 def change_tree(rule: Rule, target: Function) -> None:
-    """Make the change in the function's syntax tree. Raises MutationError for a mutant that the
-    function does not have, SyntaxError for a bad text."""
+    """Make the change in the function's syntax tree. Raises MutationError for a mutant or an
+    expression that the function does not have, SyntaxError for a bad text."""
     if rule.mutant:
         named_mutant(rule, target).apply()
+        return
+    if rule.expression:
+        _replace_expression(rule, target)
         return
     node = target.node
     body = _parsed(rule.body) if rule.body else _with_result(node, rule.result)
     node.body = [_unchanged(node), *body]
+
+
+def _replace_expression(rule: Rule, target: Function) -> None:
+    wanted = ast.dump(ast.parse(rule.expression, mode="eval").body)
+    replacing = _Replacing(wanted, ast.parse(rule.becomes, mode="eval").body)
+    replacing.visit(target.node)
+    if replacing.count != 1:
+        text = f"{target.full_name} has {replacing.count} times {rule.expression!r}"
+        raise MutationError(f"{RULES}: {rule.rule!r}: {text}")
+
+
+class _Replacing(ast.NodeTransformer):
+    """Replaces expressions with the dump `wanted`, and counts them."""
+
+    def __init__(self, wanted: str, new: ast.expr) -> None:
+        self._wanted = wanted
+        self._new = new
+        self.count = 0
+
+    def visit(self, node: ast.AST) -> ast.AST:
+        if isinstance(node, ast.expr) and ast.dump(node) == self._wanted:
+            self.count += 1
+            return self._new
+        visited: ast.AST = super().visit(node)
+        return visited
 
 
 def named_mutant(rule: Rule, target: Function) -> Mutant:

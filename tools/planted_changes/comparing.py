@@ -21,10 +21,10 @@ from replay.diff.references import Version
 from tools.mutations.functions import Function
 from tools.mutations.rules import Rule, Value
 from tools.planted_changes.planting import Planted, changed_copy, planted
-from tools.planted_changes.verdicts import Outcome, Verdict, outcome_of, with_part
+from tools.planted_changes.verdicts import Outcome, Verdict, outcome_of
 
 _FIRST_LOGS: Final = 2
-"""So many logs are compared first, then twice as many. Most changes are found in one of the
+"""So many logs are compared first, then four times as many. Most changes are found in one of the
 smallest logs that execute them."""
 _SECONDS_MAX: Final = 1200.0
 
@@ -70,11 +70,10 @@ class Comparer:
             head = Path(folder, "head")
             changed_copy(self._root, head, change)
             for logs in self._parts(target, change, is_innocuous):
-                part = await self._compared(rule, change, head, logs, is_innocuous=is_innocuous)
-                verdict = with_part(verdict, part)
-                if part.outcome in (Outcome.FOUND, Outcome.FAILED):
+                verdict = await self._compared(rule, change, head, logs, is_innocuous=is_innocuous)
+                if verdict.outcome in (Outcome.FOUND, Outcome.FAILED):
                     break
-        assert verdict is not None, "there is at least one part"
+        assert verdict is not None, "there is at least one comparison"
         return structs.replace(verdict, seconds=time.monotonic() - started)
 
     async def _compared(
@@ -98,7 +97,7 @@ class Comparer:
     def _parts(
         self, target: Function | Value, change: Planted, is_innocuous: bool
     ) -> Iterator[list[GivenLog]]:
-        """The logs to compare, in parts: a difference in one of them is one in all."""
+        """The logs to compare: at first few, at last all. A difference in few is one in all."""
         fitting = [one.log for one in self._logs if self._executes(one, target, change)]
         if self._whole:
             yield [one.log for one in self._logs]
@@ -108,10 +107,10 @@ class Comparer:
             yield fitting
         else:
             count = _FIRST_LOGS
-            while fitting:
-                part, fitting = fitting[:count], fitting[count:]
-                count *= 2
-                yield part
+            while count < len(fitting):
+                yield fitting[:count]
+                count *= 4
+            yield fitting
 
     def _executes(self, log: MeasuredLog, target: Function | Value, change: Planted) -> bool:
         """Whether a log executes the function. It may use any value."""

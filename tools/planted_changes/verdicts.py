@@ -4,15 +4,14 @@ from collections.abc import Sequence
 from enum import StrEnum
 from typing import Any, Final
 
-from msgspec import Struct, structs
+from msgspec import Struct
 
 from tools.mutations.rules import Rule
 from tools.planted_changes.planting import Planted
 
 
 class Outcome(StrEnum):
-    """The outcome for a change. If a change is compared in parts, the first of the outcomes of its
-    parts counts, in this order."""
+    """The outcome for a change."""
 
     FOUND = "found"
     FAILED = "FAILED"
@@ -20,11 +19,18 @@ class Outcome(StrEnum):
     OTHER_RULE = "OTHER RULE"
     MISSED = "MISSED"
     UNCOVERED = "named as uncovered"
+    ONE_SIDED = "named as one-sided"
+    UNDISTINGUISHED = "named without difference"
     CLEAN = "clean"
 
 
-_ORDER: Final = tuple(Outcome)
-_GOOD: Final = (Outcome.FOUND, Outcome.UNCOVERED, Outcome.CLEAN)
+_NAMED: Final = {
+    "uncovered": Outcome.UNCOVERED,
+    "one_sided": Outcome.ONE_SIDED,
+    "undistinguished": Outcome.UNDISTINGUISHED,
+}
+"""The outcomes by the part of the report that names the change."""
+_GOOD: Final = (Outcome.FOUND, Outcome.CLEAN, *_NAMED.values())
 
 
 class Verdict(Struct, frozen=True):
@@ -46,37 +52,28 @@ class Verdict(Struct, frozen=True):
         return self.outcome in _GOOD
 
 
-def with_part(verdict: Verdict | None, part: Verdict) -> Verdict:
-    """The verdict for a change after one more part of the logs was compared."""
-    if verdict is None:
-        return part
-    return structs.replace(
-        verdict,
-        outcome=min(verdict.outcome, part.outcome, key=_ORDER.index),
-        rules=tuple(dict.fromkeys((*verdict.rules, *part.rules))),
-        logs=verdict.logs + part.logs,
-        error=part.error or verdict.error,
-    )
-
-
 def outcome_of(
     rule: Rule, change: Planted, report: dict[str, Any], *, is_innocuous: bool
 ) -> tuple[Outcome, tuple[str, ...]]:
     """The outcome of a comparison, whose `report` is `refold diff --format json`, and the rules
     that differ. An innocuous change may cause harmless reorderings. A version that never stops is
-    found by the error that names it."""
+    found by the error that names it, and one that does not agree with itself by that."""
     groups = [one for one in report["groups"] if not one["is_harmless"]]
     rules = tuple(dict.fromkeys(map(_rule_of, groups)))
     if not is_innocuous and any(rule.diff in one for one in (*rules, *report["errors"])):
         return Outcome.FOUND, rules
+    if report["nondeterminism"]:
+        return (Outcome.FALSE_ALARM if is_innocuous else Outcome.FOUND), rules
     if report["errors"] and not groups:
         return Outcome.FAILED, rules
     if is_innocuous:
         return (Outcome.FALSE_ALARM if groups else Outcome.CLEAN), rules
     if groups:
         return Outcome.OTHER_RULE, rules
-    is_named = any(_names(one, change) for one in report["uncovered"])
-    return (Outcome.UNCOVERED if is_named else Outcome.MISSED), rules
+    for part, outcome in _NAMED.items():
+        if any(_names(one, change) for one in report[part]):
+            return outcome, rules
+    return Outcome.MISSED, rules
 
 
 def _rule_of(group: dict[str, Any]) -> str:
@@ -85,9 +82,9 @@ def _rule_of(group: dict[str, Any]) -> str:
     return " / ".join(filter(None, rules))
 
 
-def _names(uncovered: dict[str, Any], change: Planted) -> bool:
-    lines: Sequence[int] = uncovered["lines"]
-    is_same = uncovered["file"] == change.file_in_core and uncovered["name"] == change.name
-    if uncovered["side"] == "base":
+def _names(code: dict[str, Any], change: Planted) -> bool:
+    lines: Sequence[int] = code["lines"] if "lines" in code else [code["line"]]
+    is_same = code["file"] == change.file_in_core and code["name"] == change.name
+    if code["side"] == "base":
         return bool(is_same)
     return bool(is_same and (not lines or not change.lines.isdisjoint(lines)))

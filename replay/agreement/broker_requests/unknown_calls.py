@@ -19,6 +19,8 @@ from replay.agreement.broker_requests.sent_request import (
 )
 
 NEVER: Final = sys.maxsize
+_SHUTDOWN: Final = "ControlledShutdown"
+"""The beginning of the cause of a request."""
 
 
 class UnknownCalls(NamedTuple):
@@ -40,7 +42,11 @@ class UnknownCalls(NamedTuple):
         """
         if theirs.kind == UPDATE_METADATA:
             return theirs.seq >= self.since
-        if theirs.seq < self.shutdowns_since or not theirs.partitions:
+        if theirs.seq < self.shutdowns_since:
+            return False
+        if theirs.partitions is None:
+            return _follows_shutdown(theirs, sent_before)
+        if not theirs.partitions:
             return False
         if theirs.kind == STOP_REPLICA:
             return not any(one.delete for one in theirs.partitions)
@@ -74,6 +80,18 @@ def _as_far_as(ours: SentRequest, theirs: SentRequest) -> SentRequest:
         return replace(theirs, size=min(ours.size, theirs.size))
     partitions = tuple(one for one in theirs.partitions if one.key in ours.names)
     return replace(theirs, size=len(partitions), partitions=partitions)
+
+
+def _follows_shutdown(theirs: SentRequest, sent_before: Iterable[SentRequest]) -> bool:
+    """Whether a request of unknown partitions may belong to a repeated controlled shutdown: a
+    broker was sent a StopReplica by one before. A StopReplica goes to the same broker."""
+    return any(
+        one.kind == STOP_REPLICA
+        and one.seq <= theirs.seq
+        and one.cause.startswith(_SHUTDOWN)
+        and (theirs.kind != STOP_REPLICA or one.broker == theirs.broker)
+        for one in sent_before
+    )
 
 
 def _is_nothing_new(theirs: SentRequest, sent_before: Iterable[SentRequest]) -> bool:

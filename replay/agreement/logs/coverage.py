@@ -8,12 +8,19 @@ compared as if there were no controller.log. state-change.log judges only what i
 import re
 import sys
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Final, TypeVar
 
 from msgspec import Struct, field
 
 from replay.agreement.broker_requests.comparing import WHOLE_TERM, LogSpan
+from replay.agreement.logs.log_ends import CutLog, LogEnds
+from replay.stock_clusters.imported_log.events import (
+    ControllerLogged,
+    RequestServed,
+    StateChangeLogged,
+    TornLog,
+)
 from replay.times import iso_time
 
 _END_MS: Final = 2_000
@@ -50,12 +57,14 @@ class _RequestTimes(Struct):
     """Where a log with requests begins and ends.
 
     `first_ms` and `first` are the time and the record of the first line. `settled` is the first
-    record well after it, and `last` has the records and times of the last lines.
+    record well after it, `before_last` the last record well before the last line, and `last` has
+    the records and times of the lines after that.
     """
 
     first_ms: int
     first: int
     settled: int = sys.maxsize
+    before_last: int = 0
     last: deque[tuple[int, int]] = field(default_factory=deque)
 
     def take(self, seq: int, time_ms: int) -> None:
@@ -64,7 +73,7 @@ class _RequestTimes(Struct):
             self.settled = min(self.settled, seq)
         self.last.append((seq, time_ms))
         while self.last[0][1] < time_ms - _SETTLED_MS:
-            self.last.popleft()
+            self.before_last, _ = self.last.popleft()
 
 
 class LogCoverage:
@@ -86,29 +95,40 @@ class LogCoverage:
         self._session_of: dict[Term, int] = {}
         self._last_ms = 0
         self._after_last_ms = 0
+        self._ends = LogEnds()
 
     def take_transaction(self, time_ms: int) -> None:
         """Add a transaction; the lines so far come before it."""
         self._last_ms, self._after_last_ms = time_ms, 0
 
-    def take_line(self, broker: int, text: str, time_ms: int, *, is_debug: bool) -> None:
-        """Add a line of a broker's controller.log."""
-        elected = _ELECTED.search(text)
+    def take_line(self, seq: int, time_ms: int, line: ControllerLogged, *, is_debug: bool) -> None:
+        """Add a line of a broker's controller.log, with its record."""
+        broker = line.broker
+        self._ends.take_controllers_line(seq, time_ms, line)
+        elected = _ELECTED.search(line.text)
         if elected is not None:
             self._elected.add((broker, int(elected[1])))
         _extend(self._lines, broker, time_ms)
         if is_debug:
             self.has_debug.add(broker)
 
-    def take_state_change(self, broker: int, seq: int, time_ms: int, what: str) -> None:
-        """Add a line of a broker's state-change.log, with its kind and its record."""
-        if what != _ANSWER and time_ms > self._last_ms + _AFTER_LAST_MS:
+    def take_state_change(self, seq: int, time_ms: int, line: StateChangeLogged) -> None:
+        """Add a line of a broker's state-change.log, with its record."""
+        broker = line.broker
+        self._ends.take_state_change(seq, time_ms, line, has_debug=bool(self.has_debug))
+        if line.what != _ANSWER and time_ms > self._last_ms + _AFTER_LAST_MS:
             self._after_last_ms = max(self._after_last_ms, time_ms)
         self._sent.setdefault(broker, _RequestTimes(time_ms, seq)).take(seq, time_ms)
 
-    def take_served(self, broker: int, seq: int, time_ms: int) -> None:
+    def take_served(self, seq: int, time_ms: int, served: RequestServed) -> None:
         """Add a line of a broker's request log, with its record."""
+        broker = served.broker
+        self._ends.take_served(seq, time_ms, served)
         self._served.setdefault(broker, _RequestTimes(time_ms, seq)).take(seq, time_ms)
+
+    def take_end(self, torn: Iterable[TornLog]) -> None:
+        """Add the logs that have no end."""
+        self._ends.take_torn(torn)
 
     def take_controllers(self, broker: int, controller: int, correlation: int) -> None:
         """Add the correlation id of a controller's request to a broker."""
@@ -126,6 +146,9 @@ class LogCoverage:
             self._elected_ms[term] = time_ms
         if what in _NOT_LOGGED or term not in self._session_of:
             return
+        # A log may end before its first line at level DEBUG.
+        is_debug = bool(self.has_debug)
+        self._ends.take_decision(session, term[0], what, time_ms, has_debug=is_debug)
         _extend(self._sessions, session, time_ms)
         if what == "partition_state":
             _extend(self._terms, term, time_ms)
@@ -160,7 +183,7 @@ class LogCoverage:
         ends = last_ms < interval.last
         return LogSpan(
             sent.first,
-            sent.last[0][0] if ends else last,
+            sent.before_last if ends else last,
             begins,
             sent.settled if begins else 0,
         )
@@ -182,6 +205,15 @@ class LogCoverage:
         """Whether a record lies between the first and the last line of state-change.log."""
         sent = self._sent.get(term[0])
         return sent is not None and sent.first <= seq <= sent.last[-1][0]
+
+    def unserved_from(self, broker: int) -> int:
+        """The record from which on a broker's request log may lack requests."""
+        return self._ends.unserved_from(broker)
+
+    @property
+    def cut_logs(self) -> list[CutLog]:
+        """The brokers' logs that end too early."""
+        return self._ends.cut
 
     @property
     def is_cut(self) -> bool:

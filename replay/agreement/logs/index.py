@@ -34,6 +34,7 @@ from replay.stock_clusters.imported_log.api_requests import UnreadableRequestErr
 from replay.stock_clusters.imported_log.events import (
     ControllerLogged,
     ImportedEvent,
+    ImportEnded,
     Observed,
     RequestInferred,
     RequestServed,
@@ -435,18 +436,17 @@ class Index:
         return below(path_of(operation), self._chroot) or ""
 
     def _take(self, record: EventRecord, event: ImportedEvent) -> None:
+        time_ms = record.wall_ns // _NS
         match event:
             case ControllerLogged(broker=broker):
-                found = marker_of(event)
-                self.request_coverage.take(record.wall_ns // _NS, event)
+                self.request_coverage.take(time_ms, event)
                 self.topics_read.take(record.seq, event)
-                time_ms = record.wall_ns // _NS
                 is_debug = IS_DEBUG.search(event.text) is not None
-                self.coverage.take_line(broker, event.text, time_ms, is_debug=is_debug)
-                if found is not None:
+                self.coverage.take_line(record.seq, time_ms, event, is_debug=is_debug)
+                if (found := marker_of(event)) is not None:
                     self.markers[broker].append(LocatedMarker(record.seq, time_ms, found))
             case StateChangeLogged(broker=broker, epoch=epoch, what=what):
-                self.coverage.take_state_change(broker, record.seq, record.wall_ns // _NS, what)
+                self.coverage.take_state_change(record.seq, time_ms, event)
                 self.state_changes_of.add((broker, epoch))
                 self.brokers_read.take(record.seq, event)
                 self.states_read.take(record.seq, event)
@@ -454,19 +454,19 @@ class Index:
                     self.answers_of.add((broker, epoch))
             case RequestServed(broker=broker, api=api, version=version, client=client):
                 self.request_logs_of.add(broker)
-                self.request_coverage.take(record.wall_ns // _NS, event)
-                self.coverage.take_served(broker, record.seq, record.wall_ns // _NS)
+                self.request_coverage.take(time_ms, event)
+                self.coverage.take_served(record.seq, time_ms, event)
                 if api in CONTROLLER_APIS and client.isdecimal():
                     self.coverage.take_controllers(broker, int(client), event.correlation)
                 if api == "STOP_REPLICA":
-                    self._stopped_ms[broker].append(record.wall_ns // _NS)
+                    self._stopped_ms[broker].append(time_ms)
                     self._evidence.take_stop_replica(event.request, version)
                 if api == "LEADER_AND_ISR":
                     self._evidence.take_leader_and_isr(event.request, version)
                 with suppress(UnreadableRequestError):
                     self._take_request(record, event)
-            case _:
-                pass
+            case ImportEnded(torn=torn):
+                self.coverage.take_end(torn)
 
     def _take_request(self, record: EventRecord, served: RequestServed) -> None:
         request = api_request_of(served, record.seq)

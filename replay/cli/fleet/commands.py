@@ -20,6 +20,7 @@ from replay.cli.fleet.options import (
 )
 from replay.cli.fleet.replay import divergences, replay
 from replay.cli.options import Json
+from replay.description.phrases import counted, some
 from replay.escape_path import escape_path
 
 if TYPE_CHECKING:
@@ -143,8 +144,8 @@ def package(
 def _print(result: "IngestResult") -> None:
     print_incomplete(result.examples, result.set_aside, result.logs_with_notes, result.incomplete)
     for one in result.passed_over:
-        files = "1 file" if one.files == 1 else f"{one.files} files, such as"
-        typer.echo(f"passed over: {one.kind}, {files} {escape_path(one.example)}")
+        names = some(map(escape_path, one.names), ", ")
+        typer.echo(f"passed over: {one.kind}, {counted(one.files, 'file')}: {names}")
     added = "nothing new"
     if result.events or result.commands:
         added = (

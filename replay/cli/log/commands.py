@@ -17,6 +17,7 @@ from replay.cli.log.conventions import Log, local_log, log_errors, open_end, pri
 from replay.cli.log.export import export, import_command
 from replay.cli.log.mirror import fetch, mirror
 from replay.cli.log.show import show, tail
+from replay.cli.log_notes import note_unchecked
 from replay.cli.options import JsonLines
 from replay.description.as_json import json_text
 from replay.times import iso_time
@@ -76,6 +77,8 @@ def stats(log: Log, as_json: JsonLines = False) -> None:
             _write(json_text(_stats_object(found)))
         else:
             _print_stats(log, found)
+    sys.stdout.flush()
+    note_unchecked(log)
 
 
 @app.command()

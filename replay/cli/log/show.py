@@ -3,6 +3,7 @@
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import ExitStack, suppress
 from enum import StrEnum
 from typing import Annotated, Final
 
@@ -13,6 +14,7 @@ from eventstore.reader import LogReader
 from eventstore.records import CommandRecord, EventRecord
 from replay.cli.kinds import require_event_kinds
 from replay.cli.log.conventions import Log, log_errors
+from replay.cli.log_notes import note_unchecked
 from replay.cli.options import FromPosition, JsonLines, Kind, Term, ToPosition, log_positions
 from replay.description.as_json import (
     command_object,
@@ -21,6 +23,7 @@ from replay.description.as_json import (
     payload_object,
     reason_object,
 )
+from replay.errors import ReplayError
 from replay.logs.packed import log_at
 from replay.logs.subject_index import SubjectsOfRecords
 from replay.times import iso_time
@@ -92,8 +95,24 @@ def show(
             _write_record(event, commands, as_json)
             if number == limit:
                 break
+        if not number and subject is not None:
+            _require_subject(reader, subject)
         if not number and not as_json:
             typer.echo(f"refold log: {log}: no event matches", err=True)
+
+
+def _require_subject(reader: LogReader, subject: str) -> None:
+    """Raises ReplayError if the log has nothing of this name."""
+    from replay.listing.known_names import KnownNames
+    from replay.logs.open_log import open_any_log
+
+    with ExitStack() as stack:
+        opened = None
+        with suppress(ReplayError):
+            # A log that cannot be folded can still be shown.
+            opened = stack.enter_context(open_any_log(reader.path))
+        known = KnownNames(reader, opened)
+    known.require("broker" if subject.startswith("broker ") else "subject", subject)
 
 
 def tail(
@@ -119,8 +138,9 @@ def tail(
                 shown = event.seq
             sys.stdout.flush()
             if not follow or closed:
-                return
+                break
             time.sleep(_FOLLOW_S)
+    note_unchecked(log)
 
 
 def _records(

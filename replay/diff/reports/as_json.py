@@ -32,6 +32,8 @@ def as_json(comparison: Comparison, failing: list[Group]) -> str:
         ],
         "unused_accepted": comparison.unused,
         "uncovered": comparison.uncovered,
+        "one_sided": comparison.one_sided,
+        "undistinguished": comparison.undistinguished,
         "unmeasured": comparison.unmeasured,
     }
     return msgspec.json.encode(content).decode() + "\n"

@@ -1,9 +1,11 @@
 """A comparison as workflow commands of GitHub Actions: one annotation per difference."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from replay.diff.comparing import HEAD, Comparison, Group
+from replay.diff.one_sided import OneSided
 from replay.diff.reports import sentences
+from replay.diff.uncovered import Uncovered
 
 
 def github(comparison: Comparison, failing: list[Group]) -> str:
@@ -24,16 +26,23 @@ def _lines(comparison: Comparison, failing: list[Group]) -> Iterator[str]:
         lines += [sentences.where(first), *sentences.details(first), *sentences.outcome(first)]
         lines += [one for one in (sentences.outcomes_elsewhere(group),) if one]
         yield f"::{level} title={_property(sentences.title(group))}::{_data(chr(10).join(lines))}"
-    for one in comparison.unused:
-        yield f"::notice title=refold diff::{_data(sentences.unused(one))}"
+    for entry in comparison.unused:
+        yield f"::notice title=refold diff::{_data(sentences.unused(entry))}"
     for place in comparison.uncovered:
-        where = f"file=controller/core/{_property(place.file)}," if place.side == HEAD else ""
-        where += f"line={place.lines[0]}," if where and place.lines else ""
-        text = f"changed and never executed: {sentences.place(place)}"
-        yield f"::warning {where}title=refold diff::{_data(text)}"
+        yield _annotation("warning", place, place.lines, sentences.never_executed(place))
+    for one in comparison.one_sided:
+        yield _annotation("warning", one, (one.line,), sentences.with_one_outcome(one))
+    for place in comparison.undistinguished:
+        yield _annotation("notice", place, place.lines, sentences.without_difference(place))
     for reason in comparison.unmeasured:
-        yield f"::warning title=refold diff::executed lines not measured: {_data(reason)}"
+        yield f"::warning title=refold diff::changed code not measured: {_data(reason)}"
     yield sentences.summary(comparison)
+
+
+def _annotation(level: str, code: Uncovered | OneSided, lines: Sequence[int], text: str) -> str:
+    where = f"file=controller/core/{_property(code.file)}," if code.side == HEAD else ""
+    where += f"line={lines[0]}," if where and lines else ""
+    return f"::{level} {where}title=refold diff::{_data(text)}"
 
 
 def _data(text: str) -> str:

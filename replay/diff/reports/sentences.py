@@ -8,12 +8,15 @@ from replay.description.phrases import counted, some
 from replay.diff.comparing import BASE, HEAD, Comparison, Group, Instance, Side
 from replay.diff.grouping import DecisionDivergence, Root
 from replay.diff.nondeterminism import Nondeterminism
+from replay.diff.one_sided import OneSided
 from replay.diff.uncovered import Uncovered
 from replay.diff.version.decisions import FAILED
 from replay.subjects import subject_of
 from replay.times import iso_time
 
 _DIFFERENCES_MAX: Final = 8
+_UNDISTINGUISHED_MAX: Final = 10
+_CODE_MAX: Final = 80
 _WHAT: Final = {
     "changed": "decided differently",
     "missing": "no longer decided",
@@ -88,17 +91,44 @@ def of_nondeterminism(one: Nondeterminism) -> str:
 
 
 def coverage(comparison: Comparison) -> list[str]:
-    """The changed code that no log executes, or why that is not known."""
-    lines = [f"changed and never executed: {place(one)}" for one in comparison.uncovered]
-    return [*lines, *(f"executed lines not measured: {one}" for one in comparison.unmeasured)]
+    """The changes about which the comparison says nothing, or why they are not known."""
+    shown = comparison.undistinguished[:_UNDISTINGUISHED_MAX]
+    more = len(comparison.undistinguished) - len(shown)
+    return [
+        *map(never_executed, comparison.uncovered),
+        *map(with_one_outcome, comparison.one_sided),
+        *map(without_difference, shown),
+        *([f"and {more} more changes executed without a difference"] if more else []),
+        *(f"changed code not measured: {one}" for one in comparison.unmeasured),
+    ]
 
 
-def place(one: Uncovered) -> str:
+def never_executed(one: Uncovered) -> str:
+    """A change that no log executes."""
+    return f"changed and never executed: {_code(one)}"
+
+
+def with_one_outcome(one: OneSided) -> str:
+    """A changed condition that the logs do not make both true and false."""
+    where = _code(Uncovered(one.file, one.name, one.side, (one.line,)))
+    return f"changed and {one.outcome}: {where}: {_shortened(one.condition)}"
+
+
+def without_difference(one: Uncovered) -> str:
+    """A change that logs execute, without a difference in any of them."""
+    return f"changed and executed without a difference: {_code(one)}"
+
+
+def _code(one: Uncovered) -> str:
     """The file in the core with the function or value, and the lines if others are executed."""
     text = f"{one.file}:{one.name}"
     if one.lines:
         text += f", {'line' if len(one.lines) == 1 else 'lines'} {some(map(str, one.lines), ', ')}"
     return text if one.side == HEAD else f"{text} (removed)"
+
+
+def _shortened(code: str) -> str:
+    return code if len(code) <= _CODE_MAX else f"{code[: _CODE_MAX - 3]}..."
 
 
 def effects(group: Group) -> list[str]:
@@ -182,7 +212,12 @@ def summary(comparison: Comparison) -> str:
         text += f"; {which} does not agree with itself"
     if comparison.uncovered:
         text += f"; {counted(len(comparison.uncovered), 'change')} never executed"
-    return text + ("; executed lines not measured" if comparison.unmeasured else "")
+    if comparison.one_sided:
+        text += f"; {counted(len(comparison.one_sided), 'condition')} with one outcome"
+    if comparison.undistinguished:
+        count = counted(len(comparison.undistinguished), "change")
+        text += f"; {count} executed without a difference"
+    return text + ("; changed code not measured" if comparison.unmeasured else "")
 
 
 def side(name: str, version: Side) -> str:

@@ -79,6 +79,8 @@ class LineCounts:
         self.unknown = LeftOut()
         self.fault = ""
         """Why the rest of the file cannot be read, "" if it can."""
+        self.is_torn = False
+        """Whether the last line has no end."""
 
     @property
     def not_understood(self) -> int:
@@ -113,6 +115,7 @@ class LineParser:
     def take(self, raw: bytes) -> Iterator[Line]:
         """The lines that are complete with this one."""
         self._counts.read += 1
+        self._counts.is_torn = not raw.endswith(b"\n")
         failed, number = self._failed, self._counts.read
         text = raw.decode("utf-8", "replace")
         line = _line(text, self._zone, number)

@@ -28,7 +28,7 @@ from replay.stock_clusters.broker_logs.request_log import (
     request_served,
 )
 from replay.stock_clusters.broker_logs.state_change_log import state_change_logged
-from replay.stock_clusters.imported_log.events import BrokerLogged, LoggedEvent
+from replay.stock_clusters.imported_log.events import BrokerLogged, LoggedEvent, TornLog
 from replay.stock_clusters.zookeeper_log.data_folder import BrokerLog
 
 _UNKNOWN: Final = -1
@@ -48,6 +48,9 @@ class AllBrokerLogs(Protocol):
     @property
     def damaged(self) -> dict[str, int]: ...
 
+    @property
+    def torn(self) -> list[TornLog]: ...
+
     def events(self, kinds: Sequence[str] | None = None) -> Iterator[LoggedEvent]: ...
 
 
@@ -56,13 +59,15 @@ class BrokerLogs:
 
     After a reading, `notes` are about lines and files that cannot be used, and `damaged` has the
     number of such lines by file. If the rest of a file cannot be read, that counts as one line.
-    `not_understood` is the number of all lines that cannot be parsed.
+    `not_understood` is the number of all lines that cannot be parsed. `torn` are the logs whose
+    last file has no end.
     """
 
     def __init__(self, logs: Sequence[BrokerLog], zone: tzinfo) -> None:
         """Find each file's broker and first time."""
         self.notes: list[str] = []
         self.damaged: dict[str, int] = {}
+        self.torn: list[TornLog] = []
         self.not_understood = 0
         self._zone = zone
         self._brokers = _brokers_of(logs, zone)
@@ -76,11 +81,13 @@ class BrokerLogs:
         """The events of all files, or of those of some kinds."""
         self.notes = [*self._shared]
         self.damaged = {}
+        self.torn = []
         self.not_understood = 0
         groups = [one for one in self._groups if kinds is None or one[0].kind in kinds]
         yield from merge(*map(self._events_of, groups), key=attrgetter("time_ms"))
 
     def _events_of(self, files: Sequence[BrokerLog]) -> Iterator[LoggedEvent]:
+        torn: TornLog | None = None
         for log in files:
             broker = self._brokers[PurePosixPath(log.name).parent]
             whose = "unknown broker" if broker == _UNKNOWN else f"broker {broker}"
@@ -92,8 +99,12 @@ class BrokerLogs:
                     yield LoggedEvent(line.time_ms, channel, event)
             self.notes += _left_out(log.name, counts)
             self.not_understood += counts.not_understood
-            if damaged := counts.malformed.count + bool(counts.fault):
-                self.damaged[log.name] = damaged
+            if counts.not_understood:
+                self.damaged[log.name] = counts.not_understood
+            has_no_end = counts.is_torn or bool(counts.fault)
+            torn = TornLog(broker, log.kind) if has_no_end else None
+        if torn is not None:
+            self.torn.append(torn)
 
 
 def event_of_line(kind: str, line: Line, broker: int, counts: LineCounts) -> BrokerLogged | None:

@@ -102,6 +102,14 @@ class DamagedFile(Struct, frozen=True):
     count: int
 
 
+class TornLog(Struct, frozen=True):
+    """A log of a broker, by its kind (broker_log_kind). It ends within a line, or its end cannot be
+    read."""
+
+    broker: int
+    kind: str
+
+
 class ImportEnded(_Event, frozen=True, tag="import_ended"):
     """The last event: damage in the source, and notes about it.
 
@@ -120,6 +128,7 @@ class ImportEnded(_Event, frozen=True, tag="import_ended"):
     is_cut: bool = False
     missing_before: int = 0
     altered: int = 0
+    torn: list[TornLog] = []
 
 
 # Actions of a stock controller ----------------------------------------------------------------

@@ -24,7 +24,12 @@ from replay.escape_path import escape_path
 from replay.progress import Progress, unreported
 from replay.stock_clusters.broker_logs.reading import BrokerLogs
 from replay.stock_clusters.imported_log.encoding import encode_event
-from replay.stock_clusters.imported_log.events import DamagedFile, ImportEnded, LoggedEvent
+from replay.stock_clusters.imported_log.events import (
+    DamagedFile,
+    ImportEnded,
+    LoggedEvent,
+    TornLog,
+)
 from replay.stock_clusters.imported_log.stored_source import StoredSource
 from replay.stock_clusters.imports.importing import Selection, import_opened
 from replay.stock_clusters.imports.report import Findings, ImportResult
@@ -274,6 +279,12 @@ class _JoinedLines:
     @property
     def damaged(self) -> dict[str, int]:
         return {file: count for one in self._opened for file, count in one.damaged.items()}
+
+    @property
+    def torn(self) -> list[TornLog]:
+        """None if there are several captures: a later one may go on."""
+        captures = len(self._opened) + len(self._stored)
+        return self._opened[0].torn if self._opened and captures == 1 else []
 
     def events(self, kinds: Sequence[str] | None = None) -> Iterator[LoggedEvent]:
         lines = [one.lines(kinds) for one in self._stored]

@@ -185,6 +185,7 @@ def import_ended(
         source.is_cut or bool(logs.cut) or any(_ends(one, logs) for one in logs.damages),
         missing_before,
         len(altered),
+        broker_logs.torn,
     )
 
 

@@ -24,7 +24,7 @@ from replay.description.choices import (
     rule_in_words,
 )
 from replay.description.phrases import joined, leader, listed
-from replay.why.configuration import too_few_in_sync, unclean_setting
+from replay.why.configuration import is_behind, throttles, too_few_in_sync, unclean_setting
 from replay.why.explanations.finding import (
     Finding,
     at,
@@ -79,7 +79,8 @@ def explain_partition(history: History) -> Finding:
     elif view.leader_epoch == NO_BROKER:
         first = _never_led(history, view)
     elif view.status == "offline" or view.leader == NO_BROKER:
-        first = _offline(history, view, changes) + unclean_setting(history.configuration)
+        first = _offline(history, view, changes)
+        first += unclean_setting(history.configuration, view.topic)
     else:
         first = " ".join([_led(history, view, changes), *_out_of_isr(history, view)])
         first += too_few_in_sync(history.configuration, view)
@@ -91,6 +92,7 @@ def explain_partition(history: History) -> Finding:
         first += f" {_moves(history, view, moves[-1] if moves else None)}"
     elif moves and moves[-1].outcome == "being rolled back":
         first += f" Its rollback has not ended; see --reassignment {view.name}."
+    first += throttles(history.configuration, view) if is_behind(view) else ""
     first += pending_deletions(history, view)
     return Finding(first, causes_of_state(history, view, moves), moves)
 

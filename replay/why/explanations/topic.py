@@ -6,6 +6,7 @@ from controller.core.state_machines import ReplicaState
 from replay.cluster_view.views import DeletionView, TopicView
 from replay.description.phrases import counted, joined, listed
 from replay.subjects import partition_named
+from replay.why.configuration import throttles_of_topic
 from replay.why.explanations.finding import Finding, at, last, why_lost
 from replay.why.facts import (
     AnyFact,
@@ -37,7 +38,8 @@ def explain_topic(history: History) -> Finding:
         return Finding(
             f"There is no topic {name} any more at {at(changed)}: {sentence(changed)}.", facts
         )
-    return Finding(_partitions(view), facts)
+    slow = throttles_of_topic(history.configuration, view.partitions)
+    return Finding(_partitions(view) + slow, facts)
 
 
 def _facts(history: History, view: TopicView | None, name: str) -> list[AnyFact]:

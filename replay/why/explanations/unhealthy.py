@@ -16,6 +16,7 @@ from replay.cluster_view.waiting import (
     stuck_registrations,
 )
 from replay.description.phrases import counted, joined
+from replay.why.configuration import limit_towards
 from replay.why.explanations.finding import Finding, why_lost
 from replay.why.facts import AnyFact, BrokerChanged
 from replay.why.failures import changes_nothing
@@ -93,9 +94,10 @@ def _causes(history: History, view: PartitionView) -> list[str]:
         if is_lost and (broker not in view.isr or not is_led):
             found[_lost(history, broker)] = None
         elif broker not in view.isr and view.leader_epoch != NO_BROKER and is_led:
-            found[
-                _live(history, broker, f"broker {broker}: {why_not_in_sync(view, broker, live)}")
-            ] = None
+            text = f"broker {broker}: {why_not_in_sync(view, broker, live)}"
+            if limit := limit_towards(history.configuration, view, broker):
+                text += f"; the replication is throttled to {limit}"
+            found[_live(history, broker, text)] = None
     if not is_led and not found:
         found[
             _live(history, NO_BROKER, "no leader was elected, though replicas are registered")

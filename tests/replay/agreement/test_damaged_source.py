@@ -278,7 +278,25 @@ def test_damaged_lines_are_counted_by_file(folder_of: Get, tmp_path: Path) -> No
             log.write("not a line of Kafka's\n" * count)
     result = agree_with(copy)
     assert result.damaged == damaged
-    assert result.agrees
+    assert (result.is_explained, result.is_whole, result.agrees) == (True, False, False)
+
+
+def test_lines_of_unknown_components_and_in_the_text_form_are_counted(
+    folder_of: Get, tmp_path: Path
+) -> None:
+    copy = tmp_path / "copy"
+    shutil.copytree(folder_of(RECORDING), copy)
+    added = {
+        "logs/broker-1/controller.log": "INFO Something new (kafka.controller.New)",
+        "logs/broker-3/control-requests.log": "DEBUG Completed request:RequestHeader(apiKey=FETCH)"
+        " -- {} (kafka.request.logger)",
+    }
+    for name, line in added.items():
+        with (copy / name).open("a") as log:
+            log.write(f"[2026-11-21 00:10:00,000] {line}\n")
+    result = agree_with(copy)
+    assert result.damaged == dict.fromkeys(added, 1)
+    assert (result.is_explained, result.is_whole) == (True, False)
 
 
 def test_truncated_rotated_log_is_damage(folder_of: Get, tmp_path: Path) -> None:

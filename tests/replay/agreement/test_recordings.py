@@ -133,6 +133,8 @@ def test_every_kind_of_decision_and_request_is_counted(log_of: Get) -> None:
         # entry of /admin/reassign_partitions after it repeats another reassignment.
         ("shadow-6", "all"),
         ("shadow-6", "none"),
+        # A broker repeats its controlled shutdown, and at level INFO no log has the partitions.
+        ("shadow-6", "state-change.log only"),
         # A process of 2.7 among others; writes show the end of a topic's deletion.
         ("registrations-70703", "level INFO, no request log"),
     ],

@@ -321,9 +321,28 @@ def test_reads_and_timers_are_not_decisions(log: Path) -> None:
 
 
 def test_no_match_is_reported(log: Path) -> None:
-    result = refold("decisions", log, "--topic", "x")
+    result = refold("decisions", log, "--topic", "t", "--to", 1)
     assert (result.exit_code, result.stdout) == (0, "")
-    assert result.stderr.endswith("nothing matches\n")
+    assert result.stderr.endswith(": no decisions match\n")
+
+
+@pytest.mark.parametrize("command", ["events", "decisions"])
+@pytest.mark.parametrize(
+    ("option", "name", "text"),
+    [
+        ("--topic", "tt", "the log has no topic tt; did you mean t? it has t"),
+        ("--topic", "orders", "the log has no topic orders; it has t"),
+        ("--partition", "t-9", "the log has no partition t-9; did you mean t-0"),
+        ("--partition", "u-0", "the log has no partition u-0; did you mean t-0"),
+        ("--broker", 99, "the log has no broker 99; did you mean broker "),
+    ],
+)
+def test_name_that_the_log_does_not_have_is_an_error(
+    command: str, option: str, name: object, text: str, log: Path
+) -> None:
+    result = refold(command, log, option, name)
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert text in result.stderr
 
 
 def test_reversed_range_is_rejected(log: Path) -> None:

@@ -24,6 +24,22 @@ REBALANCE = Edit(
 BLOCK = Edit(
     "controller/core/procedures/admin/producer_ids.py", "_BLOCK_SIZE = 1000", "_BLOCK_SIZE = 900"
 )
+RECOVERING = Edit(
+    "controller/core/procedures/elections/alter_partition.py",
+    "len(proposed.isr) > 1",
+    "len(proposed.isr) > 2",
+)
+COPIED = Edit(
+    "controller/core/election.py",
+    "    leader, passed_over = _first_in_sync(replicas, isr, is_online)\n    if leader",
+    "    leader, passed_over = _first_in_sync(tuple(replicas), isr, is_online)\n    if leader",
+)
+"""A change without an effect."""
+HAS_NO_OUTCOMES = Edit(
+    "replay/diff/protocol.py",
+    "structs.replace(folded, outcomes=outcomes.take())",
+    "folded",
+)
 DOES_NOT_MEASURE = Edit(
     "replay/diff/protocol.py", "if not request.with_executed:", "if request.settings is not None:"
 )
@@ -31,6 +47,13 @@ UNCOVERED = [
     "changed and never executed: procedures/admin/producer_ids.py:_BLOCK_SIZE",
     "changed and never executed: procedures/elections/rebalance.py:process_rebalance",
 ]
+ONE_SIDED = (
+    "changed and never evaluated: procedures/elections/alter_partition.py:judge, line 158: "
+    "len(proposed.isr) > 2"
+)
+UNDISTINGUISHED = (
+    "changed and executed without a difference: election.py:offline_partition_leader, line 83"
+)
 
 
 @pytest.fixture(autouse=True)
@@ -41,7 +64,8 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture(scope="module")
 def head(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return changed(tmp_path_factory.mktemp("version") / "head", REBALANCE, BLOCK)
+    folder = tmp_path_factory.mktemp("version") / "head"
+    return changed(folder, REBALANCE, BLOCK, RECOVERING, COPIED)
 
 
 @pytest.fixture(scope="module")
@@ -66,10 +90,32 @@ def diff(head: Path, *arguments: str) -> Result:
 def test_changes_that_no_log_executes_end_the_report(head: Path) -> None:
     result = diff(head)
     assert result.exit_code == 0, result.output
-    *_, first, second, summary = result.stdout.splitlines()
-    assert [first, second] == UNCOVERED
-    assert summary.endswith("no difference; 2 changes never executed")
+    *_, summary = lines = result.stdout.splitlines()
+    assert lines[-5:-1] == [*UNCOVERED, ONE_SIDED, UNDISTINGUISHED]
+    assert summary.endswith(
+        "no difference; 2 changes never executed; 1 condition with one outcome; "
+        "1 change executed without a difference"
+    )
     assert diff(head, "--fail-on", "uncovered").exit_code == 1
+
+
+def test_each_kind_of_change_fails_where_it_is_asked_for(
+    head: Path, comparison: Comparison, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def exits(fail_on: str, *kept: str) -> int:
+        found = deepcopy(comparison)
+        for name in ("uncovered", "one_sided", "undistinguished"):
+            if name not in kept:
+                setattr(found, name, [])
+        monkeypatch.setattr("replay.cli.diff.compare", lambda *_: found)
+        return diff(head, "--fail-on", fail_on).exit_code
+
+    assert exits("changed", "uncovered", "one_sided", "undistinguished") == 0
+    assert exits("uncovered", "undistinguished") == 0
+    assert exits("uncovered", "one_sided") == 1
+    assert exits("undistinguished") == 0
+    for kind in ("uncovered", "one_sided", "undistinguished"):
+        assert exits("undistinguished", kind) == 1
 
 
 def test_executed_lines_are_measured_once_for_a_core(head: Path, cache: Path) -> None:
@@ -109,20 +155,53 @@ def test_json_has_the_changes_that_no_log_executes(head: Path) -> None:
             "lines": [],
         },
     ]
+    assert found["one_sided"] == [
+        {
+            "file": "procedures/elections/alter_partition.py",
+            "name": "judge",
+            "side": "head",
+            "line": 158,
+            "condition": "len(proposed.isr) > 2",
+            "outcome": "never evaluated",
+        }
+    ]
+    assert found["undistinguished"] == [
+        {
+            "file": "election.py",
+            "name": "offline_partition_leader",
+            "side": "head",
+            "lines": [83],
+        }
+    ]
     assert found["unmeasured"] == []
 
 
 @pytest.mark.usefixtures("compared_before")
 def test_markdown_and_github_have_the_changes_that_no_log_executes(head: Path) -> None:
-    assert "rebalance.py:process\\_rebalance" in diff(head, "--format", "markdown").stdout
+    shown = diff(head, "--format", "markdown").stdout
+    assert "rebalance.py:process\\_rebalance" in shown
+    assert "- changed and never evaluated: " in shown
+    assert "- changed and executed without a difference: election.py" in shown
     lines = diff(head, "--format", "github").stdout.splitlines()
     file = "file=controller/core/procedures/elections/rebalance.py"
     assert f"::warning {file},title=refold diff::{UNCOVERED[1]}" in lines
+    file = "file=controller/core/procedures/elections/alter_partition.py,line=158"
+    assert f"::warning {file},title=refold diff::{ONE_SIDED}" in lines
+    file = "file=controller/core/election.py,line=83"
+    assert f"::notice {file},title=refold diff::{UNDISTINGUISHED}" in lines
 
 
 def test_version_that_cannot_measure_is_named(tmp_path: Path) -> None:
     old = changed(tmp_path / "old", REBALANCE, DOES_NOT_MEASURE)
     result = diff(old, "--fail-on", "uncovered")
     assert result.exit_code == 1
-    assert f"executed lines not measured: {old} is too old to report" in result.stdout
+    assert f"changed code not measured: {old} is too old to report" in result.stdout
     assert "never executed" not in result.stdout
+
+
+def test_version_that_cannot_report_outcomes_is_named(tmp_path: Path) -> None:
+    old = changed(tmp_path / "old", RECOVERING, HAS_NO_OUTCOMES)
+    result = diff(old, "--fail-on", "uncovered")
+    assert result.exit_code == 1
+    assert f"{old} is too old to report the outcomes of conditions" in result.stdout
+    assert "never evaluated" not in result.stdout

@@ -24,17 +24,19 @@ def test_throttle_explains_a_reassignment_that_has_not_ended(log_of: LogOf) -> N
     answer = asked(
         log_of("reassign-cancel-6"), 600, topic="big.01", partition=0, is_reassignment=True
     )
-    assert " Its replication is throttled to 1,000 B/s on broker " in answer.answer
+    assert " Its replication is throttled to 1,000 B/s on brokers 1,4 " in answer.answer
     assert "(follower.replication.throttled.rate)" in answer.answer
 
 
 def test_throttle_of_another_partition_is_not_named() -> None:
     settings = ConfigOverrides(
-        {"leader.replication.throttled.replicas": "1:1,1:2"},
+        {"t": {"leader.replication.throttled.replicas": "1:1,1:2"}},
         {1: {"leader.replication.throttled.rate": "1000"}},
     )
     assert throttles(settings, partition(1)) == ""
-    everything = ConfigOverrides({"leader.replication.throttled.replicas": "*"}, settings.brokers)
+    everything = ConfigOverrides(
+        {"t": {"leader.replication.throttled.replicas": "*"}}, settings.brokers
+    )
     assert throttles(everything, partition(1)) == (
         " Its replication is throttled to 1,000 B/s on broker 1 "
         "(leader.replication.throttled.rate)."
@@ -42,7 +44,7 @@ def test_throttle_of_another_partition_is_not_named() -> None:
 
 
 def test_min_insync_replicas_is_named_only_if_it_is_not_reached() -> None:
-    settings = ConfigOverrides({"min.insync.replicas": "2"})
+    settings = ConfigOverrides({"t": {"min.insync.replicas": "2"}})
     assert "min.insync.replicas is 2, and the ISR has 1" in too_few_in_sync(settings, partition(1))
     assert too_few_in_sync(settings, partition(1, 2)) == ""
     assert too_few_in_sync(ConfigOverrides(), partition(1)) == ""
@@ -50,8 +52,8 @@ def test_min_insync_replicas_is_named_only_if_it_is_not_reached() -> None:
 
 def test_topic_overrides_the_unclean_setting_of_all_brokers() -> None:
     key = "unclean.leader.election.enable"
-    settings = ConfigOverrides({key: "false"}, default={key: "true"})
-    assert unclean_setting(settings) == f" The topic sets {key} to false."
+    settings = ConfigOverrides({"t": {key: "false"}}, default={key: "true"})
+    assert unclean_setting(settings, "t") == f" The topic sets {key} to false."
 
 
 @pytest.mark.parametrize(
@@ -66,3 +68,36 @@ def test_limits_in_a_configuration_are_described_and_secrets_are_not(
     text: bytes, shown: str
 ) -> None:
     assert content("/config/users/u", text) == shown
+
+
+@pytest.mark.parametrize(
+    ("about", "text"),
+    [
+        (
+            {"topic": "big.01", "partition": 0},
+            " Its replication is throttled to 1,000 B/s on brokers 1,4"
+            " (leader.replication.throttled.rate) and 1,000 B/s on brokers 2,5"
+            " (follower.replication.throttled.rate).",
+        ),
+        ({"topic": "big.01"}, " The replication of big.01-0 is throttled to 1,000 B/s on brokers"),
+    ],
+)
+def test_throttle_explains_replicas_that_are_not_in_sync(
+    about: dict[str, object], text: str, log_of: LogOf
+) -> None:
+    assert text in asked(log_of("reassign-cancel-6"), 600, **about).answer
+
+
+def test_throttle_is_part_of_a_root_cause(log_of: LogOf) -> None:
+    found = asked(log_of("reassign-cancel-6"), 600, is_unhealthy=True)
+    affected = {one.cause: one.affected for one in found.unhealthy}
+    cause = (
+        "broker 2: live, but has not caught up; the replication is throttled to 1,000 B/s on"
+        " broker 2 (follower.replication.throttled.rate)"
+    )
+    assert affected[cause] == ["big.01-0", "big.01-1", "big.01-2"]
+
+
+def test_throttle_of_a_partition_in_sync_is_not_named(log_of: LogOf) -> None:
+    """At the end of the recording, the moves are over."""
+    assert "throttled" not in asked(log_of("reassign-cancel-6"), topic="big.01").answer

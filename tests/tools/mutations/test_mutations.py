@@ -303,7 +303,7 @@ def test_rule_that_no_test_notices_fails_the_run(tree: Path) -> None:
         (
             "result =",
             "value =",
-            "needs function with body, result or mutant, or value with becomes",
+            "needs function with body, result, mutant, or expression and becomes",
         ),
         ('result = "min(a, b, result)"', 'mutant = "not: a"', "larger has no mutant 'not: a'"),
         ("rule =", "rules =", "rules.toml"),

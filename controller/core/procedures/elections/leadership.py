@@ -43,6 +43,7 @@ from controller.core.procedures.reassignment_znodes.cancel_znode import (
     current_cancel,
     retry_waiting_rollbacks,
 )
+from controller.core.procedures.reassignment_znodes.extra_entries import replaced_by_entries
 from controller.core.state import Partition
 from controller.core.values import NO_LEADER, LeaderAndIsr
 from controller.core.zookeeper_io import read_state_znodes, read_znodes, write
@@ -174,6 +175,8 @@ async def _elect_once(
     states = await read_states(controller, partitions, strategy.name, failures)
     originals = await _cancelled(controller, partitions)
     permitted = await with_unclean_permission(controller, states, strategy, failures)
+    unclean_ones = [one.partition for one in permitted if one.allow_unclean]
+    originals |= await _replaced(controller, [one for one in unclean_ones if one not in originals])
     inputs = [one._replace(originals=originals.get(one.partition, ())) for one in permitted]
     chosen: list[tuple[Partition, LeaderAndIsr]] = []
     choices: list[Choice] = []
@@ -242,6 +245,17 @@ async def _cancelled(
     cancelled = {one: records[one].original_replicas for one in legacy}
     older = [one for one in unrecorded if seen[one.key].mzxid < cancel]
     return cancelled | {one: one.assignment.origin for one in older}
+
+
+async def _replaced(
+    controller: Controller, partitions: list[Partition]
+) -> dict[Partition, tuple[int, ...]]:
+    """The originals of the partitions that are rolled back because an entry of
+    /admin/reassign_partitions_extra requests another target. Read only for unclean elections: the
+    members of the ISR may lead while the rollback waits."""
+    names = await replaced_by_entries(controller, partitions)
+    records = controller.context.reassignments
+    return {one: records[one].original_replicas for one in partitions if one.key in names}
 
 
 def _in_words(passed_over: Ineligible) -> str:

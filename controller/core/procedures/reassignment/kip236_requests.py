@@ -1,13 +1,13 @@
 """/admin/reassignment_requests: requests, carried out one after the other (KB 14.5.2)."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from enum import Enum
 from typing import NamedTuple
 
 from controller.core.commands import Reason
 from controller.core.controller import Controller
 from controller.core.errors import ZnodeError
-from controller.core.failures import excerpt
+from controller.core.failures import excerpt, listed_names
 from controller.core.operations import NO_NODE, OK, Delete, SetData
 from controller.core.procedures.reassignment.legacy_znode import (
     are_older,
@@ -69,6 +69,13 @@ class Queued(NamedTuple):
     def path(self) -> str:
         """The znode of this request."""
         return request_path(self.child)
+
+
+class Begun(NamedTuple):
+    """A reassignment that began: its target, and the transaction that wrote its record."""
+
+    target: tuple[int, ...]
+    mzxid: int
 
 
 async def process_requests(controller: Controller) -> None:
@@ -153,6 +160,42 @@ async def delete_request(controller: Controller, queued: Queued, outcome: Reques
     if queued.request.legacy:
         for name, target in assignments.items():
             note_request(controller, name, target, is_waiting=False)
+
+
+async def forget_begun(controller: Controller, begun: Mapping[Name, Begun]) -> None:
+    """Remove from the requests the reassignments that they have begun, and that are over. Their
+    controller failed before it deleted the request, which otherwise would begin them again."""
+    children = await list_requests(controller)
+    for queued in await read_requests(controller, children):
+        assignments = queued.request.assignments
+        left = {
+            name: target
+            for name, target in assignments.items()
+            if name not in begun
+            or begun[name].target != target
+            or begun[name].mzxid < queued.czxid
+            or queued.request.legacy
+        }
+        if not left:
+            await delete_request(controller, queued, RequestOutcome.CARRIED_OUT)
+        elif len(left) < len(assignments):
+            await _reduce(controller, queued, left)
+
+
+async def _reduce(
+    controller: Controller, queued: Queued, left: Mapping[Name, tuple[int, ...]]
+) -> None:
+    """Write a request again, with the rest of its reassignments."""
+    rest = SetData(queued.path, write_request(left), ANY_VERSION)
+    reason = Reason("reassignment request: done in part")
+    [error] = (await write(controller, [rest], reason)).errors
+    if error not in (OK, NO_NODE):
+        done = [name for name in queued.request.assignments if name not in left]
+        text = (
+            f"the reassignments of {listed_names(done)} that it requests are over, but the znode "
+            f"cannot be written (ZooKeeper code {error}); they begin again"
+        )
+        controller.notice("error", "request_not_deleted", queued.path, text)
 
 
 def outcome_of(queued: Queued, rejected: Collection[Name]) -> RequestOutcome:

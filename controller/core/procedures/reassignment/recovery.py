@@ -10,8 +10,10 @@ from controller.core.controller import Controller
 from controller.core.procedures.reassignment.cancellation import cancel_entries
 from controller.core.procedures.reassignment.extra_znode import process_extra
 from controller.core.procedures.reassignment.kip236_requests import (
+    Begun,
     Queued,
     delete_request,
+    forget_begun,
     list_requests,
     outcome_of,
     read_requests,
@@ -119,13 +121,22 @@ async def recover(controller: Controller, legacy: LegacyZnode) -> list[Partition
     return begun
 
 
-async def _forget_ended(controller: Controller, ended: list[Partition]) -> None:
-    """Remove the entries and records of reassignments that another controller ended."""
+async def _forget_ended(controller: Controller, ended: dict[Partition, int]) -> None:
+    """Remove the entries, the requests and last the records of reassignments that another
+    controller ended. `ended`: the transactions that wrote the records."""
     records = controller.context.reassignments
     targets = {one.key: records[one].replicas for one in ended}
-    if targets:
-        await remove_entries(controller, lambda name, target: targets.get(name) == target)
-        await remove_records(controller, ended)
+    if not targets:
+        return
+    await remove_entries(controller, lambda name, target: targets.get(name) == target)
+    requested = {
+        one.key: Begun(records[one].replicas, mzxid)
+        for one, mzxid in ended.items()
+        if route_of(records[one]) == REASSIGNMENT_REQUESTS
+    }
+    if requested:
+        await forget_begun(controller, requested)
+    await remove_records(controller, ended)
 
 
 async def _cancel(controller: Controller, sources: Sources) -> None:

@@ -264,17 +264,18 @@ async def _write_again(controller: Controller, operations: list[WriteOperation])
             controller.notice("error", "record_not_mended", operation.path, text)
 
 
-async def load_records(controller: Controller) -> list[Partition]:
+async def load_records(controller: Controller) -> dict[Partition, int]:
     """Load the records at failover.
 
-    Returns the partitions whose reassignment another controller ended.
+    Returns the partitions whose reassignment another controller ended, with the transaction that
+    wrote the record last.
 
     Records that cannot be read, or whose partition does not exist, are removed.
     """
     names = await _list(controller)
     paths = [znodes.reassignment_path(*name) for name in names]
     found = await read_znodes(controller, paths, _RULE)
-    ended: list[Partition] = []
+    ended: dict[Partition, int] = {}
     unusable: list[znodes.Name] = []
     not_increased: list[Partition] = []
     for place, (name, path) in enumerate(zip(names, paths, strict=True)):
@@ -302,8 +303,7 @@ async def load_records(controller: Controller) -> list[Partition]:
             unusable.append(name)
             continue
         controller.context.reassignments[partition] = record
-        assignment = partition.assignment
-        if assignment.is_being_reassigned and assignment.target == record.replicas:
+        if _is_of(record, partition):
             controller.context.reassigning[partition] = None
             increased = _epochs_since_begin(partition, path, data)
             if _is_informed_by_failover(controller, increased):
@@ -312,10 +312,19 @@ async def load_records(controller: Controller) -> list[Partition]:
                 not_increased.append(partition)
         else:
             _report_ended(controller, partition, record)
-            ended.append(partition)
+            ended[partition] = found.mzxids[place]
     await _delete(controller, unusable)
     await unset_leader_epochs(controller, not_increased)
     return ended
+
+
+def _is_of(record: Reassignment, partition: Partition) -> bool:
+    """Whether a record is that of the reassignment under way. The originals stay replicas until the
+    end: another controller may have ended it, and begun one to the same target from others."""
+    assignment = partition.assignment
+    has_originals = set(record.original_replicas) <= set(assignment.replicas)
+    is_under_way = assignment.is_being_reassigned and assignment.target == record.replicas
+    return is_under_way and has_originals
 
 
 def _epochs_since_begin(partition: Partition, path: str, data: bytes | None) -> int | None:
@@ -357,7 +366,11 @@ def _report_ended(controller: Controller, partition: Partition, record: Reassign
     assignment, replicas = partition.assignment, format_brokers(partition.replicas)
     if assignment.is_being_reassigned:
         other = format_brokers(assignment.target)
-        level, what = "warning", f"another controller replaced it by a reassignment to {other}"
+        if assignment.target == record.replicas:
+            what = f"another controller ended it, and began one to {other} again"
+        else:
+            what = f"another controller replaced it by a reassignment to {other}"
+        level = "warning"
     elif assignment.replicas == record.replicas:
         level, what = "info", "an earlier controller completed it"
     elif assignment.replicas == record.original_replicas:

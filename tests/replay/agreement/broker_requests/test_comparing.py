@@ -333,6 +333,26 @@ def test_repeated_controlled_shutdown_explains_only_unchanged_requests() -> None
     assert missing(unknown, deleted) == [STOP_REPLICA]
 
 
+def test_requests_of_unknown_partitions_are_unjudged_after_a_controlled_shutdown() -> None:
+    """state-change.log has the partitions at level TRACE only."""
+    cause = "ControlledShutdown: controlled shutdown"
+    stop = replace(stopped(5), cause=cause)
+    again = [replace(one, seq=9, partitions=None, size=1) for one in (led(5), stopped(5))]
+    unknown = UnknownCalls(since=0, shutdowns_since=0)
+
+    def missing(fold: SentRequest, *more: SentRequest) -> list[str]:
+        found = compare_term([fold], [fold, *more], None, unknown_calls=unknown)
+        return [one.request.kind for one in found.differences]
+
+    assert missing(stop, *again) == []
+    assert missing(replace(stop, cause="TopicDeletion: topic deletion"), *again) == [
+        LEADER_AND_ISR,
+        STOP_REPLICA,
+    ]
+    to_2 = replace(again[1], broker=2)
+    assert missing(stop, to_2) == [STOP_REPLICA]
+
+
 def test_state_that_another_broker_was_sent_is_unjudged_after_an_unlogged_shutdown() -> None:
     """A repeated controlled shutdown can send a state to a broker that was not sent it before."""
     to_2 = replace(led(5), broker=2)

@@ -9,6 +9,11 @@ from replay.agreement.broker_requests.comparing import WHOLE_TERM, LogSpan
 from replay.agreement.comparison import agree, imported
 from replay.agreement.logs.coverage import LogCoverage
 from replay.agreement.results import AgreementResult
+from replay.stock_clusters.imported_log.events import (
+    ControllerLogged,
+    RequestServed,
+    StateChangeLogged,
+)
 from replay.stock_clusters.imports.importing import Selection
 
 Get = Callable[[str], Path]
@@ -16,6 +21,11 @@ Get = Callable[[str], Path]
 TERM = (1, 4)
 SESSION = 77
 ELECTED = "[Controller id=1] 1 successfully elected as the controller. Epoch incremented to 4 and"
+SERVED = RequestServed(3, "UPDATE_METADATA", 8, "1", 7, "", 0, b"{}", b"{}")
+
+
+def state_change(what: str) -> StateChangeLogged:
+    return StateChangeLogged(1, 4, what, [], "")
 
 
 def coverage() -> LogCoverage:
@@ -43,8 +53,9 @@ def test_controller_log_covers_a_session_or_is_reported(
     begin: str, last_ms: int, is_debug: bool, reaches: bool
 ) -> None:
     found = coverage()
-    found.take_line(1, begin, 10_010, is_debug=is_debug)
-    found.take_line(1, "[Controller id=1] last", last_ms, is_debug=False)
+    found.take_line(1, 10_010, ControllerLogged(1, "", begin), is_debug=is_debug)
+    last = ControllerLogged(1, "", "[Controller id=1] last")
+    found.take_line(2, last_ms, last, is_debug=False)
     assert found.has_lines(SESSION) is reaches
     assert found.has_lines_of(TERM) is reaches
     assert len(list(found.notes)) == (not reaches)
@@ -61,7 +72,7 @@ def test_broker_without_a_log_and_earlier_term_count_as_covered() -> None:
     [
         pytest.param((10_500, 49_000, 50_100), LogSpan(0, 2), id="whole"),
         pytest.param((20_000, 20_900, 21_000, 50_100), LogSpan(0, 3, True, 2), id="begins later"),
-        pytest.param((10_500, 38_000, 39_500, 40_000), LogSpan(0, 2), id="ends before"),
+        pytest.param((10_500, 38_000, 39_500, 40_000), LogSpan(0, 1), id="ends before"),
     ],
 )
 def test_state_change_log_covers_the_span_of_its_lines(
@@ -69,7 +80,7 @@ def test_state_change_log_covers_the_span_of_its_lines(
 ) -> None:
     found = coverage()
     for seq, time_ms in enumerate(times_ms):
-        found.take_state_change(1, seq, time_ms, "sending_leader_and_isr")
+        found.take_state_change(seq, time_ms, state_change("leader_and_isr"))
     assert found.state_changes(TERM) == span
     assert found.covers(TERM, len(times_ms) - 1)
     assert not found.covers(TERM, len(times_ms))
@@ -85,9 +96,9 @@ def test_requests_after_the_last_transaction_are_reported(
 ) -> None:
     """A response may arrive late; requests are sent at once."""
     found = LogCoverage()
-    found.take_state_change(1, 1, 20_000, "other")
+    found.take_state_change(1, 20_000, state_change("other"))
     found.take_transaction(10_000)
-    found.take_state_change(1, 2, time_ms, what)
+    found.take_state_change(2, time_ms, state_change(what))
     assert [one for one in found.notes if "00:00:14.000000Z" in one] == [*found.notes]
     assert bool([*found.notes]) is is_reported
 
@@ -114,7 +125,7 @@ def test_request_log_covers_the_span_of_its_lines(
     found = coverage()
     found.take_registration(3, registered_ms)
     for seq, time_ms in enumerate(times_ms):
-        found.take_served(3, seq, time_ms)
+        found.take_served(seq, time_ms, SERVED)
     assert found.served(TERM, 3) == span
     assert found.served(TERM, 2) == found.served((1, 3), 3) == WHOLE_TERM
 
@@ -127,7 +138,7 @@ def test_request_log_that_begins_with_a_connection_lacks_nothing(
     found = coverage()
     found.take_registration(3, 0)
     for seq, (controller, number) in enumerate([(2, 7), (1, correlation), (1, correlation + 1)]):
-        found.take_served(3, seq, 20_100)
+        found.take_served(seq, 20_100, SERVED)
         found.take_controllers(3, controller, number)
     assert found.served(TERM, 3).begins == begins
 

@@ -148,7 +148,9 @@ def test_empty_source_does_not_start_spark(tmp_path: Path) -> None:
     result = refold(
         "fleet", "ingest", str(tmp_path), "--out", str(tmp_path / "t"), environment=NO_JAVA
     )
-    assert_one_line(result, "(log.ZXID); passed over: 1 .zip, 1 controller.log. Brokers' logs are")
+    logs = f"1 controller.log ({tmp_path}/controller.log)"
+    text = f"(log.ZXID); passed over: 1 .zip ({tmp_path}/some.zip), {logs}. Brokers' logs are"
+    assert_one_line(result, text)
     table = _table(tmp_path / "table")
     (table / "decoded" / "batch=000001").mkdir(parents=True)
     result = refold("fleet", "decode", str(table), "--json", environment=NO_JAVA)
@@ -312,10 +314,11 @@ def test_line_about_a_log_set_aside_has_its_file_once(
         SetAside("/l/1.refold", "/l/1.refold: the file is damaged"),
         SetAside("/l\n/2.refold", "no record"),
     ]
+    packed = [f"/l/{one}.zip" for one in range(7)]
     states = [LogCompleteness("c", "l1", ["log.1 ends\nat offset 7"], ["line 3 is unfit"], 4)]
     ingested = IngestResult(
         table="/t", **counts, events=0, commands=0, replaced=0, set_aside=2, examples=examples,
-        incomplete=3, logs_with_notes=states, passed_over=[PassedOver(".zip", 2, "/l/a.zip")],
+        incomplete=3, logs_with_notes=states, passed_over=[PassedOver(".zip", 7, packed)],
         batch=None, seconds=1,
     )  # fmt: skip
     monkeypatch.setattr(ingesting, "ingest", lambda *_, **__: ingested)
@@ -329,7 +332,7 @@ def test_line_about_a_log_set_aside_has_its_file_once(
         "warning: cluster c, log l1: line 3 is unfit",
         "warning: cluster c, log l1: 4 lines were not understood",
         "incomplete: 2 more logs",
-        "passed over: .zip, 2 files, such as /l/a.zip",
+        "passed over: .zip, 7 files: /l/0.zip, /l/1.zip, /l/2.zip, /l/3.zip, /l/4.zip and 2 more",
         "/t: nothing new; 0 inputs, 0 unchanged, 2 set aside, 3 logs incomplete; 1.0 s",
     ]
     assert result.exit_code == 1

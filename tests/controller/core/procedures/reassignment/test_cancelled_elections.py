@@ -28,6 +28,7 @@ from tests.controller.core.procedures.reassignment.interrupting import (
     request,
     set_minimum,
     submit,
+    submit_extra,
 )
 from tests.controller.core.procedures.reassignment.reassigning import (
     T0,
@@ -178,6 +179,34 @@ def test_only_an_original_becomes_an_unclean_leader() -> None:
     ]
     assert assignment(cluster) == "1,2,3"
     assert_nothing_is_left(cluster)
+
+
+@pytest.mark.parametrize("fails_over", [False, True])
+def test_only_an_original_becomes_an_unclean_leader_while_a_rollback_waits_for_an_extra_entry(
+    fails_over: bool,
+) -> None:
+    cluster = led_by(4, 4)
+    configure(cluster, "topics/t", "true")
+    cluster.stop_broker(2)
+    cluster.stop_broker(3)
+    seen = cluster.seen()
+    submit_extra(cluster, {T0: [5, 6]})
+    assert seen.texts_of("rollback_waits")
+    if fails_over:
+        with OtherControllersTerm(cluster):
+            cluster.unregister(4)
+    else:
+        cluster.stop_broker(4)
+    assert leader(cluster) == 1
+    assert seen.texts_of("unclean_leader")
+
+
+def test_member_of_the_isr_leads_while_a_rollback_waits_for_an_extra_entry() -> None:
+    cluster = led_by(4, 4, 5)
+    configure(cluster, "topics/t", "true")
+    submit_extra(cluster, {T0: [5, 6]})
+    cluster.stop_broker(4)
+    assert leader(cluster) == 5
 
 
 def test_no_target_becomes_an_unclean_leader() -> None:

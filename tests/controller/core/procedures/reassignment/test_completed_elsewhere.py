@@ -190,6 +190,27 @@ def begins_step(number: int, issued: Issued) -> bool:
     return isinstance(command, Notice) and command.text.startswith(f"step {number} of")
 
 
+def test_move_that_another_controller_began_again_from_other_replicas_is_not_rolled_back() -> None:
+    """The stock controller completed the move, moved the partition on, and moves it back."""
+    cluster = Cluster(1, 2, 3, 4, kip_236_enable=True).start()
+    cluster.create_topic("t", {0: [1, 2]})
+    submit(cluster, {T0: [3, 2]})
+    seen = cluster.seen()
+    with OtherControllersTerm(cluster):
+        cancel_quietly(cluster)
+        cluster.change_topic_quietly(
+            "t", {0: [3, 2, 4]}, adding_replicas={"0": [3]}, removing_replicas={"0": [4]}
+        )
+        cluster.set_isr("t", 0, (2, 4))
+    assert assignment(cluster) == "3,2,4 adding 3 removing 4"
+    assert seen.texts_of("reassignment_ended") == [
+        f"the reassignment to 3,2, {BY_ENTRY}, has ended: another controller ended it, and began "
+        f"one to 3,2 again; {strays('1')}"
+    ]
+    assert seen.texts_of("rollback_waits") == []
+    assert record(cluster) is None
+
+
 def test_rollback_interrupted_before_step_6_is_reported_as_a_rollback() -> None:
     """The topic has its originals again. Its entry and record still exist (step 6)."""
     cluster = half_way(4)

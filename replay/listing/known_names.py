@@ -1,0 +1,86 @@
+"""The topics, partitions and brokers that a log has, to say that one does not exist."""
+
+import re
+from collections.abc import Iterable
+from contextlib import suppress
+from difflib import get_close_matches
+from typing import Final
+
+from eventstore.reader import LogReader
+from replay.description.phrases import some
+from replay.errors import ReplayError
+from replay.inspect.at import cluster_at
+from replay.logs.open_log import OpenedLog
+from replay.logs.opened_broker_log import BrokerLog
+from replay.logs.subject_index import SubjectsOfRecords
+from replay.subjects import partition_named
+
+_BROKER: Final = "broker "
+_NAME: Final = re.compile(r"[A-Za-z0-9._-]+")
+"""Timers have other names."""
+_ID: Final = re.compile(r"[0-9a-f]{32}")
+"""A topic's id: records may name a topic by it."""
+
+
+class KnownNames:
+    """The names in a log, as the options of refold's commands name them."""
+
+    def __init__(self, reader: LogReader, opened: OpenedLog | BrokerLog | None) -> None:
+        """Read the whole log. Without `opened`, names that are only in its first state are
+        unknown. Raises ReplayError, LogError."""
+        subjects_of = SubjectsOfRecords(reader)
+        names: set[str] = set()
+        for record in reader.events():
+            names.update(subjects_of(record))
+        if opened is not None and not isinstance(opened, BrokerLog):
+            cluster = cluster_at(opened, reader.last_seq)
+            partitions = cluster.partitions()
+            names.update(one.name for one in cluster.topics)
+            names.update(one.name for one in partitions)
+            ids = {*(one.id for one in cluster.brokers)}
+            ids.update(broker for one in partitions for broker in one.replicas)
+            names.update(f"{_BROKER}{one}" for one in ids)
+        self._names = names
+        self.brokers = {one for one in names if one.startswith(_BROKER)}
+        legal = {one for one in names if _NAME.fullmatch(one) and not _is_of_id(one)}
+        self.partitions = {one for one in legal if _topic_of(one) in legal}
+        self.topics = legal - self.partitions
+
+    def require(self, kind: str, name: str) -> None:
+        """Raises ReplayError if the log has no topic, partition or broker (`kind`) of this name, or
+        nothing at all for "subject". The message names what it has."""
+        candidates = {
+            "broker": self.brokers,
+            "partition": self._partitions_like(name),
+            "topic": self.topics,
+        }.get(kind, self.topics | self.partitions | self.brokers)
+        # A topic can have a name like that of a partition.
+        if name in self._names:
+            return
+        what = name if kind == "broker" else f"{kind} {name}"
+        raise ReplayError(f"the log has no {what}; {there_are(name, candidates)}")
+
+    def _partitions_like(self, name: str) -> set[str]:
+        """The partitions of the topic, or all if there is no such topic."""
+        of_topic = {one for one in self.partitions if _topic_of(one) == _topic_of(name)}
+        return of_topic or self.partitions
+
+
+def there_are(name: str, candidates: Iterable[str]) -> str:
+    """What exists instead of `name`; names like it are suggested."""
+    known = sorted(candidates)
+    if not known:
+        return "it has none"
+    similar = get_close_matches(name, known, n=3)
+    meant = f"did you mean {' or '.join(similar)}? " if similar else ""
+    return f"{meant}it has {some(known, ', ')}"
+
+
+def _is_of_id(name: str) -> bool:
+    return _ID.fullmatch(_topic_of(name) or name) is not None
+
+
+def _topic_of(name: str) -> str:
+    with suppress(ValueError):
+        return partition_named(name)[0]
+    return ""

@@ -1,0 +1,164 @@
+"""Changed conditions that logs do not make both true and false, found in small cores."""
+
+from pathlib import Path
+from textwrap import dedent
+
+import pytest
+
+from replay.diff.conditions import FALSE, TRUE
+from replay.diff.core_source import CoreSource, read_core
+from replay.diff.one_sided import OneSided, changed_conditions, one_sided, places
+from replay.diff.uncovered import Uncovered, changes_between, only_executed, uncovered
+
+BOTH = TRUE | FALSE
+FUNCTION = """
+def choose(brokers, limit):
+    if len(brokers) > limit and not brokers[0]:
+        return brokers[1]
+    return [one for one in brokers if one]
+"""
+
+
+def core(folder: Path, text: str) -> CoreSource:
+    folder.mkdir(parents=True)
+    (folder / "m.py").write_text(dedent(text), encoding="utf-8")
+    return read_core(folder)
+
+
+def found(
+    tmp_path: Path, base: str, head: str, in_base: int = BOTH, in_head: int = BOTH
+) -> list[OneSided]:
+    """The one-sided conditions, if all changed ones have the same outcomes in a version."""
+    changed = changed_conditions(
+        changes_between(core(tmp_path / "base", base), core(tmp_path / "head", head))
+    )
+    outcomes = [
+        {file: dict.fromkeys(each, outcome) for file, each in places(changed, side).items()}
+        for side, outcome in (("base", in_base), ("head", in_head))
+    ]
+    return one_sided(changed, outcomes[0], outcomes[1], [])
+
+
+def conditions(tmp_path: Path, body: str) -> list[str]:
+    """The conditions of a function with one statement."""
+    [function] = core(tmp_path / "core", f"def f(a, b, c):\n    {body}\n").functions
+    return [one.text for part in function.statements for one in part.conditions]
+
+
+@pytest.mark.parametrize(
+    ("body", "texts"),
+    [
+        ("if a and not (b or c > 1): pass", ["a", "b", "c > 1"]),
+        ("while a: pass", ["a"]),
+        ("while True: pass", []),
+        ("return 1 if a else 2", ["a"]),
+        ("return a or []", ["a"]),
+        ("return a or b == c", ["a", "b == c"]),
+        ("return not a", ["a"]),
+        ("return {x: 1 for x in a if x not in b}", ["x not in b"]),
+        ("return any(x in b for x in a if x)", ["x in b", "x"]),
+        ("return a(b)", []),
+        ("match a:\n        case 1 if b: pass\n        case _: pass", ["case 1", "b"]),
+        ("assert a", []),
+    ],
+)
+def test_operands_and_filters_of_a_statement_are_conditions(
+    tmp_path: Path, body: str, texts: list[str]
+) -> None:
+    assert conditions(tmp_path, body) == texts
+
+
+@pytest.mark.parametrize(
+    ("outcome", "text"), [(TRUE, "never false"), (FALSE, "never true"), (0, "never evaluated")]
+)
+def test_changed_comparison_with_one_outcome_is_named(
+    tmp_path: Path, outcome: int, text: str
+) -> None:
+    head = FUNCTION.replace("> limit", ">= limit")
+    [one] = found(tmp_path, FUNCTION, head, in_base=outcome, in_head=outcome)
+    assert (one.file, one.name, one.side, one.line) == ("m.py", "choose", "head", 3)
+    assert (one.condition, one.outcome) == ("len(brokers) >= limit", text)
+
+
+def test_changed_comparison_with_both_outcomes_is_not_named(tmp_path: Path) -> None:
+    assert found(tmp_path, FUNCTION, FUNCTION.replace("> limit", ">= limit")) == []
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "condition"),
+    [
+        (" and not brokers[0]", "", "brokers[0]"),
+        (" if one]", "]", "one"),
+    ],
+)
+def test_removed_operand_or_filter_is_named_for_base(
+    tmp_path: Path, old: str, new: str, condition: str
+) -> None:
+    [one] = found(tmp_path, FUNCTION, FUNCTION.replace(old, new), in_base=TRUE)
+    assert (one.side, one.condition, one.outcome) == ("base", condition, "never false")
+
+
+def test_condition_that_moves_to_another_function_is_not_changed(tmp_path: Path) -> None:
+    head = FUNCTION.replace("len(brokers) > limit and not brokers[0]", "is_over(brokers, limit)")
+    head += "\ndef is_over(brokers, limit):\n    return len(brokers) > limit and not brokers[0]\n"
+    [one] = found(tmp_path, FUNCTION, head, in_head=TRUE)
+    assert one.condition == "is_over(brokers, limit)"
+
+
+def test_condition_in_a_line_that_is_never_executed_is_left_out(tmp_path: Path) -> None:
+    head = FUNCTION.replace("> limit", ">= limit")
+    changed = changed_conditions(
+        changes_between(core(tmp_path / "base", FUNCTION), core(tmp_path / "head", head))
+    )
+    never = [Uncovered("m.py", "choose", "head", (3,))]
+    assert one_sided(changed, {}, {}, never) == []
+    assert one_sided(changed, None, None, []) == []
+
+
+# Changes that only logs without a difference execute ----------------------------------------------
+
+
+def without_difference(
+    tmp_path: Path, base: str, head: str, every: tuple[int, ...], differing: tuple[int, ...]
+) -> list[Uncovered]:
+    """The changes without a difference. Both versions execute the lines `every`, and those of
+    `differing` in a log with a difference."""
+    source = core(tmp_path / "head", head)
+    changes = changes_between(core(tmp_path / "base", base), source)
+    by_all, by_differing = ({"m.py": frozenset(lines)} for lines in (every, differing))
+    return only_executed(
+        changes,
+        uncovered(changes, source, by_all, by_all),
+        uncovered(changes, source, by_differing, by_differing),
+    )
+
+
+def test_change_that_no_differing_log_executes_is_named_with_its_line(tmp_path: Path) -> None:
+    head = FUNCTION.replace("> limit", ">= limit")
+    [one] = without_difference(tmp_path / "a", FUNCTION, head, (3, 5), ())
+    assert one == Uncovered("m.py", "choose", "head", (3,))
+    [one] = without_difference(tmp_path / "b", FUNCTION, head, (3, 5), (5,))
+    assert one == Uncovered("m.py", "choose", "head", (3,))
+    assert without_difference(tmp_path / "c", FUNCTION, head, (3, 5), (3, 5)) == []
+
+
+def test_change_that_no_log_executes_is_not_named_again(tmp_path: Path) -> None:
+    head = FUNCTION.replace("> limit", ">= limit").replace("brokers[1]", "brokers[2]")
+    assert without_difference(tmp_path / "a", FUNCTION, head, (), ()) == []
+    [one] = without_difference(tmp_path / "b", FUNCTION, head, (3, 5), ())
+    assert one.lines == (3,)
+
+
+def test_removed_statement_without_effect_is_named_for_base(tmp_path: Path) -> None:
+    base = FUNCTION.replace("    return [", "    limit.pop()\n    return [")
+    [one] = without_difference(tmp_path, base, FUNCTION, (3, 5, 6), ())
+    assert one == Uncovered("m.py", "choose", "base", (5,))
+
+
+def test_changed_value_that_no_differing_log_uses_is_named(tmp_path: Path) -> None:
+    base = "LIMIT = 1\n\ndef f():\n    return LIMIT\n"
+    head = base.replace("= 1", "= 2")
+    [one] = without_difference(tmp_path / "a", base, head, (4,), ())
+    assert one == Uncovered("m.py", "LIMIT", "head")
+    assert without_difference(tmp_path / "b", base, head, (4,), (4,)) == []
+    assert without_difference(tmp_path / "c", base, head, (), ()) == []
