@@ -73,8 +73,8 @@ def begin_elsewhere(cluster: Cluster, count: int = COUNT, *target: int) -> None:
     cluster.change_topic_quietly(
         "t",
         {key: [*to, 1, 2] if key < count else [1, 2] for _, key in ALL},
-        adding_replicas=dict.fromkeys(moving, to),
-        removing_replicas=dict.fromkeys(moving, [1, 2]),
+        adding_replicas={key: to for key in moving},
+        removing_replicas={key: [1, 2] for key in moving},
     )
 
 
@@ -140,7 +140,7 @@ def records_before(seen: Seen, what: str) -> int:
 
 
 def assert_recorded_once(cluster: Cluster) -> None:
-    """Each move has a record of its own and is under way."""
+    """Each move has a separate record and is under way."""
     assert {record(cluster, name) for name in ALL} == {RECORD}
     assert {assignment(cluster, name) for name in ALL} == {UNDER_WAY}
     assert len({identity(cluster, name)[0] for name in ALL}) == COUNT
@@ -184,7 +184,7 @@ def test_number_of_round_trips_is_the_same_for_all_moves_of_a_part(count: int) -
     assert round_trips(count) == round_trips(PART)
 
 
-# Urgent events ----------------------------------------------------------------------------------
+# long-work-interrupted --------------------------------------------------------------------------
 
 
 def broker_1_dies(cluster: Cluster) -> None:
