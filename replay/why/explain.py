@@ -95,6 +95,6 @@ def _require_subject(history: History) -> None:
         except ReplayError as error:
             raise ReplayError(f"{error}; up to then it never existed in this log") from error
     was_there = any(isinstance(one, TopicChanged) for one in found)
-    if was_there and not (subject.is_reassignment and refusal_since(history, None)):
+    if was_there and not (subject.is_reassignment and refusal_since(history, 0)):
         # The explanation then says what happened to the topic.
         history.subject = Subject(topic=subject.topic)

@@ -92,7 +92,7 @@ def _without_partition(history: History) -> Finding:
     """A request for a partition that does not exist."""
     subject, facts = history.subject, history.facts_about_name()
     asked = last(facts, ReassignmentRequested)
-    why = refusal_since(history, None)
+    why = refusal_since(history, 0)
     if not why and asked is not None:
         why = f"{sentence(asked)} at {at(asked)}, when there was no such partition."
     name = f"{subject.topic}-{subject.partition}"
@@ -107,9 +107,8 @@ def _ends(fact: object) -> bool:
     return isinstance(fact, ReassignmentRequested) or _is_of_move(fact)
 
 
-def refusal_since(history: History, written: AssignmentWritten | None) -> str:
-    """The last request after a write, if it was rejected; "" otherwise."""
-    since = written.seq if written is not None else 0
+def refusal_since(history: History, since: int) -> str:
+    """The last request after an event, if it was rejected; "" otherwise."""
     asked = last(history.facts, ReassignmentRequested)
     if asked is not None and asked.error and asked.seq > since:
         what = "cancel it" if asked.target is None else f"move it to {listed(asked.target)}"
@@ -150,7 +149,7 @@ def _under_way(history: History, view: PartitionView, move: Move | None) -> str:
         return f"{name}{since} is to be rolled back{_by(history, view, move)}; it was interrupted."
     live = {one.id: one for one in history.cluster.brokers}
     lacking = {} if view.becoming else lacking_replicas(view, live)
-    ignored = refusal_since(history, begun)
+    ignored = refusal_since(history, begun.seq if begun is not None else 0)
     more = _trouble(history) + (f" Then, {ignored}" if ignored else "") + _held_up(history)
     if not lacking:
         return f"{name}{since} is about to end: all its replicas are in sync.{more}"
@@ -228,7 +227,11 @@ def _trouble(history: History) -> str:
 
 def _over(history: History, view: PartitionView, move: Move | None) -> str:
     written = last((one for one in history.facts if _is_of_move(one)), AssignmentWritten)
-    ignored = refusal_since(history, written)
+    since = written.seq if written is not None else 0
+    if move is not None and move.ended is not None:
+        # A rollback writes the assignment before its last steps.
+        since = max(since, move.ended.seq)
+    ignored = refusal_since(history, since)
     head = f"{view.name} is not being reassigned"
     if ignored:
         return f"{head}: {ignored}"

@@ -128,6 +128,19 @@ def test_why_explains_a_rollback_in_progress(incident: IncidentOf, seq: int) -> 
     assert "of 7" not in str(done.moves)
 
 
+def test_end_of_a_rollback_comes_before_an_entry_that_was_cancelled_earlier(
+    incident: IncidentOf,
+) -> None:
+    """The entry is removed between the write of the originals and the last step of the rollback."""
+    answer = asked(
+        incident("entries-dropped"), topic="moved", partition=0, is_reassignment=True
+    ).answer
+    assert plain(answer).startswith(
+        "moved-0 is not being reassigned: its move from 1,2 to 3,9 was rolled back at event N: "
+        "/admin/reassign_cancel was created"
+    )
+
+
 def test_why_explains_a_deletion_that_waits_for_a_broker(incident: IncidentOf) -> None:
     log = incident("topic-deletion")
     assert when(log, "waits", topic="orders") == (

@@ -62,7 +62,7 @@ def test_request_whose_reassignment_was_ended_elsewhere_is_not_carried_out_again
     assert_nothing_is_left(cluster)
 
 
-def test_other_reassignments_of_the_request_go_on() -> None:
+def test_rest_of_the_request_goes_on() -> None:
     interrupted = Interrupted(T0, T1)
     cluster = interrupted.cluster
     moving = {"adding_replicas": {"1": [3]}, "removing_replicas": {"1": [2]}}
