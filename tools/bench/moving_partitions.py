@@ -65,13 +65,22 @@ class Step(StrEnum):
     FAILOVER = "failover, nothing moves"
     BEGIN = "begin"
     FAILOVER_MOVING = "failover, all moves in flight"
+    FAILOVER_UNRECORDED = "failover, all moves in flight, as a stock controller began them"
     FAILOVER_DELETING = "failover, deletions pending"
     DEATH = "a broker dies during the begin"
     SHUTDOWN = "a broker asks for a controlled shutdown during the begin"
     ISR_CHANGE = "longest answer to AlterPartition during the begin"
 
 
-_TIMES = dict.fromkeys((Step.FAILOVER, Step.FAILOVER_DELETING, Step.FAILOVER_MOVING), FAILOVERS)
+_TIMES = dict.fromkeys(
+    (
+        Step.FAILOVER,
+        Step.FAILOVER_DELETING,
+        Step.FAILOVER_MOVING,
+        Step.FAILOVER_UNRECORDED,
+    ),
+    FAILOVERS,
+)
 
 
 @dataclass(frozen=True)
@@ -120,7 +129,13 @@ class MovingBench(Bench):
         for run in range(1, runs + 1):
             self._report(f"{contender.title}: run {run} of {runs}")
             for steps in (
-                (Step.FAILOVER, Step.FAILOVER_DELETING, Step.BEGIN, Step.FAILOVER_MOVING),
+                (
+                    Step.FAILOVER,
+                    Step.FAILOVER_DELETING,
+                    Step.BEGIN,
+                    Step.FAILOVER_MOVING,
+                    Step.FAILOVER_UNRECORDED,
+                ),
                 (Step.DEATH,),
                 (Step.SHUTDOWN,),
                 (Step.ISR_CHANGE,),
@@ -150,6 +165,8 @@ class MovingBench(Bench):
                 sample = await self._changed_isrs(contender)
             elif step is Step.FAILOVER_DELETING:
                 sample = await self._failed_over_with_deletions(contender)
+            elif step is Step.FAILOVER_UNRECORDED:
+                sample = await self._failed_over_without_records(contender)
             else:
                 sample = await self._timed(contender, self._role_lost, everywhere)
             self._report(f"{contender.title}: {step}: {sample.seconds:.2f} s")
@@ -178,6 +195,17 @@ class MovingBench(Bench):
         await self._write(creates)
         sample = await self._timed(contender, self._role_lost, self._population.partitions)
         await self._write([Delete(path, ANY_VERSION) for path in records])
+        return sample
+
+    # Moves of a stock controller ------------------------------------------------------------------
+
+    async def _failed_over_without_records(self, contender: Contender) -> Sample:
+        """The records of the moves are deleted, which a stock controller does not write."""
+        records = await self._records()
+        await self._write([Delete(path, ANY_VERSION) for path in records])
+        sample = await self._timed(contender, self._role_lost, self._population.partitions)
+        if len(await self._records()) < len(records):
+            raise BenchError(f"{contender.title} has not written its records after {sample}")
         return sample
 
     # Begin ----------------------------------------------------------------------------------------
@@ -351,13 +379,20 @@ class MovingBench(Bench):
         async with ClusterView(self.server.connect) as view:
             for parent in (REASSIGNMENT_REQUESTS, REPLICA_DELETIONS):
                 paths += [f"{parent}/{one}" for one in await view.children(parent)]
+        paths += await self._records()
+        await self._write([Delete(path, ANY_VERSION) for path in paths], NO_NODE)
+        await self._population.reset_assignments(self._zookeeper)
+        await self._population.reset_states(self._zookeeper)
+
+    async def _records(self) -> list[str]:
+        """The records of refold's reassignments, and their parents. Kafka has none."""
+        paths: list[str] = []
+        async with ClusterView(self.server.connect) as view:
             for topic in await view.children(REASSIGNMENTS):
                 folder = f"{REASSIGNMENTS}/{topic}"
                 paths += [f"{folder}/{one}" for one in await view.children(folder)]
                 paths.append(folder)
-        await self._write([Delete(path, ANY_VERSION) for path in paths], NO_NODE)
-        await self._population.reset_assignments(self._zookeeper)
-        await self._population.reset_states(self._zookeeper)
+        return paths
 
     async def _write(self, operations: Sequence[WriteOperation], *accepted: int) -> None:
         """Raises BenchError for a ZooKeeper code that is neither OK nor accepted."""

@@ -40,7 +40,7 @@ from controller.core.operations import (
 from controller.core.outcomes import SLICE, suspend
 from controller.core.pauses import SLICE_SIZE
 from controller.core.procedures.reassignment_znodes.cancel_znode import (
-    is_cancelled,
+    current_cancel,
     retry_waiting_rollbacks,
 )
 from controller.core.procedures.reassignment_znodes.extra_entries import replaced_by_entries
@@ -225,12 +225,26 @@ async def _elect_once(
 async def _cancelled(
     controller: Controller, partitions: list[Partition]
 ) -> dict[Partition, tuple[int, ...]]:
-    """The originals of the partitions whose reassignment /admin/reassign_cancel cancels."""
-    records = controller.context.reassignments
+    """The originals of the partitions whose reassignment /admin/reassign_cancel cancels.
+
+    A reassignment that a stock controller began has no record at first. It is cancelled if its
+    entry is older than the cancellation.
+    """
+    records, seen = controller.context.reassignments, controller.context.entries_seen
     legacy = [one for one in partitions if one in records and records[one].legacy]
-    if not legacy or not await is_cancelled(controller):
+    unrecorded = [
+        one
+        for one in (partitions if seen else ())
+        if one not in records
+        and one.assignment.is_being_reassigned
+        and one.key in seen
+        and seen[one.key].replicas == one.assignment.target
+    ]
+    if not (legacy or unrecorded) or not (cancel := await current_cancel(controller)):
         return {}
-    return {one: records[one].original_replicas for one in legacy}
+    cancelled = {one: records[one].original_replicas for one in legacy}
+    older = [one for one in unrecorded if seen[one.key].mzxid < cancel]
+    return cancelled | {one: one.assignment.origin for one in older}
 
 
 async def _replaced(

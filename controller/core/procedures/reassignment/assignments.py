@@ -76,7 +76,7 @@ async def write_assignments(
                     f"(ZooKeeper code {code})"
                 )
     if recorded:
-        errors |= await _write_recorded(controller, recorded)
+        errors |= await write_recorded(controller, recorded)
     return errors
 
 
@@ -88,15 +88,16 @@ async def _write_plain(controller: Controller, moves: list[Move]) -> dict[Topic,
     return await write_topics(controller, changes, Reason(STORE, _choices(moves)))
 
 
-async def _write_recorded(controller: Controller, moves: list[Move]) -> Errors:
-    """Write each in a separate multi, all at the same time. Then write those that were refused, or
-    whose reply was lost, one after the other."""
+async def write_recorded(controller: Controller, moves: list[Move], rule: str = STORE) -> Errors:
+    """Write assignments with their records, each in a separate multi, all at the same time. Then
+    write those that were refused, or whose reply was lost, one after the other."""
+    reasons = {one.partition: _reason(rule, one) for one in moves}
     before = {one.partition: one.partition.assignment for one in moves}
     groups: list[RecordedMove] = []
     written: Counter[Topic] = Counter()
     for one in moves:
         topic = one.partition.topic
-        groups.append(_recorded(controller, one, Reason(STORE, _choices([one])), written[topic]))
+        groups.append(_recorded(controller, one, reasons[one.partition], written[topic]))
         written[topic] += 1
         # The next write of the same topic must contain this assignment.
         one.partition.assignment = one.assignment
@@ -107,11 +108,14 @@ async def _write_recorded(controller: Controller, moves: list[Move]) -> Errors:
             partition.assignment = before[partition]
         else:
             note_written(partition.topic)
-    stored = await _stored(controller, [one for one in moves if unknown.get(one.partition)])
+    lost = [one for one in moves if unknown.get(one.partition)]
+    # An assignment that does not change says nothing about its record.
+    changed = [one for one in lost if one.assignment != before[one.partition]]
+    stored = await _stored(controller, changed)
     for one in moves:
         if one.partition in unknown and one.partition not in stored:
             try:
-                await write_recorded(controller, one, Reason(STORE, _choices([one])))
+                await _write_one(controller, one, reasons[one.partition])
             except ProcedureError as error:
                 errors[one.partition] = error
     if errors:
@@ -138,7 +142,7 @@ async def _stored(controller: Controller, moves: list[Move]) -> dict[Partition, 
     return stored
 
 
-async def write_recorded(controller: Controller, move: Move, reason: Reason) -> None:
+async def _write_one(controller: Controller, move: Move, reason: Reason) -> None:
     """Write one assignment and its record in one multi. Partitions that another client has added to
     the topic meanwhile are created first. Raises ProcedureError."""
     topic = move.partition.topic
@@ -157,6 +161,12 @@ def _recorded(controller: Controller, move: Move, reason: Reason, later: int = 0
     content = topic_content(controller.context, topic, {partition.number: move.assignment})
     write = topic_write(controller, topic, content, later)
     return RecordedMove(partition, move.record, write, reason)
+
+
+def _reason(rule: str, move: Move) -> Reason:
+    """The reason of a move's write. An assignment that does not change is no decision."""
+    changes = move.assignment != move.partition.assignment
+    return Reason(rule, _choices([move]) if changes else ())
 
 
 def _choices(moves: list[Move]) -> tuple[Choice, ...]:

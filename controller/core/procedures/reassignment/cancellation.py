@@ -96,8 +96,8 @@ async def cancel_entries(
     """Roll back the reassignments of entries, and drop entries that have not begun. Entries that
     are younger than the cancellation, which transaction `zxid` created, wait."""
     records = controller.context.reassignments
+    legacy = await adopt(controller, are_older(controller, legacy.entries, zxid), legacy)
     older = are_older(controller, legacy.entries, zxid)
-    await adopt(controller, older, legacy)
     under_way = dict.fromkeys(one.key for one, record in records.items() if record.legacy)
     if was_removed:
         # Younger entries may have begun since.

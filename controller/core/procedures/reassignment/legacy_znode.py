@@ -22,6 +22,7 @@ from controller.core.operations import (
     SetData,
     WriteOperation,
 )
+from controller.core.pauses import parts, pause
 from controller.core.procedures.reassignment.assignments import Move, write_recorded
 from controller.core.procedures.reassignment.submission import is_possible
 from controller.core.procedures.reassignment_znodes.cancel_znode import (
@@ -49,6 +50,7 @@ from controller.core.zookeeper_io import read_stats, read_znodes, write
 _PATH = znodes.REASSIGN_PARTITIONS
 _RULE = "reassignment entries"
 _PUT = "reassignment entries: originals"
+_ADOPT = "reassignment: record what a stock controller began"
 _NO_VERSION = -2
 """The version of a znode that does not exist."""
 
@@ -303,10 +305,32 @@ def originals_of(controller: Controller, partition: Partition) -> tuple[int, ...
     return record.original_replicas if record is not None else partition.assignment.origin
 
 
-async def adopt(controller: Controller, names: Iterable[Name], legacy: LegacyZnode) -> None:
+async def adopt(controller: Controller, names: Iterable[Name], legacy: LegacyZnode) -> LegacyZnode:
     """Record the reassignments of these entries that a stock controller has begun: they belong to
-    this route from now on."""
+    this route from now on.
+
+    Returns the entries; they are read again if other controller events were handled meanwhile,
+    which may have completed some. Raises ProcedureError if a record cannot be written.
+    """
+    begun = _begun_elsewhere(controller, names, legacy)
+    number = 0
+    for number, part in enumerate(parts(controller, list(begun))):
+        if number:
+            await pause(controller)
+        still = _begun_elsewhere(controller, part, legacy)
+        moves = [Move(one, one.assignment, record) for one, record in still.values()]
+        errors = await write_recorded(controller, moves, _ADOPT)
+        if errors:
+            raise next(iter(errors.values()))
+    return await read_legacy(controller) if number else legacy
+
+
+def _begun_elsewhere(
+    controller: Controller, names: Iterable[Name], legacy: LegacyZnode
+) -> dict[Name, tuple[Partition, Reassignment]]:
+    """Of these entries, those whose reassignment is under way without a record, with the record."""
     context = controller.context
+    found: dict[Name, tuple[Partition, Reassignment]] = {}
     for name in names:
         partition, entry = context.find(*name), legacy.entries[name]
         if (
@@ -321,8 +345,8 @@ async def adopt(controller: Controller, names: Iterable[Name], legacy: LegacyZno
         if originals is None or set(originals) != set(origin):
             originals = origin
         record = Reassignment(entry.replicas, len(originals), True, originals)
-        reason = Reason("reassignment: record what a stock controller began")
-        await write_recorded(controller, Move(partition, partition.assignment, record), reason)
+        found[name] = (partition, record)
+    return found
 
 
 async def strip_originals(controller: Controller) -> None:

@@ -23,7 +23,6 @@ from controller.core.procedures.reassignment.kip236_requests import (
 from controller.core.procedures.reassignment.legacy_znode import (
     LegacyZnode,
     adopt,
-    are_older,
     entries_under_way,
     put_entries,
     read_legacy,
@@ -69,9 +68,9 @@ class Sources(NamedTuple):
 
 async def load_reassignments(controller: Controller) -> LegacyZnode:
     """Load the reassignments that were requested by way of ZooKeeper, and whether they are
-    cancelled, which elections depend on.
+    cancelled, which elections depend on. Those that a stock controller began have no record yet.
 
-    Returns the content of /admin/reassign_partitions after that.
+    Returns the content of /admin/reassign_partitions.
     """
     context = controller.context
     await make_parents(controller)
@@ -83,8 +82,6 @@ async def load_reassignments(controller: Controller) -> LegacyZnode:
     context.cancel, context.cancel_forced = found.czxid, found.forced
     if found.czxid:
         _report_too_late(controller, completed)
-    older = are_older(controller, legacy.entries, found.czxid)
-    await adopt(controller, older if found.czxid else legacy.entries, legacy)
     return legacy
 
 
@@ -110,6 +107,8 @@ async def recover(controller: Controller, legacy: LegacyZnode) -> list[Partition
     begun or changed; the caller resumes the others.
     """
     context = controller.context
+    if not context.cancel:
+        legacy = await adopt(controller, legacy.entries, legacy)
     children = await list_requests(controller)
     sources = Sources(await read_requests(controller, children), legacy)
     _date_entries(controller, sources)
