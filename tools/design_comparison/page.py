@@ -31,13 +31,6 @@ def with_part(text: str, name: str, part: str) -> str:
     return mark.sub(lambda found: f"{found[1]}\n{part}\n\n{found[2]}", text)
 
 
-def part_of(text: str, name: str) -> str:
-    """The text of a part of the page."""
-    found = re.search(rf"<!-- {name} -->\n\n(.*?)\n\n<!-- /{name} -->", text, re.DOTALL)
-    assert found is not None, f"{PAGE} has no part {name}"
-    return found[1]
-
-
 def _runs(compared: Compared) -> str:
     command = f"`python -m tools.design_comparison --seed {compared.seed} --write`"
     end = ", after which Ctrl-C ended the run" if compared.was_interrupted else ""
