@@ -236,6 +236,13 @@ def test_assignment_without_a_member_of_the_isr_is_reported() -> None:
     assert "the ISR has [3]" in history.reported[0]
 
 
+def test_tool_may_write_an_assignment_that_it_read_before_a_reassignment() -> None:
+    history = History(IsrWithinAssignment)
+    history.state(1, 1, (1, 2, 3))
+    history.assign((1, 2), process="admin")
+    assert not history.reported
+
+
 def test_replica_that_shuts_down_and_joins_the_isr_is_reported() -> None:
     history = History(NoIneligibleInIsr)
     live = {1: None, 2: None, 3: None}
