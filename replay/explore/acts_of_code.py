@@ -34,6 +34,7 @@ WRITES: Final[dict[str, tuple[str, ...]]] = {
         "Delete /admin/reassignment_requests/request_N",
         "SetData /admin/reassignment_requests/request_N",
     ),
+    "kip236_requests._reduce": ("SetData /admin/reassignment_requests/request_N",),
     "leadership._creates": (
         "Create /brokers/topics/T/partitions",
         "Create /brokers/topics/T/partitions/N",

@@ -125,7 +125,7 @@ def _leading_target_is_replaced() -> Start:
         CrashBroker(5_000, 3, restart_after_ms=None),
         Reassign(6_000, (Target("payments", 0, (4, 3)),)),
         StopBroker(9_000, 1),
-        Reassign(16_000, (Target("payments", 0, (2, 1)),)),
+        Reassign(16_000, (Target("payments", 0, (2,)),)),
     )
 
 

@@ -87,13 +87,14 @@ def found(unordered: Path, tmp_path_factory: pytest.TempPathFactory) -> Comparis
 @pytest.mark.slow
 @pytest.mark.timeout(240)
 def test_version_that_depends_on_the_hash_seed_is_named_in_each_format(found: Comparison) -> None:
-    *_, line, summary = text(found).splitlines()
+    *lines, summary = text(found).splitlines()
+    [line] = [one for one in lines if one.startswith("head does not agree with itself")]
     assert line.startswith(
         f"head does not agree with itself: {CRASH}, event 71 at 2026-11-21T23:21:11.027761Z "
         "(znodes_read, BrokerChange): set /brokers/topics/orders/partitions/1/state "
         "[offline partition leader election]"
     )
-    assert summary.endswith("; head does not agree with itself")
+    assert "; head does not agree with itself" in summary
     assert [one.side for one in found.nondeterminism] == ["head"]
     [shown] = json.loads(as_json(found, []))["nondeterminism"]
     assert (shown["side"], shown["log"], shown["seq"]) == ("head", str(CRASH), 71)
