@@ -98,6 +98,8 @@ class Client:
                 if response.error != NOT_LEADER_OR_FOLLOWER:
                     raise _failed(name, fault)
             except NoResponse as error:
+                # The leader may have ended: the next request looks for it again.
+                self._addresses.pop(name, None)
                 if isinstance(request(0), ProduceRequest):
                     text = f"{error}; the records may have been appended. Consume to find out"
                     raise _failed(name, text) from None
