@@ -182,4 +182,5 @@ async def core_in(log: Path) -> str:
     """The fingerprint of the core that wrote a log."""
     code, output = await run("log", "stats", str(log), "--json")
     assert code == 0, output
-    return str(json.loads(output)["header"]["core_fingerprint"])
+    # A note on standard error follows.
+    return str(json.loads(output.splitlines()[0])["header"]["core_fingerprint"])
