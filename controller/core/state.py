@@ -404,6 +404,13 @@ class ControllerContext:
         """Whether its topic is queued for deletion."""
         return bool(self.queued_for_deletion) and (partition.topic.name in self.queued_for_deletion)
 
+    def unrecorded_entry(self, partition: Partition) -> EntrySeen | None:
+        """The entry of /admin/reassign_partitions with the partition's target, if there is no
+        record: a stock controller has begun the reassignment."""
+        entry = self.entries_seen.get(partition.key)
+        is_same = entry is not None and entry.replicas == partition.assignment.target
+        return entry if is_same and partition not in self.reassignments else None
+
     def has_offline_leader(self, partition: Partition) -> bool:
         """Whether a leader was chosen once and is not online now (KB 2.2.5)."""
         state = partition.leadership

@@ -230,20 +230,19 @@ async def _cancelled(
     A reassignment that a stock controller began has no record at first. It is cancelled if its
     entry is older than the cancellation.
     """
-    records, seen = controller.context.reassignments, controller.context.entries_seen
+    context = controller.context
+    records = context.reassignments
     legacy = [one for one in partitions if one in records and records[one].legacy]
-    unrecorded = [
-        one
-        for one in (partitions if seen else ())
-        if one not in records
-        and one.assignment.is_being_reassigned
-        and one.key in seen
-        and seen[one.key].replicas == one.assignment.target
-    ]
+    unrecorded = {
+        one: entry
+        for one in (partitions if context.entries_seen else ())
+        if one.assignment.is_being_reassigned
+        and (entry := context.unrecorded_entry(one)) is not None
+    }
     if not (legacy or unrecorded) or not (cancel := await current_cancel(controller)):
         return {}
     cancelled = {one: records[one].original_replicas for one in legacy}
-    older = [one for one in unrecorded if seen[one.key].mzxid < cancel]
+    older = [one for one, entry in unrecorded.items() if entry.mzxid < cancel]
     return cancelled | {one: one.assignment.origin for one in older}
 
 

@@ -148,15 +148,8 @@ async def roll_back(
 def _requested_by(controller: Controller, partition: Partition) -> str:
     """Where the reassignment was requested; also of an entry that a stock controller has begun, and
     that has no record yet."""
-    return LEGACY if _unrecorded_entry(controller, partition) else holder(controller, partition)
-
-
-def _unrecorded_entry(controller: Controller, partition: Partition) -> bool:
-    """Whether an entry, and no record, has the reassignment that is under way."""
-    context = controller.context
-    entry = context.entries_seen.get(partition.key)
-    is_recorded = partition in context.reassignments
-    return not is_recorded and entry is not None and entry.replicas == partition.assignment.target
+    is_unrecorded = controller.context.unrecorded_entry(partition) is not None
+    return LEGACY if is_unrecorded else holder(controller, partition)
 
 
 def _report(controller: Controller, step: int, what: str, rollback: Rollback) -> None:
