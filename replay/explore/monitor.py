@@ -36,7 +36,6 @@ from controller.core.values import LeaderAndIsr
 from controller.core.znodes import Name
 from replay.explore.invariants.catalogue import ALWAYS, RECOVERY
 from replay.explore.invariants.invariant import (
-    Acknowledged,
     Applied,
     Invariant,
     Replica,
@@ -47,7 +46,7 @@ from replay.explore.invariants.records import AcknowledgedRecordsKept
 from replay.explore.invariants.recovery import Recovery
 from replay.explore.processes import Processes
 from replay.explore.zookeeper_facts import ZooKeeperFacts
-from replay.world.observer import Observer, PartitionError
+from replay.world.observer import Acknowledged, Observer, PartitionError
 from replay.world.scheduler import MS
 
 if TYPE_CHECKING:
@@ -440,19 +439,8 @@ class Monitor(Observer):
 
     # Clients
 
-    def acknowledged(
-        self,
-        process: str,
-        partition: Name,
-        record: int,
-        offset: int,
-        acks: int,
-        leader: int,
-        leader_epoch: int,
-        isr: Sequence[int],
-    ) -> None:
-        if acks == -1:
-            one = Acknowledged(partition, offset, record, tuple(isr), leader_epoch)
+    def acknowledged(self, process: str, one: Acknowledged) -> None:
+        if one.acks == -1:
             for check in self._acknowledged:
                 check(one)
 

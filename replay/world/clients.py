@@ -27,7 +27,7 @@ from replay.world.broker.messages import (
 )
 from replay.world.broker.peer import Peer
 from replay.world.network import Message, Network
-from replay.world.observer import Name, Observer
+from replay.world.observer import Acknowledged, Name, Observer
 from replay.world.scheduler import MS, SECOND, Clock
 
 REQUEST_TIMEOUT_US: Final = 30 * SECOND
@@ -251,9 +251,8 @@ class Producer(_Client):
             return
         for record in records:
             outbox.records.popleft()
-            self._observer.acknowledged(
-                self.process, name, record, -1, acks, leader.broker, leader.leader_epoch, ()
-            )
+            acknowledged = Acknowledged(name, -1, record, (), leader.leader_epoch, acks)
+            self._observer.acknowledged(self.process, acknowledged)
 
     def _link(self, broker: int) -> _Link:
         link = self._links.get(broker)
@@ -272,16 +271,10 @@ class Producer(_Client):
             self._wait(outbox)
             return
         for place in range(count):
-            self._observer.acknowledged(
-                self.process,
-                outbox.name,
-                outbox.records.popleft()[0],
-                message.offset + place,
-                self._acks,
-                link.broker,
-                message.leader_epoch,
-                message.isr,
-            )
+            offset, record = message.offset + place, outbox.records.popleft()[0]
+            isr, epoch = tuple(message.isr), message.leader_epoch
+            acknowledged = Acknowledged(outbox.name, offset, record, isr, epoch, self._acks)
+            self._observer.acknowledged(self.process, acknowledged)
         self._send(outbox)
 
     def _failed(self, link: _Link) -> None:

@@ -6,7 +6,7 @@ that a subclass does not override does nothing.
 """
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from controller.core.commands import BrokerRequest, Issued, UpdateMetadataRequest
 from controller.core.events import Recorded
@@ -18,6 +18,18 @@ Name = tuple[str, int]
 
 PartitionError = tuple[str, int, int]
 """Topic (its id in hex if the request names topics by id), partition and error code."""
+
+
+class Acknowledged(NamedTuple):
+    """The acknowledgement of a record, with what the leader knew when it sent it: its leader epoch
+    and the ISR. `acks`: as the producer asked, -1 for all."""
+
+    name: Name
+    offset: int
+    record: int
+    isr: tuple[int, ...]
+    leader_epoch: int
+    acks: int = -1
 
 
 class Observer:
@@ -152,20 +164,9 @@ class Observer:
     def produced(self, process: str, partition: Name, record: int) -> None:
         """A producer has a new record to send."""
 
-    def acknowledged(
-        self,
-        process: str,
-        partition: Name,
-        record: int,
-        offset: int,
-        acks: int,
-        leader: int,
-        leader_epoch: int,
-        isr: Sequence[int],
-    ) -> None:
-        """A producer got the acknowledgement of a record. `isr` and `leader_epoch` are what the
-        leader knew when it sent the acknowledgement. With acks 0 there is none: the call follows
-        the sending, with offset -1 and an empty ISR.
+    def acknowledged(self, process: str, one: Acknowledged) -> None:
+        """A producer got the acknowledgement of a record. With acks 0 there is none: the call
+        follows the sending, with offset -1 and an empty ISR.
 
         A record that is sent again after a lost reply may be in the log several times.
         """

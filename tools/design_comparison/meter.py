@@ -17,7 +17,7 @@ from replay.world.cluster import Cluster
 from replay.world.ensemble.protocol import Asked
 from replay.world.inputs import Input
 from replay.world.kafka_0_8.networked.cluster import NetworkedCluster
-from replay.world.observer import Name, Observer, PartitionError
+from replay.world.observer import Acknowledged, Name, Observer, PartitionError
 from replay.world.requests import (
     AddWatch,
     Exists,
@@ -220,24 +220,15 @@ class Meter(Observer):
         sent = self.measured.sent
         sent[_NAMES_OF_ACKS[acks]] = sent.get(_NAMES_OF_ACKS[acks], 0) + 1
 
-    def acknowledged(
-        self,
-        process: str,
-        partition: Name,
-        record: int,
-        offset: int,
-        acks: int,
-        leader: int,
-        leader_epoch: int,
-        isr: Sequence[int],
-    ) -> None:
-        by_acks = self._records.setdefault(partition, {})
-        by_acks.setdefault(_NAMES_OF_ACKS[acks], []).append(record)
-        one = self._partitions[partition]
-        if acks == -1 and one.failed is not None and leader_epoch > one.failed.epoch:
-            waited_us = self._scheduler.now_us - one.failed.at_us
-            self.measured.commit_gaps.setdefault(one.failed.kind, []).append(waited_us)
-            one.failed = None
+    def acknowledged(self, process: str, one: Acknowledged) -> None:
+        by_acks = self._records.setdefault(one.name, {})
+        by_acks.setdefault(_NAMES_OF_ACKS[one.acks], []).append(one.record)
+        partition = self._partitions[one.name]
+        failed = partition.failed
+        if one.acks == -1 and failed is not None and one.leader_epoch > failed.epoch:
+            waited_us = self._scheduler.now_us - failed.at_us
+            self.measured.commit_gaps.setdefault(failed.kind, []).append(waited_us)
+            partition.failed = None
 
     def read(
         self, process: str, partition: Name, offset: int, leader_epoch: int, records: Sequence[int]

@@ -14,6 +14,7 @@ from controller.core.commands import BrokerRequest
 from controller.core.values import Assignment, LeaderAndIsr
 from controller.core.znodes import Name
 from replay.explore.invariants.known import Known, TopicKnown
+from replay.world.observer import Acknowledged
 
 
 class Violation(Struct, frozen=True):
@@ -81,17 +82,6 @@ class Applied(NamedTuple):
     run: int
     request: BrokerRequest
     refused: frozenset[Name]
-
-
-class Acknowledged(NamedTuple):
-    """A producer with acks=all got the acknowledgement of a record from a leader, in its leader
-    epoch. `isr`: the ISR at that time."""
-
-    name: Name
-    offset: int
-    record: int
-    isr: tuple[int, ...]
-    leader_epoch: int
 
 
 class Invariant:

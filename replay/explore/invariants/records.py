@@ -5,13 +5,13 @@ from typing import ClassVar, NamedTuple
 
 from controller.core.znodes import Name
 from replay.explore.invariants.invariant import (
-    Acknowledged,
     Invariant,
     Replica,
     Report,
     partition_text,
 )
 from replay.explore.invariants.known import Known, TopicKnown
+from replay.world.observer import Acknowledged
 
 RecordAt = Callable[[int, Name, int], int | None]
 """Takes a broker, a partition and an offset; returns the record there, None if there is none."""

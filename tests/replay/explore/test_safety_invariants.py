@@ -11,7 +11,6 @@ from replay.explore.invariants.assignments import (
     ReassignmentNotGivenUp,
 )
 from replay.explore.invariants.epochs import ControllerEpochsForward, StateCarriesEpoch
-from replay.explore.invariants.invariant import Acknowledged
 from replay.explore.invariants.leadership import (
     LeaderEpochsForward,
     LeaderInIsr,
@@ -26,6 +25,7 @@ from replay.explore.invariants.replicas import (
     IsrWithinAssignment,
     NoIneligibleInIsr,
 )
+from replay.world.observer import Acknowledged
 from tests.replay.explore.facts import (
     ID,
     NAME,

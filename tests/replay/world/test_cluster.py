@@ -4,7 +4,6 @@ import os
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Sequence
 from pathlib import Path
 from typing import get_args
 
@@ -50,7 +49,7 @@ from replay.world.inputs import (
     WriteZnode,
 )
 from replay.world.network import Delivery
-from replay.world.observer import Name, Observer
+from replay.world.observer import Acknowledged, Name, Observer
 from replay.world.scenario import BrokerSpec, ControllerSpec, Load, Scenario, TopicSpec
 
 PARTITIONS = 3
@@ -149,19 +148,9 @@ class Counting(Observer):
     def delivered(self, delivery: Delivery) -> None:
         self.links[delivery.link] += 1
 
-    def acknowledged(
-        self,
-        process: str,
-        partition: Name,
-        record: int,
-        offset: int,
-        acks: int,
-        leader: int,
-        leader_epoch: int,
-        isr: Sequence[int],
-    ) -> None:
+    def acknowledged(self, process: str, one: Acknowledged) -> None:
         if self.cluster.is_quiet:
-            self.acknowledged_after_us[partition] += 1
+            self.acknowledged_after_us[one.name] += 1
 
 
 def run(scenario: Scenario, *inputs: Input) -> tuple[Cluster, Counting]:

@@ -16,7 +16,7 @@ from replay.world.inputs import (
     StopBroker,
 )
 from replay.world.kafka_0_8.networked.cluster import NetworkedCluster
-from replay.world.observer import Name, Observer
+from replay.world.observer import Acknowledged, Name, Observer
 from replay.world.scenario import BrokerSpec, Load, Scenario, TopicSpec
 from replay.world.scheduler import SECOND
 
@@ -40,18 +40,8 @@ class Seen(Observer):
     ) -> None:
         self.leaders.append((self._scheduler.now_us / SECOND, leader))
 
-    def acknowledged(
-        self,
-        process: str,
-        partition: Name,
-        record: int,
-        offset: int,
-        acks: int,
-        leader: int,
-        leader_epoch: int,
-        isr: Sequence[int],
-    ) -> None:
-        self.acknowledged_.setdefault(acks, []).append(record)
+    def acknowledged(self, process: str, one: Acknowledged) -> None:
+        self.acknowledged_.setdefault(one.acks, []).append(one.record)
 
     def read(
         self, process: str, partition: Name, offset: int, leader_epoch: int, records: Sequence[int]

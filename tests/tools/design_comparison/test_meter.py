@@ -9,6 +9,7 @@ from replay.world.cluster import Cluster
 from replay.world.ensemble.protocol import ZOOKEEPER
 from replay.world.inputs import CrashBroker, CutConnection, Input
 from replay.world.kafka_0_8.networked.cluster import NetworkedCluster
+from replay.world.observer import Acknowledged
 from replay.world.scheduler import SECOND
 from tools.design_comparison.meter import Measured, Meter, measure
 from tools.design_comparison.scenarios import CUT_OFF, KILLED, scenario
@@ -50,7 +51,8 @@ class ByHand:
 
     def acknowledge(self, record: int, acks: int, leader: int, epoch: int) -> None:
         self.meter.produced(f"producer {(0, 1, -1).index(acks)}", T, record)
-        self.meter.acknowledged(f"producer {acks}", T, record, 0, acks, leader, epoch, ())
+        acknowledged = Acknowledged(T, 0, record, (leader,), epoch, acks)
+        self.meter.acknowledged(f"producer {acks}", acknowledged)
 
 
 def test_a_record_that_only_the_dead_leader_has_is_lost_once() -> None:

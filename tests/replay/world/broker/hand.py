@@ -43,7 +43,7 @@ from replay.world.messages import (
     PartitionError,
 )
 from replay.world.network import Connection, Message, Network
-from replay.world.observer import Name, Observer
+from replay.world.observer import Acknowledged, Name, Observer
 from replay.world.scheduler import SECOND, Scheduler
 from replay.world.simulation import PERSISTENT
 from replay.world.zookeeper import ZooKeeper
@@ -71,18 +71,8 @@ class Seen(Observer):
     def produced(self, process: str, partition: Name, record: int) -> None:
         self.produced_records += 1
 
-    def acknowledged(
-        self,
-        process: str,
-        partition: Name,
-        record: int,
-        offset: int,
-        acks: int,
-        leader: int,
-        leader_epoch: int,
-        isr: Sequence[int],
-    ) -> None:
-        self.acknowledged_records.append((record, offset, tuple(isr)))
+    def acknowledged(self, process: str, one: Acknowledged) -> None:
+        self.acknowledged_records.append((one.record, one.offset, one.isr))
 
     def read(
         self, process: str, partition: Name, offset: int, leader_epoch: int, records: Sequence[int]
