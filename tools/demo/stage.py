@@ -151,10 +151,8 @@ async def replay_logs(logs: Mapping[str, Path], decisions: Mapping[str, str]) ->
         result = json.loads(output)
         columns = ("events", "commands", "agreed", "unrecorded")
         table.add_row(name, *(str(result[one]) for one in columns))
-        _, output = await run("log", "stats", str(log), "--json")
-        # A note on standard error follows.
-        stats = json.loads(output.splitlines()[0])
-        kinds.update({one["kind"]: one["count"] for one in stats["commands"]})
+        _, stats = await run("log", "stats", str(log), "--json", with_notes=False)
+        kinds.update({one["kind"]: one["count"] for one in json.loads(stats)["commands"]})
     console.print("Each log was folded again in a new process; every command agrees:")
     console.print(table)
     decided = Table("decision", "times")

@@ -133,9 +133,11 @@ def of_version(code: Path | None) -> dict[str, Any]:
     return {} if code is None else {"cwd": code, "env": os.environ | {"PYTHONPATH": str(code)}}
 
 
-async def run(*arguments: str, code: Path | None = None, **environment: str) -> tuple[int, str]:
+async def run(
+    *arguments: str, code: Path | None = None, with_notes: bool = True, **environment: str
+) -> tuple[int, str]:
     """Run a `refold` command; returns the exit status and its output. `code` is the folder of
-    another version of refold.
+    another version of refold. `with_notes`: the output includes standard error.
 
     Cancellation kills the command.
     """
@@ -144,7 +146,7 @@ async def run(*arguments: str, code: Path | None = None, **environment: str) -> 
     process = await asyncio.create_subprocess_exec(
         *command(*arguments),
         stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.STDOUT,
+        stderr=asyncio.subprocess.STDOUT if with_notes else asyncio.subprocess.DEVNULL,
         env=variables,
         **version,
     )

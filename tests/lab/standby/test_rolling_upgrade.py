@@ -180,7 +180,6 @@ async def core_of(log_dir: Path) -> str:
 
 async def core_in(log: Path) -> str:
     """The fingerprint of the core that wrote a log."""
-    code, output = await run("log", "stats", str(log), "--json")
+    code, output = await run("log", "stats", str(log), "--json", with_notes=False)
     assert code == 0, output
-    # A note on standard error follows.
-    return str(json.loads(output.splitlines()[0])["header"]["core_fingerprint"])
+    return str(json.loads(output)["header"]["core_fingerprint"])
