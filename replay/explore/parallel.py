@@ -12,7 +12,8 @@ import multiprocessing
 import os
 import signal
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import SpawnProcess
 from threading import Thread
@@ -30,6 +31,7 @@ from replay.explore.invariants.invariant import Violation
 _REPORT_S: Final = 0.5
 """How often a worker reports its coverage."""
 _POLL_S: Final = 0.2
+_SIGNALS: Final = frozenset((signal.SIGINT, signal.SIGTERM))
 _END_S: Final = 1.0
 """How long workers may take to end their runs. Ctrl-C ends the command within 2 s."""
 
@@ -169,16 +171,12 @@ class _Pool:
             messages, sender = self._context.Pipe(duplex=False)
             shared = (self._work, self._job, self._stop, sender)
             process = self._context.Process(target=_work, args=shared, daemon=True)
-            # The main process handles Ctrl-C. A worker ignores it from its start on.
-            before = signal.signal(signal.SIGINT, signal.SIG_IGN)
-            try:
+            with _signals_wait():
                 process.start()
-            finally:
-                signal.signal(signal.SIGINT, before)
+                self._workers.append(_Worker(process, messages))
+                self._open[messages] = process
             # The pipe ends with the worker only if no other process can write to it.
             sender.close()
-            self._workers.append(_Worker(process, messages))
-            self._open[messages] = process
 
     def collect(self, explored: Explored) -> None:
         """Take the messages of the workers. Raises ReplayError if a worker failed or ended."""
@@ -225,6 +223,19 @@ class _Pool:
                 messages.close()
 
 
+@contextmanager
+def _signals_wait() -> Iterator[None]:
+    """Handle SIGINT and SIGTERM at the end of the block only.
+
+    A process that is started in the block gets neither until it unblocks them.
+    """
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
 def _how(status: int | None) -> str:
     """How a process ended, by its exit code."""
     if status is not None and status < 0:
@@ -235,6 +246,7 @@ def _how(status: int | None) -> str:
 def _work(work: _WorkOf, next_job: Any, stop: Any, messages: Connection) -> None:
     """One worker. The main process handles Ctrl-C."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, _SIGNALS)
     Thread(target=_end_with_parent, daemon=True).start()
     document, seed, prepare = work
     if prepare is not None:

@@ -82,6 +82,7 @@ def exploring(tmp_path: Path) -> Iterator[Exploring]:
     yield found
     if found.process.poll() is None:
         os.killpg(found.process.pid, signal.SIGKILL)
+        found.process.communicate()
 
 
 def _to_main(process: subprocess.Popen[str], number: signal.Signals) -> None:

@@ -1,5 +1,8 @@
 """Workers share the jobs, and a violation that one of them finds ends the exploration."""
 
+import signal
+from multiprocessing.context import SpawnProcess
+
 import pytest
 from msgspec import structs
 
@@ -41,3 +44,20 @@ def test_violation_that_a_worker_finds_is_reproduced(monkeypatch: pytest.MonkeyP
     assert explored.violation.invariant == LeaderInIsr.NAME
     leader_outside_of_isr(monkeypatch.setattr)
     assert breaks(explored.case.scenario, explored.case.inputs, LeaderInIsr.NAME)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(180)
+def test_ctrl_c_while_a_worker_starts_ends_the_exploration(monkeypatch: pytest.MonkeyPatch) -> None:
+    started: list[SpawnProcess] = []
+    start = SpawnProcess.start
+
+    def start_and_interrupt(process: SpawnProcess) -> None:
+        start(process)
+        started.append(process)
+        signal.raise_signal(signal.SIGINT)
+
+    monkeypatch.setattr(SpawnProcess, "start", start_and_interrupt)
+    explored = explore(_START, 1, Budget(seconds=60), 2)
+    assert explored.was_interrupted
+    assert [one.is_alive() for one in started] == [False]
