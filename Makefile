@@ -10,6 +10,7 @@ JARS := $(STAMPS)/jars-kafka-3.9.1
 OLDEST_JARS := $(STAMPS)/jars-kafka-2.8.2 $(STAMPS)/jars-zookeeper-3.5.9
 SPARK_KAFKA_JARS := $(STAMPS)/jars-spark-kafka-4.2.0
 UV := build/uv
+TEXT_CHECKS := tests/test_tidy.py tests/test_vocabulary.py tests/test_citations.py
 
 # The tests start hundreds of Python processes. Without stored bytecode each of them compiles the code again.
 unexport PYTHONDONTWRITEBYTECODE
@@ -49,12 +50,12 @@ check: setup
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/vulture
-	$(BIN)/pytest -q tests/test_tidy.py tests/test_vocabulary.py tests/test_citations.py
+	$(BIN)/pytest -q $(TEXT_CHECKS)
 
 # Long files run first (tests/conftest.py), the others in the order of the folders. By number of tests, the few slow
-# files would run last, one by one.
+# files would run last, one by one. `make check` runs the checks of the text of the code and the pages.
 test: setup
-	$(BIN)/pytest -n auto --dist loadfile --no-loadscope-reorder -m "not lab"
+	$(BIN)/pytest -n auto --dist loadfile --no-loadscope-reorder -m "not lab" $(addprefix --ignore=,$(TEXT_CHECKS))
 
 # The property tests with random examples. SEED=N draws the examples of an earlier run again.
 random-draws: setup

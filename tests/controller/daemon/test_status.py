@@ -172,5 +172,4 @@ async def test_only_the_active_daemon_shows_standbys(tmp_path: Path) -> None:
     status.standbys.append(other)
     assert status.now.standbys is None
     async with harness.running():
-        await harness.until_controller()
-        assert status.now.standbys == [other]
+        await harness.until(lambda: status.now.standbys == [other], "the standby is shown")
