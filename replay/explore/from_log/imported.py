@@ -8,6 +8,7 @@ from typing import Final
 
 from controller.core import znodes
 from controller.core.configuration import Configuration
+from controller.core.errors import ZnodeError
 from replay.explore.from_log.schedule import BegunFromLog, Schedule, targets_of
 from replay.explore.invariants.known import parsed_entries, parsed_topic
 from replay.stock_clusters.imported_log.events import (
@@ -27,6 +28,8 @@ from replay.stock_clusters.zookeeper_log.transactions import (
 )
 from replay.world.inputs import (
     CancelReassignment,
+    ChangeBrokerConfig,
+    ChangeTopicConfig,
     CreateTopic,
     DeleteControllerZnode,
     DeleteTopic,
@@ -158,13 +161,35 @@ class ImportedIncident:
                 if content is not None and content.assignments:
                     replicas = tuple(one.replicas for one in content.assignments.values())
                     at_ms = schedule.at(ns)
-                    schedule.add(CreateTopic(at_ms, topic, replicas, {}, "znode_with_id"))
+                    configs = self._config(znodes.topic_config_path(topic))
+                    schedule.add(CreateTopic(at_ms, topic, replicas, configs, "znode_with_id"))
+            case SetData() if path.startswith(f"{znodes.TOPIC_CONFIGS}/"):
+                topic = path.rpartition("/")[2]
+                configs = _parsed_config(path, data)
+                if configs != self._config(path):
+                    schedule.add(ChangeTopicConfig(schedule.at(ns), topic, configs))
+            case Create() | SetData() if path.startswith(f"{znodes.BROKER_CONFIGS}/"):
+                name = path.rpartition("/")[2]
+                broker = int(name) if znodes.is_broker_id(name) else None
+                configs = _parsed_config(path, data)
+                schedule.add(ChangeBrokerConfig(schedule.at(ns), broker, configs))
             case Create() if path.startswith(f"{znodes.DELETE_TOPICS}/"):
                 topic = path.rpartition("/")[2]
                 schedule.add(DeleteTopic(schedule.at(ns), topic, "znode"))
             case _:
                 pass
 
+    def _config(self, path: str) -> dict[str, str]:
+        node = self._log.state.tree.dump().get(f"{self._chroot}{path}")
+        return _parsed_config(path, node.data if node is not None else None)
+
     def _content(self, path: str) -> dict[tuple[str, int], tuple[int, ...]]:
         node = self._log.state.tree.dump().get(f"{self._chroot}{path}")
         return parsed_entries(path, node.data) if node is not None else {}
+
+
+def _parsed_config(path: str, data: bytes | None) -> dict[str, str]:
+    try:
+        return znodes.read_config(path, data) if data is not None else {}
+    except ZnodeError:
+        return {}
