@@ -19,7 +19,7 @@ from replay.world.inputs import Input
 _NS_PER_MS: Final = 1_000_000
 
 
-class BrokerGone(Struct, frozen=True, tag="broker_gone"):
+class BrokerGone(Struct, frozen=True, tag_field="input", tag="broker_gone"):
     """The registration of a broker ended at `gone_ms`, by event `gone_seq`. `is_controlled`: after
     it had asked for a controlled shutdown, which is when the cause happened."""
 
@@ -29,19 +29,19 @@ class BrokerGone(Struct, frozen=True, tag="broker_gone"):
     is_controlled: bool = False
 
 
-class BrokerBack(Struct, frozen=True, tag="broker_back"):
+class BrokerBack(Struct, frozen=True, tag_field="input", tag="broker_back"):
     """A broker registered."""
 
     broker: int
 
 
-class BrokerBounced(Struct, frozen=True, tag="broker_bounced"):
+class BrokerBounced(Struct, frozen=True, tag_field="input", tag="broker_bounced"):
     """A broker ended and registered again, so fast that no controller saw it unregistered."""
 
     broker: int
 
 
-class ReplicaLagged(Struct, frozen=True, tag="replica_lagged"):
+class ReplicaLagged(Struct, frozen=True, tag_field="input", tag="replica_lagged"):
     """A follower whose broker ran fell out of the ISR. It was in it again at `until_ms`; None:
     never."""
 
@@ -55,12 +55,14 @@ What = BrokerGone | BrokerBack | BrokerBounced | ReplicaLagged | Input
 
 
 class Cause(Struct, frozen=True):
-    """Something from outside. `seq` is the first event that shows it, `last_seq` the last one."""
+    """Something from outside. `seq` is the first event that shows it, `last_seq` the last one.
+    `is_certain`: it happens in every future, such as what a timer of the controller does."""
 
     seq: int
     at_ms: int
     what: What
     last_seq: int = 0
+    is_certain: bool = False
 
     def shows(self, seq: int) -> bool:
         """Whether an event of the log shows this cause."""

@@ -103,7 +103,7 @@ class _Applying:
         rebalances = rebalance_inputs(incident, begin)
         control = first_settings(incident.configuration, rebalances=False)
         settings = self._settings(control, changes)
-        end_ms = max(incident.end_ms, self._last_ms)
+        end_ms = max(incident.end_ms, self._last_ms) + _ENDS_AFTER_MS
         if not any(one.partition("=")[0] == _REBALANCE for one in changes.set):
             self._causes += rebalances
         return Changed(
@@ -237,6 +237,9 @@ class _Applying:
         self._last_ms = max(self._last_ms, at_ms + _SETTLES_MS)
         self._texts.append(text)
 
+
+_ENDS_AFTER_MS: Final = 3_000
+"""How much later a continuation ends than the log: what was happening then ends, too."""
 
 _SETTLES_MS: Final = 5_000
 """How long a continuation goes on after the last change, if the log ends before."""

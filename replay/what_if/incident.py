@@ -24,12 +24,13 @@ from replay.stock_clusters.imported_log.reading import ImportedLog
 from replay.stock_clusters.zookeeper_log.transactions import Transaction
 from replay.subjects import paths_of_transaction
 from replay.what_if.causes import Cause, Causes, CopyingReplica
-from replay.what_if.history import History, PartitionNow, ZnodeReader
+from replay.what_if.history import History, PartitionNow, ZnodeChange, ZnodeReader
 from replay.what_if.lagging import copying_replicas, lagged
+from replay.what_if.new_partitions import unclean_requests, with_creations
 from replay.world.inputs import (
     ChangeBrokerConfig,
     ChangeTopicConfig,
-    CreateTopic,
+    DeleteTopic,
     FailLogDirectory,
     Input,
     ShutDownController,
@@ -49,6 +50,9 @@ KEPT: Final = (
 """The znodes that a continuation begins with, besides topics and states of partitions."""
 
 _CONFIGS: Final = (f"{znodes.TOPIC_CONFIGS}/", f"{znodes.BROKER_CONFIGS}/")
+
+
+_UNCLEAN: Final = b"unclean.leader.election.enable"
 
 
 @dataclass
@@ -130,7 +134,9 @@ class _Reading:
         while end and isinstance(found[end - 1].what, ShutDownController):
             end -= 1
         last = self.times[found[end].seq] if end < len(found) else max(self.times.values())
-        found = [self._with_replicas(one) for one in found[:end]]
+        found = with_creations(history, found[:end], causes.begin_seq)
+        if self.is_imported:
+            found += unclean_requests(history, self._topics_with_unclean())
         incident = Incident(
             causes.configuration,
             causes.process,
@@ -151,20 +157,11 @@ class _Reading:
         incident.copying = copying_replicas(history, incident.causes)
         return incident
 
-    def _with_replicas(self, cause: Cause) -> Cause:
-        """A topic is created with the replicas that it got, even if the request named none."""
-        if not isinstance(cause.what, CreateTopic):
-            return cause
-        topic, replicas = cause.what.topic, dict[int, tuple[int, ...]]()
+    def _topics_with_unclean(self) -> Iterator[str]:
+        """The topics whose configuration once sets unclean elections."""
         for one in self.history.changes:
-            name, now = getattr(one, "name", ("", 0)), getattr(one, "now", None)
-            if one.seq >= cause.seq and name[0] == topic and isinstance(now, PartitionNow):
-                replicas.setdefault(name[1], now.assignment.replicas)
-        if list(sorted(replicas)) != list(range(len(replicas))) or not replicas:
-            return cause
-        assignment = tuple(replicas[one] for one in sorted(replicas))
-        act = CreateTopic(cause.at_ms, topic, assignment, cause.what.configs, cause.what.route)
-        return Cause(cause.seq, cause.at_ms, act, cause.last_seq)
+            if isinstance(one, ZnodeChange) and one.data and _UNCLEAN in one.data:
+                yield one.path.rpartition("/")[2]
 
 
 class _Recorded(_Reading):
@@ -243,7 +240,7 @@ class _Recorded(_Reading):
     def _look(self, event: Recorded, *, is_first: bool) -> None:
         """Note how the partitions are in the fold."""
         context = self._incident.controller_fold.controller.context
-        if not context.is_loaded:
+        if not self._incident.is_settled:
             return
         seq = self.causes.begin_seq if is_first else event.seq
         at_ms, history = self.times[event.seq], self.history
@@ -267,7 +264,10 @@ class _Recorded(_Reading):
         if context.cancel:
             found[znodes.REASSIGN_CANCEL] = self._incident.content.get(znodes.REASSIGN_CANCEL, b"")
         for topic in context.queued_for_deletion:
-            found[znodes.delete_topic_path(topic)] = b""
+            path = znodes.delete_topic_path(topic)
+            found[path] = b""
+            if path not in self._admin and not self._is_requested(topic):
+                self.causes.add(DeleteTopic(at_ms, topic, "znode"))
         for partition, record in context.reassignments.items():
             path = znodes.reassignment_path(*partition.key)
             found[path] = znodes.write_reassignment(record)
@@ -276,6 +276,13 @@ class _Recorded(_Reading):
         for path, data in found.items():
             history.znode(seq, at_ms, path, data)
         self._admin = found
+
+    def _is_requested(self, topic: str) -> bool:
+        """Whether a request for the deletion of a topic was seen."""
+        return any(
+            isinstance(one.what, DeleteTopic) and one.what.topic == topic
+            for one in self.causes.found
+        )
 
     def _look_at_disks(self, seq: int, at_ms: int, context: ControllerContext) -> None:
         for broker, partitions in context.offline_dirs.items():

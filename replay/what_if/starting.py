@@ -318,7 +318,7 @@ def is_leaderless(now: PartitionNow, brokers: Mapping[int, None]) -> bool:
 def rebalance_inputs(incident: Incident, seq: int) -> list[Cause]:
     """The automatic leader rebalances of a log after an event, as elections at their times."""
     return [
-        Cause(one, incident.times[one], ElectLeaders(incident.times[one]))
+        Cause(one, incident.times[one], ElectLeaders(incident.times[one]), is_certain=True)
         for one in incident.rebalances
         if one > seq and one in incident.times
     ]

@@ -69,6 +69,7 @@ class RecordedIncident:
         self.content: dict[str, bytes] = {}
         self.controller_fold = Fold(log.configuration)
         self._path = log.reader.path
+        self._settled_epoch = 0
         self._paths: dict[CommandId, tuple[str, ...]] = {}
         self._brokers: dict[int, int] = {}
         self._stopping: dict[int, None] = {}
@@ -82,14 +83,24 @@ class RecordedIncident:
         for one in issued:
             if isinstance(one.command, ReadZnodes):
                 self._paths[one.id] = one.command.paths
-        context = self.controller_fold.controller.context
         if not self.has_begun:
-            if context.is_loaded and self.controller_fold.is_idle:
+            if self.is_settled:
                 self._begin(event)
             return
         self._note(event)
-        if context.is_loaded:
+        if self.is_settled:
             self._compare_brokers(event)
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether the fold has the role, and the first work of its term is done: a failover knows
+        no brokers and topics at first."""
+        context = self.controller_fold.controller.context
+        if not context.is_loaded:
+            return False
+        if context.epoch != self._settled_epoch and self.controller_fold.is_idle:
+            self._settled_epoch = context.epoch
+        return context.epoch == self._settled_epoch
 
     def check_begun(self) -> None:
         """Raises ReplayError if the log has no failover."""

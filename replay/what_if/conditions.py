@@ -1,0 +1,115 @@
+"""The bad outcome that a search for the point of no return asks about.
+
+    PARTITION offline     the partition has no leader at some time (leader -1 in its state)
+    PARTITION leader N    broker N leads the partition at the end
+    PARTITION lost        an acknowledged record of a simulated producer is lost at the end
+    INVARIANT             the invariant of docs/invariants.md breaks
+"""
+
+from collections.abc import Sequence
+from typing import Final, Literal
+
+from msgspec import Struct, structs
+
+from controller.core.values import NO_LEADER
+from replay.errors import ReplayError
+from replay.explore.run import Run
+from replay.explore.verdict import checked
+from replay.subjects import partition_named
+from replay.what_if.history import PartitionChange
+from replay.what_if.incident import Incident
+from replay.what_if.running import Watching, lost_records, run
+from replay.what_if.starting import START_MS
+from replay.world.inputs import Input
+from replay.world.scenario import Scenario
+
+GRAMMAR: Final = "an invariant of docs/invariants.md, or `PARTITION offline`, `leader N` or `lost`"
+
+_QUIET_MS: Final = 90_000
+"""How long invariants about recovery need after the last fault."""
+
+
+class OfInvariant(Struct, frozen=True):
+    """An invariant breaks."""
+
+    invariant: str
+
+
+class OfPartition(Struct, frozen=True):
+    """Something happens to a partition. `leader` is for the condition "leader" only."""
+
+    topic: str
+    partition: int
+    what: Literal["offline", "leader", "lost"]
+    leader: int = NO_LEADER
+
+
+Condition = OfInvariant | OfPartition
+
+
+def condition_of(text: str, incident: Incident) -> Condition:
+    """Parse a condition. Raises ReplayError if it is none, or about a partition or broker that the
+    incident does not have."""
+    words = text.split()
+    if len(words) == 1 and words[0] in checked():
+        return OfInvariant(words[0])
+    try:
+        topic, number = partition_named(words[0] if words else "")
+    except ValueError:
+        raise _unknown(text) from None
+    match words[1:]:
+        case ["offline"]:
+            found = OfPartition(topic, number, "offline")
+        case ["lost"]:
+            found = OfPartition(topic, number, "lost")
+        case ["leader", broker] if broker.isdecimal() and int(broker) in incident.brokers:
+            found = OfPartition(topic, number, "leader", int(broker))
+        case _:
+            raise _unknown(text)
+    known = {
+        one.name for one in incident.history.changes if isinstance(one, PartitionChange)
+    }
+    if (topic, number) not in known:
+        raise ReplayError(f"--invariant {text!r}: the log has no partition {topic}-{number}")
+    return found
+
+
+def _unknown(text: str) -> ReplayError:
+    names = ", ".join(checked())
+    return ReplayError(
+        f"--invariant {text!r} is not {GRAMMAR}, with a broker of the log as N. The invariants are: "
+        f"{names}"
+    )
+
+
+def holds(condition: Condition, scenario: Scenario, inputs: Sequence[Input]) -> bool:
+    """Run a future, and say whether it has the bad outcome. Raises ReplayError if the controller's
+    code fails."""
+    if isinstance(condition, OfInvariant):
+        recovering = structs.replace(scenario, quiet_ms=_QUIET_MS)
+        violation = Run(recovering, inputs).outcome().violation
+        return violation is not None and violation.invariant == condition.invariant
+    watching, name = Watching(), (condition.topic, condition.partition)
+    cluster = run(scenario, inputs, watching)
+    match condition.what:
+        case "offline":
+            return _was_leaderless(watching, condition)
+        case "leader":
+            return watching.history.known(name).leader == condition.leader
+        case _:
+            return any(lost_records(cluster, watching).get(name, ()))
+
+
+def _was_leaderless(watching: Watching, condition: OfPartition) -> bool:
+    """Whether the partition had no leader when the future began, or at a later time."""
+    is_leaderless = False
+    for change in watching.history.changes:
+        if not isinstance(change, PartitionChange):
+            continue
+        if change.name != (condition.topic, condition.partition):
+            continue
+        if is_leaderless and change.at_ms > START_MS:
+            return True
+        state = change.now.state if change.now is not None else None
+        is_leaderless = state is not None and state.leader == NO_LEADER
+    return is_leaderless
