@@ -191,8 +191,8 @@ class _Pool:
         process.join()
         if explored.case is None and not self._stop.is_set():
             raise ReplayError(
-                f"a worker process ended {how_ended(process.exitcode)}; is there enough memory? Run "
-                "again, perhaps with fewer --workers"
+                f"a worker process ended {how_ended(process.exitcode)}; is there enough memory? "
+                "Run again, perhaps with fewer --workers"
             )
 
     def _take(self, content: bytes, explored: Explored) -> None:

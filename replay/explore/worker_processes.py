@@ -1,4 +1,4 @@
-"""What worker processes of all searches share: how they start, and how they end with the command."""
+"""How the worker processes of a search start, and how they end with the command."""
 
 import multiprocessing
 import os

@@ -1,7 +1,6 @@
 """The changes that a user asks for, and the causes and settings that they result in."""
 
 import re
-from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from msgspec import Struct, structs

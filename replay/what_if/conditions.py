@@ -1,9 +1,9 @@
 """The bad outcome that a search for the point of no return asks about.
 
-    PARTITION offline     the partition has no leader at some time (leader -1 in its state)
-    PARTITION leader N    broker N leads the partition at the end
-    PARTITION lost        an acknowledged record of a simulated producer is lost at the end
-    INVARIANT             the invariant of docs/invariants.md breaks
+PARTITION offline     the partition has no leader at some time (leader -1 in its state)
+PARTITION leader N    broker N leads the partition at the end
+PARTITION lost        an acknowledged record of a simulated producer is lost at the end
+INVARIANT             the invariant of docs/invariants.md breaks
 """
 
 from collections.abc import Sequence
@@ -66,9 +66,7 @@ def condition_of(text: str, incident: Incident) -> Condition:
             found = OfPartition(topic, number, "leader", int(broker))
         case _:
             raise _unknown(text)
-    known = {
-        one.name for one in incident.history.changes if isinstance(one, PartitionChange)
-    }
+    known = {one.name for one in incident.history.changes if isinstance(one, PartitionChange)}
     if (topic, number) not in known:
         raise ReplayError(f"--invariant {text!r}: the log has no partition {topic}-{number}")
     return found
@@ -77,8 +75,8 @@ def condition_of(text: str, incident: Incident) -> Condition:
 def _unknown(text: str) -> ReplayError:
     names = ", ".join(checked())
     return ReplayError(
-        f"--invariant {text!r} is not {GRAMMAR}, with a broker of the log as N. The invariants are: "
-        f"{names}"
+        f"--invariant {text!r} is not {GRAMMAR}, with a broker of the log as N. The "
+        f"invariants are: {names}"
     )
 
 

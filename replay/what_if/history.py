@@ -61,8 +61,7 @@ class TopicChange(NamedTuple):
 
 
 class ZnodeChange(NamedTuple):
-    """Another znode that affects decisions has this content from now on; None: it does not exist.
-    """
+    """Another znode that affects decisions has this content from now on; None: it is gone."""
 
     seq: int
     at_ms: int

@@ -115,7 +115,8 @@ def _joins_again(history: History, name: Name, broker: int, seq: int) -> int | N
             continue
         if isinstance(one, BrokerChange) and one.broker == broker and not one.is_registered:
             return one.at_ms
-        if isinstance(one, PartitionChange) and one.name == name:
-            if one.now is None or broker in one.now.isr:
-                return one.at_ms
+        if not isinstance(one, PartitionChange) or one.name != name:
+            continue
+        if one.now is None or broker in one.now.isr:
+            return one.at_ms
     return None

@@ -75,8 +75,8 @@ def _creation(group: Sequence[PartitionChange], count: int, requests: Iterable[C
         added = CreatePartitions(at_ms, topic, replicas, "api" if is_api else "znode")
         return Cause(seq, at_ms, added, first.seq)
     configs = asked.what.configs if asked and isinstance(asked.what, CreateTopic) else {}
-    route = "api" if is_api else "znode_with_id"
-    return Cause(seq, at_ms, CreateTopic(at_ms, topic, replicas, configs, route), first.seq)
+    created = CreateTopic(at_ms, topic, replicas, configs, "api" if is_api else "znode_with_id")
+    return Cause(seq, at_ms, created, first.seq)
 
 
 def unclean_requests(history: History, is_allowed: Iterable[str]) -> list[Cause]:

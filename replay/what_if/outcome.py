@@ -53,8 +53,7 @@ class What(StrEnum):
 
 
 class Difference(Struct, frozen=True):
-    """A difference of one partition, as text: the leader, the ISR, seconds or numbers of records.
-    """
+    """A difference of one partition, as text."""
 
     partition: str
     what: What
@@ -129,12 +128,12 @@ def differences(base: Outcome, other: Outcome) -> list[Difference]:
         partition = f"{name[0]}-{name[1]}"
         ours, theirs = base.get(name), other.get(name)
         if ours is None or theirs is None:
-            texts = ["no" if one is None else "yes" for one in (ours, theirs)]
-            found.append(Difference(partition, What.EXISTS, *texts))
-            continue
+            differing: Iterable[What] = (What.EXISTS,)
+        else:
+            differing = _differing(ours, theirs)
         found += [
-            Difference(partition, what, *_texts(what, ours, theirs))
-            for what in _differing(ours, theirs)
+            Difference(partition, what, text_of(what, ours), text_of(what, theirs))
+            for what in differing
         ]
     return found
 
@@ -160,11 +159,10 @@ def _loses(one: PartitionOutcome) -> tuple[bool, bool]:
     return bool(one.lost_all), bool(one.lost_leader)
 
 
-def _texts(what: What, ours: PartitionOutcome, theirs: PartitionOutcome) -> list[str]:
-    return [_text(what, one) for one in (ours, theirs)]
-
-
-def _text(what: What, one: PartitionOutcome) -> str:
+def text_of(what: What, one: PartitionOutcome | None) -> str:
+    """What an outcome has of something that differs; None: the partition does not exist."""
+    if what is What.EXISTS or one is None:
+        return "no" if one is None else "yes"
     match what:
         case What.LEADER:
             return "none" if one.leader < 0 else str(one.leader)
@@ -176,6 +174,8 @@ def _text(what: What, one: PartitionOutcome) -> str:
             return f"under way to {_brokers(one.target)}" if one.target else "none under way"
         case What.OFFLINE:
             return f"{one.offline_ms / 1000:.1f} s"
+        case _ if one.lost_all is None:
+            return "not known"
         case _:
             return f"{one.lost_all} with acks=all, {one.lost_leader} with acks=1"
 

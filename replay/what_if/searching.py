@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
+from itertools import pairwise
 from math import sqrt
 from typing import Final
 
@@ -155,7 +156,11 @@ class _Searching:
         self._search = search
         self._progress = progress
         self._end_ms = incident.end_ms + _HORIZON_MS
-        self._seqs = [one for one in incident.times if one >= changed.begin]
+        self._seqs = [
+            seq
+            for seq, at_ms in incident.times.items()
+            if seq >= changed.begin and at_ms <= max(incident.end_ms, incident.times[changed.begin])
+        ]
         self._places = {seq: place for place, seq in enumerate(self._seqs)}
         self._found: dict[int, Futures] = {}
         self._expected = 0
@@ -177,7 +182,7 @@ class _Searching:
         points = self.curve.points
         jumps = [
             self._jump(one, other)
-            for one, other in zip(points, points[1:], strict=False)
+            for one, other in pairwise(points)
             if abs(other.likelihood - one.likelihood) >= _STEP
         ]
         self.curve.jumps = sorted(jumps, key=lambda one: one.before - one.after)
@@ -200,7 +205,7 @@ class _Searching:
         """Moments halfway between two of which the likelihood differs."""
         known = sorted(self._found)
         found: list[int] = []
-        for one, other in zip(known, known[1:], strict=False):
+        for one, other in pairwise(known):
             first, last = self._places[one], self._places[other]
             change = self._share(other) - self._share(one)
             if abs(change) >= _STEP and last - first > 1:

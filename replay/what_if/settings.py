@@ -1,6 +1,6 @@
 """The settings that `--set` can change, by Kafka's names."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from msgspec import structs
@@ -8,23 +8,30 @@ from msgspec import structs
 from controller.core.config_types import InvalidConfiguration, read
 from controller.core.configuration import Configuration
 from controller.core.topic_configs import BROKER_KEYS, TOPIC_CONFIGS, problem_with
-from controller.settings.table import BY_KEY
+from controller.settings import parsing
 from replay.errors import ReplayError
 from replay.what_if.starting import Settings, protocol_of
 from replay.world.broker.settings import KAFKA_NAMES, settings_of
 
-_OF_CONTROLLER: Final[Mapping[str, str]] = {
-    "unclean.leader.election.enable": "unclean_leader_election_enable",
-    "delete.topic.enable": "delete_topic_enable",
-    "auto.leader.rebalance.enable": "auto_leader_rebalance_enable",
-    "leader.imbalance.per.broker.percentage": "leader_imbalance_per_broker_percentage",
-    "leader.imbalance.check.interval.seconds": "leader_imbalance_check_interval_seconds",
-    "num.partitions": "num_partitions",
-    "default.replication.factor": "default_replication_factor",
-    "kip-236.enable": "kip_236_enable",
-    "refold.rules": "rules",
+_COUNT: Final = parsing.whole_number(1)
+_OF_CONTROLLER: Final[Mapping[str, tuple[str, Callable[[str], Any]]]] = {
+    "unclean.leader.election.enable": ("unclean_leader_election_enable", parsing.boolean),
+    "delete.topic.enable": ("delete_topic_enable", parsing.boolean),
+    "auto.leader.rebalance.enable": ("auto_leader_rebalance_enable", parsing.boolean),
+    "leader.imbalance.per.broker.percentage": (
+        "leader_imbalance_per_broker_percentage",
+        parsing.whole_number(0),
+    ),
+    "leader.imbalance.check.interval.seconds": (
+        "leader_imbalance_check_interval_seconds",
+        _COUNT,
+    ),
+    "num.partitions": ("num_partitions", _COUNT),
+    "default.replication.factor": ("default_replication_factor", _COUNT),
+    "kip-236.enable": ("kip_236_enable", parsing.boolean),
+    "refold.rules": ("rules", parsing.one_of("refold", "kafka")),
 }
-"""Settings of the controller, and the fields of its configuration."""
+"""Settings of the controller: the fields of its configuration, and how they are parsed."""
 
 
 def with_setting(settings: Settings, topic: str, key: str, value: str) -> Settings:
@@ -41,8 +48,8 @@ def with_setting(settings: Settings, topic: str, key: str, value: str) -> Settin
         )
     configuration, brokers = settings.configuration, settings.brokers
     if key in _OF_CONTROLLER:
-        field = {_OF_CONTROLLER[key]: _parsed(key, value)}
-        configuration = structs.replace(configuration, **field)
+        field, parse = _OF_CONTROLLER[key]
+        configuration = structs.replace(configuration, **{field: _parsed(key, value, parse)})
     if key in BROKER_KEYS:
         problem = problem_with(key, value)
         if problem is not None:
@@ -59,9 +66,9 @@ def with_setting(settings: Settings, topic: str, key: str, value: str) -> Settin
     return Settings(configuration, brokers, settings.topics)
 
 
-def _parsed(key: str, value: str) -> Any:
+def _parsed(key: str, value: str, parse: Callable[[str], Any]) -> Any:
     try:
-        return BY_KEY[key].parse(value)
+        return parse(value)
     except ValueError as error:
         raise ReplayError(f"--set {key}={value}: the value must be {error}") from None
 

@@ -310,8 +310,7 @@ def scenario_with(begun: Continuation, causes: Sequence[Cause]) -> Scenario:
 
 
 def is_leaderless(now: PartitionNow, brokers: Mapping[int, None]) -> bool:
-    """Whether nobody can write to a partition: it has no leader, or its leader is not registered.
-    """
+    """Whether a partition cannot be written: it has no leader, or its leader is not registered."""
     return now.leader == NO_LEADER or now.leader not in brokers
 
 
@@ -322,4 +321,3 @@ def rebalance_inputs(incident: Incident, seq: int) -> list[Cause]:
         for one in incident.rebalances
         if one > seq and one in incident.times
     ]
-
