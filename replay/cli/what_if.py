@@ -158,11 +158,11 @@ def _refuse(options: Mapping[str, object], why: str) -> None:
         raise typer.BadParameter(why, param_hint=", ".join(given))
 
 
-def _read(log: "OpenedLog") -> "Incident":
-    from replay.what_if.incident import read_incident
+def _read(path: str, log: "OpenedLog") -> "Incident":
+    from replay.what_if.saved_run import incident_of
 
     with progress() as report:
-        return read_incident(log, report)
+        return incident_of(path, log, report)
 
 
 def _answer(source: str, changes: "Changes", out: Path | None, *, as_json: bool) -> bool:
@@ -180,8 +180,9 @@ def _answer(source: str, changes: "Changes", out: Path | None, *, as_json: bool)
         )
     if out is not None:
         check_new_folder(out)
-    with unwound_by_sigterm(), open_log(log_of(source)) as log:
-        incident = _read(log)
+    path = log_of(source)
+    with unwound_by_sigterm(), open_log(path) as log:
+        incident = _read(path, log)
         with progress(every=1) as report:
             answer, continued = continue_incident(incident, changes, report)
     logs = save(continued, out) if out is not None else []
@@ -209,8 +210,9 @@ def _search(
     from replay.what_if.saved_run import log_of
     from replay.what_if.searching import Search, point_of_no_return
 
-    with unwound_by_sigterm(), open_log(log_of(source)) as log:
-        incident = _read(log)
+    path = log_of(source)
+    with unwound_by_sigterm(), open_log(path) as log:
+        incident = _read(path, log)
         changed = apply(incident, changes)
         search = Search(condition_of(condition, incident), *sizes, seed, workers)
         with progress(every=1) as report, interrupted_by_sigterm("refold what-if: ending"):

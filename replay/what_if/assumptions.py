@@ -27,6 +27,7 @@ class Assumed(StrEnum):
     COPYING = "copying"
     REBALANCE = "leader rebalance"
     CLIENTS_NOT_SEEN = "requests that are not seen"
+    SIMULATED = "simulated incident"
 
 
 class Assumption(Struct, frozen=True):
@@ -43,6 +44,11 @@ def assumptions(incident: Incident, begun: Continuation) -> list[Assumption]:
 
 
 def _assumptions(incident: Incident, begun: Continuation) -> Iterator[Assumption]:
+    if incident.scenario is not None:
+        yield Assumption(
+            Assumed.SIMULATED, 1, "none: the incident is a simulated run, which is run again"
+        )
+        return
     moment = moment_at(incident.history.changes, begun.seq, begun.at_ms)
     yield from _of_records(moment, begun)
     yield from _of_settings(incident, moment, begun)

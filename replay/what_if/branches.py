@@ -55,7 +55,8 @@ def run_branch(branch: Branch) -> Futures:
         begun = branch.begun
         try:
             inputs = inputs_of(begun, causes)
-            bad += holds(branch.condition, scenario_with(begun, causes), inputs)
+            scenario = scenario_with(begun, causes)
+            bad += holds(branch.condition, scenario, inputs, begun.begin_ms)
         except ReplayError:
             failed += 1
     return Futures(branch.futures, bad, failed)

@@ -99,10 +99,13 @@ class _Applying:
         for text in changes.cancel_reassignment:
             self._cancel(text)
         begin = self._begin(changes)
-        rebalances = rebalance_inputs(incident, begin)
-        control = first_settings(incident.configuration, rebalances=False)
+        is_simulated = incident.scenario is not None
+        rebalances = [] if is_simulated else rebalance_inputs(incident, begin)
+        control = first_settings(incident.configuration, rebalances=is_simulated)
         settings = self._settings(control, changes)
-        end_ms = max(incident.end_ms, self._last_ms) + _ENDS_AFTER_MS
+        end_ms = max(incident.end_ms, self._last_ms)
+        if not is_simulated:
+            end_ms += _ENDS_AFTER_MS
         if not any(one.partition("=")[0] == _REBALANCE for one in changes.set):
             self._causes += rebalances
         return Changed(

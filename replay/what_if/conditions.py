@@ -19,7 +19,6 @@ from replay.subjects import partition_named
 from replay.what_if.history import PartitionChange
 from replay.what_if.incident import Incident
 from replay.what_if.running import Watching, lost_records, run
-from replay.what_if.starting import START_MS
 from replay.world.inputs import Input
 from replay.world.scenario import Scenario
 
@@ -80,9 +79,11 @@ def _unknown(text: str) -> ReplayError:
     )
 
 
-def holds(condition: Condition, scenario: Scenario, inputs: Sequence[Input]) -> bool:
-    """Run a future, and say whether it has the bad outcome. Raises ReplayError if the controller's
-    code fails."""
+def holds(condition: Condition, scenario: Scenario, inputs: Sequence[Input], begin_ms: int) -> bool:
+    """Run a future that begins at `begin_ms`, and say whether it has the bad outcome.
+
+    Raises ReplayError if the controller's code fails.
+    """
     if isinstance(condition, OfInvariant):
         recovering = structs.replace(scenario, quiet_ms=_QUIET_MS)
         violation = Run(recovering, inputs).outcome().violation
@@ -91,14 +92,14 @@ def holds(condition: Condition, scenario: Scenario, inputs: Sequence[Input]) -> 
     cluster = run(scenario, inputs, watching)
     match condition.what:
         case "offline":
-            return _was_leaderless(watching, condition)
+            return _was_leaderless(watching, condition, begin_ms)
         case "leader":
             return watching.history.known(name).leader == condition.leader
         case _:
             return any(lost_records(cluster, watching).get(name, ()))
 
 
-def _was_leaderless(watching: Watching, condition: OfPartition) -> bool:
+def _was_leaderless(watching: Watching, condition: OfPartition, begin_ms: int) -> bool:
     """Whether the partition had no leader when the future began, or at a later time."""
     is_leaderless = False
     for change in watching.history.changes:
@@ -106,7 +107,7 @@ def _was_leaderless(watching: Watching, condition: OfPartition) -> bool:
             continue
         if change.name != (condition.topic, condition.partition):
             continue
-        if is_leaderless and change.at_ms > START_MS:
+        if is_leaderless and change.at_ms > begin_ms:
             return True
         state = change.now.state if change.now is not None else None
         is_leaderless = state is not None and state.leader == NO_LEADER

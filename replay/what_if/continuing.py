@@ -14,7 +14,6 @@ from replay.what_if.incident import Incident
 from replay.what_if.outcome import Difference, Outcome, differences, outcome_of
 from replay.what_if.running import Watching, lost_records, run
 from replay.what_if.starting import (
-    START_MS,
     Continuation,
     Settings,
     continuation,
@@ -120,5 +119,5 @@ def continued(begun: Continuation, causes: Sequence[Cause]) -> Continued:
     watching = Watching()
     cluster = run(scenario, inputs, watching)
     lost = lost_records(cluster, watching)
-    outcome = outcome_of(watching.history.changes, START_MS, scenario.end_ms, lost)
+    outcome = outcome_of(watching.history.changes, begun.begin_ms, scenario.end_ms, lost)
     return Continued(scenario, inputs, cluster, outcome)

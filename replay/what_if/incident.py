@@ -35,6 +35,7 @@ from replay.world.inputs import (
     Input,
     ShutDownController,
 )
+from replay.world.scenario import Scenario
 from replay.world.tree import Refused
 
 KEPT: Final = (
@@ -65,6 +66,7 @@ class Incident:
     - `end_ms`: when it ended, since it began
     - `times`: the milliseconds of each event since the incident began
     - `rebalances`: the events at which the automatic leader rebalance ran
+    - `scenario`: that of a simulated incident, whose causes are its inputs; None for a real one
     """
 
     configuration: Configuration
@@ -79,10 +81,13 @@ class Incident:
     copying: list[CopyingReplica]
     times: dict[int, int]
     rebalances: list[int]
+    scenario: Scenario | None = None
 
     @property
     def brokers(self) -> list[int]:
         """All brokers that the log names, registered or not."""
+        if self.scenario is not None:
+            return [one.id for one in self.scenario.brokers]
         found: dict[int, None] = {}
         for one in self.history.changes:
             broker = getattr(one, "broker", None)

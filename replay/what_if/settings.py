@@ -90,6 +90,8 @@ def _with_topic_setting(settings: Settings, topic: str, key: str, value: str) ->
 
 
 def first_settings(configuration: Configuration, *, rebalances: bool) -> Settings:
-    """The settings of an incident. `rebalances`: the log shows no time of a rebalance, so that the
-    world would invent one."""
-    return Settings(structs.replace(configuration, auto_leader_rebalance_enable=rebalances))
+    """The settings of an incident. Without `rebalances` no controller moves leaders by itself: the
+    log shows when it did."""
+    if rebalances:
+        return Settings(configuration)
+    return Settings(structs.replace(configuration, auto_leader_rebalance_enable=False))

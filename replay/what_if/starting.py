@@ -53,7 +53,7 @@ _CONTROLLER_STARTS_MS: Final = 1_300
 _DISKS_FAIL_MS: Final = 3_500
 _ENDED_BEFORE_MS: Final = 4_000
 """How long before the end of its session a broker has crashed."""
-_REGISTERS_AFTER_MS: Final = 1_000
+REGISTERS_AFTER_MS: Final = 1_000
 """How long the process of a broker runs before it registers (BrokerSettings.start_us)."""
 _RATE_MAX: Final = 200
 
@@ -61,24 +61,26 @@ _RATE_MAX: Final = 200
 class Continuation(Struct, frozen=True):
     """What continues an incident from one moment, as plain values that a worker can be sent.
 
-    `scenario` has no inputs yet: `inputs_of` makes them from `causes`, those after the moment. A
-    time of the incident is `shift_ms` later in a run. `down` are the brokers that do not run at
-    first.
+    `scenario` has no inputs yet: `inputs_of` makes them from `causes`, those after the moment. The
+    moment `at_ms` of the incident is `begin_ms` in a run. No input is earlier than `first_ms`.
+    `down` are the brokers that do not run at first.
     """
 
     seq: int
     at_ms: int
     scenario: Scenario
     causes: tuple[Cause, ...]
-    copying: tuple[CopyingReplica, ...]
-    down: tuple[int, ...]
-    stopping: tuple[int, ...]
-    failed: tuple[FailLogDirectory, ...]
+    copying: tuple[CopyingReplica, ...] = ()
+    down: tuple[int, ...] = ()
+    stopping: tuple[int, ...] = ()
+    failed: tuple[FailLogDirectory, ...] = ()
+    begin_ms: int = START_MS
+    first_ms: int = START_MS
 
     @property
     def shift_ms(self) -> int:
         """What is added to a time of the incident."""
-        return START_MS - self.at_ms
+        return self.begin_ms - self.at_ms
 
 
 class Settings(Struct, frozen=True):
@@ -99,6 +101,8 @@ def continuation(
 ) -> Continuation:
     """Continue an incident after event `seq` up to `end_ms`. `causes` are all of the incident, with
     the changes."""
+    if incident.scenario is not None:
+        return _repeated(incident, incident.scenario, seq, causes, settings, end_ms)
     moment = moment_at(incident.history.changes, seq, incident.times[seq])
     brokers = incident.brokers
     after = [one for one in causes if one.seq > seq]
@@ -139,6 +143,42 @@ def continuation(
         tuple(stopping),
         tuple(failed),
     )
+
+
+def _repeated(
+    incident: Incident,
+    scenario: Scenario,
+    seq: int,
+    causes: Sequence[Cause],
+    settings: Settings,
+    end_ms: int,
+) -> Continuation:
+    """A simulated incident is run again from its beginning, with all that happened up to event
+    `seq`."""
+    all_of_them = [
+        one if one.seq > seq else structs.replace(one, is_certain=True) for one in causes
+    ]
+    controllers = tuple(
+        structs.replace(one, configuration=settings.configuration)
+        if one.process == incident.process and settings.configuration != incident.configuration
+        else one
+        for one in scenario.controllers
+    )
+    topics = tuple(
+        structs.replace(one, configs={**one.configs, **settings.topics.get(one.name, {})})
+        for one in scenario.topics
+    )
+    active_ms = min(scenario.active_ms, end_ms)
+    repeated = structs.replace(
+        scenario,
+        controllers=controllers,
+        topics=topics,
+        broker_settings={**scenario.broker_settings, **settings.brokers},
+        active_ms=active_ms,
+        quiet_ms=end_ms - active_ms,
+    )
+    at_ms = incident.times[seq]
+    return Continuation(seq, at_ms, repeated, tuple(all_of_them), begin_ms=at_ms, first_ms=0)
 
 
 def _restarted(causes: Iterable[Cause], broker: int, first: int, last: int) -> bool:
@@ -243,7 +283,7 @@ class _Inputs:
 
     def add(self, cause: Cause) -> None:
         """Add what a cause needs."""
-        at_ms = max(START_MS, cause.at_ms + self._begun.shift_ms)
+        at_ms = max(self._begun.first_ms, cause.at_ms + self._begun.shift_ms)
         match cause.what:
             case BrokerGone(broker=broker) as gone:
                 if broker not in self._down:
@@ -254,9 +294,9 @@ class _Inputs:
                 if broker not in self._down:
                     self.inputs.append(CrashBroker(at_ms - 900, broker, False, 0))
                     self.inputs.append(ExpireSession(at_ms - 500, f"broker {broker}"))
-            case CrashBroker(broker=broker) as crash:
-                if broker not in self._down:
-                    self._end(structs.replace(crash, at_ms=at_ms))
+            case CrashBroker() | StopBroker() as end:
+                if end.broker not in self._down:
+                    self._end(structs.replace(end, at_ms=at_ms))
             case ReplicaLagged():
                 return
             case one:
@@ -270,7 +310,7 @@ class _Inputs:
         if gone.is_controlled:
             self._end(StopBroker(at_ms, gone.broker, None))
             return
-        crash_ms = max(START_MS - 1_000, at_ms - _ENDED_BEFORE_MS)
+        crash_ms = max(self._begun.first_ms - 1_000, at_ms - _ENDED_BEFORE_MS, 0)
         self._end(CrashBroker(crash_ms, gone.broker, False, None))
         self.inputs.append(ExpireSession(at_ms, f"broker {gone.broker}"))
 
@@ -280,7 +320,7 @@ class _Inputs:
             return
         ended = self.inputs[place]
         assert isinstance(ended, CrashBroker | StopBroker)
-        after_ms = max(0, at_ms - _REGISTERS_AFTER_MS - ended.at_ms)
+        after_ms = max(0, at_ms - REGISTERS_AFTER_MS - ended.at_ms)
         self.inputs[place] = structs.replace(ended, restart_after_ms=after_ms)
 
 
@@ -306,7 +346,8 @@ def slow_replicas(begun: Continuation, causes: Sequence[Cause]) -> tuple[SlowRep
 
 def scenario_with(begun: Continuation, causes: Sequence[Cause]) -> Scenario:
     """The scenario of a run with these causes."""
-    return structs.replace(begun.scenario, slow_replicas=slow_replicas(begun, causes))
+    slow = (*begun.scenario.slow_replicas, *slow_replicas(begun, causes))
+    return structs.replace(begun.scenario, slow_replicas=slow)
 
 
 def is_leaderless(now: PartitionNow, brokers: Mapping[int, None]) -> bool:
