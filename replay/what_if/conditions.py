@@ -6,17 +6,18 @@ PARTITION lost        an acknowledged record of a simulated producer is lost at 
 INVARIANT             the invariant of docs/invariants.md breaks
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final, Literal
 
 from msgspec import Struct, structs
 
 from controller.core.values import NO_LEADER
+from controller.core.znodes import Name
 from replay.errors import ReplayError
 from replay.explore.run import Run
 from replay.explore.verdict import checked
 from replay.subjects import partition_named
-from replay.what_if.history import PartitionChange
+from replay.what_if.history import Change, PartitionChange, PartitionNow, is_unclean
 from replay.what_if.incident import Incident
 from replay.what_if.running import Watching, lost_records, run
 from replay.world.inputs import Input
@@ -96,7 +97,20 @@ def holds(condition: Condition, scenario: Scenario, inputs: Sequence[Input], beg
         case "leader":
             return watching.history.known(name).leader == condition.leader
         case _:
-            return any(lost_records(cluster, watching).get(name, ()))
+            is_lost = any(lost_records(cluster, watching).get(name, ()))
+            return is_lost or had_unclean_election(watching.history.changes, name)
+
+
+def had_unclean_election(changes: Iterable[Change], name: Name) -> bool:
+    """Whether a leader of a partition was elected that was not in its ISR."""
+    before: PartitionNow | None = None
+    for change in changes:
+        if not isinstance(change, PartitionChange) or change.name != name:
+            continue
+        if before is not None and change.now is not None and is_unclean(before, change.now):
+            return True
+        before = change.now
+    return False
 
 
 def _was_leaderless(watching: Watching, condition: OfPartition, begin_ms: int) -> bool:

@@ -33,6 +33,11 @@ class PartitionNow(NamedTuple):
         return self.state.isr if self.state is not None else ()
 
 
+def is_unclean(was: PartitionNow, now: PartitionNow) -> bool:
+    """Whether a leader was elected that was not in the ISR: it may lack records."""
+    return now.leader >= 0 and bool(was.isr) and now.leader not in was.isr
+
+
 class PartitionChange(NamedTuple):
     """A partition is like this from now on; None: it is deleted."""
 

@@ -9,7 +9,7 @@ from typing import Final
 
 from controller.core.znodes import Name
 from replay.what_if.causes import Cause
-from replay.what_if.history import History, PartitionChange
+from replay.what_if.history import History, PartitionChange, is_unclean
 from replay.world.inputs import CreatePartitions, CreateTopic, ElectLeaders
 
 _TOGETHER_MS: Final = 2_000
@@ -91,10 +91,9 @@ def unclean_requests(history: History, is_allowed: Iterable[str]) -> list[Cause]
             continue
         was = before.get(change.name)
         before[change.name] = change
-        if was is None or was.now is None or change.now is None or change.now.leader < 0:
+        if was is None or was.now is None or change.now is None:
             continue
-        is_unclean = was.now.isr and change.now.leader not in was.now.isr
-        if is_unclean and change.name[0] not in allowed:
+        if is_unclean(was.now, change.now) and change.name[0] not in allowed:
             act = ElectLeaders(change.at_ms, (change.name,), "unclean")
             found.append(Cause(change.seq, change.at_ms, act))
     return found

@@ -7,7 +7,7 @@ from typing import Final
 from msgspec import Struct
 
 from controller.core.znodes import Name
-from replay.what_if.history import BrokerChange, Change, PartitionChange, PartitionNow
+from replay.what_if.history import BrokerChange, Change, PartitionChange, PartitionNow, is_unclean
 from replay.what_if.starting import is_leaderless
 
 TOLERANCE_MS: Final = 1_000
@@ -22,6 +22,7 @@ class PartitionOutcome(Struct, frozen=True):
     - `target`: the replicas that an unfinished reassignment leads to; empty: none
     - `offline_ms`: how long it had no leader that was registered
     - `elections`: how often its leader changed
+    - `unclean`: how often a leader outside of the ISR was elected, which loses records
     - `lost_all`, `lost_leader`: records of the simulated producers with acks=all and acks=1 that
       were acknowledged and that the partition does not have at the end; None for a log, which has
       no records
@@ -33,6 +34,7 @@ class PartitionOutcome(Struct, frozen=True):
     target: tuple[int, ...] = ()
     offline_ms: int = 0
     elections: int = 0
+    unclean: int = 0
     lost_all: int | None = None
     lost_leader: int | None = None
 
@@ -49,6 +51,7 @@ class What(StrEnum):
     REPLICAS = "replicas"
     REASSIGNMENT = "reassignment"
     OFFLINE = "offline"
+    UNCLEAN = "unclean elections"
     LOST = "lost records"
 
 
@@ -74,6 +77,7 @@ def outcome_of(
     since: dict[Name, int] = {}
     offline: dict[Name, int] = {}
     elections: dict[Name, int] = {}
+    unclean: dict[Name, int] = {}
 
     def look(name: Name, at_ms: int) -> None:
         """Begin or end the time in which a partition is offline."""
@@ -96,6 +100,7 @@ def outcome_of(
                 partitions[name] = now
                 if was is not None and was.leader != now.leader and change.at_ms > begin_ms:
                     elections[name] = elections.get(name, 0) + 1
+                    unclean[name] = unclean.get(name, 0) + is_unclean(was, now)
             look(name, change.at_ms)
         elif isinstance(change, BrokerChange):
             if change.is_registered:
@@ -115,6 +120,7 @@ def outcome_of(
             now.assignment.target if now.assignment.is_being_reassigned else (),
             offline.get(name, 0),
             elections.get(name, 0),
+            unclean.get(name, 0),
             *((None, None) if lost is None else lost.get(name, (0, 0))),
         )
         for name, now in sorted(partitions.items())
@@ -147,6 +153,8 @@ def _differing(ours: PartitionOutcome, theirs: PartitionOutcome) -> Iterable[Wha
         yield What.REPLICAS
     if ours.target != theirs.target:
         yield What.REASSIGNMENT
+    if ours.unclean != theirs.unclean:
+        yield What.UNCLEAN
     if abs(ours.offline_ms - theirs.offline_ms) >= TOLERANCE_MS:
         yield What.OFFLINE
     is_known = ours.lost_all is not None and theirs.lost_all is not None
@@ -172,6 +180,8 @@ def text_of(what: What, one: PartitionOutcome | None) -> str:
             return _brokers(one.replicas)
         case What.REASSIGNMENT:
             return f"under way to {_brokers(one.target)}" if one.target else "none under way"
+        case What.UNCLEAN:
+            return str(one.unclean)
         case What.OFFLINE:
             return f"{one.offline_ms / 1000:.1f} s"
         case _ if one.lost_all is None:

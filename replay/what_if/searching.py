@@ -21,7 +21,7 @@ from replay.explore.worker_processes import begin_worker, signals_wait
 from replay.progress import Progress, unreported
 from replay.what_if.branches import Branch, Futures, run_branch
 from replay.what_if.changes import Changed
-from replay.what_if.conditions import Condition
+from replay.what_if.conditions import Condition, OfPartition, had_unclean_election
 from replay.what_if.incident import Incident
 from replay.what_if.starting import Continuation, continuation
 
@@ -239,6 +239,9 @@ class _Searching:
     def _branches(self, seqs: Sequence[int]) -> Iterator[Branch]:
         search = self._search
         for seq in seqs:
+            if self._is_decided(seq):
+                self._found[seq] = Futures(search.branches, search.branches)
+                continue
             begun = self._continuation(seq)
             for first in range(0, search.branches, _FUTURES_OF_A_BRANCH):
                 futures = min(_FUTURES_OF_A_BRANCH, search.branches - first)
@@ -247,6 +250,14 @@ class _Searching:
     def _continuation(self, seq: int) -> Continuation:
         changed = self._changed
         return continuation(self._incident, seq, changed.causes, changed.settings, self._end_ms)
+
+    def _is_decided(self, seq: int) -> bool:
+        """Whether the log shows up to an event what cannot be undone: lost records."""
+        condition = self._search.condition
+        if not isinstance(condition, OfPartition) or condition.what != "lost":
+            return False
+        until = [one for one in self._incident.history.changes if one.seq <= seq]
+        return had_unclean_election(until, (condition.topic, condition.partition))
 
     # The result
 
