@@ -2,7 +2,7 @@
 
 PARTITION offline     the partition has no leader at some time (leader -1 in its state)
 PARTITION leader N    broker N leads the partition at the end
-PARTITION lost        an acknowledged record of a simulated producer is lost at the end
+PARTITION lost        an unclean election, or an acknowledged record that is missing at the end
 INVARIANT             the invariant of docs/invariants.md breaks
 """
 
