@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Final
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from replay.errors import ReplayError
 from replay.explore.generators.variation import varied
@@ -33,33 +33,48 @@ class Branch(Struct, frozen=True):
 
 
 class Futures(Struct, frozen=True):
-    """The result: how many futures were run, in how many of them the outcome was bad, and in how
-    many the controller's code failed. `causes`: how many causes they had together."""
+    """The result: in how many futures the outcome was bad, and in how many the controller's code
+    failed. `runs`: how many futures were run, because no other one has the same causes."""
 
     futures: int = 0
     bad: int = 0
     failed: int = 0
+    runs: int = 0
 
     def plus(self, other: "Futures") -> "Futures":
         """The sum of both."""
         return Futures(
-            self.futures + other.futures, self.bad + other.bad, self.failed + other.failed
+            self.futures + other.futures,
+            self.bad + other.bad,
+            self.failed + other.failed,
+            self.runs + other.runs,
         )
 
 
 def run_branch(branch: Branch) -> Futures:
     """Run the futures of a branch. A function of its argument, also in another process."""
-    bad = failed = 0
+    found = Futures()
+    known: dict[bytes, Futures] = {}
     for number in range(branch.first, branch.first + branch.futures):
         causes = future_causes(branch.begun.causes, branch.seed, number)
-        begun = branch.begun
-        try:
-            inputs = inputs_of(begun, causes)
-            scenario = scenario_with(begun, causes)
-            bad += holds(branch.condition, scenario, inputs, begun.begin_ms)
-        except ReplayError:
-            failed += 1
-    return Futures(branch.futures, bad, failed)
+        key = msgspec.json.encode(causes)
+        if key in known:
+            # A run is a function of its causes.
+            found = found.plus(structs.replace(known[key], runs=0))
+        else:
+            known[key] = _run(branch, causes)
+            found = found.plus(known[key])
+    return found
+
+
+def _run(branch: Branch, causes: Sequence[Cause]) -> Futures:
+    begun = branch.begun
+    scenario, inputs = scenario_with(begun, causes), inputs_of(begun, causes)
+    try:
+        is_bad = holds(branch.condition, scenario, inputs, begun.begin_ms)
+    except ReplayError:
+        return Futures(1, 0, 1, 1)
+    return Futures(1, int(is_bad), 0, 1)
 
 
 def future_causes(causes: Sequence[Cause], seed: int, number: int) -> list[Cause]:

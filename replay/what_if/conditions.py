@@ -7,6 +7,7 @@ INVARIANT             the invariant of docs/invariants.md breaks
 """
 
 from collections.abc import Iterable, Sequence
+from functools import partial
 from typing import Final, Literal
 
 from msgspec import Struct, structs
@@ -17,7 +18,13 @@ from replay.errors import ReplayError
 from replay.explore.run import Run
 from replay.explore.verdict import checked
 from replay.subjects import partition_named
-from replay.what_if.history import Change, PartitionChange, PartitionNow, is_unclean
+from replay.what_if.history import (
+    Change,
+    History,
+    PartitionChange,
+    PartitionNow,
+    is_unclean,
+)
 from replay.what_if.incident import Incident
 from replay.what_if.running import Watching, lost_records, run
 from replay.world.inputs import Input
@@ -89,11 +96,16 @@ def holds(condition: Condition, scenario: Scenario, inputs: Sequence[Input], beg
         recovering = structs.replace(scenario, quiet_ms=_QUIET_MS)
         violation = Run(recovering, inputs).outcome().violation
         return violation is not None and violation.invariant == condition.invariant
-    watching, name = Watching(), (condition.topic, condition.partition)
+    name = (condition.topic, condition.partition)
+    if condition.what == "offline":
+        is_over = partial(_is_leaderless, name, begin_ms)
+        watching = Watching(is_over)
+        run(scenario, inputs, watching)
+        # It may be leaderless from before the beginning on.
+        return watching.has_ended or is_over(watching.history, begin_ms)
+    watching = Watching()
     cluster = run(scenario, inputs, watching)
     match condition.what:
-        case "offline":
-            return _was_leaderless(watching, condition, begin_ms)
         case "leader":
             return watching.history.known(name).leader == condition.leader
         case _:
@@ -113,16 +125,7 @@ def had_unclean_election(changes: Iterable[Change], name: Name) -> bool:
     return False
 
 
-def _was_leaderless(watching: Watching, condition: OfPartition, begin_ms: int) -> bool:
-    """Whether the partition had no leader when the future began, or at a later time."""
-    is_leaderless = False
-    for change in watching.history.changes:
-        if not isinstance(change, PartitionChange):
-            continue
-        if change.name != (condition.topic, condition.partition):
-            continue
-        if is_leaderless and change.at_ms > begin_ms:
-            return True
-        state = change.now.state if change.now is not None else None
-        is_leaderless = state is not None and state.leader == NO_LEADER
-    return is_leaderless
+def _is_leaderless(name: Name, begin_ms: int, history: History, at_ms: int) -> bool:
+    """Whether a partition has no leader now, at the beginning of a future or later."""
+    state = history.known(name).state
+    return at_ms >= begin_ms and state is not None and state.leader == NO_LEADER

@@ -1,5 +1,6 @@
 """Reads an incident from a log of the daemon or an imported log: what happened, and its causes."""
 
+from bisect import bisect_left
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
@@ -28,6 +29,7 @@ from replay.what_if.history import History, PartitionNow, ZnodeChange, ZnodeRead
 from replay.what_if.lagging import copying_replicas, lagged
 from replay.what_if.new_partitions import unclean_requests, with_creations
 from replay.world.inputs import (
+    AdminAct,
     ChangeBrokerConfig,
     ChangeTopicConfig,
     DeleteTopic,
@@ -66,6 +68,7 @@ class Incident:
     - `end_ms`: when it ended, since it began
     - `times`: the milliseconds of each event since the incident began
     - `rebalances`: the events at which the automatic leader rebalance ran
+    - `idle`: the events after which the controller had no work in progress; empty for a stock one
     - `scenario`: that of a simulated incident, whose causes are its inputs; None for a real one
     """
 
@@ -81,6 +84,7 @@ class Incident:
     copying: list[CopyingReplica]
     times: dict[int, int]
     rebalances: list[int]
+    idle: list[int]
     scenario: Scenario | None = None
 
     @property
@@ -98,6 +102,14 @@ class Incident:
                 found.update(dict.fromkeys(now.assignment.replicas))
         found.pop(self.configuration.broker_id, None)
         return sorted(found)
+
+    def is_in_progress(self, cause: Cause, seq: int) -> bool:
+        """Whether an administrator's act was seen up to event `seq`, and the controller has not
+        done all of its work yet: a new controller would not know of it."""
+        if not isinstance(cause.what, AdminAct) or cause.seq > seq or not self.idle:
+            return False
+        place = bisect_left(self.idle, cause.seq)
+        return place == len(self.idle) or self.idle[place] > seq
 
     def at_ms(self, seq: int) -> int:
         """When an event happened. Raises ReplayError if there is none, or if the incident has not
@@ -128,6 +140,7 @@ class _Reading:
         self.causes = Causes(configuration, self.history)
         self.times: dict[int, int] = {}
         self.rebalances: list[int] = []
+        self.idle: list[int] = []
         self.is_imported = False
 
     def result(self) -> Incident:
@@ -155,6 +168,7 @@ class _Reading:
             [],
             self.times,
             self.rebalances,
+            self.idle,
         )
         if not incident.brokers:
             raise ReplayError("no broker is registered in the log: there is no cluster to continue")
@@ -193,6 +207,8 @@ class _Recorded(_Reading):
             if incident.has_begun:
                 self.times[event.seq] = causes.at(event.wall_ns)
                 self._look(event, is_first=not had_begun)
+                if incident.controller_fold.is_idle:
+                    self.idle.append(event.seq)
             yield event.seq
         incident.check_begun()
 

@@ -1,7 +1,7 @@
 """Runs a continuation in the world, and notes what happens to partitions and records."""
 
 import traceback
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from controller.core.values import NO_LEADER
@@ -20,10 +20,15 @@ ALL: Final = -1
 
 
 class Watching(Observer):
-    """Keeps the history of a run, and the records that producers have acknowledgements of."""
+    """Keeps the history of a run, and the records that producers have acknowledgements of.
 
-    def __init__(self) -> None:
+    `is_over` is called with the time of each transaction, after it: True ends the run.
+    """
+
+    def __init__(self, is_over: Callable[[History, int], bool] | None = None) -> None:
         self.history = History()
+        self.has_ended = False
+        self._is_over = is_over
         self.records: dict[Name, list[tuple[int, int]]] = {}
         """By partition: each record, with the acks of its producer; without those of acks=0."""
         self._reader = ZnodeReader(self.history)
@@ -47,6 +52,8 @@ class Watching(Observer):
             before(transaction)
             for _, path in transaction.changes:
                 look(transaction.zxid, transaction.at_us // MS, path)
+            if self._is_over is not None and self._is_over(self.history, transaction.at_us // MS):
+                self.has_ended = True
 
         cluster.zookeeper.on_transaction = committed
 
@@ -57,10 +64,14 @@ class Watching(Observer):
 
 
 def run(scenario: Scenario, inputs: Sequence[Input], watching: Watching) -> Cluster:
-    """Run a continuation to its end. Raises ReplayError if the controller's code fails."""
+    """Run a continuation to its end, or until `watching` ends it.
+
+    Raises ReplayError if the controller's code fails.
+    """
     try:
         cluster = Cluster(scenario, inputs, watching)
-        cluster.run()
+        while not watching.has_ended and cluster.step():
+            pass
     except Exception as error:
         # Any exception of the code that runs is a result of the change.
         place = traceback.extract_tb(error.__traceback__)[-1]

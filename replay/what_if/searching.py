@@ -71,12 +71,14 @@ class Jump(Struct, frozen=True):
 
 
 class Curve(Struct):
-    """The points so far, by event, and the jumps, the largest rise first."""
+    """The points so far, by event, and the jumps, the largest rise first. `runs`: how many of the
+    futures were run; those with equal causes are run once."""
 
     seed: int
     points: list[Point] = field(default_factory=list)
     jumps: list[Jump] = field(default_factory=list)
     futures: int = 0
+    runs: int = 0
     seconds: float = 0.0
     was_interrupted: bool = False
 
@@ -179,6 +181,7 @@ class _Searching:
         done = {seq: one for seq, one in self._found.items() if one.futures}
         self.curve.points = [self._point(seq, done[seq]) for seq in sorted(done)]
         self.curve.futures = sum(one.futures for one in done.values())
+        self.curve.runs = sum(one.runs for one in done.values())
         points = self.curve.points
         jumps = [
             self._jump(one, other)

@@ -55,7 +55,9 @@ _ENDED_BEFORE_MS: Final = 4_000
 """How long before the end of its session a broker has crashed."""
 REGISTERS_AFTER_MS: Final = 1_000
 """How long the process of a broker runs before it registers (BrokerSettings.start_us)."""
-_RATE_MAX: Final = 200
+_RATE_MIN: Final = 10
+_RATE_MAX: Final = 100
+"""Records a second. A partition needs one within `LAG_MS`, or a slow follower stays in its ISR."""
 
 
 class Continuation(Struct, frozen=True):
@@ -106,6 +108,9 @@ def continuation(
     moment = moment_at(incident.history.changes, seq, incident.times[seq])
     brokers = incident.brokers
     after = [one for one in causes if one.seq > seq]
+    after += [
+        structs.replace(one, is_certain=True) for one in causes if incident.is_in_progress(one, seq)
+    ]
     # A shutdown that was requested before, and that had not ended.
     stopping = [
         one.what.broker
@@ -201,7 +206,7 @@ def _scenario(incident: Incident, moment: Moment, settings: Settings, end_ms: in
         checks_topic_versions=True,
         endpoints=(),
     )
-    partitions = len(moment.partitions)
+    rate = max(_RATE_MIN, min(_RATE_MAX, len(moment.partitions) // 4))
     return Scenario(
         name="what-if",
         protocol=protocol_of(configuration),
@@ -214,7 +219,7 @@ def _scenario(incident: Incident, moment: Moment, settings: Settings, end_ms: in
         topics=topics,
         znodes=_znodes(moment, settings),
         controllers=(ControllerSpec(configuration, starts_after_ms=_CONTROLLER_STARTS_MS),),
-        load=Load(records_per_second=max(20, min(_RATE_MAX, partitions // 2))),
+        load=Load(records_per_second=rate, consumers=0),
         active_ms=max(START_MS + 1, end_ms - moment.at_ms + START_MS),
         quiet_ms=0,
     )

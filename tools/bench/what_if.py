@@ -79,13 +79,16 @@ def main(
     load, cpu = os.getloadavg()[0], time.process_time()
     curve = point_of_no_return(found, apply(found, Changes()), search)
     typer.echo(
-        f"{curve.futures} futures of up to {found.end_ms / 1000:.0f} s from {len(curve.points)} "
-        f"moments in {curve.seconds:.1f} s with {workers} workers; load average {load:.1f} before, "
+        f"{curve.futures} futures of up to {found.end_ms / 1000:.0f} s, {curve.runs} of them "
+        f"different ones, from {len(curve.points)} moments in {curve.seconds:.1f} s with {workers} workers; load average {load:.1f} before, "
         f"{os.getloadavg()[0]:.1f} after; {time.process_time() - cpu:.1f} s of CPU time in the "
         "main process"
     )
-    rate = curve.futures / curve.seconds * 60
-    typer.echo(f"goal: {GOAL} futures a minute; reached {rate:.0f} ({rate / GOAL:.2f})")
+    rate = curve.runs / curve.seconds * 60
+    typer.echo(
+        f"goal: {GOAL} different futures a minute; reached {rate:.0f} ({rate / GOAL:.2f}), "
+        f"with equal ones {curve.futures / curve.seconds * 60:.0f}"
+    )
 
 
 if __name__ == "__main__":
