@@ -8,7 +8,6 @@ command, in as many worker processes.
 """
 
 import os
-import time
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Annotated, Final
@@ -76,13 +75,12 @@ def main(
     with TemporaryDirectory() as scratch:
         found = incident(Path(scratch) / "log")
     search = Search(condition_of(condition, found), branches, 20, 1, workers)
-    load, cpu = os.getloadavg()[0], time.process_time()
+    load = os.getloadavg()[0]
     curve = point_of_no_return(found, apply(found, Changes()), search)
     typer.echo(
         f"{curve.futures} futures of up to {found.end_ms / 1000:.0f} s, {curve.runs} of them "
-        f"different ones, from {len(curve.points)} moments in {curve.seconds:.1f} s with {workers} workers; load average {load:.1f} before, "
-        f"{os.getloadavg()[0]:.1f} after; {time.process_time() - cpu:.1f} s of CPU time in the "
-        "main process"
+        f"different ones, from {len(curve.points)} moments in {curve.seconds:.1f} s with {workers} "
+        f"workers; load average {load:.1f} before, {os.getloadavg()[0]:.1f} after"
     )
     rate = curve.runs / curve.seconds * 60
     typer.echo(
