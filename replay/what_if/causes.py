@@ -14,7 +14,7 @@ from replay.errors import ReplayError
 from replay.explore.from_log.schedule import BegunFromLog, Schedule
 from replay.explore.verdict import input_line
 from replay.what_if.history import History
-from replay.world.inputs import Input
+from replay.world.inputs import Input, KillController
 
 _NS_PER_MS: Final = 1_000_000
 
@@ -51,7 +51,13 @@ class ReplicaLagged(Struct, frozen=True, tag_field="input", tag="replica_lagged"
     until_ms: int | None
 
 
-What = BrokerGone | BrokerBack | BrokerBounced | ReplicaLagged | Input
+class ControllerGone(Struct, frozen=True, tag_field="input", tag="controller_gone"):
+    """The session of the controller ended, and another one could take the role at once."""
+
+    process: str
+
+
+What = BrokerGone | BrokerBack | BrokerBounced | ControllerGone | ReplicaLagged | Input
 
 
 class Cause(Struct, frozen=True):
@@ -111,6 +117,10 @@ class Causes(Schedule):
 
     def add(self, one: Input) -> None:
         """Note an act or a fault."""
+        if isinstance(one, KillController):
+            # An imported log shows the end of the session only.
+            self.found.append(Cause(self.seq, one.at_ms, ControllerGone(one.process)))
+            return
         self.found.append(Cause(self.seq, one.at_ms, one))
 
     def watched(self, ns: int, path: str, change: str) -> None:
@@ -174,6 +184,8 @@ def in_words(cause: Cause) -> str:
             return f"broker {broker} registered"
         case BrokerBounced(broker=broker):
             return f"broker {broker} ended and registered again"
+        case ControllerGone():
+            return "the session of the controller ended"
         case ReplicaLagged(broker=broker, topic=topic, partition=partition):
             return f"broker {broker} fell out of the ISR of {topic}-{partition}, while it ran"
         case one:

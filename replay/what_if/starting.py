@@ -19,17 +19,20 @@ from replay.what_if.causes import (
     BrokerBounced,
     BrokerGone,
     Cause,
+    ControllerGone,
     CopyingReplica,
     ReplicaLagged,
 )
 from replay.what_if.history import Moment, PartitionNow, moment_at
 from replay.what_if.incident import Incident
 from replay.world.inputs import (
+    SAME,
     CrashBroker,
     ElectLeaders,
     ExpireSession,
     FailLogDirectory,
     Input,
+    KillController,
     StopBroker,
 )
 from replay.world.scenario import (
@@ -55,6 +58,9 @@ _ENDED_BEFORE_MS: Final = 4_000
 """How long before the end of its session a broker has crashed."""
 REGISTERS_AFTER_MS: Final = 1_000
 """How long the process of a broker runs before it registers (BrokerSettings.start_us)."""
+_JOINS_MS: Final = 600
+"""How long a follower takes at most to join the ISR once it has little to copy: a fetch waits for
+replica.fetch.wait.max.ms."""
 _RATE_MIN: Final = 10
 _RATE_MAX: Final = 100
 """Records a second. A partition needs one within `LAG_MS`, or a slow follower stays in its ISR."""
@@ -299,6 +305,9 @@ class _Inputs:
                 if broker not in self._down:
                     self.inputs.append(CrashBroker(at_ms - 900, broker, False, 0))
                     self.inputs.append(ExpireSession(at_ms - 500, f"broker {broker}"))
+            case ControllerGone(process=process):
+                self.inputs.append(KillController(at_ms, process, SAME, 0))
+                self.inputs.append(ExpireSession(at_ms, process))
             case CrashBroker() | StopBroker() as end:
                 if end.broker not in self._down:
                     self._end(structs.replace(end, at_ms=at_ms))
@@ -337,13 +346,13 @@ def slow_replicas(begun: Continuation, causes: Sequence[Cause]) -> tuple[SlowRep
     for one in begun.copying:
         if one.after <= begun.seq or one.after in applied:
             begin = 0 if one.from_ms <= begun.at_ms else one.from_ms + shift_ms
-            end = None if one.until_ms is None else one.until_ms + shift_ms
+            end = None if one.until_ms is None else one.until_ms + shift_ms - _JOINS_MS
             found.append(SlowReplica(one.broker, one.topic, one.partition, begin, end))
     lag_ms = int(begun.scenario.broker_settings.get("replica.lag.time.max.ms", LAG_MS))
     for cause in causes:
         if isinstance(cause.what, ReplicaLagged):
             lag, at_ms = cause.what, cause.at_ms + shift_ms
-            end = None if lag.until_ms is None else lag.until_ms + shift_ms
+            end = None if lag.until_ms is None else lag.until_ms + shift_ms - _JOINS_MS
             begin = max(0, at_ms - lag_ms * 5 // 4)
             found.append(SlowReplica(lag.broker, lag.topic, lag.partition, begin, end))
     return tuple(found)

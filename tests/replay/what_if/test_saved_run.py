@@ -56,17 +56,17 @@ def test_input_is_found_by_the_event_that_shows_it(tmp_path: Path) -> None:
 
 def test_folder_with_several_logs_is_refused(tmp_path: Path) -> None:
     saved(tmp_path / "run", KillController(10_000, "refold 100"))
-    with pytest.raises(ReplayError, match="several logs.*refold-100-run-1.*refold-100-run-2"):
+    with pytest.raises(ReplayError, match=r"several logs.*refold-100-run-1.*refold-100-run-2"):
         log_of(str(tmp_path / "run"))
 
 
 def test_continued_run_is_saved_and_continued_again(tmp_path: Path) -> None:
     saved(tmp_path / "run", *INPUTS)
     incident = read(log_of(str(tmp_path / "run")))
-    answer, continued = what_if(incident, Changes(crash=("broker=3@60",)))
+    _, continued = what_if(incident, Changes(crash=("broker=3@60",)))
     (log,) = save_continued(continued, tmp_path / "continued")
-    again = what_if(read(str(log)), Changes()).what_if
-    assert again.control == answer.changed
+    _, again = what_if(read(str(log)), Changes())
+    assert again.cluster.digest() == continued.cluster.digest()
 
 
 def test_path_of_another_log_is_left_as_it_is(tmp_path: Path) -> None:
