@@ -24,10 +24,17 @@ from replay.stock_clusters.imported_log.events import ImportedEvent
 from replay.stock_clusters.imported_log.reading import ImportedLog
 from replay.stock_clusters.zookeeper_log.transactions import Transaction
 from replay.subjects import paths_of_transaction
-from replay.what_if.causes import Cause, Causes, CopyingReplica
-from replay.what_if.history import History, PartitionNow, ZnodeChange, ZnodeReader
+from replay.what_if.causes import BrokerGone, Cause, Causes, ControllerGone, CopyingReplica
+from replay.what_if.history import (
+    History,
+    PartitionNow,
+    ZnodeChange,
+    ZnodeReader,
+    moment_at,
+)
+from replay.what_if.inferred import inferred_requests, with_shutdown_requests
 from replay.what_if.lagging import copying_replicas, lagged
-from replay.what_if.new_partitions import unclean_requests, with_creations
+from replay.what_if.new_partitions import with_creations
 from replay.world.inputs import (
     AdminAct,
     ChangeBrokerConfig,
@@ -147,14 +154,15 @@ class _Reading:
         """The incident. Raises ReplayError if it has no broker."""
         history, causes = self.history, self.causes
         history.sort()
-        found = sorted(causes.found, key=lambda one: one.seq)
-        end = len(found)
-        while end and isinstance(found[end - 1].what, ShutDownController):
-            end -= 1
+        found = causes.found
+        if self.is_imported:
+            found = with_shutdown_requests(history, found)
+        found = sorted(found, key=lambda one: one.seq)
+        end = _without_shutdown(found, history)
         last = self.times[found[end].seq] if end < len(found) else max(self.times.values())
         found = with_creations(history, found[:end], causes.begin_seq)
         if self.is_imported:
-            found += unclean_requests(history, self._topics_with_unclean())
+            found += inferred_requests(history, found, self._topics_with_unclean())
         incident = Incident(
             causes.configuration,
             causes.process,
@@ -181,6 +189,32 @@ class _Reading:
         for one in self.history.changes:
             if isinstance(one, ZnodeChange) and one.data and _UNCLEAN in one.data:
                 yield one.path.rpartition("/")[2]
+
+
+def _without_shutdown(causes: list[Cause], history: History) -> int:
+    """How many causes there are before the shutdown of the controller, or of all brokers, with
+    which a recording ends. What the shutdown of brokers changed is removed from the history."""
+    end = len(causes)
+    while end and _is_shutdown(causes[end - 1]):
+        end -= 1
+    stopped = {one.what.broker for one in causes[end:] if isinstance(one.what, BrokerGone)}
+    if stopped:
+        first = causes[end].seq
+        until = [one for one in history.changes if one.seq < first]
+        running = moment_at(until, first, 0).brokers
+        if stopped >= set(running):
+            history.changes = until
+            return end
+        end = len(causes)
+    while end and isinstance(causes[end - 1].what, ShutDownController):
+        end -= 1
+    return end
+
+
+def _is_shutdown(cause: Cause) -> bool:
+    if isinstance(cause.what, BrokerGone):
+        return cause.what.is_controlled
+    return isinstance(cause.what, ShutDownController | ControllerGone)
 
 
 class _Recorded(_Reading):

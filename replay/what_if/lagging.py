@@ -39,7 +39,7 @@ def lagged(history: History, causes: Sequence[Cause]) -> list[Cause]:
         if was is None or was.leader != now.leader:
             continue
         for broker in was.isr:
-            has_left = broker not in now.isr and broker in now.assignment.replicas
+            has_left = broker not in now.isr and broker in now.assignment.target
             if not has_left or broker not in running or _ends(gone, broker, change.at_ms):
                 continue
             until_ms = _joins_again(history, change.name, broker, change.seq)

@@ -9,8 +9,8 @@ from typing import Final
 
 from controller.core.znodes import Name
 from replay.what_if.causes import Cause
-from replay.what_if.history import History, PartitionChange, is_unclean
-from replay.world.inputs import CreatePartitions, CreateTopic, ElectLeaders
+from replay.what_if.history import History, PartitionChange
+from replay.world.inputs import CreatePartitions, CreateTopic
 
 _TOGETHER_MS: Final = 2_000
 """Partitions of a topic that appear within this time were created together."""
@@ -77,23 +77,3 @@ def _creation(group: Sequence[PartitionChange], count: int, requests: Iterable[C
     configs = asked.what.configs if asked and isinstance(asked.what, CreateTopic) else {}
     created = CreateTopic(at_ms, topic, replicas, configs, "api" if is_api else "znode_with_id")
     return Cause(seq, at_ms, created, first.seq)
-
-
-def unclean_requests(history: History, is_allowed: Iterable[str]) -> list[Cause]:
-    """Elections of leaders outside of the ISR that no configuration of their topic allows: a client
-    requested them, which ZooKeeper's log does not have. `is_allowed` are the topics with such a
-    configuration."""
-    allowed = set(is_allowed)
-    found: list[Cause] = []
-    before: dict[Name, PartitionChange] = {}
-    for change in history.changes:
-        if not isinstance(change, PartitionChange):
-            continue
-        was = before.get(change.name)
-        before[change.name] = change
-        if was is None or was.now is None or change.now is None:
-            continue
-        if is_unclean(was.now, change.now) and change.name[0] not in allowed:
-            act = ElectLeaders(change.at_ms, (change.name,), "unclean")
-            found.append(Cause(change.seq, change.at_ms, act))
-    return found
