@@ -10,12 +10,26 @@ from msgspec import Struct, structs
 
 from controller.core import znodes
 from controller.core.configuration import Configuration
+from controller.core.znodes import Name
 from replay.errors import ReplayError
 from replay.explore.from_log.schedule import BegunFromLog, Schedule
 from replay.explore.verdict import input_line
 from replay.what_if.history import History
-from replay.world.inputs import Input, KillController
+from replay.world.inputs import (
+    CancelReassignment,
+    ChangeTopicConfig,
+    CreatePartitions,
+    CreateTopic,
+    DeleteTopic,
+    ElectLeaders,
+    ExpireSession,
+    Input,
+    KillController,
+    Reassign,
+)
 
+_NAMES_MAX: Final = 5
+"""So many partitions are named."""
 _NS_PER_MS: Final = 1_000_000
 
 
@@ -189,7 +203,37 @@ def in_words(cause: Cause) -> str:
         case ReplicaLagged(broker=broker, topic=topic, partition=partition):
             return f"broker {broker} fell out of the ISR of {topic}-{partition}, while it ran"
         case one:
-            return input_line(structs.replace(one, at_ms=0)).strip().removeprefix("0.000 s  ")
+            return _act_in_words(one)
+
+
+def _act_in_words(act: Input) -> str:
+    match act:
+        case ElectLeaders(partitions=partitions, election=election):
+            return f"a client requested {'an' if election == 'unclean' else 'a'} {election} election of {_names(partitions)}"
+        case Reassign(targets=targets):
+            moved = [(one.topic, one.partition) for one in targets]
+            return f"a client requested the reassignment of {_names(moved)}"
+        case CancelReassignment(partitions=partitions):
+            return f"a client cancelled the reassignment of {_names(partitions)}"
+        case CreateTopic(topic=topic):
+            return f"topic {topic} was created"
+        case DeleteTopic(topic=topic):
+            return f"the deletion of topic {topic} was requested"
+        case CreatePartitions(topic=topic, added=added):
+            return f"{len(added)} partitions of topic {topic} were created"
+        case ChangeTopicConfig(topic=topic):
+            return f"the configuration of topic {topic} was changed"
+        case ExpireSession(process=process):
+            return f"the session of {process} expired"
+        case _:
+            return input_line(structs.replace(act, at_ms=0)).strip().removeprefix("0.000 s  ")
+
+
+def _names(partitions: Sequence[Name]) -> str:
+    names = [f"{topic}-{number}" for topic, number in partitions]
+    shown = ", ".join(names[:_NAMES_MAX])
+    more = len(names) - _NAMES_MAX
+    return (shown or "all partitions") + (f" and {more} more" if more > 0 else "")
 
 
 def causes_shown_by(causes: Iterable[Cause], seq: int) -> list[Cause]:

@@ -98,11 +98,9 @@ def holds(condition: Condition, scenario: Scenario, inputs: Sequence[Input], beg
         return violation is not None and violation.invariant == condition.invariant
     name = (condition.topic, condition.partition)
     if condition.what == "offline":
-        is_over = partial(_is_leaderless, name, begin_ms)
-        watching = Watching(is_over)
+        watching = Watching(partial(_is_leaderless, name), begin_ms)
         run(scenario, inputs, watching)
-        # It may be leaderless from before the beginning on.
-        return watching.has_ended or is_over(watching.history, begin_ms)
+        return watching.has_ended
     watching = Watching()
     cluster = run(scenario, inputs, watching)
     match condition.what:
@@ -125,7 +123,7 @@ def had_unclean_election(changes: Iterable[Change], name: Name) -> bool:
     return False
 
 
-def _is_leaderless(name: Name, begin_ms: int, history: History, at_ms: int) -> bool:
-    """Whether a partition has no leader now, at the beginning of a future or later."""
+def _is_leaderless(name: Name, history: History) -> bool:
+    """Whether a partition has no leader now."""
     state = history.known(name).state
-    return at_ms >= begin_ms and state is not None and state.leader == NO_LEADER
+    return state is not None and state.leader == NO_LEADER

@@ -22,13 +22,14 @@ ALL: Final = -1
 class Watching(Observer):
     """Keeps the history of a run, and the records that producers have acknowledgements of.
 
-    `is_over` is called with the time of each transaction, after it: True ends the run.
+    `is_over` is called at `begin_ms`, and after each transaction from then on: True ends the run.
     """
 
-    def __init__(self, is_over: Callable[[History, int], bool] | None = None) -> None:
+    def __init__(self, is_over: Callable[[History], bool] | None = None, begin_ms: int = 0) -> None:
         self.history = History()
         self.has_ended = False
         self._is_over = is_over
+        self._begin_ms = begin_ms
         self.records: dict[Name, list[tuple[int, int]]] = {}
         """By partition: each record, with the acks of its producer; without those of acks=0."""
         self._reader = ZnodeReader(self.history)
@@ -52,10 +53,15 @@ class Watching(Observer):
             before(transaction)
             for _, path in transaction.changes:
                 look(transaction.zxid, transaction.at_us // MS, path)
-            if self._is_over is not None and self._is_over(self.history, transaction.at_us // MS):
-                self.has_ended = True
+            if transaction.at_us >= self._begin_ms * MS:
+                self._look_for_end()
 
         cluster.zookeeper.on_transaction = committed
+        cluster.scheduler.at(self._begin_ms * MS, self._look_for_end)
+
+    def _look_for_end(self) -> None:
+        if self._is_over is not None and self._is_over(self.history):
+            self.has_ended = True
 
     def acknowledged(self, process: str, one: Acknowledged) -> None:
         """Keep the record."""
