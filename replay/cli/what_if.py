@@ -217,7 +217,8 @@ def _search(
         search = Search(condition_of(condition, incident), *sizes, seed, workers)
         with progress(every=1) as report, interrupted_by_sigterm("refold what-if: ending"):
             curve = point_of_no_return(incident, changed, search, report)
-        texts = event_texts(log, changed.causes, [one.seq for one in curve.jumps])
+        seqs = [one.seq for one in curve.jumps]
+        texts = event_texts(log, incident, changed.causes, seqs)
     document = curve_document(curve, incident, condition, texts)
     print_result(document, lambda: print_curve(curve, incident, condition, texts), as_json=as_json)
     return any(one.bad for one in curve.points)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 _DIFFERENCES_MAX: Final = 40
 """So many differences are printed; JSON has all."""
-_BAR: Final = 40
+_BAR: Final = 30
 _NS_PER_MS: Final = 1_000_000
 
 
@@ -68,7 +68,7 @@ def _print_differences(answer: "WhatIf") -> None:
 
     from replay.what_if.outcome import text_of
 
-    table = Table("partition", "", "in the log", "without the changes", "with the changes")
+    table = Table("partition", "", "log", "without changes", "with changes")
     for one in answer.effect[:_DIFFERENCES_MAX]:
         topic, _, number = one.partition.rpartition("-")
         logged = text_of(one.what, answer.happened.get((topic, int(number))))
@@ -159,11 +159,11 @@ def print_curve(
         where = f"event {jump.seq}"
         if not jump.is_exact:
             where = f"events {jump.after_seq + 1} to {jump.seq}"
-        clear = "" if jump.is_clear else ", which may be chance"
+        chance = "" if jump.is_clear else ", may be chance"
         verb = "rises" if jump.after > jump.before else "falls"
         typer.echo(
-            f"{verb} from {jump.before:.0%} to {jump.after:.0%}{clear} at {where} "
-            f"({_time(incident, jump.at_ms)}): {texts.get(jump.seq, '')}"
+            f"{verb} from {jump.before:.0%} to {jump.after:.0%} at {where} "
+            f"({_time(incident, jump.at_ms)}{chance}): {texts.get(jump.seq, '')}"
         )
     if not curve.jumps:
         typer.echo("it does not change by 10 % or more anywhere")

@@ -209,7 +209,8 @@ def in_words(cause: Cause) -> str:
 def _act_in_words(act: Input) -> str:
     match act:
         case ElectLeaders(partitions=partitions, election=election):
-            return f"a client requested {'an' if election == 'unclean' else 'a'} {election} election of {_names(partitions)}"
+            article = "an" if election == "unclean" else "a"
+            return f"a client requested {article} {election} election of {_names(partitions)}"
         case Reassign(targets=targets):
             moved = [(one.topic, one.partition) for one in targets]
             return f"a client requested the reassignment of {_names(moved)}"

@@ -187,7 +187,7 @@ def text_of(what: What, one: PartitionOutcome | None) -> str:
         case _ if one.lost_all is None:
             return "not known"
         case _:
-            return f"{one.lost_all} with acks=all, {one.lost_leader} with acks=1"
+            return f"{one.lost_all} acks=all, {one.lost_leader} acks=1"
 
 
 def _brokers(ids: Iterable[int]) -> str:
