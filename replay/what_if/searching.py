@@ -139,7 +139,7 @@ def _workers(workers: int) -> Iterator[_Run]:
         for process in multiprocessing.active_children():
             if process not in others:
                 process.kill()
-        pool.shutdown()
+                process.join()
 
 
 def _run_here(branch: Branch) -> "Future[Futures]":

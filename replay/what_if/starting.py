@@ -212,7 +212,7 @@ def _scenario(incident: Incident, moment: Moment, settings: Settings, end_ms: in
         checks_topic_versions=True,
         endpoints=(),
     )
-    rate = max(_RATE_MIN, min(_RATE_MAX, len(moment.partitions) // 4))
+    rate = max(_RATE_MIN, min(_RATE_MAX, len(moment.partitions) // 8))
     return Scenario(
         name="what-if",
         protocol=protocol_of(configuration),

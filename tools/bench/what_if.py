@@ -8,6 +8,7 @@ command, in as many worker processes.
 """
 
 import os
+import resource
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Annotated, Final
@@ -76,17 +77,30 @@ def main(
         found = incident(Path(scratch) / "log")
     search = Search(condition_of(condition, found), branches, 20, 1, workers)
     load = os.getloadavg()[0]
+    before = _cpu_s()
     curve = point_of_no_return(found, apply(found, Changes()), search)
+    cpu_s = _cpu_s() - before
     typer.echo(
         f"{curve.futures} futures of up to {found.end_ms / 1000:.0f} s, {curve.runs} of them "
         f"different ones, from {len(curve.points)} moments in {curve.seconds:.1f} s with {workers} "
         f"workers; load average {load:.1f} before, {os.getloadavg()[0]:.1f} after"
+    )
+    typer.echo(
+        f"{cpu_s / curve.runs:.3f} s of CPU time a different future, the start of the workers "
+        f"included: {workers} free cores run {workers * 60 * curve.runs / cpu_s:.0f} "
+        "a minute"
     )
     rate = curve.runs / curve.seconds * 60
     typer.echo(
         f"goal: {GOAL} different futures a minute; reached {rate:.0f} ({rate / GOAL:.2f}), "
         f"with equal ones {curve.futures / curve.seconds * 60:.0f}"
     )
+
+
+def _cpu_s() -> float:
+    """The CPU time of this process and of its workers that have ended."""
+    used = [resource.getrusage(one) for one in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return sum(one.ru_utime + one.ru_stime for one in used)
 
 
 if __name__ == "__main__":
