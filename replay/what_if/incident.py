@@ -6,6 +6,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
 
+from msgspec import structs
+
 from controller.core import znodes
 from controller.core.api_requests.controlled_shutdown import ControlledShutdownReceived
 from controller.core.configuration import Configuration
@@ -24,8 +26,16 @@ from replay.stock_clusters.imported_log.events import ImportedEvent
 from replay.stock_clusters.imported_log.reading import ImportedLog
 from replay.stock_clusters.zookeeper_log.transactions import Transaction
 from replay.subjects import paths_of_transaction
-from replay.what_if.causes import BrokerGone, Cause, Causes, ControllerGone, CopyingReplica
+from replay.what_if.causes import (
+    BrokerBack,
+    BrokerGone,
+    Cause,
+    Causes,
+    ControllerGone,
+    CopyingReplica,
+)
 from replay.what_if.history import (
+    BrokerChange,
     History,
     PartitionNow,
     ZnodeChange,
@@ -180,6 +190,7 @@ class _Reading:
         )
         if not incident.brokers:
             raise ReplayError("no broker is registered in the log: there is no cluster to continue")
+        found = [_certain_if_first(one, history) for one in found]
         incident.causes = sorted([*found, *lagged(history, found)], key=lambda one: one.seq)
         incident.copying = copying_replicas(history, incident.causes)
         return incident
@@ -209,6 +220,18 @@ def _without_shutdown(causes: list[Cause], history: History) -> int:
     while end and isinstance(causes[end - 1].what, ShutDownController):
         end -= 1
     return end
+
+
+def _certain_if_first(cause: Cause, history: History) -> Cause:
+    """The first start of a broker is not an event of the incident: it happens in every future."""
+    if not isinstance(cause.what, BrokerBack):
+        return cause
+    broker = cause.what.broker
+    was_there = any(
+        isinstance(one, BrokerChange) and one.broker == broker and one.seq < cause.seq
+        for one in history.changes
+    )
+    return cause if was_there else structs.replace(cause, is_certain=True)
 
 
 def _is_shutdown(cause: Cause) -> bool:

@@ -55,7 +55,8 @@ def with_creations(history: History, causes: Sequence[Cause], begin_seq: int) ->
 
 
 def _creation(group: Sequence[PartitionChange], count: int, requests: Iterable[Cause]) -> Cause:
-    """The cause of partitions that appeared together in a topic that had `count` before."""
+    """The cause of partitions that appeared together in a topic that had `count` before. It is
+    certain: how likely an outage of a partition is that does not exist is no question."""
     topic, first = group[0].name[0], group[0]
     ordered = sorted(group, key=lambda one: one.name[1])
     replicas = tuple(one.now.assignment.origin for one in ordered if one.now is not None)
@@ -73,7 +74,7 @@ def _creation(group: Sequence[PartitionChange], count: int, requests: Iterable[C
     is_api = asked is not None and getattr(asked.what, "route", "") == "api"
     if count:
         added = CreatePartitions(at_ms, topic, replicas, "api" if is_api else "znode")
-        return Cause(seq, at_ms, added, first.seq)
+        return Cause(seq, at_ms, added, first.seq, is_certain=True)
     configs = asked.what.configs if asked and isinstance(asked.what, CreateTopic) else {}
     created = CreateTopic(at_ms, topic, replicas, configs, "api" if is_api else "znode_with_id")
-    return Cause(seq, at_ms, created, first.seq)
+    return Cause(seq, at_ms, created, first.seq, is_certain=True)

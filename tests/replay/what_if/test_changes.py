@@ -90,7 +90,7 @@ def test_begin_can_be_earlier_than_the_change() -> None:
         (Changes(cancel_reassignment=("orders@70",)), "orders is not a partition"),
         (Changes(cancel_reassignment=("70",)), "is not @SEQ or TOPIC-PARTITION@SEQ"),
         (Changes(set=("unclean",)), "is not KEY=VALUE or TOPIC:KEY=VALUE"),
-        (Changes(set=("nobody:retention.ms=1",)), "the log has no topic nobody"),
+        (Changes(set=("absent:retention.ms=1",)), "the log has no topic absent"),
         (Changes(drop=(90,), begin=100), "--from 100 is after a change"),
     ],
 )

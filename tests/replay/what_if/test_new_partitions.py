@@ -21,7 +21,8 @@ def test_partitions_of_the_beginning_were_not_created() -> None:
 def test_request_has_the_replicas_that_the_controller_chose() -> None:
     asked = Cause(40, 4_000, CreateTopic(4_000, "t", ((9,),), {"a": "b"}))
     found = with_creations(history((4_005, "t", 0, (1, 2)), (4_006, "t", 1, (2, 1))), [asked], 1)
-    assert found == [Cause(40, 4_000, CreateTopic(4_000, "t", ((1, 2), (2, 1)), {"a": "b"}), 4_005)]
+    created = CreateTopic(4_000, "t", ((1, 2), (2, 1)), {"a": "b"})
+    assert found == [Cause(40, 4_000, created, 4_005, is_certain=True)]
 
 
 def test_request_that_created_nothing_is_no_cause() -> None:
