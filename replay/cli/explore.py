@@ -14,7 +14,6 @@ from replay.cli.exit_status import errors_in_one_line, interrupted_by_sigterm
 from replay.cli.explore_0_8 import explore_brokers, reproduce_broker_run
 from replay.cli.options import Json
 from replay.cli.progress import progress
-from replay.errors import ReplayError
 
 if TYPE_CHECKING:
     from replay.explore.coverage import Coverage
@@ -112,6 +111,8 @@ def explore(
     Exit status: 0 nothing found, 1 an invariant does not hold, 2 a file or log cannot be used. With
     --reproduce: 0 the run breaks no invariant any more, 1 it breaks one.
     """
+    from replay.explore.saved import check_new_folder
+
     with errors_in_one_line("explore"):
         limits: dict[str, object] = {"--seed": seed, "--seconds": seconds, "--runs": runs}
         sources: dict[str, object] = {"--scenario": scenario, "--from-log": from_log}
@@ -125,12 +126,12 @@ def explore(
         workers = workers or os.cpu_count() or 1
         if design != _CONTROLLER:
             _check_design(design, sources)
-            _check_folder(folder)
+            check_new_folder(folder)
             limit = _SECONDS if seconds is None and runs is None else seconds
             is_broken = explore_brokers(seed, limit, runs, workers, folder, as_json=as_json)
             raise typer.Exit(_VIOLATION if is_broken else _NOTHING)
         start = _start(scenario, from_log, strategy or ())
-        _check_folder(folder)
+        check_new_folder(folder)
         if not as_json:
             typer.echo(f"seed {seed}")
         found = _explore(start, seed, seconds, runs, workers)
@@ -158,15 +159,6 @@ def _check_design(design: str, sources: dict[str, object]) -> None:
         text = f"{design!r} is not a design; use {_CONTROLLER} or {KAFKA_0_8}"
         raise typer.BadParameter(text, param_hint="--design")
     _refuse(sources, "--design", "a search of the 0.8 design draws its own clusters and acts")
-
-
-def _check_folder(folder: Path) -> None:
-    """Refuse a folder that cannot be made, before the search. Raises ReplayError."""
-    if folder.exists():
-        raise ReplayError(f"{folder} exists already: give another one with --out")
-    parent = next(one for one in folder.absolute().parents if one.exists())
-    if not parent.is_dir() or not os.access(parent, os.W_OK):
-        raise ReplayError(f"{folder} cannot be created: {parent} is not a writable folder")
 
 
 def _start(scenario: Path | None, from_log: Path | None, strategies: Sequence[str]) -> "Start":

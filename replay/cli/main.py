@@ -42,6 +42,9 @@ SUB_COMMANDS: Final = {
     "explore": SubCommand(
         "replay.cli.explore:app", "Search a simulated cluster for orders that break an invariant."
     ),
+    "what-if": SubCommand(
+        "replay.cli.what_if:app", "Change something in an incident; find its point of no return."
+    ),
     "new-incident": SubCommand(
         "replay.cli.new_incident:app", "Cut a log and keep it as a regression test."
     ),

@@ -10,13 +10,10 @@ The garbage collector stays on. Without it, runs take about a tenth less time, b
 
 import multiprocessing
 import os
-import signal
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import SpawnProcess
-from threading import Thread
 from typing import Any, Final, NamedTuple
 
 import msgspec
@@ -27,11 +24,11 @@ from replay.explore.coverage import Coverage
 from replay.explore.generators.attempt import BudgetSpent, Case, Found
 from replay.explore.generators.strategies import Start, do_job
 from replay.explore.invariants.invariant import Violation
+from replay.explore.worker_processes import begin_worker, how_ended, signals_wait
 
 _REPORT_S: Final = 0.5
 """How often a worker reports its coverage."""
 _POLL_S: Final = 0.2
-_SIGNALS: Final = frozenset((signal.SIGINT, signal.SIGTERM))
 _END_S: Final = 1.0
 """How long workers may take to end their runs. Ctrl-C ends the command within 2 s."""
 
@@ -171,7 +168,7 @@ class _Pool:
             messages, sender = self._context.Pipe(duplex=False)
             shared = (self._work, self._job, self._stop, sender)
             process = self._context.Process(target=_work, args=shared, daemon=True)
-            with _signals_wait():
+            with signals_wait():
                 process.start()
                 self._workers.append(_Worker(process, messages))
                 self._open[messages] = process
@@ -194,8 +191,8 @@ class _Pool:
         process.join()
         if explored.case is None and not self._stop.is_set():
             raise ReplayError(
-                f"a worker process ended {_how(process.exitcode)}; is there enough memory? Run "
-                "again, perhaps with fewer --workers"
+                f"a worker process ended {how_ended(process.exitcode)}; is there enough memory? "
+                "Run again, perhaps with fewer --workers"
             )
 
     def _take(self, content: bytes, explored: Explored) -> None:
@@ -223,31 +220,9 @@ class _Pool:
                 messages.close()
 
 
-@contextmanager
-def _signals_wait() -> Iterator[None]:
-    """Handle SIGINT and SIGTERM at the end of the block only.
-
-    A process that is started in the block gets neither until it unblocks them.
-    """
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
-
-
-def _how(status: int | None) -> str:
-    """How a process ended, by its exit code."""
-    if status is not None and status < 0:
-        return f"by signal {-status} ({signal.Signals(-status).name})"
-    return f"with exit status {status}"
-
-
 def _work(work: _WorkOf, next_job: Any, stop: Any, messages: Connection) -> None:
-    """One worker. The main process handles Ctrl-C."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, _SIGNALS)
-    Thread(target=_end_with_parent, daemon=True).start()
+    """One worker."""
+    begin_worker()
     document, seed, prepare = work
     if prepare is not None:
         prepare()
@@ -269,14 +244,6 @@ def _work(work: _WorkOf, next_job: Any, stop: Any, messages: Connection) -> None
         os._exit(1)
     except Exception as error:
         reporter.send(_FailedMessage(f"{type(error).__name__}: {error}"))
-
-
-def _end_with_parent() -> None:
-    """End this worker as soon as the main process has ended, also by SIGKILL."""
-    parent = multiprocessing.parent_process()
-    assert parent is not None
-    parent.join()
-    os._exit(1)
 
 
 class _Reporter:

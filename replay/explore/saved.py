@@ -4,6 +4,7 @@ A folder has `run.json` and one log for each run of each refold, such as `refold
 `refold replay`, `why`, `inspect` and `diff` open. Stock controllers write no log of refold.
 """
 
+import os
 from pathlib import Path
 from typing import Final, TypeVar
 
@@ -68,6 +69,15 @@ def save(run: SavedRun, folder: Path) -> list[Path]:
     write_document(run, folder)
     cluster = Run(run.scenario, run.inputs).cluster
     return write_logs(cluster, folder) if cluster is not None else []
+
+
+def check_new_folder(folder: Path) -> None:
+    """Refuse a folder that cannot be made, before a long run. Raises ReplayError."""
+    if folder.exists():
+        raise ReplayError(f"{folder} exists already: give another one with --out")
+    parent = next(one for one in folder.absolute().parents if one.exists())
+    if not parent.is_dir() or not os.access(parent, os.W_OK):
+        raise ReplayError(f"{folder} cannot be created: {parent} is not a writable folder")
 
 
 def write_document(run: Struct, folder: Path) -> None:

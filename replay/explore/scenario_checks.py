@@ -67,6 +67,9 @@ def _problems(scenario: Scenario, inputs: Sequence[Input]) -> Iterator[str]:
                     f"topics: {topic.name}-{number}: the replicas {list(replicas)} must be one or "
                     f"more of the brokers {brokers}, each once"
                 )
+    for slow in scenario.slow_replicas:
+        if slow.broker not in brokers:
+            yield f"slow_replicas: broker {slow.broker} is not one of the brokers {brokers}"
     for spec in scenario.controllers:
         configuration = spec.configuration
         if configuration.is_broker != (configuration.broker_id in brokers):

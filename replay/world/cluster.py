@@ -31,7 +31,7 @@ from replay.world.inputs import Input
 from replay.world.network import Network
 from replay.world.observer import Observer
 from replay.world.requests import Multi, Write
-from replay.world.scenario import ControllerSpec, Scenario
+from replay.world.scenario import ControllerSpec, Scenario, SlowReplica
 from replay.world.scheduler import MS, Scheduler
 from replay.world.start_state import start_state
 
@@ -89,6 +89,8 @@ class Cluster:
         self._min_isr: dict[str, tuple[int, int | None]] = {}
         self._faults = Faults(self)
         self._faults.schedule()
+        for replica in scenario.slow_replicas:
+            self._schedule_slow(replica)
         self.scheduler.at(scenario.active_ms * MS, self._become_quiet)
         self._start()
         self.observer.begins(self)
@@ -213,6 +215,14 @@ class Cluster:
         for controller in self.controllers.values():
             controller.end_faults()
         self.observer.quiet_begins()
+
+    def _schedule_slow(self, slow: SlowReplica) -> None:
+        broker, name = self.brokers.get(slow.broker), (slow.topic, slow.partition)
+        until_ms = min(slow.until_ms or self.scenario.active_ms, self.scenario.active_ms)
+        if broker is not None and slow.from_ms < until_ms:
+            begin, end = (partial(broker.slow_replica, name, is_slow=one) for one in (True, False))
+            self.scheduler.at(slow.from_ms * MS, begin)
+            self.scheduler.at(until_ms * MS, end)
 
     # What the parts ask for
 

@@ -59,11 +59,24 @@ class Load(Struct, frozen=True):
     consumers: int = 1
 
 
+class SlowReplica(Struct, frozen=True):
+    """A follower that copies nothing of a partition from `from_ms` to `until_ms` of the run (None:
+    to its end), although its broker runs: its disk or network is too slow, or it has too much to
+    catch up."""
+
+    broker: int
+    topic: str
+    partition: int
+    from_ms: int = 0
+    until_ms: int | None = None
+
+
 class Scenario(Struct, frozen=True, kw_only=True):
     """The start of a run.
 
     `znodes`: further znodes at the start with their data, or those that replace the ones that
     follow from `topics`. Parents are created. `seed`: for the numbers that controllers draw.
+    `slow_replicas` are slow at most until the quiet part begins.
     Faults and acts happen in the first `active_ms`. Then all faults that have an end are ended, and
     the run goes on for `quiet_ms`, in which the cluster must recover.
     """
@@ -80,6 +93,7 @@ class Scenario(Struct, frozen=True, kw_only=True):
     znodes: dict[str, str] = {}
     controllers: tuple[ControllerSpec, ...]
     load: Load | None = Load()
+    slow_replicas: tuple[SlowReplica, ...] = ()
     active_ms: int = 60_000
     quiet_ms: int = 90_000
 

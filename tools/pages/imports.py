@@ -44,6 +44,7 @@ SPINE: Final[Mapping[str, Mapping[str, str]]] = {
         "replay.explore": "refold explore",
         "replay.health": "refold health",
         "replay.migration": "refold check --migration",
+        "replay.what_if": "refold what-if",
     },
 }
 """The boxes of the spine in their groups, and what each one does."""

@@ -8,6 +8,7 @@ from typing import Final
 
 from controller.core import znodes
 from controller.core.configuration import Configuration
+from controller.core.errors import ZnodeError
 from replay.explore.from_log.schedule import BegunFromLog, Schedule, targets_of
 from replay.explore.invariants.known import parsed_entries, parsed_topic
 from replay.stock_clusters.imported_log.events import (
@@ -27,6 +28,8 @@ from replay.stock_clusters.zookeeper_log.transactions import (
 )
 from replay.world.inputs import (
     CancelReassignment,
+    ChangeBrokerConfig,
+    ChangeTopicConfig,
     CreateTopic,
     DeleteControllerZnode,
     DeleteTopic,
@@ -35,7 +38,7 @@ from replay.world.inputs import (
     Reassign,
 )
 
-_REFOLD: Final = 1_000_000
+REFOLD: Final = 1_000_000
 """The id of the refold; no broker has it."""
 
 _NS_PER_MS: Final = 1_000_000
@@ -43,39 +46,50 @@ _NS_PER_MS: Final = 1_000_000
 
 def from_imported(log: ImportedLog) -> BegunFromLog:
     """The scenario and inputs of a log. Raises ReplayError."""
-    return _Incident(log).read()
+    schedule = Schedule(Configuration(broker_id=REFOLD, kip_236_enable=True))
+    incident = ImportedIncident(log, schedule)
+    for record, event in log.events():
+        incident.apply(record.wall_ns, event)
+        if schedule.is_full:
+            break
+    if not incident.has_begun:
+        incident.begin(0)
+    return schedule.result()
 
 
-class _Incident:
-    def __init__(self, log: ImportedLog) -> None:
+class ImportedIncident:
+    """Notes in a schedule what the transactions of a log show, from its first one on."""
+
+    def __init__(self, log: ImportedLog, schedule: Schedule) -> None:
+        self.has_begun = False
         self._log = log
         self._chroot = log.begun.chroot
-        self._schedule = Schedule(Configuration(broker_id=_REFOLD, kip_236_enable=True))
-        self._has_begun = False
+        self._schedule = schedule
 
-    def read(self) -> BegunFromLog:
-        """Read the whole log."""
-        for record, event in self._log.events():
-            if not self._has_begun:
-                self._begin(record.wall_ns)
-            self._note(record.wall_ns, event)
-            apply(self._log.state, event)
-            if self._schedule.is_full:
-                break
-        if not self._has_begun:
-            self._begin(0)
-        return self._schedule.result()
+    def apply(self, ns: int, event: ImportedEvent) -> None:
+        """Note what an event shows, and apply it to the state of the log."""
+        if not self.has_begun:
+            self.begin(ns)
+        self._note(ns, event)
+        apply(self._log.state, event)
 
-    def _begin(self, ns: int) -> None:
-        self._has_begun = True
-        content = {
+    def begin(self, ns: int) -> None:
+        """The incident begins, with the state of the log."""
+        self.has_begun = True
+        self._schedule.begin(ns, self.content(), self.brokers())
+
+    def content(self) -> dict[str, bytes]:
+        """The data of all znodes of the cluster now."""
+        return {
             path: node.data
             for whole, node in self._log.state.tree.dump().items()
             if (path := self._inside(whole)) is not None
         }
+
+    def brokers(self) -> list[int]:
+        """The brokers that are registered now."""
         names = [self._registered(whole) for whole in self._log.state.tree.dump()]
-        brokers = [one for one in names if one is not None]
-        self._schedule.begin(ns, content, brokers)
+        return [one for one in names if one is not None]
 
     def _inside(self, path: str) -> str | None:
         """The path below the chroot; None for another path."""
@@ -147,13 +161,35 @@ class _Incident:
                 if content is not None and content.assignments:
                     replicas = tuple(one.replicas for one in content.assignments.values())
                     at_ms = schedule.at(ns)
-                    schedule.add(CreateTopic(at_ms, topic, replicas, {}, "znode_with_id"))
+                    configs = self._config(znodes.topic_config_path(topic))
+                    schedule.add(CreateTopic(at_ms, topic, replicas, configs, "znode_with_id"))
+            case SetData() if path.startswith(f"{znodes.TOPIC_CONFIGS}/"):
+                topic = path.rpartition("/")[2]
+                configs = _parsed_config(path, data)
+                if configs != self._config(path):
+                    schedule.add(ChangeTopicConfig(schedule.at(ns), topic, configs))
+            case Create() | SetData() if path.startswith(f"{znodes.BROKER_CONFIGS}/"):
+                name = path.rpartition("/")[2]
+                broker = int(name) if znodes.is_broker_id(name) else None
+                configs = _parsed_config(path, data)
+                schedule.add(ChangeBrokerConfig(schedule.at(ns), broker, configs))
             case Create() if path.startswith(f"{znodes.DELETE_TOPICS}/"):
                 topic = path.rpartition("/")[2]
                 schedule.add(DeleteTopic(schedule.at(ns), topic, "znode"))
             case _:
                 pass
 
+    def _config(self, path: str) -> dict[str, str]:
+        node = self._log.state.tree.dump().get(f"{self._chroot}{path}")
+        return _parsed_config(path, node.data if node is not None else None)
+
     def _content(self, path: str) -> dict[tuple[str, int], tuple[int, ...]]:
         node = self._log.state.tree.dump().get(f"{self._chroot}{path}")
         return parsed_entries(path, node.data) if node is not None else {}
+
+
+def _parsed_config(path: str, data: bytes | None) -> dict[str, str]:
+    try:
+        return znodes.read_config(path, data) if data is not None else {}
+    except ZnodeError:
+        return {}

@@ -48,25 +48,29 @@ _ROUTES = {znodes.REASSIGN_PARTITIONS: "znode", znodes.REASSIGN_PARTITIONS_EXTRA
 
 def from_recorded(log: RecordedLog) -> BegunFromLog:
     """The scenario and inputs of a log. Raises ReplayError if it has no failover."""
-    incident = _Incident(log)
+    incident = RecordedIncident(log, Schedule(log.configuration))
     for event, _ in records(log.reader):
         incident.fold(event)
         if incident.schedule.is_full:
             break
-    if not incident.has_begun:
-        raise ReplayError(
-            f"{log.reader.path} has no failover of refold, so it shows no cluster to start from"
-        )
+    incident.check_begun()
     return incident.schedule.result()
 
 
-class _Incident:
-    def __init__(self, log: RecordedLog) -> None:
-        self.schedule = Schedule(log.configuration)
+class RecordedIncident:
+    """Notes in a schedule what the events of a log show, from the end of the first failover on.
+
+    `content` has the znodes as they were read last.
+    """
+
+    def __init__(self, log: RecordedLog, schedule: Schedule) -> None:
+        self.schedule = schedule
         self.has_begun = False
-        self._fold = Fold(log.configuration)
+        self.content: dict[str, bytes] = {}
+        self.controller_fold = Fold(log.configuration)
+        self._path = log.reader.path
+        self._settled_epoch = 0
         self._paths: dict[CommandId, tuple[str, ...]] = {}
-        self._content: dict[str, bytes] = {}
         self._brokers: dict[int, int] = {}
         self._stopping: dict[int, None] = {}
         self._entries: dict[tuple[str, str, int], tuple[int, ...]] = {}
@@ -75,24 +79,41 @@ class _Incident:
     def fold(self, event: Recorded) -> None:
         """Fold an event, and note what it shows."""
         self._read(event)
-        issued = fold_event(self._fold, event)
+        issued = fold_event(self.controller_fold, event)
         for one in issued:
             if isinstance(one.command, ReadZnodes):
                 self._paths[one.id] = one.command.paths
-        context = self._fold.controller.context
         if not self.has_begun:
-            if context.is_loaded and self._fold.is_idle:
+            if self.is_settled:
                 self._begin(event)
             return
         self._note(event)
-        if context.is_loaded:
+        if self.is_settled:
             self._compare_brokers(event)
 
+    @property
+    def is_settled(self) -> bool:
+        """Whether the fold has the role, and the first work of its term is done: a failover knows
+        no brokers and topics at first."""
+        context = self.controller_fold.controller.context
+        if not context.is_loaded:
+            return False
+        if context.epoch != self._settled_epoch and self.controller_fold.is_idle:
+            self._settled_epoch = context.epoch
+        return context.epoch == self._settled_epoch
+
+    def check_begun(self) -> None:
+        """Raises ReplayError if the log has no failover."""
+        if not self.has_begun:
+            raise ReplayError(
+                f"{self._path} has no failover of refold, so it shows no cluster to start from"
+            )
+
     def _begin(self, event: Recorded) -> None:
-        context = self._fold.controller.context
+        context = self.controller_fold.controller.context
         self.has_begun = True
         self._brokers = {id: one.epoch for id, one in context.brokers.items()}
-        self.schedule.begin(event.wall_ns, self._content, list(self._brokers))
+        self.schedule.begin(event.wall_ns, self.content, list(self._brokers))
 
     def _read(self, event: Recorded) -> None:
         """Keep the content of znodes that were read, and note new entries."""
@@ -102,9 +123,9 @@ class _Incident:
         paths = self._paths[read.command]
         for path, data in zip(paths[read.offset :], read.data, strict=False):
             if data is None:
-                self._content.pop(path, None)
+                self.content.pop(path, None)
                 continue
-            self._content[path] = data
+            self.content[path] = data
             self._note_entries(event, path, data)
 
     def _note_entries(self, event: Recorded, path: str, data: bytes) -> None:
@@ -191,7 +212,7 @@ class _Incident:
 
     def _compare_brokers(self, event: Recorded) -> None:
         """Note the brokers that came or went."""
-        context = self._fold.controller.context
+        context = self.controller_fold.controller.context
         now = {id: one.epoch for id, one in context.brokers.items()}
         if now == self._brokers:
             return

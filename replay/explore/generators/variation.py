@@ -5,27 +5,42 @@ moments at which they were observed.
 """
 
 from collections.abc import Sequence
-from typing import Final
+from typing import Any, Final, Protocol, TypeVar
 
 from msgspec import structs
 
 from replay.explore.numbers import Numbers
-from replay.world.inputs import Input
 
 _SHIFTS_MS: Final = (5, 100, 1_000, 4_000)
 _UNCHANGED_PERCENT: Final = 20
 _SHIFTED_PERCENT: Final = 60
 
 
-def varied(inputs: Sequence[Input], numbers: Numbers) -> list[Input]:
+class Timed(Protocol):
+    """What has a time, as an input has."""
+
+    @property
+    def at_ms(self) -> int: ...
+
+
+T = TypeVar("T", bound=Timed)
+
+
+def varied(inputs: Sequence[T], numbers: Numbers) -> list[T]:
     """The inputs, most of them a little earlier or later; sometimes all at their times."""
     if numbers.chance(_UNCHANGED_PERCENT):
         return list(inputs)
     shift_ms = numbers.choice(_SHIFTS_MS)
     found = [
-        structs.replace(one, at_ms=max(0, one.at_ms + numbers.between(-shift_ms, shift_ms)))
+        _at(one, max(0, one.at_ms + numbers.between(-shift_ms, shift_ms)))
         if numbers.chance(_SHIFTED_PERCENT)
         else one
         for one in inputs
     ]
     return sorted(found, key=lambda one: one.at_ms)
+
+
+def _at(one: T, at_ms: int) -> T:
+    struct: Any = one
+    moved: T = structs.replace(struct, at_ms=at_ms)
+    return moved

@@ -99,6 +99,15 @@ class Broker:
         if self._run is not None:
             self._run.context.write_us = write_us
 
+    def slow_replica(self, name: Name, *, is_slow: bool) -> None:
+        """A follower copies nothing of a partition from now on, or does so again."""
+        if is_slow:
+            self.disk.slow[name] = None
+        else:
+            self.disk.slow.pop(name, None)
+        if self._run is not None:
+            self._run.slow_changed(name)
+
     def fail_log_directory(self, names: Iterable[Name] | None = None) -> None:
         """The log directories of some partitions fail, or of all partitions. The broker has another
         one for new partitions. They are repaired before the next run, without loss."""

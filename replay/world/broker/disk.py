@@ -8,11 +8,12 @@ from replay.world.observer import Name, Observer
 
 class Disk:
     """The logs by partition. `failed` are those in log directories that have failed: they come back
-    with the next run of the broker."""
+    with the next run of the broker. `slow` are those that no follower appends to for now."""
 
     def __init__(self) -> None:
         self.logs: dict[Name, Log] = {}
         self.failed: dict[Name, Log] = {}
+        self.slow: dict[Name, None] = {}
 
     def fail(self, names: Iterable[Name]) -> list[Name]:
         """The log directories of some partitions fail; returns those that had a log."""

@@ -6,6 +6,8 @@ the leader's response to a fetch says it (from inter.broker.protocol.version 2.7
 follower asks before it fetches (KIP-101, KIP-279).
 """
 
+from collections.abc import Container
+
 from controller.core import error_codes as codes
 from controller.core.values import NO_EPOCH
 from replay.world.broker import messages
@@ -270,15 +272,32 @@ class Fetcher:
 
 
 class Fetchers:
-    """The fetchers of a broker, one for each leader (ReplicaFetcherManager)."""
+    """The fetchers of a broker, one for each leader (ReplicaFetcherManager).
 
-    def __init__(self, context: Context) -> None:
+    `slow` are partitions that are not fetched for now.
+    """
+
+    def __init__(self, context: Context, slow: Container[Name] = ()) -> None:
         self._context = context
+        self._slow = slow
         self._fetchers: dict[int, Fetcher] = {}
         self._leaders: dict[Name, int] = {}
+        self._followed: dict[Name, Partition] = {}
 
     def follow(self, partition: Partition) -> None:
         """Fetch a partition from its leader."""
+        self._followed[partition.name] = partition
+        if partition.name not in self._slow:
+            self._fetch(partition)
+
+    def slow_changed(self, name: Name) -> None:
+        """A partition is slow from now on, or no longer."""
+        partition = self._followed.get(name)
+        if partition is not None:
+            self._stop_fetching(name)
+            self.follow(partition)
+
+    def _fetch(self, partition: Partition) -> None:
         leader = self._leaders[partition.name] = partition.leader
         fetcher = self._fetchers.get(leader)
         if fetcher is None:
@@ -287,6 +306,10 @@ class Fetchers:
 
     def stop(self, name: Name) -> None:
         """Do not fetch a partition any more."""
+        self._followed.pop(name, None)
+        self._stop_fetching(name)
+
+    def _stop_fetching(self, name: Name) -> None:
         leader = self._leaders.pop(name, None)
         if leader is not None:
             self._fetchers[leader].stop(name)

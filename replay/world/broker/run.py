@@ -66,7 +66,7 @@ class BrokerRun:
             changes = AlterPartitions(context, self._channel)
         else:
             changes = ZooKeeperIsrChanges(context, self._requests)
-        self._fetchers = Fetchers(context)
+        self._fetchers = Fetchers(context, disk.slow)
         self.replicas = Replicas(context, disk, changes, self._fetchers)
         self._zookeeper = ZooKeeperClient(
             self._clock, world.network, context.process, self, world.settings.session_timeout_ms
@@ -191,6 +191,10 @@ class BrokerRun:
                 CreateSequential(path, msgspec.json.encode(event)), lambda results: None
             )
         return failed
+
+    def slow_changed(self, name: Name) -> None:
+        """A replica is slow from now on, or no longer."""
+        self._fetchers.slow_changed(name)
 
     def shut_down(self) -> None:
         """Stop after the controller has moved the leaders, or has not answered in time."""

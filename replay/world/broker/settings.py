@@ -26,6 +26,9 @@ _BY_KAFKA_NAME: Final = {
     "controlled.shutdown.retry.backoff.ms": ("shutdown_backoff_us", MS),
 }
 
+KAFKA_NAMES: Final = tuple(sorted(_BY_KAFKA_NAME))
+"""The settings of a broker that change what it does here."""
+
 
 class BrokerSettings(Struct, frozen=True, kw_only=True):
     """The defaults are those of Kafka where Kafka has the setting.
@@ -66,7 +69,7 @@ def settings_of(protocol: str, kafka: Mapping[str, str]) -> BrokerSettings:
     known = {}
     for name, value in kafka.items():
         if name not in _BY_KAFKA_NAME:
-            names = ", ".join(sorted(_BY_KAFKA_NAME))
+            names = ", ".join(KAFKA_NAMES)
             raise ValueError(f"broker_settings: {name!r} has no effect here; use {names}")
         if not value.strip().isdecimal():
             raise ValueError(f"broker_settings: {name} must be a whole number, not {value!r}")

@@ -50,7 +50,14 @@ from replay.world.inputs import (
 )
 from replay.world.network import Delivery
 from replay.world.observer import Acknowledged, Name, Observer
-from replay.world.scenario import BrokerSpec, ControllerSpec, Load, Scenario, TopicSpec
+from replay.world.scenario import (
+    BrokerSpec,
+    ControllerSpec,
+    Load,
+    Scenario,
+    SlowReplica,
+    TopicSpec,
+)
 
 PARTITIONS = 3
 REFOLD = Configuration(broker_id=100, kip_236_enable=True)
@@ -335,3 +342,27 @@ def test_runs_are_the_same_with_any_hash_seed() -> None:
         )
         digests.append(done.stdout.strip())
     assert digests == [digest_of_all()] * 2
+
+
+def test_slow_replica_leaves_the_isr_and_joins_it_again() -> None:
+    scenario = Scenario(
+        brokers=(BrokerSpec(1), BrokerSpec(2)),
+        broker_settings={"replica.lag.time.max.ms": "2000"},
+        topics=(TopicSpec("a", ((1, 2), (1, 2))),),
+        slow_replicas=(SlowReplica(2, "a", 0, 5_000, 12_000),),
+        controllers=(ControllerSpec(REFOLD),),
+        active_ms=20_000,
+        quiet_ms=0,
+    )
+    cluster = Cluster(scenario)
+
+    def isr(partition: int) -> tuple[int, ...]:
+        path = znodes.state_path("a", partition)
+        found = cluster.zookeeper.state.find(path)
+        assert found is not None
+        return znodes.read_state(path, found.data, found.version).isr
+
+    cluster.scheduler.run_until(11_000_000)
+    assert (isr(0), isr(1)) == ((1,), (1, 2))
+    cluster.run()
+    assert isr(0) == (1, 2)

@@ -1,0 +1,186 @@
+"""What `refold what-if` prints: the answer to a question, and the point of no return."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+import typer
+
+from controller.cli.output import print_table
+from replay.times import iso_time
+
+if TYPE_CHECKING:
+    from replay.what_if.continuing import WhatIf
+    from replay.what_if.incident import Incident
+    from replay.what_if.outcome import Outcome
+    from replay.what_if.searching import Curve, Point
+
+_DIFFERENCES_MAX: Final = 40
+"""So many differences are printed; JSON has all."""
+_BAR: Final = 30
+_NS_PER_MS: Final = 1_000_000
+
+
+def answer_document(
+    answer: "WhatIf", incident: "Incident", logs: Sequence[Path]
+) -> dict[str, object]:
+    """The answer as plain values."""
+    outcomes = {"happened": answer.happened, "control": answer.control, "changed": answer.changed}
+    fields = {name: getattr(answer, name) for name in answer.__struct_fields__}
+    return {
+        **fields,
+        "begin": _time(incident, answer.begin_ms),
+        "differs": bool(answer.effect),
+        **{
+            name: {f"{topic}-{number}": one for (topic, number), one in outcome.items()}
+            for name, outcome in outcomes.items()
+        },
+        "logs": [str(one) for one in logs],
+    }
+
+
+def print_answer(answer: "WhatIf", incident: "Incident", logs: Sequence[Path]) -> None:
+    """Print an answer."""
+    for text in answer.changes or ["nothing"]:
+        typer.echo(f"changed: {text}")
+    seconds = (answer.end_ms - answer.begin_ms) / 1000
+    begin = f"event {answer.begin_seq} ({_time(incident, answer.begin_ms)})"
+    typer.echo(f"continued after {begin} for {seconds:.1f} s in the simulated cluster")
+    names = dict.fromkeys(one.partition for one in answer.effect)
+    of = len(answer.control.keys() | answer.changed.keys())
+    if names:
+        typer.echo(f"the outcome differs for {len(names)} of {of} partitions:")
+        _print_differences(answer)
+    else:
+        typer.echo(f"the outcome is the same for all {of} partitions")
+    _print_totals(answer)
+    _print_fidelity(answer)
+    typer.echo(f"assumptions: {len(answer.assumptions)} (docs/what-if.md#assumptions)")
+    for one in answer.assumptions:
+        typer.echo(f"  {one.about.value} ({one.count}): {one.text}")
+    for log in logs:
+        typer.echo(f"a log for replay, why, inspect and diff: {log}")
+
+
+def _print_differences(answer: "WhatIf") -> None:
+    from rich.table import Table
+
+    from replay.what_if.outcome import text_of
+
+    table = Table("partition", "", "log", "without changes", "with changes")
+    for one in answer.effect[:_DIFFERENCES_MAX]:
+        topic, _, number = one.partition.rpartition("-")
+        logged = text_of(one.what, answer.happened.get((topic, int(number))))
+        table.add_row(one.partition, one.what.value, logged, one.base, one.other)
+    print_table(table)
+    left = len(answer.effect) - _DIFFERENCES_MAX
+    if left > 0:
+        typer.echo(f"and {left} more differences: --json prints all")
+
+
+def _print_totals(answer: "WhatIf") -> None:
+    outcomes = (answer.happened, answer.control, answer.changed)
+    logged, without, changed = (sum(one.offline_ms for one in of.values()) for of in outcomes)
+    typer.echo(
+        f"offline, all partitions together: {logged / 1000:.1f} s in the log, "
+        f"{without / 1000:.1f} s without the changes, {changed / 1000:.1f} s with them"
+    )
+    typer.echo(
+        "lost records of the simulated producers: "
+        f"{_lost(answer.control)} without the changes; {_lost(answer.changed)} with them"
+    )
+
+
+def _lost(outcome: "Outcome") -> str:
+    of_all = sum(one.lost_all or 0 for one in outcome.values())
+    of_leader = sum(one.lost_leader or 0 for one in outcome.values())
+    return f"{of_all} with acks=all, {of_leader} with acks=1"
+
+
+def _print_fidelity(answer: "WhatIf") -> None:
+    fidelity = answer.fidelity
+    typer.echo(
+        f"fidelity: without the changes, {fidelity.agreeing} of {fidelity.partitions} partitions "
+        "fare as in the log"
+    )
+    for one in fidelity.differences[:_DIFFERENCES_MAX]:
+        typer.echo(
+            f"  {one.partition}: {one.what.value}: {one.base} in the log, {one.other} in the world"
+        )
+    left = len(fidelity.differences) - _DIFFERENCES_MAX
+    if left > 0:
+        typer.echo(f"  and {left} more: --json prints all")
+
+
+# The point of no return ---------------------------------------------------------------------------
+
+
+def curve_document(
+    curve: "Curve", incident: "Incident", condition: str, texts: Mapping[int, str]
+) -> dict[str, object]:
+    """The curve as plain values."""
+    return {
+        "condition": condition,
+        **msgspec.structs.asdict(curve),
+        "points": [
+            {**msgspec.structs.asdict(one), "time": _time(incident, one.at_ms)}
+            for one in curve.points
+        ],
+        "jumps": [
+            {
+                **msgspec.structs.asdict(one),
+                "time": _time(incident, one.at_ms),
+                "event": texts.get(one.seq, ""),
+            }
+            for one in curve.jumps
+        ],
+    }
+
+
+def print_curve(
+    curve: "Curve", incident: "Incident", condition: str, texts: Mapping[int, str]
+) -> None:
+    """Print a curve, and the events at which it jumps."""
+    from rich.bar import Bar
+    from rich.table import Table
+
+    table = Table("after event", "time", "likely", "95 %", "", title=f"how likely: {condition}")
+    for one in curve.points:
+        table.add_row(
+            str(one.seq),
+            _time(incident, one.at_ms),
+            f"{one.likelihood:.0%}",
+            _limits(one),
+            Bar(1.0, 0.0, one.likelihood, width=_BAR),
+        )
+    print_table(table)
+    for jump in curve.jumps:
+        where = f"event {jump.seq}"
+        if not jump.is_exact:
+            where = f"events {jump.after_seq + 1} to {jump.seq}"
+        chance = "" if jump.is_clear else ", may be chance"
+        verb = "rises" if jump.after > jump.before else "falls"
+        typer.echo(
+            f"{verb} from {jump.before:.0%} to {jump.after:.0%} at {where} "
+            f"({_time(incident, jump.at_ms)}{chance}): {texts.get(jump.seq, '')}"
+        )
+    if not curve.jumps:
+        typer.echo("it does not change by 10 % or more anywhere")
+    failed = sum(one.failed for one in curve.points)
+    if failed:
+        typer.echo(f"{failed} futures ended with an error of the controller's code")
+    rate = curve.futures / max(curve.seconds, 0.001) * 60
+    end = ", interrupted" if curve.was_interrupted else ""
+    typer.echo(
+        f"{curve.futures} futures from {len(curve.points)} moments in {curve.seconds:.1f} s "
+        f"({rate:.0f} a minute){end}, seed {curve.seed}"
+    )
+
+
+def _limits(point: "Point") -> str:
+    return f"{point.low:.0%} to {point.high:.0%}"
+
+
+def _time(incident: "Incident", at_ms: int) -> str:
+    return iso_time(incident.begin_ns + at_ms * _NS_PER_MS)

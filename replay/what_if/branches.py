@@ -1,0 +1,95 @@
+"""The futures of a moment: what follows in the log happens or not, at slightly other times.
+
+Future n of one moment and future n of another one decide alike about each cause. So the share of
+bad futures changes only at a cause, or at a decision of the controller.
+"""
+
+import zlib
+from collections.abc import Sequence
+from typing import Final
+
+import msgspec
+from msgspec import Struct, structs
+
+from replay.errors import ReplayError
+from replay.explore.generators.variation import varied
+from replay.explore.numbers import Numbers, seed_of
+from replay.what_if.causes import Cause
+from replay.what_if.conditions import Condition, holds
+from replay.what_if.starting import Continuation, inputs_of, scenario_with
+
+HAPPENS_PERCENT: Final = 50
+"""How likely a later cause of the log happens in a future."""
+
+
+class Branch(Struct, frozen=True):
+    """Some futures of a moment: those from number `first` on."""
+
+    begun: Continuation
+    condition: Condition
+    seed: int
+    first: int
+    futures: int
+
+
+class Futures(Struct, frozen=True):
+    """The result: in how many futures the outcome was bad, and in how many the controller's code
+    failed. `runs`: how many futures were run, because no other one has the same causes."""
+
+    futures: int = 0
+    bad: int = 0
+    failed: int = 0
+    runs: int = 0
+
+    def plus(self, other: "Futures") -> "Futures":
+        """The sum of both."""
+        return Futures(
+            self.futures + other.futures,
+            self.bad + other.bad,
+            self.failed + other.failed,
+            self.runs + other.runs,
+        )
+
+
+def run_branch(branch: Branch) -> Futures:
+    """Run the futures of a branch. A function of its argument, also in another process."""
+    found = Futures()
+    known: dict[bytes, Futures] = {}
+    for number in range(branch.first, branch.first + branch.futures):
+        causes = future_causes(branch.begun.causes, branch.seed, number)
+        key = msgspec.json.encode(causes)
+        if key in known:
+            # A run is a function of its causes.
+            found = found.plus(structs.replace(known[key], runs=0))
+        else:
+            known[key] = _run(branch, causes)
+            found = found.plus(known[key])
+    return found
+
+
+def _run(branch: Branch, causes: Sequence[Cause]) -> Futures:
+    begun = branch.begun
+    scenario, inputs = scenario_with(begun, causes), inputs_of(begun, causes)
+    try:
+        is_bad = holds(branch.condition, scenario, inputs, begun.begin_ms)
+    except ReplayError:
+        return Futures(1, 0, 1, 1)
+    return Futures(1, int(is_bad), 0, 1)
+
+
+def future_causes(causes: Sequence[Cause], seed: int, number: int) -> list[Cause]:
+    """The causes of one future, in the order of their times."""
+    found: list[Cause] = []
+    for cause in causes:
+        if cause.is_certain:
+            found.append(cause)
+            continue
+        numbers = Numbers(seed_of(seed, number) ^ _key(cause))
+        if numbers.chance(HAPPENS_PERCENT):
+            found += varied([cause], numbers)
+    return sorted(found, key=lambda one: one.at_ms)
+
+
+def _key(cause: Cause) -> int:
+    """A number of a cause that is the same from each moment."""
+    return zlib.crc32(msgspec.json.encode(cause)) << 20

@@ -1,0 +1,129 @@
+"""The bad outcome that a search for the point of no return asks about.
+
+PARTITION offline     the partition has no leader at some time (leader -1 in its state)
+PARTITION leader N    broker N leads the partition at the end
+PARTITION lost        an unclean election, or an acknowledged record that is missing at the end
+INVARIANT             the invariant of docs/invariants.md breaks
+"""
+
+from collections.abc import Iterable, Sequence
+from functools import partial
+from typing import Final, Literal
+
+from msgspec import Struct, structs
+
+from controller.core.values import NO_LEADER
+from controller.core.znodes import Name
+from replay.errors import ReplayError
+from replay.explore.run import Run
+from replay.explore.verdict import checked
+from replay.subjects import partition_named
+from replay.what_if.history import (
+    Change,
+    History,
+    PartitionChange,
+    PartitionNow,
+    is_unclean,
+)
+from replay.what_if.incident import Incident
+from replay.what_if.running import Watching, lost_records, run
+from replay.world.inputs import Input
+from replay.world.scenario import Scenario
+
+GRAMMAR: Final = "an invariant of docs/invariants.md, or `PARTITION offline`, `leader N` or `lost`"
+
+_QUIET_MS: Final = 90_000
+"""How long invariants about recovery need after the last fault."""
+
+
+class OfInvariant(Struct, frozen=True):
+    """An invariant breaks."""
+
+    invariant: str
+
+
+class OfPartition(Struct, frozen=True):
+    """Something happens to a partition. `leader` is for the condition "leader" only."""
+
+    topic: str
+    partition: int
+    what: Literal["offline", "leader", "lost"]
+    leader: int = NO_LEADER
+
+
+Condition = OfInvariant | OfPartition
+
+
+def condition_of(text: str, incident: Incident) -> Condition:
+    """Parse a condition. Raises ReplayError if it is none, or about a partition or broker that the
+    incident does not have."""
+    words = text.split()
+    if len(words) == 1 and words[0] in checked():
+        return OfInvariant(words[0])
+    try:
+        topic, number = partition_named(words[0] if words else "")
+    except ValueError:
+        raise _unknown(text) from None
+    match words[1:]:
+        case ["offline"]:
+            found = OfPartition(topic, number, "offline")
+        case ["lost"]:
+            found = OfPartition(topic, number, "lost")
+        case ["leader", broker] if broker.isdecimal() and int(broker) in incident.brokers:
+            found = OfPartition(topic, number, "leader", int(broker))
+        case _:
+            raise _unknown(text)
+    known = {one.name for one in incident.history.changes if isinstance(one, PartitionChange)}
+    if (topic, number) not in known:
+        raise ReplayError(f"--invariant {text!r}: the log has no partition {topic}-{number}")
+    return found
+
+
+def _unknown(text: str) -> ReplayError:
+    names = ", ".join(checked())
+    return ReplayError(
+        f"--invariant {text!r} is not {GRAMMAR}, with a broker of the log as N. The "
+        f"invariants are: {names}"
+    )
+
+
+def holds(condition: Condition, scenario: Scenario, inputs: Sequence[Input], begin_ms: int) -> bool:
+    """Run a future that begins at `begin_ms`, and say whether it has the bad outcome.
+
+    Raises ReplayError if the controller's code fails.
+    """
+    if isinstance(condition, OfInvariant):
+        recovering = structs.replace(scenario, quiet_ms=_QUIET_MS)
+        violation = Run(recovering, inputs).outcome().violation
+        return violation is not None and violation.invariant == condition.invariant
+    name = (condition.topic, condition.partition)
+    if condition.what == "offline":
+        watching = Watching(partial(_is_leaderless, name), begin_ms)
+        run(scenario, inputs, watching)
+        return watching.has_ended
+    watching = Watching()
+    cluster = run(scenario, inputs, watching)
+    match condition.what:
+        case "leader":
+            return watching.history.known(name).leader == condition.leader
+        case _:
+            is_lost = any(lost_records(cluster, watching).get(name, ()))
+            return is_lost or had_unclean_election(watching.history.changes, name)
+
+
+def had_unclean_election(changes: Iterable[Change], name: Name) -> bool:
+    """Whether a leader of a partition was elected that was not in its ISR."""
+    before: PartitionNow | None = None
+    for change in changes:
+        if not isinstance(change, PartitionChange) or change.name != name:
+            continue
+        if before is not None and change.now is not None and is_unclean(before, change.now):
+            return True
+        before = change.now
+    return False
+
+
+def _is_leaderless(name: Name, history: History) -> bool:
+    """Whether a partition has no leader now."""
+    state = history.known(name).state
+    return state is not None and state.leader == NO_LEADER

@@ -1,0 +1,122 @@
+"""Requests of clients to a stock controller, which ZooKeeper's log does not have: they are inferred
+from what the controller wrote."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final
+
+from controller.core.znodes import Name
+from replay.what_if.causes import BrokerGone, Cause
+from replay.what_if.history import (
+    BrokerChange,
+    History,
+    PartitionChange,
+    PartitionNow,
+    is_unclean,
+)
+from replay.world.inputs import CancelReassignment, ElectLeaders, Input, Reassign, Target
+
+_SHUTDOWN_MS: Final = 10_000
+"""How long a controlled shutdown takes at most."""
+
+_KNOWN_WITHIN_MS: Final = 5_000
+"""A request that the log has is at most so much older than what it led to."""
+
+
+def inferred_requests(
+    history: History, causes: Sequence[Cause], allows_unclean: Iterable[str]
+) -> list[Cause]:
+    """The requests that no cause explains yet. `allows_unclean` are the topics whose configuration
+    once set whether unclean elections are allowed."""
+    allowed = frozenset(allows_unclean)
+    before: dict[Name, PartitionNow] = {}
+    running: dict[int, None] = {}
+    found: list[Cause] = []
+    for change in history.changes:
+        if isinstance(change, BrokerChange):
+            if change.is_registered:
+                running[change.broker] = None
+            else:
+                running.pop(change.broker, None)
+        if not isinstance(change, PartitionChange):
+            continue
+        was, now = before.pop(change.name, None), change.now
+        if now is None:
+            continue
+        before[change.name] = now
+        if was is None:
+            continue
+        for cause in _requests(change, was, now, running):
+            is_allowed = isinstance(cause.what, ElectLeaders) and not cause.is_certain
+            if not (is_allowed and change.name[0] in allowed) and not _is_known(causes, cause):
+                found.append(cause)
+    return found
+
+
+def _requests(
+    change: PartitionChange, was: PartitionNow, now: PartitionNow, running: dict[int, None]
+) -> Iterator[Cause]:
+    """What one change shows. An election of the preferred leader may also be the controller's own
+    rebalance, so it happens in every future."""
+    name, at_ms = change.name, change.at_ms
+    target = now.assignment.target
+    if is_unclean(was, now):
+        yield Cause(change.seq, at_ms, ElectLeaders(at_ms, (name,), "unclean"))
+    elif _is_preferred(was, now, running):
+        yield Cause(change.seq, at_ms, ElectLeaders(at_ms, (name,)), is_certain=True)
+    if now.assignment.is_being_reassigned and target != was.assignment.target:
+        act: Input = Reassign(at_ms, (Target(*name, target),))
+        yield Cause(change.seq, at_ms, act)
+    is_over = was.assignment.is_being_reassigned and not now.assignment.is_being_reassigned
+    if is_over and now.assignment.replicas == was.assignment.origin:
+        yield Cause(change.seq, at_ms, CancelReassignment(at_ms, (name,)))
+
+
+def _is_preferred(was: PartitionNow, now: PartitionNow, running: dict[int, None]) -> bool:
+    """Whether the preferred replica was elected, although the leader was well."""
+    is_well = was.leader in running and was.leader in now.isr
+    is_preferred = now.leader != was.leader and now.leader == now.assignment.origin[0]
+    return is_well and is_preferred and not was.assignment.is_being_reassigned
+
+
+def _is_known(causes: Sequence[Cause], inferred: Cause) -> bool:
+    """Whether the log has a request of this kind, shortly before."""
+    return any(
+        type(one.what) is type(inferred.what)
+        and 0 <= inferred.at_ms - one.at_ms <= _KNOWN_WITHIN_MS
+        and _names(one.what) & _names(inferred.what)
+        for one in causes
+    )
+
+
+def _names(what: object) -> frozenset[Name]:
+    if isinstance(what, Reassign):
+        return frozenset((one.topic, one.partition) for one in what.targets)
+    return frozenset(getattr(what, "partitions", ()))
+
+
+def with_shutdown_requests(history: History, causes: Sequence[Cause]) -> list[Cause]:
+    """The causes, with controlled shutdowns at the time at which the controller began with them: it
+    removes the broker from the ISRs then."""
+    found: list[Cause] = []
+    for cause in causes:
+        if isinstance(cause.what, BrokerGone) and cause.what.is_controlled:
+            first = _leaves_isrs(history, cause.what)
+            if first is not None:
+                cause = Cause(first.seq, first.at_ms, cause.what, cause.seq)
+        found.append(cause)
+    return found
+
+
+def _leaves_isrs(history: History, gone: BrokerGone) -> PartitionChange | None:
+    before: dict[Name, PartitionNow] = {}
+    for change in history.changes:
+        if change.seq > gone.gone_seq:
+            return None
+        if not isinstance(change, PartitionChange) or change.now is None:
+            continue
+        was = before.get(change.name)
+        before[change.name] = change.now
+        has_left = was is not None and gone.broker in was.isr and gone.broker not in change.now.isr
+        if has_left and gone.gone_ms - change.at_ms <= _SHUTDOWN_MS:
+            return change
+    return None

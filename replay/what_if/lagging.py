@@ -1,0 +1,122 @@
+"""Followers that were not in the ISR although their brokers ran.
+
+The world cannot know how much a follower has to copy, or how slow its disk was. The log shows how
+long it took.
+"""
+
+from collections.abc import Sequence
+from typing import Final
+
+from controller.core.znodes import Name
+from replay.what_if.causes import BrokerGone, Cause, CopyingReplica, ReplicaLagged
+from replay.what_if.history import BrokerChange, History, PartitionChange, PartitionNow
+
+_SOON_MS: Final = 30_000
+"""A follower that leaves the ISR less than this before its broker is gone has failed already."""
+_AT_ONCE_MS: Final = 2_000
+"""A follower that joins the ISR faster than this is left to the world."""
+
+_Replica = tuple[int, Name]
+
+
+def lagged(history: History, causes: Sequence[Cause]) -> list[Cause]:
+    """The followers that fell out of the ISR of a leader that stayed, while their brokers ran."""
+    gone = [one for one in causes if isinstance(one.what, BrokerGone)]
+    before: dict[Name, PartitionNow] = {}
+    running: dict[int, None] = {}
+    found: list[Cause] = []
+    for change in history.changes:
+        if isinstance(change, BrokerChange):
+            _note(running, change)
+            continue
+        if not isinstance(change, PartitionChange):
+            continue
+        now, was = change.now, before.get(change.name)
+        if now is None:
+            before.pop(change.name, None)
+            continue
+        before[change.name] = now
+        if was is None or was.leader != now.leader:
+            continue
+        for broker in was.isr:
+            has_left = broker not in now.isr and broker in now.assignment.target
+            if not has_left or broker not in running or _ends(gone, broker, change.at_ms):
+                continue
+            until_ms = _joins_again(history, change.name, broker, change.seq)
+            lag = ReplicaLagged(broker, *change.name, until_ms)
+            found.append(Cause(change.seq, change.at_ms, lag))
+    return found
+
+
+def copying_replicas(history: History, causes: Sequence[Cause]) -> list[CopyingReplica]:
+    """The followers that had to copy much after their broker started or they were assigned."""
+    lagging = {
+        (one.what.broker, (one.what.topic, one.what.partition)): one.seq
+        for one in causes
+        if isinstance(one.what, ReplicaLagged)
+    }
+    running: dict[int, tuple[int, int]] = {}
+    since: dict[_Replica, tuple[int, int]] = {}
+    now: dict[Name, PartitionNow] = {}
+    found: list[CopyingReplica] = []
+
+    def outside(name: Name, at_ms: int) -> None:
+        partition = now[name]
+        for broker in partition.assignment.replicas:
+            key = (broker, name)
+            if broker in partition.isr or broker not in running:
+                begun = since.pop(key, None)
+                if begun is not None and at_ms - begun[1] > _AT_ONCE_MS:
+                    found.append(CopyingReplica(broker, *name, begun[1], at_ms, begun[0]))
+            elif key not in since and partition.state is not None and key not in lagging:
+                after, began_ms = running[broker]
+                since[key] = (after if began_ms == at_ms else 0, at_ms)
+
+    for change in history.changes:
+        if isinstance(change, BrokerChange):
+            if change.is_registered:
+                running[change.broker] = (change.seq, change.at_ms)
+            else:
+                running.pop(change.broker, None)
+            for name, partition in now.items():
+                if change.broker in partition.assignment.replicas:
+                    outside(name, change.at_ms)
+        elif isinstance(change, PartitionChange):
+            if change.now is None:
+                now.pop(change.name, None)
+            else:
+                now[change.name] = change.now
+                outside(change.name, change.at_ms)
+    for (broker, name), (after, from_ms) in since.items():
+        found.append(CopyingReplica(broker, *name, from_ms, None, after))
+    return found
+
+
+def _note(running: dict[int, None], change: BrokerChange) -> None:
+    if change.is_registered:
+        running[change.broker] = None
+    else:
+        running.pop(change.broker, None)
+
+
+def _ends(gone: Sequence[Cause], broker: int, at_ms: int) -> bool:
+    """Whether a broker is about to be gone."""
+    return any(
+        isinstance(one.what, BrokerGone)
+        and one.what.broker == broker
+        and one.at_ms - _SOON_MS <= at_ms <= one.what.gone_ms + _AT_ONCE_MS
+        for one in gone
+    )
+
+
+def _joins_again(history: History, name: Name, broker: int, seq: int) -> int | None:
+    for one in history.changes:
+        if one.seq <= seq:
+            continue
+        if isinstance(one, BrokerChange) and one.broker == broker and not one.is_registered:
+            return one.at_ms
+        if not isinstance(one, PartitionChange) or one.name != name:
+            continue
+        if one.now is None or broker in one.now.isr:
+            return one.at_ms
+    return None

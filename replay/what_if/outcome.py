@@ -1,0 +1,194 @@
+"""How partitions fared, and where two outcomes differ."""
+
+from collections.abc import Iterable, Mapping
+from enum import StrEnum
+from typing import Final
+
+from msgspec import Struct
+
+from controller.core.znodes import Name
+from replay.what_if.history import BrokerChange, Change, PartitionChange, PartitionNow, is_unclean
+from replay.what_if.starting import is_leaderless
+
+TOLERANCE_MS: Final = 1_000
+"""Offline times that differ less than this do not differ: a simulated broker needs another time to
+start, and a simulated network has another latency."""
+
+
+class PartitionOutcome(Struct, frozen=True):
+    """How a partition is at the end, and what happened to it.
+
+    - `leader`: -1 for none; `isr`: sorted
+    - `target`: the replicas that an unfinished reassignment leads to; empty: none
+    - `offline_ms`: how long it had no leader that was registered
+    - `elections`: how often its leader changed
+    - `unclean`: how often a leader outside of the ISR was elected, which loses records
+    - `lost_all`, `lost_leader`: records of the simulated producers with acks=all and acks=1 that
+      were acknowledged and that the partition does not have at the end; None for a log, which has
+      no records
+    """
+
+    leader: int
+    isr: tuple[int, ...]
+    replicas: tuple[int, ...]
+    target: tuple[int, ...] = ()
+    offline_ms: int = 0
+    elections: int = 0
+    unclean: int = 0
+    lost_all: int | None = None
+    lost_leader: int | None = None
+
+
+Outcome = Mapping[Name, PartitionOutcome]
+
+
+class What(StrEnum):
+    """What differs between two outcomes."""
+
+    EXISTS = "exists"
+    LEADER = "leader"
+    ISR = "isr"
+    REPLICAS = "replicas"
+    REASSIGNMENT = "reassignment"
+    OFFLINE = "offline"
+    UNCLEAN = "unclean elections"
+    LOST = "lost records"
+
+
+class Difference(Struct, frozen=True):
+    """A difference of one partition, as text."""
+
+    partition: str
+    what: What
+    base: str
+    other: str
+
+
+def outcome_of(
+    changes: Iterable[Change],
+    begin_ms: int,
+    end_ms: int,
+    lost: Mapping[Name, tuple[int, int]] | None = None,
+) -> Outcome:
+    """The outcome at `end_ms` of what happened since `begin_ms`. `lost` has the lost records by
+    partition."""
+    partitions: dict[Name, PartitionNow] = {}
+    brokers: dict[int, None] = {}
+    since: dict[Name, int] = {}
+    offline: dict[Name, int] = {}
+    elections: dict[Name, int] = {}
+    unclean: dict[Name, int] = {}
+
+    def look(name: Name, at_ms: int) -> None:
+        """Begin or end the time in which a partition is offline."""
+        now, at_ms = partitions.get(name), max(at_ms, begin_ms)
+        is_offline = now is not None and now.state is not None and is_leaderless(now, brokers)
+        if is_offline:
+            since.setdefault(name, at_ms)
+        elif name in since:
+            offline[name] = offline.get(name, 0) + at_ms - since.pop(name)
+
+    for change in changes:
+        if change.at_ms > end_ms:
+            continue
+        if isinstance(change, PartitionChange):
+            name, now = change.name, change.now
+            was = partitions.get(name)
+            if now is None:
+                partitions.pop(name, None)
+            else:
+                partitions[name] = now
+                if was is not None and was.leader != now.leader and change.at_ms > begin_ms:
+                    elections[name] = elections.get(name, 0) + 1
+                    unclean[name] = unclean.get(name, 0) + is_unclean(was, now)
+            look(name, change.at_ms)
+        elif isinstance(change, BrokerChange):
+            if change.is_registered:
+                brokers[change.broker] = None
+            else:
+                brokers.pop(change.broker, None)
+            for name, one in partitions.items():
+                if one.leader == change.broker:
+                    look(name, change.at_ms)
+    for name, began_ms in since.items():
+        offline[name] = offline.get(name, 0) + end_ms - began_ms
+    return {
+        name: PartitionOutcome(
+            now.leader,
+            tuple(sorted(now.isr)),
+            now.assignment.replicas,
+            now.assignment.target if now.assignment.is_being_reassigned else (),
+            offline.get(name, 0),
+            elections.get(name, 0),
+            unclean.get(name, 0),
+            *((None, None) if lost is None else lost.get(name, (0, 0))),
+        )
+        for name, now in sorted(partitions.items())
+    }
+
+
+def differences(base: Outcome, other: Outcome) -> list[Difference]:
+    """Where two outcomes differ, by partition."""
+    found: list[Difference] = []
+    for name in sorted(base.keys() | other.keys()):
+        partition = f"{name[0]}-{name[1]}"
+        ours, theirs = base.get(name), other.get(name)
+        if ours is None or theirs is None:
+            differing: Iterable[What] = (What.EXISTS,)
+        else:
+            differing = _differing(ours, theirs)
+        found += [
+            Difference(partition, what, text_of(what, ours), text_of(what, theirs))
+            for what in differing
+        ]
+    return found
+
+
+def _differing(ours: PartitionOutcome, theirs: PartitionOutcome) -> Iterable[What]:
+    if ours.leader != theirs.leader:
+        yield What.LEADER
+    if ours.isr != theirs.isr:
+        yield What.ISR
+    if sorted(ours.replicas) != sorted(theirs.replicas):
+        yield What.REPLICAS
+    if ours.target != theirs.target:
+        yield What.REASSIGNMENT
+    if ours.unclean != theirs.unclean:
+        yield What.UNCLEAN
+    if abs(ours.offline_ms - theirs.offline_ms) >= TOLERANCE_MS:
+        yield What.OFFLINE
+    is_known = ours.lost_all is not None and theirs.lost_all is not None
+    if is_known and _loses(ours) != _loses(theirs):
+        yield What.LOST
+
+
+def _loses(one: PartitionOutcome) -> tuple[bool, bool]:
+    """Whether records are lost, by acks. How many there are depends on the simulated load only."""
+    return bool(one.lost_all), bool(one.lost_leader)
+
+
+def text_of(what: What, one: PartitionOutcome | None) -> str:
+    """What an outcome has of something that differs; None: the partition does not exist."""
+    if what is What.EXISTS or one is None:
+        return "no" if one is None else "yes"
+    match what:
+        case What.LEADER:
+            return "none" if one.leader < 0 else str(one.leader)
+        case What.ISR:
+            return _brokers(one.isr)
+        case What.REPLICAS:
+            return _brokers(one.replicas)
+        case What.REASSIGNMENT:
+            return f"under way to {_brokers(one.target)}" if one.target else "none under way"
+        case What.UNCLEAN:
+            return str(one.unclean)
+        case What.OFFLINE:
+            return f"{one.offline_ms / 1000:.1f} s"
+        case _ if one.lost_all is None:
+            return "not known"
+        case _:
+            return f"{one.lost_all} acks=all, {one.lost_leader} acks=1"
+
+
+def _brokers(ids: Iterable[int]) -> str:
+    return ",".join(map(str, ids)) or "none"

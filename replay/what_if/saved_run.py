@@ -1,0 +1,150 @@
+"""Runs of the explorer and of what-if, as folders: reading one as an incident, and saving one.
+
+A saved run has all its inputs, so nothing about it is inferred: it is run again. What its log shows
+is only needed to find the input that an event of the log shows.
+"""
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Final
+
+from msgspec import structs
+
+from eventstore.folders import segments_in
+from replay.errors import ReplayError
+from replay.explore.saved import RUN_FILE, SavedRun, read_run, write_document, write_logs
+from replay.logs.open_log import OpenedLog, RecordedLog
+from replay.progress import Progress, unreported
+from replay.what_if.causes import BrokerBack, BrokerBounced, BrokerGone, Cause
+from replay.what_if.continuing import Continued
+from replay.what_if.history import History
+from replay.what_if.incident import Incident, read_incident
+from replay.what_if.running import Watching, run
+from replay.what_if.starting import REGISTERS_AFTER_MS
+from replay.world.controller_run import START_NS
+from replay.world.inputs import CrashBroker, Input, StopBroker
+from replay.world.scenario import Scenario
+
+_NS_PER_MS: Final = 1_000_000
+_EARLIER_MS: Final = 100
+"""How much earlier than an input the log may show it: a broker takes not always the same time."""
+_SHOWN_WITHIN_MS: Final = 30_000
+"""An event shows an input at most so long after it."""
+
+
+def save(continued: Continued, folder: Path) -> list[Path]:
+    """Write a run into a new folder, as `refold explore` does; return its logs. Raises ReplayError,
+    LogError."""
+    saved = SavedRun(
+        scenario=continued.scenario,
+        inputs=continued.inputs,
+        violation=None,
+        digest=continued.cluster.digest(),
+        strategy="what-if",
+    )
+    write_document(saved, folder)
+    return write_logs(continued.cluster, folder)
+
+
+def log_of(path: str) -> str:
+    """The log that a path names: the path itself, or the log in the folder of a saved run, which
+    may also be given by its run.json. Raises ReplayError if a run has none or several."""
+    given = Path(path)
+    folder = given.parent if given.name == RUN_FILE else given
+    if not (folder / RUN_FILE).is_file():
+        return path
+    logs = sorted(one for one in folder.iterdir() if one.is_dir() and segments_in(one))
+    if len(logs) == 1:
+        return str(logs[0])
+    if not logs:
+        raise ReplayError(f"{folder} has no log: stock controllers write none")
+    names = ", ".join(str(one) for one in logs)
+    raise ReplayError(
+        f"{folder} has several logs, one for each run of a controller: give one of {names}"
+    )
+
+
+def incident_of(path: str, log: OpenedLog, progress: Progress = unreported) -> Incident:
+    """The incident of a log. If the folder that has the log is a saved run, it is that run. Raises
+    ReplayError, LogError."""
+    incident = read_incident(log, progress)
+    folder = Path(path).parent
+    if not isinstance(log, RecordedLog) or not (folder / RUN_FILE).is_file():
+        return incident
+    return _simulated(incident, read_run(folder))
+
+
+def _simulated(logged: Incident, saved: SavedRun) -> Incident:
+    """The incident of a saved run, with the event numbers of one of its logs."""
+    scenario, violation = saved.scenario, saved.violation
+    end_ms = violation.at_us // 1000 if violation is not None else scenario.end_ms
+    shift_ms = (logged.begin_ns - START_NS) // _NS_PER_MS
+    times = {seq: at_ms + shift_ms for seq, at_ms in logged.times.items()}
+    seqs, moments = list(times), list(times.values())
+    watching = Watching()
+    run(_until(scenario, end_ms), saved.inputs, watching)
+    history = History()
+    for change in watching.history.changes:
+        place = bisect_right(moments, change.at_ms)
+        history.changes.append(change._replace(seq=seqs[max(0, place - 1)]))
+    causes = []
+    for one in _parts(saved.inputs):
+        shown = _shown(logged.causes, one, shift_ms)
+        if shown is not None:
+            causes.append(structs.replace(one, seq=shown.seq, last_seq=shown.last_seq))
+        else:
+            place = bisect_left(moments, one.at_ms)
+            causes.append(structs.replace(one, seq=seqs[place] if place < len(seqs) else seqs[-1]))
+    return replace(
+        logged,
+        is_imported=False,
+        begin_ns=START_NS,
+        end_ms=end_ms,
+        history=history,
+        causes=sorted(causes, key=lambda one: one.seq),
+        copying=[],
+        times=times,
+        rebalances=[],
+        scenario=scenario,
+    )
+
+
+def _until(scenario: Scenario, end_ms: int) -> Scenario:
+    active_ms = min(scenario.active_ms, end_ms)
+    return structs.replace(scenario, active_ms=active_ms, quiet_ms=end_ms - active_ms)
+
+
+def _parts(inputs: Sequence[Input]) -> Iterator[Cause]:
+    """The inputs as causes. The end and the start of a broker are two of them."""
+    for one in inputs:
+        if isinstance(one, CrashBroker | StopBroker) and one.restart_after_ms is not None:
+            yield Cause(0, one.at_ms, structs.replace(one, restart_after_ms=None))
+            back_ms = one.at_ms + one.restart_after_ms + REGISTERS_AFTER_MS
+            yield Cause(0, back_ms, BrokerBack(one.broker))
+        else:
+            yield Cause(0, one.at_ms, one)
+
+
+def _shown(logged: Sequence[Cause], cause: Cause, shift_ms: int) -> Cause | None:
+    """What the log shows of an input."""
+    return next(
+        (
+            one
+            for one in logged
+            if 0 <= one.at_ms + shift_ms - cause.at_ms + _EARLIER_MS <= _SHOWN_WITHIN_MS
+            and _is_same(one, cause)
+        ),
+        None,
+    )
+
+
+def _is_same(shown: Cause, cause: Cause) -> bool:
+    match shown.what, cause.what:
+        case BrokerGone() | BrokerBounced() as gone, CrashBroker() | StopBroker() as end:
+            return gone.broker == end.broker
+        case BrokerBack() as back, BrokerBack() as start:
+            return back.broker == start.broker
+        case one, other:
+            return type(one) is type(other)

@@ -1,0 +1,378 @@
+"""The scenario and the inputs that continue an incident from one of its events.
+
+The world begins with the znodes of that moment. Its brokers register and a controller takes the
+role before `START_MS`; then the causes follow at their times.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
+
+from msgspec import Struct, structs
+
+from controller.core import znodes
+from controller.core.configuration import Configuration
+from controller.core.protocol_versions import LATEST
+from controller.core.values import NO_LEADER
+from controller.core.znodes.topics import TopicContent, write_topic
+from replay.what_if.causes import (
+    BrokerBack,
+    BrokerBounced,
+    BrokerGone,
+    Cause,
+    ControllerGone,
+    CopyingReplica,
+    ReplicaLagged,
+)
+from replay.what_if.history import Moment, PartitionNow, moment_at
+from replay.what_if.incident import Incident
+from replay.world.inputs import (
+    SAME,
+    CrashBroker,
+    ElectLeaders,
+    ExpireSession,
+    FailLogDirectory,
+    Input,
+    KillController,
+    StopBroker,
+)
+from replay.world.scenario import (
+    BrokerSpec,
+    ControllerSpec,
+    Load,
+    Scenario,
+    SlowReplica,
+    TopicSpec,
+)
+
+START_MS: Final = 4_000
+"""When the continuation begins in a run: before, brokers register and a controller is elected."""
+
+LAG_MS: Final = 10_000
+"""replica.lag.time.max.ms, unless it is set: a log does not have it."""
+SESSION_MS: Final = 6_000
+"""zookeeper.session.timeout.ms of brokers, unless it is set."""
+
+_CONTROLLER_STARTS_MS: Final = 1_300
+_DISKS_FAIL_MS: Final = 3_500
+_ENDED_BEFORE_MS: Final = 4_000
+"""How long before the end of its session a broker has crashed."""
+REGISTERS_AFTER_MS: Final = 1_000
+"""How long the process of a broker runs before it registers (BrokerSettings.start_us)."""
+_JOINS_MS: Final = 600
+"""How long a follower takes at most to join the ISR once it has little to copy: a fetch waits for
+replica.fetch.wait.max.ms."""
+_RATE_MIN: Final = 10
+_RATE_MAX: Final = 100
+"""Records a second. A partition needs one within `LAG_MS`, or a slow follower stays in its ISR."""
+
+
+class Continuation(Struct, frozen=True):
+    """What continues an incident from one moment, as plain values that a worker can be sent.
+
+    `scenario` has no inputs yet: `inputs_of` makes them from `causes`, those after the moment. The
+    moment `at_ms` of the incident is `begin_ms` in a run. No input is earlier than `first_ms`.
+    `down` are the brokers that do not run at first.
+    """
+
+    seq: int
+    at_ms: int
+    scenario: Scenario
+    causes: tuple[Cause, ...]
+    copying: tuple[CopyingReplica, ...] = ()
+    down: tuple[int, ...] = ()
+    stopping: tuple[int, ...] = ()
+    failed: tuple[FailLogDirectory, ...] = ()
+    begin_ms: int = START_MS
+    first_ms: int = START_MS
+
+    @property
+    def shift_ms(self) -> int:
+        """What is added to a time of the incident."""
+        return self.begin_ms - self.at_ms
+
+
+class Settings(Struct, frozen=True):
+    """What replaces the settings of the incident: of the controller, of brokers, and of topics, by
+    topic and key."""
+
+    configuration: Configuration
+    brokers: Mapping[str, str] = {}
+    topics: Mapping[str, Mapping[str, str]] = {}
+
+
+def continuation(
+    incident: Incident,
+    seq: int,
+    causes: Sequence[Cause],
+    settings: Settings,
+    end_ms: int,
+) -> Continuation:
+    """Continue an incident after event `seq` up to `end_ms`. `causes` are all of the incident, with
+    the changes."""
+    if incident.scenario is not None:
+        return _repeated(incident, incident.scenario, seq, causes, settings, end_ms)
+    moment = moment_at(incident.history.changes, seq, incident.times[seq])
+    brokers = incident.brokers
+    after = [one for one in causes if one.seq > seq]
+    after += [
+        structs.replace(one, is_certain=True) for one in causes if incident.is_in_progress(one, seq)
+    ]
+    # A shutdown that was requested before, and that had not ended.
+    stopping = [
+        one.what.broker
+        for one in causes
+        if isinstance(one.what, BrokerGone) and one.seq <= seq < one.what.gone_seq
+    ]
+    failed = [
+        structs.replace(one.what, at_ms=_DISKS_FAIL_MS)
+        for one in causes
+        if isinstance(one.what, FailLogDirectory) and one.seq <= seq
+        if not _restarted(causes, one.what.broker, one.seq, seq)
+    ]
+    copying = [
+        one
+        for one in incident.copying
+        if (one.until_ms is None or one.until_ms > moment.at_ms)
+        and (one.after <= seq or any(cause.seq == one.after for cause in after))
+    ]
+    copying += [
+        CopyingReplica(
+            one.what.broker, one.what.topic, one.what.partition, one.at_ms, one.what.until_ms
+        )
+        for one in causes
+        if isinstance(one.what, ReplicaLagged)
+        and one.seq <= seq
+        and (one.what.until_ms is None or one.what.until_ms > moment.at_ms)
+    ]
+    return Continuation(
+        seq,
+        moment.at_ms,
+        _scenario(incident, moment, settings, end_ms),
+        tuple(after),
+        tuple(copying),
+        tuple(one for one in brokers if one not in moment.brokers),
+        tuple(stopping),
+        tuple(failed),
+    )
+
+
+def _repeated(
+    incident: Incident,
+    scenario: Scenario,
+    seq: int,
+    causes: Sequence[Cause],
+    settings: Settings,
+    end_ms: int,
+) -> Continuation:
+    """A simulated incident is run again from its beginning, with all that happened up to event
+    `seq`."""
+    all_of_them = [
+        one if one.seq > seq else structs.replace(one, is_certain=True) for one in causes
+    ]
+    controllers = tuple(
+        structs.replace(one, configuration=settings.configuration)
+        if one.process == incident.process and settings.configuration != incident.configuration
+        else one
+        for one in scenario.controllers
+    )
+    topics = tuple(
+        structs.replace(one, configs={**one.configs, **settings.topics.get(one.name, {})})
+        for one in scenario.topics
+    )
+    active_ms = min(scenario.active_ms, end_ms)
+    repeated = structs.replace(
+        scenario,
+        controllers=controllers,
+        topics=topics,
+        broker_settings={**scenario.broker_settings, **settings.brokers},
+        active_ms=active_ms,
+        quiet_ms=end_ms - active_ms,
+    )
+    at_ms = incident.times[seq]
+    return Continuation(seq, at_ms, repeated, tuple(all_of_them), begin_ms=at_ms, first_ms=0)
+
+
+def _restarted(causes: Iterable[Cause], broker: int, first: int, last: int) -> bool:
+    return any(
+        isinstance(one.what, BrokerBack | BrokerBounced)
+        and one.what.broker == broker
+        and first < one.seq <= last
+        for one in causes
+    )
+
+
+def _scenario(incident: Incident, moment: Moment, settings: Settings, end_ms: int) -> Scenario:
+    topics = _topics(moment)
+    configuration = structs.replace(
+        settings.configuration,
+        is_broker=False,
+        take_over=False,
+        standby=False,
+        waits_for_own_znode=False,
+        checks_topic_versions=True,
+        endpoints=(),
+    )
+    rate = max(_RATE_MIN, min(_RATE_MAX, len(moment.partitions) // 8))
+    return Scenario(
+        name="what-if",
+        protocol=protocol_of(configuration),
+        brokers=tuple(BrokerSpec(one) for one in incident.brokers),
+        broker_settings={
+            "replica.lag.time.max.ms": str(LAG_MS),
+            "zookeeper.session.timeout.ms": str(SESSION_MS),
+            **settings.brokers,
+        },
+        topics=topics,
+        znodes=_znodes(moment, settings),
+        controllers=(ControllerSpec(configuration, starts_after_ms=_CONTROLLER_STARTS_MS),),
+        load=Load(records_per_second=rate, consumers=0),
+        active_ms=max(START_MS + 1, end_ms - moment.at_ms + START_MS),
+        quiet_ms=0,
+    )
+
+
+def _topics(moment: Moment) -> tuple[TopicSpec, ...]:
+    """The topics that clients use: those whose partitions are numbered without gaps."""
+    replicas: dict[str, dict[int, tuple[int, ...]]] = {}
+    for (topic, number), now in moment.partitions.items():
+        replicas.setdefault(topic, {})[number] = now.assignment.replicas
+    return tuple(
+        TopicSpec(topic, tuple(of[number] for number in sorted(of)))
+        for topic, of in replicas.items()
+        if sorted(of) == list(range(len(of)))
+    )
+
+
+def _znodes(moment: Moment, settings: Settings) -> dict[str, str]:
+    found = {path: data.decode(errors="replace") for path, data in moment.znodes.items()}
+    assignments: dict[str, dict[int, PartitionNow]] = {}
+    for (topic, number), now in moment.partitions.items():
+        assignments.setdefault(topic, {})[number] = now
+        if now.state is not None:
+            found[znodes.state_path(topic, number)] = znodes.write_state(now.state).decode()
+    for topic, of in assignments.items():
+        content = {number: of[number].assignment for number in sorted(of)}
+        id = moment.topics.get(topic)
+        found[znodes.topic_path(topic)] = write_topic(TopicContent(content, id)).decode()
+    for topic, configs in settings.topics.items():
+        path = znodes.topic_config_path(topic)
+        known = znodes.read_config(path, found[path].encode()) if path in found else {}
+        found[path] = znodes.write_config({**known, **configs}).decode()
+    # A controller begins above the epochs in the states (KB 5.2).
+    epochs = [one.state.controller_epoch for one in moment.partitions.values() if one.state]
+    epoch = max([*epochs, int(found.get(znodes.CONTROLLER_EPOCH) or 0)])
+    found[znodes.CONTROLLER_EPOCH] = str(epoch)
+    return found
+
+
+def protocol_of(configuration: Configuration) -> str:
+    """The inter.broker.protocol.version of a configuration, as the world names it."""
+    version = configuration.inter_broker_protocol_version
+    return version if "-IV" in version else LATEST if version.startswith("3.9") else version
+
+
+def inputs_of(begun: Continuation, causes: Sequence[Cause]) -> tuple[Input, ...]:
+    """The inputs of a run that continues an incident with these causes, which may be varied ones of
+    `begun.causes`, in the order of their times."""
+    made = _Inputs(begun)
+    for cause in sorted(causes, key=lambda one: one.at_ms):
+        made.add(cause)
+    return tuple(sorted(made.inputs, key=lambda one: one.at_ms))
+
+
+class _Inputs:
+    """The inputs so far. A broker that runs can end, and one that is down can start."""
+
+    def __init__(self, begun: Continuation) -> None:
+        self._begun = begun
+        self._down: dict[int, int] = {}
+        self.inputs: list[Input] = [*begun.failed]
+        for broker in begun.down:
+            self._end(CrashBroker(0, broker, False, None))
+        for broker in begun.stopping:
+            self._end(StopBroker(_DISKS_FAIL_MS, broker, None))
+
+    def add(self, cause: Cause) -> None:
+        """Add what a cause needs."""
+        at_ms = max(self._begun.first_ms, cause.at_ms + self._begun.shift_ms)
+        match cause.what:
+            case BrokerGone(broker=broker) as gone:
+                if broker not in self._down:
+                    self._gone(at_ms, gone, cause)
+            case BrokerBack(broker=broker):
+                self._back(at_ms, broker)
+            case BrokerBounced(broker=broker):
+                if broker not in self._down:
+                    self.inputs.append(CrashBroker(at_ms - 900, broker, False, 0))
+                    self.inputs.append(ExpireSession(at_ms - 500, f"broker {broker}"))
+            case ControllerGone(process=process):
+                self.inputs.append(KillController(at_ms, process, SAME, 0))
+                self.inputs.append(ExpireSession(at_ms, process))
+            case CrashBroker() | StopBroker() as end:
+                if end.broker not in self._down:
+                    self._end(structs.replace(end, at_ms=at_ms))
+            case ReplicaLagged():
+                return
+            case one:
+                self.inputs.append(structs.replace(one, at_ms=at_ms))
+
+    def _end(self, one: CrashBroker | StopBroker) -> None:
+        self._down[one.broker] = len(self.inputs)
+        self.inputs.append(one)
+
+    def _gone(self, at_ms: int, gone: BrokerGone, cause: Cause) -> None:
+        if gone.is_controlled:
+            self._end(StopBroker(at_ms, gone.broker, None))
+            return
+        crash_ms = max(self._begun.first_ms - 1_000, at_ms - _ENDED_BEFORE_MS, 0)
+        self._end(CrashBroker(crash_ms, gone.broker, False, None))
+        self.inputs.append(ExpireSession(at_ms, f"broker {gone.broker}"))
+
+    def _back(self, at_ms: int, broker: int) -> None:
+        place = self._down.pop(broker, None)
+        if place is None:
+            return
+        ended = self.inputs[place]
+        assert isinstance(ended, CrashBroker | StopBroker)
+        after_ms = max(0, at_ms - REGISTERS_AFTER_MS - ended.at_ms)
+        self.inputs[place] = structs.replace(ended, restart_after_ms=after_ms)
+
+
+def slow_replicas(begun: Continuation, causes: Sequence[Cause]) -> tuple[SlowReplica, ...]:
+    """The followers that copy nothing for some time in a run with these causes."""
+    shift_ms = begun.shift_ms
+    found: list[SlowReplica] = []
+    applied = {one.seq for one in causes}
+    for one in begun.copying:
+        if one.after <= begun.seq or one.after in applied:
+            begin = 0 if one.from_ms <= begun.at_ms else one.from_ms + shift_ms
+            end = None if one.until_ms is None else one.until_ms + shift_ms - _JOINS_MS
+            found.append(SlowReplica(one.broker, one.topic, one.partition, begin, end))
+    lag_ms = int(begun.scenario.broker_settings.get("replica.lag.time.max.ms", LAG_MS))
+    for cause in causes:
+        if isinstance(cause.what, ReplicaLagged):
+            lag, at_ms = cause.what, cause.at_ms + shift_ms
+            end = None if lag.until_ms is None else lag.until_ms + shift_ms - _JOINS_MS
+            begin = max(0, at_ms - lag_ms * 5 // 4)
+            found.append(SlowReplica(lag.broker, lag.topic, lag.partition, begin, end))
+    return tuple(found)
+
+
+def scenario_with(begun: Continuation, causes: Sequence[Cause]) -> Scenario:
+    """The scenario of a run with these causes."""
+    slow = (*begun.scenario.slow_replicas, *slow_replicas(begun, causes))
+    return structs.replace(begun.scenario, slow_replicas=slow)
+
+
+def is_leaderless(now: PartitionNow, brokers: Mapping[int, None]) -> bool:
+    """Whether a partition cannot be written: it has no leader, or its leader is not registered."""
+    return now.leader == NO_LEADER or now.leader not in brokers
+
+
+def rebalance_inputs(incident: Incident, seq: int) -> list[Cause]:
+    """The automatic leader rebalances of a log after an event, as elections at their times."""
+    return [
+        Cause(one, incident.times[one], ElectLeaders(incident.times[one]), is_certain=True)
+        for one in incident.rebalances
+        if one > seq and one in incident.times
+    ]

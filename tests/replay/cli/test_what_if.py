@@ -1,0 +1,167 @@
+"""`refold what-if` from the command line: output, exit codes, and the log that it saves."""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from click.testing import Result
+from typer.testing import CliRunner
+
+from replay.cli.main import app
+
+pytestmark = pytest.mark.timeout(180)
+
+INCIDENTS = Path(__file__).parents[2] / "incidents"
+UNCLEAN = INCIDENTS / "unclean-election"
+
+
+def refold(*arguments: str | Path) -> Result:
+    return CliRunner().invoke(app, [*map(str, arguments)])
+
+
+def test_dropped_failure_is_compared_with_the_log() -> None:
+    result = refold("what-if", UNCLEAN, "--drop", "90")
+    assert result.exit_code == 1, result.output
+    lines = result.stdout.splitlines()
+    assert lines[0] == "changed: event 90 did not happen: the registration of broker 1 ended"
+    assert lines[1].startswith("continued after event 89 (2026-11-26T10:23:11.251331Z) for ")
+    assert "the outcome differs for " in lines[2]
+    assert any("orders-3" in one and "offline" in one and "9.8 s" in one for one in lines)
+    assert "fidelity: without the changes, 6 of 6 partitions fare as in the log" in lines
+    assert any(one.startswith("  log end offsets (6): ") for one in lines)
+
+
+def test_change_without_an_effect_exits_with_0() -> None:
+    result = refold("what-if", UNCLEAN, "--set", "num.partitions=3")
+    assert result.exit_code == 0, result.output
+    assert "the outcome is the same for all 6 partitions" in result.stdout
+
+
+def test_json_has_outcomes_differences_and_assumptions() -> None:
+    result = refold("what-if", UNCLEAN, "--drop", "90", "--json")
+    assert result.exit_code == 1
+    document = json.loads(result.stdout)
+    assert document["differs"]
+    assert document["happened"]["orders-3"]["offline_ms"] > 9_000
+    assert document["changed"]["orders-3"]["offline_ms"] == 0
+    assert document["fidelity"]["agreeing"] == 6
+    assert {
+        key: one[key]
+        for one in document["assumptions"]
+        if one["about"] == "producers"
+        for key in ("about", "count")
+    } == {"about": "producers", "count": 2}
+    assert {one["what"] for one in document["effect"] if one["partition"] == "orders-3"} >= {
+        "offline",
+        "leader",
+    }
+
+
+@pytest.fixture(scope="module")
+def continued(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("what-if") / "continued"
+    result = refold("what-if", UNCLEAN, "--drop", "90", "--out", folder)
+    assert result.exit_code == 1, result.output
+    log = folder / "refold-1000-run-1"
+    assert f"a log for replay, why, inspect and diff: {log}" in result.stdout
+    return log
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["replay", "LOG"],
+        ["why", "LOG", "--partition", "orders-3"],
+        ["inspect", "LOG"],
+        ["events", "LOG"],
+        ["decisions", "LOG"],
+        ["health", "LOG"],
+        ["log", "verify", "LOG"],
+        ["log", "show", "LOG", "--format", "kafka"],
+        ["what-if", "LOG", "--set", "num.partitions=3"],
+    ],
+    ids=lambda command: " ".join(command[:2]),
+)
+def test_saved_log_is_opened_by_other_commands(continued: Path, command: Sequence[str]) -> None:
+    result = refold(*[str(continued) if one == "LOG" else one for one in command])
+    assert result.exit_code == 0, result.output
+    assert result.stdout
+
+
+@pytest.mark.slow
+def test_saved_log_is_compared_by_diff(continued: Path) -> None:
+    result = refold("diff", continued, "--base", ".", "--head", ".")
+    assert result.exit_code == 0, result.output
+
+
+def test_saved_run_is_reproduced_by_the_explorer(continued: Path) -> None:
+    result = refold("explore", "--reproduce", continued.parent)
+    assert result.exit_code == 0, result.output
+    assert "the same run" in result.stdout
+
+
+def test_point_of_no_return_names_the_event() -> None:
+    options = ("--branches", "8", "--moments", "8", "--seed", "7", "--workers", "1")
+    result = refold("what-if", UNCLEAN, "--invariant", "orders-3 offline", *options)
+    assert result.exit_code == 1, result.output
+    rises = [one for one in result.stdout.splitlines() if one.startswith("rises from ")]
+    assert "at event 90 (" in rises[0]
+    assert rises[0].endswith("the registration of broker 1 ended")
+    assert "seed 7" in result.stdout
+
+
+def test_json_has_the_curve() -> None:
+    options = ("--branches", "4", "--moments", "4", "--seed", "7", "--workers", "1", "--json")
+    result = refold("what-if", INCIDENTS / "broker-crash", "--invariant", "orders-1 lost", *options)
+    assert result.exit_code == 0, result.output
+    document = json.loads(result.stdout)
+    assert {one["futures"] for one in document["points"]} == {4}
+    assert document["jumps"] == []
+    assert document["condition"] == "orders-1 lost"
+
+
+def test_invariant_of_the_explorer_is_a_condition() -> None:
+    options = ("--branches", "1", "--moments", "2", "--seed", "7", "--workers", "1")
+    result = refold("what-if", INCIDENTS / "broker-crash", "--invariant", "leader-in-isr", *options)
+    assert result.exit_code == 0, result.output
+    assert "it does not change by 10 % or more anywhere" in result.stdout
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        ((), "nothing is changed"),
+        (("--drop", "95"), "did not come from outside"),
+        (("--drop", "5000"), "there is no event 5000"),
+        (("--crash", "broker=9@80"), "broker 9 does not exist"),
+        (("--set", "foo=1"), "is not a setting that changes a continuation"),
+        (("--invariant", "broken"), "is not an invariant"),
+        (("--drop", "90", "--out", INCIDENTS), "exists already"),
+    ],
+)
+def test_wrong_change_is_one_line_and_status_2(options: tuple[str | Path, ...], text: str) -> None:
+    result = refold("what-if", UNCLEAN, *options)
+    assert result.exit_code == 2
+    (line,) = result.stderr.splitlines()
+    assert line.startswith("refold what-if: ")
+    assert text in line
+    assert result.stdout == ""
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ("--drop", "90", "--branches", "5"),
+        ("--invariant", "orders-3 offline", "--out", "x"),
+        ("--drop", "ninety"),
+    ],
+)
+def test_options_that_do_not_fit_are_refused(options: tuple[str, ...]) -> None:
+    assert refold("what-if", UNCLEAN, *options).exit_code == 2
+
+
+def test_missing_log_is_status_2(tmp_path: Path) -> None:
+    result = refold("what-if", tmp_path / "none", "--drop", "1")
+    assert result.exit_code == 2
+    assert len(result.stderr.splitlines()) == 1

@@ -1,0 +1,72 @@
+"""Causes in words, and by the events that show them."""
+
+import pytest
+
+from replay.errors import ReplayError
+from replay.what_if.causes import (
+    BrokerBack,
+    BrokerBounced,
+    BrokerGone,
+    Cause,
+    ControllerGone,
+    ReplicaLagged,
+    What,
+    causes_shown_by,
+    in_words,
+    nearest,
+    require_broker,
+)
+from replay.world.inputs import (
+    CancelReassignment,
+    CreateTopic,
+    ElectLeaders,
+    EndCancellation,
+    Reassign,
+    Target,
+)
+
+GONE = Cause(67, 7_000, BrokerGone(2, 67, 7_000), 70)
+BACK = Cause(82, 9_000, BrokerBack(2))
+
+
+@pytest.mark.parametrize(
+    ("what", "words"),
+    [
+        (GONE.what, "the registration of broker 2 ended"),
+        (BrokerGone(2, 67, 7_000, True), "broker 2 shut down"),
+        (BrokerBack(2), "broker 2 registered"),
+        (BrokerBounced(2), "broker 2 ended and registered again"),
+        (ControllerGone("refold 1"), "the session of the controller ended"),
+        (ReplicaLagged(2, "t", 0, None), "broker 2 fell out of the ISR of t-0, while it ran"),
+        (ElectLeaders(0, (("t", 0),), "unclean"), "a client requested an unclean election of t-0"),
+        (ElectLeaders(0), "a client requested a preferred election of all partitions"),
+        (
+            Reassign(0, tuple(Target("t", number, (1,)) for number in range(7))),
+            "a client requested the reassignment of t-0, t-1, t-2, t-3, t-4 and 2 more",
+        ),
+        (
+            CancelReassignment(0, (("t", 0),)),
+            "a client cancelled the reassignment of t-0",
+        ),
+        (CreateTopic(0, "t", ((1,),)), "topic t was created"),
+        (EndCancellation(5_000), "end_cancellation"),
+    ],
+)
+def test_cause_is_described(what: What, words: str) -> None:
+    assert in_words(Cause(1, 0, what)) == words
+
+
+def test_event_between_the_first_and_the_last_shows_a_cause() -> None:
+    assert causes_shown_by([GONE, BACK], 68) == [GONE]
+    assert causes_shown_by([GONE, BACK], 82) == [BACK]
+    assert causes_shown_by([GONE, BACK], 75) == []
+
+
+def test_nearest_causes_are_a_hint() -> None:
+    hint = nearest([GONE, BACK], 80)
+    assert hint.startswith("event 82 (broker 2 registered), event 67 (")
+
+
+def test_unknown_broker_is_refused() -> None:
+    with pytest.raises(ReplayError, match=r"broker 9 does not exist in the log; .* 1, 2"):
+        require_broker([2, 1], 9)

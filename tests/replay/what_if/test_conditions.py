@@ -1,0 +1,80 @@
+"""The conditions of a search."""
+
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from replay.errors import ReplayError
+from replay.explore.verdict import checked
+from replay.what_if.conditions import OfInvariant, OfPartition, condition_of, holds
+from replay.what_if.incident import Incident
+from replay.world.inputs import CrashBroker, ElectLeaders, Input
+from replay.world.scenario import SlowReplica, TopicSpec
+from tests.replay.what_if.simulated import incident_at, scenario
+
+INCIDENTS = Path(__file__).parents[2] / "incidents"
+SLOW = scenario(TopicSpec("t", ((1, 2),)), slow=[SlowReplica(2, "t", 0, 5_000, None)])
+CRASH = CrashBroker(12_000, 1, False, None)
+UNCLEAN = ElectLeaders(22_000, (("t", 0),), "unclean")
+
+
+@cache
+def incident() -> Incident:
+    return incident_at(INCIDENTS / "broker-crash")
+
+
+def test_conditions_are_parsed() -> None:
+    assert condition_of("orders-1 offline", incident()) == OfPartition("orders", 1, "offline")
+    assert condition_of("orders-1 lost", incident()) == OfPartition("orders", 1, "lost")
+    assert condition_of("orders-1 leader 3", incident()) == OfPartition("orders", 1, "leader", 3)
+    assert condition_of(checked()[0], incident()) == OfInvariant(checked()[0])
+
+
+@pytest.mark.parametrize(
+    ("text", "error"),
+    [
+        ("", "is not an invariant"),
+        ("no-such-invariant", "The invariants are: one-leader-per-epoch"),
+        ("orders-1 broken", "is not an invariant"),
+        ("orders-1 leader", "is not an invariant"),
+        ("orders-1 leader 9", "with a broker of the log as N"),
+        ("orders-77 offline", "the log has no partition orders-77"),
+    ],
+)
+def test_condition_that_is_none_is_refused(text: str, error: str) -> None:
+    with pytest.raises(ReplayError, match=error):
+        condition_of(text, incident())
+
+
+@pytest.mark.parametrize(
+    ("what", "inputs", "expected"),
+    [
+        ("offline", (), False),
+        ("offline", (CRASH,), True),
+        ("lost", (CRASH,), False),
+        ("lost", (CRASH, UNCLEAN), True),
+    ],
+)
+def test_condition_of_a_partition_holds(
+    what: str, inputs: tuple[Input, ...], expected: bool
+) -> None:
+    condition = OfPartition("t", 0, what)  # type: ignore[arg-type]
+    assert holds(condition, SLOW, inputs, 4_000) is expected
+
+
+def test_leader_is_that_of_the_end() -> None:
+    begun = scenario(TopicSpec("t", ((1, 2),)))
+    assert holds(OfPartition("t", 0, "leader", 2), begun, (CRASH,), 4_000)
+    assert not holds(OfPartition("t", 0, "leader", 1), begun, (CRASH,), 4_000)
+
+
+def test_partition_that_was_offline_before_the_beginning_is_not() -> None:
+    restarts = CrashBroker(6_000, 1, False, 10_000)
+    begun = scenario(TopicSpec("t", ((1,),)))
+    assert holds(OfPartition("t", 0, "offline"), begun, (restarts,), 4_000)
+    assert not holds(OfPartition("t", 0, "offline"), begun, (restarts,), 25_000)
+
+
+def test_invariant_that_holds_is_not_a_bad_outcome() -> None:
+    assert not holds(OfInvariant("leader-in-isr"), scenario(TopicSpec("t", ((1, 2),))), (), 4_000)

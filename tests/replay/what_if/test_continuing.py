@@ -1,0 +1,112 @@
+"""Questions about committed incidents and recordings, and their answers."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from replay.what_if.assumptions import Assumed
+from replay.what_if.changes import Changes
+from replay.what_if.continuing import WhatIf, what_if
+from replay.what_if.outcome import What
+from tests.replay.what_if.simulated import incident_at
+
+INCIDENTS = Path(__file__).parents[2] / "incidents"
+
+
+def answer(name: str, changes: Changes | None = None) -> WhatIf:
+    return what_if(incident_at(INCIDENTS / name), changes or Changes()).what_if
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "admin-requests",
+        "bounced-broker",
+        "broker-crash",
+        "broker-crash-2.6",
+        "controlled-shutdown",
+        "leader-rebalance",
+        "log-dir",
+        "reassignment",
+        "stock-unclean-election",
+        "topic-deletion",
+        "unclean-default",
+        "unclean-election",
+    ],
+)
+def test_incident_without_a_change_fares_as_in_the_log(name: str) -> None:
+    found = answer(name)
+    assert found.effect == []
+    assert found.fidelity.differences == []
+    assert found.fidelity.agreeing == found.fidelity.partitions > 0
+
+
+def test_difference_between_the_world_and_the_log_is_reported() -> None:
+    fidelity = answer("brokers-together").fidelity
+    names = {one.partition for one in fidelity.differences}
+    assert fidelity.agreeing == fidelity.partitions - len(names)
+    assert names
+
+
+def test_partition_stays_online_if_its_last_replica_does_not_fail() -> None:
+    found = answer("unclean-election", Changes(drop=(90,)))
+    offline = {one.partition: one for one in found.effect if one.what is What.OFFLINE}
+    assert list(offline) == ["orders-3"]
+    assert offline["orders-3"].other == "0.0 s"
+    before, after = found.control["orders", 3], found.changed["orders", 3]
+    assert before.lost_all
+    assert not after.lost_all
+    assert (before.unclean, after.unclean) == (1, 0)
+
+
+def test_unclean_election_by_configuration_ends_the_outage_earlier() -> None:
+    setting = Changes(set=("orders:unclean.leader.election.enable=true",))
+    found = answer("unclean-election", setting)
+    before, after = found.control["orders", 3], found.changed["orders", 3]
+    assert after.offline_ms < before.offline_ms
+    assert after.unclean == 1
+
+
+def test_broker_that_comes_back_later_leaves_the_partition_offline_for_longer() -> None:
+    found = answer("unclean-election", Changes(delay=("103=3s",)))
+    before, after = found.control["orders", 3], found.changed["orders", 3]
+    assert after.offline_ms >= before.offline_ms
+
+
+def test_crash_of_another_broker_leaves_more_partitions_offline() -> None:
+    found = answer("unclean-election", Changes(crash=("broker=2@95",)))
+    offline = {one.partition for one in found.effect if one.what is What.OFFLINE}
+    assert {"orders-0", "orders-1", "orders-2"} <= offline
+
+
+def test_crashed_controller_changes_no_outcome() -> None:
+    assert answer("broker-crash", Changes(crash=("controller@70",))).effect == []
+
+
+def test_cancelled_reassignment_is_rolled_back() -> None:
+    found = answer("reassignment", Changes(drop=(110,)))
+    assert found.control["moved", 1].replicas == (1, 2)
+    assert found.changed["moved", 1].target or found.changed["moved", 1].replicas == (1, 3)
+
+
+def test_stock_cluster_without_a_failure_has_no_outage() -> None:
+    found = answer("stock-unclean-election", Changes(drop=(511,)))
+    assert found.control["never_04", 0].offline_ms > 10_000
+    assert found.changed["never_04", 0].offline_ms == 0
+    about = {one.about for one in found.assumptions}
+    assert {Assumed.CONTROLLER_IN_PLACE, Assumed.CLIENTS_NOT_SEEN} <= about
+
+
+def test_assumptions_are_counted() -> None:
+    found = {one.about: one.count for one in answer("unclean-election").assumptions}
+    assert found[Assumed.LOG_END_OFFSETS] == 6
+    assert found[Assumed.CAUSES_OF_FAILURES] == 2
+    assert Assumed.CONTROLLER_IN_PLACE not in found
+
+
+@pytest.mark.slow
+def test_recording_of_a_stock_cluster_is_continued(log_of: Callable[[str], Path]) -> None:
+    incident = incident_at(log_of("broker-crash-2"))
+    found = what_if(incident, Changes()).what_if
+    assert found.fidelity.agreeing >= found.fidelity.partitions // 2

@@ -1,0 +1,67 @@
+"""Requests to a stock controller, inferred from what it wrote."""
+
+from controller.core.values import Assignment, LeaderAndIsr
+from replay.what_if.causes import BrokerGone, Cause
+from replay.what_if.history import History, PartitionNow
+from replay.what_if.inferred import inferred_requests, with_shutdown_requests
+from replay.world.inputs import CancelReassignment, ElectLeaders, Reassign, Target
+
+ASSIGNMENT = Assignment((1, 2))
+MOVING = Assignment((3, 1, 2), (3,), (2,))
+NAME = ("t", 0)
+
+
+def now(leader: int, *isr: int, assignment: Assignment = ASSIGNMENT) -> PartitionNow:
+    return PartitionNow(LeaderAndIsr(leader, 0, isr, 0, 1), assignment)
+
+
+def history(*partitions: tuple[int, PartitionNow]) -> History:
+    found = History()
+    for broker in (1, 2, 3):
+        found.broker(0, 0, broker, is_registered=True)
+    for at_ms, one in partitions:
+        found.partition(at_ms + 1, at_ms, NAME, one)
+    return found
+
+
+def test_unclean_election_was_requested_unless_a_configuration_allows_it() -> None:
+    found = history((0, now(1, 1)), (10, now(-1, 1)), (20, now(2, 2)))
+    assert inferred_requests(found, [], []) == [Cause(21, 20, ElectLeaders(20, (NAME,), "unclean"))]
+    assert inferred_requests(found, [], ["t"]) == []
+
+
+def test_election_of_the_preferred_replica_happens_in_each_future() -> None:
+    found = history((0, now(2, 1, 2)), (10, now(1, 1, 2)))
+    (one,) = inferred_requests(found, [], [])
+    assert one.what == ElectLeaders(10, (NAME,))
+    assert one.is_certain
+
+
+def test_election_after_a_failure_was_not_requested() -> None:
+    found = history((0, now(2, 1, 2)))
+    found.broker(5, 5, 2, is_registered=False)
+    found.partition(11, 10, NAME, now(1, 1))
+    assert inferred_requests(found, [], []) == []
+
+
+def test_reassignment_and_its_cancellation_were_requested() -> None:
+    moving = now(1, 1, 2, assignment=MOVING)
+    found = history((0, now(1, 1, 2)), (10, moving), (20, now(1, 1, 2)))
+    assert [one.what for one in inferred_requests(found, [], [])] == [
+        Reassign(10, (Target("t", 0, (3, 1)),)),
+        CancelReassignment(20, (NAME,)),
+    ]
+
+
+def test_request_that_the_log_has_is_not_inferred() -> None:
+    found = history((0, now(1, 1, 2)), (10, now(1, 1, 2, assignment=MOVING)))
+    known = Cause(5, 4, Reassign(4, (Target("t", 0, (3, 1)),), "znode"))
+    assert inferred_requests(found, [known], []) == []
+
+
+def test_shutdown_begins_when_the_broker_leaves_the_isrs() -> None:
+    found = history((0, now(1, 1, 2)), (900, now(2, 2)))
+    gone = Cause(2_000, 2_000, BrokerGone(1, 2_000, 2_000, is_controlled=True))
+    (one,) = with_shutdown_requests(found, [gone])
+    assert (one.seq, one.at_ms, one.last_seq) == (901, 900, 2_000)
+    assert with_shutdown_requests(history((0, now(1, 1, 2))), [gone]) == [gone]

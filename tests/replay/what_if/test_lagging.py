@@ -1,0 +1,56 @@
+"""Followers that were not in the ISR although their brokers ran."""
+
+from controller.core.values import Assignment, LeaderAndIsr
+from replay.what_if.causes import BrokerGone, Cause, ReplicaLagged
+from replay.what_if.history import History, PartitionNow
+from replay.what_if.lagging import copying_replicas, lagged
+
+ASSIGNMENT = Assignment((1, 2))
+
+
+def now(leader: int, *isr: int, assignment: Assignment = ASSIGNMENT) -> PartitionNow:
+    return PartitionNow(LeaderAndIsr(leader, 0, isr, 0, 1), assignment)
+
+
+def history(*partitions: tuple[int, PartitionNow]) -> History:
+    found = History()
+    for broker in (1, 2, 3):
+        found.broker(0, 0, broker, is_registered=True)
+    for at_ms, one in partitions:
+        found.partition(at_ms + 1, at_ms, ("t", 0), one)
+    return found
+
+
+def test_follower_lags_from_the_smaller_isr_to_the_larger_one() -> None:
+    found = history((0, now(1, 1, 2)), (5_000, now(1, 1)), (9_000, now(1, 1, 2)))
+    assert lagged(found, []) == [Cause(5_001, 5_000, ReplicaLagged(2, "t", 0, 9_000))]
+
+
+def test_follower_of_a_broker_that_is_about_to_be_gone_does_not_lag() -> None:
+    found = history((0, now(1, 1, 2)), (5_000, now(1, 1)))
+    gone = Cause(8_000, 8_000, BrokerGone(2, 8_000, 8_000))
+    assert lagged(found, [gone]) == []
+
+
+def test_new_leader_and_removed_replica_are_no_lag() -> None:
+    shrunk = Assignment((1,))
+    moved = history((0, now(1, 1, 2)), (5_000, now(2, 2)))
+    removed = history((0, now(1, 1, 2)), (5_000, now(1, 1, assignment=shrunk)))
+    assert lagged(moved, []) == lagged(removed, []) == []
+
+
+def test_started_broker_copies_until_it_is_in_the_isr() -> None:
+    found = history((0, now(1, 1, 2)))
+    found.broker(1_000, 1_000, 2, is_registered=False)
+    found.partition(1_001, 1_001, ("t", 0), now(1, 1))
+    found.broker(6_000, 6_000, 2, is_registered=True)
+    found.partition(9_500, 9_500, ("t", 0), now(1, 1, 2))
+    (one,) = copying_replicas(found, [])
+    assert (one.broker, one.from_ms, one.until_ms, one.after) == (2, 6_000, 9_500, 6_000)
+
+
+def test_added_replica_copies_without_a_start_of_its_broker() -> None:
+    adding = Assignment((1, 2, 3), (3,), ())
+    found = history((0, now(1, 1, 2)), (5_000, now(1, 1, 2, assignment=adding)))
+    (one,) = copying_replicas(found, [])
+    assert (one.broker, one.from_ms, one.until_ms, one.after) == (3, 5_000, None, 0)

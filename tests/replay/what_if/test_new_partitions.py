@@ -1,0 +1,40 @@
+"""Topics and partitions that appear during an incident."""
+
+from controller.core.values import Assignment
+from replay.what_if.causes import Cause
+from replay.what_if.history import History, PartitionNow
+from replay.what_if.new_partitions import with_creations
+from replay.world.inputs import CreatePartitions, CreateTopic
+
+
+def history(*appearing: tuple[int, str, int, tuple[int, ...]]) -> History:
+    found = History()
+    for at_ms, topic, number, replicas in appearing:
+        found.partition(at_ms, at_ms, (topic, number), PartitionNow(None, Assignment(replicas)))
+    return found
+
+
+def test_partitions_of_the_beginning_were_not_created() -> None:
+    assert with_creations(history((1, "t", 0, (1,))), [], 1) == []
+
+
+def test_request_has_the_replicas_that_the_controller_chose() -> None:
+    asked = Cause(40, 4_000, CreateTopic(4_000, "t", ((9,),), {"a": "b"}))
+    found = with_creations(history((4_005, "t", 0, (1, 2)), (4_006, "t", 1, (2, 1))), [asked], 1)
+    created = CreateTopic(4_000, "t", ((1, 2), (2, 1)), {"a": "b"})
+    assert found == [Cause(40, 4_000, created, 4_005, is_certain=True)]
+
+
+def test_request_that_created_nothing_is_no_cause() -> None:
+    asked = Cause(40, 4_000, CreateTopic(4_000, "t", ((9,),)))
+    assert with_creations(history((1, "u", 0, (1,))), [asked], 1) == []
+
+
+def test_partitions_without_a_request_were_written_to_zookeeper() -> None:
+    found = with_creations(
+        history((1, "t", 0, (1,)), (500, "t", 1, (2,)), (900, "u", 0, (3,))), [], 1
+    )
+    assert [one.what for one in found] == [
+        CreatePartitions(500, "t", ((2,),), "znode"),
+        CreateTopic(900, "u", ((3,),), {}, "znode_with_id"),
+    ]

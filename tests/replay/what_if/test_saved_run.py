@@ -1,0 +1,74 @@
+"""Saved runs are run again; their logs are those of other commands."""
+
+from pathlib import Path
+
+import pytest
+
+from replay.errors import ReplayError
+from replay.explore.saved import SavedRun, save, saved_run
+from replay.logs.open_log import open_log
+from replay.what_if.changes import Changes
+from replay.what_if.continuing import what_if
+from replay.what_if.incident import Incident
+from replay.what_if.saved_run import incident_of, log_of
+from replay.what_if.saved_run import save as save_continued
+from replay.world.inputs import CrashBroker, KillController, SlowDisk
+from replay.world.scenario import TopicSpec
+from tests.replay.what_if.simulated import scenario
+
+INPUTS = (
+    CrashBroker(8_000, 2, False, 9_000),
+    SlowDisk(9_000, "broker 3", 40, 5_000),
+    CrashBroker(20_000, 1, False, None),
+)
+
+
+def saved(folder: Path, *inputs: object) -> SavedRun:
+    begun = scenario(TopicSpec("t", ((1, 2), (2, 1))))
+    run = saved_run(begun, inputs, seed=1, strategy="random", before=3)  # type: ignore[arg-type]
+    save(run, folder)
+    return run
+
+
+def read(path: str) -> Incident:
+    with open_log(path) as log:
+        return incident_of(path, log)
+
+
+def test_saved_run_is_repeated_exactly(tmp_path: Path) -> None:
+    run = saved(tmp_path / "run", *INPUTS)
+    answer, continued = what_if(read(log_of(str(tmp_path / "run"))), Changes())
+    assert continued.cluster.digest() == run.digest
+    assert answer.effect == answer.fidelity.differences == []
+
+
+def test_input_is_found_by_the_event_that_shows_it(tmp_path: Path) -> None:
+    saved(tmp_path / "run", *INPUTS)
+    incident = read(log_of(str(tmp_path / "run" / "run.json")))
+    (crash,) = [
+        one for one in incident.causes if isinstance(one.what, CrashBroker) and one.what.broker == 1
+    ]
+    assert incident.times[crash.seq] > crash.at_ms + 5_000
+    answer = what_if(incident, Changes(drop=(crash.seq,))).what_if
+    assert answer.control["t", 0].leader == 2
+    assert answer.changed["t", 0].isr == (1, 2)
+
+
+def test_folder_with_several_logs_is_refused(tmp_path: Path) -> None:
+    saved(tmp_path / "run", KillController(10_000, "refold 100"))
+    with pytest.raises(ReplayError, match=r"several logs.*refold-100-run-1.*refold-100-run-2"):
+        log_of(str(tmp_path / "run"))
+
+
+def test_continued_run_is_saved_and_continued_again(tmp_path: Path) -> None:
+    saved(tmp_path / "run", *INPUTS)
+    incident = read(log_of(str(tmp_path / "run")))
+    _, continued = what_if(incident, Changes(crash=("broker=3@60",)))
+    (log,) = save_continued(continued, tmp_path / "continued")
+    _, again = what_if(read(str(log)), Changes())
+    assert again.cluster.digest() == continued.cluster.digest()
+
+
+def test_path_of_another_log_is_left_as_it_is(tmp_path: Path) -> None:
+    assert log_of(str(tmp_path)) == str(tmp_path)
+    assert log_of("-") == "-"
