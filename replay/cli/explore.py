@@ -129,13 +129,14 @@ def explore(
             limit = _SECONDS if seconds is None and runs is None else seconds
             is_broken = explore_brokers(seed, limit, runs, workers, folder, as_json=as_json)
             raise typer.Exit(_VIOLATION if is_broken else _NOTHING)
-        start = _start(scenario, from_log, strategy or ())
+        start, notes = _start(scenario, from_log, strategy or ())
         _check_folder(folder)
         if not as_json:
             typer.echo(f"seed {seed}")
         found = _explore(start, seed, seconds, runs, workers)
         saved, logs = _saved(found, folder, shrink_seconds)
     document = _document(found, seed, workers, saved, folder if saved is not None else None)
+    document["notes"] = notes
     print_result(
         document, lambda: _print(found, seed, workers, saved, folder, logs), as_json=as_json
     )
@@ -169,7 +170,10 @@ def _check_folder(folder: Path) -> None:
         raise ReplayError(f"{folder} cannot be created: {parent} is not a writable folder")
 
 
-def _start(scenario: Path | None, from_log: Path | None, strategies: Sequence[str]) -> "Start":
+def _start(
+    scenario: Path | None, from_log: Path | None, strategies: Sequence[str]
+) -> tuple["Start", tuple[str, ...]]:
+    """The start, and notes about what a log has and the start has not."""
     from replay.explore.generators.strategies import STRATEGIES, Start
     from replay.explore.saved import read_scenario
 
@@ -181,7 +185,7 @@ def _start(scenario: Path | None, from_log: Path | None, strategies: Sequence[st
                 f"{one!r}: use one of {', '.join(STRATEGIES)}", param_hint="--strategy"
             )
     if scenario is not None:
-        return Start(*read_scenario(scenario), tuple(strategies))
+        return Start(*read_scenario(scenario), tuple(strategies)), ()
     if from_log is not None:
         from replay.explore.from_log.reading import start_of_log
 
@@ -189,8 +193,8 @@ def _start(scenario: Path | None, from_log: Path | None, strategies: Sequence[st
             begun = start_of_log(from_log, report)
         for note in begun.notes:
             typer.echo(f"note: {note}", err=True)
-        return Start(begun.scenario, begun.inputs, tuple(strategies))
-    return Start(strategies=tuple(strategies))
+        return Start(begun.scenario, begun.inputs, tuple(strategies)), begun.notes
+    return Start(strategies=tuple(strategies)), ()
 
 
 def _explore(

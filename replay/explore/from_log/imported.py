@@ -7,12 +7,22 @@ controller's session become inputs. A refold takes the place of the stock contro
 from typing import Final
 
 from controller.core import znodes
-from controller.core.configuration import Configuration
-from replay.explore.from_log.schedule import BegunFromLog, Schedule, targets_of
+from controller.core.api_requests.elections import ElectLeadersReceived
+from controller.core.api_requests.features import UpdateFeaturesReceived
+from controller.core.api_requests.reassignments import AlterPartitionReassignmentsReceived
+from controller.core.errors import ZnodeError
+from replay.explore.from_log.schedule import Schedule, targets_of
 from replay.explore.invariants.known import parsed_entries, parsed_topic
+from replay.stock_clusters.imported_log.api_requests import (
+    UnreadableRequestError,
+    api_request_of,
+)
 from replay.stock_clusters.imported_log.events import (
+    STARTED,
+    ControllerLogged,
     ImportedEvent,
     RequestInferred,
+    RequestServed,
 )
 from replay.stock_clusters.imported_log.reading import ImportedLog
 from replay.stock_clusters.imported_log.restored import apply
@@ -27,6 +37,8 @@ from replay.stock_clusters.zookeeper_log.transactions import (
 )
 from replay.world.inputs import (
     CancelReassignment,
+    ChangeBrokerConfig,
+    ChangeTopicConfig,
     CreateTopic,
     DeleteControllerZnode,
     DeleteTopic,
@@ -35,47 +47,47 @@ from replay.world.inputs import (
     Reassign,
 )
 
-_REFOLD: Final = 1_000_000
+REFOLD: Final = 1_000_000
 """The id of the refold; no broker has it."""
 
 _NS_PER_MS: Final = 1_000_000
 
 
-def from_imported(log: ImportedLog) -> BegunFromLog:
-    """The scenario and inputs of a log. Raises ReplayError."""
-    return _Incident(log).read()
+class ImportedIncident:
+    """Notes in a schedule what the transactions of a log show, from its first one on."""
 
-
-class _Incident:
-    def __init__(self, log: ImportedLog) -> None:
+    def __init__(self, log: ImportedLog, schedule: Schedule) -> None:
+        self.has_begun = False
         self._log = log
         self._chroot = log.begun.chroot
-        self._schedule = Schedule(Configuration(broker_id=_REFOLD, kip_236_enable=True))
-        self._has_begun = False
+        self._started: dict[int, bool] = {}
+        """Whether a broker has started since it was gone, for each that has a controller.log."""
+        self._schedule = schedule
 
-    def read(self) -> BegunFromLog:
-        """Read the whole log."""
-        for record, event in self._log.events():
-            if not self._has_begun:
-                self._begin(record.wall_ns)
-            self._note(record.wall_ns, event)
-            apply(self._log.state, event)
-            if self._schedule.is_full:
-                break
-        if not self._has_begun:
-            self._begin(0)
-        return self._schedule.result()
+    def apply(self, ns: int, event: ImportedEvent) -> None:
+        """Note what an event shows, and apply it to the state of the log."""
+        if not self.has_begun:
+            self.begin(ns)
+        self._note(ns, event)
+        apply(self._log.state, event)
 
-    def _begin(self, ns: int) -> None:
-        self._has_begun = True
-        content = {
+    def begin(self, ns: int) -> None:
+        """The incident begins, with the state of the log."""
+        self.has_begun = True
+        self._schedule.begin(ns, self.content(), self.brokers())
+
+    def content(self) -> dict[str, bytes]:
+        """The data of all znodes of the cluster now."""
+        return {
             path: node.data
             for whole, node in self._log.state.tree.dump().items()
             if (path := self._inside(whole)) is not None
         }
+
+    def brokers(self) -> list[int]:
+        """The brokers that are registered now."""
         names = [self._registered(whole) for whole in self._log.state.tree.dump()]
-        brokers = [one for one in names if one is not None]
-        self._schedule.begin(ns, content, brokers)
+        return [one for one in names if one is not None]
 
     def _inside(self, path: str) -> str | None:
         """The path below the chroot; None for another path."""
@@ -90,11 +102,40 @@ class _Incident:
         return int(name) if parent == znodes.BROKER_IDS and znodes.is_broker_id(name) else None
 
     def _note(self, ns: int, event: ImportedEvent) -> None:
-        if isinstance(event, RequestInferred) and event.reassignments:
-            self._schedule.add_reassignments(self._schedule.at(ns), event.reassignments)
+        """Note what an event shows."""
+        match event:
+            case RequestInferred(reassignments=reassignments):
+                self._schedule.add_reassignments(self._schedule.at(ns), reassignments)
+            case RequestServed():
+                self._note_request(ns, event)
+            case ControllerLogged(broker=broker, event=what):
+                is_start = what == STARTED
+                self._started[broker] = is_start or self._started.get(broker, False)
+            case Transaction():
+                self._note_transaction(ns, event)
+            case _:
+                pass
+
+    def _note_request(self, ns: int, served: RequestServed) -> None:
+        """A request of a client, which the broker that was controller served."""
+        schedule = self._schedule
+        try:
+            request = api_request_of(served, 0)
+        except UnreadableRequestError:
+            schedule.leave_out("requests that cannot be read")
             return
-        if not isinstance(event, Transaction):
-            return
+        at_ms = schedule.at(min(ns, served.received_ms * _NS_PER_MS))
+        match request:
+            case AlterPartitionReassignmentsReceived(partitions=partitions):
+                schedule.add_reassignments(at_ms, partitions)
+            case ElectLeadersReceived(election=election, partitions=partitions):
+                schedule.add(ElectLeaders(at_ms, tuple(partitions or ()), election))
+            case UpdateFeaturesReceived():
+                schedule.leave_out("updates of features")
+            case _:
+                pass
+
+    def _note_transaction(self, ns: int, event: Transaction) -> None:
         match event.content:
             case Multi(operations=operations, error=0):
                 for one in operations:
@@ -116,8 +157,21 @@ class _Incident:
             if broker is not None:
                 # A session that was closed, and did not expire, ends an orderly shutdown.
                 schedule.broker_gone(ns, broker, is_controlled=transaction.cxid != 0)
+                if broker in self._started:
+                    self._started[broker] = False
             elif self._inside(path) == znodes.CONTROLLER:
-                schedule.add(KillController(schedule.at(ns), schedule.process))
+                self._role_ended(ns, node.data, is_orderly=transaction.cxid != 0)
+
+    def _role_ended(self, ns: int, data: bytes, *, is_orderly: bool) -> None:
+        """The session of the controller ended, whose znode has this data."""
+        self._schedule.add(KillController(self._schedule.at(ns), self._schedule.process))
+
+    def _registers(self, ns: int, broker: int) -> None:
+        """A broker registers. If its controller.log has no start since, its process never ended."""
+        if self._started.get(broker, True):
+            self._schedule.broker_back(ns, broker)
+        else:
+            self._schedule.broker_resumed(ns, broker)
 
     def _note_operation(self, ns: int, operation: Operation) -> None:
         schedule = self._schedule
@@ -125,7 +179,7 @@ class _Incident:
         data = getattr(operation, "data", None)
         match operation:
             case Create() if (broker := self._registered(operation.path)) is not None:
-                schedule.broker_back(ns, broker)
+                self._registers(ns, broker)
             case Delete() if path == znodes.CONTROLLER:
                 schedule.add(DeleteControllerZnode(schedule.at(ns)))
             case Create() | SetData() if path == znodes.REASSIGN_PARTITIONS:
@@ -147,13 +201,35 @@ class _Incident:
                 if content is not None and content.assignments:
                     replicas = tuple(one.replicas for one in content.assignments.values())
                     at_ms = schedule.at(ns)
-                    schedule.add(CreateTopic(at_ms, topic, replicas, {}, "znode_with_id"))
+                    configs = self._config(znodes.topic_config_path(topic))
+                    schedule.add(CreateTopic(at_ms, topic, replicas, configs, "znode_with_id"))
+            case SetData() if path.startswith(f"{znodes.TOPIC_CONFIGS}/"):
+                topic = path.rpartition("/")[2]
+                configs = _parsed_config(path, data)
+                if configs != self._config(path):
+                    schedule.add(ChangeTopicConfig(schedule.at(ns), topic, configs))
+            case Create() | SetData() if path.startswith(f"{znodes.BROKER_CONFIGS}/"):
+                name = path.rpartition("/")[2]
+                broker = int(name) if znodes.is_broker_id(name) else None
+                configs = _parsed_config(path, data)
+                schedule.add(ChangeBrokerConfig(schedule.at(ns), broker, configs))
             case Create() if path.startswith(f"{znodes.DELETE_TOPICS}/"):
                 topic = path.rpartition("/")[2]
                 schedule.add(DeleteTopic(schedule.at(ns), topic, "znode"))
             case _:
                 pass
 
+    def _config(self, path: str) -> dict[str, str]:
+        node = self._log.state.tree.dump().get(f"{self._chroot}{path}")
+        return _parsed_config(path, node.data if node is not None else None)
+
     def _content(self, path: str) -> dict[tuple[str, int], tuple[int, ...]]:
         node = self._log.state.tree.dump().get(f"{self._chroot}{path}")
         return parsed_entries(path, node.data) if node is not None else {}
+
+
+def _parsed_config(path: str, data: bytes | None) -> dict[str, str]:
+    try:
+        return znodes.read_config(path, data) if data is not None else {}
+    except ZnodeError:
+        return {}

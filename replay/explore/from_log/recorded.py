@@ -25,9 +25,8 @@ from controller.core.events import (
 )
 from controller.core.fold import Fold
 from replay.errors import ReplayError
-from replay.explore.from_log.schedule import BegunFromLog, Schedule, targets_of
+from replay.explore.from_log.schedule import Schedule, targets_of
 from replay.explore.invariants.known import parsed_entries, parsed_request
-from replay.logs.decode import records
 from replay.logs.open_log import RecordedLog
 from replay.logs.recorded_fold import fold_event
 from replay.world.inputs import (
@@ -46,27 +45,22 @@ from replay.world.inputs import (
 _ROUTES = {znodes.REASSIGN_PARTITIONS: "znode", znodes.REASSIGN_PARTITIONS_EXTRA: "extra"}
 
 
-def from_recorded(log: RecordedLog) -> BegunFromLog:
-    """The scenario and inputs of a log. Raises ReplayError if it has no failover."""
-    incident = _Incident(log)
-    for event, _ in records(log.reader):
-        incident.fold(event)
-        if incident.schedule.is_full:
-            break
-    if not incident.has_begun:
-        raise ReplayError(
-            f"{log.reader.path} has no failover of refold, so it shows no cluster to start from"
-        )
-    return incident.schedule.result()
+class RecordedIncident:
+    """Notes in a schedule what the events of a log show, from the end of the first failover on.
 
+    `content` has the znodes as they were read last.
+    """
 
-class _Incident:
-    def __init__(self, log: RecordedLog) -> None:
-        self.schedule = Schedule(log.configuration)
+    def __init__(self, log: RecordedLog, schedule: Schedule) -> None:
+        self.schedule = schedule
         self.has_begun = False
-        self._fold = Fold(log.configuration)
+        self.content: dict[str, bytes] = {}
+        self.controller_fold = Fold(log.configuration)
+        self.notes_entries = False
+        """Whether entries that are read become inputs. Those of the start do not."""
+        self._path = log.reader.path
+        self._settled_epoch = 0
         self._paths: dict[CommandId, tuple[str, ...]] = {}
-        self._content: dict[str, bytes] = {}
         self._brokers: dict[int, int] = {}
         self._stopping: dict[int, None] = {}
         self._entries: dict[tuple[str, str, int], tuple[int, ...]] = {}
@@ -75,24 +69,41 @@ class _Incident:
     def fold(self, event: Recorded) -> None:
         """Fold an event, and note what it shows."""
         self._read(event)
-        issued = fold_event(self._fold, event)
+        issued = fold_event(self.controller_fold, event)
         for one in issued:
             if isinstance(one.command, ReadZnodes):
                 self._paths[one.id] = one.command.paths
-        context = self._fold.controller.context
         if not self.has_begun:
-            if context.is_loaded and self._fold.is_idle:
+            if self.is_settled:
                 self._begin(event)
             return
         self._note(event)
-        if context.is_loaded:
+        if self.is_settled:
             self._compare_brokers(event)
 
+    @property
+    def is_settled(self) -> bool:
+        """Whether the fold has the role, and the first work of its term is done: a failover knows
+        no brokers and topics at first."""
+        context = self.controller_fold.controller.context
+        if not context.is_loaded:
+            return False
+        if context.epoch != self._settled_epoch and self.controller_fold.is_idle:
+            self._settled_epoch = context.epoch
+        return context.epoch == self._settled_epoch
+
+    def check_begun(self) -> None:
+        """Raises ReplayError if the log has no failover."""
+        if not self.has_begun:
+            raise ReplayError(
+                f"{self._path} has no failover of refold, so it shows no cluster to start from"
+            )
+
     def _begin(self, event: Recorded) -> None:
-        context = self._fold.controller.context
-        self.has_begun = True
+        context = self.controller_fold.controller.context
+        self.has_begun = self.notes_entries = True
         self._brokers = {id: one.epoch for id, one in context.brokers.items()}
-        self.schedule.begin(event.wall_ns, self._content, list(self._brokers))
+        self.schedule.begin(event.wall_ns, self.content, list(self._brokers))
 
     def _read(self, event: Recorded) -> None:
         """Keep the content of znodes that were read, and note new entries."""
@@ -102,12 +113,13 @@ class _Incident:
         paths = self._paths[read.command]
         for path, data in zip(paths[read.offset :], read.data, strict=False):
             if data is None:
-                self._content.pop(path, None)
+                self.content.pop(path, None)
                 continue
-            self._content[path] = data
-            self._note_entries(event, path, data)
+            self.content[path] = data
+            self._note_content(event, path, data)
 
-    def _note_entries(self, event: Recorded, path: str, data: bytes) -> None:
+    def _note_content(self, event: Recorded, path: str, data: bytes) -> None:
+        """Note the content of a znode that was read."""
         if path in _ROUTES:
             entries = parsed_entries(path, data)
             route = _ROUTES[path]
@@ -126,7 +138,7 @@ class _Incident:
         }
         for name, replicas in new.items():
             self._entries[route, *name] = replicas
-        if new and self.has_begun:
+        if new and self.notes_entries:
             at_ms = self.schedule.at(event.wall_ns)
             self.schedule.add(Reassign(at_ms, targets_of(new), route))  # type: ignore[arg-type]
 
@@ -186,12 +198,19 @@ class _Incident:
                     self.schedule.add(CreatePartitions(at_ms, one.topic, added))
             case DeleteTopicsReceived(topics=topics):
                 for deleted in topics:
-                    if deleted.name is not None:
-                        self.schedule.add(DeleteTopic(at_ms, deleted.name))
+                    name = deleted.name or self._name_of(deleted.topic_id)
+                    if name is not None:
+                        self.schedule.add(DeleteTopic(at_ms, name))
+
+    def _name_of(self, topic_id: bytes | None) -> str | None:
+        """The topic with this id, if the fold knows it."""
+        topics = self.controller_fold.controller.context.topics_by_id
+        topic = topics.get(topic_id) if topic_id is not None else None
+        return topic.name if topic is not None else None
 
     def _compare_brokers(self, event: Recorded) -> None:
         """Note the brokers that came or went."""
-        context = self._fold.controller.context
+        context = self.controller_fold.controller.context
         now = {id: one.epoch for id, one in context.brokers.items()}
         if now == self._brokers:
             return
