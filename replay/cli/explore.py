@@ -5,11 +5,13 @@ import secrets
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from tempfile import mkdtemp
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
 from controller.cli.output import print_result
+from eventstore.errors import LogError
 from replay.cli.exit_status import errors_in_one_line, interrupted_by_sigterm
 from replay.cli.explore_0_8 import explore_brokers, reproduce_broker_run
 from replay.cli.options import Json
@@ -112,6 +114,8 @@ def explore(
     Exit status: 0 nothing found, 1 an invariant does not hold, 2 a file or log cannot be used. With
     --reproduce: 0 the run breaks no invariant any more, 1 it breaks one.
     """
+    from replay.explore.saved import reserved
+
     with errors_in_one_line("explore"):
         limits: dict[str, object] = {"--seed": seed, "--seconds": seconds, "--runs": runs}
         sources: dict[str, object] = {"--scenario": scenario, "--from-log": from_log}
@@ -125,20 +129,20 @@ def explore(
         workers = workers or os.cpu_count() or 1
         if design != _CONTROLLER:
             _check_design(design, sources)
-            _check_folder(folder)
             limit = _SECONDS if seconds is None and runs is None else seconds
-            is_broken = explore_brokers(seed, limit, runs, workers, folder, as_json=as_json)
+            with reserved(folder):
+                is_broken = explore_brokers(seed, limit, runs, workers, folder, as_json=as_json)
             raise typer.Exit(_VIOLATION if is_broken else _NOTHING)
         start, notes = _start(scenario, from_log, strategy or ())
-        _check_folder(folder)
-        if not as_json:
-            typer.echo(f"seed {seed}")
-        found = _explore(start, seed, seconds, runs, workers)
-        saved, logs = _saved(found, folder, shrink_seconds)
-    document = _document(found, seed, workers, saved, folder if saved is not None else None)
+        with reserved(folder):
+            if not as_json:
+                typer.echo(f"seed {seed}")
+            found = _explore(start, seed, seconds, runs, workers)
+            saved, where, logs = _saved(found, folder, shrink_seconds)
+    document = _document(found, seed, workers, saved, where)
     document["notes"] = notes
     print_result(
-        document, lambda: _print(found, seed, workers, saved, folder, logs), as_json=as_json
+        document, lambda: _print(found, seed, workers, saved, where, logs), as_json=as_json
     )
     raise typer.Exit(_NOTHING if found.violation is None else _VIOLATION)
 
@@ -159,15 +163,6 @@ def _check_design(design: str, sources: dict[str, object]) -> None:
         text = f"{design!r} is not a design; use {_CONTROLLER} or {KAFKA_0_8}"
         raise typer.BadParameter(text, param_hint="--design")
     _refuse(sources, "--design", "a search of the 0.8 design draws its own clusters and acts")
-
-
-def _check_folder(folder: Path) -> None:
-    """Refuse a folder that cannot be made, before the search. Raises ReplayError."""
-    if folder.exists():
-        raise ReplayError(f"{folder} exists already: give another one with --out")
-    parent = next(one for one in folder.absolute().parents if one.exists())
-    if not parent.is_dir() or not os.access(parent, os.W_OK):
-        raise ReplayError(f"{folder} cannot be created: {parent} is not a writable folder")
 
 
 def _start(
@@ -226,12 +221,14 @@ def _reporting(seconds: float | None, runs: int | None) -> "Iterator[Reporting]"
         yield report
 
 
-def _saved(found: "Explored", folder: Path, seconds: float) -> tuple["SavedRun | None", list[Path]]:
-    """Shrink and save a violation."""
+def _saved(
+    found: "Explored", folder: Path, seconds: float
+) -> tuple["SavedRun | None", Path | None, list[Path]]:
+    """Shrink and save a violation. Returns where it was saved, with its logs."""
     if found.case is None or found.violation is None:
-        return None, []
+        return None, None, []
     from replay.explore.run import breaks
-    from replay.explore.saved import save, saved_run
+    from replay.explore.saved import saved_run
     from replay.explore.shrink import shrink
 
     case, invariant = found.case, found.violation.invariant
@@ -252,7 +249,24 @@ def _saved(found: "Explored", folder: Path, seconds: float) -> tuple["SavedRun |
         strategy=case.strategy,
         before=len(case.inputs),
     )
-    return saved, save(saved, folder)
+    return saved, *_written(saved, folder)
+
+
+def _written(saved: "SavedRun", folder: Path) -> tuple[Path | None, list[Path]]:
+    """Save a run: in the folder, else in a temporary one, else as output. It is not lost."""
+    from replay.explore.saved import document_of, save
+
+    try:
+        return folder, save(saved, folder)
+    except (ReplayError, LogError, OSError) as error:
+        typer.echo(f"refold explore: the run cannot be saved in {folder}: {error}", err=True)
+    try:
+        elsewhere = Path(mkdtemp(prefix="refold-explored-"))
+        return elsewhere, save(saved, elsewhere)
+    except (ReplayError, LogError, OSError) as error:
+        typer.echo(f"refold explore: nor in a temporary folder: {error}. run.json:", err=True)
+    typer.echo(document_of(saved).decode(), err=True)
+    return None, []
 
 
 def _reproduce(path: Path, *, as_json: bool) -> int:
@@ -315,7 +329,7 @@ def _print(
     seed: int,
     workers: int,
     saved: "SavedRun | None",
-    folder: Path,
+    folder: Path | None,
     logs: list[Path],
 ) -> None:
     from replay.explore.verdict import checked_lines, coverage_lines, input_line, not_checked
@@ -334,7 +348,8 @@ def _print(
         typer.echo(f"shrunk from {before} to {after} inputs:")
         for one in saved.inputs:
             typer.echo(f"  {input_line(one)}")
-        typer.echo(f"saved in {folder}; run it again: refold explore --reproduce {folder}")
+        if folder is not None:
+            typer.echo(f"saved in {folder}; run it again: refold explore --reproduce {folder}")
         for log in logs:
             typer.echo(f"a log for replay, why, inspect and diff: {log}")
     typer.echo(f"speed: {_rates(coverage, found.seconds)}")

@@ -4,6 +4,8 @@ A folder has `run.json` and one log for each run of each refold, such as `refold
 `refold replay`, `why`, `inspect` and `diff` open. Stock controllers write no log of refold.
 """
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Final, TypeVar
 
@@ -70,16 +72,43 @@ def save(run: SavedRun, folder: Path) -> list[Path]:
     return write_logs(cluster, folder) if cluster is not None else []
 
 
-def write_document(run: Struct, folder: Path) -> None:
-    """Write run.json into a new folder. Raises ReplayError."""
+@contextmanager
+def reserved(folder: Path) -> Iterator[None]:
+    """Make a new folder before a search, so that its result can be saved. At the end, remove it if
+    it is empty, with the parents that were made. Raises ReplayError."""
+    absent = [one for one in (folder, *folder.parents) if not one.exists()]
+    _make(folder)
+    try:
+        yield
+    finally:
+        for one in absent:
+            if any(one.iterdir()):
+                break
+            one.rmdir()
+
+
+def _make(folder: Path) -> None:
     try:
         folder.mkdir(parents=True)
     except FileExistsError:
         raise ReplayError(f"{folder} exists already: give another one with --out") from None
     except OSError as error:
         raise ReplayError(f"{folder} cannot be created: {error.strerror}") from error
-    document = msgspec.json.format(msgspec.json.encode(run), indent=1)
-    (folder / RUN_FILE).write_bytes(document + b"\n")
+
+
+def document_of(run: Struct) -> bytes:
+    """The content of run.json."""
+    return msgspec.json.format(msgspec.json.encode(run), indent=1) + b"\n"
+
+
+def write_document(run: Struct, folder: Path) -> None:
+    """Write run.json into a new folder, or a reserved one. Raises ReplayError."""
+    if not folder.is_dir() or any(folder.iterdir()):
+        _make(folder)
+    try:
+        (folder / RUN_FILE).write_bytes(document_of(run))
+    except OSError as error:
+        raise ReplayError(f"{folder / RUN_FILE} cannot be written: {error.strerror}") from error
 
 
 def write_logs(cluster: Cluster, folder: Path) -> list[Path]:
