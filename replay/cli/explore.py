@@ -15,7 +15,7 @@ from eventstore.errors import LogError
 from replay.cli.exit_status import errors_in_one_line, interrupted_by_sigterm
 from replay.cli.explore_0_8 import explore_brokers, reproduce_broker_run
 from replay.cli.options import Json
-from replay.cli.progress import progress
+from replay.cli.progress import LINE_S, progress
 from replay.errors import ReplayError
 
 if TYPE_CHECKING:
@@ -208,15 +208,18 @@ def _explore(
 @contextmanager
 def _reporting(seconds: float | None, runs: int | None) -> "Iterator[Reporting]":
     """Show runs and simulated seconds a second, and what they reached."""
-    from rich.progress import BarColumn, TextColumn
+    from rich.progress import TextColumn
 
-    columns = (TextColumn("{task.description}"), BarColumn())
+    from replay.explore.verdict import progress_lines, rates
+
     total = runs if seconds is None else int(seconds)
-    with progress(*columns, what="exploring", total=total, every=1) as shown:
+    column = TextColumn("{task.description}")
+    with progress(column, what="exploring", total=total, every=1, line_s=LINE_S) as shown:
 
         def report(coverage: "Coverage", elapsed_s: float) -> None:
             done = coverage.runs if seconds is None else int(elapsed_s)
-            shown(f"exploring: {_rates(coverage, elapsed_s)}; {_reached(coverage)}", done, total)
+            lines = (f"exploring: {rates(coverage, elapsed_s)}", *progress_lines(coverage))
+            shown("\n  ".join(lines), done, total)
 
         yield report
 
@@ -234,7 +237,8 @@ def _saved(
     case, invariant = found.case, found.violation.invariant
     typer.echo(f"{invariant} does not hold; shrinking the run", err=True)
     message = "refold explore: ending the shrinking"
-    with progress(what="shrinking", every=1) as report, interrupted_by_sigterm(message):
+    shown = progress(what="shrinking", every=1, line_s=LINE_S)
+    with shown as report, interrupted_by_sigterm(message):
         shrunk = shrink(
             case.scenario,
             case.inputs,
@@ -332,7 +336,13 @@ def _print(
     folder: Path | None,
     logs: list[Path],
 ) -> None:
-    from replay.explore.verdict import checked_lines, coverage_lines, input_line, not_checked
+    from replay.explore.verdict import (
+        checked_lines,
+        coverage_lines,
+        input_line,
+        not_checked,
+        rates,
+    )
 
     coverage = found.coverage
     end = ", interrupted" if found.was_interrupted else ""
@@ -352,7 +362,7 @@ def _print(
             typer.echo(f"saved in {folder}; run it again: refold explore --reproduce {folder}")
         for log in logs:
             typer.echo(f"a log for replay, why, inspect and diff: {log}")
-    typer.echo(f"speed: {_rates(coverage, found.seconds)}")
+    typer.echo(f"speed: {rates(coverage, found.seconds)}")
     for line in coverage_lines(coverage):
         typer.echo(line)
     for line in checked_lines(coverage):
@@ -369,18 +379,3 @@ def _violation_text(violation: "object") -> str:
     return f"{violation.invariant} does not hold at {at_s:.3f} s: {violation.subject}: " + (
         violation.text
     )
-
-
-def _rates(coverage: "Coverage", seconds: float) -> str:
-    seconds = max(seconds, 0.001)
-    simulated = coverage.simulated_us / 1_000_000 / seconds
-    events = coverage.events / seconds
-    return (
-        f"{coverage.runs / seconds:.1f} runs/s, {simulated:.0f} simulated s/s, "
-        f"{events:.0f} folded events/s"
-    )
-
-
-def _reached(coverage: "Coverage") -> str:
-    tried, points = coverage.crash_points_tried, len(coverage.crash_points)
-    return f"{len(coverage.procedures)} procedures, {tried} of {points} crash points"

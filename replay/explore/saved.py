@@ -145,8 +145,12 @@ def design_of(path: Path) -> str:
 
 
 def read_run(path: Path) -> SavedRun:
-    """Read a run from its file or folder. Raises ReplayError."""
-    return read_document(path, SavedRun)
+    """Read a run from its file or folder, and check it. Raises ReplayError."""
+    saved = read_document(path, SavedRun)
+    problem = problem_of(saved.scenario, saved.inputs, is_saved=True)
+    if problem is not None:
+        raise ReplayError(f"{path}: {problem}; see docs/explore.md")
+    return saved
 
 
 def read_document(path: Path, form: type[Document]) -> Document:

@@ -15,6 +15,8 @@ from replay.world.scenario import BrokerSpec, ControllerSpec, Load, Scenario, To
 START_MS: Final = 4_000
 """When the incident begins: the simulated cluster needs some seconds to start."""
 
+_MOVED_MS: Final = 5_000
+"""A variation moves inputs by less than this, and they must take place in the active part."""
 _QUIET_MS: Final = 90_000
 _TOPICS_MAX: Final = 12
 _PARTITIONS_MAX: Final = 60
@@ -142,7 +144,7 @@ class ClusterAtStart:
             znodes=content,
             controllers=controllers.specs(sorted(self._brokers)),
             load=Load(),
-            active_ms=last_ms + 1_000,
+            active_ms=last_ms + _MOVED_MS + 1,
             quiet_ms=_QUIET_MS,
         )
 

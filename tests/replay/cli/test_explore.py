@@ -1,6 +1,7 @@
 """`refold explore` from the command line: output and exit codes."""
 
 import json
+import re
 import tempfile
 from pathlib import Path
 
@@ -48,6 +49,36 @@ def test_healthy_code_has_no_violation(scenario: Path, tmp_path: Path) -> None:
     assert f"last fault: {recovery} invariants, all of them in 2 of 2 runs" in result.stdout
     assert "not checked: " in result.stdout
     assert not (tmp_path / "out").exists()
+
+
+def test_progress_fits_a_terminal_of_80_columns(scenario: Path) -> None:
+    options = ("--runs", "2", "--workers", "1", "--seed", "5", "--strategy", "random")
+    terminal = {"FORCE_COLOR": "1", "COLUMNS": "80"}
+    command = ["explore", "--scenario", str(scenario), *options]
+    shown = CliRunner().invoke(app, command, env=terminal).stderr
+    assert "folded events/s" in shown
+    assert re.search(r"crash points tried \d+ of the \d+ that runs passed", shown)
+    assert "\N{HORIZONTAL ELLIPSIS}" not in shown
+
+
+def test_progress_counts_what_the_verdict_counts(scenario: Path) -> None:
+    options = ("--runs", "2", "--workers", "1", "--seed", "5", "--strategy", "random")
+    terminal = {"FORCE_COLOR": "1", "COLUMNS": "80"}
+    command = ["explore", "--scenario", str(scenario), *options]
+    result = CliRunner().invoke(app, command, env=terminal)
+    reached = re.findall(r"procedures (\d+ of \d+)", result.stderr)
+    assert f"procedures: {reached[-1]}\n" in result.stdout
+
+
+def test_progress_is_printed_in_lines_without_a_terminal(
+    scenario: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("replay.cli.explore.LINE_S", 0.0)
+    options = ("--runs", "2", "--workers", "1", "--seed", "5", "--strategy", "random")
+    lines = explore("--scenario", scenario, *options).stderr.splitlines()
+    assert len(lines) == 2
+    for line in lines:
+        assert re.match(r"exploring: [\d.]+ runs/s, .* procedures \d+ of \d+, ", line)
 
 
 def test_json_has_what_the_text_has(scenario: Path) -> None:
@@ -109,6 +140,12 @@ def test_exploration_starts_from_an_incident() -> None:
     result = explore("--from-log", INCIDENTS / "broker-crash", *options)
     assert result.exit_code == 0, result.output
     assert "no violation in 2 runs" in result.stdout
+    added = "refold 1001 was added as a standby: a crash of refold 1000 needs a successor"
+    assert f"note: {added}\n" in result.stderr
+    document = json.loads(
+        explore("--from-log", INCIDENTS / "broker-crash", *options, "--json").stdout
+    )
+    assert added in document["notes"]
 
 
 @pytest.mark.parametrize(
