@@ -4,6 +4,7 @@ partitions, and what no input can be made of.
 Each stock controller that had the role is a refold in the scenario.
 """
 
+from contextlib import suppress
 from typing import Final
 
 from msgspec import structs
@@ -23,6 +24,7 @@ from replay.stock_clusters.imported_log.reading import ImportedLog
 from replay.stock_clusters.zookeeper_log.transactions import Create, Delete, Operation, SetData
 from replay.world.inputs import (
     CreatePartitions,
+    DeleteStrays,
     EndCancellation,
     FailLogDirectory,
     KillController,
@@ -140,6 +142,8 @@ class _Explored(ImportedIncident):
                 request = parsed_request(path, data)
                 route = "legacy_request" if request.legacy else "request"
                 self._note_reassignment(ns, request.assignments, route)
+            case Create() if path.startswith(znodes.DELETION_PREFIX):
+                self._note_strays(ns, path, data)
             case Delete() if path == znodes.REASSIGN_CANCEL:
                 schedule.add(EndCancellation(schedule.at(ns)))
             case SetData() if (topic := znodes.topic_of(path)) is not None:
@@ -180,6 +184,12 @@ class _Explored(ImportedIncident):
         )
         if added and before.assignments:
             self._schedule.add(CreatePartitions(self._schedule.at(ns), topic, added, "znode"))
+
+    def _note_strays(self, ns: int, path: str, data: bytes | None) -> None:
+        with suppress(ZnodeError):
+            deletion = znodes.read_deletion(path, data)
+            strays = DeleteStrays(self._schedule.at(ns), deletion.broker, deletion.partitions)
+            self._schedule.add(strays)
 
     # Disks
 

@@ -37,6 +37,7 @@ from replay.world.inputs import (
     CreatePartitions,
     CreateTopic,
     DeleteControllerZnode,
+    DeleteStrays,
     DeleteTopic,
     FailLogDirectory,
     KillController,
@@ -78,6 +79,7 @@ class _Explored(RecordedIncident):
         self._announced: dict[str, None] = {}
         """Configurations whose change was announced, and which were not read since."""
         self._deleting: dict[str, None] = {}
+        self._strays: dict[str, None] = {}
         self._failed: dict[int, dict[Name, None]] = {}
 
     def fold(self, event: Recorded) -> None:
@@ -191,6 +193,13 @@ class _Explored(RecordedIncident):
             self._note_topic(event, topic, data)
         elif path.startswith(_CONFIGS):
             self._note_config(event, path, data)
+        elif path.startswith(znodes.DELETION_PREFIX) and path not in self._strays:
+            self._strays[path] = None
+            with suppress(ZnodeError):
+                deletion = znodes.read_deletion(path, data)
+                if self.notes_entries:
+                    at_ms = self.schedule.at(event.wall_ns)
+                    self.schedule.add(DeleteStrays(at_ms, deletion.broker, deletion.partitions))
         elif path.startswith(f"{znodes.CONFIG_CHANGES}/") and self.notes_entries:
             with suppress(ZnodeError):
                 self._announce(znodes.read_config_change(path, data))

@@ -127,7 +127,8 @@ class ClusterAtStart:
         """The scenario of an incident whose last input is at `last_ms`."""
         topics = self._topics()
         content = dict(self._znodes({topic.name: None for topic in topics}))
-        epoch = max((_epoch_of(path, data.encode()) for path, data in content.items()), default=0)
+        epochs = [_epoch_of(path, data.encode()) for path, data in content.items()]
+        epoch = max([*epochs, self._epoch()])
         if epoch:
             # Otherwise the controllers would begin below the epochs in these states, and refuse
             # to change them (KB 5.2).
@@ -159,9 +160,18 @@ class ClusterAtStart:
                 yield f"{prefix}{numbers[prefix]:010}", data.decode()
                 numbers[prefix] += 1
                 continue
+            is_deletion = path.startswith(f"{znodes.REPLICA_DELETIONS}/")
             is_of_topic = path.startswith(_OF_TOPICS) and subject_of(path).topic in topics
-            if is_of_topic or path in _OF_CLUSTER or self._is_of_broker(path):
+            is_of_cluster = path in _OF_CLUSTER or self._is_of_broker(path)
+            if is_of_topic or is_of_cluster or is_deletion:
                 yield path, data.decode()
+
+    def _epoch(self) -> int:
+        """The controller epoch at the start; 0: unknown."""
+        try:
+            return znodes.read_controller_epoch(self._content.get(znodes.CONTROLLER_EPOCH))
+        except ZnodeError:
+            return 0
 
     def _is_of_broker(self, path: str) -> bool:
         """Whether a znode is the configuration of one of the brokers."""

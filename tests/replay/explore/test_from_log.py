@@ -145,6 +145,13 @@ def test_pending_requests_are_numbered_as_a_new_zookeeper_does() -> None:
     assert znodes == {f"{request}0000000000": "{}", f"{request}0000000001": "[]"}
 
 
+def test_pending_deletions_and_the_epoch_are_part_of_the_start() -> None:
+    schedule = Schedule(Configuration(broker_id=100))
+    deletion = "/admin/replica_deletions/3_1"
+    schedule.begin(0, {deletion: b"{}", "/controller_epoch": b"3"}, [1])
+    assert schedule.result().scenario.znodes == {deletion: "{}", "/controller_epoch": "3"}
+
+
 def test_failed_log_directory_is_an_input() -> None:
     begun = start_of_log(INCIDENTS / "log-dir")
     (failure,) = _of_kind(begun.inputs, FailLogDirectory)
