@@ -5,15 +5,18 @@ import secrets
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from tempfile import mkdtemp
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
 from controller.cli.output import print_result
+from eventstore.errors import LogError
 from replay.cli.exit_status import errors_in_one_line, interrupted_by_sigterm
 from replay.cli.explore_0_8 import explore_brokers, reproduce_broker_run
 from replay.cli.options import Json
-from replay.cli.progress import progress
+from replay.cli.progress import LINE_S, progress
+from replay.errors import ReplayError
 
 if TYPE_CHECKING:
     from replay.explore.coverage import Coverage
@@ -111,7 +114,7 @@ def explore(
     Exit status: 0 nothing found, 1 an invariant does not hold, 2 a file or log cannot be used. With
     --reproduce: 0 the run breaks no invariant any more, 1 it breaks one.
     """
-    from replay.explore.saved import check_new_folder
+    from replay.explore.saved import reserved
 
     with errors_in_one_line("explore"):
         limits: dict[str, object] = {"--seed": seed, "--seconds": seconds, "--runs": runs}
@@ -126,19 +129,20 @@ def explore(
         workers = workers or os.cpu_count() or 1
         if design != _CONTROLLER:
             _check_design(design, sources)
-            check_new_folder(folder)
             limit = _SECONDS if seconds is None and runs is None else seconds
-            is_broken = explore_brokers(seed, limit, runs, workers, folder, as_json=as_json)
+            with reserved(folder):
+                is_broken = explore_brokers(seed, limit, runs, workers, folder, as_json=as_json)
             raise typer.Exit(_VIOLATION if is_broken else _NOTHING)
-        start = _start(scenario, from_log, strategy or ())
-        check_new_folder(folder)
-        if not as_json:
-            typer.echo(f"seed {seed}")
-        found = _explore(start, seed, seconds, runs, workers)
-        saved, logs = _saved(found, folder, shrink_seconds)
-    document = _document(found, seed, workers, saved, folder if saved is not None else None)
+        start, notes = _start(scenario, from_log, strategy or ())
+        with reserved(folder):
+            if not as_json:
+                typer.echo(f"seed {seed}")
+            found = _explore(start, seed, seconds, runs, workers)
+            saved, where, logs = _saved(found, folder, shrink_seconds)
+    document = _document(found, seed, workers, saved, where)
+    document["notes"] = notes
     print_result(
-        document, lambda: _print(found, seed, workers, saved, folder, logs), as_json=as_json
+        document, lambda: _print(found, seed, workers, saved, where, logs), as_json=as_json
     )
     raise typer.Exit(_NOTHING if found.violation is None else _VIOLATION)
 
@@ -161,7 +165,10 @@ def _check_design(design: str, sources: dict[str, object]) -> None:
     _refuse(sources, "--design", "a search of the 0.8 design draws its own clusters and acts")
 
 
-def _start(scenario: Path | None, from_log: Path | None, strategies: Sequence[str]) -> "Start":
+def _start(
+    scenario: Path | None, from_log: Path | None, strategies: Sequence[str]
+) -> tuple["Start", tuple[str, ...]]:
+    """The start, and notes about what a log has and the start has not."""
     from replay.explore.generators.strategies import STRATEGIES, Start
     from replay.explore.saved import read_scenario
 
@@ -173,7 +180,7 @@ def _start(scenario: Path | None, from_log: Path | None, strategies: Sequence[st
                 f"{one!r}: use one of {', '.join(STRATEGIES)}", param_hint="--strategy"
             )
     if scenario is not None:
-        return Start(*read_scenario(scenario), tuple(strategies))
+        return Start(*read_scenario(scenario), tuple(strategies)), ()
     if from_log is not None:
         from replay.explore.from_log.reading import start_of_log
 
@@ -181,8 +188,8 @@ def _start(scenario: Path | None, from_log: Path | None, strategies: Sequence[st
             begun = start_of_log(from_log, report)
         for note in begun.notes:
             typer.echo(f"note: {note}", err=True)
-        return Start(begun.scenario, begun.inputs, tuple(strategies))
-    return Start(strategies=tuple(strategies))
+        return Start(begun.scenario, begun.inputs, tuple(strategies)), begun.notes
+    return Start(strategies=tuple(strategies)), ()
 
 
 def _explore(
@@ -201,31 +208,37 @@ def _explore(
 @contextmanager
 def _reporting(seconds: float | None, runs: int | None) -> "Iterator[Reporting]":
     """Show runs and simulated seconds a second, and what they reached."""
-    from rich.progress import BarColumn, TextColumn
+    from rich.progress import TextColumn
 
-    columns = (TextColumn("{task.description}"), BarColumn())
+    from replay.explore.verdict import progress_lines, rates
+
     total = runs if seconds is None else int(seconds)
-    with progress(*columns, what="exploring", total=total, every=1) as shown:
+    column = TextColumn("{task.description}")
+    with progress(column, what="exploring", total=total, every=1, line_s=LINE_S) as shown:
 
         def report(coverage: "Coverage", elapsed_s: float) -> None:
             done = coverage.runs if seconds is None else int(elapsed_s)
-            shown(f"exploring: {_rates(coverage, elapsed_s)}; {_reached(coverage)}", done, total)
+            lines = (f"exploring: {rates(coverage, elapsed_s)}", *progress_lines(coverage))
+            shown("\n  ".join(lines), done, total)
 
         yield report
 
 
-def _saved(found: "Explored", folder: Path, seconds: float) -> tuple["SavedRun | None", list[Path]]:
-    """Shrink and save a violation."""
+def _saved(
+    found: "Explored", folder: Path, seconds: float
+) -> tuple["SavedRun | None", Path | None, list[Path]]:
+    """Shrink and save a violation. Returns where it was saved, with its logs."""
     if found.case is None or found.violation is None:
-        return None, []
+        return None, None, []
     from replay.explore.run import breaks
-    from replay.explore.saved import save, saved_run
+    from replay.explore.saved import saved_run
     from replay.explore.shrink import shrink
 
     case, invariant = found.case, found.violation.invariant
     typer.echo(f"{invariant} does not hold; shrinking the run", err=True)
     message = "refold explore: ending the shrinking"
-    with progress(what="shrinking", every=1) as report, interrupted_by_sigterm(message):
+    shown = progress(what="shrinking", every=1, line_s=LINE_S)
+    with shown as report, interrupted_by_sigterm(message):
         shrunk = shrink(
             case.scenario,
             case.inputs,
@@ -240,7 +253,24 @@ def _saved(found: "Explored", folder: Path, seconds: float) -> tuple["SavedRun |
         strategy=case.strategy,
         before=len(case.inputs),
     )
-    return saved, save(saved, folder)
+    return saved, *_written(saved, folder)
+
+
+def _written(saved: "SavedRun", folder: Path) -> tuple[Path | None, list[Path]]:
+    """Save a run: in the folder, else in a temporary one, else as output. It is not lost."""
+    from replay.explore.saved import document_of, save
+
+    try:
+        return folder, save(saved, folder)
+    except (ReplayError, LogError, OSError) as error:
+        typer.echo(f"refold explore: the run cannot be saved in {folder}: {error}", err=True)
+    try:
+        elsewhere = Path(mkdtemp(prefix="refold-explored-"))
+        return elsewhere, save(saved, elsewhere)
+    except (ReplayError, LogError, OSError) as error:
+        typer.echo(f"refold explore: nor in a temporary folder: {error}. run.json:", err=True)
+    typer.echo(document_of(saved).decode(), err=True)
+    return None, []
 
 
 def _reproduce(path: Path, *, as_json: bool) -> int:
@@ -303,10 +333,16 @@ def _print(
     seed: int,
     workers: int,
     saved: "SavedRun | None",
-    folder: Path,
+    folder: Path | None,
     logs: list[Path],
 ) -> None:
-    from replay.explore.verdict import checked_lines, coverage_lines, input_line, not_checked
+    from replay.explore.verdict import (
+        checked_lines,
+        coverage_lines,
+        input_line,
+        not_checked,
+        rates,
+    )
 
     coverage = found.coverage
     end = ", interrupted" if found.was_interrupted else ""
@@ -322,10 +358,11 @@ def _print(
         typer.echo(f"shrunk from {before} to {after} inputs:")
         for one in saved.inputs:
             typer.echo(f"  {input_line(one)}")
-        typer.echo(f"saved in {folder}; run it again: refold explore --reproduce {folder}")
+        if folder is not None:
+            typer.echo(f"saved in {folder}; run it again: refold explore --reproduce {folder}")
         for log in logs:
             typer.echo(f"a log for replay, why, inspect and diff: {log}")
-    typer.echo(f"speed: {_rates(coverage, found.seconds)}")
+    typer.echo(f"speed: {rates(coverage, found.seconds)}")
     for line in coverage_lines(coverage):
         typer.echo(line)
     for line in checked_lines(coverage):
@@ -342,18 +379,3 @@ def _violation_text(violation: "object") -> str:
     return f"{violation.invariant} does not hold at {at_s:.3f} s: {violation.subject}: " + (
         violation.text
     )
-
-
-def _rates(coverage: "Coverage", seconds: float) -> str:
-    seconds = max(seconds, 0.001)
-    simulated = coverage.simulated_us / 1_000_000 / seconds
-    events = coverage.events / seconds
-    return (
-        f"{coverage.runs / seconds:.1f} runs/s, {simulated:.0f} simulated s/s, "
-        f"{events:.0f} folded events/s"
-    )
-
-
-def _reached(coverage: "Coverage") -> str:
-    tried, points = coverage.crash_points_tried, len(coverage.crash_points)
-    return f"{len(coverage.procedures)} procedures, {tried} of {points} crash points"

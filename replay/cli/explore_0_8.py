@@ -9,7 +9,7 @@ import typer
 
 from controller.cli.output import print_result
 from replay.cli.exit_status import interrupted_by_sigterm
-from replay.cli.progress import progress
+from replay.cli.progress import LINE_S, progress
 from replay.progress import Progress
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ def explore_brokers(
     if not as_json:
         typer.echo(f"seed {seed}")
     start = time.monotonic()
-    with progress(what="exploring", total=runs, every=1) as report:
+    with progress(what="exploring", total=runs, every=1, line_s=LINE_S) as report:
 
         def goes_on(done: int) -> bool:
             report(f"exploring: {done} runs", done, runs)

@@ -2,7 +2,10 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from time import monotonic
 from typing import TYPE_CHECKING, Final
+
+import typer
 
 from replay.progress import Progress
 
@@ -12,6 +15,9 @@ if TYPE_CHECKING:
 EACH_RECORD: Final = 1000
 """Default for work that reports each record: show every thousandth report."""
 
+LINE_S: Final = 10.0
+"""How often long work prints a line if there is no terminal."""
+
 
 @contextmanager
 def progress(
@@ -19,10 +25,12 @@ def progress(
     what: str = "opening",
     total: int | None = None,
     every: int = EACH_RECORD,
+    line_s: float | None = None,
 ) -> Iterator[Progress]:
     """Yield the callback that updates a progress bar with these columns and the elapsed time.
 
-    The bar shows the reports whose `done` is a multiple of `every`, and the last one.
+    The bar shows the reports whose `done` is a multiple of `every`, and the last one. Without a
+    terminal, a report is printed as a line every `line_s` seconds; None: none is.
     """
     from rich.console import Console
     from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
@@ -37,8 +45,15 @@ def progress(
         disable=not console.is_terminal,
     ) as shown:
         task = shown.add_task(what, total=total)
+        printed_s = monotonic()
 
         def report(what: str, done: int, total: int | None) -> None:
+            nonlocal printed_s
+            if line_s is not None and not console.is_terminal:
+                if monotonic() - printed_s >= line_s:
+                    printed_s = monotonic()
+                    typer.echo(" ".join(what.split()), err=True)
+                return
             if done % every == 0 or done == total:
                 shown.update(task, description=what, completed=done, total=total)
 

@@ -3,6 +3,7 @@
 import os
 import secrets
 from collections.abc import Mapping
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
@@ -168,7 +169,7 @@ def _read(path: str, log: "OpenedLog") -> "Incident":
 def _answer(source: str, changes: "Changes", out: Path | None, *, as_json: bool) -> bool:
     """Answer a question. Returns whether the outcome differs."""
     from replay.cli.what_if_report import answer_document, print_answer
-    from replay.explore.saved import check_new_folder
+    from replay.explore.saved import reserved
     from replay.logs.open_log import open_log
     from replay.what_if.continuing import what_if as continue_incident
     from replay.what_if.saved_run import log_of, save
@@ -178,14 +179,13 @@ def _answer(source: str, changes: "Changes", out: Path | None, *, as_json: bool)
             "nothing is changed: give --set, --drop, --delay, --crash, --restart or "
             "--cancel-reassignment, or --out to continue the incident as it is"
         )
-    if out is not None:
-        check_new_folder(out)
     path = log_of(source)
-    with unwound_by_sigterm(), open_log(path) as log:
-        incident = _read(path, log)
-        with progress(every=1) as report:
-            answer, continued = continue_incident(incident, changes, report)
-    logs = save(continued, out) if out is not None else []
+    with unwound_by_sigterm(), reserved(out) if out is not None else nullcontext():
+        with open_log(path) as log:
+            incident = _read(path, log)
+            with progress(every=1) as report:
+                answer, continued = continue_incident(incident, changes, report)
+        logs = save(continued, out) if out is not None else []
     document = answer_document(answer, incident, logs)
     print_result(document, lambda: print_answer(answer, incident, logs), as_json=as_json)
     return bool(answer.effect)

@@ -4,7 +4,8 @@ A folder has `run.json` and one log for each run of each refold, such as `refold
 `refold replay`, `why`, `inspect` and `diff` open. Stock controllers write no log of refold.
 """
 
-import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Final, TypeVar
 
@@ -71,25 +72,43 @@ def save(run: SavedRun, folder: Path) -> list[Path]:
     return write_logs(cluster, folder) if cluster is not None else []
 
 
-def check_new_folder(folder: Path) -> None:
-    """Refuse a folder that cannot be made, before a long run. Raises ReplayError."""
-    if folder.exists():
-        raise ReplayError(f"{folder} exists already: give another one with --out")
-    parent = next(one for one in folder.absolute().parents if one.exists())
-    if not parent.is_dir() or not os.access(parent, os.W_OK):
-        raise ReplayError(f"{folder} cannot be created: {parent} is not a writable folder")
+@contextmanager
+def reserved(folder: Path) -> Iterator[None]:
+    """Make a new folder before a search, so that its result can be saved. At the end, remove it if
+    it is empty, with the parents that were made. Raises ReplayError."""
+    absent = [one for one in (folder, *folder.parents) if not one.exists()]
+    _make(folder)
+    try:
+        yield
+    finally:
+        for one in absent:
+            if any(one.iterdir()):
+                break
+            one.rmdir()
 
 
-def write_document(run: Struct, folder: Path) -> None:
-    """Write run.json into a new folder. Raises ReplayError."""
+def _make(folder: Path) -> None:
     try:
         folder.mkdir(parents=True)
     except FileExistsError:
         raise ReplayError(f"{folder} exists already: give another one with --out") from None
     except OSError as error:
         raise ReplayError(f"{folder} cannot be created: {error.strerror}") from error
-    document = msgspec.json.format(msgspec.json.encode(run), indent=1)
-    (folder / RUN_FILE).write_bytes(document + b"\n")
+
+
+def document_of(run: Struct) -> bytes:
+    """The content of run.json."""
+    return msgspec.json.format(msgspec.json.encode(run), indent=1) + b"\n"
+
+
+def write_document(run: Struct, folder: Path) -> None:
+    """Write run.json into a new folder, or a reserved one. Raises ReplayError."""
+    if not folder.is_dir() or any(folder.iterdir()):
+        _make(folder)
+    try:
+        (folder / RUN_FILE).write_bytes(document_of(run))
+    except OSError as error:
+        raise ReplayError(f"{folder / RUN_FILE} cannot be written: {error.strerror}") from error
 
 
 def write_logs(cluster: Cluster, folder: Path) -> list[Path]:
@@ -126,8 +145,12 @@ def design_of(path: Path) -> str:
 
 
 def read_run(path: Path) -> SavedRun:
-    """Read a run from its file or folder. Raises ReplayError."""
-    return read_document(path, SavedRun)
+    """Read a run from its file or folder, and check it. Raises ReplayError."""
+    saved = read_document(path, SavedRun)
+    problem = problem_of(saved.scenario, saved.inputs, is_saved=True)
+    if problem is not None:
+        raise ReplayError(f"{path}: {problem}; see docs/explore.md")
+    return saved
 
 
 def read_document(path: Path, form: type[Document]) -> Document:

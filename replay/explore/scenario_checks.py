@@ -1,12 +1,14 @@
 """Checks a scenario file before it is explored: an error in it is not a violation."""
 
+import re
 from collections.abc import Iterator, Sequence
 from typing import Final, get_args
 
 from msgspec import structs
 
-from controller.core import topic_names
+from controller.core import topic_configs, topic_names
 from controller.core.errors import ConfigurationError
+from replay.explore.content_checks import bad_content, znode_problem
 from replay.explore.monitor import RECOVERY_MS
 from replay.world.admin import ADMIN
 from replay.world.cluster import Cluster
@@ -28,17 +30,25 @@ from replay.world.inputs import (
     ShutDownController,
     SlowDisk,
     StartController,
+    StopZooKeeperMember,
 )
 from replay.world.scenario import Scenario
 
 _DAY_MS: Final = 86_400_000
+_RELEASE: Final = re.compile(r"[0-9]+\.[0-9]+(\.[0-9]+)*")
 _POSITIVE: Final = ("act", "number")
 _NOT_NEGATIVE: Final = ("transactions", "member")
 
 
-def problem_of(scenario: Scenario, inputs: Sequence[Input]) -> str | None:
-    """The first error of a scenario with its inputs; None: it can be run."""
-    problem = next(_problems(scenario, inputs), None)
+def problem_of(
+    scenario: Scenario, inputs: Sequence[Input], *, is_saved: bool = False
+) -> str | None:
+    """The first error of a scenario with its inputs; None: it can be run.
+
+    `is_saved`: of a run that is run again as it is. Such a run may be too short for a recovery, and
+    have inputs that it does not reach.
+    """
+    problem = next(_problems(scenario, inputs, is_saved=is_saved), None)
     if problem is not None:
         return problem
     try:
@@ -48,18 +58,43 @@ def problem_of(scenario: Scenario, inputs: Sequence[Input]) -> str | None:
     return None
 
 
-def _problems(scenario: Scenario, inputs: Sequence[Input]) -> Iterator[str]:
+def _problems(scenario: Scenario, inputs: Sequence[Input], *, is_saved: bool) -> Iterator[str]:
     brokers = [one.id for one in scenario.brokers]
     if not brokers or len(set(brokers)) < len(brokers):
         yield f"brokers: the ids {brokers} must be one or more, each once"
-    if not 0 < scenario.active_ms <= _DAY_MS:
+    if not (0 if is_saved else 1) <= scenario.active_ms <= _DAY_MS:
         yield f"active_ms must be 1 to {_DAY_MS}"
-    if not RECOVERY_MS <= scenario.quiet_ms <= _DAY_MS:
+    if not (0 if is_saved else RECOVERY_MS) <= scenario.quiet_ms <= _DAY_MS:
         yield f"quiet_ms must be {RECOVERY_MS} to {_DAY_MS}: the cluster must recover in this time"
+    if not _RELEASE.fullmatch(scenario.zookeeper):
+        yield f"zookeeper {scenario.zookeeper!r} must be a release, such as 3.9"
+    yield from _bad_topics(scenario, brokers)
+    yield from _bad_znodes(scenario)
+    yield from _bad_controllers(scenario, brokers)
+    processes = _Processes(scenario)
+    for number, one in enumerate(inputs):
+        for problem in (*_bad_values(one), *bad_content(one), *processes.unknown(one)):
+            yield f"inputs[{number}] ({type(one).__struct_config__.tag}): {problem}"
+        if not (is_saved or isinstance(one, Delay) or one.at_ms < scenario.active_ms):
+            yield (
+                f"inputs[{number}] ({type(one).__struct_config__.tag}): at_ms {one.at_ms} must be"
+                f" below active_ms {scenario.active_ms}: inputs happen in that part of a run"
+            )
+        if isinstance(one, StopZooKeeperMember) and one.member >= scenario.zookeeper_members:
+            yield (
+                f"inputs[{number}] (stop_zookeeper_member): member {one.member} must be below"
+                f" zookeeper_members {scenario.zookeeper_members}"
+            )
+
+
+def _bad_topics(scenario: Scenario, brokers: Sequence[int]) -> Iterator[str]:
+    yield from _repeated("topics", "name", [one.name for one in scenario.topics])
     for topic in scenario.topics:
         illegal = topic_names.problem_of(topic.name)
         if illegal:
             yield f"topics: {illegal}"
+        if not topic.assignment:
+            yield f"topics: {topic.name}: assignment must have one or more partitions"
         for number, replicas in enumerate(topic.assignment):
             is_legal = replicas and len(set(replicas)) == len(replicas)
             if not is_legal or any(one not in brokers for one in replicas):
@@ -67,20 +102,40 @@ def _problems(scenario: Scenario, inputs: Sequence[Input]) -> Iterator[str]:
                     f"topics: {topic.name}-{number}: the replicas {list(replicas)} must be one or "
                     f"more of the brokers {brokers}, each once"
                 )
+        invalid = topic_configs.validate(topic.configs, {})
+        if invalid:
+            yield f"topics: {topic.name}: configs: {invalid}"
     for slow in scenario.slow_replicas:
         if slow.broker not in brokers:
             yield f"slow_replicas: broker {slow.broker} is not one of the brokers {brokers}"
+
+
+def _bad_znodes(scenario: Scenario) -> Iterator[str]:
+    for path, data in scenario.znodes.items():
+        problem = znode_problem(path, data)
+        if problem is not None:
+            yield f"znodes: {problem}"
+
+
+def _bad_controllers(scenario: Scenario, brokers: Sequence[int]) -> Iterator[str]:
+    if not scenario.controllers:
+        yield "controllers: one or more are needed"
+    yield from _repeated("controllers", "process", [one.process for one in scenario.controllers])
     for spec in scenario.controllers:
         configuration = spec.configuration
+        if configuration.broker_id < 0:
+            yield f"controllers: broker_id {configuration.broker_id} must be 0 or more"
         if configuration.is_broker != (configuration.broker_id in brokers):
             yield (
                 f"controllers: broker_id {configuration.broker_id} must "
                 f"{'' if configuration.is_broker else 'not '}be one of the brokers {brokers}"
             )
-    processes = _Processes(scenario)
-    for number, one in enumerate(inputs):
-        for problem in (*_bad_values(one), *processes.unknown(one)):
-            yield f"inputs[{number}] ({type(one).__struct_config__.tag}): {problem}"
+
+
+def _repeated(field: str, what: str, names: Sequence[str]) -> Iterator[str]:
+    for name in dict.fromkeys(names):
+        if names.count(name) > 1:
+            yield f"{field}: {what} {name!r} is there {names.count(name)} times"
 
 
 def _bad_values(one: Input) -> Iterator[str]:

@@ -60,8 +60,7 @@ def coverage_lines(coverage: Coverage) -> Iterator[str]:
     """What the runs reached, one line for each kind."""
     of_partitions = len(coverage.partition_transitions)
     of_replicas = len(coverage.replica_transitions)
-    reached = [name for name in procedures() if name in coverage.procedures]
-    yield f"procedures: {len(reached)} of {len(procedures())}"
+    yield f"procedures: {_reached(coverage)}"
     yield (
         f"transitions: partitions {of_partitions} of {PARTITION_TRANSITIONS}, "
         f"replicas {of_replicas} of {REPLICA_TRANSITIONS}"
@@ -76,6 +75,38 @@ def coverage_lines(coverage: Coverage) -> Iterator[str]:
         f"writes and requests of the code: {len(ACTS)} kinds; runs passed "
         f"{sum(one in passed for one in ACTS)} and crashed at {sum(one in tried for one in ACTS)}"
     )
+
+
+def rates(coverage: Coverage, seconds: float) -> str:
+    """What was done in a second."""
+    seconds = max(seconds, 0.001)
+    simulated = coverage.simulated_us / 1_000_000 / seconds
+    events = coverage.events / seconds
+    return (
+        f"{coverage.runs / seconds:.1f} runs/s, {simulated:.0f} simulated s/s, "
+        f"{events:.0f} folded events/s"
+    )
+
+
+def progress_lines(coverage: Coverage) -> Iterator[str]:
+    """What the runs reached so far, in lines that fit a terminal of 80 columns."""
+    of_partitions = len(coverage.partition_transitions)
+    of_replicas = len(coverage.replica_transitions)
+    yield f"procedures {_reached(coverage)}, racing pairs {len(coverage.racing)}"
+    yield (
+        f"transitions: partitions {of_partitions} of {PARTITION_TRANSITIONS}, "
+        f"replicas {of_replicas} of {REPLICA_TRANSITIONS}"
+    )
+    yield (
+        f"crash points tried {coverage.crash_points_tried} of the "
+        f"{len(coverage.crash_points)} that runs passed"
+    )
+
+
+def _reached(coverage: Coverage) -> str:
+    """The procedures that runs had. Requests are none."""
+    reached = [name for name in procedures() if name in coverage.procedures]
+    return f"{len(reached)} of {len(procedures())}"
 
 
 def procedures() -> list[str]:

@@ -16,7 +16,7 @@ from controller.core.configuration import Configuration
 from controller.core.errors import ZnodeError
 from controller.core.operations import Check
 from controller.core.releases import Release, release_named
-from controller.core.topic_configs import MIN_INSYNC_REPLICAS
+from controller.core.topic_configs import MIN_INSYNC_REPLICAS, least_in_sync
 from controller.core.values import Endpoint
 from replay.world.admin import Admin
 from replay.world.broker.broker import Broker
@@ -267,7 +267,7 @@ class Cluster:
                 configured = znodes.read_config(path, found.data).get(MIN_INSYNC_REPLICAS)
             except ZnodeError:
                 configured = None
-            value = int(configured) if configured is not None else None
+            value = least_in_sync([configured]) if configured is not None else None
             known = self._min_isr[topic] = (found.mzxid, value)
         return known[1]
 

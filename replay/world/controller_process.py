@@ -63,6 +63,7 @@ class ControllerProcess:
         self._crash_points: list[_CrashPoint] = []
         self._append_us = MS
         self._starting: Scheduled | None = None
+        self._on_exit: Callable[[], None] | None = None
         self._what = ""
 
     @property
@@ -81,14 +82,18 @@ class ControllerProcess:
             self._cancel_start()
             self._starting = self._scheduler.after(after_us, self._wait_for_last_run)
 
-    def shut_down(self) -> None:
-        """Ask the process to exit (SIGTERM)."""
+    def shut_down(self, exited: Callable[[], None] | None = None) -> None:
+        """Ask the process to exit (SIGTERM), and call `exited` then: at once if it does not run."""
         if self.run is not None:
+            self._on_exit = exited
             self.run.shut_down()
+        elif exited is not None:
+            exited()
 
     def kill(self, why: str = "kill") -> None:
         """End the process (SIGKILL). It stays down until `start`."""
         self._cancel_start()
+        self._on_exit = None
         run = self.run
         if run is not None:
             self.run = None
@@ -189,7 +194,10 @@ class ControllerProcess:
         self.run = None
         self._network.end_process(self.process)
         self._observer.run_ended(self.process, reason)
-        if reason and self._restarts:
+        on_exit, self._on_exit = self._on_exit, None
+        if on_exit is not None:
+            on_exit()
+        elif reason and self._restarts:
             self.start(RESTART_US)
 
     def _cancel_start(self) -> None:

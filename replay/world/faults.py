@@ -224,9 +224,10 @@ class Faults:
             case StartController():
                 self._cluster.start_controller(one.process)
             case ShutDownController(restart_after_ms=restart_after_ms):
-                process.shut_down()
+                exited = None
                 if restart_after_ms is not None:
-                    self._after(restart_after_ms, partial(process.start, 0))
+                    exited = partial(self._after, restart_after_ms, partial(process.start, 0))
+                process.shut_down(exited)
             case unknown:
                 assert_never(unknown)
 

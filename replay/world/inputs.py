@@ -193,8 +193,8 @@ class StartController(_Input, frozen=True):
 
 
 class ShutDownController(_Input, frozen=True):
-    """A refold is asked to exit (SIGTERM): it gives up the role. It starts again after
-    `restart_after_ms`; None: never."""
+    """A refold is asked to exit (SIGTERM): it gives up the role. It starts again `restart_after_ms`
+    after it has exited; None: never."""
 
     process: str
     restart_after_ms: int | None = None

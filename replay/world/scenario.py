@@ -4,18 +4,22 @@ A scenario is a value that msgspec reads from TOML or JSON. It says nothing abou
 that is the inputs (`inputs`).
 """
 
-from typing import Literal
+from typing import Annotated, Literal
 
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 from controller.core.configuration import Configuration
 from controller.core.protocol_versions import LATEST
+
+Natural = Annotated[int, Meta(ge=0)]
+"""Files with a negative number are refused when they are read."""
+Positive = Annotated[int, Meta(ge=1)]
 
 
 class BrokerSpec(Struct, frozen=True):
     """A broker and its rack."""
 
-    id: int
+    id: Natural
     rack: str | None = None
 
 
@@ -38,9 +42,9 @@ class ControllerSpec(Struct, frozen=True):
 
     configuration: Configuration
     runs: bool = True
-    starts_after_ms: int = 0
+    starts_after_ms: Natural = 0
     restarts: bool = True
-    session_timeout_ms: int = 6_000
+    session_timeout_ms: Positive = 6_000
 
     @property
     def process(self) -> str:
@@ -54,9 +58,9 @@ class Load(Struct, frozen=True):
     consumers that read all partitions."""
 
     acks: tuple[Literal[0, 1, -1], ...] = (-1, 1)
-    records_per_second: int = 20
+    records_per_second: Positive = 20
     """Of all producers together."""
-    consumers: int = 1
+    consumers: Natural = 1
 
 
 class SlowReplica(Struct, frozen=True):
@@ -85,7 +89,7 @@ class Scenario(Struct, frozen=True, kw_only=True):
     seed: int = 0
     protocol: str = LATEST
     zookeeper: str = "3.9"
-    zookeeper_members: int = 3
+    zookeeper_members: Positive = 3
     brokers: tuple[BrokerSpec, ...]
     broker_settings: dict[str, str] = {}
     """Kafka's settings of all brokers, such as replica.lag.time.max.ms."""

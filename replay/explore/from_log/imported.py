@@ -7,13 +7,22 @@ controller's session become inputs. A refold takes the place of the stock contro
 from typing import Final
 
 from controller.core import znodes
-from controller.core.configuration import Configuration
+from controller.core.api_requests.elections import ElectLeadersReceived
+from controller.core.api_requests.features import UpdateFeaturesReceived
+from controller.core.api_requests.reassignments import AlterPartitionReassignmentsReceived
 from controller.core.errors import ZnodeError
-from replay.explore.from_log.schedule import BegunFromLog, Schedule, targets_of
+from replay.explore.from_log.schedule import Schedule, targets_of
 from replay.explore.invariants.known import parsed_entries, parsed_topic
+from replay.stock_clusters.imported_log.api_requests import (
+    UnreadableRequestError,
+    api_request_of,
+)
 from replay.stock_clusters.imported_log.events import (
+    STARTED,
+    ControllerLogged,
     ImportedEvent,
     RequestInferred,
+    RequestServed,
 )
 from replay.stock_clusters.imported_log.reading import ImportedLog
 from replay.stock_clusters.imported_log.restored import apply
@@ -44,19 +53,6 @@ REFOLD: Final = 1_000_000
 _NS_PER_MS: Final = 1_000_000
 
 
-def from_imported(log: ImportedLog) -> BegunFromLog:
-    """The scenario and inputs of a log. Raises ReplayError."""
-    schedule = Schedule(Configuration(broker_id=REFOLD, kip_236_enable=True))
-    incident = ImportedIncident(log, schedule)
-    for record, event in log.events():
-        incident.apply(record.wall_ns, event)
-        if schedule.is_full:
-            break
-    if not incident.has_begun:
-        incident.begin(0)
-    return schedule.result()
-
-
 class ImportedIncident:
     """Notes in a schedule what the transactions of a log show, from its first one on."""
 
@@ -64,6 +60,8 @@ class ImportedIncident:
         self.has_begun = False
         self._log = log
         self._chroot = log.begun.chroot
+        self._started: dict[int, bool] = {}
+        """Whether a broker has started since it was gone, for each that has a controller.log."""
         self._schedule = schedule
 
     def apply(self, ns: int, event: ImportedEvent) -> None:
@@ -104,11 +102,40 @@ class ImportedIncident:
         return int(name) if parent == znodes.BROKER_IDS and znodes.is_broker_id(name) else None
 
     def _note(self, ns: int, event: ImportedEvent) -> None:
-        if isinstance(event, RequestInferred) and event.reassignments:
-            self._schedule.add_reassignments(self._schedule.at(ns), event.reassignments)
+        """Note what an event shows."""
+        match event:
+            case RequestInferred(reassignments=reassignments):
+                self._schedule.add_reassignments(self._schedule.at(ns), reassignments)
+            case RequestServed():
+                self._note_request(ns, event)
+            case ControllerLogged(broker=broker, event=what):
+                is_start = what == STARTED
+                self._started[broker] = is_start or self._started.get(broker, False)
+            case Transaction():
+                self._note_transaction(ns, event)
+            case _:
+                pass
+
+    def _note_request(self, ns: int, served: RequestServed) -> None:
+        """A request of a client, which the broker that was controller served."""
+        schedule = self._schedule
+        try:
+            request = api_request_of(served, 0)
+        except UnreadableRequestError:
+            schedule.leave_out("requests that cannot be read")
             return
-        if not isinstance(event, Transaction):
-            return
+        at_ms = schedule.at(min(ns, served.received_ms * _NS_PER_MS))
+        match request:
+            case AlterPartitionReassignmentsReceived(partitions=partitions):
+                schedule.add_reassignments(at_ms, partitions)
+            case ElectLeadersReceived(election=election, partitions=partitions):
+                schedule.add(ElectLeaders(at_ms, tuple(partitions or ()), election))
+            case UpdateFeaturesReceived():
+                schedule.leave_out("updates of features")
+            case _:
+                pass
+
+    def _note_transaction(self, ns: int, event: Transaction) -> None:
         match event.content:
             case Multi(operations=operations, error=0):
                 for one in operations:
@@ -130,8 +157,21 @@ class ImportedIncident:
             if broker is not None:
                 # A session that was closed, and did not expire, ends an orderly shutdown.
                 schedule.broker_gone(ns, broker, is_controlled=transaction.cxid != 0)
+                if broker in self._started:
+                    self._started[broker] = False
             elif self._inside(path) == znodes.CONTROLLER:
-                schedule.add(KillController(schedule.at(ns), schedule.process))
+                self._role_ended(ns, node.data, is_orderly=transaction.cxid != 0)
+
+    def _role_ended(self, ns: int, data: bytes, *, is_orderly: bool) -> None:
+        """The session of the controller ended, whose znode has this data."""
+        self._schedule.add(KillController(self._schedule.at(ns), self._schedule.process))
+
+    def _registers(self, ns: int, broker: int) -> None:
+        """A broker registers. If its controller.log has no start since, its process never ended."""
+        if self._started.get(broker, True):
+            self._schedule.broker_back(ns, broker)
+        else:
+            self._schedule.broker_resumed(ns, broker)
 
     def _note_operation(self, ns: int, operation: Operation) -> None:
         schedule = self._schedule
@@ -139,7 +179,7 @@ class ImportedIncident:
         data = getattr(operation, "data", None)
         match operation:
             case Create() if (broker := self._registered(operation.path)) is not None:
-                schedule.broker_back(ns, broker)
+                self._registers(ns, broker)
             case Delete() if path == znodes.CONTROLLER:
                 schedule.add(DeleteControllerZnode(schedule.at(ns)))
             case Create() | SetData() if path == znodes.REASSIGN_PARTITIONS:

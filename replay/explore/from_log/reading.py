@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from replay.explore.from_log.imported import from_imported
-from replay.explore.from_log.recorded import from_recorded
+from replay.explore.from_log.imported_znodes import from_imported
+from replay.explore.from_log.recorded_znodes import from_recorded
 from replay.explore.from_log.schedule import BegunFromLog
 from replay.logs.open_log import RecordedLog, open_log
 from replay.progress import Progress, unreported

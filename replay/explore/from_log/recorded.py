@@ -25,9 +25,8 @@ from controller.core.events import (
 )
 from controller.core.fold import Fold
 from replay.errors import ReplayError
-from replay.explore.from_log.schedule import BegunFromLog, Schedule, targets_of
+from replay.explore.from_log.schedule import Schedule, targets_of
 from replay.explore.invariants.known import parsed_entries, parsed_request
-from replay.logs.decode import records
 from replay.logs.open_log import RecordedLog
 from replay.logs.recorded_fold import fold_event
 from replay.world.inputs import (
@@ -46,17 +45,6 @@ from replay.world.inputs import (
 _ROUTES = {znodes.REASSIGN_PARTITIONS: "znode", znodes.REASSIGN_PARTITIONS_EXTRA: "extra"}
 
 
-def from_recorded(log: RecordedLog) -> BegunFromLog:
-    """The scenario and inputs of a log. Raises ReplayError if it has no failover."""
-    incident = RecordedIncident(log, Schedule(log.configuration))
-    for event, _ in records(log.reader):
-        incident.fold(event)
-        if incident.schedule.is_full:
-            break
-    incident.check_begun()
-    return incident.schedule.result()
-
-
 class RecordedIncident:
     """Notes in a schedule what the events of a log show, from the end of the first failover on.
 
@@ -68,6 +56,8 @@ class RecordedIncident:
         self.has_begun = False
         self.content: dict[str, bytes] = {}
         self.controller_fold = Fold(log.configuration)
+        self.notes_entries = False
+        """Whether entries that are read become inputs. Those of the start do not."""
         self._path = log.reader.path
         self._settled_epoch = 0
         self._paths: dict[CommandId, tuple[str, ...]] = {}
@@ -111,7 +101,7 @@ class RecordedIncident:
 
     def _begin(self, event: Recorded) -> None:
         context = self.controller_fold.controller.context
-        self.has_begun = True
+        self.has_begun = self.notes_entries = True
         self._brokers = {id: one.epoch for id, one in context.brokers.items()}
         self.schedule.begin(event.wall_ns, self.content, list(self._brokers))
 
@@ -126,9 +116,10 @@ class RecordedIncident:
                 self.content.pop(path, None)
                 continue
             self.content[path] = data
-            self._note_entries(event, path, data)
+            self._note_content(event, path, data)
 
-    def _note_entries(self, event: Recorded, path: str, data: bytes) -> None:
+    def _note_content(self, event: Recorded, path: str, data: bytes) -> None:
+        """Note the content of a znode that was read."""
         if path in _ROUTES:
             entries = parsed_entries(path, data)
             route = _ROUTES[path]
@@ -147,7 +138,7 @@ class RecordedIncident:
         }
         for name, replicas in new.items():
             self._entries[route, *name] = replicas
-        if new and self.has_begun:
+        if new and self.notes_entries:
             at_ms = self.schedule.at(event.wall_ns)
             self.schedule.add(Reassign(at_ms, targets_of(new), route))  # type: ignore[arg-type]
 
@@ -207,8 +198,15 @@ class RecordedIncident:
                     self.schedule.add(CreatePartitions(at_ms, one.topic, added))
             case DeleteTopicsReceived(topics=topics):
                 for deleted in topics:
-                    if deleted.name is not None:
-                        self.schedule.add(DeleteTopic(at_ms, deleted.name))
+                    name = deleted.name or self._name_of(deleted.topic_id)
+                    if name is not None:
+                        self.schedule.add(DeleteTopic(at_ms, name))
+
+    def _name_of(self, topic_id: bytes | None) -> str | None:
+        """The topic with this id, if the fold knows it."""
+        topics = self.controller_fold.controller.context.topics_by_id
+        topic = topics.get(topic_id) if topic_id is not None else None
+        return topic.name if topic is not None else None
 
     def _compare_brokers(self, event: Recorded) -> None:
         """Note the brokers that came or went."""

@@ -4,46 +4,33 @@ A log shows what was observed, not what happened: a broker that is no longer reg
 before, and so on. The inputs are the simplest cause of each observation. Long pauses are shortened.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from msgspec import Struct, structs
 
-from controller.core import znodes
 from controller.core.api_requests.reassignments import ReassignmentTarget
 from controller.core.configuration import Configuration
-from controller.core.errors import ZnodeError
-from controller.core.protocol_versions import LATEST
 from controller.core.znodes import Name
 from replay.errors import ReplayError
-from replay.subjects import subject_of
+from replay.explore.from_log.start import START_MS, ClusterAtStart, Controllers
 from replay.world.inputs import (
     CancelReassignment,
     CrashBroker,
     Input,
+    PauseProcess,
     Reassign,
     ShutDownController,
     StopBroker,
     Target,
 )
-from replay.world.scenario import BrokerSpec, ControllerSpec, Load, Scenario, TopicSpec
-
-START_MS: Final = 4_000
-"""When the incident begins: the simulated cluster needs some seconds to start."""
+from replay.world.scenario import Scenario
 
 _PAUSE_MS_MAX: Final = 8_000
 _ACTIVE_MS_MAX: Final = 180_000
-_QUIET_MS: Final = 90_000
-_TOPICS_MAX: Final = 12
-_PARTITIONS_MAX: Final = 60
 _SESSION_MS: Final = 6_000
 _NS_PER_MS: Final = 1_000_000
-_KEPT: Final = (
-    f"{znodes.TOPICS}/",
-    f"{znodes.TOPIC_CONFIGS}/",
-    f"{znodes.REASSIGNMENTS}/",
-    znodes.REASSIGN_PARTITIONS,
-)
 
 Replicas = tuple[int, ...]
 
@@ -61,15 +48,23 @@ class Schedule:
 
     def __init__(self, configuration: Configuration) -> None:
         self.configuration = configuration
+        self.controllers = Controllers(configuration)
         self.inputs: list[Input] = []
         self.notes: list[str] = []
+        self._left_out: Counter[str] = Counter()
         self._brokers: dict[int, None] = {}
         self._down: dict[int, int] = {}
         """Brokers that are down, with the place of the input that ended them."""
         self._znodes: dict[str, bytes] = {}
         self._now_ms = START_MS
         self._last_ns = 0
+        self._has_begun = False
         self.is_full = False
+
+    @property
+    def brokers(self) -> list[int]:
+        """The brokers that were registered so far."""
+        return list(self._brokers)
 
     @property
     def process(self) -> str:
@@ -77,9 +72,12 @@ class Schedule:
         return f"refold {self.configuration.broker_id}"
 
     def begin(self, ns: int, content: Mapping[str, bytes], brokers: Sequence[int]) -> None:
-        """The incident begins, with these znodes and registered brokers."""
+        """The incident begins, with these znodes and registered brokers. It begins only once."""
+        if self._has_begun:
+            return
+        self._has_begun = True
         self._last_ns = ns
-        self._znodes = {path: data for path, data in content.items() if path.startswith(_KEPT)}
+        self._znodes = dict(content)
         self._brokers = dict.fromkeys(brokers)
 
     def at(self, ns: int) -> int:
@@ -99,6 +97,11 @@ class Schedule:
         """Something happened."""
         if not self.is_full:
             self.inputs.append(one)
+
+    def leave_out(self, kind: str) -> None:
+        """Something happened that no input can be made of. `kind` is in the plural."""
+        if not self.is_full:
+            self._left_out[kind] += 1
 
     def add_reassignments(self, at_ms: int, asked: Iterable[ReassignmentTarget]) -> None:
         """A client requested and cancelled reassignments by the API."""
@@ -146,6 +149,17 @@ class Schedule:
         """A broker is registered in another session than before."""
         self.add(CrashBroker(self.at(ns), broker, False, 0))
 
+    def broker_resumed(self, ns: int, broker: int) -> None:
+        """A broker is registered again, whose process has not ended: it was paused."""
+        place = self._down.get(broker)
+        one = self.inputs[place] if place is not None else None
+        if place is None or not isinstance(one, CrashBroker):
+            self.broker_back(ns, broker)
+            return
+        del self._down[broker]
+        pause_ms = max(0, self.at(ns) - one.at_ms)
+        self.inputs[place] = PauseProcess(one.at_ms, f"broker {broker}", pause_ms)
+
     # The result
 
     def result(self) -> BegunFromLog:
@@ -160,79 +174,19 @@ class Schedule:
         if len(stopped) < len(inputs[end:]) or len(stopped) == len(self._brokers):
             del inputs[end:]
             self.notes.append("the shutdown at the end of the log was left out")
-        scenario = self._scenario(inputs)
-        return BegunFromLog(scenario, tuple(inputs), tuple(self.notes))
-
-    def _scenario(self, inputs: list[Input]) -> Scenario:
-        topics = self._topics()
-        kept = {topic.name: None for topic in topics}
-        content = {
-            path: data.decode()
-            for path, data in self._znodes.items()
-            if subject_of(path).topic in kept and _is_text(data)
-        }
-        epoch = max((_epoch_of(path, self._znodes[path]) for path in content), default=0)
-        if epoch:
-            # Otherwise the controllers would begin below the epochs in these states, and refuse
-            # to change them (KB 5.2).
-            content[znodes.CONTROLLER_EPOCH] = str(epoch)
-        configuration = structs.replace(
-            self.configuration,
-            is_broker=False,
-            rules="refold",
-            take_over=False,
-            checks_topic_versions=True,
-        )
         last_ms = max((one.at_ms for one in inputs), default=START_MS)
-        return Scenario(
-            name="from a log",
-            protocol=_protocol(configuration),
-            brokers=tuple(BrokerSpec(one) for one in sorted(self._brokers)),
-            broker_settings={
-                "replica.lag.time.max.ms": "10000",
-                "zookeeper.session.timeout.ms": str(_SESSION_MS),
-            },
-            topics=topics,
-            znodes=content,
-            controllers=(ControllerSpec(configuration),),
-            load=Load(),
-            active_ms=last_ms + 1_000,
-            quiet_ms=_QUIET_MS,
-        )
-
-    def _topics(self) -> tuple[TopicSpec, ...]:
-        found: list[TopicSpec] = []
-        partitions = left_out = 0
-        for path, data in self._znodes.items():
-            name = znodes.topic_of(path)
-            if name is None:
-                continue
-            try:
-                assignments = znodes.read_topic(name, data).assignments
-            except ZnodeError:
-                continue
-            replicas = tuple(one.replicas for one in assignments.values())
-            is_usable = list(assignments) == list(range(len(replicas))) and all(replicas)
-            partitions += len(replicas)
-            if not is_usable or len(found) >= _TOPICS_MAX or partitions > _PARTITIONS_MAX:
-                left_out += 1
-                continue
-            for one in replicas:
-                self._brokers.update(dict.fromkeys(one))
-            found.append(TopicSpec(name, replicas))
-        if left_out:
-            self.notes.append(f"{left_out} topics were left out; {len(found)} are explored")
-        return tuple(found)
-
-
-def _epoch_of(path: str, data: bytes) -> int:
-    """The controller epoch in a partition's state; 0: the znode is none, or cannot be read."""
-    if znodes.state_of(path) is None:
-        return 0
-    try:
-        return znodes.read_state(path, data, 0).controller_epoch
-    except ZnodeError:
-        return 0
+        start = ClusterAtStart(self._znodes, list(self._brokers))
+        scenario = start.scenario(self.controllers, last_ms, _SESSION_MS)
+        notes = [*self.notes, *start.notes, *self.controllers.notes]
+        if self._left_out:
+            counted = ", ".join(f"{count} {kind}" for kind, count in self._left_out.items())
+            notes.append(f"left out: {counted}")
+        if not inputs:
+            notes.append(
+                "the log shows nothing from outside after its start: the cluster of its start is"
+                " explored with a random mix of faults and acts"
+            )
+        return BegunFromLog(scenario, tuple(inputs), tuple(notes))
 
 
 def _is_shutdown(one: Input) -> bool:
@@ -246,16 +200,3 @@ def _is_shutdown(one: Input) -> bool:
 def targets_of(entries: Mapping[Name, Replicas]) -> tuple[Target, ...]:
     """The targets of a reassignment."""
     return tuple(Target(*name, replicas) for name, replicas in entries.items())
-
-
-def _protocol(configuration: Configuration) -> str:
-    version = configuration.inter_broker_protocol_version
-    return version if "-IV" in version else LATEST if version.startswith("3.9") else version
-
-
-def _is_text(data: bytes) -> bool:
-    try:
-        data.decode()
-    except UnicodeDecodeError:
-        return False
-    return True

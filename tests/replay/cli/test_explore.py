@@ -1,6 +1,8 @@
 """`refold explore` from the command line: output and exit codes."""
 
 import json
+import re
+import tempfile
 from pathlib import Path
 
 import msgspec
@@ -12,6 +14,7 @@ from typer.testing import CliRunner
 from replay.cli.main import app
 from replay.explore.generators.scenarios import generic
 from replay.explore.invariants.catalogue import RECOVERY
+from replay.explore.saved import read_run
 from replay.explore.verdict import checked
 from replay.world.inputs import CrashBroker
 from tests.replay.cli.command import refold
@@ -46,6 +49,36 @@ def test_healthy_code_has_no_violation(scenario: Path, tmp_path: Path) -> None:
     assert f"last fault: {recovery} invariants, all of them in 2 of 2 runs" in result.stdout
     assert "not checked: " in result.stdout
     assert not (tmp_path / "out").exists()
+
+
+def test_progress_fits_a_terminal_of_80_columns(scenario: Path) -> None:
+    options = ("--runs", "2", "--workers", "1", "--seed", "5", "--strategy", "random")
+    terminal = {"FORCE_COLOR": "1", "COLUMNS": "80"}
+    command = ["explore", "--scenario", str(scenario), *options]
+    shown = CliRunner().invoke(app, command, env=terminal).stderr
+    assert "folded events/s" in shown
+    assert re.search(r"crash points tried \d+ of the \d+ that runs passed", shown)
+    assert "\N{HORIZONTAL ELLIPSIS}" not in shown
+
+
+def test_progress_counts_what_the_verdict_counts(scenario: Path) -> None:
+    options = ("--runs", "2", "--workers", "1", "--seed", "5", "--strategy", "random")
+    terminal = {"FORCE_COLOR": "1", "COLUMNS": "80"}
+    command = ["explore", "--scenario", str(scenario), *options]
+    result = CliRunner().invoke(app, command, env=terminal)
+    reached = re.findall(r"procedures (\d+ of \d+)", result.stderr)
+    assert f"procedures: {reached[-1]}\n" in result.stdout
+
+
+def test_progress_is_printed_in_lines_without_a_terminal(
+    scenario: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("replay.cli.explore.LINE_S", 0.0)
+    options = ("--runs", "2", "--workers", "1", "--seed", "5", "--strategy", "random")
+    lines = explore("--scenario", scenario, *options).stderr.splitlines()
+    assert len(lines) == 2
+    for line in lines:
+        assert re.match(r"exploring: [\d.]+ runs/s, .* procedures \d+ of \d+, ", line)
 
 
 def test_json_has_what_the_text_has(scenario: Path) -> None:
@@ -107,6 +140,12 @@ def test_exploration_starts_from_an_incident() -> None:
     result = explore("--from-log", INCIDENTS / "broker-crash", *options)
     assert result.exit_code == 0, result.output
     assert "no violation in 2 runs" in result.stdout
+    added = "refold 1001 was added as a standby: a crash of refold 1000 needs a successor"
+    assert f"note: {added}\n" in result.stderr
+    document = json.loads(
+        explore("--from-log", INCIDENTS / "broker-crash", *options, "--json").stdout
+    )
+    assert added in document["notes"]
 
 
 @pytest.mark.parametrize(
@@ -134,6 +173,51 @@ def test_existing_folder_is_refused_before_the_exploration(scenario: Path, tmp_p
     result = explore("--scenario", scenario, "--out", tmp_path)
     assert result.exit_code == 2
     assert "exists already" in result.stderr
+
+
+@pytest.mark.parametrize("folder", ["/proc/nope", "/dev/null/found"])
+def test_folder_that_cannot_be_made_is_refused_before_the_exploration(
+    scenario: Path, folder: str
+) -> None:
+    result = explore("--scenario", scenario, "--runs", "1", "--out", folder)
+    assert result.exit_code == 2
+    assert result.stderr.startswith(f"refold explore: {folder} cannot be created: ")
+    assert "seed" not in result.stdout
+
+
+def test_folder_without_a_violation_is_removed_with_its_new_parents(
+    scenario: Path, tmp_path: Path
+) -> None:
+    options = ("--runs", "1", "--workers", "1", "--strategy", "random", "--seed", "5")
+    result = explore("--scenario", scenario, *options, "--out", tmp_path / "a" / "b")
+    assert result.exit_code == 0, result.output
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_violation_is_saved_elsewhere_if_the_folder_fails(
+    scenario: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    leader_outside_of_isr(monkeypatch.setattr)
+    folder, elsewhere = tmp_path / "found", tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(elsewhere))
+    write = Path.write_bytes
+
+    def fails(path: Path, content: bytes) -> int:
+        if folder in path.parents:
+            raise OSError(28, "No space left on device")
+        return write(path, content)
+
+    monkeypatch.setattr(Path, "write_bytes", fails)
+    options = ("--runs", "3", "--workers", "1", "--seed", "5", "--shrink-seconds", "1")
+    result = explore("--scenario", scenario, *options, "--out", folder)
+    assert result.exit_code == 1, result.output
+    assert "No space left on device" in result.stderr
+    (saved,) = elsewhere.glob("refold-explored-*")
+    assert f"saved in {saved}" in result.stdout
+    run = read_run(saved)
+    assert run.violation is not None
+    assert run.violation.invariant == "leader-in-isr"
 
 
 @pytest.mark.slow

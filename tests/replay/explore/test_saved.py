@@ -4,7 +4,9 @@ from pathlib import Path
 
 import pytest
 from msgspec import structs
+from typer.testing import CliRunner
 
+from replay.cli.main import app
 from replay.errors import ReplayError
 from replay.explore.generators.scenarios import generic
 from replay.explore.run import run
@@ -64,6 +66,31 @@ def test_unusable_run_is_refused(tmp_path: Path, content: str | None, text: str)
         file.write_text(content)
     with pytest.raises(ReplayError, match=text):
         read_run(file)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "problem"),
+    [
+        ('"broker": 1', '"broker": 99', "inputs[0] (crash_broker): broker 99 is not one of"),
+        ('"active_ms": 9000', '"active_ms": -1', "active_ms must be"),
+        ('"zookeeper_members": 3', '"zookeeper_members": 0', "Expected `int` >= 1"),
+    ],
+)
+def test_saved_run_with_an_error_is_neither_run_nor_kept(
+    folder: Path, tmp_path: Path, old: str, new: str, problem: str
+) -> None:
+    file = tmp_path / "run.json"
+    content = (folder / "run.json").read_text()
+    assert old in content
+    file.write_text(content.replace(old, new))
+    again = CliRunner().invoke(app, ["explore", "--reproduce", str(file)])
+    kept = CliRunner().invoke(
+        app, ["new-incident", str(file), "--name", "kept", "--into", str(tmp_path)]
+    )
+    for result in (again, kept):
+        assert result.exit_code == 2
+        assert problem in result.stderr
+    assert not (tmp_path / "kept").exists()
 
 
 def test_scenario_is_read_from_toml(tmp_path: Path) -> None:

@@ -19,11 +19,15 @@ from replay.explore.saved import read_scenario
 from replay.explore.scenario_checks import problem_of
 from replay.world.inputs import (
     ChangeBrokerConfig,
+    ChangeTopicConfig,
     CrashBroker,
     CrashController,
+    CreatePartitions,
+    CreateTopic,
     CutConnection,
     Delay,
     DelayEphemeralDeletion,
+    DeleteZnode,
     ExpireSession,
     HangZooKeeper,
     HoldLink,
@@ -36,6 +40,7 @@ from replay.world.inputs import (
     SlowDisk,
     StartController,
     StopZooKeeperMember,
+    WriteZnode,
 )
 from replay.world.scenario import BrokerSpec, ControllerSpec, Load, Scenario, TopicSpec
 
@@ -125,12 +130,74 @@ def test_input_that_names_what_does_not_exist_is_refused(wrong: Input, problem: 
             "controllers: broker_id 9 must be one of the brokers [1, 2]",
         ),
         ({"protocol": "9.9"}, ""),
+        ({"zookeeper": "banana"}, "zookeeper 'banana' must be a release"),
+        ({"controllers": ()}, "controllers: one or more are needed"),
+        (
+            {"controllers": _SCENARIO.controllers * 2},
+            "controllers: process 'refold 100' is there 2 times",
+        ),
+        (
+            {"controllers": (ControllerSpec(Configuration(broker_id=-1)),)},
+            "controllers: broker_id -1 must be 0 or more",
+        ),
+        ({"topics": _SCENARIO.topics * 2}, "topics: name 't' is there 2 times"),
+        ({"topics": (TopicSpec("t", ()),)}, "topics: t: assignment must have one or more"),
+        (
+            {"topics": (TopicSpec("t", ((1,),), {"min.insync.replicas": "abc"}),)},
+            "topics: t: configs: Invalid value abc for configuration min.insync.replicas",
+        ),
+        ({"znodes": {"nonsense": "x"}}, "znodes: 'nonsense' must be the path of a znode"),
+        ({"znodes": {"/brokers/ids/1": "{}"}}, "znodes: /brokers/ids/1: brokers and"),
+        ({"znodes": {"/controller_epoch": "abc"}}, "znodes: /controller_epoch holds 'abc'"),
     ],
 )
 def test_impossible_cluster_is_refused(changed: dict[str, Any], problem: str) -> None:
     found = problem_of(structs.replace(_SCENARIO, **changed), ())
     assert found is not None
     assert found.startswith(problem)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "problem"),
+    [
+        (CrashBroker(60_000, 1), "at_ms 60000 must be below active_ms 60000"),
+        (StopZooKeeperMember(5, 77, 1), "member 77 must be below zookeeper_members 3"),
+        (WriteZnode(5, "no/slash", "x"), "path 'no/slash' must be the path of a znode"),
+        (DeleteZnode(5, "/a/"), "path '/a/' must be the path of a znode"),
+        (
+            CreateTopic(5, "x", ((1, 1), ()), {}, "znode"),
+            "assignment: the replicas [1, 1] of a partition must be",
+        ),
+        (CreateTopic(5, "x", (), {}, "znode_with_id"), "assignment must have one or more"),
+        (CreateTopic(5, "x/y", ((1,),), {}, "znode"), "topic: "),
+        (CreatePartitions(5, "t", ((),), "znode"), "added: the replicas [] of a partition"),
+        (
+            ChangeTopicConfig(5, "t", {"min.insync.replicas": "abc"}),
+            "configs: Invalid value abc for configuration min.insync.replicas",
+        ),
+        (
+            ChangeBrokerConfig(5, None, {"min.insync.replicas": "-"}),
+            "configs: Invalid value - for configuration min.insync.replicas",
+        ),
+    ],
+)
+def test_impossible_input_is_refused(wrong: Input, problem: str) -> None:
+    found = problem_of(_SCENARIO, [wrong])
+    assert found is not None
+    assert found.startswith("inputs[0] (")
+    assert problem in found
+
+
+def test_request_to_the_controller_may_have_any_content() -> None:
+    requests = (CreateTopic(5, "x", ((1, 1), ())), CreatePartitions(5, "absent", ((9,),)))
+    assert problem_of(_SCENARIO, requests) is None
+
+
+def test_saved_run_may_be_short_and_have_late_inputs() -> None:
+    short = structs.replace(_SCENARIO, quiet_ms=0)
+    late: tuple[Input, ...] = (CrashBroker(70_000, 1),)
+    assert problem_of(short, late) is not None
+    assert problem_of(short, late, is_saved=True) is None
 
 
 @pytest.mark.parametrize(
@@ -168,6 +235,19 @@ def test_inputs_that_the_explorer_makes_are_accepted() -> None:
             {"inputs": [{"input": "crash_brokr", "at_ms": 1, "broker": 1}]},
             "inputs[0]: unknown input 'crash_brokr': use one of crash_broker, stop_broker, ",
         ),
+        (
+            {"brokers": [{"id": -7}]},
+            "is not a scenario: Expected `int` >= 0 - at `$.brokers[0].id`",
+        ),
+        (
+            {"zookeeper_members": 0},
+            "is not a scenario: Expected `int` >= 1 - at `$.zookeeper_members`",
+        ),
+        (
+            {"load": {"records_per_second": -5}},
+            "is not a scenario: Expected `int` >= 1 - at `$.load.records_per_second`",
+        ),
+        ({"controllers": []}, "controllers: one or more are needed"),
         ({"inputs": [{"at_ms": 1}]}, "inputs[0]: has no `input`: use one of crash_broker, "),
         (
             {"inputs": [{"input": "pause_process", "at_ms": 1, "process": "brokr 1", "ms": 5}]},
@@ -184,7 +264,7 @@ def test_file_with_an_error_is_named(tmp_path: Path, changed: dict[str, Any], pr
     file.write_bytes(msgspec.json.encode(given))
     with pytest.raises(ReplayError) as refused:
         read_scenario(file)
-    assert str(refused.value).startswith(f"{file}: {problem}")
+    assert str(refused.value).removeprefix(str(file)).lstrip(": ").startswith(problem)
     done = CliRunner().invoke(app, ["explore", "--scenario", str(file), "--runs", "1"])
     assert done.exit_code == 2
     assert done.stderr == f"refold explore: {refused.value}\n"

@@ -23,6 +23,9 @@ from controller.core.events import (
     SessionExpired,
     VersionsOffered,
 )
+from replay.explore.generators.scenarios import generic
+from replay.world.cluster import Cluster
+from replay.world.inputs import ShutDownController
 from replay.world.messages import ControllerRequest, ControllerResponse
 from replay.world.network import Connection, Message
 from replay.world.observer import Observer
@@ -201,6 +204,26 @@ def test_controller_that_is_shut_down_gives_up_the_role_and_stays_down() -> None
     world.run(10)
     assert world.role_of() is None
     assert watcher.lines == ["refold 100 started", "refold 100 ended: "]
+
+
+@pytest.mark.parametrize("restart_ms", [0, 1, 500, 4_000])
+def test_controller_that_is_shut_down_starts_again_after_its_exit(restart_ms: int) -> None:
+    shut_down = ShutDownController(8_000, "refold 100", restart_ms)
+    times: dict[str, int] = {}
+
+    class Times(Watcher):
+        def run_started(self, process: str) -> None:
+            times["started"] = cluster.scheduler.now_us
+
+        def run_ended(self, process: str, reason: str) -> None:
+            times["ended"] = cluster.scheduler.now_us
+
+    cluster = Cluster(generic(standby=(False,)), (shut_down,), Times())
+    while cluster.scheduler.now_us < 20_000_000 and cluster.step():
+        pass
+    assert times["ended"] > 8_000_000
+    waited_us = times["started"] - times["ended"]
+    assert restart_ms * 1_000 <= waited_us < (restart_ms + 1_000) * 1_000
 
 
 def test_controller_on_a_disk_that_hangs_gives_up_and_is_started_again() -> None:

@@ -1,0 +1,220 @@
+"""The cluster at the start of an incident, as a scenario: its znodes, brokers and controllers."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final
+
+from msgspec import structs
+
+from controller.core import znodes
+from controller.core.configuration import Configuration
+from controller.core.errors import ZnodeError
+from controller.core.protocol_versions import LATEST
+from replay.subjects import subject_of
+from replay.world.scenario import BrokerSpec, ControllerSpec, Load, Scenario, TopicSpec
+
+START_MS: Final = 4_000
+"""When the incident begins: the simulated cluster needs some seconds to start."""
+
+_MOVED_MS: Final = 5_000
+"""A variation moves inputs by less than this, and they must take place in the active part."""
+_QUIET_MS: Final = 90_000
+_TOPICS_MAX: Final = 12
+_PARTITIONS_MAX: Final = 60
+_CONTROLLERS_MAX: Final = 3
+_STEP_MS: Final = 500
+
+_OF_TOPICS: Final = (
+    f"{znodes.TOPICS}/",
+    f"{znodes.TOPIC_CONFIGS}/",
+    f"{znodes.REASSIGNMENTS}/",
+    f"{znodes.DELETE_TOPICS}/",
+)
+"""Znodes that the scenario has if it has their topics."""
+
+_OF_CLUSTER: Final = (
+    znodes.REASSIGN_PARTITIONS,
+    znodes.REASSIGN_PARTITIONS_EXTRA,
+    znodes.REASSIGN_CANCEL,
+    znodes.PREFERRED_ELECTION,
+    znodes.broker_config_path(None),
+)
+
+_SEQUENTIAL: Final = (znodes.REQUEST_PREFIX, znodes.DELETION_PREFIX)
+"""Prefixes of znodes that ZooKeeper numbers. The scenario numbers them from 0, as a new ZooKeeper
+does: otherwise its next number could be that of one of them."""
+
+
+class Controllers:
+    """The controllers of the scenario: that of the log, and others that had the role."""
+
+    def __init__(self, configuration: Configuration) -> None:
+        self.notes: list[str] = []
+        self.has_predecessor = False
+        """Whether another controller has the role at the start."""
+        self._configuration = structs.replace(
+            configuration,
+            is_broker=False,
+            rules="refold",
+            take_over=False,
+            checks_topic_versions=True,
+        )
+        self._others: dict[int, None] = {}
+
+    def seen(self, id: int) -> None:
+        """A controller has had the role."""
+        if id != self._configuration.broker_id and id >= 0:
+            self._others[id] = None
+
+    def process(self, id: int, brokers: Sequence[int]) -> str:
+        """The process of a controller in the scenario."""
+        return f"stock {id}" if id in brokers else f"refold {id}"
+
+    @property
+    def protocol(self) -> str:
+        """The protocol version of the scenario."""
+        version = self._configuration.inter_broker_protocol_version
+        return version if "-IV" in version else LATEST if version.startswith("3.9") else version
+
+    def specs(self, brokers: Sequence[int]) -> tuple[ControllerSpec, ...]:
+        """The controllers. If there is no other refold, a standby is added: otherwise a crash of
+        the controller would have no successor."""
+        own = ControllerSpec(self._configuration)
+        others = list(self._others)[: _CONTROLLERS_MAX - 1]
+        if len(others) < len(self._others):
+            self.notes.append(f"controllers that were left out: {len(self._others) - len(others)}")
+        specs = [self._other(id, number, brokers) for number, id in enumerate(others)]
+        if self.has_predecessor and specs:
+            own = structs.replace(own, starts_after_ms=len(specs) * 2 * _STEP_MS)
+        if specs:
+            names = ", ".join(one.process for one in specs)
+            self.notes.append(f"controllers besides {own.process}, as in the log: {names}")
+        if all(one.configuration.is_broker for one in specs):
+            standby = self._standby([own.configuration.broker_id, *brokers, *others])
+            self.notes.append(
+                f"{standby.process} was added as a standby: a crash of {own.process} needs a"
+                " successor"
+            )
+            specs.append(standby)
+        return (own, *specs)
+
+    def _other(self, id: int, number: int, brokers: Sequence[int]) -> ControllerSpec:
+        after_ms = number * _STEP_MS
+        if id not in brokers:
+            other = structs.replace(self._configuration, broker_id=id)
+            after_ms += 0 if self.has_predecessor else _STEP_MS
+            return ControllerSpec(other, starts_after_ms=after_ms)
+        stock = Configuration(broker_id=id, is_broker=True, rules="kafka")
+        return ControllerSpec(stock, runs=self.has_predecessor, starts_after_ms=after_ms)
+
+    def _standby(self, used: Sequence[int]) -> ControllerSpec:
+        id = self._configuration.broker_id + 1
+        while id in used:
+            id += 1
+        configuration = structs.replace(self._configuration, broker_id=id, standby=True)
+        return ControllerSpec(configuration, starts_after_ms=3 * _STEP_MS)
+
+
+class ClusterAtStart:
+    """Znodes by path, and the brokers that were registered or will be. `notes`: what was left
+    out."""
+
+    def __init__(self, content: Mapping[str, bytes], brokers: Sequence[int]) -> None:
+        self.notes: list[str] = []
+        self._content = content
+        self._brokers = dict.fromkeys(brokers)
+
+    def scenario(self, controllers: Controllers, last_ms: int, session_ms: int) -> Scenario:
+        """The scenario of an incident whose last input is at `last_ms`."""
+        topics = self._topics()
+        content = dict(self._znodes({topic.name: None for topic in topics}))
+        epochs = [_epoch_of(path, data.encode()) for path, data in content.items()]
+        epoch = max([*epochs, self._epoch()])
+        if epoch:
+            # Otherwise the controllers would begin below the epochs in these states, and refuse
+            # to change them (KB 5.2).
+            content[znodes.CONTROLLER_EPOCH] = str(epoch)
+        return Scenario(
+            name="from a log",
+            protocol=controllers.protocol,
+            brokers=tuple(BrokerSpec(one) for one in sorted(self._brokers)),
+            broker_settings={
+                "replica.lag.time.max.ms": "10000",
+                "zookeeper.session.timeout.ms": str(session_ms),
+            },
+            topics=topics,
+            znodes=content,
+            controllers=controllers.specs(sorted(self._brokers)),
+            load=Load(),
+            active_ms=last_ms + _MOVED_MS + 1,
+            quiet_ms=_QUIET_MS,
+        )
+
+    def _znodes(self, topics: Mapping[str, None]) -> Iterator[tuple[str, str]]:
+        numbers = dict.fromkeys(_SEQUENTIAL, 0)
+        for path in sorted(self._content):
+            data = self._content[path]
+            if not _is_text(data):
+                continue
+            prefix = next((one for one in _SEQUENTIAL if path.startswith(one)), None)
+            if prefix is not None:
+                yield f"{prefix}{numbers[prefix]:010}", data.decode()
+                numbers[prefix] += 1
+                continue
+            is_deletion = path.startswith(f"{znodes.REPLICA_DELETIONS}/")
+            is_of_topic = path.startswith(_OF_TOPICS) and subject_of(path).topic in topics
+            is_of_cluster = path in _OF_CLUSTER or self._is_of_broker(path)
+            if is_of_topic or is_of_cluster or is_deletion:
+                yield path, data.decode()
+
+    def _epoch(self) -> int:
+        """The controller epoch at the start; 0: unknown."""
+        try:
+            return znodes.read_controller_epoch(self._content.get(znodes.CONTROLLER_EPOCH))
+        except ZnodeError:
+            return 0
+
+    def _is_of_broker(self, path: str) -> bool:
+        """Whether a znode is the configuration of one of the brokers."""
+        return any(path == znodes.broker_config_path(one) for one in self._brokers)
+
+    def _topics(self) -> tuple[TopicSpec, ...]:
+        found: list[TopicSpec] = []
+        partitions = left_out = 0
+        for path, data in self._content.items():
+            name = znodes.topic_of(path)
+            if name is None:
+                continue
+            try:
+                assignments = znodes.read_topic(name, data).assignments
+            except ZnodeError:
+                continue
+            replicas = tuple(one.replicas for one in assignments.values())
+            is_usable = list(assignments) == list(range(len(replicas))) and all(replicas)
+            partitions += len(replicas)
+            if not is_usable or len(found) >= _TOPICS_MAX or partitions > _PARTITIONS_MAX:
+                left_out += 1
+                continue
+            for one in replicas:
+                self._brokers.update(dict.fromkeys(one))
+            found.append(TopicSpec(name, replicas))
+        if left_out:
+            self.notes.append(f"{left_out} topics were left out; {len(found)} are explored")
+        return tuple(found)
+
+
+def _epoch_of(path: str, data: bytes) -> int:
+    """The controller epoch in a partition's state; 0: the znode is none, or cannot be read."""
+    if znodes.state_of(path) is None:
+        return 0
+    try:
+        return znodes.read_state(path, data, 0).controller_epoch
+    except ZnodeError:
+        return 0
+
+
+def _is_text(data: bytes) -> bool:
+    try:
+        data.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
