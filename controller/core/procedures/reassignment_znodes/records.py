@@ -52,12 +52,17 @@ _ATTEMPTS = 3
 
 class RecordedMove(NamedTuple):
     """A partition, its new record in /admin/reassignments, and its topic's znode with the new
-    assignment."""
+    assignment, or a check of its version if the assignment does not change."""
 
     partition: Partition
     record: Reassignment
-    topic: SetData
+    topic: SetData | Check
     reason: Reason
+
+    @property
+    def writes_topic(self) -> bool:
+        """Whether the topic's znode is written."""
+        return isinstance(self.topic, SetData)
 
 
 LEGACY: Final = znodes.REASSIGN_PARTITIONS
@@ -93,8 +98,18 @@ async def _make(controller: Controller, paths: list[str]) -> None:
             raise ProcedureError(f"{path} cannot be created (ZooKeeper code {error})")
 
 
+async def make_parents_of(controller: Controller, partitions: Iterable[Partition]) -> None:
+    """Create the parents of the records of these partitions, where they are missing."""
+    have_parents = {one.topic.name for one in controller.context.reassignments}
+    names = dict.fromkeys(one.topic.name for one in partitions)
+    missing = [name for name in names if name not in have_parents]
+    if missing:
+        paths = [znodes.reassignments_path(name) for name in missing]
+        await _make(controller, [REASSIGNMENTS, *paths])
+
+
 async def write_with_records(
-    controller: Controller, moves: list[RecordedMove]
+    controller: Controller, moves: list[RecordedMove], *, have_parents: bool
 ) -> dict[Partition, bool]:
     """Store assignments, each with its record in one multi, so that each record has a separate
     czxid. Returns the partitions whose multi was refused, and whether its reply was lost.
@@ -103,14 +118,11 @@ async def write_with_records(
     has written the topic. A version that is higher by one does not ensure that: the other client's
     write increased it as well. Therefore the later multi checks the record of the earlier one. The
     version of a record that existed is not known: moves that follow such a record are not written.
+    `have_parents`: the parents of the records exist.
     """
     known = controller.context.reassignments
-    have_parents = {one.topic.name for one in known}
-    names = dict.fromkeys(one.partition.topic.name for one in moves)
-    missing = [name for name in names if name not in have_parents]
-    if missing:
-        paths = [znodes.reassignments_path(name) for name in missing]
-        await _make(controller, [REASSIGNMENTS, *paths])
+    if not have_parents:
+        await make_parents_of(controller, [one.partition for one in moves])
     groups: list[tuple[list[WriteOperation], Reason]] = []
     last: dict[str, Create | SetData] = {}
     tried: list[RecordedMove] = []
@@ -122,7 +134,8 @@ async def write_with_records(
                 continue
             checks.append(Check(earlier.path, _NEW_VERSION))
         groups.append(([*checks, put, one.topic], one.reason))
-        last[one.topic.path] = put
+        if one.writes_topic:
+            last[one.topic.path] = put
         tried.append(one)
     refused = dict.fromkeys((one.partition for one in moves), False)
     for one, errors in zip(tried, await write_groups(controller, groups), strict=True):
