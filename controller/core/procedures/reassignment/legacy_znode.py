@@ -293,7 +293,9 @@ def _with_original(controller: Controller, name: Name, entry: Entry) -> Entry:
         return entry
     originals = originals_of(controller, partition)
     given = entry.original_replicas
-    if given is not None and given != originals:
+    if given == originals:
+        return entry
+    if given is not None:
         text = (
             f"the entry of {partition} has wrong original replicas {format_brokers(given)}: the "
             f"controller replaces them by {format_brokers(originals)}"

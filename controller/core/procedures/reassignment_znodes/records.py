@@ -297,7 +297,7 @@ async def load_records(controller: Controller) -> dict[Partition, int]:
             continue
         partition = controller.context.find(*name)
         try:
-            record = znodes.read_reassignment(path, data)
+            record, epoch_before = znodes.read_record(path, data)
         except ZnodeError as unreadable:
             text = f"{unreadable}; the record is deleted; its content was {excerpt(data)}"
             controller.notice("error", "unreadable_znode", path, text)
@@ -318,7 +318,7 @@ async def load_records(controller: Controller) -> dict[Partition, int]:
         controller.context.reassignments[partition] = record
         if _is_of(record, partition):
             controller.context.reassigning[partition] = None
-            increased = _epochs_since_begin(partition, path, data)
+            increased = _epochs_since_begin(partition, epoch_before)
             if _is_informed_by_failover(controller, increased):
                 controller.context.informed_by_failover[partition] = None
             elif increased is not None and increased <= 0:
@@ -340,9 +340,10 @@ def _is_of(record: Reassignment, partition: Partition) -> bool:
     return is_under_way and has_originals
 
 
-def _epochs_since_begin(partition: Partition, path: str, data: bytes | None) -> int | None:
-    """How often the leader epoch was increased since the reassignment was stored. None: unknown."""
-    before, state = znodes.read_leader_epoch(path, data), partition.leadership
+def _epochs_since_begin(partition: Partition, before: int | None) -> int | None:
+    """How often the leader epoch was increased since the reassignment was stored, when it was
+    `before`. None: unknown."""
+    state = partition.leadership
     return None if before is None or state is None else state.leader_epoch - before
 
 
