@@ -64,7 +64,7 @@ async def fail_over(controller: Controller) -> None:
     legacy = None
     elected = [*repaired, *restarts.members]
     if controller.configuration.has_kip_236 and _elects_for_moves(context, elected):
-        legacy = await load_reassignments(controller)
+        legacy = await load_reassignments(controller, are_informed=False)
     await elect_after_restarts(controller, restarts)
     controller.send_metadata("failover: spread the live brokers", context.brokers)
     # The channels connect meanwhile.
@@ -73,7 +73,7 @@ async def fail_over(controller: Controller) -> None:
     await start_replica_states(controller, prepared)
     await start_partition_states(controller, context.assigned_without(prepared), repaired)
     if controller.configuration.has_kip_236 and legacy is None:
-        legacy = await load_reassignments(controller)
+        legacy = await load_reassignments(controller, are_informed=True)
     await resume_reassignments(controller, legacy)
     await process_deletions(controller)
     await resume_deletions(controller)

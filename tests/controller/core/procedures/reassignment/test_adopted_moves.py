@@ -17,7 +17,13 @@ from controller.core.api_requests.controlled_shutdown import (
     ControlledShutdownReceived,
     ControlledShutdownResponse,
 )
-from controller.core.commands import Issued, WriteAtomically
+from controller.core.commands import (
+    Issued,
+    ReadStats,
+    ReadZnodes,
+    WriteAtomically,
+)
+from controller.core.operations import SetData
 from controller.core.znodes import REASSIGN_CANCEL, Entry, Reassignment, reassignment_path
 from replay.world.simulation import Delivery
 from tests.controller.core.cluster import Cluster, Seen
@@ -31,6 +37,7 @@ from tests.controller.core.procedures.reassignment.interrupting import (
     identity,
     record,
     records,
+    submit,
     submit_quietly,
 )
 from tests.controller.core.procedures.reassignment.reassigning import (
@@ -99,6 +106,16 @@ def taken_over_quietly(cluster: Cluster) -> None:
     cluster.leave_role(session)
 
 
+def reads(*paths: str) -> Callable[[Issued], bool]:
+    """A predicate that matches a read of one of these znodes."""
+
+    def matches(issued: Issued) -> bool:
+        command = issued.command
+        return isinstance(command, ReadZnodes | ReadStats) and command.paths[0] in paths
+
+    return matches
+
+
 def creates_record(*names: Name) -> Callable[[Issued], bool]:
     """A predicate that matches the write of the record of one of these partitions."""
     paths = {reassignment_path(*name) for name in names}
@@ -113,12 +130,15 @@ def creates_record(*names: Name) -> Callable[[Issued], bool]:
 
 
 ANY_RECORD = creates_record(*ALL)
+READS_RECORDS = reads(*(reassignment_path(*name) for name in ALL))
+READS_ENTRIES = reads(znodes.REASSIGN_PARTITIONS)
 FIRST_PART = creates_record(ALL[0])
 SECOND_PART = creates_record(ALL[PART])
 
 
 def steps(seen: Seen) -> list[str]:
-    """The written records, elections of u-0 and of t-24, and answers, in order."""
+    """The written records, reads of the entries, elections of u-0 and of t-24, and answers, in
+    order."""
     states = {"u-0": znodes.state_path(*U0), "t-24": znodes.state_path(*LAST)}
     found: list[str] = []
     for issued in (one for _, commands in seen.history for one in commands):
@@ -126,6 +146,8 @@ def steps(seen: Seen) -> list[str]:
         paths = [one.path for one in getattr(command, "operations", ())]
         if ANY_RECORD(issued):
             found.append("record")
+        if READS_ENTRIES(issued):
+            found.append("entries")
         if "election" in issued.reason.rule:
             found += [one for one, path in states.items() if path in paths]
         if isinstance(command, AlterPartitionResponse | ControlledShutdownResponse):
@@ -171,6 +193,37 @@ def test_records_of_25_moves_are_written_in_three_round_trips() -> None:
     assert_can_complete(cluster)
 
 
+def written_topics(seen: Seen) -> list[str]:
+    """The topics' znodes that the controller has written in multis, once for each write."""
+    return [
+        one.path
+        for _, commands in seen.history
+        for issued in commands
+        if isinstance(issued.command, WriteAtomically)
+        for one in issued.command.operations
+        if isinstance(one, SetData) and one.path == znodes.topic_path("t")
+    ]
+
+
+def test_topic_is_not_written_with_the_records_of_its_moves() -> None:
+    cluster = with_25_partitions()
+    seen = cluster.seen()
+    taken_over(cluster)
+    assert written_topics(seen) == []
+    assert_recorded_once(cluster)
+
+
+def test_topic_that_another_client_changed_is_restored_with_the_records_of_its_moves() -> None:
+    cluster = with_25_partitions()
+    changed = {key: [1, 2] for _, key in ALL}
+    cluster.once(FIRST_PART, lambda: cluster.change_topic_quietly("t", changed))
+    seen = cluster.seen()
+    taken_over(cluster)
+    assert written_topics(seen)
+    assert_recorded_once(cluster)
+    assert_can_complete(cluster)
+
+
 @pytest.mark.parametrize("count", [1, 5])
 def test_number_of_round_trips_is_the_same_for_all_moves_of_a_part(count: int) -> None:
     def round_trips(moves: int) -> int:
@@ -201,7 +254,13 @@ def leader_asks_for_isr(cluster: Cluster) -> None:
 
 def broker_1_shuts_down(cluster: Cluster) -> None:
     """Broker 1 asks for a controlled shutdown."""
-    cluster.happen_next(ControlledShutdownReceived(77, 3, 1, cluster.broker_epoch(1)), "api:1")
+    shuts_down(cluster, 1)
+
+
+def shuts_down(cluster: Cluster, broker: int) -> None:
+    """A broker asks for a controlled shutdown."""
+    epoch = cluster.broker_epoch(broker)
+    cluster.happen_next(ControlledShutdownReceived(77, 3, broker, epoch), f"api:{broker}")
 
 
 @pytest.mark.parametrize(
@@ -243,6 +302,64 @@ def test_urgent_event_is_handled_when_the_end_of_a_cancellation_records_younger_
     cluster.remove(REASSIGN_CANCEL)
     assert records_before(seen, "u-0") == PART
     assert_recorded_once(cluster)
+
+
+def begin_here(cluster: Cluster, count: int = COUNT) -> None:
+    """The daemon begins moves of the first partitions of t to [3,4], which have records then."""
+    submit(cluster, {name: [3, 4] for name in ALL[:count]})
+    assert len(records(cluster)) == count
+
+
+@pytest.mark.parametrize(
+    ("happen", "handled"),
+    [(broker_1_dies, "u-0"), (leader_asks_for_isr, "answer"), (broker_1_shuts_down, "answer")],
+)
+@pytest.mark.parametrize(("count", "waits"), [(COUNT, False), (PART, True)])
+def test_urgent_event_is_handled_before_the_entries_of_many_recorded_moves_are_read(
+    happen: Callable[[Cluster], None], handled: str, count: int, waits: bool
+) -> None:
+    cluster = with_25_partitions()
+    begin_here(cluster, count)
+    seen = cluster.seen()
+    with OtherControllersTerm(cluster):
+        cluster.once(READS_RECORDS, lambda: happen(cluster))
+    found = steps(seen)
+    assert (found.index("entries") < found.index(handled)) is waits
+    assert_no_failures(cluster)
+
+
+def test_urgent_event_waits_until_recorded_moves_without_a_leader_have_one() -> None:
+    cluster = with_25_partitions()
+    begin_here(cluster)
+    seen = cluster.seen()
+    with OtherControllersTerm(cluster):
+        cluster.unregister(1)
+        cluster.once(READS_RECORDS, lambda: shuts_down(cluster, 2))
+    found = steps(seen)
+    assert found.index("t-24") < found.index("answer")
+    assert_no_failures(cluster)
+
+
+@pytest.mark.parametrize("unrecorded", [[], [LAST]])
+def test_election_while_the_records_are_read_prefers_the_originals_of_cancelled_moves(
+    unrecorded: list[Name],
+) -> None:
+    """Leader 1 dies when the records are read. Target 4 and original 2 are in sync."""
+    cluster = with_25_partitions()
+    begin_here(cluster)
+    seen = cluster.seen()
+    with OtherControllersTerm(cluster):
+        for name in unrecorded:
+            cluster.remove_quietly(reassignment_path(*name))
+        cancel_quietly(cluster)
+        set_isrs(cluster, 1, 4, 2)
+        cluster.once(READS_RECORDS, lambda: cluster.unregister(1))
+    found = steps(seen)
+    assert (found.index("entries") < found.index("t-24")) is bool(unrecorded)
+    assert {cluster.leadership(*name).leader for name in ALL} == {2}
+    assert {assignment(cluster, name) for name in ALL} == {"1,2"}
+    assert_nothing_is_left(cluster)
+    assert_no_failures(cluster)
 
 
 def test_move_that_completes_between_two_parts_does_not_begin_again() -> None:
