@@ -67,19 +67,19 @@ class Sources(NamedTuple):
     legacy: LegacyZnode
 
 
-async def load_reassignments(controller: Controller, *, are_informed: bool) -> LegacyZnode:
+async def load_reassignments(controller: Controller, *, may_pause: bool) -> LegacyZnode:
     """Load the reassignments that were requested by way of ZooKeeper, and whether they are
     cancelled, which elections depend on. Those that a stock controller began have no record yet.
 
-    `are_informed`: the brokers are informed of this controller, and urgent controller events may be
-    handled. Returns the content of /admin/reassign_partitions.
+    `may_pause`: all partitions have their states, and urgent controller events may be handled.
+    Returns the content of /admin/reassign_partitions.
     """
     context = controller.context
     await make_parents(controller)
     ended = await load_records(controller)
     completed = [one for one in ended if _is_completed_entry(context.reassignments[one], one)]
     await _forget_ended(controller, ended)
-    if are_informed and has_parts(context.reassigning) and _are_recorded(context):
+    if may_pause and has_parts(context.reassigning) and _are_recorded(context):
         await pause(controller)
     legacy = await read_legacy(controller)
     found = await read_cancel(controller)

@@ -5,6 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from controller.core import pauses
+from controller.core.commands import UpdateMetadataRequest
 from controller.core.znodes import reassignment_path
 from tests.controller.core.cluster import Cluster
 from tests.controller.core.procedures.reassignment.interrupting import (
@@ -78,6 +79,21 @@ def test_urgent_event_waits_until_recorded_moves_without_a_leader_have_one() -> 
     found = steps(seen)
     assert found.index("t-24") < found.index("answer")
     assert_no_failures(cluster)
+
+
+def test_brokers_are_informed_before_the_records_of_moves_without_a_leader_are_read() -> None:
+    cluster = with_25_partitions()
+    begin_here(cluster)
+    seen = cluster.seen()
+    with OtherControllersTerm(cluster):
+        cluster.unregister(1)
+    issued = [one for _, commands in seen.history for one in commands]
+    informs = [
+        isinstance(one.command, UpdateMetadataRequest) and bool(one.command.partitions)
+        for one in issued
+    ]
+    assert informs.index(True) < [READS_RECORDS(one) for one in issued].index(True)
+    assert {cluster.leadership(*name).leader for name in ALL} == {2}
 
 
 @pytest.mark.parametrize("unrecorded", [[], [LAST]])
