@@ -113,12 +113,12 @@ def _entries(part: TopicEntries[Any]) -> bytes:
     encoded = part.encoded.get(_FORM)
     if encoded is not None:
         return encoded
-    if part.plain is None or not isinstance(part[0], LeaderAndIsrPartition):
+    if part.whole is None or not isinstance(part[0], LeaderAndIsrPartition):
         return _without_header(part)
     # A partition is in the requests to all brokers that have a replica.
-    each = part.plain.encoded.get(_FORM)
+    each = part.whole.encoded.get(_FORM)
     if each is None:
-        each = part.plain.encoded[_FORM] = list(map(_encoder.encode, part.plain.entries))
+        each = part.whole.encoded[_FORM] = list(map(_encoder.encode, part.whole.entries))
     return b"".join([each[place] for place in part.places])
 
 

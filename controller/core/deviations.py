@@ -242,7 +242,8 @@ LONG_WORK_INTERRUPTED: Final = Deviation(
     "leader meanwhile.",
     rule="Between two parts of long work, the controller processes queued broker failures, "
     "controlled shutdowns and ISR changes, in their order. Each part begins with the current "
-    "state.",
+    "state. A failover with more than 100 recorded reassignments processes them as soon as the "
+    "brokers are informed and the records are read.",
     source="KB 3.1, KB 7.4",
 )
 REASSIGNMENTS_TOGETHER: Final = Deviation(

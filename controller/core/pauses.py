@@ -1,6 +1,6 @@
 """Long work in parts, between which urgent controller events are handled."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Sized
 from typing import Final, TypeVar
 
 from controller.core.batch import RequestBatch
@@ -36,6 +36,11 @@ async def pause(controller: Controller) -> None:
     """
     if LONG_WORK_INTERRUPTED.applies(controller.configuration):
         await suspend(PAUSE)
+
+
+def has_parts(items: Sized) -> bool:
+    """Whether so many reassignments are more than one part of the work."""
+    return len(items) > TOGETHER_MAX
 
 
 def parts(controller: Controller, items: Sequence[T]) -> Iterator[list[T]]:

@@ -22,18 +22,19 @@ _REPLICA_LISTS_MAX: Final = 10_000
 Entry = TypeVar("Entry", bound=LeaderAndIsrPartition | UpdateMetadataPartition)
 
 
-class PlainPartitions:
-    """All partitions of a prepared topic, if every one is plain: it is not being reassigned, and
-    its leader is not recovering. Requests then differ only in which partitions they have.
+class PreparedPartitions:
+    """All partitions of a prepared topic. Requests differ only in which of them they have.
 
-    `encoded` has the encoded form of each partition, by the name of the form, for all requests. It
-    affects no decision.
+    `is_plain`: no partition is being reassigned, and no leader is recovering. `encoded` has the
+    encoded form of each partition, by the name of the form, for all requests. It affects no
+    decision.
     """
 
-    __slots__ = ("encoded", "entries")
+    __slots__ = ("encoded", "entries", "is_plain")
 
-    def __init__(self, entries: tuple[LeaderAndIsrPartition, ...]) -> None:
+    def __init__(self, entries: tuple[LeaderAndIsrPartition, ...], *, is_plain: bool) -> None:
         self.entries = entries
+        self.is_plain = is_plain
         self.encoded: dict[str, list[bytes]] = {}
 
 
@@ -41,22 +42,22 @@ class TopicEntries(tuple[Entry, ...], Generic[Entry]):
     """The entries of one topic in a request, by partition number.
 
     `encoded` has their encoded forms, by the name of the form, as far as they were encoded ahead or
-    are needed several times. It affects no decision. `plain`: the partitions of the topic, of which
-    these entries are those at `places`; None if they are not plain.
+    are needed several times. It affects no decision. `whole`: the prepared partitions of the topic,
+    of which these entries are those at `places`; None if the entries were not prepared.
     """
 
     encoded: dict[str, bytes]
-    plain: PlainPartitions | None
+    whole: PreparedPartitions | None
     places: Sequence[int]
 
     def __new__(
         cls,
         entries: Iterable[Entry],
-        plain: PlainPartitions | None = None,
+        whole: PreparedPartitions | None = None,
         places: Sequence[int] = (),
     ) -> "TopicEntries[Entry]":
         made = super().__new__(cls, entries)
-        made.encoded, made.plain, made.places = {}, plain, places
+        made.encoded, made.whole, made.places = {}, whole, places
         return made
 
 
@@ -133,20 +134,20 @@ def prepare(topic: Topic, live: AbstractSet[int] | None = None) -> PreparedTopic
         partition.state = PartitionState.ONLINE
         partition.replica_states = _all_online(partition.assignment.replicas)
     entries = _entries(topic, partitions)
-    plain = PlainPartitions(entries) if is_plain else None
+    whole = PreparedPartitions(entries, is_plain=is_plain)
     return PreparedTopic(
         topic,
         brokers,
         {broker: [partitions[one] for one in of_broker] for broker, of_broker in places.items()},
         {
-            broker: TopicEntries([entries[one] for one in of_broker], plain, of_broker)
+            broker: TopicEntries([entries[one] for one in of_broker], whole, of_broker)
             for broker, of_broker in places.items()
         },
         {
             broker: frozenset([leaders[one] for one in of_broker])
             for broker, of_broker in places.items()
         },
-        TopicEntries(_metadata(topic, partitions), plain, range(len(partitions))),
+        TopicEntries(_metadata(topic, partitions), whole, range(len(partitions))),
     )
 
 

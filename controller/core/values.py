@@ -66,14 +66,14 @@ class Assignment(Struct, frozen=True, array_like=True, gc=False):
         """ORS: the replicas before the reassignment, RS minus AR in the order of RS."""
         if not self.adding:
             return self.replicas
-        return tuple(one for one in self.replicas if one not in self.adding)
+        return tuple([one for one in self.replicas if one not in self.adding])
 
     @property
     def target(self) -> tuple[int, ...]:
         """TRS: the replicas after the reassignment, RS minus RR in the order of RS."""
         if not self.removing:
             return self.replicas
-        return tuple(one for one in self.replicas if one not in self.removing)
+        return tuple([one for one in self.replicas if one not in self.removing])
 
     def reassign_to(self, target: tuple[int, ...]) -> "Assignment":
         """The assignment between the origin and `target` (reassignTo, KB 2.2.14).

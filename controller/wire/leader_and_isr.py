@@ -44,20 +44,20 @@ class LeaderAndIsrFragments:
             if fragment is None:
                 now, assignment = partition.leadership, partition.assignment
                 plain = not (assignment.adding or assignment.removing or now.recovery_state)
-                tail = plain_tail if plain and not partition.is_new else self._tail_of(partition)
+                tail = plain_tail if plain and not partition.is_new else self.tail(partition)
                 fragment = encode(partition.partition, now, assignment.replicas) + tail
                 known[key] = fragment
             fragments.append(fragment)
         return fragments
 
-    def _tail_of(self, partition: LeaderAndIsrPartition) -> bytes:
+    def tail(self, partition: LeaderAndIsrPartition) -> bytes:
+        """The fields of a partition after its replicas."""
         assignment, recovery_state = partition.assignment, partition.leadership.recovery_state
         return self._tail(assignment.adding, assignment.removing, partition.is_new, recovery_state)
 
     def _tail(
         self, adding: tuple[int, ...], removing: tuple[int, ...], is_new: bool, recovery_state: int
     ) -> bytes:
-        """The fields after the replicas."""
         recovery = pack(">b", recovery_state) if self._with_recovery_state else b""
         arrays = self._arrays[adding] + self._arrays[removing]
         return arrays + pack(">?", is_new) + recovery + self._tags
@@ -92,6 +92,7 @@ def topic_encoding(
         fragments.of,
         fragments.states,
         fragments.plain_tail,
+        lambda partitions: list(map(fragments.tail, partitions)),
         layout,
         with_topic_ids,
     )

@@ -3,7 +3,7 @@
 
 from struct import Struct
 
-from controller.core.prepared_topics import PlainPartitions
+from controller.core.prepared_topics import PreparedPartitions
 from controller.core.values import LeaderAndIsr
 from controller.wire.primitives import Int32Arrays, Int32s, Layout
 
@@ -27,12 +27,12 @@ class StateEncoder:
             + self._arrays[replicas]
         )
 
-    def of_plain(self, plain: PlainPartitions) -> list[bytes]:
+    def of_prepared(self, whole: PreparedPartitions) -> list[bytes]:
         """These fields of all partitions of a prepared topic, encoded once for all requests."""
-        encoded = plain.encoded.get(self._name)
+        encoded = whole.encoded.get(self._name)
         if encoded is None:
-            encoded = plain.encoded[self._name] = [
+            encoded = whole.encoded[self._name] = [
                 self.encode(one.partition, one.leadership, one.assignment.replicas)
-                for one in plain.entries
+                for one in whole.entries
             ]
         return encoded

@@ -5,10 +5,11 @@ Partitions that a standby has prepared are encoded by topic, ahead of time or wh
 
 from collections.abc import Callable, Sequence
 from itertools import pairwise
+from operator import add
 from typing import Final, Generic, NamedTuple, TypeVar
 
 from controller.core.commands import LeaderAndIsrPartition, UpdateMetadataPartition
-from controller.core.prepared_topics import JoinedEntries, TopicEntries
+from controller.core.prepared_topics import JoinedEntries, PreparedPartitions, TopicEntries
 from controller.wire.partition_states import StateEncoder
 from controller.wire.primitives import NO_TOPIC_ID, Layout
 from controller.wire.steps import Steps
@@ -22,14 +23,15 @@ _STEP_PARTITIONS: Final = 5_000
 
 class TopicEncoding(NamedTuple, Generic[Entry]):
     """How a request has its partitions. `name` is the encoding's name, for what is encoded ahead;
-    `fragments` encodes partitions, each without its topic. A plain partition is encoded by
-    `states`, followed by `plain_tail`.
+    `fragments` encodes partitions, each without its topic. A prepared partition is encoded by
+    `states`, followed by its tail: `plain_tail`, or what `tails` returns if its topic is not plain.
     """
 
     name: str
     fragments: Callable[[tuple[Entry, ...]], list[bytes]]
     states: StateEncoder
     plain_tail: bytes
+    tails: Callable[[tuple[LeaderAndIsrPartition, ...]], list[bytes]]
     layout: Layout
     with_topic_ids: bool
 
@@ -62,12 +64,24 @@ class TopicEncoding(NamedTuple, Generic[Entry]):
         encoded = part.encoded.get(self.name)
         if encoded is not None:
             return encoded
-        if part.plain is None:
+        whole = part.whole
+        if whole is None:
             return b"".join(self._topic(part[0], self.fragments(part)))
-        states = self.states.of_plain(part.plain)
+        if not whole.is_plain:
+            fragments = self._of_prepared(whole)
+            return b"".join(self._topic(part[0], [fragments[place] for place in part.places]))
+        states = self.states.of_prepared(whole)
         tail = self.plain_tail
         partitions = tail.join([states[place] for place in part.places])
         return b"".join((*self._head(part[0], len(part)), partitions, tail, self.layout.tags))
+
+    def _of_prepared(self, whole: PreparedPartitions) -> list[bytes]:
+        """All partitions of a prepared topic, encoded once for all requests."""
+        encoded = whole.encoded.get(self.name)
+        if encoded is None:
+            states, tails = self.states.of_prepared(whole), self.tails(whole.entries)
+            encoded = whole.encoded[self.name] = list(map(add, states, tails))
+        return encoded
 
     def encode_ahead(self, part: TopicEntries[Entry]) -> None:
         """Keep the encoded form of the prepared entries of one topic."""

@@ -38,6 +38,7 @@ def topic_encoding(version: int) -> TopicEncoding[UpdateMetadataPartition]:
     """How the request has its partitions. Raises `UnsupportedVersion`."""
     layout = UPDATE_METADATA.layout(version)
     states, arrays = StateEncoder(layout), Int32Arrays(layout)
+    plain_tail = arrays[()] + layout.tags
 
     def fragments(partitions: tuple[UpdateMetadataPartition, ...]) -> list[bytes]:
         return [
@@ -51,7 +52,8 @@ def topic_encoding(version: int) -> TopicEncoding[UpdateMetadataPartition]:
         f"UpdateMetadata {version}",
         fragments,
         states,
-        arrays[()] + layout.tags,
+        plain_tail,
+        lambda partitions: [plain_tail] * len(partitions),
         layout,
         with_topic_ids=version >= _FIRST_WITH_TOPIC_IDS,
     )

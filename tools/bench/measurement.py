@@ -52,13 +52,19 @@ class BenchError(Exception):
 @dataclass(frozen=True)
 class Sample:
     """One measurement of a step: its duration, the contender's CPU time, the received requests,
-    and when it began by the monotonic clock."""
+    and when it began by the monotonic clock.
+
+    `informed_seconds`: until all brokers had received UpdateMetadata for all partitions.
+    `answered_seconds`: until a request that was sent during a failover was answered; 0: none was.
+    """
 
     seconds: float
     cpu_seconds: float
     requests: int
     received_bytes: int
     begin_ns: int = 0
+    informed_seconds: float = 0.0
+    answered_seconds: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -192,20 +198,23 @@ class Bench:
             if broker != but
         }
         received: list[Request] = []
+        informed_ns = begin_ns
         while not self._is_over(received, begin_ns, missing):
             check_step(contender, begin_ns, "UpdateMetadata incomplete")
             await anyio.sleep(_POLL_SECONDS)
             for one in await self._stubs.requests():
                 if one.controller == contender.broker_id:
                     received.append(one)
-                    if one.api == UPDATE_METADATA and one.broker in missing:
+                    if one.api == UPDATE_METADATA and missing.get(one.broker, 0) > 0:
                         missing[one.broker] -= one.frame_bytes
+                        informed_ns = one.ended_ns
         return Sample(
             (received[-1].ended_ns - begin_ns) / 1e9,
             contender.cpu_seconds() - cpu_before,
             len(received),
             sum(one.frame_bytes for one in received),
             begin_ns,
+            (informed_ns - begin_ns) / 1e9,
         )
 
     @property

@@ -6,13 +6,14 @@ with a controller whose process just started.
 
 import time
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import cached_property
 from typing import Any
 from uuid import UUID
 
 import anyio
+from kio.schema.errors import ErrorCode
 
 from controller.core import znodes
 from controller.core.commands import WriteZnodes
@@ -49,12 +50,13 @@ AFTER_SECONDS = 0.1
 ENDING_BROKER = 1
 ISR_CHANGES_MAX = 200
 """The maximum number of AlterPartition requests during a begin."""
-FAILOVERS = 3
+FAILOVERS = 5
 """How many failovers of each kind are measured in a run: they are so short that one varies much."""
 NAMES_IN_DELETION = 100
 """How many replicas each record below /admin/replica_deletions has."""
 
 _POLL_SECONDS = 0.05
+_ASK_AGAIN_SECONDS = 0.005
 _LEADER_AND_ISR_BYTES_MIN = 40
 """The minimum size of a partition with its replicas in LeaderAndIsr (KB 12.3.1)."""
 
@@ -72,15 +74,13 @@ class Step(StrEnum):
     ISR_CHANGE = "longest answer to AlterPartition during the begin"
 
 
-_TIMES = dict.fromkeys(
-    (
-        Step.FAILOVER,
-        Step.FAILOVER_DELETING,
-        Step.FAILOVER_MOVING,
-        Step.FAILOVER_UNRECORDED,
-    ),
-    FAILOVERS,
+FAILOVER_STEPS = (
+    Step.FAILOVER,
+    Step.FAILOVER_DELETING,
+    Step.FAILOVER_MOVING,
+    Step.FAILOVER_UNRECORDED,
 )
+_TIMES = dict.fromkeys(FAILOVER_STEPS, FAILOVERS)
 
 
 @dataclass(frozen=True)
@@ -168,13 +168,39 @@ class MovingBench(Bench):
             elif step is Step.FAILOVER_UNRECORDED:
                 sample = await self._failed_over_without_records(contender)
             else:
-                sample = await self._timed(contender, self._role_lost, everywhere)
+                sample = await self._failed_over(contender)
             self._report(f"{contender.title}: {step}: {sample.seconds:.2f} s")
             samples[step].append(sample)
         await contender.stop()
         await self._until_role_is(NO_NODE)
         if Step.DEATH in steps:
             await self._stubs.register(ENDING_BROKER)
+
+    # Failovers ------------------------------------------------------------------------------------
+
+    async def _failed_over(self, contender: Contender) -> Sample:
+        """A failover. As soon as the role is taken, a broker sends AlterPartition with the epoch of
+        an earlier registration. The controller rejects it, and sends no broker a request."""
+        [asked] = await self._isr_changes(1)
+        request = replace(asked, broker_epoch=asked.broker_epoch - 1)
+        answered: list[float] = []
+
+        async def ask_when_elected(begin_ns: int) -> None:
+            await self._until_role_is(OK)
+            while (await ask(contender.port, request)).error_code != ErrorCode.stale_broker_epoch:
+                check_step(contender, begin_ns, "AlterPartition is not handled")
+                await anyio.sleep(_ASK_AGAIN_SECONDS)
+            answered.append((time.monotonic_ns() - begin_ns) / 1e9)
+
+        async with anyio.create_task_group() as tasks:
+
+            async def lose_role() -> int:
+                begin_ns = await self._role_lost()
+                tasks.start_soon(ask_when_elected, begin_ns)
+                return begin_ns
+
+            sample = await self._timed(contender, lose_role, self._population.partitions)
+        return replace(sample, answered_seconds=answered[0])
 
     # Pending deletions ----------------------------------------------------------------------------
 
@@ -193,7 +219,7 @@ class MovingBench(Bench):
         # refold creates the parent itself; without refold it does not exist.
         await self._write([Create(REPLICA_DELETIONS, b"")], NODE_EXISTS)
         await self._write(creates)
-        sample = await self._timed(contender, self._role_lost, self._population.partitions)
+        sample = await self._failed_over(contender)
         await self._write([Delete(path, ANY_VERSION) for path in records])
         return sample
 
@@ -203,7 +229,7 @@ class MovingBench(Bench):
         """The records of the moves are deleted, which a stock controller does not write."""
         records = await self._records()
         await self._write([Delete(path, ANY_VERSION) for path in records])
-        sample = await self._timed(contender, self._role_lost, self._population.partitions)
+        sample = await self._failed_over(contender)
         if len(await self._records()) < len(records):
             raise BenchError(f"{contender.title} has not written its records after {sample}")
         return sample
@@ -315,7 +341,7 @@ class MovingBench(Bench):
     async def _changed_isrs(self, contender: Contender) -> Sample:
         """The longest answer to leaders that shrink the ISR of one partition after the other. No
         request is sent after the last reassignment has begun."""
-        requests = await self._isr_changes()
+        requests = await self._isr_changes(ISR_CHANGES_MAX)
         cpu_before = contender.cpu_seconds()
         begin_ns = await self._submit()
         longest, sent = 0.0, 0
@@ -326,13 +352,13 @@ class MovingBench(Bench):
                 break
         return Sample(longest, contender.cpu_seconds() - cpu_before, sent, 0)
 
-    async def _isr_changes(self) -> list[Any]:
+    async def _isr_changes(self, count: int) -> list[Any]:
         """Requests to remove the last replica of partitions that are not reassigned from the
         ISR."""
         requests = []
         async with ClusterView(self.server.connect) as view:
             epochs = {one: await view.broker_epoch(one) for one in self._brokers}
-            for (topic, number), replicas in self._replicas[self.moves :][:ISR_CHANGES_MAX]:
+            for (topic, number), replicas in self._replicas[self.moves :][:count]:
                 state, version = await view.versioned(znodes.state_path(topic, number))
                 changed = {**state, "isr": replicas[:-1], "version": version}
                 leader, topic_id = state["leader"], UUID(bytes=self._population.topic_ids[topic])

@@ -319,14 +319,15 @@ _reassignment_decoder = msgspec.json.Decoder(_Reassignment)
 
 def read_reassignment(path: str, data: bytes | None) -> Reassignment:
     """The record of a reassignment. Raises ZnodeError."""
-    znode = decoded(_reassignment_decoder, path, "a reassignment", data)
-    return Reassignment(znode.replicas, znode.top, znode.legacy, znode.original_replicas, znode.api)
+    return read_record(path, data)[0]
 
 
-def read_leader_epoch(path: str, data: bytes | None) -> int | None:
-    """The leader epoch that the partition had when the record was written; None where it does not
-    say. Raises ZnodeError."""
-    return decoded(_reassignment_decoder, path, "a reassignment", data).leader_epoch
+def read_record(path: str, data: bytes | None) -> tuple[Reassignment, int | None]:
+    """The record of a reassignment, and the leader epoch that the partition had when the record was
+    written; None where it does not say. Raises ZnodeError."""
+    one = decoded(_reassignment_decoder, path, "a reassignment", data)
+    record = Reassignment(one.replicas, one.top, one.legacy, one.original_replicas, one.api)
+    return record, one.leader_epoch
 
 
 def write_reassignment(one: Reassignment, leader_epoch: int | None = None) -> bytes:

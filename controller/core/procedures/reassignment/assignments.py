@@ -12,7 +12,7 @@ from controller.core import znodes
 from controller.core.commands import Choice, Reason
 from controller.core.controller import Controller
 from controller.core.errors import ProcedureError
-from controller.core.operations import OK
+from controller.core.operations import OK, Check
 from controller.core.procedures.reassignment_znodes.records import (
     RecordedMove,
     write_with_record,
@@ -23,10 +23,11 @@ from controller.core.procedures.topics.topics import (
     take_changes,
     topic_content,
     topic_write,
+    version_to_check,
     write_topics,
 )
 from controller.core.state import Partition, Topic
-from controller.core.values import Assignment, format_brokers
+from controller.core.values import ANY_VERSION, Assignment, format_brokers
 from controller.core.znodes import Reassignment
 
 STORE = "reassignment: store the assignment"
@@ -88,26 +89,36 @@ async def _write_plain(controller: Controller, moves: list[Move]) -> dict[Topic,
     return await write_topics(controller, changes, Reason(STORE, _choices(moves)))
 
 
-async def write_recorded(controller: Controller, moves: list[Move], rule: str = STORE) -> Errors:
+async def write_recorded(
+    controller: Controller, moves: list[Move], rule: str = STORE, *, have_parents: bool = False
+) -> Errors:
     """Write assignments with their records, each in a separate multi, all at the same time. Then
-    write those that were refused, or whose reply was lost, one after the other."""
+    write those that were refused, or whose reply was lost, one after the other.
+
+    The multi of an assignment that does not change only checks the version of the topic.
+    `have_parents`: the parents of the records exist.
+    """
     reasons = {one.partition: _reason(rule, one) for one in moves}
     before = {one.partition: one.partition.assignment for one in moves}
     groups: list[RecordedMove] = []
     written: Counter[Topic] = Counter()
     for one in moves:
         topic = one.partition.topic
-        groups.append(_recorded(controller, one, reasons[one.partition], written[topic]))
-        written[topic] += 1
+        reason, later = reasons[one.partition], written[topic]
+        group = _checked(controller, one, reason, later) or _recorded(
+            controller, one, reason, later
+        )
+        groups.append(group)
+        written[topic] += group.writes_topic
         # The next write of the same topic must contain this assignment.
         one.partition.assignment = one.assignment
-    unknown = await write_with_records(controller, groups)
+    unknown = await write_with_records(controller, groups, have_parents=have_parents)
     errors: Errors = {}
-    for partition in before:
-        if partition in unknown:
-            partition.assignment = before[partition]
-        else:
-            note_written(partition.topic)
+    for group in groups:
+        if group.partition in unknown:
+            group.partition.assignment = before[group.partition]
+        elif group.writes_topic:
+            note_written(group.partition.topic)
     lost = [one for one in moves if unknown.get(one.partition)]
     # An assignment that does not change says nothing about its record.
     changed = [one for one in lost if one.assignment != before[one.partition]]
@@ -152,6 +163,18 @@ async def _write_one(controller: Controller, move: Move, reason: Reason) -> None
             raise ProcedureError(f"{path} was changed by another client and cannot be read")
     note_written(topic)
     move.partition.assignment = move.assignment
+
+
+def _checked(controller: Controller, move: Move, reason: Reason, later: int) -> RecordedMove | None:
+    """The record of an assignment that does not change: the multi checks that the topic has not
+    changed either. None if the topic has to be written."""
+    topic = move.partition.topic
+    version = version_to_check(controller, topic, later)
+    if move.assignment != move.partition.assignment or version == ANY_VERSION:
+        return None
+    assert move.record is not None, "only moves with a record are written with one"
+    check = Check(znodes.topic_path(topic.name), version)
+    return RecordedMove(move.partition, move.record, check, reason)
 
 
 def _recorded(controller: Controller, move: Move, reason: Reason, later: int = 0) -> RecordedMove:

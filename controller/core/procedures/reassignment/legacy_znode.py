@@ -29,7 +29,11 @@ from controller.core.procedures.reassignment_znodes.cancel_znode import (
     current_cancel,
     report_cancelled,
 )
-from controller.core.procedures.reassignment_znodes.records import make_parents, repair_records
+from controller.core.procedures.reassignment_znodes.records import (
+    make_parents,
+    make_parents_of,
+    repair_records,
+)
 from controller.core.state import EntrySeen, Partition
 from controller.core.triggers import ZkPartitionReassignment
 from controller.core.values import format_brokers
@@ -289,7 +293,9 @@ def _with_original(controller: Controller, name: Name, entry: Entry) -> Entry:
         return entry
     originals = originals_of(controller, partition)
     given = entry.original_replicas
-    if given is not None and given != originals:
+    if given == originals:
+        return entry
+    if given is not None:
         text = (
             f"the entry of {partition} has wrong original replicas {format_brokers(given)}: the "
             f"controller replaces them by {format_brokers(originals)}"
@@ -313,13 +319,14 @@ async def adopt(controller: Controller, names: Iterable[Name], legacy: LegacyZno
     which may have completed some. Raises ProcedureError if a record cannot be written.
     """
     begun = _begun_elsewhere(controller, names, legacy)
+    await make_parents_of(controller, [one for one, _ in begun.values()])
     number = 0
     for number, part in enumerate(parts(controller, list(begun))):
         if number:
             await pause(controller)
         still = _begun_elsewhere(controller, part, legacy)
         moves = [Move(one, one.assignment, record) for one, record in still.values()]
-        errors = await write_recorded(controller, moves, _ADOPT)
+        errors = await write_recorded(controller, moves, _ADOPT, have_parents=True)
         if errors:
             raise next(iter(errors.values()))
     return await read_legacy(controller) if number else legacy

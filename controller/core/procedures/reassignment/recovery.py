@@ -7,6 +7,7 @@ later source determines the target, unless it uses another route.
 from typing import NamedTuple
 
 from controller.core.controller import Controller
+from controller.core.pauses import has_parts, pause
 from controller.core.procedures.reassignment.cancellation import cancel_entries
 from controller.core.procedures.reassignment.extra_znode import process_extra
 from controller.core.procedures.reassignment.kip236_requests import (
@@ -48,7 +49,7 @@ from controller.core.procedures.reassignment_znodes.records import (
     remove_records,
     route_of,
 )
-from controller.core.state import EntrySeen, Partition
+from controller.core.state import ControllerContext, EntrySeen, Partition
 from controller.core.values import format_brokers
 from controller.core.znodes import (
     REASSIGN_CANCEL,
@@ -66,10 +67,11 @@ class Sources(NamedTuple):
     legacy: LegacyZnode
 
 
-async def load_reassignments(controller: Controller) -> LegacyZnode:
+async def load_reassignments(controller: Controller, *, may_pause: bool) -> LegacyZnode:
     """Load the reassignments that were requested by way of ZooKeeper, and whether they are
     cancelled, which elections depend on. Those that a stock controller began have no record yet.
 
+    `may_pause`: all partitions have their states, and urgent controller events may be handled.
     Returns the content of /admin/reassign_partitions.
     """
     context = controller.context
@@ -77,12 +79,20 @@ async def load_reassignments(controller: Controller) -> LegacyZnode:
     ended = await load_records(controller)
     completed = [one for one in ended if _is_completed_entry(context.reassignments[one], one)]
     await _forget_ended(controller, ended)
+    if may_pause and has_parts(context.reassigning) and _are_recorded(context):
+        await pause(controller)
     legacy = await read_legacy(controller)
     found = await read_cancel(controller)
     context.cancel, context.cancel_forced = found.czxid, found.forced
     if found.czxid:
         _report_too_late(controller, completed)
     return legacy
+
+
+def _are_recorded(context: ControllerContext) -> bool:
+    """Whether an election can find out who is eligible: without a record, it depends on the entry
+    of the partition, which is not read yet. A cancellation is read when it is needed."""
+    return all(one in context.reassignments for one in context.reassigning)
 
 
 def _is_completed_entry(record: Reassignment, partition: Partition) -> bool:

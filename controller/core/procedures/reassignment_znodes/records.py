@@ -52,12 +52,17 @@ _ATTEMPTS = 3
 
 class RecordedMove(NamedTuple):
     """A partition, its new record in /admin/reassignments, and its topic's znode with the new
-    assignment."""
+    assignment, or a check of its version if the assignment does not change."""
 
     partition: Partition
     record: Reassignment
-    topic: SetData
+    topic: SetData | Check
     reason: Reason
+
+    @property
+    def writes_topic(self) -> bool:
+        """Whether the topic's znode is written."""
+        return isinstance(self.topic, SetData)
 
 
 LEGACY: Final = znodes.REASSIGN_PARTITIONS
@@ -93,8 +98,18 @@ async def _make(controller: Controller, paths: list[str]) -> None:
             raise ProcedureError(f"{path} cannot be created (ZooKeeper code {error})")
 
 
+async def make_parents_of(controller: Controller, partitions: Iterable[Partition]) -> None:
+    """Create the parents of the records of these partitions, where they are missing."""
+    have_parents = {one.topic.name for one in controller.context.reassignments}
+    names = dict.fromkeys(one.topic.name for one in partitions)
+    missing = [name for name in names if name not in have_parents]
+    if missing:
+        paths = [znodes.reassignments_path(name) for name in missing]
+        await _make(controller, [REASSIGNMENTS, *paths])
+
+
 async def write_with_records(
-    controller: Controller, moves: list[RecordedMove]
+    controller: Controller, moves: list[RecordedMove], *, have_parents: bool
 ) -> dict[Partition, bool]:
     """Store assignments, each with its record in one multi, so that each record has a separate
     czxid. Returns the partitions whose multi was refused, and whether its reply was lost.
@@ -103,14 +118,11 @@ async def write_with_records(
     has written the topic. A version that is higher by one does not ensure that: the other client's
     write increased it as well. Therefore the later multi checks the record of the earlier one. The
     version of a record that existed is not known: moves that follow such a record are not written.
+    `have_parents`: the parents of the records exist.
     """
     known = controller.context.reassignments
-    have_parents = {one.topic.name for one in known}
-    names = dict.fromkeys(one.partition.topic.name for one in moves)
-    missing = [name for name in names if name not in have_parents]
-    if missing:
-        paths = [znodes.reassignments_path(name) for name in missing]
-        await _make(controller, [REASSIGNMENTS, *paths])
+    if not have_parents:
+        await make_parents_of(controller, [one.partition for one in moves])
     groups: list[tuple[list[WriteOperation], Reason]] = []
     last: dict[str, Create | SetData] = {}
     tried: list[RecordedMove] = []
@@ -122,7 +134,8 @@ async def write_with_records(
                 continue
             checks.append(Check(earlier.path, _NEW_VERSION))
         groups.append(([*checks, put, one.topic], one.reason))
-        last[one.topic.path] = put
+        if one.writes_topic:
+            last[one.topic.path] = put
         tried.append(one)
     refused = dict.fromkeys((one.partition for one in moves), False)
     for one, errors in zip(tried, await write_groups(controller, groups), strict=True):
@@ -284,7 +297,7 @@ async def load_records(controller: Controller) -> dict[Partition, int]:
             continue
         partition = controller.context.find(*name)
         try:
-            record = znodes.read_reassignment(path, data)
+            record, epoch_before = znodes.read_record(path, data)
         except ZnodeError as unreadable:
             text = f"{unreadable}; the record is deleted; its content was {excerpt(data)}"
             controller.notice("error", "unreadable_znode", path, text)
@@ -305,7 +318,7 @@ async def load_records(controller: Controller) -> dict[Partition, int]:
         controller.context.reassignments[partition] = record
         if _is_of(record, partition):
             controller.context.reassigning[partition] = None
-            increased = _epochs_since_begin(partition, path, data)
+            increased = _epochs_since_begin(partition, epoch_before)
             if _is_informed_by_failover(controller, increased):
                 controller.context.informed_by_failover[partition] = None
             elif increased is not None and increased <= 0:
@@ -327,9 +340,10 @@ def _is_of(record: Reassignment, partition: Partition) -> bool:
     return is_under_way and has_originals
 
 
-def _epochs_since_begin(partition: Partition, path: str, data: bytes | None) -> int | None:
-    """How often the leader epoch was increased since the reassignment was stored. None: unknown."""
-    before, state = znodes.read_leader_epoch(path, data), partition.leadership
+def _epochs_since_begin(partition: Partition, before: int | None) -> int | None:
+    """How often the leader epoch was increased since the reassignment was stored, when it was
+    `before`. None: unknown."""
+    state = partition.leadership
     return None if before is None or state is None else state.leader_epoch - before
 
 

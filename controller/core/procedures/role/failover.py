@@ -63,17 +63,20 @@ async def fail_over(controller: Controller) -> None:
     await queue_deletions(controller)
     legacy = None
     elected = [*repaired, *restarts.members]
-    if controller.configuration.has_kip_236 and _elects_for_moves(context, elected):
-        legacy = await load_reassignments(controller)
+    has_kip_236 = controller.configuration.has_kip_236
+    if has_kip_236 and any(one in elected for one in context.reassigning):
+        legacy = await load_reassignments(controller, may_pause=False)
     await elect_after_restarts(controller, restarts)
     controller.send_metadata("failover: spread the live brokers", context.brokers)
     # The channels connect meanwhile.
     await suspend(SLICE)
     prepared = await _prepare_topics(controller, restarts, repaired)
     await start_replica_states(controller, prepared)
+    if has_kip_236 and legacy is None and _elects_for_moves(context):
+        legacy = await load_reassignments(controller, may_pause=False)
     await start_partition_states(controller, context.assigned_without(prepared), repaired)
-    if controller.configuration.has_kip_236 and legacy is None:
-        legacy = await load_reassignments(controller)
+    if has_kip_236 and legacy is None:
+        legacy = await load_reassignments(controller, may_pause=True)
     await resume_reassignments(controller, legacy)
     await process_deletions(controller)
     await resume_deletions(controller)
@@ -133,11 +136,11 @@ def _counted(count: int, noun: str) -> str:
     return f"{count} {noun}{'' if count == 1 else 's'}"
 
 
-def _elects_for_moves(context: ControllerContext, elected: list[Partition]) -> bool:
+def _elects_for_moves(context: ControllerContext) -> bool:
     """Whether partitions that are being reassigned need a leader: which replicas may lead depends
-    on a cancellation. If not, the brokers are informed of this controller first."""
+    on a cancellation. The brokers are informed of this controller before that is read."""
     return any(
-        one in elected or one.leadership is None or not context.is_online(one.leader, one)
+        one.leadership is None or not context.is_online(one.leader, one)
         for one in context.reassigning
     )
 

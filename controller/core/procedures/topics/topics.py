@@ -298,10 +298,16 @@ def topic_write(
     With ADDED_PARTITIONS_KEPT, ZooKeeper refuses the write (BAD_VERSION) if another client has
     written the znode since it was read.
     """
-    version = ANY_VERSION
-    if _checks_versions(controller) and topic.version != ANY_VERSION:
-        version = topic.version + later
+    version = version_to_check(controller, topic, later)
     return SetData(znodes.topic_path(topic.name), znodes.write_topic(content), version)
+
+
+def version_to_check(controller: Controller, topic: Topic, later: int = 0) -> int:
+    """The version that a topic's znode must have when it is written, or ANY_VERSION. `later`: how
+    many other writes of the znode are done first."""
+    if not _checks_versions(controller) or topic.version == ANY_VERSION:
+        return ANY_VERSION
+    return topic.version + later
 
 
 def _checks_versions(controller: Controller) -> bool:

@@ -1,7 +1,4 @@
-"""Many reassignments that a stock controller began get their records in parts (KB 14.4, 14.5.5).
-
-25 partitions of t move in parts of 10; u-0 is on brokers 1 and 2 and stays there.
-"""
+"""Many reassignments that a stock controller began get their records in parts (KB 14.4, 14.5.5)."""
 
 from collections.abc import Callable
 
@@ -9,45 +6,50 @@ import msgspec
 import pytest
 
 from controller.core import pauses, znodes
-from controller.core.api_requests.alter_partition import (
-    AlterPartitionReceived,
-    AlterPartitionResponse,
+from controller.core.commands import (
+    Issued,
+    WriteAtomically,
 )
-from controller.core.api_requests.controlled_shutdown import (
-    ControlledShutdownReceived,
-    ControlledShutdownResponse,
-)
-from controller.core.commands import Issued, WriteAtomically
-from controller.core.znodes import REASSIGN_CANCEL, Entry, Reassignment, reassignment_path
+from controller.core.operations import SetData
+from controller.core.znodes import REASSIGN_CANCEL, reassignment_path
 from replay.world.simulation import Delivery
 from tests.controller.core.cluster import Cluster, Seen
-from tests.controller.core.endpoint import proposal
 from tests.controller.core.procedures.reassignment.interrupting import (
     OtherControllersTerm,
     assert_nothing_is_left,
     cancel_all,
     cancel_quietly,
-    entries,
-    identity,
-    record,
     records,
     submit_quietly,
+)
+from tests.controller.core.procedures.reassignment.many_moves import (
+    ALL,
+    ANY_RECORD,
+    COUNT,
+    FIRST_PART,
+    PART,
+    SECOND_PART,
+    UNDER_WAY,
+    assert_recorded_once,
+    begin_elsewhere,
+    broker_1_dies,
+    broker_1_shuts_down,
+    creates_record,
+    leader_asks_for_isr,
+    records_before,
+    set_isrs,
+    steps,
+    taken_over,
+    taken_over_quietly,
+    with_25_partitions,
 )
 from tests.controller.core.procedures.reassignment.reassigning import (
     Name,
     assert_no_failures,
     assignment,
     catch_up,
-    reassigning,
 )
 
-COUNT = 25
-PART = 10
-ALL: list[Name] = [("t", number) for number in range(COUNT)]
-LAST = ALL[-1]
-U0 = ("u", 0)
-UNDER_WAY = "3,4,1,2 adding 3,4 removing 1,2"
-RECORD = Reassignment((3, 4), 2, True, (1, 2))
 BEGIN = "reassignment: begin"
 
 
@@ -55,98 +57,6 @@ BEGIN = "reassignment: begin"
 def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     """Parts of 10 partitions, so that the tests are fast."""
     monkeypatch.setattr(pauses, "TOGETHER_MAX", PART)
-
-
-def with_25_partitions() -> Cluster:
-    """t with 25 partitions on [1,2], and u-0 on [1,2]."""
-    cluster = Cluster(1, 2, 3, 4, 5, kip_236_enable=True).start()
-    cluster.create_topic("t", {key: [1, 2] for _, key in ALL})
-    cluster.create_topic("u", {0: [1, 2]})
-    return cluster
-
-
-def begin_elsewhere(cluster: Cluster, count: int = COUNT, *target: int) -> None:
-    """A stock controller begins moves of the first partitions of t from [1,2], to [3,4] if there is
-    no `target`."""
-    to, moving = list(target or (3, 4)), [str(key) for _, key in ALL[:count]]
-    submit_quietly(cluster, {name: to for name in ALL[:count]})
-    cluster.change_topic_quietly(
-        "t",
-        {key: [*to, 1, 2] if key < count else [1, 2] for _, key in ALL},
-        adding_replicas={key: to for key in moving},
-        removing_replicas={key: [1, 2] for key in moving},
-    )
-
-
-def set_isrs(cluster: Cluster, *isr: int) -> None:
-    """The ISR of each partition of t while another controller has the role."""
-    for name in ALL:
-        cluster.set_isr(*name, isr)
-
-
-def taken_over(cluster: Cluster) -> Cluster:
-    """The daemon takes over the moves of all partitions of t."""
-    with OtherControllersTerm(cluster):
-        begin_elsewhere(cluster)
-    return cluster
-
-
-def taken_over_quietly(cluster: Cluster) -> None:
-    """As `taken_over`, but the daemon may lose the role meanwhile."""
-    session = cluster.seize_role(9)
-    cluster.run()
-    begin_elsewhere(cluster)
-    cluster.leave_role(session)
-
-
-def creates_record(*names: Name) -> Callable[[Issued], bool]:
-    """A predicate that matches the write of the record of one of these partitions."""
-    paths = {reassignment_path(*name) for name in names}
-
-    def matches(issued: Issued) -> bool:
-        command = issued.command
-        return isinstance(command, WriteAtomically) and any(
-            one.path in paths for one in command.operations
-        )
-
-    return matches
-
-
-ANY_RECORD = creates_record(*ALL)
-FIRST_PART = creates_record(ALL[0])
-SECOND_PART = creates_record(ALL[PART])
-
-
-def steps(seen: Seen) -> list[str]:
-    """The written records, elections of u-0 and of t-24, and answers, in order."""
-    states = {"u-0": znodes.state_path(*U0), "t-24": znodes.state_path(*LAST)}
-    found: list[str] = []
-    for issued in (one for _, commands in seen.history for one in commands):
-        command = issued.command
-        paths = [one.path for one in getattr(command, "operations", ())]
-        if ANY_RECORD(issued):
-            found.append("record")
-        if "election" in issued.reason.rule:
-            found += [one for one, path in states.items() if path in paths]
-        if isinstance(command, AlterPartitionResponse | ControlledShutdownResponse):
-            found.append("answer")
-    return found
-
-
-def records_before(seen: Seen, what: str) -> int:
-    """The number of records that were written before `what`."""
-    found = steps(seen)
-    return found[: found.index(what)].count("record")
-
-
-def assert_recorded_once(cluster: Cluster) -> None:
-    """Each move has a separate record and is under way."""
-    assert {record(cluster, name) for name in ALL} == {RECORD}
-    assert {assignment(cluster, name) for name in ALL} == {UNDER_WAY}
-    assert len({identity(cluster, name)[0] for name in ALL}) == COUNT
-    assert entries(cluster) == dict.fromkeys(ALL, Entry((3, 4), (1, 2)))
-    assert reassigning(cluster) == ALL
-    assert_no_failures(cluster)
 
 
 def assert_can_complete(cluster: Cluster) -> None:
@@ -171,6 +81,37 @@ def test_records_of_25_moves_are_written_in_three_round_trips() -> None:
     assert_can_complete(cluster)
 
 
+def written_topics(seen: Seen) -> list[str]:
+    """The topics' znodes that the controller has written in multis, once for each write."""
+    return [
+        one.path
+        for _, commands in seen.history
+        for issued in commands
+        if isinstance(issued.command, WriteAtomically)
+        for one in issued.command.operations
+        if isinstance(one, SetData) and one.path == znodes.topic_path("t")
+    ]
+
+
+def test_topic_is_not_written_with_the_records_of_its_moves() -> None:
+    cluster = with_25_partitions()
+    seen = cluster.seen()
+    taken_over(cluster)
+    assert written_topics(seen) == []
+    assert_recorded_once(cluster)
+
+
+def test_topic_that_another_client_changed_is_restored_with_the_records_of_its_moves() -> None:
+    cluster = with_25_partitions()
+    changed = {key: [1, 2] for _, key in ALL}
+    cluster.once(FIRST_PART, lambda: cluster.change_topic_quietly("t", changed))
+    seen = cluster.seen()
+    taken_over(cluster)
+    assert written_topics(seen)
+    assert_recorded_once(cluster)
+    assert_can_complete(cluster)
+
+
 @pytest.mark.parametrize("count", [1, 5])
 def test_number_of_round_trips_is_the_same_for_all_moves_of_a_part(count: int) -> None:
     def round_trips(moves: int) -> int:
@@ -185,23 +126,6 @@ def test_number_of_round_trips_is_the_same_for_all_moves_of_a_part(count: int) -
 
 
 # long-work-interrupted --------------------------------------------------------------------------
-
-
-def broker_1_dies(cluster: Cluster) -> None:
-    """The registration of broker 1, which leads all partitions, is deleted."""
-    cluster.unregister(1)
-
-
-def leader_asks_for_isr(cluster: Cluster) -> None:
-    """The leader of u-0 requests an ISR without broker 2."""
-    asked = proposal(cluster, *U0, isr=(1,))
-    epoch = cluster.broker_epoch(1)
-    cluster.happen_next(AlterPartitionReceived(77, 3, 1, epoch, [asked]), "api:1")
-
-
-def broker_1_shuts_down(cluster: Cluster) -> None:
-    """Broker 1 asks for a controlled shutdown."""
-    cluster.happen_next(ControlledShutdownReceived(77, 3, 1, cluster.broker_epoch(1)), "api:1")
 
 
 @pytest.mark.parametrize(
