@@ -1,7 +1,7 @@
 """Checks what the inputs and znodes of a scenario contain: assignments, configurations and paths.
 
-A request to the controller may have any content: the controller rejects it. What a tool writes to
-ZooKeeper is not checked by anybody, and an error there would be reported as a violation.
+A request to the controller may have any content: the controller rejects what is wrong. An error in
+what a tool writes to ZooKeeper would be reported as a violation.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
