@@ -38,7 +38,8 @@ def commands_of(page: Path) -> Iterator[list[str]]:
     tokens = MarkdownIt().enable("table").parse(page.read_text(encoding="utf-8"))
     for code in code_of(tokens):
         line = re.sub(r"^\$ ", "", code.strip())
-        if line.startswith("refold "):
+        is_error = re.match(r"refold [a-z -]+: ", line)
+        if line.startswith("refold ") and not is_error:
             words = shlex.split(re.sub(r"[\[\]|;]", " ", line), comments=True)
             yield words[1:]
 
