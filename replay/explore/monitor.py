@@ -153,7 +153,7 @@ class Monitor(Observer):
         if any(
             one.configuration.unclean_leader_election_enable for one in cluster.scenario.controllers
         ):
-            self.known.allows_unclean[""] = None
+            self.known.allows_unclean_by_default = True
         facts = ZooKeeperFacts(self.known, cluster.zookeeper.state, self._of)
         facts.load()
         before = cluster.zookeeper.on_transaction

@@ -55,6 +55,7 @@ _SHARED: Final = (
     znodes.CONTROLLER,
 )
 """Administrators write these znodes, too; as in crash points."""
+_UNCLEAN: Final = "unclean.leader.election.enable"
 _END_MS: Final = (300, 1_000, 4_000, 12_000)
 _SOON_MS: Final = (1, 5, 10, 50, 100, 400, 1_500, 4_000)
 _SLOW_MS: Final = (200, 1_000, 4_000, 12_000)
@@ -311,15 +312,20 @@ class ActMaker:
         if name is None:
             return []
         numbers = self._numbers
-        unclean = {"unclean.leader.election.enable": "true"}
-        configs = unclean if numbers.chance(30) else {"min.insync.replicas": "2"}
+        unclean = {_UNCLEAN: "true" if numbers.chance(70) else "false"}
+        configs = unclean if numbers.chance(40) else {"min.insync.replicas": "2"}
         return [ChangeTopicConfig(at_ms, name[0], {} if numbers.chance(30) else configs)]
 
     def change_broker_config(self, at_ms: int) -> list[Input]:
         numbers = self._numbers
         configs = {"min.insync.replicas": str(numbers.between(1, 2))}
         if numbers.chance(40):
-            configs = {"unclean.leader.election.enable": "true"}
+            configs = {_UNCLEAN: "true"}
+            name = self._partition()
+            if name is not None and numbers.chance(40):
+                # The override of a topic counts more than the default of the cluster.
+                override = ChangeTopicConfig(at_ms, name[0], {_UNCLEAN: "false"})
+                return [override, ChangeBrokerConfig(at_ms, None, configs)]
         return [ChangeBrokerConfig(at_ms, None, {} if numbers.chance(20) else configs)]
 
     def operate_by_hand(self, at_ms: int) -> list[Input]:

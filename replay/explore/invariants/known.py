@@ -94,7 +94,11 @@ class Known:
         """Between which replicas a controller chooses a leader; None: it does not know the
         partition."""
         self.allows_unclean: dict[str, None] = {}
-        """The topics for which unclean elections have been allowed at some time; "": all."""
+        """The topics for which unclean elections have been allowed at some time, or a client has
+        requested one; "": a client has requested one for all."""
+        self.allows_unclean_by_default = False
+        """Whether the configuration of the brokers or of a controller has allowed unclean elections
+        for topics without an override."""
         self.unclean_now: dict[str, None] = {}
         """The topics whose configuration allows unclean elections."""
         self.min_insync: dict[str, list[str | None]] = {}

@@ -71,6 +71,23 @@ def test_same_seed_makes_the_same_inputs(name: str) -> None:
     assert _made(STRATEGIES[name], 3) != _made(STRATEGIES[name], 4)
 
 
+def test_random_scenarios_have_all_kinds_of_clusters() -> None:
+    made = [random_scenario(Numbers(seed)) for seed in range(300)]
+    factors = {len(one) for each in made for topic in each.topics for one in topic.assignment}
+    refolds = [one.configuration for each in made for one in each.controllers if one.runs]
+    assert {one.zookeeper for one in made} == {"3.5", "3.9"}
+    assert factors == {1, 2, 3, 4}
+    assert {"2.4-IV0", "2.6-IV0", "2.7-IV2", "2.8-IV1", "3.9-IV0"} <= {one.protocol for one in made}
+    assert {one.take_over for one in refolds} == {False, True}
+    assert any(
+        one.unclean_leader_election_enable
+        and topic.configs == {"unclean.leader.election.enable": "false"}
+        for each in made
+        for one in (each.controllers[0].configuration,)
+        for topic in each.topics
+    )
+
+
 def test_random_scenarios_depend_on_the_seed_only() -> None:
     assert random_scenario(Numbers(3)) == random_scenario(Numbers(3))
     assert len({repr(random_scenario(Numbers(seed))) for seed in range(20)}) == 20
