@@ -196,9 +196,9 @@ class ZooKeeperFacts:
         topic = known.topics.get(name)
         if node is None:
             if topic is not None:
-                del known.topics[name]
                 for check in self._topic_deleted:
                     check(topic)
+                del known.topics[name]
                 for number in topic.assignments:
                     known.losses.forget((name, number))
                     known.requests.pop((name, number), None)

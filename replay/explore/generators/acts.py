@@ -160,14 +160,33 @@ class ActMaker:
             if numbers.chance(80):
                 made.append(self._slow_down(at_ms, targets))
             moment += numbers.choice(_JOINED_MS)
-        kept = numbers.sample(current, 1) if numbers.chance(30) else []
+        is_strict = bool(targets) and numbers.chance(35)
+        if is_strict:
+            # Too few originals in sync for a rollback, unless it ignores min.insync.replicas.
+            strict = {"min.insync.replicas": "2"}
+            made.insert(0, ChangeTopicConfig(max(0, at_ms - 500), name[0], strict))
+        kept = numbers.sample(current, 1) if is_strict or numbers.chance(30) else []
         for broker in current:
             if broker not in kept:
                 made += self._failure(moment, broker, name)
                 moment += numbers.choice(_APART_MS)
+        if is_strict and numbers.chance(60):
+            return made + self.cancel(moment, targets, route)
         if targets:
             return made + self._then(moment, targets, route)
         return made + (self.elect(moment) if numbers.chance(50) else self.make(moment))
+
+    def two_writers(self, at_ms: int) -> list[Input]:
+        """Reassignments by the entries of both znodes: a client writes one of them while the
+        controller moves the entries of the other."""
+        made: list[Input] = []
+        routes: tuple[tuple[_Route, int], ...]
+        routes = (("extra", 0), ("znode", self._numbers.between(2, 20)))
+        for route, later_ms in routes:
+            targets = self._targets()
+            if targets:
+                made.append(Reassign(at_ms + later_ms, targets, route))
+        return made
 
     def _failure(self, at_ms: int, broker: int, name: tuple[str, int]) -> list[Input]:
         """A broker stops, or fails and is noticed at once, or the log directory of its replica

@@ -106,6 +106,8 @@ class Known:
         cluster's dynamic default. None: not set."""
         self.shutting_down_of: Callable[[str], Collection[int]] = lambda process: ()
         """The brokers that a controller knows to be in controlled shutdown."""
+        self.broker_epoch_known_to: Callable[[str, int], int | None] = lambda process, broker: None
+        """The broker epoch of a broker as a controller knows it; None: it knows no such broker."""
         self.deletes_topics: Callable[[str], bool] = lambda process: True
         """Whether the configuration of a controller allows deletions of topics."""
         self.restores_order: Callable[[str], bool] = lambda process: True
@@ -122,6 +124,8 @@ class Known:
         """Whether a controller knows the id of a topic, or the process is no controller."""
         self.has_earlier_log: Callable[[int, Name], bool] = lambda broker, name: False
         """Whether the log of a replica is that of an earlier topic of the same name."""
+        self.has_log: Callable[[int, Name], bool] = lambda broker, name: False
+        """Whether a broker has a log of a partition, not of an earlier topic of the same name."""
         self.has_role: Callable[[str], bool] = lambda process: True
         """Whether a controller has the role, loaded or not."""
         self.active_process: Callable[[], str | None] = lambda: None

@@ -25,6 +25,7 @@ from replay.world.inputs import (
     Delay,
     Input,
     LagZooKeeper,
+    LoseReply,
     StartController,
     StopBroker,
 )
@@ -150,7 +151,8 @@ def test_disturbances_vary_the_run_that_reached_something_new() -> None:
 
     attempts = Reaching(1, _trace())
     attempts.inputs = lambda numbers: [crash]  # type: ignore[method-assign]
-    disturbance.disturb(attempts, Numbers(1))
+    for seed in range(3):
+        disturbance.disturb(attempts, Numbers(seed))
     most = max(sum(isinstance(one, CrashBroker) for one in each) for each in attempts.made)
     assert most >= 4
 
@@ -180,7 +182,14 @@ def test_patterns_depose_controllers_and_lose_sessions_and_replies_around_a_mome
     made = [one for seed in range(60) for one in Patterns(generic(), Numbers(seed)).make(6_000)]
     kinds = {type(one).__name__ for one in made}
     assert kinds > {"DeleteControllerZnode", "ExpireSession", "LoseReply", "LagZooKeeper"}
-    assert all(one.at_ms >= 4_900 for one in made)
+    assert all(one.at_ms >= 4_500 for one in made)
+
+
+def test_mixes_lose_writes_before_and_after_they_are_carried_out() -> None:
+    made = [one for seed in range(100) for one in mix(generic(), Numbers(seed))]
+    lost = [one.is_carried_out for one in made if isinstance(one, LoseReply)]
+    assert lost.count(False) > 10
+    assert lost.count(True) > 10
 
 
 @pytest.mark.parametrize("successor", ["stock 1", NONE])
