@@ -54,18 +54,17 @@ class Patterns:
 
     def make(self, at_ms: int) -> list[Input]:
         """A random pattern around a moment."""
-        pattern: Callable[[int], list[Input]] = self._numbers.choice(
-            (
-                self._handover,
-                self._sessions,
-                self._change,
-                self._outage,
-                self._old_answers,
-                self._late_requests,
-                self._two_writers,
-                self._interrupted_deletion,
-            )
+        patterns: tuple[tuple[Callable[[int], list[Input]], int], ...] = (
+            (self._handover, 3),
+            (self._sessions, 3),
+            (self._change, 3),
+            (self._outage, 5),
+            (self._old_answers, 3),
+            (self._late_requests, 2),
+            (self._two_writers, 1),
+            (self._interrupted_deletion, 1),
         )
+        pattern = self._numbers.weighted(patterns)
         return pattern(at_ms)
 
     def _near(self, at_ms: int) -> int:
