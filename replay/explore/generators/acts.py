@@ -181,7 +181,7 @@ class ActMaker:
         controller moves the entries of the other."""
         made: list[Input] = []
         routes: tuple[tuple[_Route, int], ...]
-        routes = (("extra", 0), ("znode", self._numbers.between(2, 20)))
+        routes = (("extra", 0), ("znode", self._numbers.between(6, 13)))
         for route, later_ms in routes:
             targets = self._targets()
             if targets:

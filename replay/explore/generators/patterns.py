@@ -61,7 +61,7 @@ class Patterns:
             (self._outage, 5),
             (self._old_answers, 3),
             (self._late_requests, 2),
-            (self._two_writers, 1),
+            (self._two_writers, 2),
             (self._interrupted_deletion, 1),
         )
         pattern = self._numbers.weighted(patterns)
@@ -207,7 +207,7 @@ class Patterns:
         numbers = self._numbers
         broker = numbers.choice(self._brokers)
         crash_ms = at_ms + numbers.choice((3, 20, 100))
-        held_ms = crash_ms - at_ms + numbers.choice((600, 1_500, 3_000, 6_000))
+        held_ms = crash_ms - at_ms + numbers.choice((1_500, 3_000, 6_000))
         made: list[Input] = [
             HoldLink(at_ms, f"broker {broker}", one, held_ms, True) for one in self._controllers
         ]

@@ -223,16 +223,17 @@ def _key(
 
 
 class AssignedReplicasKept(Invariant):
-    """Source: races R9 and R12, KIP-236 step 4. Kafka's controller removes a replica that leads when
-    a reassignment is replaced or cancelled (race R24)."""
+    """Source: races R9 and R12, KIP-236 step 4. Kafka's controller removes a replica that leads
+    when a reassignment is replaced or cancelled (race R24)."""
 
     NAME: ClassVar[str] = "assigned-replicas-kept"
     STATEMENT: ClassVar[str] = (
         "The controller requests no deletion of a replica that is assigned, and no broker deletes "
         "a replica that is in the ISR, unless the topic is being deleted, or the replica's log is "
-        "that of an earlier topic of the same name. A controller with Kafka's rules may request the "
-        "deletion of a replica in the ISR that is no longer assigned. Not checked while the topic's "
-        "znode has an assignment that a tool has changed: the controller writes its own again."
+        "that of an earlier topic of the same name. A controller with Kafka's rules may request "
+        "the deletion of a replica in the ISR that is no longer assigned. Not checked while the "
+        "topic's znode has an assignment that a tool has changed: the controller writes its own "
+        "again."
     )
 
     def __init__(self, known: Known, report: Report) -> None:

@@ -23,9 +23,12 @@ from replay.world.inputs import (
     CrashBroker,
     CrashController,
     Delay,
+    ExpireSession,
+    HoldLink,
     Input,
     LagZooKeeper,
     LoseReply,
+    Reassign,
     StartController,
     StopBroker,
 )
@@ -190,6 +193,32 @@ def test_mixes_lose_writes_before_and_after_they_are_carried_out() -> None:
     lost = [one.is_carried_out for one in made if isinstance(one, LoseReply)]
     assert lost.count(False) > 10
     assert lost.count(True) > 10
+
+
+def test_pattern_of_late_requests_holds_what_a_broker_sends_until_it_has_restarted() -> None:
+    made = [Patterns(generic(), Numbers(seed)).make(6_000) for seed in range(300)]
+    late = [
+        each
+        for each in made
+        if isinstance(each[0], HoldLink) and each[0].accepts and isinstance(each[-1], ExpireSession)
+    ]
+    assert late
+    for each in late:
+        [crash] = [one for one in each if isinstance(one, CrashBroker)]
+        held = [one for one in each if isinstance(one, HoldLink)]
+        assert {one.receiver for one in held} == {"refold 100", "refold 101"}
+        assert {one.sender for one in held} == {f"broker {crash.broker}"}
+        assert all(one.at_ms + one.ms > crash.at_ms + 1_000 for one in held)
+
+
+def test_pattern_of_two_writers_uses_both_znodes_at_almost_the_same_time() -> None:
+    found = []
+    for seed in range(300):
+        made = Patterns(generic(), Numbers(seed)).make(6_000)
+        moves = [one for one in made if isinstance(one, Reassign)]
+        if [one.route for one in moves] == ["extra", "znode"]:
+            found.append(moves[1].at_ms - moves[0].at_ms)
+    assert any(0 < one < 20 for one in found)
 
 
 @pytest.mark.parametrize("successor", ["stock 1", NONE])
