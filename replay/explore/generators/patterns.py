@@ -206,19 +206,18 @@ class Patterns:
         controller has noticed that: a request for its controlled shutdown, or for an ISR."""
         numbers = self._numbers
         broker = numbers.choice(self._brokers)
+        others = [one for one in self._brokers if one != broker]
         crash_ms = at_ms + numbers.choice((3, 20, 100))
+        asks: Input = StopBroker(at_ms, broker, 0)
+        if others and numbers.chance(40):
+            # A follower returns, and its leader asks for an ISR that has it.
+            asks = StopBroker(max(0, at_ms - 1_500), numbers.choice(others), 0)
+            crash_ms += numbers.choice((0, 500, 1_000))
         held_ms = crash_ms - at_ms + numbers.choice((1_500, 3_000, 6_000))
         made: list[Input] = [
             HoldLink(at_ms, f"broker {broker}", one, held_ms, True) for one in self._controllers
         ]
-        if numbers.chance(60):
-            made.append(StopBroker(at_ms, broker, 0))
-        else:
-            # Followers return, and their leader asks for an ISR that has them.
-            others = [one for one in self._brokers if one != broker]
-            made += [StopBroker(max(0, at_ms - 1_500), one, 0) for one in numbers.sample(others, 1)]
-            crash_ms += numbers.choice((0, 500, 1_000))
-        made.append(CrashBroker(crash_ms, broker, numbers.chance(20), 0))
+        made += [asks, CrashBroker(crash_ms, broker, numbers.chance(20), 0)]
         if numbers.chance(80):
             made.append(ExpireSession(crash_ms + 1, f"broker {broker}"))
         return made
