@@ -172,6 +172,8 @@ class ActMaker:
                 moment += numbers.choice(_APART_MS)
         if is_strict and numbers.chance(60):
             return made + self.cancel(moment, targets, route)
+        if targets and numbers.chance(30):
+            return made + self._replace(moment, targets, route)
         if targets:
             return made + self._then(moment, targets, route)
         return made + (self.elect(moment) if numbers.chance(50) else self.make(moment))
