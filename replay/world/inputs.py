@@ -110,7 +110,7 @@ class HoldLink(_Input, frozen=True):
     it arrives afterwards, also if the sender has ended meanwhile.
 
     `accepts`: the sender can open connections meanwhile, as if only the receiver's network threads
-    were busy. Otherwise nobody can, as if the network were interrupted.
+    were busy. Otherwise connections are refused, as if the network were interrupted.
     """
 
     sender: str

@@ -79,8 +79,8 @@ class DeletionsKept(Invariant):
 
 
 class DeletionsConfirmed(Invariant):
-    """Source: race R8, KB 8.2.2 and deviation deletions-of-this-term. Nobody deletes such a log
-    later. Kafka's controller counts responses of an earlier term."""
+    """Source: race R8, KB 8.2.2 and deviation deletions-of-this-term. No controller deletes
+    such a log later. Kafka's controller counts responses of an earlier term."""
 
     NAME: ClassVar[str] = "deletions-confirmed"
     STATEMENT: ClassVar[str] = (

@@ -35,7 +35,7 @@ def _violation(configs: dict[str, str], *inputs: Input, is_default: bool) -> Vio
 
 @pytest.fixture
 def _without_overrides(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The controller takes each topic for one without a setting of its own."""
+    """The controller takes each topic for one without an override."""
 
     async def allowed(controller: Any, topics: list[str], failures: Any) -> dict[str, bool]:
         return dict.fromkeys(topics, controller.context.unclean_default)
