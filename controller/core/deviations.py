@@ -44,6 +44,15 @@ ROLE_BY_SESSION: Final = Deviation(
     "its previous session created. Any other session with the same id counts as another broker.",
     source="race R3 (KAFKA-14845), race R15 (KAFKA-13407), KB 13.3.4; docs/design.md#terms",
 )
+VACANT_ROLE_SEEN: Final = Deviation(
+    name="vacant-role-seen",
+    defect="On ZooKeeper before 3.6, watches fire once. A controller's own creation of /controller "
+    "uses up its watch. If the znode is deleted before the controller reads it again, no event "
+    "reports the deletion. Kafka's controller then resigns, and no broker is elected.",
+    rule="If a controller reads /controller after a change, and the znode does not exist, the "
+    "controller runs for election, as after a deletion.",
+    source="KB 3.2.2, KB 13.3.6, refold explore",
+)
 EVERY_WRITE_GUARDED: Final = Deviation(
     name="every-write-guarded",
     defect="Kafka writes /feature without a check of the controller epoch, so a deposed "

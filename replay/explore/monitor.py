@@ -8,7 +8,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 from controller.core import znodes
 from controller.core.api_requests import ApiRequest, ApiResponse
-from controller.core.api_requests.alter_partition import AlterPartitionReceived
+from controller.core.api_requests.alter_partition import (
+    AlterPartitionReceived,
+    AlterPartitionResponse,
+)
 from controller.core.api_requests.controlled_shutdown import (
     ControlledShutdownReceived,
     ControlledShutdownResponse,
@@ -85,7 +88,9 @@ class Monitor(Observer):
         self._quiet_us: int | None = None
         self._next_poll_us = 0
         self._unchecked: list[str] = []
-        self._shutdowns: dict[tuple[str, int], int] = {}
+        self._of_brokers: dict[tuple[str, int], AlterPartitionReceived | ControlledShutdownReceived]
+        self._of_brokers = {}
+        """The requests of brokers that a controller has received and not answered."""
         self._lists_asked: dict[tuple[str, CommandId], str] = {}
         self._logs: dict[tuple[int, Name], list[int]] = {}
         self._topic_ids: dict[tuple[int, Name], bytes | None] = {}
@@ -105,6 +110,7 @@ class Monitor(Observer):
         self._handled = self._of("handled")
         self._answered = self._of("answered")
         self._shutdown_granted = self._of("shutdown_granted")
+        self._granted = self._of("granted")
         self._isr_requested = self._of("isr_requested")
         self._applied = self._of("applied")
         self._leads = self._of("leads")
@@ -140,6 +146,7 @@ class Monitor(Observer):
         self.known.children_known_to = self.processes.children_known_to
         self.known.candidates_of = self.processes.candidates_of
         self.known.shutting_down_of = self.processes.shutting_down_of
+        self.known.broker_epoch_known_to = self.processes.broker_epoch_known_to
         self.known.deletes_topics = self.processes.deletes_topics
         self.known.restores_order = self.processes.restores_order
         self.known.keeps_partitions = self.processes.keeps_partitions
@@ -147,13 +154,14 @@ class Monitor(Observer):
         self.known.cancel_known_to = self.processes.cancel_known_to
         self.known.knows_topic_id = self.processes.knows_topic_id
         self.known.has_earlier_log = self.processes.has_earlier_log
+        self.known.has_log = self.processes.has_log
         self.known.active_process = self.processes.active
         self.known.has_role = self.processes.has_role
         self._recovery = [one(self.known, self._report, self.processes) for one in RECOVERY]
         if any(
             one.configuration.unclean_leader_election_enable for one in cluster.scenario.controllers
         ):
-            self.known.allows_unclean[""] = None
+            self.known.allows_unclean_by_default = True
         facts = ZooKeeperFacts(self.known, cluster.zookeeper.state, self._of)
         facts.load()
         before = cluster.zookeeper.on_transaction
@@ -233,6 +241,8 @@ class Monitor(Observer):
             del self.known.open_api[key]
         for key in [one for one in self.known.open_requests if one[0] == process]:
             del self.known.open_requests[key]
+        for key in [one for one in self._of_brokers if one[0] == process]:
+            del self._of_brokers[key]
         for asked in [one for one in self._lists_asked if one[0] == process]:
             del self._lists_asked[asked]
         self.also.run_ended(process, reason)
@@ -261,9 +271,10 @@ class Monitor(Observer):
                 for check in self._list_read:
                     check(process, path, event.children, event.command[0])
         elif isinstance(event, AlterPartitionReceived):
+            self._of_brokers[process, event.request] = event
             self._isrs_requested(event)
         elif isinstance(event, ControlledShutdownReceived):
-            self._shutdowns[process, event.request] = event.broker
+            self._of_brokers[process, event.request] = event
         elif isinstance(event, ElectLeadersReceived) and event.election == "unclean":
             topics = [""] if event.partitions is None else [one for one, _ in event.partitions]
             self.known.allows_unclean.update(dict.fromkeys(topics))
@@ -275,11 +286,8 @@ class Monitor(Observer):
                 was_open = self.known.open_requests.pop(key, None) is not None
                 for check in self._answered:
                     check(process, command.request, was_open=was_open)
-            if isinstance(command, ControlledShutdownResponse):
-                broker = self._shutdowns.pop((process, command.request), None)
-                if broker is not None and command.error == NONE and self._has_role(process):
-                    for check in self._shutdown_granted:
-                        check(process, broker)
+            if isinstance(command, AlterPartitionResponse | ControlledShutdownResponse):
+                self._answered_broker(process, command)
             if isinstance(command, WriteZnodes):
                 self._decide(process, command)
             elif isinstance(command, AlterPartitionReassignmentsResponse):
@@ -295,6 +303,18 @@ class Monitor(Observer):
             for check in self._handled:
                 check(process)
         self.also.folded(process, recorded, issued)
+
+    def _answered_broker(
+        self, process: str, response: AlterPartitionResponse | ControlledShutdownResponse
+    ) -> None:
+        asked = self._of_brokers.pop((process, response.request), None)
+        if asked is None or response.error != NONE or not self._has_role(process):
+            return
+        for check in self._granted:
+            check(process, asked.broker, asked.broker_epoch)
+        if isinstance(asked, ControlledShutdownReceived):
+            for check in self._shutdown_granted:
+                check(process, asked.broker)
 
     def _has_role(self, process: str) -> bool:
         """Whether a controller acts with the epoch that is in /controller_epoch."""

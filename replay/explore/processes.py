@@ -7,6 +7,7 @@ from controller.core import znodes
 from controller.core.commands import UpdateMetadataRequest
 from controller.core.values import LEADER_DURING_DELETE
 from controller.core.znodes import Name
+from replay.explore.invariants.cluster_view import PartitionMetadata
 from replay.explore.invariants.known import Candidates, Known
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ class Processes:
         self._known = known
         self._runs: dict[int, int] = {}
         self._running: dict[int, None] = {}
-        self._metadata: dict[int, dict[Name, tuple[int, int]]] = {}
+        self._metadata: dict[int, dict[Name, PartitionMetadata]] = {}
         self.logs: Mapping[tuple[int, Name], object] = {}
         self.topic_ids: Mapping[tuple[int, Name], bytes | None] = {}
         self.topic_czxids: Mapping[tuple[int, Name], int] = {}
@@ -60,7 +61,9 @@ class Processes:
             if state.leader == LEADER_DURING_DELETE:
                 cache.pop((one.topic, one.partition), None)
             else:
-                cache[one.topic, one.partition] = state.leader, state.leader_epoch
+                cache[one.topic, one.partition] = PartitionMetadata(
+                    state.leader, state.leader_epoch, state.isr, one.replicas
+                )
 
     # Controllers
 
@@ -70,6 +73,14 @@ class Processes:
         if controller is None or controller.run is None:
             return None
         return controller.run.fold.controller.context.live_brokers
+
+    def broker_epoch_known_to(self, process: str, broker: int) -> int | None:
+        """The broker epoch of a broker as a controller knows it; None: it knows no such broker."""
+        controller = self._cluster.controllers.get(process)
+        if controller is None or controller.run is None:
+            return None
+        found = controller.run.fold.controller.context.brokers.get(broker)
+        return found.epoch if found is not None else None
 
     def children_known_to(self, process: str, path: str) -> Collection[str] | None:
         """The children of /brokers/ids or /brokers/topics that a controller knows; None: it keeps
@@ -220,12 +231,16 @@ class Processes:
             return topic.id != log_id
         return self.topic_czxids[replica] != topic.czxid
 
+    def has_log(self, broker: int, name: Name) -> bool:
+        """Whether a broker has a log of a partition, not of an earlier topic of the same name."""
+        return (broker, name) in self.logs and not self.has_earlier_log(broker, name)
+
     def leadership(self, broker: int, name: Name) -> tuple[int, int] | None:
         """The leader and leader epoch that a replica has applied; None: none."""
         return self.leaderships.get((broker, name))
 
-    def metadata(self, broker: int) -> Mapping[Name, tuple[int, int]]:
-        """The leaders and leader epochs in the metadata cache of a broker."""
+    def metadata(self, broker: int) -> Mapping[Name, PartitionMetadata]:
+        """The metadata cache of a broker."""
         return self._metadata.get(broker, {})
 
     def replicas(self) -> Iterator[tuple[int, Name, bytes | None]]:

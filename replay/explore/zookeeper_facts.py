@@ -1,6 +1,6 @@
 """Turns the transactions of ZooKeeper into facts for the invariants."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final
 
 from controller.core import znodes
@@ -26,6 +26,7 @@ from replay.world.zookeeper import ZooKeeper
 
 _TOPICS: Final = f"{znodes.TOPICS}/"
 _BROKERS: Final = f"{znodes.BROKER_IDS}/"
+_CONFIGS: Final = "/config/"
 _TOPIC_CONFIGS: Final = f"{znodes.TOPIC_CONFIGS}/"
 _BROKER_CONFIGS: Final = f"{znodes.BROKER_CONFIGS}/"
 _UNCLEAN: Final = "unclean.leader.election.enable"
@@ -38,6 +39,8 @@ class ZooKeeperFacts:
         self._known = known
         self._state = state
         self._state_zxids: dict[Name, int] = {}
+        self._unclean_overrides: dict[str, None] = {}
+        """The topics that have a separate setting for unclean elections."""
         self._state_written = of("state_written")
         self._assignment_written = of("assignment_written")
         self._partitions_removed = of("partitions_removed")
@@ -50,7 +53,9 @@ class ZooKeeperFacts:
     def load(self) -> None:
         """The state at the start of the run, which is not checked."""
         known = self._known
-        for path, node in self._state.dump().items():
+        loaded = self._state.dump().items()
+        # A topic's configuration counts from the beginning of the topic.
+        for path, node in sorted(loaded, key=lambda one: not one[0].startswith(_CONFIGS)):
             self._changed("", path, node)
         for topic in known.topics.values():
             for number, assignment in topic.assignments.items():
@@ -91,18 +96,32 @@ class ZooKeeperFacts:
     def _configuration_changed(self, path: str, node: Znode | None) -> None:
         known = self._known
         self._min_insync_changed(path, node)
-        topic = path.removeprefix(_TOPIC_CONFIGS) if path.startswith(_TOPIC_CONFIGS) else ""
+        is_of_topic = path.startswith(_TOPIC_CONFIGS)
+        topic = path.removeprefix(_TOPIC_CONFIGS) if is_of_topic else ""
         known.unclean_now.pop(topic, None)
-        if node is None:
-            return
+        self._unclean_overrides.pop(topic, None)
         try:
-            value = znodes.read_config(path, node.data).get(_UNCLEAN, "")
+            config = znodes.read_config(path, node.data) if node is not None else {}
         except ZnodeError:
-            return
-        if value.strip().lower() == "true":
-            known.allows_unclean[topic] = None
-            if topic:
-                known.unclean_now[topic] = None
+            config = {}
+        setting = config.get(_UNCLEAN)
+        is_unclean = setting is not None and setting.strip().lower() == "true"
+        if is_of_topic and setting is not None:
+            self._unclean_overrides[topic] = None
+        if is_unclean and is_of_topic:
+            known.allows_unclean[topic] = known.unclean_now[topic] = None
+        elif is_unclean:
+            known.allows_unclean_by_default = True
+        self._note_unclean(known.topics if not is_of_topic else (topic,))
+
+    def _note_unclean(self, topics: Iterable[str]) -> None:
+        """Of some topics, those without an override are allowed what the default allows. A
+        controller may learn late that the default has changed, so the default counts until the
+        end."""
+        if self._known.allows_unclean_by_default:
+            for topic in topics:
+                if topic not in self._unclean_overrides:
+                    self._known.allows_unclean[topic] = None
 
     def _min_insync_changed(self, path: str, node: Znode | None) -> None:
         if path.startswith(_TOPIC_CONFIGS):
@@ -177,9 +196,9 @@ class ZooKeeperFacts:
         topic = known.topics.get(name)
         if node is None:
             if topic is not None:
-                del known.topics[name]
                 for check in self._topic_deleted:
                     check(topic)
+                del known.topics[name]
                 for number in topic.assignments:
                     known.losses.forget((name, number))
                     known.requests.pop((name, number), None)
@@ -189,6 +208,7 @@ class ZooKeeperFacts:
             return
         if topic is None:
             topic = known.topics[name] = TopicKnown(name, node.czxid)
+            self._note_unclean((name,))
         before, topic.assignments = topic.assignments, content.assignments
         if content.topic_id is not None:
             id_before, topic.id = topic.id, content.topic_id

@@ -174,17 +174,17 @@ class Faults:
             case ExpireSession(process=process):
                 for name in self._parts(process):
                     zookeeper.expire(name)
-            case LoseReply(process=process):
-                zookeeper.lose_reply(process)
+            case LoseReply(process=process, is_carried_out=is_carried_out):
+                zookeeper.lose_reply(process, is_carried_out=is_carried_out)
             case CutConnection(one=first, other=second, ms=ms):
                 for left in self._parts(first):
                     for right in self._parts(second):
                         network.cut(left, right)
                         self._until(("cut", left, right), ms, partial(network.heal, left, right))
-            case HoldLink(sender=sender, receiver=receiver, ms=ms):
+            case HoldLink(sender=sender, receiver=receiver, ms=ms, accepts=accepts):
                 for left in self._parts(sender):
                     for right in self._parts(receiver):
-                        network.hold(left, right)
+                        network.hold(left, right, accepts=accepts)
                         end = partial(network.release, left, right)
                         self._until(("hold", left, right), ms, end)
             case unknown:

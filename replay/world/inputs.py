@@ -89,10 +89,11 @@ class ExpireSession(_Input, frozen=True):
 
 
 class LoseReply(_Input, frozen=True):
-    """ZooKeeper carries out the next write of a process, then the connection breaks before the
-    reply is sent."""
+    """The connection breaks at the next write of a process, before the reply is sent.
+    `is_carried_out`: ZooKeeper has carried out the write; otherwise the request is lost, too."""
 
     process: str
+    is_carried_out: bool = True
 
 
 class CutConnection(_Input, frozen=True):
@@ -106,11 +107,16 @@ class CutConnection(_Input, frozen=True):
 
 class HoldLink(_Input, frozen=True):
     """Nothing that one process sends arrives at another for `ms`; neither of them learns it. All of
-    it arrives afterwards."""
+    it arrives afterwards, also if the sender has ended meanwhile.
+
+    `accepts`: the sender can open connections meanwhile, as if only the receiver's network threads
+    were busy. Otherwise connections are refused, as if the network were interrupted.
+    """
 
     sender: str
     receiver: str
     ms: int
+    accepts: bool = False
 
 
 # Faults of ZooKeeper ------------------------------------------------------------------------------

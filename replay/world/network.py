@@ -57,7 +57,7 @@ class Delivery(NamedTuple):
 class _Link:
     """One direction between two processes."""
 
-    __slots__ = ("free_us", "held", "name", "receiver", "sent", "waiting")
+    __slots__ = ("free_us", "held", "name", "receiver", "refuses", "sent", "waiting")
 
     def __init__(self, name: str, receiver: str) -> None:
         self.name = name
@@ -66,6 +66,8 @@ class _Link:
         self.free_us = 0
         """When the last message arrives: later ones arrive later."""
         self.held = False
+        self.refuses = False
+        """Held, and new connections are refused."""
         self.waiting: list[Callable[[], None]] = []
 
 
@@ -193,14 +195,17 @@ class Network:
         for arrival in self._paused.pop(process, ()):
             arrival()
 
-    def hold(self, sender: str, receiver: str) -> None:
-        """Deliver nothing from one process to another, until `release`. Neither side learns it."""
-        self._link(sender, receiver).held = True
+    def hold(self, sender: str, receiver: str, *, accepts: bool = False) -> None:
+        """Deliver nothing from one process to another, until `release`. Neither side learns it.
+        `accepts`: new connections are possible, and their messages wait."""
+        link = self._link(sender, receiver)
+        link.refuses = link.refuses or not accepts
+        link.held = True
 
     def release(self, sender: str, receiver: str) -> None:
         """Deliver what waits, in order, and everything later."""
         link = self._link(sender, receiver)
-        link.held = False
+        link.held = link.refuses = False
         waiting, link.waiting = link.waiting, []
         for arrival in waiting:
             arrival()
@@ -236,8 +241,8 @@ class Network:
 
     def _establish(self, local: str, remote: str, endpoint: Endpoint) -> None:
         listener = self._listeners.get(remote)
-        held = self._link(local, remote).held or self._link(remote, local).held
-        is_cut = held or frozenset((local, remote)) in self._cut
+        refuses = self._link(local, remote).refuses or self._link(remote, local).refuses
+        is_cut = refuses or frozenset((local, remote)) in self._cut
         # The operating system of a paused process accepts connections for it.
         waits = remote in self._paused
         serving: Endpoint | None = None

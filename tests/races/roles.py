@@ -93,10 +93,11 @@ async def _take_role_in_two_steps(
         return Poll.UNKNOWN
     if any(errors):
         return Poll.LOST
-    found = await read_znodes(controller, [znodes.CONTROLLER_EPOCH], _RULE)
-    if found.versions[0] != epoch_version:
+    paths = [znodes.CONTROLLER, znodes.CONTROLLER_EPOCH]
+    found = await read_znodes(controller, paths, _RULE)
+    if found.owners[0] != controller.session_id or found.versions[1] != epoch_version:
         reach()
-    epoch, version = znodes.read_controller_epoch(found.data[0]) + 1, found.versions[0]
+    epoch, version = znodes.read_controller_epoch(found.data[1]) + 1, found.versions[1]
     raised = SetData(znodes.CONTROLLER_EPOCH, str(epoch).encode(), version)
     [error] = await write_atomically(controller, [raised], Reason(_RULE))
     if error != OK:
@@ -206,7 +207,7 @@ DEFECTS: Final = (
         id="R6",
         source="KAFKA-6082 (review)",
         planted="The controller creates /controller, then reads /controller_epoch and raises it.",
-        needs="The znode is deleted and another controller takes the role between the two writes.",
+        needs="The znode is deleted between the two writes.",
         invariants=("epoch-raised-by-owner", "controller-active"),
         replacements=(
             Replacement(

@@ -41,6 +41,8 @@ class Searched(Struct):
 
     - `runs`, `reached`: how many runs there were, and how many had what the race needs
     - `others`: violations that the code without the defect has, too, by invariant
+    - `instead`: violations by invariant that do not show the race: of an invariant that the race
+      does not list, or of a run without what the race needs
     """
 
     runs: int = 0
@@ -49,6 +51,7 @@ class Searched(Struct):
     case: Case | None = None
     violation: Violation | None = None
     others: dict[str, int] = {}
+    instead: dict[str, int] = {}
 
 
 class Shortened(Struct):
@@ -92,8 +95,9 @@ class Searchers:
         for one in (task.result() for task in tasks):
             total.runs += one.runs
             total.reached += one.reached
-            for name, count in one.others.items():
-                total.others[name] = total.others.get(name, 0) + count
+            for counts, counted in ((total.others, one.others), (total.instead, one.instead)):
+                for name, count in counted.items():
+                    counts[name] = counts.get(name, 0) + count
             if one.violation is not None and (
                 total.violation is None or one.seconds < total.seconds
             ):
@@ -122,21 +126,23 @@ def _warm_up(_: int) -> None:
 
 
 def _search(defect: str, seed: int, first: int, step: int, seconds: float) -> Searched:
-    result, began = Searched(), time.process_time()
+    result, began, has_reached = Searched(), time.process_time(), False
 
     def may_go_on() -> bool:
         return time.process_time() - began < seconds and not _stop.is_set()
 
     def on_run(_: Coverage) -> bool:
+        nonlocal has_reached
+        has_reached = take_reached()
         result.runs += 1
-        result.reached += take_reached()
+        result.reached += has_reached
         return may_go_on()
 
     job = first
     while True:
         found = _do_job(defect, seed, job, on_run)
         job += step
-        if isinstance(found, Found) and _is_of_defect(found, result.others):
+        if isinstance(found, Found) and _shows(defect, found, result, has_reached=has_reached):
             result.case, result.violation = found.case, found.violation
             _stop.set()
             break
@@ -160,13 +166,18 @@ def _do_job(
     return None
 
 
-def _is_of_defect(found: Found, others: dict[str, int]) -> bool:
-    """Whether the code without the defect does not break the same invariant."""
+def _shows(defect: str, found: Found, result: Searched, *, has_reached: bool) -> bool:
+    """Whether a violation shows the race: it is of an invariant that the race lists, the run has
+    what the race needs, and the code without the defect does not break the same invariant. Counts
+    the violation otherwise."""
     name = found.violation.invariant
     right = run(found.case.scenario, found.case.inputs).violation
-    if right is None or right.invariant != name:
+    if right is not None and right.invariant == name:
+        result.others[name] = result.others.get(name, 0) + 1
+        return False
+    if name in DEFECTS[defect].invariants and has_reached:
         return True
-    others[name] = others.get(name, 0) + 1
+    result.instead[name] = result.instead.get(name, 0) + 1
     return False
 
 
@@ -174,7 +185,8 @@ def _shrink(defect: str, case: Case, invariant: str, seconds: float) -> Shortene
     def violation_of(scenario: Scenario, inputs: Sequence[Input]) -> Violation | None:
         with DEFECTS[defect].plant():
             wrong = run(scenario, inputs).violation
-        if wrong is None or wrong.invariant != invariant:
+            has_reached = take_reached()
+        if wrong is None or wrong.invariant != invariant or not has_reached:
             return None
         right = run(scenario, inputs).violation
         return wrong if right is None or right.invariant != invariant else None

@@ -19,6 +19,7 @@ _COLUMNS: Final = (
     "inputs",
     "runs with what it needs",
     "violations without it",
+    "broken instead",
 )
 HEADER: Final = f"| {' | '.join(_COLUMNS)} |\n|{'---|' * len(_COLUMNS)}"
 
@@ -28,7 +29,8 @@ _TABLE: Final = re.compile(r"^\| race \|.*?(?=^\Z|^[^|])", re.MULTILINE | re.DOT
 
 
 class Row(Struct):
-    """One race. `inputs`: after shrinking; `text`: the violation of the shrunk run."""
+    """One race. `inputs`: after shrinking; `text`: the violation of the shrunk run; `instead`: the
+    violations that do not show the race, by invariant."""
 
     id: str
     found: bool
@@ -39,6 +41,7 @@ class Row(Struct):
     inputs: int | None
     reached: int
     others: dict[str, int]
+    instead: dict[str, int]
     subject: str = ""
     text: str = ""
 
@@ -56,6 +59,7 @@ class Row(Struct):
             len(shrunk.case.inputs) if shrunk is not None else None,
             searched.reached,
             searched.others,
+            searched.instead,
             violation.subject if violation is not None else "",
             violation.text if violation is not None else "",
         )
@@ -63,19 +67,29 @@ class Row(Struct):
 
 def line(row: Row) -> str:
     """The line of a race."""
-    others = ", ".join(f"{name} {count}" for name, count in sorted(row.others.items()))
     cells = (
         row.id,
-        "yes" if row.found else "no",
+        _verdict(row),
         row.invariant,
         row.strategy,
         str(row.runs),
         f"{row.seconds:.1f}",
         "" if row.inputs is None else str(row.inputs),
         str(row.reached),
-        others,
+        _counts(row.others),
+        _counts(row.instead),
     )
     return f"| {' | '.join(cells)} |"
+
+
+def _verdict(row: Row) -> str:
+    if row.found or not row.instead:
+        return "yes" if row.found else "no"
+    return f"no: {', '.join(sorted(row.instead))} broken instead"
+
+
+def _counts(counts: dict[str, int]) -> str:
+    return ", ".join(f"{name} {count}" for name, count in sorted(counts.items()))
 
 
 def write_table(page: Path, rows: Sequence[Row]) -> None:

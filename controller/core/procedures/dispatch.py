@@ -104,7 +104,7 @@ async def _run(controller: Controller, trigger: Trigger) -> None:
         case Startup():
             await controller_election.start_up(controller)
         case ControllerChange():
-            await controller_election.maybe_resign(controller)
+            await controller_election.process_controller_change(controller)
         case Reelect():
             await controller_election.reelect(controller)
         case Expire():

@@ -55,6 +55,7 @@ _SHARED: Final = (
     znodes.CONTROLLER,
 )
 """Administrators write these znodes, too; as in crash points."""
+_UNCLEAN: Final = "unclean.leader.election.enable"
 _END_MS: Final = (300, 1_000, 4_000, 12_000)
 _SOON_MS: Final = (1, 5, 10, 50, 100, 400, 1_500, 4_000)
 _SLOW_MS: Final = (200, 1_000, 4_000, 12_000)
@@ -159,14 +160,35 @@ class ActMaker:
             if numbers.chance(80):
                 made.append(self._slow_down(at_ms, targets))
             moment += numbers.choice(_JOINED_MS)
-        kept = numbers.sample(current, 1) if numbers.chance(30) else []
+        is_strict = bool(targets) and numbers.chance(35)
+        if is_strict:
+            # Too few originals in sync for a rollback, unless it ignores min.insync.replicas.
+            strict = {"min.insync.replicas": "2"}
+            made.insert(0, ChangeTopicConfig(max(0, at_ms - 500), name[0], strict))
+        kept = numbers.sample(current, 1) if is_strict or numbers.chance(30) else []
         for broker in current:
             if broker not in kept:
                 made += self._failure(moment, broker, name)
                 moment += numbers.choice(_APART_MS)
+        if is_strict and numbers.chance(60):
+            return made + self.cancel(moment, targets, route)
+        if targets and numbers.chance(30):
+            return made + self._replace(moment, targets, route)
         if targets:
             return made + self._then(moment, targets, route)
         return made + (self.elect(moment) if numbers.chance(50) else self.make(moment))
+
+    def two_writers(self, at_ms: int) -> list[Input]:
+        """Reassignments by the entries of both znodes: a client writes one of them while the
+        controller moves the entries of the other."""
+        made: list[Input] = []
+        routes: tuple[tuple[_Route, int], ...]
+        routes = (("extra", 0), ("znode", self._numbers.between(6, 13)))
+        for route, later_ms in routes:
+            targets = self._targets()
+            if targets:
+                made.append(Reassign(at_ms + later_ms, targets, route))
+        return made
 
     def _failure(self, at_ms: int, broker: int, name: tuple[str, int]) -> list[Input]:
         """A broker stops, or fails and is noticed at once, or the log directory of its replica
@@ -311,15 +333,20 @@ class ActMaker:
         if name is None:
             return []
         numbers = self._numbers
-        unclean = {"unclean.leader.election.enable": "true"}
-        configs = unclean if numbers.chance(30) else {"min.insync.replicas": "2"}
+        unclean = {_UNCLEAN: "true" if numbers.chance(70) else "false"}
+        configs = unclean if numbers.chance(40) else {"min.insync.replicas": "2"}
         return [ChangeTopicConfig(at_ms, name[0], {} if numbers.chance(30) else configs)]
 
     def change_broker_config(self, at_ms: int) -> list[Input]:
         numbers = self._numbers
         configs = {"min.insync.replicas": str(numbers.between(1, 2))}
         if numbers.chance(40):
-            configs = {"unclean.leader.election.enable": "true"}
+            configs = {_UNCLEAN: "true"}
+            name = self._partition()
+            if name is not None and numbers.chance(40):
+                # The override of a topic counts more than the default of the cluster.
+                override = ChangeTopicConfig(at_ms, name[0], {_UNCLEAN: "false"})
+                return [override, ChangeBrokerConfig(at_ms, None, configs)]
         return [ChangeBrokerConfig(at_ms, None, {} if numbers.chance(20) else configs)]
 
     def operate_by_hand(self, at_ms: int) -> list[Input]:

@@ -149,7 +149,7 @@ class FaultMaker:
         return ExpireSession(at_ms, self._process())
 
     def lose_reply(self, at_ms: int) -> Input:
-        return LoseReply(at_ms, self._process())
+        return LoseReply(at_ms, self._process(), self._numbers.chance(50))
 
     def cut(self, at_ms: int) -> Input:
         one, other = self._link()
@@ -159,7 +159,7 @@ class FaultMaker:
         one, other = self._link()
         if self._numbers.chance(50):
             one, other = other, one
-        return HoldLink(at_ms, one, other, self._duration())
+        return HoldLink(at_ms, one, other, self._duration(), self._numbers.chance(30))
 
     def lag(self, at_ms: int) -> Input:
         numbers = self._numbers
@@ -221,7 +221,7 @@ _WEIGHTS: Final[tuple[tuple[Callable[[FaultMaker, int], Input], int], ...]] = (
     (FaultMaker.pause, 6),
     (FaultMaker.slow_disk, 2),
     (FaultMaker.expire, 10),
-    (FaultMaker.lose_reply, 4),
+    (FaultMaker.lose_reply, 6),
     (FaultMaker.cut, 6),
     (FaultMaker.hold, 5),
     (FaultMaker.lag, 5),

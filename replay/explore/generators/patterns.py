@@ -5,6 +5,9 @@
 - a change while the controller is slow: brokers restart and topics change before it looks
 - an outage: the replicas of a partition fail one after the other, often while it is reassigned
 - old answers: all servers lag, and each controller loses the reply to a write
+- late requests: a broker asks the controller, restarts, and the request arrives afterwards
+- two writers: reassignments by both znodes that clients write, a few milliseconds apart
+- an interrupted deletion: the controller loses the role while brokers delete a topic's replicas
 
 They aim at the kinds of races that were found in production (docs/races.md#three-kinds).
 """
@@ -51,9 +54,17 @@ class Patterns:
 
     def make(self, at_ms: int) -> list[Input]:
         """A random pattern around a moment."""
-        pattern: Callable[[int], list[Input]] = self._numbers.choice(
-            (self._handover, self._sessions, self._change, self._outage, self._old_answers)
+        patterns: tuple[tuple[Callable[[int], list[Input]], int], ...] = (
+            (self._handover, 3),
+            (self._sessions, 3),
+            (self._change, 3),
+            (self._outage, 5),
+            (self._old_answers, 3),
+            (self._late_requests, 2),
+            (self._two_writers, 2),
+            (self._interrupted_deletion, 1),
         )
+        pattern = self._numbers.weighted(patterns)
         return pattern(at_ms)
 
     def _near(self, at_ms: int) -> int:
@@ -73,6 +84,10 @@ class Patterns:
         if kind == 3:
             return LagZooKeeper(at_ms, process, 0, 5_000, numbers.choice(_LAG_MS))
         return SlowDisk(at_ms, process, numbers.choice(_LATENCY_MS), 5_000)
+
+    def _lose(self, at_ms: int, process: str) -> Input:
+        """A process loses the reply to a write; sometimes the write is lost, too."""
+        return LoseReply(at_ms, process, self._numbers.chance(50))
 
     def _depose(self, process: str, at_ms: int) -> Input:
         """A controller loses the role, if it has it."""
@@ -95,7 +110,7 @@ class Patterns:
         if numbers.chance(70):
             made.append(self._slow(process, self._near(at_ms)))
         if numbers.chance(30):
-            made.append(LoseReply(at_ms, numbers.choice(self._controllers)))
+            made.append(self._lose(at_ms, numbers.choice(self._controllers)))
         if numbers.chance(30):
             made.append(DeleteControllerZnode(at_ms + numbers.below(40)))
         if numbers.chance(30):
@@ -120,7 +135,7 @@ class Patterns:
             late_ms = numbers.choice((100, 3_000, 30_000))
             made.insert(0, DelayEphemeralDeletion(begin_ms, process, late_ms, 30_000))
         if numbers.chance(80):
-            made.append(LoseReply(at_ms, process))
+            made.append(self._lose(at_ms, process))
         if numbers.chance(20):
             made.append(ChangeZooKeeperLeader(self._near(at_ms), numbers.choice((100, 2_000))))
         return made
@@ -158,9 +173,51 @@ class Patterns:
             for one in self._brokers[:_SERVERS]
         ]
         if self._controllers:
-            made += [LoseReply(at_ms, one) for one in self._controllers]
+            made += [self._lose(at_ms, one) for one in self._controllers]
             if numbers.chance(70):
                 made.append(self._depose(numbers.choice(self._controllers), self._near(at_ms)))
         for _ in range(numbers.below(3)):
             made += self._acts.make(self._near(at_ms))
+        return made
+
+    def _two_writers(self, at_ms: int) -> list[Input]:
+        made = self._acts.two_writers(at_ms)
+        if self._controllers and self._numbers.chance(20):
+            made.append(self._depose(self._numbers.choice(self._controllers), self._near(at_ms)))
+        return made
+
+    def _interrupted_deletion(self, at_ms: int) -> list[Input]:
+        """The controller takes the role again at once, and a broker receives its requests late."""
+        numbers = self._numbers
+        made = self._acts.delete_topic(at_ms)
+        if not self._controllers:
+            return made
+        made.append(DeleteControllerZnode(at_ms + numbers.below(20)))
+        held_ms = at_ms + numbers.between(40, 100)
+        broker = f"broker {numbers.choice(self._brokers)}"
+        made += [
+            HoldLink(held_ms, one, broker, numbers.choice((50, 200, 1_000)))
+            for one in self._controllers
+        ]
+        return made
+
+    def _late_requests(self, at_ms: int) -> list[Input]:
+        """What a broker sends to controllers arrives when the broker has restarted, and the
+        controller has noticed that: a request for its controlled shutdown, or for an ISR."""
+        numbers = self._numbers
+        broker = numbers.choice(self._brokers)
+        others = [one for one in self._brokers if one != broker]
+        crash_ms = at_ms + numbers.choice((3, 20, 100))
+        asks: Input = StopBroker(at_ms, broker, 0)
+        if others and numbers.chance(40):
+            # A follower returns, and its leader asks for an ISR that has it.
+            asks = StopBroker(max(0, at_ms - 1_500), numbers.choice(others), 0)
+            crash_ms += numbers.choice((0, 500, 1_000))
+        held_ms = crash_ms - at_ms + numbers.choice((1_500, 3_000, 6_000))
+        made: list[Input] = [
+            HoldLink(at_ms, f"broker {broker}", one, held_ms, True) for one in self._controllers
+        ]
+        made += [asks, CrashBroker(crash_ms, broker, numbers.chance(20), 0)]
+        if numbers.chance(80):
+            made.append(ExpireSession(crash_ms + 1, f"broker {broker}"))
         return made

@@ -2,6 +2,8 @@
 
 from typing import Final
 
+from msgspec import structs
+
 from controller.core.configuration import Configuration
 from controller.core.protocol_versions import LATEST
 from replay.explore.numbers import Numbers
@@ -18,6 +20,24 @@ _LOAD: Final = Load(acks=(-1, 1, 0), records_per_second=9)
 """Few records, so that runs are cheap: a race of records needs a few of them."""
 BEFORE_2_7: Final = "2.6-IV0"
 """Leaders write their ISRs to ZooKeeper, and topics have no ids."""
+_PROTOCOLS: Final = (
+    (LATEST, 12),
+    (BEFORE_2_7, 4),
+    ("2.4-IV0", 1),
+    ("2.7-IV0", 1),
+    ("2.7-IV2", 1),
+    ("2.8-IV0", 1),
+    ("2.8-IV1", 1),
+    ("3.2-IV0", 1),
+)
+"""Versions at which the controller's decisions or its requests change: leaders ask the controller
+for their ISRs from 2.7-IV2 on, topics have ids from 2.8-IV0 on, and requests from 2.8-IV1 on."""
+_ZOOKEEPERS: Final = (("3.9", 3), ("3.5", 1))
+"""Before 3.6, watches fire once, and the controllers read znodes one by one."""
+_FACTORS: Final = ((3, 12), (2, 5), (1, 1), (4, 2))
+_TAKES_OVER_PERCENT: Final = 10
+_UNCLEAN: Final = "unclean.leader.election.enable"
+_UNCLEAN_PERCENT: Final = 5
 
 _BROKER_SETTINGS: Final = {
     "replica.lag.time.max.ms": "10000",
@@ -50,6 +70,10 @@ def random_scenario(numbers: Numbers) -> Scenario:
         TopicSpec(name, random_assignment(numbers, brokers, numbers.between(1, 5)))
         for name in NAMES[: numbers.between(1, 4)]
     )
+    is_unclean = numbers.chance(_UNCLEAN_PERCENT)
+    if is_unclean:
+        # One of the topics has an override of the default of the cluster.
+        topics = (structs.replace(topics[0], configs={_UNCLEAN: "false"}), *topics[1:])
     return _scenario(
         numbers.below(1 << 32),
         brokers=brokers,
@@ -58,7 +82,10 @@ def random_scenario(numbers: Numbers) -> Scenario:
             numbers.chance(50) for _ in range(numbers.weighted(((1, 2), (2, 3), (3, 1))))
         ),
         stock=numbers.between(1, brokers) if numbers.chance(30) else 0,
-        protocol=LATEST if numbers.chance(75) else BEFORE_2_7,
+        protocol=numbers.weighted(_PROTOCOLS),
+        zookeeper=numbers.weighted(_ZOOKEEPERS),
+        takes_over=numbers.chance(_TAKES_OVER_PERCENT),
+        is_unclean=is_unclean,
     )
 
 
@@ -69,9 +96,9 @@ NAMES: Final = ("orders", "payments", "clicks", "users")
 def random_assignment(
     numbers: Numbers, brokers: int, partitions: int
 ) -> tuple[tuple[int, ...], ...]:
-    """The replicas of new partitions: 2 or 3 of each."""
+    """The replicas of new partitions: 1 to 4 of each, mostly 3."""
     ids = range(1, brokers + 1)
-    factor = min(brokers, 3 if numbers.chance(70) else 2)
+    factor = min(brokers, numbers.weighted(_FACTORS))
     return tuple(tuple(numbers.sample(ids, factor)) for _ in range(partitions))
 
 
@@ -83,8 +110,15 @@ def _scenario(
     standby: tuple[bool, ...],
     stock: int,
     protocol: str,
+    zookeeper: str = "3.9",
+    takes_over: bool = False,
+    is_unclean: bool = False,
 ) -> Scenario:
-    """`standby` says of each refold whether it follows the cluster while another is controller."""
+    """`standby` says of each refold whether it follows the cluster while another is controller.
+
+    `takes_over`: the refolds take the role of a living controller; `is_unclean`: unclean elections
+    are allowed, except for topics that have an override.
+    """
     controllers = [
         ControllerSpec(
             Configuration(
@@ -93,6 +127,8 @@ def _scenario(
                 inter_broker_protocol_version=protocol,
                 leader_imbalance_check_interval_seconds=4,
                 standby=follows,
+                take_over=takes_over,
+                unclean_leader_election_enable=is_unclean,
             ),
             starts_after_ms=500 * number,
         )
@@ -104,12 +140,14 @@ def _scenario(
             is_broker=True,
             rules="kafka",
             inter_broker_protocol_version=protocol,
+            unclean_leader_election_enable=is_unclean,
         )
         controllers.append(ControllerSpec(kafka, runs=False))
     return Scenario(
         name="random",
         seed=seed,
         protocol=protocol,
+        zookeeper=zookeeper,
         brokers=tuple(BrokerSpec(number) for number in range(1, brokers + 1)),
         broker_settings=_BROKER_SETTINGS,
         topics=topics,

@@ -57,7 +57,13 @@ from replay.explore.invariants.replicas import (
     IsrWithinAssignment,
     NoIneligibleInIsr,
 )
-from replay.explore.invariants.requests import AnsweredOnce, DeletionsKept, RequestsKept
+from replay.explore.invariants.requests import (
+    AnsweredOnce,
+    DeletionsConfirmed,
+    DeletionsKept,
+    EarlierRunsRefused,
+    RequestsKept,
+)
 from replay.explore.invariants.rollbacks import RollbackKeepsInSync
 from replay.explore.invariants.watches import ChangedListsRead, ReadListsKnown
 
@@ -96,7 +102,9 @@ ALWAYS: Final[tuple[type[Invariant], ...]] = (
     ChangedListsRead,
     ReadListsKnown,
     AnsweredOnce,
+    EarlierRunsRefused,
     DeletionsKept,
+    DeletionsConfirmed,
     RequestsKept,
 )
 """Hold after every step of a run."""

@@ -1,9 +1,24 @@
 """What the invariants about recovery see of the processes of a world."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from controller.core.znodes import Name
+
+
+class PartitionMetadata(NamedTuple):
+    """What the metadata cache of a broker has of a partition."""
+
+    leader: int
+    leader_epoch: int
+    isr: tuple[int, ...]
+    replicas: tuple[int, ...]
+
+    def __str__(self) -> str:
+        return (
+            f"leader {self.leader} in leader epoch {self.leader_epoch}, the ISR {list(self.isr)} "
+            f"and the replicas {list(self.replicas)}"
+        )
 
 
 class ClusterView(Protocol):
@@ -37,8 +52,8 @@ class ClusterView(Protocol):
     def leadership(self, broker: int, name: Name) -> tuple[int, int] | None:
         """The leader and leader epoch that a replica has applied; None: none."""
 
-    def metadata(self, broker: int) -> Mapping[Name, tuple[int, int]]:
-        """The leaders and leader epochs in the metadata cache of a broker."""
+    def metadata(self, broker: int) -> Mapping[Name, PartitionMetadata]:
+        """The metadata cache of a broker."""
 
     def replicas(self) -> Iterator[tuple[int, Name, bytes | None]]:
         """The replicas on the disks of all brokers, each with the topic id that it has."""

@@ -155,6 +155,10 @@ class Invariant:
         """A controller answers a request. `was_open`: this run has received it, and has not
         answered it yet."""
 
+    def granted(self, process: str, broker: int, broker_epoch: int) -> None:
+        """A controller answers an AlterPartition or ControlledShutdown request without an error.
+        `broker_epoch`: as the broker wrote it into the request."""
+
     def shutdown_granted(self, process: str, broker: int) -> None:
         """A controller answers the request of a broker for its controlled shutdown, without an
         error."""

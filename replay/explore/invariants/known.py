@@ -74,8 +74,7 @@ class Known:
         self.losses = Losses()
         self.requests: dict[Name, Requests] = {}
         self.open_api: dict[tuple[str, int], list[Name]] = {}
-        """The partitions of the AlterPartitionReassignments requests that a controller has received
-        and not answered, by controller and request."""
+        """The partitions of open AlterPartitionReassignments, by controller and request."""
         self.open_requests: dict[tuple[str, int], str] = {}
         """The requests that a controller has received and not answered, by controller and
         number."""
@@ -94,7 +93,9 @@ class Known:
         """Between which replicas a controller chooses a leader; None: it does not know the
         partition."""
         self.allows_unclean: dict[str, None] = {}
-        """The topics for which unclean elections have been allowed at some time; "": all."""
+        """The topics whose unclean election was allowed or requested at some time; "": all."""
+        self.allows_unclean_by_default = False
+        """Whether unclean elections have been allowed for topics without an override."""
         self.unclean_now: dict[str, None] = {}
         """The topics whose configuration allows unclean elections."""
         self.min_insync: dict[str, list[str | None]] = {}
@@ -102,6 +103,8 @@ class Known:
         cluster's dynamic default. None: not set."""
         self.shutting_down_of: Callable[[str], Collection[int]] = lambda process: ()
         """The brokers that a controller knows to be in controlled shutdown."""
+        self.broker_epoch_known_to: Callable[[str, int], int | None] = lambda process, broker: None
+        """The broker epoch of a broker as a controller knows it."""
         self.deletes_topics: Callable[[str], bool] = lambda process: True
         """Whether the configuration of a controller allows deletions of topics."""
         self.restores_order: Callable[[str], bool] = lambda process: True
@@ -118,6 +121,8 @@ class Known:
         """Whether a controller knows the id of a topic, or the process is no controller."""
         self.has_earlier_log: Callable[[int, Name], bool] = lambda broker, name: False
         """Whether the log of a replica is that of an earlier topic of the same name."""
+        self.has_log: Callable[[int, Name], bool] = lambda broker, name: False
+        """Whether a broker has a log of a partition, and not that of an earlier topic."""
         self.has_role: Callable[[str], bool] = lambda process: True
         """Whether a controller has the role, loaded or not."""
         self.active_process: Callable[[], str | None] = lambda: None

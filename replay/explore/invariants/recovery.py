@@ -9,7 +9,7 @@ from typing import ClassVar
 from controller.core import znodes
 from controller.core.values import LeaderAndIsr
 from controller.core.znodes import Name, ReplicaDeletion
-from replay.explore.invariants.cluster_view import ClusterView
+from replay.explore.invariants.cluster_view import ClusterView, PartitionMetadata
 from replay.explore.invariants.invariant import Invariant, Report, partition_text
 from replay.explore.invariants.known import Known
 from replay.subjects import subject_of
@@ -330,12 +330,13 @@ class StraysDeleted(Recovery):
 
 
 class MetadataCurrent(Recovery):
-    """Source: race R25 (KAFKA-9212): consumers stall on an old leader epoch."""
+    """Source: race R25 (KAFKA-9212): consumers stall on an old leader epoch. KB 11.2, KB 3.12: a
+    change of the ISR is sent to all brokers, too."""
 
     NAME: ClassVar[str] = "metadata-current"
     STATEMENT: ClassVar[str] = (
-        "Every registered broker has the leader and leader epoch of every partition that are in "
-        "ZooKeeper."
+        "Every registered broker has the leader, the leader epoch, the ISR and the replicas of "
+        "every partition that are in ZooKeeper."
     )
     WITHIN_MS: ClassVar[int] = 60_000
     ONLY_REFOLD: ClassVar[bool] = True
@@ -349,7 +350,12 @@ class MetadataCurrent(Recovery):
             for name, state in known.states.items():
                 if name[0] not in known.topics or known.is_beyond_recovery(name[0]):
                     continue
+                assignment = known.assignment(name)
+                if assignment is None:
+                    continue
+                expected = PartitionMetadata(
+                    state.leader, state.leader_epoch, state.isr, assignment.replicas
+                )
                 found = metadata.get(name)
-                if found != (state.leader, state.leader_epoch):
-                    expected = f"leader {state.leader} in leader epoch {state.leader_epoch}"
+                if found != expected:
                     yield f"broker {broker}", f"{partition_text(name)}: has {found}, not {expected}"

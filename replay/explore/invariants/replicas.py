@@ -223,19 +223,24 @@ def _key(
 
 
 class AssignedReplicasKept(Invariant):
-    """Source: races R9 and R12, KIP-236 step 4."""
+    """Source: races R9 and R12, KIP-236 step 4. Kafka's controller removes a replica that leads
+    when a reassignment is replaced or cancelled (race R24)."""
 
     NAME: ClassVar[str] = "assigned-replicas-kept"
     STATEMENT: ClassVar[str] = (
         "The controller requests no deletion of a replica that is assigned, and no broker deletes "
         "a replica that is in the ISR, unless the topic is being deleted, or the replica's log is "
-        "that of an earlier topic of the same name. Not checked while the topic's znode has an "
-        "assignment that a tool has changed: the controller writes its own again."
+        "that of an earlier topic of the same name. A controller with Kafka's rules may request "
+        "the deletion of a replica in the ISR that is no longer assigned. Not checked while the "
+        "topic's znode has an assignment that a tool has changed: the controller writes its own "
+        "again."
     )
 
     def __init__(self, known: Known, report: Report) -> None:
         super().__init__(known, report)
         self._by_tools: dict[Name, None] = {}
+        self._by_kafka: dict[tuple[int, Name], None] = {}
+        """The deletions that a controller with Kafka's rules has requested last."""
 
     def assignment_written(self, write: AssignmentWrite) -> None:
         self._by_tools.pop(write.name, None)
@@ -249,6 +254,9 @@ class AssignedReplicasKept(Invariant):
             name = one.topic, one.partition
             if not one.delete or self.known.is_queued(one.topic):
                 continue
+            self._by_kafka.pop((request.broker, name), None)
+            if self.known.is_kafka(process):
+                self._by_kafka[request.broker, name] = None
             if name in self._by_tools or self.known.has_earlier_log(request.broker, name):
                 continue
             assignment = self.known.assignment(name)
@@ -269,7 +277,7 @@ class AssignedReplicasKept(Invariant):
             return
         if None not in (topic.id, replica.topic_id) and topic.id != replica.topic_id:
             return
-        if replica.broker in state.isr:
+        if replica.broker in state.isr and (replica.broker, replica.name) not in self._by_kafka:
             self.violated(
                 partition_text(replica.name),
                 f"broker {replica.broker} deleted its replica, which is in the ISR "

@@ -4,9 +4,10 @@ those in ZooKeeper, or has a reason not to."""
 from typing import ClassVar
 
 from controller.core import znodes
+from controller.core.values import UNKNOWN_BROKER_EPOCH
 from controller.core.znodes import Name
 from replay.explore.invariants.invariant import AssignmentWrite, Invariant, Report, partition_text
-from replay.explore.invariants.known import Known, parsed_entries, parsed_request
+from replay.explore.invariants.known import Known, TopicKnown, parsed_entries, parsed_request
 
 _DELETIONS = f"{znodes.DELETE_TOPICS}/"
 _ENTRIES = (znodes.REASSIGN_PARTITIONS, znodes.REASSIGN_PARTITIONS_EXTRA)
@@ -27,6 +28,26 @@ class AnsweredOnce(Invariant):
     def answered(self, process: str, request: int, *, was_open: bool) -> None:
         if not was_open:
             self.violated(process, f"answered request {request} without being asked, or again")
+
+
+class EarlierRunsRefused(Invariant):
+    """Source: KIP-380; KB 9.5, KB 11.2: a request that a broker sent before it restarted may arrive
+    late. Responses are decided with what the controller knows at that time."""
+
+    NAME: ClassVar[str] = "earlier-runs-refused"
+    STATEMENT: ClassVar[str] = (
+        "A controller grants no AlterPartition request and no controlled shutdown with another "
+        "broker epoch than the one that it knows of that broker."
+    )
+
+    def granted(self, process: str, broker: int, broker_epoch: int) -> None:
+        known = self.known.broker_epoch_known_to(process, broker)
+        if broker_epoch != known and broker_epoch != UNKNOWN_BROKER_EPOCH:
+            self.violated(
+                f"broker {broker}",
+                f"{process} granted a request with broker epoch {broker_epoch}, and knows the "
+                f"broker epoch {known}",
+            )
 
 
 class DeletionsKept(Invariant):
@@ -55,6 +76,30 @@ class DeletionsKept(Invariant):
         is_kept = topic is not None and topic.czxid == marked
         if is_kept and _is_controller(process) and self.known.deletes_topics(process):
             self.violated(path, f"{process} deleted the znode, and the topic still exists")
+
+
+class DeletionsConfirmed(Invariant):
+    """Source: race R8, KB 8.2.2 and deviation deletions-of-this-term. No controller deletes
+    such a log later. Kafka's controller counts responses of an earlier term."""
+
+    NAME: ClassVar[str] = "deletions-confirmed"
+    STATEMENT: ClassVar[str] = (
+        "When the deletion of a topic ends, the brokers of its replicas have deleted their logs. "
+        "Not checked with Kafka's rules."
+    )
+
+    def topic_deleted(self, topic: TopicKnown) -> None:
+        active = self.known.active_process()
+        if active is None or self.known.is_kafka(active):
+            return
+        for number, assignment in topic.assignments.items():
+            name = topic.name, number
+            left = [one for one in assignment.replicas if self.known.has_log(one, name)]
+            if left:
+                self.violated(
+                    partition_text(name),
+                    f"{active} deleted the topic, and brokers {left} have not deleted their logs",
+                )
 
 
 class _Entry:

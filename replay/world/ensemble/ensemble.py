@@ -70,7 +70,7 @@ class Ensemble:
         self._closing: dict[int, Session] = {}
         """Sessions that expired, but whose ephemeral znodes still exist."""
         self._late_us: dict[str, int] = {}
-        self._losing: dict[str, int] = {}
+        self._losing: dict[str, list[bool]] = {}
         self._connections: dict[str, int] = {}
         self._members = [Member(self, number) for number in range(members)]
         self._leader = 0
@@ -177,9 +177,10 @@ class Ensemble:
         session for another time-out, since its end was not committed. 0 ends the fault."""
         self._late_us[process] = ms * MS
 
-    def lose_reply(self, process: str) -> None:
-        """The connection ends after the next transaction of the process, before the reply."""
-        self._losing[process] = self._losing.get(process, 0) + 1
+    def lose_reply(self, process: str, *, is_carried_out: bool = True) -> None:
+        """The connection ends at the next write of the process, before the reply. `is_carried_out`:
+        the write takes effect before."""
+        self._losing.setdefault(process, []).append(is_carried_out)
 
     def end_faults(self) -> None:
         """Lose no more replies, and delete ephemeral znodes in time."""
@@ -225,10 +226,13 @@ class Ensemble:
             return self._close(session)
         if not self.may_write(client.process, request):
             return None
+        losing = self._losing.get(client.process)
+        is_lost = bool(losing)
+        if losing and not losing.pop(0):
+            client.lose()
+            return None
         reply = self.state.apply(session.id, request, self.wall_ms)
-        is_lost = bool(self._losing.get(client.process))
         if is_lost:
-            self._losing[client.process] -= 1
             client.lose()
         self._committed(session, request, reply)
         self.has_written(client.process)

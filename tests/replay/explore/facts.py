@@ -13,6 +13,7 @@ from controller.core.commands import (
 )
 from controller.core.values import Assignment, LeaderAndIsr
 from controller.core.znodes import Name
+from replay.explore.invariants.cluster_view import PartitionMetadata
 from replay.explore.invariants.invariant import (
     Applied,
     AssignmentWrite,
@@ -134,7 +135,7 @@ class View:
         self.known = known
         self.controller: str | None = "refold 100"
         self.leaderships: dict[tuple[int, Name], tuple[int, int]] = {}
-        self.caches: dict[int, dict[Name, tuple[int, int]]] = {}
+        self.caches: dict[int, dict[Name, PartitionMetadata]] = {}
         self.dead: dict[int, None] = {}
         self.on_disk = [1, 2, 3]
         self.busy: list[str] = []
@@ -171,7 +172,7 @@ class View:
     def leadership(self, broker: int, name: Name) -> tuple[int, int] | None:
         return self.leaderships.get((broker, name))
 
-    def metadata(self, broker: int) -> Mapping[Name, tuple[int, int]]:
+    def metadata(self, broker: int) -> Mapping[Name, PartitionMetadata]:
         return self.caches.get(broker, {})
 
     def can_move(self, name: Name, replicas: Sequence[int]) -> bool:
@@ -193,7 +194,7 @@ class Recovering:
         self.known.controller = 100
         for broker in (1, 2, 3):
             self.view.leaderships[broker, NAME] = (1, 5)
-            self.view.caches[broker] = {NAME: (1, 5)}
+            self.view.caches[broker] = {NAME: PartitionMetadata(1, 5, (1, 2, 3), (1, 2, 3))}
         self._invariant = invariant(self.known, lambda *_: None, self.view)
 
     def missing(self) -> list[tuple[str, str]]:

@@ -23,8 +23,12 @@ from replay.world.inputs import (
     CrashBroker,
     CrashController,
     Delay,
+    ExpireSession,
+    HoldLink,
     Input,
     LagZooKeeper,
+    LoseReply,
+    Reassign,
     StartController,
     StopBroker,
 )
@@ -69,6 +73,23 @@ def _made(strategy: Callable[[Attempts, Numbers], None], seed: int) -> list[list
 def test_same_seed_makes_the_same_inputs(name: str) -> None:
     assert _made(STRATEGIES[name], 3) == _made(STRATEGIES[name], 3)
     assert _made(STRATEGIES[name], 3) != _made(STRATEGIES[name], 4)
+
+
+def test_random_scenarios_have_all_kinds_of_clusters() -> None:
+    made = [random_scenario(Numbers(seed)) for seed in range(300)]
+    factors = {len(one) for each in made for topic in each.topics for one in topic.assignment}
+    refolds = [one.configuration for each in made for one in each.controllers if one.runs]
+    assert {one.zookeeper for one in made} == {"3.5", "3.9"}
+    assert factors == {1, 2, 3, 4}
+    assert {"2.4-IV0", "2.6-IV0", "2.7-IV2", "2.8-IV1", "3.9-IV0"} <= {one.protocol for one in made}
+    assert {one.take_over for one in refolds} == {False, True}
+    assert any(
+        one.unclean_leader_election_enable
+        and topic.configs == {"unclean.leader.election.enable": "false"}
+        for each in made
+        for one in (each.controllers[0].configuration,)
+        for topic in each.topics
+    )
 
 
 def test_random_scenarios_depend_on_the_seed_only() -> None:
@@ -133,7 +154,8 @@ def test_disturbances_vary_the_run_that_reached_something_new() -> None:
 
     attempts = Reaching(1, _trace())
     attempts.inputs = lambda numbers: [crash]  # type: ignore[method-assign]
-    disturbance.disturb(attempts, Numbers(1))
+    for seed in range(3):
+        disturbance.disturb(attempts, Numbers(seed))
     most = max(sum(isinstance(one, CrashBroker) for one in each) for each in attempts.made)
     assert most >= 4
 
@@ -163,7 +185,40 @@ def test_patterns_depose_controllers_and_lose_sessions_and_replies_around_a_mome
     made = [one for seed in range(60) for one in Patterns(generic(), Numbers(seed)).make(6_000)]
     kinds = {type(one).__name__ for one in made}
     assert kinds > {"DeleteControllerZnode", "ExpireSession", "LoseReply", "LagZooKeeper"}
-    assert all(one.at_ms >= 4_900 for one in made)
+    assert all(one.at_ms >= 4_500 for one in made)
+
+
+def test_mixes_lose_writes_before_and_after_they_are_carried_out() -> None:
+    made = [one for seed in range(100) for one in mix(generic(), Numbers(seed))]
+    lost = [one.is_carried_out for one in made if isinstance(one, LoseReply)]
+    assert lost.count(False) > 10
+    assert lost.count(True) > 10
+
+
+def test_pattern_of_late_requests_holds_what_a_broker_sends_until_it_has_restarted() -> None:
+    made = [Patterns(generic(), Numbers(seed)).make(6_000) for seed in range(300)]
+    late = [
+        each
+        for each in made
+        if isinstance(each[0], HoldLink) and each[0].accepts and isinstance(each[-1], ExpireSession)
+    ]
+    assert late
+    for each in late:
+        [crash] = [one for one in each if isinstance(one, CrashBroker)]
+        held = [one for one in each if isinstance(one, HoldLink)]
+        assert {one.receiver for one in held} == {"refold 100", "refold 101"}
+        assert {one.sender for one in held} == {f"broker {crash.broker}"}
+        assert all(one.at_ms + one.ms > crash.at_ms + 1_000 for one in held)
+
+
+def test_pattern_of_two_writers_uses_both_znodes_at_almost_the_same_time() -> None:
+    found = []
+    for seed in range(300):
+        made = Patterns(generic(), Numbers(seed)).make(6_000)
+        moves = [one for one in made if isinstance(one, Reassign)]
+        if [one.route for one in moves] == ["extra", "znode"]:
+            found.append(moves[1].at_ms - moves[0].at_ms)
+    assert any(0 < one < 20 for one in found)
 
 
 @pytest.mark.parametrize("successor", ["stock 1", NONE])

@@ -5,6 +5,7 @@ import pytest
 from controller.core.values import Assignment, LeaderAndIsr
 from controller.core.znodes import Reassignment, write_reassignment
 from replay.explore.invariants.catalogue import RECOVERY
+from replay.explore.invariants.cluster_view import PartitionMetadata
 from replay.explore.invariants.recovery import (
     AdminZnodesGone,
     ControllerActive,
@@ -247,9 +248,28 @@ def test_deletion_of_an_assigned_replica_may_be_left_while_its_topic_waits_for_d
     assert bool(cluster.missing()) is is_missed
 
 
-def test_old_metadata_is_missed() -> None:
+@pytest.mark.parametrize(
+    "old",
+    [
+        PartitionMetadata(1, 4, (1, 2, 3), (1, 2, 3)),
+        PartitionMetadata(2, 5, (1, 2, 3), (1, 2, 3)),
+        PartitionMetadata(1, 5, (1, 2), (1, 2, 3)),
+        PartitionMetadata(1, 5, (1, 2, 3), (1, 2, 3, 4)),
+    ],
+)
+def test_old_metadata_is_missed(old: PartitionMetadata) -> None:
     cluster = Recovering(MetadataCurrent)
-    cluster.view.caches[2][NAME] = (1, 4)
-    assert cluster.missing() == [
-        ("broker 2", "orders-0: has (1, 4), not leader 1 in leader epoch 5")
-    ]
+    cluster.view.caches[2][NAME] = old
+    [(subject, text)] = cluster.missing()
+    assert subject == "broker 2"
+    assert text == (
+        f"orders-0: has {old}, not leader 1 in leader epoch 5, the ISR [1, 2, 3] and the replicas "
+        "[1, 2, 3]"
+    )
+
+
+def test_broker_without_metadata_of_a_partition_is_missed() -> None:
+    cluster = Recovering(MetadataCurrent)
+    del cluster.view.caches[2][NAME]
+    [(subject, text)] = cluster.missing()
+    assert (subject, text.partition(",")[0]) == ("broker 2", "orders-0: has None")

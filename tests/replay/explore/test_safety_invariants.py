@@ -309,6 +309,24 @@ def test_deletion_of_the_log_of_an_earlier_topic_is_not_reported() -> None:
     assert "asks broker 2 to delete its replica" in history.reported[0]
 
 
+@pytest.mark.parametrize(
+    ("rules", "later", "is_reported"),
+    [("kafka", None, False), ("refold", None, True), ("kafka", "refold 100", True)],
+)
+def test_deletion_of_a_member_of_the_isr_is_accepted_if_kafkas_rules_have_requested_it(
+    rules: str, later: str | None, is_reported: bool
+) -> None:
+    history = History(AssignedReplicasKept)
+    history.known.is_kafka = lambda process: process == "stock 1" and rules == "kafka"
+    history.state(1, 1, (1, 2))
+    history.assign((1, 3))
+    history.invariant.sent("stock 1", 1, stop_replica(2, delete=True))
+    if later is not None:
+        history.invariant.sent(later, 1, stop_replica(2, delete=True))
+    history.invariant.replica_deleted(replica(2))
+    assert bool(history.reported) is is_reported
+
+
 def test_deleted_member_of_the_isr_is_reported() -> None:
     history = History(AssignedReplicasKept)
     history.state(1, 1, (1, 2))

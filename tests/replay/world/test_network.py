@@ -62,6 +62,34 @@ def test_held_message_of_a_closed_connection_reaches_no_process_that_has_ended_s
     assert world.b.learned == []
 
 
+def test_held_message_of_a_process_that_has_ended_arrives() -> None:
+    world = TwoProcesses()
+    world.network.hold("a", "b")
+    world.connection.send(1)
+    world.network.end_process("a")
+    world.wait()
+    world.network.release("a", "b")
+    world.wait()
+    assert world.b.learned == [1, "ended"]
+
+
+def test_held_link_accepts_connections_only_if_the_network_works() -> None:
+    world, third = TwoProcesses(), Side()
+    world.network.hold("a", "b", accepts=True)
+    world.network.connect("a", "b", third)
+    world.wait()
+    third.connections[0].send(1)
+    world.wait()
+    assert world.b.learned == []
+    world.network.hold("a", "b")
+    world.network.connect("a", "b", third)
+    world.wait()
+    assert third.learned == ["ended"]
+    world.network.release("a", "b")
+    world.wait()
+    assert world.b.learned == [1]
+
+
 def test_reset_ends_a_connection_whose_other_side_has_closed_it() -> None:
     world = TwoProcesses()
     world.network.hold("a", "b")

@@ -45,6 +45,15 @@ def test_request_in_flight_has_no_reply_if_the_connection_is_lost() -> None:
     assert world.exists("/a")
 
 
+def test_write_that_is_lost_before_it_is_carried_out_changes_nothing() -> None:
+    world, broker, _ = start()
+    world.ensemble.lose_reply("broker 1", is_carried_out=False)
+    assert broker.ask(Create("/a"), 1) is None
+    assert not world.exists("/a")
+    world.wait(3_000)
+    assert broker.take()[-2:] == ["lost", "resumed"]
+
+
 def test_watches_are_set_again_after_a_reconnect() -> None:
     world, broker, other = start()
     for path in ("/a", "/b", "/c"):

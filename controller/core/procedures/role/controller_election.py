@@ -9,7 +9,12 @@ from enum import Enum, auto
 from controller.core import znodes
 from controller.core.commands import CancelTimer, CloseChannel, Reason, StartTimer
 from controller.core.controller import Controller
-from controller.core.deviations import FAILOVER_BACK_OFF, RESIGNS_WHEN_FENCED, ROLE_BY_SESSION
+from controller.core.deviations import (
+    FAILOVER_BACK_OFF,
+    RESIGNS_WHEN_FENCED,
+    ROLE_BY_SESSION,
+    VACANT_ROLE_SEEN,
+)
 from controller.core.errors import ControllerMovedError, ZnodeError
 from controller.core.failures import describe
 from controller.core.operations import (
@@ -63,12 +68,28 @@ def _takes_over(controller: Controller) -> bool:
 
 
 async def reelect(controller: Controller) -> None:
-    """/controller was deleted: stand for election (processReelect, KB 3.2.3).
-
-    If this daemon has waited for the deletion since its session began, `take_over` counts as at the
-    beginning of the session.
-    """
+    """/controller was deleted: stand for election (processReelect, KB 3.2.3)."""
     await maybe_resign(controller)
+    await _stand_again(controller)
+
+
+async def process_controller_change(controller: Controller) -> None:
+    """/controller was created or changed (processControllerChange, KB 3.2.2).
+
+    If it no longer exists, its deletion may never be reported: the creation has used up a watch
+    that fires once. So the daemon stands for election as after a deletion (VACANT_ROLE_SEEN).
+    """
+    exists = await maybe_resign(controller)
+    if not exists and VACANT_ROLE_SEEN.applies(controller.configuration):
+        await _stand_again(controller)
+
+
+async def _stand_again(controller: Controller) -> None:
+    """Stand for election, unless a timer will do so.
+
+    If this daemon has waited for the deletion of /controller since its session began, `take_over`
+    counts as at the beginning of the session.
+    """
     if not controller.is_backing_off:
         has_waited = controller.is_waiting_for_own_znode
         await elect(controller, take_over=has_waited and _takes_over(controller))
@@ -241,17 +262,20 @@ async def _has_role(controller: Controller, raised: bytes) -> bool:
     return found.owners[0] == controller.session_id and found.data[1] == raised
 
 
-async def maybe_resign(controller: Controller, *, fenced: bool = False) -> None:
+async def maybe_resign(controller: Controller, *, fenced: bool = False) -> bool:
     """Read who owns /controller; resign if this daemon was controller and no longer is (KB 3.2.2).
+
+    Returns whether the znode existed.
 
     `fenced`: a write was refused. If this daemon still owns /controller, only the epoch has
     changed, and the role is taken again (RESIGNS_WHEN_FENCED).
     """
     await read_stats(controller, [znodes.CONTROLLER], _RULE, watch=True)
     found = await read_znodes(controller, [znodes.CONTROLLER], _RULE)
-    is_ours = found.errors[0] == OK and found.owners[0] == controller.session_id
+    exists = found.errors[0] == OK
+    is_ours = exists and found.owners[0] == controller.session_id
     if not controller.is_active:
-        return
+        return exists
     if not is_ours:
         resign(controller, "another controller was found")
     elif fenced and RESIGNS_WHEN_FENCED.applies(controller.configuration):
@@ -259,6 +283,7 @@ async def maybe_resign(controller: Controller, *, fenced: bool = False) -> None:
         controller.notice("warning", "epoch_changed", znodes.CONTROLLER_EPOCH, text)
         resign(controller, "the controller epoch was changed")
         await elect(controller)
+    return exists
 
 
 def resign(controller: Controller, why: str, *, keeps_topics: bool = False) -> None:

@@ -1,0 +1,83 @@
+"""Defects that runs reached and no invariant noticed, or that few runs reached."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from controller.core.procedures import dispatch
+from controller.core.procedures.reassignment import extra_znode, rollback
+from controller.core.triggers import Follow
+from replay.explore.generators.scenarios import generic
+from replay.explore.run import run
+from replay.world.inputs import (
+    CancelReassignment,
+    ChangeTopicConfig,
+    CrashBroker,
+    DeleteControllerZnode,
+    DeleteTopic,
+    EndCancellation,
+    HoldLink,
+    Input,
+    Reassign,
+    StopBroker,
+    Target,
+)
+
+
+def _counts_confirmations_of_earlier_terms(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(dispatch, "is_of_an_earlier_term", lambda controller, epoch: False)
+
+
+def _ignores_min_insync_replicas(patch: pytest.MonkeyPatch) -> None:
+    async def needed(
+        controller: Any, partitions: list[Any], originals: Any, cause: Any
+    ) -> dict[Any, int]:
+        return dict.fromkeys(partitions, 1)
+
+    patch.setattr(rollback, "_needed", needed)
+
+
+def _moves_entries_once(patch: pytest.MonkeyPatch) -> None:
+    """An entry of the extra znode stays if the other znode was written meanwhile."""
+    patch.setattr(extra_znode, "ExtraReassignments", Follow)
+
+
+# Broker 2 has created its logs again when it receives the requests of the second term late.
+_DELETION: tuple[Input, ...] = (
+    DeleteTopic(8_000, "orders", "znode"),
+    DeleteControllerZnode(8_006),
+    HoldLink(8_060, "refold 100", "broker 2", 100),
+)
+# Of the originals 1 and 2, only broker 1 is in sync, and so is broker 3 of the target.
+_ROLLBACK: tuple[Input, ...] = (
+    ChangeTopicConfig(4_000, "payments", {"min.insync.replicas": "2"}),
+    CrashBroker(5_500, 4, restart_after_ms=9_000),
+    Reassign(6_000, (Target("payments", 0, (3, 4)),), "znode"),
+    StopBroker(9_000, 2, restart_after_ms=7_000),
+    CancelReassignment(11_000, (), "znode"),
+    EndCancellation(17_000),
+)
+_WRITERS: tuple[Input, ...] = (
+    Reassign(8_000, (Target("orders", 0, (1, 2, 4)),), "extra"),
+    Reassign(8_009, (Target("orders", 1, (2, 3, 4)),), "znode"),
+)
+
+
+@pytest.mark.parametrize(
+    ("plant", "inputs", "invariant"),
+    [
+        (_counts_confirmations_of_earlier_terms, _DELETION, "deletions-confirmed"),
+        (_ignores_min_insync_replicas, _ROLLBACK, "rollback-keeps-in-sync"),
+        (_moves_entries_once, _WRITERS, "reassignments-ended"),
+    ],
+)
+def test_defect_breaks_an_invariant_and_the_code_without_it_breaks_none(
+    plant: Any, inputs: Sequence[Input], invariant: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scenario = generic(standby=(False,))
+    assert run(scenario, inputs).violation is None
+    plant(monkeypatch)
+    found = run(scenario, inputs).violation
+    assert found is not None
+    assert found.invariant == invariant
