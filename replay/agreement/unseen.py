@@ -149,12 +149,16 @@ class _IncompleteLogs(NamedTuple):
         Such logs are those of the controller. Without the end of its state-change.log, the request
         logs of the other brokers are the only ones with their responses.
         """
-        of_controller = [log for log in incomplete if log.broker == one.controller]
-        has_responses = one.controller in self.brokers.state_change_log and not any(
-            log.log == STATE_CHANGE_LOG for log in of_controller
+        of_controller = {log.log for log in incomplete if log.broker == one.controller}
+        has_responses = (
+            one.controller in self.brokers.state_change_log
+            and STATE_CHANGE_LOG not in of_controller
         )
-        others = [] if has_responses else [log for log in incomplete if log.log == REQUEST_LOG]
-        return [*of_controller, *others]
+        return [
+            log
+            for log in incomplete
+            if log.broker == one.controller or (not has_responses and log.log == REQUEST_LOG)
+        ]
 
 
 def _counted(found: Sequence[Divergence]) -> str:

@@ -245,8 +245,8 @@ class CounterfactualRun:
             pending = self._responder.pending.get(issued.id) if issued is not None else None
             if pending is None or not isinstance(pending.issued.command, WRITES):
                 continue
-            path = pending.issued.command.operations[own_place].path
-            if self._zookeeper.has_diverged(path) and not _is_lost(outcome):
+            operation = pending.issued.command.operations[own_place]
+            if self._zookeeper.may_differ(operation) and not _is_lost(outcome):
                 self._responder.write_places(pending, [own_place])
             else:
                 error, version = outcome.errors[number], outcome.versions[number]
