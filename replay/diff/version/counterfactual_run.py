@@ -231,7 +231,7 @@ class CounterfactualRun:
         operations = command.operations if isinstance(command, WRITES) else ()
         places = [place for place in _places(outcome) if place < len(operations)]
         for place in places:
-            if place not in one.items:
+            if place not in one.items or zookeeper.may_differ(operations[place]):
                 zookeeper.keep(operations[place].path)
         self._advance(seq)
         self._written_items(one, outcome)
