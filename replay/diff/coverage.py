@@ -120,8 +120,8 @@ class Coverage:
         return [one for one in found if (one.file, one.name) not in named]
 
     def unmeasured(self, failed: Sequence[str]) -> list[str]:
-        """Why changed code was not measured: the versions that cannot do it, and logs that `failed`,
-        of which nothing is known."""
+        """Why changed code was not measured: the versions that cannot do it, and logs that
+        `failed`, of which nothing is known."""
         conditions = [side for side, known in self._outcomes.items() if known is None]
         return [
             *(

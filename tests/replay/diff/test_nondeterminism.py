@@ -150,5 +150,5 @@ def test_version_may_take_longer_to_start_than_at_one_event(tmp_path: Path) -> N
     version = find_version(str(ROOT), ROOT, tmp_path)
     with VersionProcess(version, patience_s=0.01) as process:
         assert process.hello.protocol == PROTOCOL
-    with pytest.raises(DiffError, match="does not start within 0.01 s"):
+    with pytest.raises(DiffError, match="does not start within 0"):
         VersionProcess(version, patience_s=60, start_s=0.01)

@@ -148,8 +148,10 @@ WRITES_IN_PAIRS: Final = Edit(
         return done
 """,
 )
-_DELETES: Final = """    return (await write(controller, deletes, Reason("topic deletion: remove znodes"))).errors
-"""
+_DELETES: Final = (
+    "    return (await write(controller, deletes, "
+    'Reason("topic deletion: remove znodes"))).errors\n'
+)
 DELETES_ONE_BY_ONE: Final = Edit(
     "controller/core/procedures/topics/deletion.py",
     _DELETES,

@@ -5,13 +5,13 @@ from xml.etree import ElementTree
 from msgspec import structs
 
 from replay.diff.comparing import Comparison, Group, Instance, LogResult, Side
+from replay.diff.grouping import Root, divergences, signature
+from replay.diff.reports import sentences
 from replay.diff.reports.as_json import as_json
 from replay.diff.reports.github import github
 from replay.diff.reports.junit import junit
 from replay.diff.reports.markdown import markdown
 from replay.diff.reports.text import text
-from replay.diff.grouping import Root, divergences, signature
-from replay.diff.reports import sentences
 from tests.replay.diff.samples import decision
 
 
