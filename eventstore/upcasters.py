@@ -37,6 +37,9 @@ class Upcasters:
             step = self._steps.get((event.kind, event.schema))
             if step is None:
                 known = self._current.get(event.kind)
+                if event.schema < 1:
+                    text = f"it has schema version {event.schema}, versions begin with 1"
+                    raise LogCorrupt(str(file), f"{text}: {PUT_A_COPY}", f"event {event.seq}")
                 text = (
                     f'made by a newer refold ("{event.kind}" in version {event.schema}, '
                     f"this one reads {'none' if known is None else known}): upgrade"

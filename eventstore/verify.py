@@ -1,12 +1,13 @@
 """Verifies a log: every record exists once, in its place, and unchanged."""
 
+from collections.abc import Iterator
 from pathlib import Path
 
 from msgspec import Struct
 
 from eventstore import chain, folders
-from eventstore.errors import LogCorrupt
-from eventstore.records import EventRecord, Header, Tip
+from eventstore.errors import PUT_A_COPY, LogCorrupt
+from eventstore.records import Closing, EventRecord, Header, Tip
 from eventstore.segment import Segment, open_segment
 
 DAMAGES_MAX = 20
@@ -58,6 +59,68 @@ def verify(path: Path) -> VerifyReport:
             break
     folder = path if path.is_dir() else path.parent
     return checks.report(folders.is_being_written(folder))
+
+
+def check_complete(path: Path) -> None:
+    """Check what is known without reading all records: the trees and indexes of the files, and that
+    no event or command is missing that later records or the closing record show.
+
+    Readers that check the checksum chain of the records that they read call this first. Raises
+    LogCorrupt, and the errors of opening.
+    """
+    last_cause = answered = 0
+    for file in folders.segments_of(path):
+        with open_segment(file) as segment:
+            for fault in _file_faults(segment):
+                raise LogCorrupt(segment.path, f"{fault}: {PUT_A_COPY}", "file")
+            if segment.header.kind != "recorded":
+                continue
+            # The order is that of `_Checks.segment`.
+            closing, end = segment.closing, segment.last_seq()
+            ((cause, commands),) = segment.query("select max(cause), count(*) from commands")
+            last_cause = max(last_cause, cause or 0)
+            last_seq = segment.last_seq()
+            if last_cause > last_seq:
+                text = f"{_without_event(last_seq)}: {PUT_A_COPY}"
+                raise LogCorrupt(segment.path, text, f"command of event {last_cause}")
+            ((cause,),) = segment.query(f"select max(cause) from events where seq <= {end:d}")
+            answered = max(answered, cause or 0)
+            fault = _incomplete(segment, closing, commands, last_cause, answered)
+            if fault:
+                raise LogCorrupt(segment.path, f"{fault}: {PUT_A_COPY}", "commands")
+
+
+def _file_faults(segment: Segment) -> Iterator[str]:
+    """What SQLite finds in the parts that contain no records: its trees and the commands' index."""
+    for (finding,) in segment.query("pragma integrity_check(3)"):
+        if finding != "ok":
+            yield f"SQLite reports: {finding}"
+
+
+def _without_event(last_seq: int) -> str:
+    return f"its event is not in the log, which ends with event {last_seq}"
+
+
+def _without_commands(last_cause: int) -> str:
+    return (
+        "missing, although the log has an answer to it: the last stored command is of event"
+        f" {last_cause}"
+    )
+
+
+def _incomplete(
+    segment: Segment, closing: Closing | None, commands: int, last_cause: int, answered: int
+) -> str:
+    """Which commands are missing at the end of a segment; "" if none are."""
+    before = segment.header.predecessor
+    if closing is not None:
+        expected = closing.tip.commands - (before.commands if before else 0)
+        return (
+            "" if expected == commands else f"there should be {expected}, but there are {commands}"
+        )
+    if last_cause < answered >= segment.header.first_seq:
+        return f"those of event {answered} are {_without_commands(last_cause)}"
+    return ""
 
 
 class _Checks:
@@ -125,8 +188,7 @@ class _Checks:
             if closing and not self.damages and closing.tip != self._tip:
                 self.found(path, "closing record", _difference(closing.tip, self._tip))
             if last_cause > last_seq and not self.damages:
-                text = f"its event is not in the log, which ends with event {last_seq}"
-                self.found(path, f"command of event {last_cause}", text)
+                self.found(path, f"command of event {last_cause}", _without_event(last_seq))
             self._last_cause = max(self._last_cause, last_cause)
             self._check_commands_complete(segment)
 
@@ -136,10 +198,7 @@ class _Checks:
         if self.damages or self._closed or not self._is_recorded:
             return
         if self._last_cause < self._answered >= (self._first_seq or 1):
-            text = (
-                f"missing, although the log has an answer to it: the last stored command is of "
-                f"event {self._last_cause}"
-            )
+            text = _without_commands(self._last_cause)
             self.found(segment.path, f"commands of event {self._answered}", text)
 
     def _check_header(self, path: Path, header: Header, before: Tip | None) -> None:
@@ -157,10 +216,8 @@ class _Checks:
             self.found(path, "header", text)
 
     def _check_file(self, segment: Segment) -> None:
-        """Let SQLite check what contains no records: its trees and the commands' index."""
-        for (finding,) in segment.query("pragma integrity_check(3)"):
-            if finding != "ok":
-                self.found(segment.path, "file", f"SQLite reports: {finding}")
+        for fault in _file_faults(segment):
+            self.found(segment.path, "file", fault)
 
     def _check_events(self, segment: Segment, tip: Tip, end: int) -> tuple[int, bytes]:
         """The number and chain value of the last event. Commands of answers after event `end` may

@@ -12,6 +12,7 @@ from msgspec import structs
 
 from controller.core.configuration import Configuration
 from controller.core.errors import ConfigurationError
+from eventstore.filters import EventFilter
 from eventstore.reader import LogReader
 from eventstore.records import EventRecord
 from replay.agreement.assumptions import NO_ASSUMPTIONS, Assumptions, Choices
@@ -19,6 +20,7 @@ from replay.agreement.conformance import ConformanceChecker, Follow
 from replay.agreement.gap_free_ranges import gap_free_ranges
 from replay.agreement.import_report import import_report, repeated_writes
 from replay.agreement.logs.index import Index
+from replay.agreement.logs.log_ends import DamagedPart, kind_of_log
 from replay.agreement.records_between import with_records_between
 from replay.agreement.results import AgreementResult, result_of
 from replay.agreement.search.event_order import RUNS_MAX, EventOrder
@@ -36,6 +38,7 @@ from replay.stock_clusters.imports.importing import Selection, import_source
 
 Rules = Literal["kafka", "refold"]
 
+_NS: Final = 1_000_000
 _DECODED_BYTES_MAX: Final = 8 << 20
 """A log whose records have at most this size is decoded only once for all comparisons."""
 
@@ -67,11 +70,15 @@ def agree(
         hypotheses = (LostReply(), EventOrder(orders)) if rules == "kafka" else ()
         result = search(compare, hypotheses, reader.last_seq).result
         result.notes += [one.note for one in result.cut_logs]
+        notes, result.missing_transactions, ended = import_report(reader)
+        result.damaged_parts += [
+            DamagedPart(kind_of_log(one.kind), one.broker, one.from_ms, one.to_ms)
+            for one in ended.damaged_lines
+        ]
         if rules == "kafka":
-            leave_unjudged(result, logs)
+            leave_unjudged(result, logs, _times_of(result, reader))
         if not result.decisions and not result.requests.decisions:
             result.notes.append("nothing was judged: the log has no decision after an election")
-        notes, result.missing_transactions, ended = import_report(reader)
         result.notes += notes
         result.missing_transactions += ended.missing_before
         result.passed_over = ended.passed_over
@@ -82,6 +89,20 @@ def agree(
         for one in repeated_writes(reader, {*ended.repeated}, imported.begun.chroot):
             result.add_decision(one)
         return with_records_between(result, imported) if result.divergences else result
+
+
+def _times_of(result: AgreementResult, reader: LogReader) -> dict[int, int]:
+    """The wall clock, in ms, of the records of the divergences, by number; empty if no line is
+    damaged."""
+    records = {one.seq for one in result.divergences} if result.damaged_parts else set()
+    if not records:
+        return {}
+    wanted = EventFilter(first_seq=min(records), last_seq=max(records))
+    return {
+        record.seq: record.wall_ns // _NS
+        for record in reader.events(wanted)
+        if record.seq in records
+    }
 
 
 def lost_replies(

@@ -32,7 +32,7 @@ from replay.agreement.logs.broker_responses import (
     response_of_request,
 )
 from replay.agreement.logs.index import Index, operations_of, path_of
-from replay.agreement.logs.log_ends import CutLog
+from replay.agreement.logs.log_ends import REQUEST_LOG, STATE_CHANGE_LOG, CutLog, DamagedPart
 from replay.agreement.logs.markers import marker_of
 from replay.agreement.trace.controller_trace import ControllerTrace
 from replay.agreement.znode_view import Overlay, ZnodeView
@@ -75,6 +75,8 @@ class Agreement(Struct):
     """Whether the brokers' logs show that later transactions are missing."""
     cut_logs: list[CutLog] = field(default_factory=list)
     """Brokers' logs that end too early."""
+    damaged_parts: list[DamagedPart] = field(default_factory=list)
+    """Lines with Kafka's layout but another content."""
     unreadable: Counter[int] = field(default_factory=Counter)
     """How many requests of a controller in a broker's request log cannot be read, by broker."""
     malformed_lines: Counter[int] = field(default_factory=Counter)
@@ -181,9 +183,9 @@ class ConformanceChecker:
                 case ControllerLogged():
                     self._line(record, event)
                 case StateChangeLogged():
-                    self._state_change(record.seq, event)
+                    self._state_change(record, event)
                 case RequestServed():
-                    self._request(record.seq, event)
+                    self._request(record, event)
                 case TransactionsMissing():
                     self._lacks_election = not self._is_begun
                 case _:
@@ -357,8 +359,12 @@ class ConformanceChecker:
                 else:
                     one.reach(logged.text)
 
-    def _state_change(self, seq: int, event: StateChangeLogged) -> None:
-        for sent in self._lines.take(event, seq):
+    def _state_change(self, record: EventRecord, event: StateChangeLogged) -> None:
+        malformed = self._lines.malformed.total()
+        requests = self._lines.take(event, record.seq)
+        if self._lines.malformed.total() > malformed:
+            self._note_damage(STATE_CHANGE_LOG, event.broker, record)
+        for sent in requests:
             if event.epoch in self._closed:
                 # The controller does not know yet that its session is over; it decides nothing.
                 continue
@@ -373,7 +379,12 @@ class ConformanceChecker:
             if found and one.broker == event.broker and one.epoch == event.epoch:
                 one.answered(found)
 
-    def _request(self, seq: int, event: RequestServed) -> None:
+    def _note_damage(self, log: str, broker: int, record: EventRecord) -> None:
+        time_ms = record.wall_ns // _NS
+        self.result.damaged_parts.append(DamagedPart(log, broker, time_ms, time_ms))
+
+    def _request(self, record: EventRecord, event: RequestServed) -> None:
+        seq = record.seq
         for one in self._controllers.values():
             if one.broker == event.broker:
                 one.served(seq)
@@ -381,6 +392,7 @@ class ConformanceChecker:
             sent = request_in_log(event, seq)
         except UnreadableError:
             self.result.unreadable[event.broker] += 1
+            self._note_damage(REQUEST_LOG, event.broker, record)
             return
         closed = self._closed.get(sent.controller_epoch) if sent is not None else None
         if sent is not None and (closed is None or event.received_ms <= closed[1]):

@@ -14,7 +14,7 @@ from replay.agreement.broker_requests.comparing import RequestDivergence
 from replay.agreement.broker_requests.sent_request import SentRequest
 from replay.agreement.conformance import Agreement
 from replay.agreement.decisions.judgements import VERDICTS, Judgement
-from replay.agreement.logs.log_ends import CutLog
+from replay.agreement.logs.log_ends import CutLog, DamagedPart
 
 
 class Rule(Struct, frozen=True):
@@ -167,6 +167,7 @@ class AgreementResult(Side):
     missing ones; decisions in them do not always show by the rest. `altered` transactions are not
     as the server wrote them, or are repeated. `is_cut`: the source has no end; there may be more
     decisions than it shows. `cut_logs` are brokers' logs whose end is missing.
+    `damaged_parts` are lines of brokers' logs that cannot be parsed.
     """
 
     source: str = ""
@@ -180,6 +181,7 @@ class AgreementResult(Side):
     altered: int = 0
     is_cut: bool = False
     cut_logs: list[CutLog] = field(default_factory=list)
+    damaged_parts: list[DamagedPart] = field(default_factory=list)
 
     @property
     def is_explained(self) -> bool:
@@ -218,6 +220,7 @@ class AgreementResult(Side):
         self.add_damage(other.damaged)
         self.is_cut |= other.is_cut
         self.cut_logs += other.cut_logs
+        self.damaged_parts += other.damaged_parts
         for key, values in other.settings.items():
             known = [*self.settings.get(key, "").split(", "), *values.split(", ")]
             self.settings[key] = ", ".join(dict.fromkeys(one for one in known if one))
@@ -244,6 +247,7 @@ def result_of(agreement: Agreement, source: str) -> AgreementResult:
     result = AgreementResult(source=source)
     result.warm, result.inputs = agreement.warm, agreement.inputs
     result.is_cut, result.cut_logs = agreement.is_cut, agreement.cut_logs
+    result.damaged_parts = agreement.damaged_parts
     for one in agreement.judgements:
         if not (one.is_input and one.verdict == "agreed"):
             result.count(one.kind, one.cause, one.verdict)

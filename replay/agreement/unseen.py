@@ -1,10 +1,10 @@
 """Divergences for which a log does not show enough to say that the controller decided otherwise."""
 
 import sys
-from collections.abc import Callable, Sequence
-from typing import Final, NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final, NamedTuple, TypeVar
 
-from replay.agreement.logs.log_ends import REQUEST_LOG, STATE_CHANGE_LOG, CutLog
+from replay.agreement.logs.log_ends import REQUEST_LOG, STATE_CHANGE_LOG, CutLog, DamagedPart
 from replay.agreement.results import AgreementResult, Divergence
 from replay.description.phrases import counted
 
@@ -12,6 +12,10 @@ _NEVER_SHOWN: Final = ("AllocateProducerIds", "AlterPartitionReassignments", "Up
 """The beginnings of the names of controller events that only a request log shows."""
 _WRITTEN_FOR_THEM: Final = ("assignment", "feature", "producer_ids", "reassign_partitions")
 """The kinds of decisions that show such an event."""
+
+_NO_REQUEST_LOG: Final = "the reason is a request, and the broker has no request log"
+
+Log = TypeVar("Log", CutLog, DamagedPart)
 
 Term = tuple[int, int]
 """A broker, and its controller epoch."""
@@ -63,52 +67,101 @@ class BrokersWith(NamedTuple):
     state_change_log: set[int]
 
 
-def leave_unjudged(result: AgreementResult, brokers: BrokersWith) -> None:
+def leave_unjudged(
+    result: AgreementResult, brokers: BrokersWith, times_ms: Mapping[int, int]
+) -> None:
     """Count divergences as not judged that requests to controllers without a request log may
-    explain, or what is missing at the end of a log. Note the first one of each term."""
+    explain, what is missing at the end of a log, or damaged lines. Note the first one of each term.
+
+    `times_ms` has the wall clock of the divergences' records, if lines are damaged.
+    """
     lost: dict[Term, int] = {}
+    incomplete = _IncompleteLogs(result.cut_logs, result.damaged_parts, brokers, times_ms)
 
     def is_unseen(one: Divergence) -> bool:
         is_requested = one.controller not in brokers.request_log and may_be_requested(one)
-        return is_requested or _cut_log(one, result.cut_logs, brokers) is not None
+        return is_requested or incomplete.reason(one) != ""
 
+    received = [one for one in result.divergences if incomplete.has_lost(one)]
+    _note(result, received, incomplete.reason)
+    _leave_out(result, received)
     found = unseen_of(result, is_unseen, lost)
-    for term, seq in lost.items():
-        of_term = [one for one in found if term_of(one) == term]
+    _note(result, found, incomplete.reason)
+    _leave_out(result, found)
+
+
+def _note(
+    result: AgreementResult, found: Sequence[Divergence], reason: Callable[[Divergence], str]
+) -> None:
+    """Note the first divergence of each term that is not judged."""
+    by_term: dict[Term, list[Divergence]] = {}
+    for one in found:
+        by_term.setdefault(term_of(one), []).append(one)
+    for (broker, epoch), divergences in by_term.items():
+        why = next(filter(None, map(reason, divergences)), _NO_REQUEST_LOG)
         result.notes.append(
-            f"not judged: {_counted(of_term)} of broker {term[0]} in epoch {term[1]}, from record"
-            f" {seq} on: {_reason(of_term, result.cut_logs, brokers)}"
+            f"not judged: {_counted(divergences)} of broker {broker} in epoch {epoch}, from record"
+            f" {divergences[0].seq} on: {why}"
         )
+
+
+def _leave_out(result: AgreementResult, found: Sequence[Divergence]) -> None:
     leave_out(result, found)
     decisions = sum(one.subject == "decision" for one in found)
     result.unjudged += decisions
     result.requests.unjudged += len(found) - decisions
 
 
-def _cut_log(one: Divergence, cut: Sequence[CutLog], brokers: BrokersWith) -> CutLog | None:
-    """The first log that ends before a divergence and could have explained it.
+class _IncompleteLogs(NamedTuple):
+    """The logs that do not show everything."""
 
-    Such logs are those of the controller. Without the end of its state-change.log, the request
-    logs of the other brokers are the only ones with their responses.
-    """
-    ended = [log for log in cut if log.seq <= one.seq]
-    of_controller = [log for log in ended if log.broker == one.controller]
-    has_responses = one.controller in brokers.state_change_log and not any(
-        log.log == STATE_CHANGE_LOG for log in of_controller
-    )
-    others = [] if has_responses else [log for log in ended if log.log == REQUEST_LOG]
-    return min([*of_controller, *others], key=lambda log: log.seq, default=None)
+    cut: Sequence[CutLog]
+    damaged: Sequence[DamagedPart]
+    brokers: BrokersWith
+    times_ms: Mapping[int, int]
+
+    def reason(self, one: Divergence) -> str:
+        """Why the controller may have known or done something that no log shows; "" if the logs
+        show everything."""
+        cut = self._of_controller(one, [log for log in self.cut if log.seq <= one.seq])
+        if cut:
+            return f"the end of the {min(cut, key=lambda log: log.seq).name} is missing"
+        damaged = self._of_controller(one, self._damaged_near(one))
+        if self.has_lost(one):
+            damaged = self._damaged_near(one)
+        return f"lines of the {damaged[0].name} are damaged" if damaged else ""
+
+    def has_lost(self, one: Divergence) -> bool:
+        """Whether a damaged line may be the only trace of a request to a broker. Such a line says
+        nothing about what the controller knew."""
+        return one.subject == "request" and any(
+            (log.log, log.broker) in ((REQUEST_LOG, one.broker), (STATE_CHANGE_LOG, one.controller))
+            for log in self._damaged_near(one)
+        )
+
+    def _damaged_near(self, one: Divergence) -> list[DamagedPart]:
+        time_ms = self.times_ms.get(one.seq)
+        return [log for log in self.damaged if time_ms is not None and log.may_show(time_ms)]
+
+    def _of_controller(self, one: Divergence, incomplete: Sequence[Log]) -> list[Log]:
+        """The logs that could have explained a divergence.
+
+        Such logs are those of the controller. Without the end of its state-change.log, the request
+        logs of the other brokers are the only ones with their responses.
+        """
+        of_controller = {log.log for log in incomplete if log.broker == one.controller}
+        has_responses = (
+            one.controller in self.brokers.state_change_log
+            and STATE_CHANGE_LOG not in of_controller
+        )
+        return [
+            log
+            for log in incomplete
+            if log.broker == one.controller or (not has_responses and log.log == REQUEST_LOG)
+        ]
 
 
 def _counted(found: Sequence[Divergence]) -> str:
     decisions = sum(one.subject == "decision" for one in found)
     counts = ((decisions, "decision"), (len(found) - decisions, "request"))
     return " and ".join(counted(count, noun) for count, noun in counts if count)
-
-
-def _reason(found: Sequence[Divergence], cut: Sequence[CutLog], brokers: BrokersWith) -> str:
-    """Why the divergences of a term are not judged."""
-    log = next(filter(None, (_cut_log(one, cut, brokers) for one in found)), None)
-    if log is not None:
-        return f"the end of the {log.name} is missing"
-    return "the reason is a request, and the broker has no request log"

@@ -121,28 +121,42 @@ def diff_command(
         raise typer.Exit(UNUSABLE) from None
     accept(comparison, entries)
     failing = comparison.unaccepted(with_harmless=fail_on is FailOn.ANY)
-    text = _report(comparison, failing, as_format)
+    uncovered = _uncovered(comparison, fail_on)
+    text = _report(comparison, failing, uncovered, as_format)
     with suppress(OutputFault):
         _write(text, out)
     for text in comparison.errors:
         typer.echo(f"refold diff: {text}", err=True)
-    raise typer.Exit(_exit_status(comparison, failing, fail_on))
+    raise typer.Exit(_exit_status(comparison, failing, uncovered, fail_on))
 
 
-def _exit_status(comparison: Comparison, failing: list[Group], fail_on: FailOn) -> int:
+def _uncovered(comparison: Comparison, fail_on: FailOn) -> list[str]:
+    """The changes without a difference that fail the comparison, as sentences."""
+    from replay.diff.reports import sentences
+
+    found: list[str] = []
+    if fail_on in (FailOn.UNCOVERED, FailOn.UNDISTINGUISHED):
+        found += map(sentences.never_executed, comparison.uncovered)
+        found += map(sentences.with_one_outcome, comparison.one_sided)
+        found += map(sentences.not_measured, comparison.unmeasured)
+    if fail_on is FailOn.UNDISTINGUISHED:
+        found += map(sentences.without_difference, comparison.undistinguished)
+    return found
+
+
+def _exit_status(
+    comparison: Comparison, failing: list[Group], uncovered: list[str], fail_on: FailOn
+) -> int:
     if comparison.errors:
         return UNUSABLE
     if fail_on is FailOn.NONE:
         return _SAME
-    differs = bool(failing or comparison.nondeterminism)
-    if fail_on in (FailOn.UNCOVERED, FailOn.UNDISTINGUISHED):
-        differs |= bool(comparison.uncovered or comparison.one_sided or comparison.unmeasured)
-    if fail_on is FailOn.UNDISTINGUISHED:
-        differs |= bool(comparison.undistinguished)
-    return _DIFFERS if differs else _SAME
+    return _DIFFERS if failing or comparison.nondeterminism or uncovered else _SAME
 
 
-def _report(comparison: Comparison, failing: list[Group], as_format: Format) -> str:
+def _report(
+    comparison: Comparison, failing: list[Group], uncovered: list[str], as_format: Format
+) -> str:
     if as_format is Format.JSON:
         from replay.diff.reports.as_json import as_json
 
@@ -154,7 +168,7 @@ def _report(comparison: Comparison, failing: list[Group], as_format: Format) -> 
     if as_format is Format.JUNIT:
         from replay.diff.reports.junit import junit
 
-        return junit(comparison, failing)
+        return junit(comparison, failing, uncovered)
     if as_format is Format.GITHUB:
         from replay.diff.reports.github import github
 

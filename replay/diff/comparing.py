@@ -19,6 +19,7 @@ from replay.diff.grouping import (
     common_keys,
     divergences,
     first_difference,
+    first_root,
     group_id,
     roots,
     signature,
@@ -43,12 +44,14 @@ _SIDES: Final[tuple[Literal["base", "head"], ...]] = ("base", "head")
 
 class Instance(Struct):
     """A first cause in a log, with its consequences. They are unknown if a version was only a
-    shadow of the log's controller (`is_shadow`)."""
+    shadow of the log's controller (`is_shadow`). `is_later`: another one comes first in the log,
+    and this one may follow from it."""
 
     log: str
     root: Root
     consequences: list[str]
     is_shadow: bool = False
+    is_later: bool = False
 
 
 class LogResult(Struct):
@@ -75,8 +78,18 @@ class Group(Struct):
 
     @property
     def first(self) -> Instance:
-        """The instance that reports show."""
-        return self.instances[0]
+        """The instance that reports show: one that comes first in its log, if there is one."""
+        return min(self.instances, key=lambda one: one.is_later)
+
+    @property
+    def is_later(self) -> bool:
+        """Whether the difference comes after another one in each of its logs."""
+        return all(one.is_later for one in self.instances)
+
+    @property
+    def first_logs(self) -> list[str]:
+        """The logs in which no other difference comes before."""
+        return list(dict.fromkeys(one.log for one in self.instances if not one.is_later))
 
     @property
     def is_harmless(self) -> bool:
@@ -164,28 +177,28 @@ def compare(
             for version, hello in zip((base, head), pool.hellos, strict=True)
         ]
         results = pool.compare_all(logs, settings, _TotalProgress(len(logs), progress))
-    return Comparison(
-        sides[0],
-        sides[1],
-        results,
-        _grouped(results),
-        uncovered=pool.coverage.uncovered(),
-        one_sided=pool.coverage.one_sided(),
-        undistinguished=pool.coverage.undistinguished(
-            {one.log for one in results if one.instances or one.error}
-        ),
-        unmeasured=pool.coverage.unmeasured(),
-    )
+    coverage = pool.coverage
+    found = Comparison(sides[0], sides[1], results, _grouped(results))
+    found.unmeasured = coverage.unmeasured([one.log for one in results if one.error])
+    if not found.errors:
+        found.uncovered, found.one_sided = coverage.uncovered(), coverage.one_sided()
+        differing = {one.log for one in results if one.instances}
+        found.undistinguished = coverage.undistinguished(differing)
+    return found
 
 
 def _grouped(results: Sequence[LogResult]) -> list[Group]:
-    """The groups, sorted: not harmless ones first, then by the number of logs."""
+    """The groups, sorted: first those that come first in a log, by the number of these logs, then
+    those that come after them, and harmless ones last."""
     groups: dict[tuple[str, ...], Group] = {}
     for result in results:
         for one in result.instances:
             parts = signature(one.root.first)
             groups.setdefault(parts, Group(group_id(parts), parts)).instances.append(one)
-    return sorted(groups.values(), key=lambda one: (one.is_harmless, -len(one.logs)))
+    return sorted(
+        groups.values(),
+        key=lambda one: (one.is_harmless, one.is_later, -len(one.first_logs), -len(one.logs)),
+    )
 
 
 class _Team:
@@ -319,9 +332,12 @@ class _Pool:
             result.nondeterminism += [found] if found is not None else []
         since = first_difference(base.decisions, head.decisions)
         if since is not None:
+            # The fold of an imported log is held to its controllers: no difference follows from
+            # another one.
+            is_held = _is_shadow(base, head)
             request = structs.replace(request, with_contents=True, since=since)
             base, head = self._explained(team, log, request, in_all, (base, head))
-            result.instances = _instances(log, base, head)
+            result.instances = _instances(log, base, head, is_held=is_held)
         result.left_at = (base.folded.left_at, head.folded.left_at)
         result.assumptions = (base.folded.assumptions, head.folded.assumptions)
         return result
@@ -406,16 +422,22 @@ def _named(names: Iterable[str]) -> tuple[tuple[str, int], ...]:
     return tuple(map(partition_named, sorted(names)))
 
 
-def _instances(log: GivenLog, base: FoldResult, head: FoldResult) -> list[Instance]:
-    """The first causes in a log, with their consequences."""
+def _instances(
+    log: GivenLog, base: FoldResult, head: FoldResult, *, is_held: bool
+) -> list[Instance]:
+    """The first causes in a log, with their consequences. Only one of them comes first, unless the
+    versions are held to the log."""
+    found = roots(divergences(base.decisions, head.decisions))
+    first = first_root(found)
     return [
         Instance(
             log.name,
             one,
             _consequences(one, base.folded, head.folded),
             is_shadow=_is_shadow(base, head),
+            is_later=not (is_held or one is first or one.first.is_harmless),
         )
-        for one in roots(divergences(base.decisions, head.decisions))
+        for one in found
     ]
 
 

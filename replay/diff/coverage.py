@@ -119,8 +119,9 @@ class Coverage:
         found = only_executed(self._changes, self.uncovered(), self._uncovered(differing))
         return [one for one in found if (one.file, one.name) not in named]
 
-    def unmeasured(self) -> list[str]:
-        """Why changed code was not measured: the versions that cannot do it."""
+    def unmeasured(self, failed: Sequence[str]) -> list[str]:
+        """Why changed code was not measured: the versions that cannot do it, and logs that
+        `failed`, of which nothing is known."""
         conditions = [side for side, known in self._outcomes.items() if known is None]
         return [
             *(
@@ -131,6 +132,11 @@ class Coverage:
                 f"{self._references[side]} is too old to report the outcomes of conditions"
                 for side in conditions
                 if side not in self._too_old
+            ),
+            *(
+                [f"no result for {', '.join(failed)}, which may execute it"]
+                if failed and self._changes != Changes()
+                else []
             ),
         ]
 

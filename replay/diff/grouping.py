@@ -219,6 +219,16 @@ def _differs_in_content(one: DecisionDivergence) -> bool:
     return one.kind not in _TIMERS and one.what != "reordered" and not is_only_late
 
 
+def first_root(found: Sequence[Root]) -> Root | None:
+    """The root with the decision that differs first by content. Without one, the first root that is
+    not harmless, or None."""
+    return min(
+        (one for one in found if not one.first.is_harmless),
+        key=lambda one: (not _differs_in_content(one.first), one.first.place),
+        default=None,
+    )
+
+
 def signature(one: DecisionDivergence) -> tuple[str, ...]:
     """The common part of all divergences of a group, without ids of brokers and partitions."""
     parts = sorted({_general(difference.part) for difference in one.differences})

@@ -32,6 +32,8 @@ from replay.progress import Progress, unreported
 _NO_PROTOCOL: Final = re.compile(r"No module named '?replay(\.diff(\.protocol)?)?\b(?!\.)")
 """Python's error for a version without the protocol."""
 
+START_S: Final = 300.0
+"""How long a version may take to start: on a busy machine, the imports alone take long."""
 _CHECK_INTERVAL_S: Final = 1.0
 
 
@@ -64,13 +66,16 @@ class VersionProcess:
         *,
         hash_seed: int | None = None,
         patience_s: float | None = None,
+        start_s: float = START_S,
     ) -> None:
-        """`patience_s` is how long the version may report no progress, by default forever.
+        """`patience_s` is how long the version may report no progress, by default forever. If it is
+        set, the version is stopped after `start_s` if it does not start.
 
         Raises DiffError if the version cannot be started or has another protocol.
         """
         self.version = version
         self._patience_s = patience_s
+        self._start_s = start_s
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - open as long as the process
         self._process = subprocess.Popen(
             [version.python, "-m", "replay.diff.protocol"],
@@ -89,14 +94,14 @@ class VersionProcess:
     def _watched_hello(self) -> Hello:
         if self._patience_s is None:
             return self._hello()
-        with _watched(self._process, self._patience_s) as watch:
+        with _watched(self._process, self._start_s) as watch:
             try:
                 return self._hello()
             except DiffError:
                 if not watch.is_hanging:
                     raise
                 raise DiffError(
-                    f"{self.version.reference} does not start within {self._patience_s:g} s"
+                    f"{self.version.reference} does not start within {self._start_s:g} s"
                 ) from None
 
     def _hello(self) -> Hello:

@@ -13,6 +13,7 @@ from msgspec import Struct
 from controller.core.configuration import Configuration
 from eventstore.filters import EventFilter
 from eventstore.reader import LogReader
+from eventstore.verify import check_complete
 from replay.errors import ReplayError
 from replay.logs.broker_log import broker_configuration_of, is_of_broker
 from replay.logs.decode import UPCASTERS, configuration_of
@@ -51,6 +52,7 @@ def open_any_log(
     """As `open_log`, also for a log of a broker of the 0.8 design. Raises LogError, ReplayError."""
     with open_reader(path, progress) as reader:
         if is_of_broker(reader.header):
+            check_complete(reader.path)
             configuration = broker_configuration_of(reader.header)
             yield BrokerLog(reader, configuration, StoredCommands(reader.header))
         else:
@@ -65,6 +67,7 @@ def open_log(path: Path | str, progress: Progress = unreported) -> Iterator[Open
 
 
 def _opened(reader: LogReader) -> OpenedLog:
+    check_complete(reader.path)
     if reader.header.kind == "recorded":
         commands = StoredCommands(reader.header)
         return RecordedLog(reader, configuration_of(reader.header), commands)

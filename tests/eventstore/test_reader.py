@@ -231,6 +231,14 @@ def test_newer_schemas_are_reported(tmp_path: Path, changes: dict[str, object], 
         list(found)
 
 
+def test_schema_version_that_no_refold_writes_is_damage(tmp_path: Path) -> None:
+    with LogWriter.create(tmp_path / "log", header()) as writer:
+        writer.append([*events(1, 2), event(3, schema=0)])
+    found = LogReader(tmp_path / "log", Upcasters({"watch_fired": 1})).events()
+    with pytest.raises(LogCorrupt, match="event 3: it has schema version 0"):
+        list(found)
+
+
 def test_commands_of_one_kind_are_selected(tmp_path: Path) -> None:
     with LogWriter.create(tmp_path / "log", header()) as writer:
         writer.append([event(1), event(2)], [command(1, 0), command(1, 1, kind="notice")])

@@ -46,6 +46,31 @@ _Log = tuple[str, int]
 """The kind of a log, and its broker."""
 
 
+class DamagedPart(Struct, frozen=True):
+    """Lines of a broker's log that cannot be parsed, and that were written between two times (wall
+    clock, in ms); `to_ms` is None if no line follows."""
+
+    log: str
+    broker: int
+    from_ms: int
+    to_ms: int | None
+
+    @property
+    def name(self) -> str:
+        """The log and its broker."""
+        return f"{self.log} of broker {self.broker}"
+
+    def may_show(self, time_ms: int) -> bool:
+        """Whether the lines may have shown something about a time."""
+        is_over = self.to_ms is not None and time_ms > self.to_ms + _LATE_MS
+        return self.from_ms - _LATE_MS <= time_ms and not is_over
+
+
+def kind_of_log(kind: str) -> str:
+    """The kind of a log, from the kind of its file (broker_log_kind)."""
+    return kind if kind in (CONTROLLER_LOG, STATE_CHANGE_LOG) else REQUEST_LOG
+
+
 class CutLog(Struct, frozen=True):
     """A log of a broker that ends too early. Its last line is of `ends`, and it should have a line
     of `lacks` (ISO 8601; "" if only the torn last line is evidence). From record `seq` on, it does
@@ -147,9 +172,7 @@ class LogEnds:
 
     def take_torn(self, torn: Iterable[TornLog]) -> None:
         """Add the logs that have no end."""
-        named = (CONTROLLER_LOG, STATE_CHANGE_LOG)
-        for one in torn:
-            self._torn.add((one.kind if one.kind in named else REQUEST_LOG, one.broker))
+        self._torn.update((kind_of_log(one.kind), one.broker) for one in torn)
 
     def unserved_from(self, broker: int) -> int:
         """The record from which on a broker's request log may lack requests, because their

@@ -46,6 +46,7 @@ def _group(group: Group) -> dict[str, Any]:
         "title": sentences.title(group),
         "what": first.what,
         "is_harmless": group.is_harmless,
+        "is_later": group.is_later,
         "base_rule": first.base_rule,
         "head_rule": first.head_rule,
         "kind": first.kind,
@@ -59,6 +60,7 @@ def _group(group: Group) -> dict[str, Any]:
 def _instance(instance: Instance) -> dict[str, Any]:
     return {
         "log": instance.log,
+        "is_later": instance.is_later,
         "first": instance.root.first,
         "followers": instance.root.followers,
         "partitions": instance.root.partitions,

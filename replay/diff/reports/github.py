@@ -23,6 +23,7 @@ def _lines(comparison: Comparison, failing: list[Group]) -> Iterator[str]:
         first = group.first
         lines = [f"{sentences.title(group)}, {sentences.extent(group)} [{group.id}]"]
         lines += [f"accepted: {group.accepted}"] if group.accepted else []
+        lines += [one for one in (sentences.order(group),) if one]
         lines += [sentences.where(first), *sentences.details(first), *sentences.outcome(first)]
         lines += [one for one in (sentences.outcomes_elsewhere(group),) if one]
         yield f"::{level} title={_property(sentences.title(group))}::{_data(chr(10).join(lines))}"
@@ -35,7 +36,7 @@ def _lines(comparison: Comparison, failing: list[Group]) -> Iterator[str]:
     for place in comparison.undistinguished:
         yield _annotation("notice", place, place.lines, sentences.without_difference(place))
     for reason in comparison.unmeasured:
-        yield f"::warning title=refold diff::changed code not measured: {_data(reason)}"
+        yield f"::warning title=refold diff::{_data(sentences.not_measured(reason))}"
     yield sentences.summary(comparison)
 
 

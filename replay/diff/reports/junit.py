@@ -3,24 +3,33 @@ or a version does not agree with itself."""
 
 from xml.etree import ElementTree
 
-from replay.diff.comparing import Comparison, Group, LogResult
+from replay.diff.comparing import Comparison, Group, Instance, LogResult
 from replay.diff.reports import sentences
 
 
-def junit(comparison: Comparison, failing: list[Group]) -> str:
-    """A log fails if it is in one of the groups `failing`."""
-    failures = {
-        one.log: [group for group in failing if one.log in group.logs] for one in comparison.logs
-    }
+def junit(comparison: Comparison, failing: list[Group], uncovered: list[str]) -> str:
+    """A log fails if it is in one of the groups `failing`. The changes `uncovered`, if there are
+    any, are one more case that fails."""
+    failures = {one.log: _failing_in(one.log, failing) for one in comparison.logs}
     suite = ElementTree.Element(
         "testsuite",
         name=f"refold diff {comparison.base.reference} {comparison.head.reference}",
-        tests=str(len(comparison.logs)),
-        failures=str(sum(bool(failures[one.log] or one.nondeterminism) for one in comparison.logs)),
+        tests=str(len(comparison.logs) + bool(uncovered)),
+        failures=str(
+            sum(bool(failures[one.log] or one.nondeterminism) for one in comparison.logs)
+            + bool(uncovered)
+        ),
         errors=str(len(comparison.errors)),
     )
     for result in comparison.logs:
         _case(suite, result, failures[result.log])
+    if uncovered:
+        case = ElementTree.SubElement(
+            suite, "testcase", classname="refold.diff", name="changed code"
+        )
+        message = f"{len(uncovered)} changes that the logs do not show"
+        failure = ElementTree.SubElement(case, "failure", message=message)
+        failure.text = _legal("\n".join(uncovered))
     ElementTree.indent(suite)
     return ElementTree.tostring(suite, encoding="unicode", xml_declaration=True) + "\n"
 
@@ -39,10 +48,24 @@ def _case(suite: ElementTree.Element, result: LogResult, failing: list[Group]) -
         failure.text = _legal("\n\n".join(texts))
 
 
+def _failing_in(log: str, failing: list[Group]) -> list[Group]:
+    """The groups of a log, the one that comes first in it at the beginning."""
+    return sorted(
+        (group for group in failing if log in group.logs),
+        key=lambda group: _here(group, log).is_later,
+    )
+
+
+def _here(group: Group, log: str) -> Instance:
+    """The instance of a group that a log shows first."""
+    return min((one for one in group.instances if one.log == log), key=lambda one: one.is_later)
+
+
 def _text(group: Group, log: str) -> str:
-    here = next(one for one in group.instances if one.log == log)
+    here = _here(group, log)
     lines = [
         f"{group.id}  {sentences.title(group)}",
+        *([sentences.AFTER] if here.is_later else []),
         sentences.where(here),
         *sentences.details(here),
     ]

@@ -31,9 +31,8 @@ def _lines(comparison: Comparison) -> Iterator[str]:
         yield "| | What differs | Logs | Partitions | |"
         yield "|---|---|---|---|---|"
         for one in comparison.groups:
-            state = "accepted" if one.accepted else "harmless" if one.is_harmless else "**differs**"
             counts = f"{len(one.logs)} | {len(one.partitions)}"
-            yield f"| `{one.id}` | {_plain(sentences.title(one))} | {counts} | {state} |"
+            yield f"| `{one.id}` | {_plain(sentences.title(one))} | {counts} | {_state(one)} |"
     for group in comparison.groups:
         yield ""
         yield from _group(group)
@@ -47,11 +46,22 @@ def _lines(comparison: Comparison) -> Iterator[str]:
         yield "</details>"
 
 
+def _state(group: Group) -> str:
+    if group.accepted:
+        return "accepted"
+    if group.is_harmless:
+        return "harmless"
+    return "after an earlier difference" if group.is_later else "**differs**"
+
+
 def _group(group: Group) -> Iterator[str]:
     yield f"### {_plain(sentences.title(group))}"
     yield ""
     if group.accepted:
         yield f"Accepted: {_plain(group.accepted)}"
+        yield ""
+    if order := sentences.order(group):
+        yield f"{order[0].upper()}{order[1:]}."
         yield ""
     yield f"First in {_plain(sentences.where(group.first))}:"
     yield ""

@@ -17,6 +17,7 @@ from replay.times import iso_time
 _DIFFERENCES_MAX: Final = 8
 _UNDISTINGUISHED_MAX: Final = 10
 _CODE_MAX: Final = 80
+AFTER: Final = "after an earlier difference in the same log"
 _WHAT: Final = {
     "changed": "decided differently",
     "missing": "no longer decided",
@@ -37,6 +38,14 @@ def title(group: Group) -> str:
 def extent(group: Group) -> str:
     """The number of logs and partitions."""
     return f"in {counted(len(group.logs), 'log')}, {counted(len(group.partitions), 'partition')}"
+
+
+def order(group: Group) -> str:
+    """In how many logs another difference comes before; "" if in none."""
+    later = len(group.logs) - len(group.first_logs)
+    if group.is_later:
+        return AFTER
+    return f"in {counted(later, 'log')} of these after an earlier difference" if later else ""
 
 
 def where(instance: Instance) -> str:
@@ -99,8 +108,13 @@ def coverage(comparison: Comparison) -> list[str]:
         *map(with_one_outcome, comparison.one_sided),
         *map(without_difference, shown),
         *([f"and {more} more changes executed without a difference"] if more else []),
-        *(f"changed code not measured: {one}" for one in comparison.unmeasured),
+        *map(not_measured, comparison.unmeasured),
     ]
+
+
+def not_measured(reason: str) -> str:
+    """Why it is not known which changes the logs execute."""
+    return f"changed code not measured: {reason}"
 
 
 def never_executed(one: Uncovered) -> str:
@@ -133,11 +147,12 @@ def _shortened(code: str) -> str:
 
 def effects(group: Group) -> list[str]:
     """Further differences and consequences of the first instance, and the other instances."""
+    others = [one for one in group.logs if one != group.first.log]
     lines = [
         followers(group.first),
         *outcome(group.first),
         outcomes_elsewhere(group),
-        f"also in {some(group.logs[1:], ', ')}" if len(group.logs) > 1 else "",
+        f"also in {some(others, ', ')}" if others else "",
     ]
     return [one for one in lines if one]
 
@@ -176,7 +191,7 @@ def _not_simulated(root: Root) -> Iterator[str]:
 
 def outcomes_elsewhere(group: Group) -> str:
     """The number of consequences in other places; "" if there are none."""
-    others = group.instances[1:]
+    others = [one for one in group.instances if one is not group.first]
     count = sum(len(one.consequences) + len(one.root.verdicts) for one in others)
     return f"and {count} more consequences in other places (--format json has all)" if count else ""
 
@@ -201,10 +216,12 @@ def summary(comparison: Comparison) -> str:
     text = f"{counted(len(comparison.logs), 'log')}, {events:,} events, {decisions:,} decisions: "
     if comparison.errors:
         return text + f"{counted(len(comparison.errors), 'log')} could not be folded"
-    unaccepted = len(comparison.unaccepted())
+    unaccepted = comparison.unaccepted()
+    later = sum(one.is_later for one in unaccepted)
     harmless = len([one for one in comparison.groups if one.is_harmless and not one.accepted])
     accepted = len([one for one in comparison.groups if one.accepted])
-    counts = [counted(unaccepted, "difference")] if unaccepted else []
+    counts = [counted(len(unaccepted) - later, "difference")] if later < len(unaccepted) else []
+    counts += [f"{later} after an earlier difference"] if later else []
     counts += [f"{accepted} accepted"] if accepted else []
     counts += [f"{harmless} harmless"] if harmless else []
     text += ", ".join(counts) or "no difference"

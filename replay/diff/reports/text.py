@@ -37,6 +37,7 @@ def _group(group: Group) -> Iterator[str]:
     if group.accepted:
         yield f"  accepted: {group.accepted}"
     yield f"  {sentences.extent(group)}"
+    yield from (f"  {one}" for one in (sentences.order(group),) if one)
     yield f"  first: {sentences.where(group.first)}"
     yield from (f"    {one}" for one in sentences.details(group.first))
     yield from (f"  {one}" for one in sentences.effects(group))

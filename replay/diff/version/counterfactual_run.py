@@ -231,7 +231,7 @@ class CounterfactualRun:
         operations = command.operations if isinstance(command, WRITES) else ()
         places = [place for place in _places(outcome) if place < len(operations)]
         for place in places:
-            if place not in one.items:
+            if place not in one.items or zookeeper.may_differ(operations[place]):
                 zookeeper.keep(operations[place].path)
         self._advance(seq)
         self._written_items(one, outcome)
@@ -245,8 +245,8 @@ class CounterfactualRun:
             pending = self._responder.pending.get(issued.id) if issued is not None else None
             if pending is None or not isinstance(pending.issued.command, WRITES):
                 continue
-            path = pending.issued.command.operations[own_place].path
-            if self._zookeeper.has_diverged(path) and not _is_lost(outcome):
+            operation = pending.issued.command.operations[own_place]
+            if self._zookeeper.may_differ(operation) and not _is_lost(outcome):
                 self._responder.write_places(pending, [own_place])
             else:
                 error, version = outcome.errors[number], outcome.versions[number]

@@ -18,7 +18,7 @@ from controller.core.commands import (
     ZooKeeperCommand,
 )
 from controller.core.events import WatchFired
-from controller.core.operations import Delete
+from controller.core.operations import Create, Delete, WriteOperation
 from replay.diff.version.log_znodes import LogZnodes, is_same
 from replay.diff.version.recorded_history import watch, znode_of
 from replay.subjects import paths_of_command
@@ -51,6 +51,24 @@ class DivergedZooKeeper:
         """Whether a znode differs from the log."""
         return path in self._diverged
 
+    def may_differ(self, operation: WriteOperation) -> bool:
+        """Whether a write may have another result than in the log: its znode differs from the log,
+        or a child of a znode that it deletes, or the parent of one that it creates."""
+        path = operation.path
+        if path in self._diverged:
+            return True
+        match operation:
+            case Delete():
+                return any(
+                    znode is not None and parent_of(child) == path
+                    for child, znode in self._diverged.items()
+                )
+            case Create():
+                parent = parent_of(path)
+                return parent in self._diverged and self._diverged[parent] is None
+            case _:
+                return False
+
     def any_diverged(self, command: ZooKeeperCommand) -> bool:
         """Whether any znode of a command differs from the log."""
         if not self._diverged:
@@ -58,6 +76,10 @@ class DivergedZooKeeper:
         if isinstance(command, ReadChildren):
             paths = (command.path, *self._diverged)
             return any(parent_of(path) == command.path for path in paths)
+        if isinstance(command, (WriteZnodes, WriteAtomically)) and any(
+            map(self.may_differ, command.operations)
+        ):
+            return True
         return any(path in self._diverged for path in _paths_of(command))
 
     def find(self, path: str) -> Znode | None:

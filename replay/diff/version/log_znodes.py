@@ -2,7 +2,8 @@
 
 A log contains what its controller read and wrote, and the watches that fired, but no transactions
 of other clients. Between these, a znode is assumed not to change. A znode that was first read late
-is assumed to have the same content since the transaction with its mzxid.
+is assumed to have the same content since the transaction with its mzxid. If no watch reported a
+change, it is assumed to have happened as early as the log allows.
 """
 
 from bisect import bisect_left, bisect_right
@@ -31,6 +32,7 @@ class LogZnodes:
         self._of: dict[str, list[Seen]] = {}
         self._children: dict[str, list[tuple[int, Children]]] = {}
         self._changed: dict[str, int] = {}
+        self._read_at: dict[str, int] = {}
         self._children_changed: dict[str, int] = {}
         self._zxids: list[int] = []
         self._zxids_at: list[int] = []
@@ -64,6 +66,7 @@ class LogZnodes:
         """Note a read znode. `asked_at` is the event that led to the read."""
         seen = self._of.get(path)
         changed_at = self._changed.pop(path, None)
+        last_read, self._read_at[path] = self._read_at.get(path, 0), seq
         if seen is None:
             since = asked_at if znode is None else min(asked_at, self._since(znode.mzxid, asked_at))
             self._of[path] = [Seen(changed_at or since, znode)]
@@ -72,7 +75,10 @@ class LogZnodes:
         if is_same(before.znode, znode) and not _was_recreated(before.znode, znode):
             seen[-1] = Seen(before.since, _merged(before.znode, znode))
             return
-        self._changed_by_others(path, max(before.since, changed_at or asked_at), znode)
+        if changed_at is None:
+            earliest = max(last_read, self._earliest(znode, asked_at))
+            changed_at = min(asked_at, earliest)
+        self._changed_by_others(path, max(before.since, changed_at), znode)
 
     def listed(self, asked_at: int, path: str, children: Children) -> None:
         """Note a list of children. `asked_at` is the event that led to the read."""
@@ -101,6 +107,14 @@ class LogZnodes:
     def _changed_by_others(self, path: str, since: int, znode: Znode | None) -> None:
         self._of.setdefault(path, []).append(Seen(since, znode))
         self.changed_by_others[since].append(path)
+
+    def _earliest(self, znode: Znode | None, otherwise: int) -> int:
+        """The first event at which a change that no watch reported may have happened. A version may
+        read earlier than the log and for the same reason, such as a request after the change."""
+        if znode is None:
+            return otherwise
+        place = bisect_left(self._zxids, znode.mzxid)
+        return self._zxids_at[place - 1] if place else 0
 
     def _since(self, zxid: int, otherwise: int) -> int:
         """The first event at which a transaction had certainly happened."""

@@ -32,6 +32,14 @@ _STACK_TRACE: Final = re.compile(
     r"|[\w.$]+(?:Exception|Error)\b"
 )
 
+_LAYOUT_PART: Final = re.compile(r"\[|.* \([\w.$]+\)\s*$")
+"""A damaged line that is not part of a stack trace still begins or ends like the layout."""
+_TRACE_PART: Final = re.compile(
+    r"\s|.*\((?:[\w$.]+:\d+|Native Method|Unknown Source)\)\s*$|.*(?:Exception|Error)\b"
+)
+"""A damaged line of a stack trace still begins or ends like one, or names an exception."""
+_REPLACEMENT: Final = "\N{REPLACEMENT CHARACTER}"
+
 _ERROR: Final = re.compile(r"\[[^]]*\] (?:ERROR|FATAL) ")
 _EXCEPTION: Final = re.compile(r"[\w.$]+(?:Exception|Error)\b")
 _EXCEPTION_MAX: Final = 500
@@ -64,15 +72,49 @@ class LeftOut:
         self.first = self.first or number
 
 
+class LostTimes:
+    """When the lines of a log that cannot be parsed were written, by the lines around them."""
+
+    def __init__(self) -> None:
+        self._last_ms: int | None = None
+        self._found: list[tuple[int, int | None]] = []
+        self._is_open = False
+
+    def add(self, time_ms: int) -> None:
+        """Add a line that has a readable time."""
+        self._found.append((time_ms, time_ms))
+
+    def add_without_time(self) -> None:
+        """Add a line without a readable time."""
+        self._is_open = True
+
+    def pass_time(self, time_ms: int) -> None:
+        """Take note of the time of a line that can be parsed."""
+        if self._is_open:
+            from_ms = time_ms if self._last_ms is None else min(self._last_ms, time_ms)
+            self._found.append((from_ms, time_ms))
+        self._is_open, self._last_ms = False, time_ms
+
+    @property
+    def found(self) -> list[tuple[int, int | None]]:
+        """The times, from and to, in ms; to None if no line with a time follows. A log without any
+        time is not used at all."""
+        if not self._is_open or self._last_ms is None:
+            return self._found
+        return [*self._found, (self._last_ms, None)]
+
+
 class LineCounts:
     """Counts of a file's lines.
 
     `malformed` lines do not match the layout; lines of stack traces are not counted. `of_text_form`
     lines are in Kafka's older text form, which cannot be parsed. `unknown` lines match the layout
-    and are of no known component. `requests` counts the usable lines of a request log.
+    and are of no known component. `requests` counts the usable lines of a request log. `lost` has
+    the times of the lines that cannot be parsed, also of other files of the log.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, lost: LostTimes | None = None) -> None:
+        self.lost = LostTimes() if lost is None else lost
         self.read = self.requests = 0
         self.malformed = LeftOut()
         self.of_text_form = LeftOut()
@@ -111,6 +153,7 @@ class LineParser:
         self._zone = zone
         self._counts = counts
         self._failed: Line | None = None
+        self._is_in_trace = False
 
     def take(self, raw: bytes) -> Iterator[Line]:
         """The lines that are complete with this one."""
@@ -119,11 +162,15 @@ class LineParser:
         failed, number = self._failed, self._counts.read
         text = raw.decode("utf-8", "replace")
         line = _line(text, self._zone, number)
-        if line is None and failed is not None and _EXCEPTION.match(text):
+        self._is_in_trace = line is None and self._is_trace(text)
+        if line is not None:
+            self._counts.lost.pass_time(line.time_ms)
+        elif failed is not None and _EXCEPTION.match(text):
             message = f"{failed.message}: {text.strip()[:_EXCEPTION_MAX]}"
             failed = failed._replace(message=message)
-        elif line is None and not _STACK_TRACE.match(text):
+        elif not self._is_in_trace:
             self._counts.malformed.add(number)
+            self._counts.lost.add_without_time()
         self._failed = None
         if failed is not None:
             yield failed
@@ -131,6 +178,13 @@ class LineParser:
             self._failed = line
         elif line is not None:
             yield line
+
+    def _is_trace(self, text: str) -> bool:
+        """Whether a line is part of a stack trace, also if it is damaged."""
+        if _STACK_TRACE.match(text):
+            return True
+        is_alike = bool(_TRACE_PART.match(text)) and not _LAYOUT_PART.match(text)
+        return self._is_in_trace and is_alike
 
     def rest(self) -> Iterator[Line]:
         """The line that was kept back."""
@@ -158,7 +212,7 @@ def _opened(path: Path) -> Iterator[BinaryIO]:
 
 def _line(text: str, zone: tzinfo, number: int) -> Line | None:
     found = _LAYOUT.fullmatch(text)
-    if found is None:
+    if found is None or _REPLACEMENT in text:
         return None
     seconds = _seconds(found[1], zone)
     return None if seconds is None else Line(seconds * 1000 + int(found[2]), found[4], number)

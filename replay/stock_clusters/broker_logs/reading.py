@@ -17,6 +17,7 @@ from replay.stock_clusters.broker_logs.controller_log import controller_logged
 from replay.stock_clusters.broker_logs.lines import (
     Line,
     LineCounts,
+    LostTimes,
     UnknownLineError,
     first_time_ms,
     lines_of,
@@ -28,7 +29,12 @@ from replay.stock_clusters.broker_logs.request_log import (
     request_served,
 )
 from replay.stock_clusters.broker_logs.state_change_log import state_change_logged
-from replay.stock_clusters.imported_log.events import BrokerLogged, LoggedEvent, TornLog
+from replay.stock_clusters.imported_log.events import (
+    BrokerLogged,
+    DamagedLines,
+    LoggedEvent,
+    TornLog,
+)
 from replay.stock_clusters.zookeeper_log.data_folder import BrokerLog
 
 _UNKNOWN: Final = -1
@@ -51,6 +57,9 @@ class AllBrokerLogs(Protocol):
     @property
     def torn(self) -> list[TornLog]: ...
 
+    @property
+    def damaged_lines(self) -> list[DamagedLines]: ...
+
     def events(self, kinds: Sequence[str] | None = None) -> Iterator[LoggedEvent]: ...
 
 
@@ -60,7 +69,7 @@ class BrokerLogs:
     After a reading, `notes` are about lines and files that cannot be used, and `damaged` has the
     number of such lines by file. If the rest of a file cannot be read, that counts as one line.
     `not_understood` is the number of all lines that cannot be parsed. `torn` are the logs whose
-    last file has no end.
+    last file has no end, `damaged_lines` the times of other lines that cannot be parsed.
     """
 
     def __init__(self, logs: Sequence[BrokerLog], zone: tzinfo) -> None:
@@ -68,6 +77,7 @@ class BrokerLogs:
         self.notes: list[str] = []
         self.damaged: dict[str, int] = {}
         self.torn: list[TornLog] = []
+        self.damaged_lines: list[DamagedLines] = []
         self.not_understood = 0
         self._zone = zone
         self._brokers = _brokers_of(logs, zone)
@@ -82,17 +92,19 @@ class BrokerLogs:
         self.notes = [*self._shared]
         self.damaged = {}
         self.torn = []
+        self.damaged_lines = []
         self.not_understood = 0
         groups = [one for one in self._groups if kinds is None or one[0].kind in kinds]
         yield from merge(*map(self._events_of, groups), key=attrgetter("time_ms"))
 
     def _events_of(self, files: Sequence[BrokerLog]) -> Iterator[LoggedEvent]:
         torn: TornLog | None = None
+        lost, damaged = LostTimes(), list[DamagedLines]()
         for log in files:
             broker = self._brokers[PurePosixPath(log.name).parent]
             whose = "unknown broker" if broker == _UNKNOWN else f"broker {broker}"
             channel = f"{whose} {log.kind}"
-            counts = LineCounts()
+            counts = LineCounts(lost)
             for line in lines_of(log.path, self._zone, counts):
                 event = event_of_line(log.kind, line, broker, counts)
                 if event is not None:
@@ -103,6 +115,10 @@ class BrokerLogs:
                 self.damaged[log.name] = counts.not_understood
             has_no_end = counts.is_torn or bool(counts.fault)
             torn = TornLog(broker, log.kind) if has_no_end else None
+            if counts.fault:
+                lost.add_without_time()
+            damaged = [DamagedLines(broker, log.kind, *one) for one in lost.found]
+        self.damaged_lines += damaged
         if torn is not None:
             self.torn.append(torn)
 
@@ -122,8 +138,10 @@ def event_of_line(kind: str, line: Line, broker: int, counts: LineCounts) -> Bro
         counts.of_text_form.add(line.number)
     except MalformedLineError:
         counts.malformed.add(line.number)
+        counts.lost.add(line.time_ms)
     except UnknownLineError:
         counts.unknown.add(line.number)
+        counts.lost.add(line.time_ms)
     return None
 
 

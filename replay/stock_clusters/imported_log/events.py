@@ -110,6 +110,17 @@ class TornLog(Struct, frozen=True):
     kind: str
 
 
+class DamagedLines(Struct, frozen=True):
+    """Lines of a broker's log, by its kind (broker_log_kind), that cannot be parsed. They were
+    written between two times (wall clock, in ms), which are those of the lines around them; `to_ms`
+    is None if no line follows."""
+
+    broker: int
+    kind: str
+    from_ms: int
+    to_ms: int | None
+
+
 class ImportEnded(_Event, frozen=True, tag="import_ended"):
     """The last event: damage in the source, and notes about it.
 
@@ -129,6 +140,7 @@ class ImportEnded(_Event, frozen=True, tag="import_ended"):
     missing_before: int = 0
     altered: int = 0
     torn: list[TornLog] = []
+    damaged_lines: list[DamagedLines] = []
 
 
 # Actions of a stock controller ----------------------------------------------------------------

@@ -26,6 +26,7 @@ from replay.stock_clusters.broker_logs.reading import BrokerLogs
 from replay.stock_clusters.imported_log.encoding import encode_event
 from replay.stock_clusters.imported_log.events import (
     DamagedFile,
+    DamagedLines,
     ImportEnded,
     LoggedEvent,
     TornLog,
@@ -285,6 +286,12 @@ class _JoinedLines:
         """None if there are several captures: a later one may go on."""
         captures = len(self._opened) + len(self._stored)
         return self._opened[0].torn if self._opened and captures == 1 else []
+
+    @property
+    def damaged_lines(self) -> list[DamagedLines]:
+        """None if there are several captures: another one may have the lines."""
+        captures = len(self._opened) + len(self._stored)
+        return self._opened[0].damaged_lines if self._opened and captures == 1 else []
 
     def events(self, kinds: Sequence[str] | None = None) -> Iterator[LoggedEvent]:
         lines = [one.lines(kinds) for one in self._stored]

@@ -186,6 +186,7 @@ def import_ended(
         missing_before,
         len(altered),
         broker_logs.torn,
+        broker_logs.damaged_lines,
     )
 
 

@@ -33,7 +33,7 @@ def judged(*divergences: Divergence, logs: frozenset[int] = frozenset()) -> Agre
         side = result if one.subject == "decision" else result.requests
         side.count(one.kind, one.cause, one.verdict)
         result.divergences.append(one)
-    leave_unjudged(result, BrokersWith(set(logs), set()))
+    leave_unjudged(result, BrokersWith(set(logs), set()), {})
     return result
 
 

@@ -41,7 +41,7 @@ FIELDS = {
 MORE = {"unjudged", "by_rule"}
 OF_ALL = {
     *("source", "settings", "notes", "damaged"),
-    *("passed_over", "missing_transactions", "altered", "is_cut", "cut_logs"),
+    *("passed_over", "missing_transactions", "altered", "is_cut", "cut_logs", "damaged_parts"),
 }
 TALLY = {"decisions", "agreed", "differs", "missing", "extra"}
 
@@ -401,5 +401,5 @@ def test_decisions_that_no_log_confirms_are_counted(
     assert result.stdout.splitlines()[-1].endswith("; not judged: 2 decisions")
 
 
-def _two_unjudged(result: AgreementResult, _: set[int]) -> None:
+def _two_unjudged(result: AgreementResult, *_: object) -> None:
     result.unjudged = 2

@@ -113,6 +113,35 @@ def test_changed_rule_that_also_writes_one_by_one_is_found_in_an_imported_log(
     assert any("unclean partition leader election" in sentences.title(one) for one in found.groups)
 
 
+def test_deletes_one_by_one_are_no_difference_if_the_log_deletes_a_znode_twice(
+    tmp_path: Path,
+) -> None:
+    """ZooKeeper refuses the first deletion of a topic that has unknown children."""
+    found = diff(tmp_path, (versions.DELETES_ONE_BY_ONE,), INCIDENTS / "rare-requests")
+    assert (found.errors, found.groups) == ([], [])
+
+
+def test_request_that_is_processed_earlier_reads_what_the_log_read_for_it(tmp_path: Path) -> None:
+    """No watch reports when another client changed /feature."""
+    found = diff(tmp_path, (versions.SHRUNK_WITHOUT_EPOCH,), INCIDENTS / "admin-requests")
+    assert found.groups
+    assert {one.first.root.first.general_rule for one in found.groups} == {"remove N from ISR"}
+
+
+def test_difference_that_comes_first_in_its_log_is_shown_before_its_consequences(
+    tmp_path: Path,
+) -> None:
+    logs = named("added-partitions", "rare-requests", "topic-deletion")
+    found = diff(tmp_path, (versions.FAILS_TO_DELETE,), *logs)
+    causes = [one for one in found.groups if not one.is_later and not one.is_harmless]
+    assert found.groups[: len(causes)] == causes
+    assert len(found.groups) > len(causes)
+    for result in found.logs:
+        [first] = [one for one in result.instances if not one.is_later]
+        assert first.root.first.place == min(one.root.first.place for one in result.instances)
+        assert first.root.first.cause == "TopicDeletion"
+
+
 def test_changed_rule_is_reported_with_its_first_divergence(tmp_path: Path) -> None:
     found = diff(tmp_path, (versions.LAST_OF_ISR,), *named("broker-crash", "broker-crash-2.6"))
     group = found.groups[0]

@@ -6,6 +6,7 @@ from replay.diff.grouping import (
     common_keys,
     divergences,
     first_difference,
+    first_root,
     group_id,
     roots,
     signature,
@@ -224,3 +225,22 @@ def test_delay_is_not_the_first_cause_of_a_decision_with_other_content() -> None
     [root] = roots(divergences(base, head))
     assert [one.part for one in root.first.differences] != ["time"]
     assert [[part.part for part in one.differences] for one in root.followers] == [["time"]]
+
+
+def test_first_root_differs_first_by_content() -> None:
+    base = [decision("a", target="/a", seq=2, time_ns=2), decision(1, target="/b", seq=3)]
+    timer = decision({}, kind="start_timer", target="a timer", seq=1, cause="Startup")
+    late = decision("c", target="/c", seq=4, cause="TopicChange")
+    found = roots(divergences([*base, late], [timer, structs.replace(late, time_ns=10**10)]))
+    first = first_root(found)
+    assert first is not None
+    assert first.first.target == "/a"
+
+
+def test_without_a_difference_in_content_the_earliest_root_is_first() -> None:
+    timers = [decision({}, kind="start_timer", target=f"timer {one}", seq=one) for one in (1, 2)]
+    found = roots(divergences([], [structs.replace(timers[1], cause="x"), timers[0]]))
+    first = first_root(found)
+    assert first is not None
+    assert first.first.target == "timer 1"
+    assert first_root([]) is None

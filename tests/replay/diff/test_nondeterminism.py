@@ -10,14 +10,16 @@ from typer.testing import CliRunner, Result
 
 from replay.cli.main import app
 from replay.diff.comparing import Comparison
-from replay.diff.messages import Decision
+from replay.diff.messages import PROTOCOL, Decision
 from replay.diff.nondeterminism import find_nondeterminism
+from replay.diff.processes import VersionProcess
 from replay.diff.references import find_version
 from replay.diff.reports.as_json import as_json
 from replay.diff.reports.github import github
 from replay.diff.reports.junit import junit
 from replay.diff.reports.markdown import markdown
 from replay.diff.reports.text import text
+from replay.errors import DiffError
 from tests.replay.diff import versions
 from tests.replay.diff.samples import decision
 from tests.replay.diff.test_comparing import compared
@@ -100,7 +102,7 @@ def test_version_that_depends_on_the_hash_seed_is_named_in_each_format(found: Co
     assert (shown["side"], shown["log"], shown["seq"]) == ("head", str(CRASH), 71)
     assert "- **head does not agree with itself" in markdown(found)
     assert f"::error title=refold diff::{line}" in github(found, []).splitlines()
-    suite = ElementTree.fromstring(junit(found, []))
+    suite = ElementTree.fromstring(junit(found, [], []))
     failure = suite.find("testcase/failure")
     assert failure is not None
     assert line in str(failure.get("message"))
@@ -137,5 +139,16 @@ def test_endless_version_is_stopped_and_named_with_the_event_before(tmp_path: Pa
     found = json.loads(result.stdout)
     assert found["errors"] == [error]
     assert f"refold diff: {error}" in result.stderr
+    # The stopped log may execute what the others do not.
+    assert (found["uncovered"], found["one_sided"], found["undistinguished"]) == ([], [], [])
+    assert found["unmeasured"] == [f"no result for {CRASH}, which may execute it"]
     # No broker crashes in the other log.
     assert [bool(one["decisions"]) for one in found["logs"]] == [False, True]
+
+
+def test_version_may_take_longer_to_start_than_at_one_event(tmp_path: Path) -> None:
+    version = find_version(str(ROOT), ROOT, tmp_path)
+    with VersionProcess(version, patience_s=0.01) as process:
+        assert process.hello.protocol == PROTOCOL
+    with pytest.raises(DiffError, match="does not start within 0"):
+        VersionProcess(version, patience_s=60, start_s=0.01)

@@ -42,7 +42,7 @@ def outcomes(found: Comparison) -> list[str]:
 def test_reaction_of_brokers_is_not_simulated(tmp_path: Path, edit: Edit, kinds: str) -> None:
     found = diff(tmp_path, (edit,), CRASH)
     assert {*outcomes(found)} == {NOT_SIMULATED + kinds}
-    for report in (text(found), github(found, found.groups), junit(found, found.groups)):
+    for report in (text(found), github(found, found.groups), junit(found, found.groups, [])):
         assert NOT_SIMULATED + kinds in report.replace("&apos;", "'")
     assert NOT_SIMULATED in markdown(found)
     [shown, *_] = [one["instances"][0] for one in json.loads(as_json(found, []))["groups"]]

@@ -148,6 +148,33 @@ WRITES_IN_PAIRS: Final = Edit(
         return done
 """,
 )
+_DELETES: Final = (
+    "    return (await write(controller, deletes, "
+    'Reason("topic deletion: remove znodes"))).errors\n'
+)
+DELETES_ONE_BY_ONE: Final = Edit(
+    "controller/core/procedures/topics/deletion.py",
+    _DELETES,
+    """    errors: list[int] = []
+    for one in deletes:
+        errors += (await write(controller, [one], Reason("topic deletion: remove znodes"))).errors
+    return errors
+""",
+)
+"""The znodes of a topic are deleted one by one."""
+_SHRUNK: Final = "        state.leader_epoch + 1,\n"
+SHRUNK_WITHOUT_EPOCH: Final = Edit(
+    "controller/core/procedures/elections/replica_state_machine.py",
+    _SHRUNK,
+    _SHRUNK.replace(" + 1", ""),
+)
+"""A leader epoch stays if a replica is removed from the ISR."""
+_DELETION_STARTED: Final = "    context.deletion_started.update(dict.fromkeys(fresh))\n"
+FAILS_TO_DELETE: Final = Edit(
+    "controller/core/procedures/topics/deletion.py",
+    _DELETION_STARTED,
+    f'{_DELETION_STARTED}    raise KeyError("no deletion")\n',
+)
 NO_METADATA_TO_OTHERS: Final = Edit(
     "controller/core/procedures/znode_changes/broker_change.py",
     "    controller.send_metadata(STARTUP, existing)\n",

@@ -1,0 +1,73 @@
+"""A log with missing records or a damaged index is rejected before anything is answered from it."""
+
+import sqlite3
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from replay.cli.main import app
+from replay.logs.packed import log_at
+from tests.replay.diff.versions import CRASH
+
+COMMANDS = ("why", "inspect", "events", "decisions")
+_TO_100 = "delete from closing; delete from events where seq > 100"
+
+
+def changed(folder: Path, sql: str) -> Path:
+    """A copy of a log whose file was changed."""
+    with log_at(CRASH) as log:
+        [segment] = Path(log).glob("*.refold")
+        copy = folder / "log" / segment.name
+        copy.parent.mkdir()
+        copy.write_bytes(segment.read_bytes())
+    with sqlite3.connect(copy) as database:
+        database.executescript(sql)
+    database.close()
+    return copy.parent
+
+
+def rejected(command: str, log: Path) -> str:
+    result = CliRunner().invoke(app, [command, str(log)])
+    assert result.exit_code == 2
+    assert result.stdout == ""
+    return result.stderr
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize(
+    ("sql", "text"),
+    [
+        (_TO_100, "its event is not in the log, which ends with event 100"),
+        ("delete from commands", "commands: there should be 132, but there are 0"),
+        ("delete from commands; delete from closing", "those of event 122 are missing"),
+    ],
+)
+def test_missing_records_are_reported(command: str, sql: str, text: str, tmp_path: Path) -> None:
+    assert text in rejected(command, changed(tmp_path, sql))
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_damaged_index_is_reported(command: str, tmp_path: Path) -> None:
+    log = changed(tmp_path, "")
+    [segment] = log.glob("*.refold")
+    with sqlite3.connect(segment) as database:
+        ((page,), (size,)) = (
+            database.execute(sql).fetchone()
+            for sql in (
+                "select rootpage from sqlite_schema where name like 'sqlite_autoindex_commands%'",
+                "pragma page_size",
+            )
+        )
+    database.close()
+    content = bytearray(segment.read_bytes())
+    content[page * size - 5] ^= 1
+    segment.write_bytes(content)
+    assert "SQLite reports: " in rejected(command, log)
+
+
+def test_log_that_was_killed_is_read(tmp_path: Path) -> None:
+    """Its last commands may be missing."""
+    sql = "delete from closing; delete from commands where cause > 122"
+    result = CliRunner().invoke(app, ["why", str(changed(tmp_path, sql))])
+    assert result.exit_code == 0
