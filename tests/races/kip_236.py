@@ -118,8 +118,8 @@ def _resumes_no_rollback(original: Any) -> Callable[..., Awaitable[list[Partitio
 
 
 def _dates_entries_by_failover(original: Any) -> Callable[..., Awaitable[LegacyZnode]]:
-    async def load_reassignments(controller: Controller) -> LegacyZnode:
-        legacy: LegacyZnode = await original(controller)
+    async def load_reassignments(controller: Controller, *, may_pause: bool) -> LegacyZnode:
+        legacy: LegacyZnode = await original(controller, may_pause=may_pause)
         seen = controller.context.entries_seen
         for name, entry in list(seen.items()):
             if entry.mzxid < controller.context.cancel:
