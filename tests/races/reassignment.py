@@ -154,6 +154,7 @@ DEFECTS: Final[tuple[Defect, ...]] = (
         invariants=(
             "reassignments-ended",
             "deletions-ended",
+            "deletions-confirmed",
             "admin-znodes-gone",
             "partitions-led",
             "isrs-full",
