@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from controller.core import error_codes as codes
 from controller.core import znodes
 from controller.core.commands import Issued, LeaderAndIsrRequest, ReadZnodes, SyncZnodes
-from controller.core.operations import Create, SetData
+from controller.core.operations import Check, Create, SetData
 from controller.core.snapshot import load_snapshot, take_snapshot
 from controller.core.values import Assignment
 from controller.core.znodes import TopicContent
@@ -61,9 +61,9 @@ def with_kip_236() -> Cluster:
 
 
 def sets_topic(issued: Issued) -> bool:
-    """Whether the controller is about to write the znode of t."""
+    """Whether the controller is about to write the znode of t, or to check its version."""
     operations = getattr(issued.command, "operations", ())
-    return any(isinstance(one, SetData) and one.path == PATH for one in operations)
+    return any(isinstance(one, SetData | Check) and one.path == PATH for one in operations)
 
 
 def creates_parent(issued: Issued) -> bool:
@@ -83,7 +83,7 @@ def add_partition(cluster: Cluster, number: int = 9, *, with_id: bool = True) ->
 
 
 def disturbed(cluster: Cluster, operation: Operation, *, with_id: bool = True) -> None:
-    """The operation, just before whose first write of the topic a tool adds a partition."""
+    """The operation, just before whose first write or check of the topic a tool adds a partition."""
     added: list[int] = []
 
     def add() -> None:
