@@ -122,9 +122,8 @@ def diff_command(
     accept(comparison, entries)
     failing = comparison.unaccepted(with_harmless=fail_on is FailOn.ANY)
     uncovered = _uncovered(comparison, fail_on)
-    text = _report(comparison, failing, uncovered, as_format)
     with suppress(OutputFault):
-        _write(text, out)
+        _write(_report(comparison, failing, uncovered, as_format), out)
     for text in comparison.errors:
         typer.echo(f"refold diff: {text}", err=True)
     raise typer.Exit(_exit_status(comparison, failing, uncovered, fail_on))

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from eventstore.errors import LogLocked, LogTooNew
+from eventstore.errors import LogCorrupt, LogLocked, LogTooNew
 from eventstore.filters import EventFilter
 from eventstore.reader import LogReader
 from eventstore.records import EventRecord

@@ -18,7 +18,7 @@ from controller.core.commands import (
     ZooKeeperCommand,
 )
 from controller.core.events import WatchFired
-from controller.core.operations import Create, Delete, WriteOperation
+from controller.core.operations import Delete, WriteOperation
 from replay.diff.version.log_znodes import LogZnodes, is_same
 from replay.diff.version.recorded_history import watch, znode_of
 from replay.subjects import paths_of_command
@@ -53,21 +53,14 @@ class DivergedZooKeeper:
 
     def may_differ(self, operation: WriteOperation) -> bool:
         """Whether a write may have another result than in the log: its znode differs from the log,
-        or a child of a znode that it deletes, or the parent of one that it creates."""
+        or it deletes a znode with children that the log does not have."""
         path = operation.path
         if path in self._diverged:
             return True
-        match operation:
-            case Delete():
-                return any(
-                    znode is not None and parent_of(child) == path
-                    for child, znode in self._diverged.items()
-                )
-            case Create():
-                parent = parent_of(path)
-                return parent in self._diverged and self._diverged[parent] is None
-            case _:
-                return False
+        return isinstance(operation, Delete) and any(
+            znode is not None and parent_of(child) == path
+            for child, znode in self._diverged.items()
+        )
 
     def any_diverged(self, command: ZooKeeperCommand) -> bool:
         """Whether any znode of a command differs from the log."""

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from msgspec import structs
 
+from controller.core import znodes
 from replay.world.paths import name_of, parent_of
 from replay.world.tree import Znode
 
@@ -75,10 +76,10 @@ class LogZnodes:
         if is_same(before.znode, znode) and not _was_recreated(before.znode, znode):
             seen[-1] = Seen(before.since, _merged(before.znode, znode))
             return
-        if changed_at is None:
+        if changed_at is None and before.znode is not None and not _is_timed(path):
             earliest = max(last_read, self._earliest(znode, asked_at))
             changed_at = min(asked_at, earliest)
-        self._changed_by_others(path, max(before.since, changed_at), znode)
+        self._changed_by_others(path, max(before.since, changed_at or asked_at), znode)
 
     def listed(self, asked_at: int, path: str, children: Children) -> None:
         """Note a list of children. `asked_at` is the event that led to the read."""
@@ -154,6 +155,15 @@ class LogZnodes:
     def are_children_known(self, path: str) -> bool:
         """Whether the log has a list of children."""
         return path in self._children
+
+
+def _is_timed(path: str) -> bool:
+    """Whether the log shows well enough when other clients change a znode: leaders notify the
+    controller of states, and other controllers are elected before they write their epoch."""
+    return znodes.state_of(path) is not None or path in (
+        znodes.CONTROLLER,
+        znodes.CONTROLLER_EPOCH,
+    )
 
 
 def _since_of(seen: Seen) -> int:
