@@ -83,7 +83,7 @@ def add_partition(cluster: Cluster, number: int = 9, *, with_id: bool = True) ->
 
 
 def disturbed(cluster: Cluster, operation: Operation, *, with_id: bool = True) -> None:
-    """The operation, just before whose first write or check of the topic a tool adds a partition."""
+    """The operation; a tool adds a partition just before its first write or check of the topic."""
     added: list[int] = []
 
     def add() -> None:
