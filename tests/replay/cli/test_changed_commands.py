@@ -15,13 +15,14 @@ INCIDENT = Path("tests/incidents/failover")
 
 @pytest.fixture
 def log(tmp_path: Path) -> Path:
-    """A log that its daemon did not close, without the commands of its later half."""
-    log = write_log(tmp_path / "log", incident(), close=False)
-    [segment] = folders.segments_of(log)
-    with sqlite3.connect(segment) as database:
-        [(last,)] = database.execute("select max(seq) from events")
-        database.execute("delete from commands where cause > ?", (last // 2,))
-    return log
+    """A log of a daemon that decided nothing at one event at which this code decides something."""
+    history = incident()
+    middle = len(history.history) // 2
+    place = next(
+        place for place, (_, issued) in enumerate(history.history) if issued and place > middle
+    )
+    history.history[place] = (history.history[place][0], [])
+    return write_log(tmp_path / "log", history, close=False)
 
 
 @pytest.mark.parametrize("command", ["events", "decisions", "inspect"])
@@ -34,6 +35,19 @@ def test_missing_commands_are_noted_in_one_line(command: str, log: Path) -> None
         " from event "
     )
     assert note.endswith(f"`refold replay {log}` lists the differences")
+
+
+@pytest.mark.parametrize("command", ["events", "decisions", "inspect", "why"])
+def test_log_without_its_last_commands_is_damaged(command: str, tmp_path: Path) -> None:
+    """Later events of the log answer them."""
+    log = write_log(tmp_path / "log", incident(), close=False)
+    [segment] = folders.segments_of(log)
+    with sqlite3.connect(segment) as database:
+        [(last,)] = database.execute("select max(seq) from events")
+        database.execute("delete from commands where cause > ?", (last // 2,))
+    result = CliRunner().invoke(app, [command, str(log)])
+    assert result.exit_code == 2
+    assert "missing, although the log has an answer to it" in result.stderr
 
 
 @pytest.mark.parametrize("command", ["events", "decisions", "inspect"])
