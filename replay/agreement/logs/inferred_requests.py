@@ -56,6 +56,14 @@ def _is_one_request(before: Sequence[tuple[str, int]], found: RequestInferred) -
     return len({*names}) == len(names) and (not before or mutable_map_order(names) == names)
 
 
+def _are_together(before: Transaction, after: Transaction) -> bool:
+    """Whether two writes were sent together. Two requests of a leader never have the same time: it
+    sends the next one after the answer to the first."""
+    if before.session != after.session:
+        return False
+    return after.cxid == before.cxid + 1 or after.time_ms == before.time_ms
+
+
 class InferredRequests:
     """Combines the writes of one request, which are added in the order of the log."""
 
@@ -63,7 +71,8 @@ class InferredRequests:
         """`writes` has the record and the path of each write so far, by session."""
         self._writes = writes
         self._inferred: dict[int, RequestInferred] = {}
-        self._last_alter_partition: tuple[int, int, int] | None = None
+        self._last_alter_partition: tuple[Transaction, int] | None = None
+        """The last write of an AlterPartition, and the zxid of the request's first one."""
         self._reassignments: dict[int, list[tuple[int, int]]] = defaultdict(list)
         self._reassigning: dict[int, RequestInferred] = {}
 
@@ -81,7 +90,7 @@ class InferredRequests:
         """Forget requests whose writes come before record `seq` and transaction `zxid`."""
         kept = {one.zxid for one in self._reassigning.values()}
         if self._last_alter_partition is not None:
-            kept.add(self._last_alter_partition[2])
+            kept.add(self._last_alter_partition[1])
         self._inferred = {at: one for at, one in self._inferred.items() if at >= zxid or at in kept}
         for requests in self._reassignments.values():
             requests[:] = [one for one in requests if one[0] >= seq or one[1] in kept]
@@ -94,9 +103,10 @@ class InferredRequests:
     def whole_request(self, found: RequestInferred) -> RequestInferred:
         """The whole request if this is its first write; an empty one for its other writes.
 
-        The writes of an AlterPartition are sent together, so their cxids are consecutive. The
-        writes of a reassignment request come partition by partition in the order of Kafka's hash
-        map, with no other writes between them.
+        The writes of an AlterPartition are sent together, so their cxids are consecutive, unless
+        another thread of the broker reads a znode meanwhile: then their times are equal. The writes
+        of a reassignment request come partition by partition in the order of Kafka's hash map, with
+        no other writes between them.
         """
         return self._inferred.get(found.zxid, found)
 
@@ -138,15 +148,16 @@ class InferredRequests:
         self._last_alter_partition = None
         if not found.alter_partition:
             return
-        if last is not None and last[:2] == (transaction.session, transaction.cxid - 1):
-            first = self._inferred[last[2]]
+        if last is not None and _are_together(last[0], transaction):
+            begun = last[1]
+            first = self._inferred[begun]
             states = [*first.alter_partition, *found.alter_partition]
-            self._inferred[last[2]] = structs.replace(first, alter_partition=states)
+            self._inferred[begun] = structs.replace(first, alter_partition=states)
             self._inferred[found.zxid] = structs.replace(found, alter_partition=[])
-            self._last_alter_partition = (transaction.session, transaction.cxid, last[2])
+            self._last_alter_partition = (transaction, begun)
         else:
             self._inferred[found.zxid] = found
-            self._last_alter_partition = (transaction.session, transaction.cxid, found.zxid)
+            self._last_alter_partition = (transaction, found.zxid)
 
     def _take_reassignment(self, seq: int, session: int, found: RequestInferred) -> None:
         begun = self._reassigning.pop(session, None)

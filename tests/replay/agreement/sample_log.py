@@ -54,10 +54,10 @@ class Log:
         return seq
 
     def infer(
-        self, written: Operation, *, cxid: int, session: int = 7, **request: Any
+        self, written: Operation, *, cxid: int, session: int = 7, time_ms: int = 0, **request: Any
     ) -> RequestInferred:
         """Adds a guarded write from which a request is inferred."""
-        self.write(GUARD, written, cxid=cxid, session=session)
+        self.write(GUARD, written, cxid=cxid, session=session, time_ms=time_ms)
         found = RequestInferred(
             self._zxid, 1, request.get("alter_partition", []), request.get("reassignments", [])
         )

@@ -23,18 +23,36 @@ def proposed(number: int) -> ProposedState:
     return ProposedState("t", number, 0, (1,), 0, 0)
 
 
+def infer_writes(log: Log, *writes: tuple[int, int, int]) -> list[RequestInferred]:
+    """Writes of the partitions 0, 1 and so on, by cxid, session and time."""
+    return [
+        log.infer(
+            SetData(STATE, b"{}", 1),
+            cxid=cxid,
+            session=session,
+            time_ms=time_ms,
+            alter_partition=[proposed(number)],
+        )
+        for number, (cxid, session, time_ms) in enumerate(writes)
+    ]
+
+
 def test_writes_of_one_alter_partition_are_joined_by_their_cxids() -> None:
     log = Log()
-    states = [proposed(0), proposed(1), proposed(2), proposed(3)]
-    first, second, gap, other = (
-        log.infer(SetData(STATE, b"{}", 1), cxid=cxid, session=session, alter_partition=[state])
-        for state, cxid, session in zip(states, (5, 6, 8, 9), (7, 7, 7, 8), strict=True)
-    )
+    first, second, gap, other = infer_writes(log, (5, 7, 1), (6, 7, 2), (8, 7, 3), (9, 8, 3))
     index = log.index()
-    assert index.inferred.whole_request(first).alter_partition == states[:2]
+    assert index.inferred.whole_request(first).alter_partition == [proposed(0), proposed(1)]
     assert index.inferred.whole_request(second).alter_partition == []
-    assert index.inferred.whole_request(gap).alter_partition == [states[2]]
-    assert index.inferred.whole_request(other).alter_partition == [states[3]]
+    assert index.inferred.whole_request(gap).alter_partition == [proposed(2)]
+    assert index.inferred.whole_request(other).alter_partition == [proposed(3)]
+
+
+def test_writes_of_one_alter_partition_between_which_a_znode_is_read_have_one_time() -> None:
+    log = Log()
+    first, second = infer_writes(log, (139, 7, 51_981), (141, 7, 51_981))
+    index = log.index()
+    assert index.inferred.whole_request(first).alter_partition == [proposed(0), proposed(1)]
+    assert index.inferred.whole_request(second).alter_partition == []
 
 
 def test_reassignment_between_state_writes_ends_an_alter_partition() -> None:
