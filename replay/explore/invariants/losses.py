@@ -11,6 +11,9 @@ A record is lost when a replica leads that has lost it. Four ways to that leader
 
 In each case but the first, the replica must have been in the ISR from its loss on: a controller
 that has removed it knows of the failure, and the replica catches up before it joins again.
+
+After a registration that no controller noticed, the leader also writes other records at the offsets
+of those that it has lost, in the same leader epoch. Followers keep the earlier ones.
 """
 
 from bisect import bisect_right
@@ -148,12 +151,27 @@ class Losses:
         # The earlier leader acknowledges records until it knows of the election.
         if unclean_at > at or unclean_epoch > leader_epoch:
             return True
+        if self._is_in_place_of_a_lost_one(name, offset, at, leader_epoch):
+            return True
         return any(
             self._may_lead(name, loss, led, epoch)
             for loss in self._losses.get(name, ())
             if loss.has(offset, record)
             for led, broker, epoch in self._leaders.get(name, ())
             if broker == loss.broker and led > loss.at
+        )
+
+    def _is_in_place_of_a_lost_one(
+        self, name: Name, offset: int, at: int, leader_epoch: int
+    ) -> bool:
+        """Whether the leader restarted unseen, and wrote a record at an offset at which it had lost
+        one in the same leader epoch. Members of the ISR that have the lost one do not truncate."""
+        return any(
+            self._is_unseen(name, loss, led)
+            for loss in self._losses.get(name, ())
+            if loss.offset <= offset < loss.offset + len(loss.records)
+            for led, broker, epoch in self._leaders.get(name, ())
+            if broker == loss.broker and epoch == leader_epoch and loss.at < led < at
         )
 
     def _may_lead(self, name: Name, loss: _Loss, led: int, leader_epoch: int) -> bool:

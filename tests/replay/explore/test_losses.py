@@ -112,6 +112,22 @@ def test_restart_before_a_failover_is_excused_with_kafka_rules_only(is_kafka: bo
     assert history.is_excused() is is_kafka
 
 
+@pytest.mark.parametrize(("is_kafka", "leader_epoch"), [(True, 1), (False, 1), (True, 2)])
+def test_record_in_place_of_one_that_the_restarted_leader_lost_in_the_same_epoch_is_excused(
+    is_kafka: bool, leader_epoch: int
+) -> None:
+    """The other members of the ISR keep the record that the leader has lost."""
+    history = _History(1, 2)
+    history.losses.led(NAME, 2, 1)
+    history.lose()
+    history.losses.registered(2)
+    history.take_over(is_kafka=is_kafka)
+    history.losses.led(NAME, 2, leader_epoch)
+    written = RECORD + 1
+    excused = history.losses.excuse(NAME, OFFSET, written, history.losses.next(), 1)
+    assert excused is (is_kafka and leader_epoch == 1)
+
+
 @pytest.mark.parametrize("is_kafka", [True, False])
 def test_restart_during_a_failover_is_excused_with_kafka_rules_only(is_kafka: bool) -> None:
     history = _History(1, 2)
