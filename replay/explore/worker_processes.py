@@ -3,10 +3,17 @@
 import multiprocessing
 import os
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from threading import Thread
-from typing import Final
+from typing import Final, ParamSpec, TypeVar
+
+from replay.errors import ReplayError
+
+Parameters = ParamSpec("Parameters")
+Result = TypeVar("Result")
 
 _SIGNALS: Final = frozenset((signal.SIGINT, signal.SIGTERM))
 
@@ -29,6 +36,45 @@ def begin_worker() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, _SIGNALS)
     Thread(target=_end_with_parent, daemon=True).start()
+
+
+class WorkerPool:
+    """Worker processes, which run functions of modules."""
+
+    def __init__(self, pool: ProcessPoolExecutor) -> None:
+        self._pool = pool
+
+    def submit(
+        self,
+        function: Callable[Parameters, Result],
+        *args: Parameters.args,
+        **named: Parameters.kwargs,
+    ) -> Future[Result]:
+        """Run a function in a worker."""
+        with signals_wait():
+            return self._pool.submit(function, *args, **named)
+
+
+@contextmanager
+def worker_pool(workers: int) -> Iterator[WorkerPool]:
+    """New processes, which end with the block; what they still run is given up. Raises ReplayError
+    if one ends before."""
+    others = multiprocessing.active_children()
+    spawn = multiprocessing.get_context("spawn")
+    pool = ProcessPoolExecutor(workers, spawn, initializer=begin_worker)
+    try:
+        yield WorkerPool(pool)
+    except BrokenProcessPool as ended:
+        raise ReplayError(
+            "a worker process ended; is there enough memory? Run again, perhaps with fewer "
+            "--workers"
+        ) from ended
+    finally:
+        pool.shutdown(wait=False, cancel_futures=True)
+        for process in multiprocessing.active_children():
+            if process not in others:
+                process.kill()
+                process.join()
 
 
 def how_ended(status: int | None) -> str:

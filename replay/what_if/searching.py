@@ -4,11 +4,9 @@ First moments all along the incident, and next to each cause, are tried; then mo
 which the likelihood differs, until the event is found at which it changes.
 """
 
-import multiprocessing
 import time
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
-from concurrent.futures.process import BrokenProcessPool
+from concurrent.futures import FIRST_COMPLETED, Future, wait
 from contextlib import contextmanager
 from itertools import pairwise
 from math import sqrt
@@ -16,8 +14,7 @@ from typing import Final
 
 from msgspec import Struct, field
 
-from replay.errors import ReplayError
-from replay.explore.worker_processes import begin_worker, signals_wait
+from replay.explore.worker_processes import worker_pool
 from replay.progress import Progress, unreported
 from replay.what_if.branches import Branch, Futures, run_branch
 from replay.what_if.changes import Changed
@@ -105,11 +102,6 @@ def point_of_no_return(
             searching.search(pool)
     except KeyboardInterrupt:
         searching.curve.was_interrupted = True
-    except BrokenProcessPool as ended:
-        raise ReplayError(
-            "a worker process ended; is there enough memory? Run again, perhaps with fewer "
-            "--workers"
-        ) from ended
     searching.finish()
     searching.curve.seconds = time.monotonic() - began
     return searching.curve
@@ -124,22 +116,8 @@ def _workers(workers: int) -> Iterator[_Run]:
     if workers == 1:
         yield _run_here
         return
-    context = multiprocessing.get_context("spawn")
-    others = multiprocessing.active_children()
-    pool = ProcessPoolExecutor(workers, context, initializer=begin_worker)
-
-    def submit(branch: Branch) -> "Future[Futures]":
-        with signals_wait():
-            return pool.submit(run_branch, branch)
-
-    try:
-        yield submit
-    finally:
-        pool.shutdown(wait=False, cancel_futures=True)
-        for process in multiprocessing.active_children():
-            if process not in others:
-                process.kill()
-                process.join()
+    with worker_pool(workers) as pool:
+        yield lambda branch: pool.submit(run_branch, branch)
 
 
 def _run_here(branch: Branch) -> "Future[Futures]":

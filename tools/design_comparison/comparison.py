@@ -1,15 +1,14 @@
 """Runs of both designs with many seeds, on all cores."""
 
-import multiprocessing
-import signal
 from collections.abc import Callable
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures import FIRST_COMPLETED, Future, wait
 from itertools import islice
 from typing import Final
 
 from msgspec import Struct, field
 
 from replay.explore.numbers import seed_of
+from replay.explore.worker_processes import worker_pool
 from replay.world.cluster import Cluster
 from replay.world.kafka_0_8.networked.cluster import NetworkedCluster
 from tools.design_comparison.broker_failure import Failure
@@ -59,13 +58,13 @@ def run_seeds(seed: int, first: int, count: int) -> dict[str, Measured]:
 
 def compare(seed: int, runs: int, workers: int, progress: Callable[[int], None]) -> Compared:
     """Run both designs with so many seeds; Ctrl-C ends early. `progress` gets the number of seeds
-    so far. The result does not depend on the number of workers."""
+    so far. The result does not depend on the number of workers. Raises ReplayError if a worker
+    process ends."""
     compared = Compared(seed)
     firsts = iter(range(1, runs + 1, _SEEDS_OF_A_PART))
-    spawn = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(workers, spawn, initializer=_ignore_interrupts) as pool:
-        parts: set[Future[dict[str, Measured]]] = set()
-        try:
+    parts: set[Future[dict[str, Measured]]] = set()
+    try:
+        with worker_pool(workers) as pool:
             while True:
                 for first in islice(firsts, workers - len(parts)):
                     count = min(_SEEDS_OF_A_PART, runs + 1 - first)
@@ -76,13 +75,6 @@ def compare(seed: int, runs: int, workers: int, progress: Callable[[int], None])
                 for one in done:
                     compared.add(one.result())
                     progress(compared.runs)
-        except KeyboardInterrupt:
-            compared.was_interrupted = True
-        finally:
-            pool.shutdown(wait=False, cancel_futures=True)
+    except KeyboardInterrupt:
+        compared.was_interrupted = True
     return compared
-
-
-def _ignore_interrupts() -> None:
-    """The main process handles Ctrl-C."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)

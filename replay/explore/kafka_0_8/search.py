@@ -4,20 +4,17 @@ The runs are numbered. What a run does depends only on the seed and its number. 
 processes; each plays a few runs after the other.
 """
 
-import multiprocessing
-import signal
 from collections.abc import Callable, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
-from concurrent.futures.process import BrokenProcessPool
+from concurrent.futures import FIRST_COMPLETED, Future, wait
 from itertools import count
 from typing import Final
 
 from msgspec import Struct, field
 
-from replay.errors import ReplayError
 from replay.explore.kafka_0_8.acts import Act, carry_out, drawn, new_cluster, settle
 from replay.explore.kafka_0_8.monitor import KNOWN_FLAWS, Monitor, Violation
 from replay.explore.numbers import Numbers, seed_of
+from replay.explore.worker_processes import worker_pool
 from replay.world.kafka_0_8.cluster import Cluster08
 
 _ACTS: Final = 30
@@ -105,28 +102,14 @@ def _search_here(found: Searched, goes_on: Callable[[int], bool]) -> None:
 
 def _search_with(workers: int, found: Searched, goes_on: Callable[[int], bool]) -> None:
     firsts = count(1, _RUNS_OF_A_PART)
-    spawn = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(workers, spawn, initializer=_ignore_interrupts) as pool:
-        parts: set[Future[Searched]] = set()
-        try:
-            while goes_on(found.runs) and found.violation is None:
-                while len(parts) < workers:
-                    parts.add(pool.submit(search_part, found.seed, next(firsts), _RUNS_OF_A_PART))
-                done, parts = wait(parts, timeout=_POLL_S, return_when=FIRST_COMPLETED)
-                for one in done:
-                    found.add(one.result())
-        except BrokenProcessPool as ended:
-            raise ReplayError(
-                "a worker process ended; is there enough memory? Run again, perhaps with fewer "
-                "--workers"
-            ) from ended
-        finally:
-            pool.shutdown(wait=False, cancel_futures=True)
-
-
-def _ignore_interrupts() -> None:
-    """The main process handles Ctrl-C."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    parts: set[Future[Searched]] = set()
+    with worker_pool(workers) as pool:
+        while goes_on(found.runs) and found.violation is None:
+            while len(parts) < workers:
+                parts.add(pool.submit(search_part, found.seed, next(firsts), _RUNS_OF_A_PART))
+            done, parts = wait(parts, timeout=_POLL_S, return_when=FIRST_COMPLETED)
+            for one in done:
+                found.add(one.result())
 
 
 def search_part(seed: int, first: int, runs: int) -> Searched:
