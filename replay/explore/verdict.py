@@ -58,13 +58,8 @@ def not_checked(coverage: Coverage) -> list[str]:
 
 def coverage_lines(coverage: Coverage) -> Iterator[str]:
     """What the runs reached, one line for each kind."""
-    of_partitions = len(coverage.partition_transitions)
-    of_replicas = len(coverage.replica_transitions)
     yield f"procedures: {_reached(coverage)}"
-    yield (
-        f"transitions: partitions {of_partitions} of {PARTITION_TRANSITIONS}, "
-        f"replicas {of_replicas} of {REPLICA_TRANSITIONS}"
-    )
+    yield _transitions(coverage)
     yield f"pairs of racing events: {len(coverage.racing)} kinds"
     passed, tried = coverage.acts_passed, coverage.acts_tried
     yield (
@@ -90,16 +85,20 @@ def rates(coverage: Coverage, seconds: float) -> str:
 
 def progress_lines(coverage: Coverage) -> Iterator[str]:
     """What the runs reached so far, in lines that fit a terminal of 80 columns."""
-    of_partitions = len(coverage.partition_transitions)
-    of_replicas = len(coverage.replica_transitions)
     yield f"procedures {_reached(coverage)}, racing pairs {len(coverage.racing)}"
-    yield (
-        f"transitions: partitions {of_partitions} of {PARTITION_TRANSITIONS}, "
-        f"replicas {of_replicas} of {REPLICA_TRANSITIONS}"
-    )
+    yield _transitions(coverage)
     yield (
         f"crash points tried {coverage.crash_points_tried} of the "
         f"{len(coverage.crash_points)} that runs passed"
+    )
+
+
+def _transitions(coverage: Coverage) -> str:
+    of_partitions = len(coverage.partition_transitions)
+    of_replicas = len(coverage.replica_transitions)
+    return (
+        f"transitions: partitions {of_partitions} of {PARTITION_TRANSITIONS}, "
+        f"replicas {of_replicas} of {REPLICA_TRANSITIONS}"
     )
 
 

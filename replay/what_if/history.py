@@ -55,6 +55,13 @@ class BrokerChange(NamedTuple):
     broker: int
     is_registered: bool
 
+    def apply(self, registered: dict[int, None]) -> None:
+        """Change the brokers that are registered."""
+        if self.is_registered:
+            registered[self.broker] = None
+        else:
+            registered.pop(self.broker, None)
+
 
 class TopicChange(NamedTuple):
     """The id of a topic is known from now on."""
@@ -219,10 +226,8 @@ def moment_at(changes: Iterable[Change], seq: int, at_ms: int) -> Moment:
                 moment.partitions.pop(name, None)
             case PartitionChange(name=name, now=PartitionNow() as now):
                 moment.partitions[name] = now
-            case BrokerChange(broker=broker, is_registered=True):
-                moment.brokers[broker] = None
-            case BrokerChange(broker=broker):
-                moment.brokers.pop(broker, None)
+            case BrokerChange():
+                one.apply(moment.brokers)
             case TopicChange(topic=topic, id=id):
                 moment.topics[topic] = id
             case ZnodeChange(path=path, data=None):

@@ -12,7 +12,7 @@ from controller.core import znodes
 from controller.core.api_requests.controlled_shutdown import ControlledShutdownReceived
 from controller.core.configuration import Configuration
 from controller.core.errors import ZnodeError
-from controller.core.events import Recorded, TimerFired, WatchFired
+from controller.core.events import Recorded, TimerFired, WatchFired, ZnodesRead
 from controller.core.procedures.elections.rebalance import RULE as REBALANCE
 from controller.core.state import ControllerContext
 from controller.core.znodes import Name
@@ -50,7 +50,6 @@ from replay.world.inputs import (
     ChangeBrokerConfig,
     ChangeTopicConfig,
     DeleteTopic,
-    FailLogDirectory,
     Input,
     ShutDownController,
 )
@@ -247,7 +246,6 @@ class _Recorded(_Reading):
         super().__init__(log.configuration)
         self._log = log
         self._incident = RecordedIncident(log, self.causes)
-        self._failed: dict[int, dict[Name, None]] = {}
         self._seen: dict[str, bytes] = {}
         self._announced: dict[str, tuple[int, int]] = {}
         self._admin: dict[str, bytes] = {}
@@ -260,7 +258,8 @@ class _Recorded(_Reading):
             self._before(event)
             had_begun = incident.has_begun
             incident.fold(event)
-            self._read_configs(event.wall_ns)
+            if isinstance(event.event, ZnodesRead):
+                self._read_configs(event.wall_ns)
             if incident.has_begun:
                 self.times[event.seq] = causes.at(event.wall_ns)
                 self._look(event, is_first=not had_begun)
@@ -334,7 +333,7 @@ class _Recorded(_Reading):
         for name in [one for one in history.names() if one not in known]:
             history.partition(seq, at_ms, name, None)
         self._look_at_admin(seq, at_ms, context)
-        self._look_at_disks(seq, at_ms, context)
+        self._incident.note_failed_disks(at_ms)
 
     def _look_at_admin(self, seq: int, at_ms: int, context: ControllerContext) -> None:
         history = self.history
@@ -361,16 +360,6 @@ class _Recorded(_Reading):
             isinstance(one.what, DeleteTopic) and one.what.topic == topic
             for one in self.causes.found
         )
-
-    def _look_at_disks(self, seq: int, at_ms: int, context: ControllerContext) -> None:
-        for broker, partitions in context.offline_dirs.items():
-            before = self._failed.setdefault(broker, {})
-            new = tuple(one.key for one in partitions if one.key not in before)
-            if new:
-                before.update(dict.fromkeys(new))
-                self.causes.add(FailLogDirectory(at_ms, broker, new, None))
-        for broker in [one for one in self._failed if one not in context.offline_dirs]:
-            del self._failed[broker]
 
 
 class _Imported(_Reading):

@@ -33,10 +33,7 @@ def inferred_requests(
     found: list[Cause] = []
     for change in history.changes:
         if isinstance(change, BrokerChange):
-            if change.is_registered:
-                running[change.broker] = None
-            else:
-                running.pop(change.broker, None)
+            change.apply(running)
         if not isinstance(change, PartitionChange):
             continue
         was, now = before.pop(change.name, None), change.now

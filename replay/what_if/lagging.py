@@ -27,7 +27,7 @@ def lagged(history: History, causes: Sequence[Cause]) -> list[Cause]:
     found: list[Cause] = []
     for change in history.changes:
         if isinstance(change, BrokerChange):
-            _note(running, change)
+            change.apply(running)
             continue
         if not isinstance(change, PartitionChange):
             continue
@@ -90,13 +90,6 @@ def copying_replicas(history: History, causes: Sequence[Cause]) -> list[CopyingR
     for (broker, name), (after, from_ms) in since.items():
         found.append(CopyingReplica(broker, *name, from_ms, None, after))
     return found
-
-
-def _note(running: dict[int, None], change: BrokerChange) -> None:
-    if change.is_registered:
-        running[change.broker] = None
-    else:
-        running.pop(change.broker, None)
 
 
 def _ends(gone: Sequence[Cause], broker: int, at_ms: int) -> bool:

@@ -103,10 +103,7 @@ def outcome_of(
                     unclean[name] = unclean.get(name, 0) + is_unclean(was, now)
             look(name, change.at_ms)
         elif isinstance(change, BrokerChange):
-            if change.is_registered:
-                brokers[change.broker] = None
-            else:
-                brokers.pop(change.broker, None)
+            change.apply(brokers)
             for name, one in partitions.items():
                 if one.leader == change.broker:
                     look(name, change.at_ms)

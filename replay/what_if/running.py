@@ -2,21 +2,19 @@
 
 import traceback
 from collections.abc import Callable, Sequence
-from typing import Any, Final
+from typing import Any
 
 from controller.core.values import NO_LEADER
 from controller.core.znodes import Name
 from replay.errors import ReplayError
 from replay.what_if.history import History, ZnodeReader
+from replay.world.broker.messages import ALL
 from replay.world.cluster import Cluster
 from replay.world.ensemble.transactions import Transaction
 from replay.world.inputs import Input
 from replay.world.observer import Acknowledged, Observer
 from replay.world.scenario import Scenario
 from replay.world.scheduler import MS
-
-ALL: Final = -1
-"""acks=all."""
 
 
 class Watching(Observer):

@@ -10,8 +10,9 @@ from controller.core.configuration import Configuration
 from controller.core.topic_configs import BROKER_KEYS, TOPIC_CONFIGS, problem_with
 from controller.settings import parsing
 from replay.errors import ReplayError
-from replay.what_if.starting import Settings, protocol_of
+from replay.what_if.starting import Settings
 from replay.world.broker.settings import KAFKA_NAMES, settings_of
+from replay.world.scenario import protocol_of
 
 _COUNT: Final = parsing.whole_number(1)
 _OF_CONTROLLER: Final[Mapping[str, tuple[str, Callable[[str], Any]]]] = {

@@ -11,7 +11,6 @@ from msgspec import Struct, structs
 
 from controller.core import znodes
 from controller.core.configuration import Configuration
-from controller.core.protocol_versions import LATEST
 from controller.core.values import NO_LEADER
 from controller.core.znodes.topics import TopicContent, write_topic
 from replay.what_if.causes import (
@@ -42,6 +41,7 @@ from replay.world.scenario import (
     Scenario,
     SlowReplica,
     TopicSpec,
+    protocol_of,
 )
 
 START_MS: Final = 4_000
@@ -263,12 +263,6 @@ def _znodes(moment: Moment, settings: Settings) -> dict[str, str]:
     epoch = max([*epochs, int(found.get(znodes.CONTROLLER_EPOCH) or 0)])
     found[znodes.CONTROLLER_EPOCH] = str(epoch)
     return found
-
-
-def protocol_of(configuration: Configuration) -> str:
-    """The inter.broker.protocol.version of a configuration, as the world names it."""
-    version = configuration.inter_broker_protocol_version
-    return version if "-IV" in version else LATEST if version.startswith("3.9") else version
 
 
 def inputs_of(begun: Continuation, causes: Sequence[Cause]) -> tuple[Input, ...]:

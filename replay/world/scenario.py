@@ -105,3 +105,9 @@ class Scenario(Struct, frozen=True, kw_only=True):
     def end_ms(self) -> int:
         """When the run ends."""
         return self.active_ms + self.quiet_ms
+
+
+def protocol_of(configuration: Configuration) -> str:
+    """The inter.broker.protocol.version of a configuration, as a scenario names it."""
+    version = configuration.inter_broker_protocol_version
+    return version if "-IV" in version else LATEST if version.startswith("3.9") else version

@@ -10,9 +10,8 @@ from controller.core import znodes
 from controller.core.api_requests.elections import ElectLeadersReceived
 from controller.core.api_requests.features import UpdateFeaturesReceived
 from controller.core.api_requests.reassignments import AlterPartitionReassignmentsReceived
-from controller.core.errors import ZnodeError
 from replay.explore.from_log.schedule import Schedule, targets_of
-from replay.explore.invariants.known import parsed_entries, parsed_topic
+from replay.explore.invariants.known import parsed_config, parsed_entries, parsed_topic
 from replay.stock_clusters.imported_log.api_requests import (
     UnreadableRequestError,
     api_request_of,
@@ -205,13 +204,13 @@ class ImportedIncident:
                     schedule.add(CreateTopic(at_ms, topic, replicas, configs, "znode_with_id"))
             case SetData() if path.startswith(f"{znodes.TOPIC_CONFIGS}/"):
                 topic = path.rpartition("/")[2]
-                configs = _parsed_config(path, data)
+                configs = parsed_config(path, data)
                 if configs != self._config(path):
                     schedule.add(ChangeTopicConfig(schedule.at(ns), topic, configs))
             case Create() | SetData() if path.startswith(f"{znodes.BROKER_CONFIGS}/"):
                 name = path.rpartition("/")[2]
                 broker = int(name) if znodes.is_broker_id(name) else None
-                configs = _parsed_config(path, data)
+                configs = parsed_config(path, data)
                 schedule.add(ChangeBrokerConfig(schedule.at(ns), broker, configs))
             case Create() if path.startswith(f"{znodes.DELETE_TOPICS}/"):
                 topic = path.rpartition("/")[2]
@@ -221,15 +220,8 @@ class ImportedIncident:
 
     def _config(self, path: str) -> dict[str, str]:
         node = self._log.state.tree.dump().get(f"{self._chroot}{path}")
-        return _parsed_config(path, node.data if node is not None else None)
+        return parsed_config(path, node.data if node is not None else None)
 
     def _content(self, path: str) -> dict[tuple[str, int], tuple[int, ...]]:
         node = self._log.state.tree.dump().get(f"{self._chroot}{path}")
         return parsed_entries(path, node.data) if node is not None else {}
-
-
-def _parsed_config(path: str, data: bytes | None) -> dict[str, str]:
-    try:
-        return znodes.read_config(path, data) if data is not None else {}
-    except ZnodeError:
-        return {}

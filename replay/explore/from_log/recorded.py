@@ -24,6 +24,7 @@ from controller.core.events import (
     ZnodesRead,
 )
 from controller.core.fold import Fold
+from controller.core.znodes import Name
 from replay.errors import ReplayError
 from replay.explore.from_log.schedule import Schedule, targets_of
 from replay.explore.invariants.known import parsed_entries, parsed_request
@@ -38,6 +39,7 @@ from replay.world.inputs import (
     ElectLeaders,
     EndCancellation,
     ExpireSession,
+    FailLogDirectory,
     Reassign,
     ShutDownController,
 )
@@ -64,6 +66,7 @@ class RecordedIncident:
         self._brokers: dict[int, int] = {}
         self._stopping: dict[int, None] = {}
         self._entries: dict[tuple[str, str, int], tuple[int, ...]] = {}
+        self._failed: dict[int, dict[Name, None]] = {}
         self._disconnected_ns = 0
 
     def fold(self, event: Recorded) -> None:
@@ -91,6 +94,19 @@ class RecordedIncident:
         if context.epoch != self._settled_epoch and self.controller_fold.is_idle:
             self._settled_epoch = context.epoch
         return context.epoch == self._settled_epoch
+
+    def note_failed_disks(self, at_ms: int) -> None:
+        """Note the log directories that have failed since the last call."""
+        offline = self.controller_fold.controller.context.offline_dirs
+        for broker, partitions in offline.items():
+            before = self._failed.setdefault(broker, {})
+            new = tuple(one.key for one in partitions if one.key not in before)
+            if new:
+                before.update(dict.fromkeys(new))
+                # A restart of the broker repairs it.
+                self.schedule.add(FailLogDirectory(at_ms, broker, new, None))
+        for broker in [one for one in self._failed if one not in offline]:
+            del self._failed[broker]
 
     def check_begun(self) -> None:
         """Raises ReplayError if the log has no failover."""

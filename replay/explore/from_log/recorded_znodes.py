@@ -25,10 +25,9 @@ from controller.core.events import (
     WatchFired,
 )
 from controller.core.state import ControllerContext
-from controller.core.znodes import Name
 from replay.explore.from_log.recorded import RecordedIncident
 from replay.explore.from_log.schedule import BegunFromLog, Schedule
-from replay.explore.invariants.known import parsed_topic
+from replay.explore.invariants.known import parsed_config, parsed_topic
 from replay.logs.decode import records
 from replay.logs.open_log import RecordedLog
 from replay.world.inputs import (
@@ -39,7 +38,6 @@ from replay.world.inputs import (
     DeleteControllerZnode,
     DeleteStrays,
     DeleteTopic,
-    FailLogDirectory,
     KillController,
     StartController,
 )
@@ -80,7 +78,6 @@ class _Explored(RecordedIncident):
         """Configurations whose change was announced, and which were not read since."""
         self._deleting: dict[str, None] = {}
         self._strays: dict[str, None] = {}
-        self._failed: dict[int, dict[Name, None]] = {}
 
     def fold(self, event: Recorded) -> None:
         """Fold an event, and note what it and the fold show."""
@@ -218,7 +215,7 @@ class _Explored(RecordedIncident):
             self.schedule.add(CreatePartitions(at_ms, topic, replicas[known:], "znode"))
             return
         self._announced.pop(config_path, None)
-        configs = _parsed_config(config_path, self._configs.get(config_path))
+        configs = parsed_config(config_path, self._configs.get(config_path))
         self.schedule.add(CreateTopic(at_ms, topic, replicas, configs, "znode_with_id"))
 
     def _announce(self, entity: str) -> None:
@@ -239,7 +236,7 @@ class _Explored(RecordedIncident):
         if not self.notes_entries or is_same or not (is_announced or is_known):
             return
         at_ms, name = self.schedule.at(event.wall_ns), path.rpartition("/")[2]
-        configs = _parsed_config(path, data)
+        configs = parsed_config(path, data)
         if path.startswith(f"{znodes.TOPIC_CONFIGS}/"):
             if name in self._partitions:
                 self.schedule.add(ChangeTopicConfig(at_ms, name, configs))
@@ -307,19 +304,4 @@ class _Explored(RecordedIncident):
             if topic not in context.topics:
                 del self._deleting[topic]
                 self._partitions.pop(topic, None)
-        for broker, partitions in context.offline_dirs.items():
-            before = self._failed.setdefault(broker, {})
-            new = tuple(one.key for one in partitions if one.key not in before)
-            if new:
-                before.update(dict.fromkeys(new))
-                # A restart of the broker repairs it.
-                schedule.add(FailLogDirectory(at_ms, broker, new, None))
-        for broker in [one for one in self._failed if one not in context.offline_dirs]:
-            del self._failed[broker]
-
-
-def _parsed_config(path: str, data: bytes | None) -> dict[str, str]:
-    try:
-        return znodes.read_config(path, data) if data is not None else {}
-    except ZnodeError:
-        return {}
+        self.note_failed_disks(at_ms)

@@ -8,9 +8,15 @@ from msgspec import structs
 from controller.core import znodes
 from controller.core.configuration import Configuration
 from controller.core.errors import ZnodeError
-from controller.core.protocol_versions import LATEST
 from replay.subjects import subject_of
-from replay.world.scenario import BrokerSpec, ControllerSpec, Load, Scenario, TopicSpec
+from replay.world.scenario import (
+    BrokerSpec,
+    ControllerSpec,
+    Load,
+    Scenario,
+    TopicSpec,
+    protocol_of,
+)
 
 START_MS: Final = 4_000
 """When the incident begins: the simulated cluster needs some seconds to start."""
@@ -72,8 +78,7 @@ class Controllers:
     @property
     def protocol(self) -> str:
         """The protocol version of the scenario."""
-        version = self._configuration.inter_broker_protocol_version
-        return version if "-IV" in version else LATEST if version.startswith("3.9") else version
+        return protocol_of(self._configuration)
 
     def specs(self, brokers: Sequence[int]) -> tuple[ControllerSpec, ...]:
         """The controllers. If there is no other refold, a standby is added: otherwise a crash of

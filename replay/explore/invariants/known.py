@@ -248,6 +248,14 @@ def parsed_epoch(data: bytes | None) -> int | None:
         return None
 
 
+def parsed_config(path: str, data: bytes | None) -> dict[str, str]:
+    """The content of a configuration's znode; empty if it cannot be parsed."""
+    try:
+        return znodes.read_config(path, data) if data is not None else {}
+    except ZnodeError:
+        return {}
+
+
 def parsed_entries(path: str, data: bytes | None) -> dict[Name, tuple[int, ...]]:
     """The entries of a reassignment znode; none if it cannot be parsed."""
     try:

@@ -1,27 +1,12 @@
 """Requests to a stock controller, inferred from what it wrote."""
 
-from controller.core.values import Assignment, LeaderAndIsr
+from controller.core.values import Assignment
 from replay.what_if.causes import BrokerGone, Cause
-from replay.what_if.history import History, PartitionNow
 from replay.what_if.inferred import inferred_requests, with_shutdown_requests
 from replay.world.inputs import CancelReassignment, ElectLeaders, Reassign, Target
+from tests.replay.what_if.histories import NAME, history, now
 
-ASSIGNMENT = Assignment((1, 2))
 MOVING = Assignment((3, 1, 2), (3,), (2,))
-NAME = ("t", 0)
-
-
-def now(leader: int, *isr: int, assignment: Assignment = ASSIGNMENT) -> PartitionNow:
-    return PartitionNow(LeaderAndIsr(leader, 0, isr, 0, 1), assignment)
-
-
-def history(*partitions: tuple[int, PartitionNow]) -> History:
-    found = History()
-    for broker in (1, 2, 3):
-        found.broker(0, 0, broker, is_registered=True)
-    for at_ms, one in partitions:
-        found.partition(at_ms + 1, at_ms, NAME, one)
-    return found
 
 
 def test_unclean_election_was_requested_unless_a_configuration_allows_it() -> None:

@@ -1,24 +1,9 @@
 """Followers that were not in the ISR although their brokers ran."""
 
-from controller.core.values import Assignment, LeaderAndIsr
+from controller.core.values import Assignment
 from replay.what_if.causes import BrokerGone, Cause, ReplicaLagged
-from replay.what_if.history import History, PartitionNow
 from replay.what_if.lagging import copying_replicas, lagged
-
-ASSIGNMENT = Assignment((1, 2))
-
-
-def now(leader: int, *isr: int, assignment: Assignment = ASSIGNMENT) -> PartitionNow:
-    return PartitionNow(LeaderAndIsr(leader, 0, isr, 0, 1), assignment)
-
-
-def history(*partitions: tuple[int, PartitionNow]) -> History:
-    found = History()
-    for broker in (1, 2, 3):
-        found.broker(0, 0, broker, is_registered=True)
-    for at_ms, one in partitions:
-        found.partition(at_ms + 1, at_ms, ("t", 0), one)
-    return found
+from tests.replay.what_if.histories import history, now
 
 
 def test_follower_lags_from_the_smaller_isr_to_the_larger_one() -> None:

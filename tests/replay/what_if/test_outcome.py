@@ -1,14 +1,9 @@
 """How partitions fared, and where two outcomes differ."""
 
-from controller.core.values import Assignment, LeaderAndIsr
+from controller.core.values import Assignment
 from replay.what_if.history import History, PartitionNow
 from replay.what_if.outcome import Outcome, What, differences, outcome_of
-
-ASSIGNMENT = Assignment((1, 2))
-
-
-def now(leader: int, *isr: int, assignment: Assignment = ASSIGNMENT) -> PartitionNow:
-    return PartitionNow(LeaderAndIsr(leader, 0, isr, 0, 1), assignment)
+from tests.replay.what_if.histories import now
 
 
 def history(*partitions: tuple[int, PartitionNow | None]) -> History:

@@ -77,7 +77,8 @@ async def process_controller_change(controller: Controller) -> None:
     """/controller was created or changed (processControllerChange, KB 3.2.2).
 
     If it no longer exists, its deletion may never be reported: the creation has used up a watch
-    that fires once. So the daemon stands for election as after a deletion (VACANT_ROLE_SEEN).
+    that fires once. So the daemon tries to become controller, as after a deletion
+    (VACANT_ROLE_SEEN).
     """
     exists = await maybe_resign(controller)
     if not exists and VACANT_ROLE_SEEN.applies(controller.configuration):
