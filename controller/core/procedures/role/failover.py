@@ -62,7 +62,7 @@ async def fail_over(controller: Controller) -> None:
     repaired, restarts = await load_context(controller)
     await queue_deletions(controller)
     legacy = None
-    elected = [*repaired, *restarts.members]
+    elected = dict.fromkeys((*repaired, *restarts.members))
     has_kip_236 = controller.configuration.has_kip_236
     if has_kip_236 and any(one in elected for one in context.reassigning):
         legacy = await load_reassignments(controller, may_pause=False)
