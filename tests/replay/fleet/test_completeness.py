@@ -124,6 +124,9 @@ def test_damage_is_in_the_results_until_a_sound_copy_repairs_it(
     files = [str(one) for one in (table / "records").rglob("*") if one.is_file()]
     counted = sum(parquet.ParquetFile(one).metadata.num_rows for one in files)
     assert counted == manifest.count_records(table)
+    after = analyse(quick, table, Options())
+    assert (after.incomplete, after.set_aside, after.summaries[0].rows) == (0, 0, [])
+    assert quick.read.parquet(f"{table}/analysis/logs").where("not is_complete").count() == 0
 
 
 def test_unknown_names_are_errors_that_list_the_known_ones(
