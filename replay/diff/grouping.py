@@ -20,7 +20,7 @@ What = Literal["changed", "missing", "new", "reordered"]
 _LATE_NS: Final = 1_000_000_000
 """A decision that is so much later than in the other version counts as changed."""
 _NUMBERS: Final = re.compile(r"\d+")
-_IDS: Final = re.compile(r"(?<![\w.-])\d+(?![\w.-])")
+IDS_IN_RULES: Final = re.compile(r"(?<![\w.-])\d+(?![\w.-])")
 """The ids in the name of a rule, such as "remove 3 from ISR", but not KIP-236."""
 _TIMERS: Final = ("start_timer", "cancel_timer")
 _TIME: Final = "time"
@@ -247,7 +247,7 @@ def _both(base: str, head: str) -> str:
 
 
 def _without_ids(rule: str) -> str:
-    return _IDS.sub("N", rule)
+    return IDS_IN_RULES.sub("N", rule)
 
 
 def _general(part: str) -> str:

@@ -14,7 +14,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from controller.core.api_requests import ApiRequest
+from controller.core.api_requests import ApiRequest, BrokerApiRequest
 from controller.core.canonical import cause_of, kind_of
 from controller.core.events import (
     BrokerProbed,
@@ -61,6 +61,7 @@ class EventFields:
         self._terms = deque([(first_seq - 1, term)])
         self._wall_ns = self._mono_ns = 0
         self._sessions = {_NO_SESSION}
+        self._brokers: dict[str, int] = {}
         self.answered = 0
         """The last event whose commands an event of the log answers."""
         self.notes: list[str] = []
@@ -135,9 +136,19 @@ class EventFields:
                 # Of the 0.8 design: records come from clients, other brokers and the log.
                 return channel
             case _ if isinstance(event, ApiRequest):
-                return channel if channel.startswith("api:") else "api:CONNECTION"
+                return self._api_channel(channel, event)
             case _:
                 return self._zookeeper_channel(channel, event)
+
+    def _api_channel(self, channel: str, request: ApiRequest) -> str:
+        if not channel.startswith("api:"):
+            return "api:CONNECTION"
+        if isinstance(request, BrokerApiRequest):
+            broker = self._brokers.setdefault(channel, request.broker)
+            # A broker opens its own connections to the controller.
+            if broker != request.broker:
+                return f"a connection of broker {request.broker}, and not of broker {broker}"
+        return channel
 
     def _zookeeper_channel(self, channel: str, event: Event | BrokerEvent) -> str:
         if channel in _SIMULATED:

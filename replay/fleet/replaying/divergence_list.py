@@ -11,7 +11,7 @@ from pyspark.sql import functions as sql
 from replay.fleet.errors import check_known
 from replay.fleet.jobs import spark_errors
 from replay.fleet.replaying.comparison import VersionDifference
-from replay.fleet.replaying.results import COUNTED, divergences, replayed
+from replay.fleet.replaying.results import COUNTED, divergences, general_rule, replayed
 
 _NAMES_MAX: Final = 100_000
 
@@ -76,6 +76,7 @@ def _check_names(spark: SparkSession, table: Path, criteria: DivergenceFilter) -
         found = divergences(spark, table)
         for name in ("rule", "first_rule"):
             rules = rules.union(found.select(name))
+        rules = rules.union(rules.select(general_rule("rule")))
         check_known("--rule", criteria.rule, _names(rules))
 
 
@@ -91,9 +92,13 @@ def _filtered(found: DataFrame, criteria: DivergenceFilter) -> DataFrame:
         if value is not None:
             found = found.where(sql.col(name) == value)
     if criteria.rule is not None:
-        found = found.where(
-            (sql.col("rule") == criteria.rule) | (sql.col("first_rule") == criteria.rule)
+        names = (
+            sql.col("rule"),
+            sql.col("first_rule"),
+            general_rule("rule"),
+            general_rule("first_rule"),
         )
+        found = found.where(sql.lit(criteria.rule).isin(*names))
     if criteria.partition is not None:
         found = found.where(sql.array_contains("partitions", criteria.partition))
     return found

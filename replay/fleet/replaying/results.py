@@ -16,10 +16,11 @@ from pathlib import Path
 from typing import Final
 
 import pyarrow as pa
-from pyspark.sql import DataFrame, SparkSession, Window
+from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as sql
 from pyspark.sql.types import StringType
 
+from replay.diff.grouping import IDS_IN_RULES
 from replay.fleet.batches import add_batch, batches
 from replay.fleet.errors import FleetError, usable
 from replay.fleet.locking import exclusive, staging
@@ -168,23 +169,32 @@ def divergences(spark: SparkSession, table: Path | str) -> DataFrame:
     return found.join(replayed(spark, table).select(*_KEY, "batch"), [*_KEY, "batch"], "left_semi")
 
 
+def general_rule(rule: str) -> Column:
+    """The name of a rule in a column without ids of brokers, as `refold diff` groups rules."""
+    return sql.regexp_replace(rule, IDS_IN_RULES.pattern, "N")
+
+
 def by_rule(spark: SparkSession, table: Path | str) -> DataFrame:
-    """Decisions, agreeing decisions and divergences by version, rule and cluster.
+    """Decisions, agreeing decisions and divergences by version, rule without ids, and cluster.
 
     `first` counts divergences that do not follow from another one, `following` those that follow
     from them, under any rule. `log` and `seq` name one of the divergences, a first one if possible.
     """
     key = ["code", "rule", "cluster"]
     rules = replayed(spark, table).select("code", "cluster", "log", sql.inline("rules"))
-    decided = rules.groupBy(*key).agg(
-        sql.count_distinct("log").alias("logs"),
-        sql.sum("decisions").alias("decisions"),
-        sql.sum("agreed").alias("agreed"),
+    decided = (
+        rules.withColumn("rule", general_rule("rule"))
+        .groupBy(*key)
+        .agg(
+            sql.count_distinct("log").alias("logs"),
+            sql.sum("decisions").alias("decisions"),
+            sql.sum("agreed").alias("agreed"),
+        )
     )
     counted = divergences(spark, table).where(COUNTED)
     one = sql.struct(~sql.col("is_first"), "log", "seq")
     found = (
-        counted.withColumn("rule", sql.col("counted_rule"))
+        counted.withColumn("rule", general_rule("counted_rule"))
         .groupBy(*key)
         .agg(
             sql.count_distinct("log").alias("logs_diverging"),
@@ -195,7 +205,7 @@ def by_rule(spark: SparkSession, table: Path | str) -> DataFrame:
     )
     following = (
         counted.where("not is_first")
-        .withColumn("rule", sql.col("first_rule"))
+        .withColumn("rule", general_rule("first_rule"))
         .groupBy(*key)
         .agg(sql.count("*").alias("following"))
     )

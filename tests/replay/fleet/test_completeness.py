@@ -1,7 +1,7 @@
 """Each command reports the records that a table lacks, until a sound copy repairs the table."""
 
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -15,7 +15,7 @@ from replay.fleet.analysis.analyse import Options, analyse
 from replay.fleet.errors import FleetError
 from replay.fleet.ingest import ingest
 from replay.fleet.replaying.divergence_list import DivergenceFilter, list_divergences
-from replay.fleet.replaying.results import DIVERGENCES, REPLAYED
+from replay.fleet.replaying.results import DIVERGENCES, REPLAYED, by_rule
 from replay.fleet.replaying.summary import summary
 from replay.fleet.replaying.versions import ShippedVersion
 from tests.replay.fleet.spark_settings import QUICK
@@ -45,12 +45,17 @@ def quick(spark: SparkSession) -> Iterator[SparkSession]:
         spark.conf.set(name, was or "")
 
 
-def add_replays(table: Path, log: str) -> None:
-    """The results of a replay: one decision of ten differs."""
+def add_replays(
+    table: Path, log: str, rules: Sequence[str] = ("election",), rule: str = "election"
+) -> None:
+    """The results of a replay: of ten decisions by each rule, one by `rule` differs."""
+    count = 10 * len(rules)
     whose = {"cluster": CLUSTER, "log": log, "version": "v1", "code": "c0de", "core": "core"}
-    replayed = {**whose, "code_version": "1.0", "decisions": 10, "agreed": 9, "divergences": 1,
-                "rules": [{"rule": "election", "decisions": 10, "agreed": 9}]}  # fmt: skip
-    found = {**whose, "rule": "election", "first_rule": "election", "counted_rule": "election",
+    replayed = {**whose, "code_version": "1.0", "decisions": count, "agreed": count - 1,
+                "divergences": 1,
+                "rules": [{"rule": one, "decisions": 10, "agreed": 10 - (one == rule)}
+                          for one in rules]}  # fmt: skip
+    found = {**whose, "rule": rule, "first_rule": rule, "counted_rule": rule,
              **dict.fromkeys(("what", "kind", "target"), "x"), "seq": 7, "first_seq": 7,
              "partitions": [], "differences": [], "details": [], "explained": "",
              "time": datetime(2026, 11, 21, tzinfo=UTC), "is_first": True,
@@ -119,6 +124,9 @@ def test_damage_is_in_the_results_until_a_sound_copy_repairs_it(
     files = [str(one) for one in (table / "records").rglob("*") if one.is_file()]
     counted = sum(parquet.ParquetFile(one).metadata.num_rows for one in files)
     assert counted == manifest.count_records(table)
+    after = analyse(quick, table, Options())
+    assert (after.incomplete, after.set_aside, after.summaries[0].rows) == (0, 0, [])
+    assert quick.read.parquet(f"{table}/analysis/logs").where("not is_complete").count() == 0
 
 
 def test_unknown_names_are_errors_that_list_the_known_ones(
@@ -142,3 +150,20 @@ def test_unknown_names_are_errors_that_list_the_known_ones(
             list_divergences(quick, table, wrong, 20)
     right = DivergenceFilter("v1", "election", CLUSTER, log)
     assert list_divergences(quick, table, right, 20)[0] == 1
+
+
+def test_rules_that_differ_in_the_id_of_a_broker_are_one_rule(
+    quick: SparkSession, short_history: History, tmp_path: Path
+) -> None:
+    table = tmp_path / "table"
+    write_log(tmp_path / "log", short_history, CLUSTER, 1)
+    ingest(quick, [str(tmp_path / "log")], table)
+    [log] = [row.log for row in manifest.segments(quick, table).collect()]
+    of_brokers = ["remove 2 from ISR", "remove 3 from ISR"]
+    add_replays(table, log, [*of_brokers, "KIP-236: roll back"], of_brokers[0])
+    rows = {row.rule: row for row in by_rule(quick, table).collect()}
+    assert rows.keys() == {"remove N from ISR", "KIP-236: roll back"}
+    row = rows["remove N from ISR"]
+    assert (row.logs, row.decisions, row.agreed, row.divergences) == (1, 20, 19, 1)
+    for rule, count in (("remove N from ISR", 1), (of_brokers[0], 1), (of_brokers[1], 0)):
+        assert list_divergences(quick, table, DivergenceFilter(rule=rule), 20)[0] == count, rule

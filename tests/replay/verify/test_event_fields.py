@@ -7,6 +7,8 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
+from controller.core.api_requests.alter_partition import AlterPartitionReceived
+from controller.core.api_requests.elections import ElectLeadersReceived
 from controller.core.commands import CommandId
 from controller.core.events import Event, NumbersDrawn, Recorded, ShutdownRequested
 from controller.event_log.records import command_record, event_record
@@ -68,6 +70,18 @@ def test_wrong_field_is_reported_with_its_event(
     done = CliRunner().invoke(app, ["replay", str(tmp_path / "log")])
     assert done.exit_code == 1
     assert f"event {seq} ({mismatch.event_kind}): changed ({field})" in done.output
+
+
+def test_connection_belongs_to_one_broker() -> None:
+    """A broker opens its own connections; an admin tool's requests name no broker."""
+    fields = EventFields(1, 0)
+    of_tool = ElectLeadersReceived(1, 2, "preferred", None)
+    of_brokers = [AlterPartitionReceived(2, 3, broker, 7, []) for broker in (1, 2)]
+    assert wrong_fields(fields, 1, 0, of_tool, "api:1") == []
+    assert wrong_fields(fields, 2, 0, of_brokers[0], "api:1") == []
+    assert wrong_fields(fields, 3, 0, of_brokers[1], "api:2") == []
+    assert wrong_fields(fields, 4, 0, of_tool, "api:2") == []
+    assert wrong_fields(fields, 5, 0, of_brokers[0], "api:2") == ["channel"]
 
 
 def test_wall_clock_that_goes_back_is_noted(tmp_path: Path) -> None:
