@@ -1,6 +1,6 @@
 """Random acts of administrators, by every route."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final, Literal
 
 from controller.core import znodes
@@ -62,6 +62,7 @@ _SLOW_MS: Final = (200, 1_000, 4_000, 12_000)
 _JOINED_MS: Final = (100, 1_000, 2_500)
 _APART_MS: Final = (0, 100, 700, 2_000)
 _OUTAGE_MS: Final = (1_000, 6_000, 20_000)
+_LONG_DOWN_MS: Final = (6_000, 12_000, 20_000)
 _MISTAKES: Final = (
     "",
     "{",
@@ -78,6 +79,10 @@ def shared_znode(point: str) -> str | None:
     """The znode that a controller writes at a crash point, if administrators also write it."""
     words = point.partition(": ")[2].split(" ")
     return words[1] if len(words) > 1 and words[1] in _SHARED else None
+
+
+def _added(target: Target, current: Sequence[int]) -> tuple[int, ...]:
+    return tuple(broker for broker in target.replicas if broker not in current)
 
 
 class ActMaker:
@@ -178,6 +183,29 @@ class ActMaker:
             return made + self._then(moment, targets, route)
         return made + (self.elect(moment) if numbers.chance(50) else self.make(moment))
 
+    def unfinished(self, at_ms: int) -> list[Input]:
+        """A reassignment that cannot end, because one of its new replicas is down. Others join the
+        ISR, another broker of the partition may fail, and the reassignment is replaced, cancelled
+        or interrupted."""
+        numbers = self._numbers
+        target = self._widest_target()
+        if target is None:
+            return []
+        name = target.topic, target.partition
+        current = self._topics[target.topic][target.partition]
+        added = _added(target, current)
+        route, down = numbers.weighted(_ROUTES), numbers.choice(added or target.replicas)
+        down_ms = max(0, at_ms - numbers.choice((10, 200, 1_000)))
+        made = self._failure(down_ms, down, name, _LONG_DOWN_MS)
+        made.append(Reassign(at_ms, (target,), route))
+        moment = at_ms + numbers.choice(_JOINED_MS)
+        if numbers.chance(60):
+            made += self._failure(moment, numbers.choice(current), name)
+            moment += numbers.choice(_APART_MS)
+        if numbers.chance(40):
+            return made + self._replace(moment, (target,), route)
+        return made + self._then(moment, (target,), route)
+
     def two_writers(self, at_ms: int) -> list[Input]:
         """Reassignments by the entries of both znodes: a client writes one of them while the
         controller moves the entries of the other."""
@@ -190,10 +218,16 @@ class ActMaker:
                 made.append(Reassign(at_ms + later_ms, targets, route))
         return made
 
-    def _failure(self, at_ms: int, broker: int, name: tuple[str, int]) -> list[Input]:
+    def _failure(
+        self,
+        at_ms: int,
+        broker: int,
+        name: tuple[str, int],
+        durations_ms: Sequence[int] = _OUTAGE_MS,
+    ) -> list[Input]:
         """A broker stops, or fails and is noticed at once, or the log directory of its replica
         fails."""
-        ms = self._numbers.choice(_OUTAGE_MS)
+        ms = self._numbers.choice(durations_ms)
         if self._numbers.chance(15):
             return [FailLogDirectory(at_ms, broker, (name,), ms)]
         if self._numbers.chance(60):
@@ -240,8 +274,7 @@ class ActMaker:
         numbers = self._numbers
         one = numbers.choice(targets)
         current = self._topics[one.topic][one.partition]
-        added = [broker for broker in one.replicas if broker not in current] or one.replicas
-        target, leader = numbers.choice(added), current[0]
+        target, leader = numbers.choice(_added(one, current) or one.replicas), current[0]
         begin_ms, ms = max(0, at_ms - numbers.choice((0, 5, 50))), numbers.choice(_SLOW_MS)
         kind = numbers.below(10)
         if kind < 4:
@@ -271,6 +304,15 @@ class ActMaker:
         if numbers.chance(_MOVED_PERCENT):
             ids.sort(key=current.__contains__)
         return Target(topic, partition, tuple(ids[:size]))
+
+    def _widest_target(self) -> Target | None:
+        """Of two, the one with more new replicas: only then can some join while others do not."""
+        targets = [target for _ in range(2) for target in self._targets()]
+        return max(
+            targets,
+            key=lambda one: len(_added(one, self._topics[one.topic][one.partition])),
+            default=None,
+        )
 
     def cancel(
         self, at_ms: int, targets: tuple[Target, ...] = (), route: _Route = "api"

@@ -19,7 +19,7 @@ START_MS: Final = 3_000
 
 _SPREAD_MS: Final = (0, 5, 30, 200, 1_000, 3_000)
 _FAULTS_PERCENT: Final = 60
-_PATTERN_PERCENT: Final = 60
+_PATTERN_PERCENT: Final = 75
 
 
 def mix(scenario: Scenario, numbers: Numbers) -> list[Input]:

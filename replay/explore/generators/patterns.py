@@ -4,6 +4,7 @@
 - trouble of sessions: a process loses its session and a reply, and its ephemeral znodes stay
 - a change while the controller is slow: brokers restart and topics change before it looks
 - an outage: the replicas of a partition fail one after the other, often while it is reassigned
+- an unfinished reassignment: a new replica is down, others join, and it is replaced or cancelled
 - old answers: all servers lag, and each controller loses the reply to a write
 - late requests: a broker asks the controller, restarts, and the request arrives afterwards
 - two writers: reassignments by both znodes that clients write, a few milliseconds apart
@@ -56,9 +57,10 @@ class Patterns:
         """A random pattern around a moment."""
         patterns: tuple[tuple[Callable[[int], list[Input]], int], ...] = (
             (self._handover, 3),
-            (self._sessions, 3),
+            (self._sessions, 4),
             (self._change, 3),
             (self._outage, 5),
+            (self._unfinished, 4),
             (self._old_answers, 3),
             (self._late_requests, 2),
             (self._two_writers, 2),
@@ -126,16 +128,20 @@ class Patterns:
         if self._controllers and numbers.chance(40):
             process = numbers.choice(self._controllers)
         ends = [at_ms]
-        if numbers.chance(80):
-            ends.append(at_ms + numbers.below(1_500))
+        if numbers.chance(85):
+            # After about a second, a process has connected again and has read what it lost.
+            soon_ms = numbers.between(500, 1_300) if numbers.chance(70) else numbers.below(500)
+            ends.append(at_ms + soon_ms)
         made: list[Input] = [ExpireSession(one, process) for one in ends]
-        if numbers.chance(80):
+        if numbers.chance(90):
             # The ephemeral znodes of the first session stay, or only those of the second one.
-            begin_ms = max(0, numbers.choice(ends) - numbers.choice((0, 10, 100)))
-            late_ms = numbers.choice((100, 3_000, 30_000))
+            end_ms = ends[-1] if numbers.chance(70) else ends[0]
+            begin_ms = max(0, end_ms - numbers.choice((0, 10, 100)))
+            late_ms = numbers.choice((100, 3_000, 30_000, 30_000, 30_000))
             made.insert(0, DelayEphemeralDeletion(begin_ms, process, late_ms, 30_000))
-        if numbers.chance(80):
-            made.append(self._lose(at_ms, process))
+        if numbers.chance(90):
+            # Mostly the write succeeds: the next session finds what the one before has created.
+            made.append(LoseReply(at_ms, process, is_carried_out=numbers.chance(75)))
         if numbers.chance(20):
             made.append(ChangeZooKeeperLeader(self._near(at_ms), numbers.choice((100, 2_000))))
         return made
@@ -160,6 +166,12 @@ class Patterns:
 
     def _outage(self, at_ms: int) -> list[Input]:
         made = self._acts.outage(at_ms)
+        if self._numbers.chance(20) and self._controllers:
+            made.append(self._depose(self._numbers.choice(self._controllers), self._near(at_ms)))
+        return made
+
+    def _unfinished(self, at_ms: int) -> list[Input]:
+        made = self._acts.unfinished(at_ms)
         if self._numbers.chance(20) and self._controllers:
             made.append(self._depose(self._numbers.choice(self._controllers), self._near(at_ms)))
         return made

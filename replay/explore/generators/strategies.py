@@ -24,7 +24,7 @@ from replay.world.scenario import Scenario
 
 Strategy = Callable[[Attempts, Numbers], None]
 
-_RANDOM_RUNS: Final = 10
+_RANDOM_RUNS: Final = 16
 
 
 def random(attempts: Attempts, numbers: Numbers) -> None:
@@ -80,5 +80,5 @@ def do_job(start: Start, seed: int, job: int, on_run: Callable[[Coverage], bool]
         is_generic = of_cluster.chance(50)
         scenario = generic(of_cluster.below(1 << 32)) if is_generic else random_scenario(of_cluster)
     given = start.inputs
-    base = (lambda _, more: varied(given, more)) if given else mix
+    base = (lambda of, more: varied(given, more, of.active_ms)) if given else mix
     STRATEGIES[name](Attempts(scenario, name, job_seed, base, on_run), numbers)

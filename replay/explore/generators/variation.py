@@ -26,18 +26,25 @@ class Timed(Protocol):
 T = TypeVar("T", bound=Timed)
 
 
-def varied(inputs: Sequence[T], numbers: Numbers) -> list[T]:
-    """The inputs, most of them a little earlier or later; sometimes all at their times."""
+def varied(inputs: Sequence[T], numbers: Numbers, end_ms: int | None = None) -> list[T]:
+    """The inputs, most of them a little earlier or later; sometimes all at their times.
+
+    No input moves to `end_ms` or later. A scenario has no inputs after its active part.
+    """
     if numbers.chance(_UNCHANGED_PERCENT):
         return list(inputs)
     shift_ms = numbers.choice(_SHIFTS_MS)
     found = [
-        _at(one, max(0, one.at_ms + numbers.between(-shift_ms, shift_ms)))
+        _at(one, _within(one.at_ms + numbers.between(-shift_ms, shift_ms), end_ms))
         if numbers.chance(_SHIFTED_PERCENT)
         else one
         for one in inputs
     ]
     return sorted(found, key=lambda one: one.at_ms)
+
+
+def _within(at_ms: int, end_ms: int | None) -> int:
+    return max(0, at_ms if end_ms is None else min(at_ms, end_ms - 1))
 
 
 def _at(one: T, at_ms: int) -> T:

@@ -2,12 +2,15 @@
 
 from collections.abc import Callable
 from typing import get_args
+from unittest.mock import patch
 
 import pytest
+from msgspec import structs
 
 from controller.core.operations import Create
 from replay.explore.coverage import Act, Coverage
 from replay.explore.generators import crash_points, disturbance, pct, staleness, systematic
+from replay.explore.generators.acts import ActMaker
 from replay.explore.generators.attempt import BASES, Attempts, BudgetSpent, Traced
 from replay.explore.generators.ending import with_refold_at_end
 from replay.explore.generators.mix import mix
@@ -20,9 +23,11 @@ from replay.explore.numbers import Numbers
 from replay.world.ensemble.protocol import Asked, Greeting, Ping
 from replay.world.inputs import (
     NONE,
+    CancelReassignment,
     CrashBroker,
     CrashController,
     Delay,
+    DelayEphemeralDeletion,
     ExpireSession,
     HoldLink,
     Input,
@@ -248,6 +253,45 @@ def test_variation_keeps_all_inputs_in_order() -> None:
         orders.add(tuple(one.broker for one in made if isinstance(one, CrashBroker)))
     assert (1, 2, 3) in orders
     assert (2, 1, 3) in orders
+
+
+def test_varied_inputs_of_a_scenario_stay_in_its_active_part() -> None:
+    scenario, latest_ms = structs.replace(generic(), active_ms=6_000), 0
+
+    def keep(attempts: Attempts, numbers: Numbers) -> None:
+        nonlocal latest_ms
+        for _ in range(40):
+            latest_ms = max(latest_ms, *(one.at_ms for one in attempts.inputs(numbers)))
+
+    start = Start(scenario, (CrashBroker(1_000, 1), CrashBroker(5_990, 2)), ("kept",))
+    with patch.dict(STRATEGIES, kept=keep):
+        do_job(start, 1, 0, lambda coverage: True)
+    assert latest_ms == 5_999
+
+
+def test_unfinished_reassignment_has_a_new_replica_that_is_down_and_is_then_changed() -> None:
+    replaced = 0
+    for seed in range(300):
+        made = ActMaker(generic(), Numbers(seed)).unfinished(6_000)
+        first = next(one for one in made if isinstance(one, Reassign))
+        down = made[0]
+        if isinstance(down, CrashBroker | StopBroker):
+            assert down.at_ms < first.at_ms
+            assert down.broker in first.targets[0].replicas
+        later = [one for one in made if isinstance(one, Reassign | CancelReassignment)][1:]
+        replaced += any(one.at_ms >= first.at_ms for one in later)
+    assert replaced > 150
+
+
+def test_pattern_of_sessions_often_loses_the_reply_in_a_session_that_ends_soon() -> None:
+    found = 0
+    for seed in range(1_000):
+        made = Patterns(generic(), Numbers(seed)).make(6_000)
+        ends = [one for one in made if isinstance(one, ExpireSession)]
+        lost = [one for one in made if isinstance(one, LoseReply) and one.is_carried_out]
+        late = [one for one in made if isinstance(one, DelayEphemeralDeletion)]
+        found += len(ends) == 2 and bool(lost) and bool(late) and late[0].at_ms > ends[0].at_ms
+    assert found > 15
 
 
 def test_systematic_search_reverses_races_of_its_base_run() -> None:
