@@ -88,6 +88,12 @@ class RecordedProjection:
         """The procedures that began at the last event, each with the event that caused it."""
         return self._observer.begun
 
+    @property
+    def running_since(self) -> int:
+        """The event that caused the procedure that is running; 0 if none is."""
+        because = self._observer.because
+        return because.seq if because is not None else 0
+
     def topic_name(self, id: str) -> str:
         """The name of a topic by its id in hex; the id itself if it is unknown."""
         return self._observer.topic_name(id)
