@@ -66,7 +66,7 @@ def decisions(
         log,
         criteria,
         _source,
-        _lines,
+        decision_lines,
         demand=require_decision_kinds,
         as_json=as_json,
         fits=fits,
@@ -84,7 +84,8 @@ def _source(log: ListedLog, first: int, last: int, progress: Progress) -> Iterat
     return observed.decisions(log, first, last, progress)
 
 
-def _lines(one: ListedDecision) -> str:
+def decision_lines(one: ListedDecision) -> str:
+    """A decision, its rule and its choices."""
     name = f"command {one.command}  " if one.command else f"broker {one.broker}  "
     head = f"{one.seq:>8}  {one.time}  term {one.term}  {name}{one.text}"
     verdict = f" ({one.verdict})" if one.verdict not in ("", "agreed") else ""
