@@ -31,17 +31,26 @@ class Condition(Struct, frozen=True):
     def value(self, state: Projection) -> Any:
         """The part of the state that it asks for; None if it asks for none."""
         of_state = _VALUES.get(self.what)
-        return of_state(state, self.name) if of_state is not None else None
+        if of_state is None:
+            return None
+        if self.what in _OF_CLUSTER and state.controller().role in _WITHOUT_KNOWLEDGE:
+            return UNKNOWN
+        return of_state(state, self.name)
 
     def holds(self, moment: Moment) -> bool:
         """Whether an event meets a condition that is not of the state."""
         return _MOMENTS[self.what](moment, self.name)
 
     def is_change(self, before: Any, after: Any) -> bool:
-        """Whether two values of the state meet it."""
-        return bool(before != after and (self.what != OFFLINE or after == "offline"))
+        """Whether two values of the state meet it. A daemon that loses the role forgets the
+        cluster, which is no change; what it knows when it has the role again is one."""
+        if before == after or after is UNKNOWN or (before is UNKNOWN and after is None):
+            return False
+        return self.what != OFFLINE or bool(after == "offline")
 
 
+UNKNOWN: Final = "unknown"
+"""The value while the daemon is not the controller, or has not read the whole cluster."""
 EVENT: Final = Condition("event")
 DECISION: Final = Condition("decision")
 PROCEDURE: Final = Condition("procedure")
@@ -113,7 +122,9 @@ _MOMENTS: Final[dict[str, Holds]] = {
     "kind": lambda moment, name: moment.event.kind == name,
     "text": _has_text,
 }
+_WITHOUT_KNOWLEDGE: Final = ("standby", "failing over")
 _OF_PARTITIONS: Final = ("partition", "leader", "isr", OFFLINE)
+_OF_CLUSTER: Final = (*_OF_PARTITIONS, "broker")
 _WITHOUT_NAME: Final = ("event", "controller", "failover")
 _WITH_OR_WITHOUT: Final = ("decision", "procedure")
 

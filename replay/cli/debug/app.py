@@ -11,6 +11,7 @@ from textual.containers import Horizontal, VerticalScroll
 from textual.screen import Screen
 from textual.widgets import Footer, OptionList, Static, TabbedContent, TabPane
 from textual.widgets.option_list import Option
+from typer import BadParameter
 
 from eventstore.errors import LogError
 from replay.cli.debug import panels
@@ -33,33 +34,33 @@ _KEYS: Final = [
     ("right,n", "step('event', True)", "Next", "Next event"),
     ("left,p", "step('event', False)", "Back", "Previous event"),
     ("d", "step('decision', True)", "Decision", "Next decision"),
-    ("D", "step('decision', False)", "", "Previous decision"),
-    ("o", "step('procedure', True)", "", "Next beginning of a procedure"),
-    ("O", "step('procedure', False)", "", "Previous beginning of a procedure"),
-    ("f", "step('failover', True)", "", "Next failover: the controller epoch changes"),
-    ("F", "step('failover', False)", "", "Previous failover"),
     ("slash", "search(True)", "Search", "Search forward for a condition"),
-    ("backslash,r", "search(False)", "Search back", "Search backward for a condition"),
-    ("full_stop", "again(True)", "", "Search the last condition forward again"),
-    ("comma", "again(False)", "", "Search the last condition backward again"),
-    ("b", "breakpoint", "Breakpoint", "Set or remove a breakpoint"),
+    ("t", "filter", "Filter", "Show only events about a topic, a partition or a broker"),
+    ("b", "breakpoint", "Break", "Set or remove a breakpoint"),
+    ("u", "cause", "Cause", "Go to the cause of the event"),
+    ("w", "why", "Why", "Explain a partition, a broker or the controller at this event"),
+    ("question_mark,h", "help", "Help", "Show all keys and conditions"),
+    ("q", "quit", "Quit", "Quit"),
+    ("r,backslash", "search(False)", "Search back", "Search backward for a condition"),
     ("c", "run(True)", "Continue", "Run to the next breakpoint"),
     ("C", "run(False)", "", "Run back to the previous breakpoint"),
-    ("t", "filter", "Filter", "Show only events about a topic, a partition or a broker"),
-    ("g", "go", "Go", "Go to an event number or a time"),
+    ("e", "effect", "Effect", "Go to an effect of the event"),
+    ("g", "go", "Go to", "Go to an event number or a time"),
+    ("x", "what_if", "What-if", "Change something here and continue in a simulated cluster"),
+    ("o", "step('procedure', True)", "Procedure", "Next beginning of a procedure"),
+    ("f", "step('failover', True)", "Failover", "Next failover: the controller epoch changes"),
+    ("D", "step('decision', False)", "", "Previous decision"),
+    ("O", "step('procedure', False)", "", "Previous beginning of a procedure"),
+    ("F", "step('failover', False)", "", "Previous failover"),
+    ("full_stop", "again(True)", "", "Search the last condition forward again"),
+    ("comma", "again(False)", "", "Search the last condition backward again"),
     ("home", "edge(False)", "", "First event"),
     ("end", "edge(True)", "", "Last event"),
-    ("u", "cause", "Cause", "Go to the cause of the event"),
-    ("e", "effect", "Effect", "Go to an effect of the event"),
-    ("w", "why", "Why", "Explain a partition, a broker or the controller at this event"),
-    ("x", "what_if", "What-if", "Change something here and continue in a simulated cluster"),
     ("1", "tab('state')", "", "Show the state"),
     ("2", "tab('changes')", "", "Show the changes by the event"),
     ("3", "tab('event')", "", "Show the event and its decisions"),
     ("4", "tab('why')", "", "Show the last explanation"),
     ("escape", "cancel", "", "End a search that is running"),
-    ("question_mark,h", "help", "Help", "Show all keys and conditions"),
-    ("q", "quit", "Quit", "Quit"),
 ]
 """The keys: names, action, the word in the footer ("": only in the help), the help."""
 
@@ -72,7 +73,8 @@ class DebugApp(App[None]):
     CSS = """
     #position { height: 1; background: $primary-background; }
     #body { height: 1fr; layout: vertical; }
-    #events { height: 2fr; border: none; padding: 0; scrollbar-size-vertical: 1; }
+    #events { height: 2fr; border: none; padding: 0; scrollbar-size-vertical: 1;
+              text-wrap: nowrap; text-overflow: ellipsis; }
     #details { height: 3fr; }
     .wide #body { layout: horizontal; }
     .wide #events { width: 1fr; height: 100%; border-right: solid $primary-background; }
@@ -122,7 +124,7 @@ class DebugApp(App[None]):
                     yield Static("Press w to explain the state.", id="why-text")
                     yield OptionList(id="answers", markup=False)
         yield Static(id="status")
-        yield Footer(compact=True)
+        yield Footer(compact=True, show_command_palette=False)
 
     def on_mount(self) -> None:
         """Show the first event."""
@@ -313,8 +315,8 @@ class DebugApp(App[None]):
         async def go(text: str) -> None:
             try:
                 position = log_position(text.strip(), "event")
-            except Exception as error:  # typer.BadParameter, which click prints otherwise
-                raise ReplayError(getattr(error, "message", str(error))) from None
+            except BadParameter as error:
+                raise ReplayError(error.message) from None
             seq = seq_at(self._session.log.reader, *position)
             self._cursor.go(seq)
             self._say("")

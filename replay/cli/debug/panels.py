@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 from typing import Final
 
+from rich.box import SIMPLE_HEAD
 from rich.console import Group, RenderableType
 from rich.text import Text
 
@@ -64,7 +65,11 @@ def state_panel(view: View, shown: str) -> RenderableType:
     cluster = _filtered(view.after, shown)
     fields = {(one.subject, one.what) for one in view.changes}
     parts: list[RenderableType] = [Text(line) for line in heading(cluster)]
-    parts += tables(cluster, fields, _PARTITIONS_MAX)
+    shown_tables = list(tables(cluster, fields, _PARTITIONS_MAX))
+    for one in shown_tables:
+        one.box, one.pad_edge = SIMPLE_HEAD, False
+    # Brokers seldom change, and a small screen has room for one table.
+    parts += sorted(shown_tables, key=lambda one: one.title == "brokers")
     return Group(*parts)
 
 
@@ -72,9 +77,9 @@ def changes_panel(view: View) -> RenderableType:
     """What the event changed."""
     if not view.changes:
         return Text("This event changes nothing.")
-    return Group(
-        Text(f"{len(view.changes)} changes by event {view.after.seq}"), changes_table(view.changes)
-    )
+    table = changes_table(view.changes)
+    table.box = SIMPLE_HEAD
+    return Group(Text(f"{len(view.changes)} changes by event {view.after.seq}"), table)
 
 
 def event_panel(view: View) -> RenderableType:
