@@ -1,7 +1,6 @@
 """The position of the debugger in a log: steps, searches, breakpoints, a filter, causes and
 effects."""
 
-from collections.abc import Sequence
 from enum import Enum
 from typing import Final
 
@@ -188,8 +187,3 @@ class Cursor:
 _PAGE: Final = 400
 _FILTERED_WITHIN: Final = 20_000
 """How far from the cursor the filtered list of events reaches."""
-
-
-def breakpoints_at(moment: Moment, conditions: Sequence[Condition]) -> list[Condition]:
-    """The breakpoints at which an event is a stop, of those that need no state."""
-    return [one for one in conditions if not one.is_of_state and one.holds(moment)]

@@ -73,9 +73,9 @@ class DebugApp(App[None]):
     CSS = """
     #position { height: 1; background: $primary-background; }
     #body { height: 1fr; layout: vertical; }
-    #events { height: 2fr; border: none; padding: 0; scrollbar-size-vertical: 1;
+    #events { height: 1fr; border: none; padding: 0; scrollbar-size-vertical: 1;
               text-wrap: nowrap; text-overflow: ellipsis; }
-    #details { height: 3fr; }
+    #details { height: 2fr; }
     .wide #body { layout: horizontal; }
     .wide #events { width: 1fr; height: 100%; border-right: solid $primary-background; }
     .wide #details { width: 1fr; height: 100%; }

@@ -69,8 +69,8 @@ def state_panel(view: View, shown: str) -> RenderableType:
     for one in shown_tables:
         one.box, one.pad_edge = SIMPLE_HEAD, False
     # Brokers seldom change, and a small screen has room for one table.
-    parts += sorted(shown_tables, key=lambda one: one.title == "brokers")
-    return Group(*parts)
+    ordered = sorted(shown_tables, key=lambda one: one.title == "brokers")
+    return Group(*parts, *ordered)
 
 
 def changes_panel(view: View) -> RenderableType:
