@@ -94,13 +94,10 @@ class DebugApp(App[None]):
         Binding(keys, action, word or help, show=bool(word), tooltip=help)
         for keys, action, word, help in _KEYS
     ]
-    HORIZONTAL_BREAKPOINTS: ClassVar[list[tuple[int, str]] | None] = [
-        (0, "narrow"),
-        (_WIDE, "wide"),
-    ]
 
     def __init__(self, session: Session) -> None:
         super().__init__()
+        self.HORIZONTAL_BREAKPOINTS = [(0, "narrow"), (_WIDE, "wide")]
         self._session = session
         self._cursor = session.cursor
         self._busy = asyncio.Lock()

@@ -5,6 +5,7 @@ from typing import Final
 
 from rich.box import SIMPLE_HEAD
 from rich.console import Group, RenderableType
+from rich.table import Table
 from rich.text import Text
 
 from replay.cli.debug.session import View
@@ -67,10 +68,20 @@ def state_panel(view: View, shown: str) -> RenderableType:
     parts: list[RenderableType] = [Text(line) for line in heading(cluster)]
     shown_tables = list(tables(cluster, fields, _PARTITIONS_MAX))
     for one in shown_tables:
-        one.box, one.pad_edge = SIMPLE_HEAD, False
+        _make_narrow(one)
     # Brokers seldom change, and a small screen has room for one table.
     ordered = sorted(shown_tables, key=lambda one: one.title == "brokers")
     return Group(*parts, *ordered)
+
+
+def _make_narrow(table: Table) -> None:
+    """Leave out frames and empty columns; names are not cut while there is room elsewhere."""
+    table.box, table.pad_edge = SIMPLE_HEAD, False
+    table.columns = [one for one in table.columns if any(map(str, one.cells))]
+    for column in table.columns:
+        column.overflow = "fold"
+    for column in table.columns[:2]:
+        column.no_wrap = True
 
 
 def changes_panel(view: View) -> RenderableType:
@@ -78,7 +89,7 @@ def changes_panel(view: View) -> RenderableType:
     if not view.changes:
         return Text("This event changes nothing.")
     table = changes_table(view.changes)
-    table.box = SIMPLE_HEAD
+    _make_narrow(table)
     return Group(Text(f"{len(view.changes)} changes by event {view.after.seq}"), table)
 
 
