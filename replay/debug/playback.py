@@ -12,7 +12,7 @@ from replay.debug.conditions import Condition
 from replay.debug.moments import Moment
 from replay.debug.tape import Checkpoint, Recording, Tape
 from replay.errors import ReplayError
-from replay.inspect.at import projection_at
+from replay.inspect.at import FOLDED_AT_ONCE_MAX, projection_at
 from replay.logs.decode import time_of
 from replay.logs.open_log import OpenedLog
 from replay.progress import Progress, unreported
@@ -33,7 +33,7 @@ class Playback:
         self._recording = Recording(log, progress)
         self._checkpoints: dict[int, Checkpoint] = {}
         self._apart = _APART
-        if self.last_seq:
+        if self.last_seq - log.reader.header.first_seq >= FOLDED_AT_ONCE_MAX:
             projection_at(log, self.last_seq, progress)
         with self._recording.tape(None, 1) as tape:
             self.first_seq = tape.state.seq + 1

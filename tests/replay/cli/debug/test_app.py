@@ -1,6 +1,7 @@
 """The terminal program, driven by keys and the mouse."""
 
 import shutil
+import sqlite3
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -10,13 +11,13 @@ from textual.pilot import Pilot
 from textual.widgets import OptionList, Static, TabbedContent
 from typer.testing import CliRunner
 
-from eventstore.errors import LogCorrupt
 from replay.cli.debug.app import DebugApp
 from replay.cli.debug.session import Session
 from replay.cli.main import app
 from replay.debug.cursor import Cursor
 from replay.debug.playback import Playback
 from replay.logs.open_log import open_log
+from replay.logs.packed import log_at
 
 INCIDENT = Path(__file__).parents[4] / "tests/incidents/broker-crash"
 
@@ -98,17 +99,19 @@ async def test_wrong_condition_is_refused_in_the_last_line() -> None:
         assert "leader T-0" in screen_of(program)
 
 
-async def test_damage_that_is_reached_is_reported_in_the_last_line(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    async with debugging() as (program, pilot):
-
-        def damaged(*_: object) -> None:
-            raise LogCorrupt("the log", "it was changed", "event 73")
-
-        monkeypatch.setattr(Playback, "clusters", damaged)
-        await pressed(program, pilot, "n")
-        assert "it was changed" in screen_of(program)
+async def test_damage_that_is_reached_is_reported_in_the_last_line() -> None:
+    with log_at(INCIDENT) as folder:
+        [segment] = Path(folder).glob("*.refold")
+        change = sqlite3.connect(segment)
+        change.execute("update events set payload = x'00' where seq = 80")
+        change.commit()
+        change.close()
+        with open_log(folder) as log:
+            program = DebugApp(Session(str(folder), log, Cursor(Playback(log), 20)))
+            async with program.run_test(size=(200, 24)) as pilot:
+                await settled(program, pilot)
+                await pressed(program, pilot, "end")
+                assert "event 80: it was changed" in screen_of(program)
 
 
 def test_command_without_a_terminal_names_the_commands_to_use(tmp_path: Path) -> None:
