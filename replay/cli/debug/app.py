@@ -81,7 +81,7 @@ class DebugApp(App[None]):
     .wide #details { width: 1fr; height: 100%; }
     TabPane { padding: 0; }
     #answers { height: auto; max-height: 100%; border: none; padding: 0; }
-    #status { height: 1; color: $text-muted; }
+    #status { height: auto; min-height: 1; max-height: 5; color: $text-muted; }
     AskScreen, ChooseScreen, TextScreen { align: center middle; }
     .dialog { width: 90%; max-width: 120; height: auto; max-height: 90%;
               border: round $primary; padding: 0 1; background: $surface; }
