@@ -106,6 +106,10 @@ class Scenario(Struct, frozen=True, kw_only=True):
         """When the run ends."""
         return self.active_ms + self.quiet_ms
 
+    def nearest_active_ms(self, at_ms: int) -> int:
+        """The time if it is in the active part, otherwise the nearest time that is."""
+        return min(max(0, at_ms), self.active_ms - 1)
+
 
 def protocol_of(configuration: Configuration) -> str:
     """The inter.broker.protocol.version of a configuration, as a scenario names it."""

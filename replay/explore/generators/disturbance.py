@@ -109,13 +109,15 @@ def inputs_at(scenario: Scenario, moments: list[list[Moment]], numbers: Numbers)
     for _ in range(numbers.between(1, 2)):
         if shared and numbers.chance(_WRITERS_PERCENT):
             one = numbers.choice(numbers.choice(list(shared.values())))
-            made += acts.about(one.kind, _within(scenario, one.at_ms + numbers.between(-2, 1)))
+            made += acts.about(
+                one.kind, scenario.nearest_active_ms(one.at_ms + numbers.between(-2, 1))
+            )
             continue
         one = numbers.choice(numbers.choice(moments))
         faults.focus = one.process
         for _ in range(numbers.between(1, 2)):
             offset = numbers.choice(_LATER_MS) - numbers.choice(_EARLIER_MS)
-            moment = _within(scenario, one.at_ms + offset)
+            moment = scenario.nearest_active_ms(one.at_ms + offset)
             if numbers.chance(_FAULTS_PERCENT):
                 made += faults.aimed(moment)
             elif numbers.chance(_CONFLICTS_PERCENT):
@@ -123,7 +125,3 @@ def inputs_at(scenario: Scenario, moments: list[list[Moment]], numbers: Numbers)
             else:
                 made += acts.make(moment)
     return made
-
-
-def _within(scenario: Scenario, at_ms: int) -> int:
-    return min(max(0, at_ms), scenario.active_ms - 1)

@@ -34,7 +34,7 @@ def mix(scenario: Scenario, numbers: Numbers) -> list[Input]:
         made += Patterns(scenario, numbers).make(numbers.choice(moments))
     for _ in range(numbers.between(2, 12)):
         moment = numbers.choice(moments) + numbers.below(1 + numbers.choice(_SPREAD_MS))
-        at_ms = min(moment, scenario.active_ms - 1)
+        at_ms = scenario.nearest_active_ms(moment)
         if numbers.chance(_FAULTS_PERCENT):
             made.append(faults.make(at_ms))
         else:

@@ -87,9 +87,9 @@ class Patterns:
             return LagZooKeeper(at_ms, process, 0, 5_000, numbers.choice(_LAG_MS))
         return SlowDisk(at_ms, process, numbers.choice(_LATENCY_MS), 5_000)
 
-    def _lose(self, at_ms: int, process: str) -> Input:
+    def _lose(self, at_ms: int, process: str, written_percent: int = 50) -> Input:
         """A process loses the reply to a write; sometimes the write is lost, too."""
-        return LoseReply(at_ms, process, self._numbers.chance(50))
+        return LoseReply(at_ms, process, self._numbers.chance(written_percent))
 
     def _depose(self, process: str, at_ms: int) -> Input:
         """A controller loses the role, if it has it."""
@@ -141,7 +141,7 @@ class Patterns:
             made.insert(0, DelayEphemeralDeletion(begin_ms, process, late_ms, 30_000))
         if numbers.chance(90):
             # Mostly the write succeeds: the next session finds what the one before has created.
-            made.append(LoseReply(at_ms, process, is_carried_out=numbers.chance(75)))
+            made.append(self._lose(at_ms, process, 75))
         if numbers.chance(20):
             made.append(ChangeZooKeeperLeader(self._near(at_ms), numbers.choice((100, 2_000))))
         return made
@@ -165,13 +165,13 @@ class Patterns:
         return made
 
     def _outage(self, at_ms: int) -> list[Input]:
-        made = self._acts.outage(at_ms)
-        if self._numbers.chance(20) and self._controllers:
-            made.append(self._depose(self._numbers.choice(self._controllers), self._near(at_ms)))
-        return made
+        return self._with_handover(self._acts.outage(at_ms), at_ms)
 
     def _unfinished(self, at_ms: int) -> list[Input]:
-        made = self._acts.unfinished(at_ms)
+        return self._with_handover(self._acts.unfinished(at_ms), at_ms)
+
+    def _with_handover(self, made: list[Input], at_ms: int) -> list[Input]:
+        """Sometimes a controller loses the role at about that time."""
         if self._numbers.chance(20) and self._controllers:
             made.append(self._depose(self._numbers.choice(self._controllers), self._near(at_ms)))
         return made

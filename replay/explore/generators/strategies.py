@@ -80,5 +80,5 @@ def do_job(start: Start, seed: int, job: int, on_run: Callable[[Coverage], bool]
         is_generic = of_cluster.chance(50)
         scenario = generic(of_cluster.below(1 << 32)) if is_generic else random_scenario(of_cluster)
     given = start.inputs
-    base = (lambda of, more: varied(given, more, of.active_ms)) if given else mix
+    base = (lambda of, more: varied(given, more, of)) if given else mix
     STRATEGIES[name](Attempts(scenario, name, job_seed, base, on_run), numbers)

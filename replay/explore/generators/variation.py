@@ -5,11 +5,13 @@ moments at which they were observed.
 """
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any, Final, Protocol, TypeVar
 
 from msgspec import structs
 
 from replay.explore.numbers import Numbers
+from replay.world.scenario import Scenario
 
 _SHIFTS_MS: Final = (5, 100, 1_000, 4_000)
 _UNCHANGED_PERCENT: Final = 20
@@ -26,25 +28,22 @@ class Timed(Protocol):
 T = TypeVar("T", bound=Timed)
 
 
-def varied(inputs: Sequence[T], numbers: Numbers, end_ms: int | None = None) -> list[T]:
+def varied(inputs: Sequence[T], numbers: Numbers, scenario: Scenario | None = None) -> list[T]:
     """The inputs, most of them a little earlier or later; sometimes all at their times.
 
-    No input moves to `end_ms` or later. A scenario has no inputs after its active part.
+    With a scenario, none moves out of its active part.
     """
     if numbers.chance(_UNCHANGED_PERCENT):
         return list(inputs)
     shift_ms = numbers.choice(_SHIFTS_MS)
+    moved_ms = partial(max, 0) if scenario is None else scenario.nearest_active_ms
     found = [
-        _at(one, _within(one.at_ms + numbers.between(-shift_ms, shift_ms), end_ms))
+        _at(one, moved_ms(one.at_ms + numbers.between(-shift_ms, shift_ms)))
         if numbers.chance(_SHIFTED_PERCENT)
         else one
         for one in inputs
     ]
     return sorted(found, key=lambda one: one.at_ms)
-
-
-def _within(at_ms: int, end_ms: int | None) -> int:
-    return max(0, at_ms if end_ms is None else min(at_ms, end_ms - 1))
 
 
 def _at(one: T, at_ms: int) -> T:
