@@ -56,7 +56,7 @@ class DecisionDivergence(Struct):
     @property
     def general_rule(self) -> str:
         """The rule, or both rules, without ids of brokers."""
-        return _both(_without_ids(self.base_rule), _without_ids(self.head_rule))
+        return _both(without_ids(self.base_rule), without_ids(self.head_rule))
 
 
 class Root(Struct):
@@ -233,7 +233,7 @@ def signature(one: DecisionDivergence) -> tuple[str, ...]:
     """The common part of all divergences of a group, without ids of brokers and partitions."""
     parts = sorted({_general(difference.part) for difference in one.differences})
     harmless = "harmless" if one.is_harmless else ""
-    rules = _without_ids(one.base_rule), _without_ids(one.head_rule)
+    rules = without_ids(one.base_rule), without_ids(one.head_rule)
     return (one.what, harmless, *rules, one.kind, ", ".join(parts))
 
 
@@ -246,7 +246,8 @@ def _both(base: str, head: str) -> str:
     return base or head if not base or not head or base == head else f"{base} / {head}"
 
 
-def _without_ids(rule: str) -> str:
+def without_ids(rule: str) -> str:
+    """The name of a rule with N for each id, so that rules that differ only in a broker are one."""
     return IDS_IN_RULES.sub("N", rule)
 
 

@@ -8,6 +8,7 @@ from msgspec import Struct
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sql
 
+from replay.diff.grouping import without_ids
 from replay.fleet.errors import check_known
 from replay.fleet.jobs import spark_errors
 from replay.fleet.replaying.comparison import VersionDifference
@@ -76,8 +77,8 @@ def _check_names(spark: SparkSession, table: Path, criteria: DivergenceFilter) -
         found = divergences(spark, table)
         for name in ("rule", "first_rule"):
             rules = rules.union(found.select(name))
-        rules = rules.union(rules.select(general_rule("rule")))
-        check_known("--rule", criteria.rule, _names(rules))
+        names = _names(rules)
+        check_known("--rule", criteria.rule, {*names, *map(without_ids, names)})
 
 
 def _names(column: DataFrame) -> list[str]:

@@ -170,7 +170,7 @@ def divergences(spark: SparkSession, table: Path | str) -> DataFrame:
 
 
 def general_rule(rule: str) -> Column:
-    """The name of a rule in a column without ids of brokers, as `refold diff` groups rules."""
+    """grouping.without_ids of the rules in a column."""
     return sql.regexp_replace(rule, IDS_IN_RULES.pattern, "N")
 
 
@@ -181,33 +181,28 @@ def by_rule(spark: SparkSession, table: Path | str) -> DataFrame:
     from them, under any rule. `log` and `seq` name one of the divergences, a first one if possible.
     """
     key = ["code", "rule", "cluster"]
-    rules = replayed(spark, table).select("code", "cluster", "log", sql.inline("rules"))
-    decided = (
-        rules.withColumn("rule", general_rule("rule"))
-        .groupBy(*key)
-        .agg(
-            sql.count_distinct("log").alias("logs"),
-            sql.sum("decisions").alias("decisions"),
-            sql.sum("agreed").alias("agreed"),
-        )
+
+    def counts_by(rule: str, rows: DataFrame, *counted: Column) -> DataFrame:
+        return rows.withColumn("rule", general_rule(rule)).groupBy(*key).agg(*counted)
+
+    decided = counts_by(
+        "rule",
+        replayed(spark, table).select("code", "cluster", "log", sql.inline("rules")),
+        sql.count_distinct("log").alias("logs"),
+        sql.sum("decisions").alias("decisions"),
+        sql.sum("agreed").alias("agreed"),
     )
-    counted = divergences(spark, table).where(COUNTED)
-    one = sql.struct(~sql.col("is_first"), "log", "seq")
-    found = (
-        counted.withColumn("rule", general_rule("counted_rule"))
-        .groupBy(*key)
-        .agg(
-            sql.count_distinct("log").alias("logs_diverging"),
-            sql.count("*").alias("divergences"),
-            sql.count_if("is_first").alias("first"),
-            sql.min(one).alias("one"),
-        )
+    different = divergences(spark, table).where(COUNTED)
+    found = counts_by(
+        "counted_rule",
+        different,
+        sql.count_distinct("log").alias("logs_diverging"),
+        sql.count("*").alias("divergences"),
+        sql.count_if("is_first").alias("first"),
+        sql.min(sql.struct(~sql.col("is_first"), "log", "seq")).alias("one"),
     )
-    following = (
-        counted.where("not is_first")
-        .withColumn("rule", general_rule("first_rule"))
-        .groupBy(*key)
-        .agg(sql.count("*").alias("following"))
+    following = counts_by(
+        "first_rule", different.where("not is_first"), sql.count("*").alias("following")
     )
     both = decided.join(found, key, "full").join(following, key, "full")
     counts = ("logs", "decisions", "agreed", "logs_diverging", "divergences", "first", "following")

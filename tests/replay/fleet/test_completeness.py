@@ -45,6 +45,16 @@ def quick(spark: SparkSession) -> Iterator[SparkSession]:
         spark.conf.set(name, was or "")
 
 
+@pytest.fixture
+def of_one_log(quick: SparkSession, short_history: History, tmp_path: Path) -> tuple[Path, str]:
+    """A table with one log, and the name of the log."""
+    table = tmp_path / "table"
+    write_log(tmp_path / "log", short_history, CLUSTER, 1)
+    ingest(quick, [str(tmp_path / "log")], table)
+    [log] = [row.log for row in manifest.segments(quick, table).collect()]
+    return table, log
+
+
 def add_replays(
     table: Path, log: str, rules: Sequence[str] = ("election",), rule: str = "election"
 ) -> None:
@@ -130,12 +140,9 @@ def test_damage_is_in_the_results_until_a_sound_copy_repairs_it(
 
 
 def test_unknown_names_are_errors_that_list_the_known_ones(
-    quick: SparkSession, short_history: History, tmp_path: Path
+    quick: SparkSession, of_one_log: tuple[Path, str]
 ) -> None:
-    table = tmp_path / "table"
-    write_log(tmp_path / "log", short_history, CLUSTER, 1)
-    ingest(quick, [str(tmp_path / "log")], table)
-    [log] = [row.log for row in manifest.segments(quick, table).collect()]
+    table, log = of_one_log
     with pytest.raises(FleetError, match=f"--cluster mPC is unknown; known are: {CLUSTER}"):
         analyse(quick, table, Options(clusters=("mPC",)))
     add_replays(table, log)
@@ -153,12 +160,9 @@ def test_unknown_names_are_errors_that_list_the_known_ones(
 
 
 def test_rules_that_differ_in_the_id_of_a_broker_are_one_rule(
-    quick: SparkSession, short_history: History, tmp_path: Path
+    quick: SparkSession, of_one_log: tuple[Path, str]
 ) -> None:
-    table = tmp_path / "table"
-    write_log(tmp_path / "log", short_history, CLUSTER, 1)
-    ingest(quick, [str(tmp_path / "log")], table)
-    [log] = [row.log for row in manifest.segments(quick, table).collect()]
+    table, log = of_one_log
     of_brokers = ["remove 2 from ISR", "remove 3 from ISR"]
     add_replays(table, log, [*of_brokers, "KIP-236: roll back"], of_brokers[0])
     rows = {row.rule: row for row in by_rule(quick, table).collect()}
