@@ -62,7 +62,8 @@ def fleet(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Flee
             folder / "logs" / "b" / "1", simulated_history(300, NOW_MS, 2), "b", 1, is_closed=False
         ),
         write_rolled(folder / "logs" / "b" / "2", simulated_history(400, NOW_MS + 1, 0), "b", 3),
-        write_rolled(folder / "logs" / "c" / "1", simulated_history(300, NOW_MS + 1, 1), "c", 3),
+        # The changed version makes other decisions in this log.
+        write_rolled(folder / "logs" / "c" / "1", simulated_history(300, NOW_MS + 1, 5), "c", 3),
     ]
     table = folder / "table"
     ingested = ingest(spark, [*map(str, logs), str(INCIDENT), str(RECORDING)], table)
