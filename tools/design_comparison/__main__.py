@@ -9,6 +9,7 @@ from typing import Annotated
 import msgspec
 import typer
 
+from replay.errors import ReplayError
 from tools.design_comparison.broker_failure import CASES, measure_failure
 from tools.design_comparison.comparison import Compared, compare
 from tools.design_comparison.page import write_page
@@ -56,7 +57,11 @@ def _run(seeds: int, seed: int, workers: int, partitions: list[int]) -> Compared
         end = "\n" if done == seeds else ""
         print(f"\rseeds: {done} of {seeds}", end=end, file=sys.stderr, flush=True)  # noqa: T201
 
-    compared = compare(seed, seeds, workers, progress)
+    try:
+        compared = compare(seed, seeds, workers, progress)
+    except ReplayError as error:
+        typer.echo(f"\n{error}", err=True)
+        raise typer.Exit(_UNUSABLE) from None
     compared.date = datetime.datetime.now(tz=datetime.UTC).date().isoformat()
     try:
         for count in [] if compared.was_interrupted else partitions:
