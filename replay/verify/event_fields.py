@@ -76,6 +76,7 @@ class EventFields:
             ("monotonic clock", record.mono_ns, max(record.mono_ns, self._mono_ns)),
         )
         self._note_clock(record)
+        self._note_connection(record, event.event)
         return [
             WrongField(name, str(stored), str(expected))
             for name, stored, expected in pairs
@@ -136,19 +137,9 @@ class EventFields:
                 # Of the 0.8 design: records come from clients, other brokers and the log.
                 return channel
             case _ if isinstance(event, ApiRequest):
-                return self._api_channel(channel, event)
+                return channel if channel.startswith("api:") else "api:CONNECTION"
             case _:
                 return self._zookeeper_channel(channel, event)
-
-    def _api_channel(self, channel: str, request: ApiRequest) -> str:
-        if not channel.startswith("api:"):
-            return "api:CONNECTION"
-        if isinstance(request, BrokerApiRequest):
-            broker = self._brokers.setdefault(channel, request.broker)
-            # A broker opens its own connections to the controller.
-            if broker != request.broker:
-                return f"a connection of broker {request.broker}, and not of broker {broker}"
-        return channel
 
     def _zookeeper_channel(self, channel: str, event: Event | BrokerEvent) -> str:
         if channel in _SIMULATED:
@@ -163,12 +154,27 @@ class EventFields:
             return channel
         return "the channel of a session in the log"
 
+    def _note_connection(self, record: EventRecord, event: Event | BrokerEvent) -> None:
+        """Each broker opens its own connections, but a request may name any broker."""
+        if not isinstance(event, BrokerApiRequest):
+            return
+        broker = self._brokers.setdefault(record.channel, event.broker)
+        if event.broker != broker:
+            self._note(
+                f"event {record.seq} is a request of broker {event.broker} on the connection "
+                f"{record.channel}, which had requests of broker {broker}"
+            )
+
     def _note_clock(self, record: EventRecord) -> None:
         """A wall clock may be set back while a daemon runs, so that is no fault."""
-        if record.wall_ns < self._wall_ns and len(self.notes) < NOTES_MAX:
+        if record.wall_ns < self._wall_ns:
             back_s = (self._wall_ns - record.wall_ns) / _NS_PER_S
-            self.notes.append(
+            self._note(
                 f"the wall clock goes back by {back_s:.3f} s at event {record.seq}: the clock was "
                 "set, or the record was changed"
             )
         self._wall_ns, self._mono_ns = record.wall_ns, max(self._mono_ns, record.mono_ns)
+
+    def _note(self, text: str) -> None:
+        if len(self.notes) < NOTES_MAX:
+            self.notes.append(text)
