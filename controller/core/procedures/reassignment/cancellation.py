@@ -13,6 +13,7 @@ from controller.core.procedures.reassignment.kip236_requests import (
     read_requests,
 )
 from controller.core.procedures.reassignment.legacy_znode import (
+    CANCELLED_LATER,
     LegacyZnode,
     adopt,
     are_older,
@@ -45,7 +46,6 @@ from controller.core.values import format_brokers
 from controller.core.znodes import REASSIGN_CANCEL, REASSIGN_PARTITIONS_EXTRA, Name
 
 _AS_THEY_WERE: Final[Mapping[Name, tuple[int, ...]]] = {}
-_CANCELLED_LATER: Final = f"{REASSIGN_CANCEL} was created after the entry"
 
 
 async def process_cancel(controller: Controller, trigger: ReassignmentCancel) -> None:
@@ -113,7 +113,7 @@ async def cancel_entries(
     text = _numbers(len(under_way), len(not_begun)) + removed
     controller.notice("info", "reassignments_cancelled", REASSIGN_CANCEL, text)
     for name, target in not_begun.items():
-        report_dropped(controller, name, target, _CANCELLED_LATER)
+        report_dropped(controller, name, target, CANCELLED_LATER)
     if younger and not was_removed:
         report_cancelled(controller, LEGACY, younger)
         _report_begun_since(controller, younger)
@@ -171,7 +171,7 @@ def _cause(controller: Controller, zxid: int) -> RollbackCause:
         remedy,
         reported,
         zxid,
-        _CANCELLED_LATER,
+        CANCELLED_LATER,
         controller.context.cancel_forced,
     )
 
@@ -186,7 +186,7 @@ def _removed_cause(zxid: int, *, is_replaced: bool = False) -> RollbackCause:
         meanwhile = f"{REASSIGN_CANCEL} is already deleted, so the reassignment continues"
         remedy = "cancel it again, and wait for the rollback before you delete the znode"
     return RollbackCause(
-        REASSIGN_CANCEL, "reassignment_not_cancelled", meanwhile, remedy, {}, zxid, _CANCELLED_LATER
+        REASSIGN_CANCEL, "reassignment_not_cancelled", meanwhile, remedy, {}, zxid, CANCELLED_LATER
     )
 
 

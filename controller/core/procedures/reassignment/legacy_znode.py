@@ -4,7 +4,7 @@ Without KIP-236, initiation.py handles the znode as Kafka does.
 """
 
 from collections.abc import Collection, Iterable, Mapping
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from controller.core import znodes
 from controller.core.commands import Reason
@@ -29,6 +29,7 @@ from controller.core.procedures.reassignment_znodes.cancel_znode import (
     current_cancel,
     report_cancelled,
 )
+from controller.core.procedures.reassignment_znodes.reassign_partitions_znode import remove_entries
 from controller.core.procedures.reassignment_znodes.records import (
     make_parents,
     make_parents_of,
@@ -55,6 +56,7 @@ _PATH = znodes.REASSIGN_PARTITIONS
 _RULE = "reassignment entries"
 _PUT = "reassignment entries: originals"
 _ADOPT = "reassignment: record what a stock controller began"
+CANCELLED_LATER: Final = f"{znodes.REASSIGN_CANCEL} was created after the entry"
 _NO_VERSION = -2
 """The version of a znode that does not exist."""
 
@@ -220,7 +222,9 @@ async def process_legacy(controller: Controller) -> None:
         older = are_older(controller, waiting, cancel)
         if younger := [name for name in waiting if name not in older]:
             report_cancelled(controller, _PATH, younger)
-        # The older ones are dropped: the creation of the znode is a separate trigger.
+        # If the creation of the znode is still to be processed, that drops the older ones.
+        if controller.context.cancel:
+            await _drop_not_begun(controller, legacy.entries, older)
         return
     kept = {
         name: one
@@ -245,6 +249,19 @@ async def process_legacy(controller: Controller) -> None:
         error = await put_entries(controller, completed, legacy.version)
         if error == BAD_VERSION:
             controller.enqueue(ZkPartitionReassignment())
+
+
+async def _drop_not_begun(controller: Controller, entries: Entries, older: Iterable[Name]) -> None:
+    """Drop entries that a cancellation covers and that were read after it was handled: at a
+    failover, a client may write them and cancel between the reads of the two znodes."""
+    under_way = {one.key for one in controller.context.reassignments}
+    not_begun = {name: entries[name].replicas for name in older if name not in under_way}
+
+    def report(name: Name, target: tuple[int, ...]) -> None:
+        report_dropped(controller, name, target, CANCELLED_LATER)
+
+    if not_begun:
+        await remove_entries(controller, lambda name, target: not_begun.get(name) == target, report)
 
 
 def _missing(controller: Controller, entries: Entries) -> Entries:

@@ -116,6 +116,23 @@ def test_failover_drops_older_entries_that_have_not_started() -> None:
     assert reassigning(cluster) == []
 
 
+@pytest.mark.parametrize("read", [znodes.REASSIGN_PARTITIONS, REASSIGN_CANCEL])
+def test_failover_drops_entries_that_are_written_and_cancelled_while_it_reads(read: str) -> None:
+    """Found by `refold explore`: a cancellation covers entries that are read after it."""
+    cluster = two_partitions((1, 2), (1, 2))
+
+    def write() -> None:
+        submit_quietly(cluster, {T0: [3, 4]})
+        cancel_quietly(cluster)
+
+    with OtherControllersTerm(cluster):
+        cluster.once(reads(read), write)
+    assert_nothing_is_left(cluster)
+    assert reassigning(cluster) == []
+    remove_cancel(cluster)
+    assert reassigning(cluster) == []
+
+
 def test_age_of_a_rewritten_entry_is_that_of_its_request() -> None:
     """The controller exited after it had created the request and added the originals. The
     cancellation was created in between."""
