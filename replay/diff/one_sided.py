@@ -50,11 +50,10 @@ def changed_conditions(changes: Changes) -> list[ChangedConditions]:
     old = Counter(one.text for hunk in changes.hunks for one in _conditions(hunk.old))
     new = Counter(one.text for hunk in changes.hunks for one in _conditions(hunk.new))
     removed, written = old - new, new - old
-    found = [
+    return [
         ChangedConditions(hunk, _taken(hunk.old, removed), _taken(hunk.new, written))
         for hunk in changes.hunks
     ]
-    return [one for one in found if one.removed or one.written]
 
 
 def _conditions(statements: Sequence[Statement]) -> list[Condition]:

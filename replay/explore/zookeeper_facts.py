@@ -39,6 +39,8 @@ class ZooKeeperFacts:
         self._known = known
         self._state = state
         self._state_zxids: dict[Name, int] = {}
+        self._registration_zxids: dict[int, int] = {}
+        """The latest registration of each broker, also of one that has gone again."""
         self._unclean_overrides: dict[str, None] = {}
         """The topics that have a separate setting for unclean elections."""
         self._state_written = of("state_written")
@@ -143,7 +145,7 @@ class ZooKeeperFacts:
             known.brokers.pop(broker, None)
             known.losses.failed(broker)
         elif node.czxid != before:
-            known.brokers[broker] = node.czxid
+            known.brokers[broker] = self._registration_zxids[broker] = node.czxid
             known.losses.registered(broker)
 
     def _state_changed(self, process: str, path: str, node: Znode | None) -> None:
@@ -172,7 +174,7 @@ class ZooKeeperFacts:
             return
         is_controller = process.startswith(("refold ", "stock "))
         in_sync = before.isr if before is not None else ()
-        restarted = tuple(one for one in in_sync if known.brokers.get(one, 0) > isr_zxid)
+        restarted = tuple(one for one in in_sync if self._registration_zxids.get(one, 0) > isr_zxid)
         topic = known.topics.get(name[0])
         write = StateWrite(name, topic, before, after, process, is_controller, restarted)
         for check in self._state_written:
