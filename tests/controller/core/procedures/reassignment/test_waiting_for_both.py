@@ -103,6 +103,8 @@ def test_brief_cancellation_does_not_end_the_rollback_for_an_extra_entry() -> No
         "/admin/reassign_cancel is already deleted"
     ]
     assert seen.texts_of("rollback_given_up") == seen.texts_of("rollback_waits") == []
+    # The entry was reported as waiting before the cancellation.
+    assert seen.texts_of("reassignment_waits") == []
     ask_for_isr(cluster, 1, 2, 4, 5)
     assert assignment(cluster) == "6,1,2,3 adding 6 removing 1,2,3"
 
