@@ -157,7 +157,10 @@ class Run:
         async with AsyncExitStack() as stack:
             await self._set_up(stack, before)
             originals = {one.name: one.situation.originals for one in self.topics}
-            watch = PartitionWatch(self.moving.connect, originals, min_insync=MIN_INSYNC)
+            unclean = [one.name for one in self.topics if one.unclean]
+            watch = PartitionWatch(
+                self.moving.connect, originals, min_insync=MIN_INSYNC, unclean=unclean
+            )
             await stack.enter_async_context(watch)
             for traffic in self._traffic.values():
                 traffic.measure_stalls()
