@@ -36,17 +36,17 @@ def test_original_outside_of_the_isr_may_lead_if_the_topic_allows_unclean_leader
     assert elected(2, (1, 4), allows_unclean=True, cancelled=True) == []
 
 
-def test_other_replica_outside_of_the_isr_must_not_lead_during_a_cancellation() -> None:
+def test_target_outside_of_the_isr_must_not_lead_during_a_cancellation() -> None:
     [(_, text)] = elected(5, (1, 4), allows_unclean=True, cancelled=True)
     assert text.endswith("are in the ISR and the cancellation to [1, 2, 3] exists")
 
 
-def test_other_replica_in_the_isr_must_not_lead_during_a_cancellation() -> None:
+def test_target_in_the_isr_must_not_lead_during_a_cancellation() -> None:
     assert len(elected(4, (1, 4), cancelled=True)) == 1
     assert elected(4, (1, 4)) == []
 
 
-def test_other_replica_may_lead_if_no_original_is_in_sync() -> None:
+def test_target_may_lead_if_no_original_is_in_sync() -> None:
     assert elected(4, (4, 5), cancelled=True) == []
 
 

@@ -1,4 +1,4 @@
-"""What the invariants are told of the transactions of ZooKeeper."""
+"""What the invariants get to know about the transactions of ZooKeeper."""
 
 from controller.core import znodes
 from controller.core.operations import Create, Delete, SetData

@@ -52,9 +52,7 @@ from controller.core.procedures.reassignment_znodes.records import (
     route_of,
 )
 from controller.core.state import ControllerContext, EntrySeen, Partition
-from controller.core.values import format_brokers
 from controller.core.znodes import (
-    REASSIGN_CANCEL,
     REASSIGNMENT_REQUESTS,
     Entries,
     Name,

@@ -394,7 +394,6 @@ def report_ended(
     """Report that another controller ended a reassignment, and how. `is_cancelled`: it completed
     the reassignment of an entry, and a cancellation exists, which does not undo it."""
     assignment, replicas = partition.assignment, format_brokers(partition.replicas)
-    code = "reassignment_ended"
     if assignment.is_being_reassigned:
         other = format_brokers(assignment.target)
         if assignment.target == record.replicas:
@@ -403,7 +402,7 @@ def report_ended(
             what = f"another controller replaced it by a reassignment to {other}"
         level = "warning"
     elif is_cancelled:
-        level, code = "warning", "reassignment_not_cancelled"
+        level = "warning"
         what = f"an earlier controller completed it, and {REASSIGN_CANCEL} does not undo it"
     elif assignment.replicas == record.replicas:
         level, what = "info", "an earlier controller completed it"
@@ -419,7 +418,10 @@ def report_ended(
             f"; of brokers {format_brokers(former)}, those that were not alive then may still have "
             "the partition's files: find them with `refold reassign --list-strays`"
         )
-    controller.notice(level, code, repr(partition), text)
+    if is_cancelled:
+        controller.notice("warning", "reassignment_not_cancelled", repr(partition), text)
+    else:
+        controller.notice(level, "reassignment_ended", repr(partition), text)
 
 
 async def _list(controller: Controller) -> list[znodes.Name]:
