@@ -334,6 +334,7 @@ DEFECTS: Final[tuple[Defect, ...]] = (
         planted="A rollback does not wait until originals are live and in sync.",
         needs="A cancellation when too few originals are live and in sync.",
         invariants=(
+            "rollback-keeps-in-sync",
             "acknowledged-records-kept",
             "assigned-replicas-kept",
             "isr-within-assignment",
