@@ -214,15 +214,21 @@ class ActMaker:
         return made + self._then(moment, (target,), route)
 
     def two_writers(self, at_ms: int) -> list[Input]:
-        """Reassignments by the entries of both znodes: a client writes one of them while the
-        controller moves the entries of the other."""
+        """A client writes /admin/reassign_partitions while the controller writes it, too: it moves
+        the entries of the extra znode there, or removes those that have ended."""
         made: list[Input] = []
-        routes: tuple[tuple[_Route, int], ...]
-        routes = (("extra", 0), ("znode", self._numbers.between(6, 13)))
-        for route, later_ms in routes:
+        numbers = self._numbers
+        # In a quiet cluster, the first reassignment ends after so long.
+        first, later_ms = (
+            ("extra", numbers.between(6, 13))
+            if numbers.chance(30)
+            else ("znode", numbers.between(40, 90))
+        )
+        routes: tuple[tuple[_Route, int], ...] = ((first, 0), ("znode", later_ms))
+        for route, after_ms in routes:
             targets = self._targets()
             if targets:
-                made.append(Reassign(at_ms + later_ms, targets, route))
+                made.append(Reassign(at_ms + after_ms, targets, route))
         return made
 
     def _failure(self, at_ms: int, broker: int, name: tuple[str, int]) -> list[Input]:

@@ -7,7 +7,7 @@
 - an unfinished reassignment: some new replicas join, another is late; it is replaced or cancelled
 - old answers: all servers lag, and each controller loses the reply to a write
 - late requests: a broker asks the controller, restarts, and the request arrives afterwards
-- two writers: reassignments by both znodes that clients write, a few milliseconds apart
+- two writers: a client writes a znode of reassignments while the controller writes it, too
 - an interrupted deletion: the controller loses the role while brokers delete a topic's replicas
 
 They aim at the kinds of races that were found in production (docs/races.md#three-kinds).
@@ -63,7 +63,7 @@ class Patterns:
             (self._unfinished, 5),
             (self._old_answers, 3),
             (self._late_requests, 2),
-            (self._two_writers, 2),
+            (self._two_writers, 3),
             (self._interrupted_deletion, 1),
         )
         pattern = self._numbers.weighted(patterns)
