@@ -219,13 +219,9 @@ class ActMaker:
         made: list[Input] = []
         numbers = self._numbers
         # In a quiet cluster, the first reassignment ends after so long.
-        first, later_ms = (
-            ("extra", numbers.between(6, 13))
-            if numbers.chance(30)
-            else ("znode", numbers.between(40, 90))
-        )
-        routes: tuple[tuple[_Route, int], ...] = ((first, 0), ("znode", later_ms))
-        for route, after_ms in routes:
+        first: _Route = "extra" if numbers.chance(30) else "znode"
+        later_ms = numbers.between(6, 13) if first == "extra" else numbers.between(40, 90)
+        for route, after_ms in ((first, 0), ("znode", later_ms)):
             targets = self._targets()
             if targets:
                 made.append(Reassign(at_ms + after_ms, targets, route))
