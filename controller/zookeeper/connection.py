@@ -6,6 +6,7 @@ turn.
 """
 
 import asyncio
+import logging
 import random
 from collections.abc import Callable
 from itertools import cycle
