@@ -25,6 +25,10 @@ class LoginEntry(NamedTuple):
     module: str
     options: dict[str, str]
 
+    def __repr__(self) -> str:
+        """Without the options, which have passwords."""
+        return f"LoginEntry({self.module})"
+
     @property
     def kind(self) -> str:
         """The name of the class without its package, such as ScramLoginModule."""
@@ -45,8 +49,9 @@ def parse_entry(text: str, setting: str) -> LoginEntry:
     return entry
 
 
-def read_section(file: Path, section: str, setting: str) -> LoginEntry:
-    """The first entry of a section of a JAAS file. Raises SecurityError, which names `setting`."""
+def read_sections(file: Path, setting: str) -> dict[str, LoginEntry]:
+    """The first entry of each section of a JAAS file. Raises SecurityError, which names
+    `setting`."""
     where = f"{setting} {file}"
     try:
         text = file.read_text(encoding="utf-8")
@@ -62,10 +67,7 @@ def read_section(file: Path, section: str, setting: str) -> LoginEntry:
         while not tokens.accepts("}"):
             tokens.entry()
         tokens.mark(";")
-    if section not in found:
-        names = ", ".join(found) or "none"
-        raise SecurityError(f"{where} has no section {section}; its sections: {names}")
-    return found[section]
+    return found
 
 
 class _Tokens:

@@ -4,6 +4,7 @@ JKS is refused: no maintained Python library reads it without code to compile. J
 write PKCS12 by default, also to files named .jks, so the content decides.
 """
 
+import re
 import secrets
 import tempfile
 from pathlib import Path
@@ -21,8 +22,12 @@ from cryptography.hazmat.primitives.serialization import (
 from cryptography.x509 import Certificate, load_pem_x509_certificates
 
 from controller.security.errors import SecurityError
+from controller.security.passwords import Password
 
 _JKS_MAGIC: Final = (b"\xfe\xed\xfe\xed", b"\xce\xce\xce\xce")
+_PRIVATE_KEY: Final = re.compile(
+    rb"-----BEGIN ([A-Z ]*)PRIVATE KEY-----.*?-----END \1PRIVATE KEY-----", re.DOTALL
+)
 _CONVERT: Final = (
     "convert it: keytool -importkeystore -srckeystore OLD.jks -destkeystore NEW.p12 "
     "-deststoretype PKCS12"
@@ -38,10 +43,10 @@ class StoreSettings(NamedTuple):
     prefix: str
     location: Path | None = None
     kind: str = "JKS"
-    password: str | None = None
+    password: Password | None = None
     certificates: str | None = None
-    key: str | None = None
-    key_password: str | None = None
+    key: Password | None = None
+    key_password: Password | None = None
 
     @property
     def is_set(self) -> bool:
@@ -57,6 +62,8 @@ class _Identity(NamedTuple):
 def load_identity(store: StoreSettings, context: SSLContext) -> None:
     """Give a context the certificate chain and key of a keystore. Raises SecurityError."""
     key, chain = _identity(store)
+    if not chain:
+        raise SecurityError(f"{_place(store)} has no certificate of its private key")
     # ssl reads files only. The key is encrypted with a password that exists only in this process.
     password = secrets.token_hex(16)
     protection = BestAvailableEncryption(password.encode())
@@ -67,14 +74,18 @@ def load_identity(store: StoreSettings, context: SSLContext) -> None:
         file.flush()
         try:
             context.load_cert_chain(file.name, password=password)
-        except SSLError as error:
-            raise SecurityError(f"{_place(store)}: {error.reason or error}") from None
+        except SSLError:
+            text = f"{_place(store)}: the private key does not belong to the certificate"
+            raise SecurityError(text) from None
 
 
 def load_trusted(store: StoreSettings, context: SSLContext) -> None:
     """Let a context trust the certificates of a truststore, and no others. Raises
     SecurityError."""
-    for one in _trusted(store):
+    trusted = _trusted(store)
+    if not trusted:
+        raise SecurityError(f"{_place(store)} has no certificate to trust")
+    for one in trusted:
         context.load_verify_locations(cadata=one.public_bytes(Encoding.DER))
 
 
@@ -88,7 +99,7 @@ def _trusted(store: StoreSettings) -> list[Certificate]:
 def _identity(store: StoreSettings) -> _Identity:
     content = _content(store)
     if _is_pem(store, content):
-        key_text = content if store.key is None else store.key.encode()
+        key_text = content if store.key is None else store.key.reveal().encode()
         return _Identity(_pem_key(store, key_text), _certificates(store, content))
     found = _pkcs12(store, content)
     if found.key is None or found.cert is None:
@@ -114,7 +125,7 @@ def _is_pem(store: StoreSettings, content: bytes) -> bool:
 
 
 def _pkcs12(store: StoreSettings, content: bytes) -> pkcs12.PKCS12KeyAndCertificates:
-    password = store.password.encode() if store.password is not None else None
+    password = store.password.reveal().encode() if store.password else None
     try:
         return pkcs12.load_pkcs12(content, password)
     except ValueError:
@@ -130,10 +141,10 @@ def _certificates(store: StoreSettings, content: bytes) -> list[Certificate]:
 
 
 def _pem_key(store: StoreSettings, content: bytes) -> PrivateKeyTypes:
-    password = store.key_password.encode() if store.key_password else None
-    begin = content.find(b"-----BEGIN ENCRYPTED PRIVATE KEY")
+    password = store.key_password.reveal().encode() if store.key_password else None
+    block = _PRIVATE_KEY.search(content)
     try:
-        return load_pem_private_key(content[max(begin, 0) :], password)
+        return load_pem_private_key(block[0] if block else b"", password)
     except (TypeError, ValueError):
         advice = "it must be in PKCS8 format; check the password of the key"
         raise SecurityError(f"{_place(store)} has no readable private key: {advice}") from None

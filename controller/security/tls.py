@@ -43,6 +43,8 @@ def client_context(settings: TlsSettings) -> ssl.SSLContext:
     """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = settings.verifies_host
+    # Java trusts each certificate of a truststore, also one that another authority has signed.
+    context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
     _trust(settings, context)
     if settings.keystore.is_set:
         load_identity(settings.keystore, context)
@@ -131,10 +133,16 @@ def _restrict(settings: TlsSettings, context: ssl.SSLContext) -> None:
 
 
 def _restrict_ciphers(settings: TlsSettings, context: ssl.SSLContext) -> None:
-    """OpenSSL names the ciphers of TLS 1.2 differently from IANA. Those of 1.3 are always on."""
-    names = [_openssl_name(one) for one in settings.ciphers if not one.startswith("TLS_AES_")]
+    """Restrict the ciphers of TLS 1.2. Python cannot select those of TLS 1.3, so that any of them
+    allows them all, and none of them forbids that version."""
+    names = [_openssl_name(one) for one in settings.ciphers if "_WITH_" in one]
     if not names:
+        context.minimum_version = ssl.TLSVersion.TLSv1_3
         return
+    if len(names) == len(settings.ciphers):
+        newest = (ssl.TLSVersion.TLSv1_3, ssl.TLSVersion.MAXIMUM_SUPPORTED)
+        if context.maximum_version in newest:
+            context.maximum_version = ssl.TLSVersion.TLSv1_2
     try:
         context.set_ciphers(":".join(names))
     except ssl.SSLError:
@@ -144,9 +152,7 @@ def _restrict_ciphers(settings: TlsSettings, context: ssl.SSLContext) -> None:
 
 def _openssl_name(iana: str) -> str:
     """TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384 is ECDHE-RSA-AES256-GCM-SHA384 for OpenSSL."""
-    exchange, found, cipher = iana.removeprefix("TLS_").partition("_WITH_")
-    if not found:
-        return iana
+    exchange, _, cipher = iana.removeprefix("TLS_").partition("_WITH_")
     parts = [] if exchange == "RSA" else exchange.split("_")
     joined = (
         cipher.replace("AES_", "AES")
