@@ -35,8 +35,11 @@ class ConfigProviders:
             elif kind == "DirectoryConfigProvider":
                 self._lookups[name] = _directory(_folders(of.get(prefix + "allowed.paths", "")))
             elif kind == "EnvVarConfigProvider":
-                allowed = of.get(prefix + "allowlist.pattern", "")
-                self._lookups[name] = _environment(environment, allowed)
+                allowed = of.get(prefix + "allowlist.pattern", ".*")
+                try:
+                    self._lookups[name] = _environment(environment, re.compile(allowed))
+                except re.error as error:
+                    raise ValueError(f"{prefix}allowlist.pattern={allowed}: {error}") from None
             else:
                 raise ValueError(
                     f"{key}={of.get(key, '')}: refold has Kafka's FileConfigProvider, "
@@ -87,11 +90,11 @@ def _directory(allowed: Sequence[Path]) -> Lookup:
     return lookup
 
 
-def _environment(environment: Mapping[str, str], allowed: str) -> Lookup:
+def _environment(environment: Mapping[str, str], allowed: re.Pattern[str]) -> Lookup:
     def lookup(path: str, key: str) -> str:
         if path:
             raise ValueError("cannot be resolved: an environment variable has no path")
-        if allowed and not re.fullmatch(allowed, key):
+        if not allowed.fullmatch(key):
             raise ValueError("cannot be resolved: allowlist.pattern does not allow it")
         if key not in environment:
             raise ValueError("cannot be resolved: there is no such environment variable")

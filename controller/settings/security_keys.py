@@ -14,8 +14,8 @@ OF_ZOOKEEPER: Final = {
     "zookeeper.ssl.keystore.location": f"the client certificate and its key: {_STORE}",
     "zookeeper.ssl.keystore.password": "of a PKCS12 file",
     "zookeeper.ssl.keystore.type": "as for the truststore",
-    "zookeeper.ssl.protocol": "the version without enabled.protocols. Default: TLSv1.2 and TLSv1.3; "
-    "Kafka's is TLSv1.2 alone",
+    "zookeeper.ssl.protocol": "the version, without enabled.protocols. Default: TLSv1.2 and "
+    "TLSv1.3; Kafka's is TLSv1.2 alone",
     "zookeeper.ssl.enabled.protocols": "the lowest and the highest version of TLS are taken from "
     "it",
     "zookeeper.ssl.cipher.suites": "IANA names, as in Kafka. A list without TLS 1.3 suites forbids "

@@ -233,6 +233,8 @@ class ZooKeeperConnection:
         """The other side closed `link`, or it broke."""
         if link is self._link:
             self._link = None
+            if self._session.phase is Phase.HANDSHAKE and self._tls is None:
+                cause += " at the handshake: it does not serve, or expects TLS"
             self._session.disconnected(cause)
             self._flush()
 

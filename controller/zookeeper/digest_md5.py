@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from puresasl import QOP, SASLError
+from puresasl import QOP, SASLError, SASLProtocolException
 from puresasl.client import SASLClient
 
 from controller.security.errors import SecurityError
@@ -13,6 +13,11 @@ from controller.zookeeper.login import DigestLogin, SaslLogin
 _SERVICE: Final = "zookeeper"
 _HOST: Final = "zk-sasl-md5"
 """The name of every ZooKeeper server in DIGEST-MD5, whatever its address is."""
+_FAILURES: Final = (
+    *(SASLError, SASLProtocolException),
+    # pure-sasl checks neither the syntax nor the completeness of a challenge.
+    *(AttributeError, LookupError, TypeError, ValueError),
+)
 
 
 class DigestMd5:
@@ -28,8 +33,7 @@ class DigestMd5:
         """As `SaslExchange.respond`."""
         try:
             response: bytes | None = self._client.process(challenge)
-        # pure-sasl checks neither the syntax nor the completeness of a challenge.
-        except (SASLError, AttributeError, LookupError, TypeError, ValueError):
+        except _FAILURES:
             raise LoginFailed(
                 "does not prove that it knows the password: is it the right server?"
             ) from None

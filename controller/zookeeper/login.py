@@ -1,11 +1,14 @@
 """How a session identifies itself to a server, after each handshake and before anything else."""
 
 from collections.abc import Callable
-from typing import NamedTuple, Protocol
+from typing import Final, NamedTuple, Protocol
 
 from controller.core.operations import OK
 from controller.zookeeper import wire
 from controller.zookeeper.errors import LoginFailed
+
+LOGIN_REQUIRED: Final = -124
+"""The error of any request but a login, on a server that requires one."""
 
 
 class SaslExchange(Protocol):

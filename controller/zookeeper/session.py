@@ -52,7 +52,7 @@ from controller.zookeeper import bulk, wire
 from controller.zookeeper.acls import OPEN_ACLS, ZnodeAcls
 from controller.zookeeper.commands import is_empty, work_of
 from controller.zookeeper.errors import LoginFailed, MalformedReply
-from controller.zookeeper.login import ConnectionLogin, DigestLogin, Login
+from controller.zookeeper.login import LOGIN_REQUIRED, ConnectionLogin, DigestLogin, Login
 from controller.zookeeper.pipeline import Pipeline
 from controller.zookeeper.watches import Watches
 from controller.zookeeper.work import Exchange, OutcomeEvent, Work, ZooKeeperRequest
@@ -452,6 +452,8 @@ class Session:
                 if header.error == UNIMPLEMENTED:
                     self._servers_without_bulk.add(self._server)
                     self._disconnect(f"{self._server} is older than ZooKeeper 3.6")
+                elif header.error == LOGIN_REQUIRED:
+                    self._disconnect(f"{self._server} requires a login by SASL")
                 else:
                     self._begin(bulk=True)
             case Phase.CLOSING_OLD_SESSION:

@@ -49,9 +49,7 @@ class CertificateAuthority:
         self.pkcs12 = folder / f"{name}.p12"
         trusted = pkcs12.PKCS12Certificate(self._certificate, name.encode())
         self.pkcs12.write_bytes(
-            pkcs12.serialize_java_truststore(
-                [trusted], BestAvailableEncryption(PASSWORD.encode())
-            )
+            pkcs12.serialize_java_truststore([trusted], BestAvailableEncryption(PASSWORD.encode()))
         )
 
     def issue(self, name: str, host: str = HOST, *, ended: bool = False) -> Identity:

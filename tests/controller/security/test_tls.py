@@ -68,9 +68,7 @@ def test_expired_certificate_is_rejected(authority: CertificateAuthority) -> Non
 def test_host_name_is_verified_unless_that_is_switched_off(
     authority: CertificateAuthority, server: Identity
 ) -> None:
-    found = failure(
-        client_context(trusting(authority.pem)), serving(server.pem), "zk2.example"
-    )
+    found = failure(client_context(trusting(authority.pem)), serving(server.pem), "zk2.example")
     assert "Hostname mismatch, certificate is not valid for 'zk2.example'" in found
     anyone = client_context(trusting(authority.pem, verifies_host=False))
     shake_hands(anyone, serving(server.pem), "zk2.example")

@@ -200,8 +200,6 @@ def test_missing_setting_is_reported_with_its_sources(tmp_path: Path) -> None:
         "authorizer.class.name=kafka.security.authorizer.AclAuthorizer",
         "client.quota.callback.class=com.example.Quotas",
         "zookeeper.metadata.migration.enable=true",
-        "zookeeper.set.acl=TRUE",
-        "zookeeper.ssl.client.enable=true",
     ],
 )
 def test_plugins_and_kraft_are_refused_by_name(tmp_path: Path, line: str) -> None:

@@ -18,7 +18,7 @@ from tests.controller.daemon.lab_cluster import timed
 from tools.lab import KafkaBroker, Lab
 from tools.lab.ports import HOST
 from tools.lab.refold import Refold
-from tools.lab.secured import BROKER_PASSWORD, LISTENER, USER, ZOOKEEPER_PASSWORD, SecuredFiles
+from tools.lab.secured import BROKER_PASSWORD, LISTENER, ZOOKEEPER_PASSWORD, SecuredFiles
 
 pytestmark = [pytest.mark.lab, pytest.mark.timeout(240)]
 
