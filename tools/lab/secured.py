@@ -3,6 +3,8 @@
 from collections.abc import Mapping
 from pathlib import Path
 
+from kazoo.client import KazooClient
+
 from tools.lab.certificates import PASSWORD, CertificateAuthority, Identity
 from tools.lab.lab import Lab
 from tools.lab.ports import HOST, free_port
@@ -98,6 +100,13 @@ class SecuredFiles:
             "Client",
             "org.apache.zookeeper.server.auth.DigestLoginModule required "
             f'username="{USER}" password="{password}"',
+        )
+
+    def kazoo(self, password: str = ZOOKEEPER_PASSWORD) -> KazooClient:
+        """Another client of ZooKeeper with the same login, not yet started."""
+        login = {"mechanism": "DIGEST-MD5", "username": USER, "password": password}
+        return KazooClient(
+            self.zookeeper_connect, use_ssl=True, ca=str(self.authority.pem), sasl_options=login
         )
 
     def jaas(self, section: str, entry: str) -> Path:

@@ -8,6 +8,8 @@ import pytest
 from aiokafka.conn import create_conn
 from aiokafka.errors import KafkaError
 from aiokafka.protocol.metadata import MetadataRequest
+from anyio.to_thread import run_sync
+from kazoo.security import ACL, READ_ACL_UNSAFE, make_acl
 
 from controller.core import znodes
 from controller.core.operations import OK, Create
@@ -18,11 +20,13 @@ from tests.controller.daemon.lab_cluster import timed
 from tools.lab import KafkaBroker, Lab
 from tools.lab.ports import HOST
 from tools.lab.refold import Refold
-from tools.lab.secured import BROKER_PASSWORD, LISTENER, ZOOKEEPER_PASSWORD, SecuredFiles
+from tools.lab.secured import BROKER_PASSWORD, LISTENER, USER, ZOOKEEPER_PASSWORD, SecuredFiles
 
 pytestmark = [pytest.mark.lab, pytest.mark.timeout(240)]
 
 OWN_ID = 1000
+OWNED = [make_acl("sasl", USER, all=True), *READ_ACL_UNSAFE]
+"""Kafka's ACL of a znode that is not sensitive."""
 
 
 class SecuredCluster:
@@ -30,6 +34,7 @@ class SecuredCluster:
 
     def __init__(self, lab: Lab, files: SecuredFiles, folder: Path) -> None:
         self.lab = lab
+        self.files = files
         folder.mkdir()
         config = folder / "server.properties"
         content = {
@@ -59,6 +64,32 @@ class SecuredCluster:
                 Create(znodes.topic_path(topic), json.dumps(content).encode()),
             ]
             assert await client.write(tuple(writes)) == OK
+
+    async def until_controller(self, *ids: int) -> None:
+        """Wait until one of these ids is in /controller."""
+
+        async def named() -> bool:
+            assert self.daemon.running or OWN_ID not in ids, self.daemon.last_output()
+            async with self.client as client:
+                (znode,) = await client.read((znodes.CONTROLLER,))
+            holder = None if znode is None else znodes.read_controller(znode.data)
+            return holder is not None and holder.brokerid in ids
+
+        await timed(named, f"one of {ids} is controller")
+
+    async def acls(self, path: str) -> list[ACL]:
+        """The ACL of a znode, as another client of the same user sees it."""
+
+        def read() -> list[ACL]:
+            kazoo = self.files.kazoo()
+            kazoo.start(timeout=8)
+            try:
+                return list(kazoo.get_acls(path)[0])
+            finally:
+                kazoo.stop()
+                kazoo.close()
+
+        return await run_sync(read)
 
     async def until_leader(self, broker: KafkaBroker, topic: str, leader: int) -> None:
         """Wait until a broker reports this leader to clients."""
@@ -124,12 +155,15 @@ def texts_in(folder: Path) -> Mapping[Path, bytes]:
 
 
 async def test_refold_controls_a_secured_cluster(cluster: SecuredCluster, tmp_path: Path) -> None:
+    await cluster.until_controller(OWN_ID)
     await cluster.create_topic("orders", (1, 2, 3))
     first, second, _ = cluster.lab.brokers
     await cluster.until_leader(second, "orders", 1)
     first.kill()
     await cluster.until_leader(second, "orders", 2)
+    assert await cluster.acls(znodes.state_path("orders", 0)) == OWNED
     assert await cluster.daemon.stop() == 0
+    await cluster.until_controller(2, 3)
     logged = texts_in(tmp_path / "refold" / "logs")
     logged[tmp_path / "refold" / "refold.out"] = (tmp_path / "refold" / "refold.out").read_bytes()
     assert any(b"orders" in one for one in logged.values())
