@@ -29,6 +29,17 @@ from controller.zookeeper.login import Login
 logger = logging.getLogger(__name__)
 
 MECHANISMS: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER")
+LOGIN_KEYS: Final = tuple(
+    OWN + key
+    for key in (
+        "login.config",
+        "zookeeper.login.section",
+        "zookeeper.username",
+        "zookeeper.password",
+        "zookeeper.auth.scheme",
+    )
+)
+"""The settings of the login to ZooKeeper."""
 _PROTOCOLS: Final = ("TLSv1.2", "TLSv1.3")
 _MODULES: Final = {
     "PLAIN": "PlainLoginModule",

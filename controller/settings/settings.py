@@ -20,9 +20,16 @@ from controller.core.topic_configs import (
     problem_with,
 )
 from controller.core.values import Endpoint
+from controller.security.errors import SecurityError
 from controller.settings.errors import SettingsError
 from controller.settings.parsing import Address
-from controller.settings.security import Security, read_security, refused_plugins
+from controller.settings.security import (
+    LOGIN_KEYS,
+    Security,
+    read_security,
+    refused_plugins,
+    zookeeper_security,
+)
 from controller.settings.sources import (
     RawSetting,
     effective_setting,
@@ -43,6 +50,7 @@ from controller.settings.table import (
     is_known,
     kafka_keys,
 )
+from controller.zookeeper.connection import ZooKeeperSecurity
 from controller.zookeeper.servers import ConnectString
 
 _EVERY_INTERFACE: Final = ("0.0.0.0", "::")
@@ -174,16 +182,28 @@ def load(
     return Loaded(settings, tuple(warnings))
 
 
+class ZooKeeperAccess(NamedTuple):
+    """Where ZooKeeper is, and how sessions are secured."""
+
+    connect: ConnectString
+    security: ZooKeeperSecurity
+
+
 def zookeeper_of(
     flags: Sequence[RawSetting], environment: Mapping[str, str], config: Path | None
-) -> ConnectString:
-    """Only where ZooKeeper is, for commands that need no other setting. Raises SettingsError."""
-    layers = [list(flags), list(from_environment(environment)), from_file(config) if config else []]
+) -> ZooKeeperAccess:
+    """Only the access to ZooKeeper, for commands that need no other setting. Raises
+    SettingsError."""
+    file = from_file(config) if config else []
+    layers = [list(flags), list(from_environment(environment)), file]
     problems: list[str] = []
-    connect: ConnectString | None = _value(BY_KEY[_ZOOKEEPER], layers, problems)
-    if connect is None:
+    values = {key: _value(BY_KEY[key], layers, problems) for key in (_ZOOKEEPER, *LOGIN_KEYS)}
+    if problems:
         raise SettingsError(problems)
-    return connect
+    try:
+        return ZooKeeperAccess(values[_ZOOKEEPER], zookeeper_security(file, values))
+    except SecurityError as error:
+        raise SettingsError([str(error)]) from None
 
 
 def _broker_settings(layers: list[list[RawSetting]], problems: list[str]) -> dict[str, str]:

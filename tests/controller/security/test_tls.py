@@ -146,7 +146,7 @@ def test_downgrade_below_the_configured_version_is_rejected(
         (None, None, {"ciphers": ("TLS_RSA_WITH_NOTHING",)}, "ssl.cipher.suites: OpenSSL supports"),
     ],
 )
-def test_what_cannot_be_used_is_reported_with_its_key(
+def test_unusable_setting_is_reported_with_its_key(
     tmp_path: Path,
     authority: CertificateAuthority,
     server: Identity,

@@ -66,7 +66,7 @@ def test_reference_that_leads_nowhere_is_an_error(
 
 
 @pytest.mark.parametrize("kind", ["com.example.VaultConfigProvider", ""])
-def test_other_providers_are_refused_by_name(kind: str) -> None:
+def test_provider_of_another_class_is_refused_by_name(kind: str) -> None:
     given = {"config.providers": "vault", "config.providers.vault.class": kind}
     with pytest.raises(ValueError, match=f"config.providers.vault.class={kind}: refold has"):
         ConfigProviders(given)

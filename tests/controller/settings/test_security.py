@@ -8,7 +8,7 @@ from controller.brokers.errors import Unreachable
 from controller.core.values import Endpoint
 from controller.settings.errors import SettingsError
 from controller.settings.security_keys import PLUGINS
-from controller.settings.settings import Settings, load
+from controller.settings.settings import Settings, load, zookeeper_of
 from controller.zookeeper.acls import CREATOR_ACLS, OPEN_ACLS
 from controller.zookeeper.connection import PLAIN, ZooKeeperSecurity
 from controller.zookeeper.login import DigestLogin, SaslLogin
@@ -102,6 +102,17 @@ def test_login_to_zookeeper_is_the_section_of_the_jaas_file(tmp_path: Path) -> N
     assert zookeeper(tmp_path, other) == ZooKeeperSecurity(None, None, OPEN_ACLS)
 
 
+def test_commands_that_need_zookeeper_only_log_in_the_same_way(tmp_path: Path) -> None:
+    file = tmp_path / "server.properties"
+    file.write_text(f"zookeeper.connect=zk1:2181\nrefold.login.config={jaas(tmp_path, 'Client')}\n")
+    _, security = zookeeper_of([], {}, file)
+    assert security.login is not None
+    assert security.login.user == "zk"
+    file.write_text("zookeeper.connect=zk1:2181\nzookeeper.set.acl=true\n")
+    with pytest.raises(SettingsError, match=r"zookeeper\.set\.acl=true: refold needs a login"):
+        zookeeper_of([], {}, file)
+
+
 def test_login_to_zookeeper_may_be_in_settings(tmp_path: Path) -> None:
     environment = {
         "REFOLD_ZOOKEEPER_USERNAME": "zk",
@@ -163,7 +174,7 @@ def test_login_to_zookeeper_may_be_in_settings(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_what_cannot_be_used_for_zookeeper_is_refused(
+def test_unusable_setting_for_zookeeper_is_refused(
     tmp_path: Path, stores: Stores, content: dict[str, str], reported: str
 ) -> None:
     files = {"JAAS": str(jaas(tmp_path, "Client")), "OWN": str(stores.own.pkcs12)}

@@ -1,4 +1,4 @@
-"""What the invariants are told of the transactions of ZooKeeper."""
+"""The transactions of ZooKeeper as the invariants receive them."""
 
 from controller.core import znodes
 from controller.core.operations import Create, Delete, SetData
