@@ -111,8 +111,8 @@ def page() -> str:
             "|---|---|",
             *(f"| `{key}` | {why}. |" for key, why in REFUSED.items()),
             "",
-            "Neither does it start if one of these selects another class than Kafka's own, also for "
-            "single listeners and mechanisms:",
+            "Neither does it start if one of these selects another class than Kafka's own, also "
+            "for single listeners and mechanisms:",
             "",
             "| key | why |",
             "|---|---|",
