@@ -4,7 +4,7 @@ import base64
 import json
 import time
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from aiokafka.abc import AbstractTokenProvider
 
@@ -43,18 +43,31 @@ class BrokerLogin(NamedTuple):
 
 
 class ListenerSecurity(NamedTuple):
-    """The security of one listener of all brokers; `protocol` is Kafka's name for it."""
+    """The security of connections to one listener; `protocol` is Kafka's name for it."""
 
     protocol: str
     tls: ReloadedContext | None = None
     login: BrokerLogin | None = None
 
+    def arguments(self) -> dict[str, Any]:
+        """Arguments for a connection or client of aiokafka. They contain the password."""
+        arguments: dict[str, Any] = {"security_protocol": self.protocol}
+        if self.tls is not None:
+            arguments["ssl_context"] = self.tls.current()
+        if self.login is not None:
+            arguments["sasl_mechanism"] = self.login.mechanism
+            if self.login.token is not None:
+                arguments["sasl_oauth_token_provider"] = self.login.token
+            else:
+                arguments["sasl_plain_username"] = self.login.user
+                arguments["sasl_plain_password"] = self.login.password.reveal()
+        return arguments
 
-class BrokerSecurity:
-    """The listeners that refold can connect to, apart from those in plain text."""
 
-    def __init__(self, listeners: Mapping[str, ListenerSecurity] | None = None) -> None:
-        self._listeners = dict(listeners or {})
+class BrokerSecurity(NamedTuple):
+    """The listeners of all brokers that refold can connect to, apart from those in plain text."""
+
+    listeners: Mapping[str, ListenerSecurity]
 
     def arguments(self, endpoint: Endpoint) -> dict[str, Any]:
         """Arguments for aiokafka's connection to a registered endpoint. Raises Unreachable.
@@ -62,7 +75,7 @@ class BrokerSecurity:
         The endpoint must have the protocol that is configured for its listener. Otherwise a broker
         that registers as one in plain text would see what is meant for TLS.
         """
-        known = self._listeners.get(endpoint.listener)
+        known = self.listeners.get(endpoint.listener)
         expected = "PLAINTEXT" if known is None else known.protocol
         if endpoint.security_protocol != expected:
             raise Unreachable(
@@ -71,20 +84,8 @@ class BrokerSecurity:
                 f"{expected}: check inter.broker.listener.name, control.plane.listener.name and "
                 "listener.security.protocol.map"
             )
-        if known is None:
-            return {}
-        arguments: dict[str, Any] = {"security_protocol": known.protocol}
-        if known.tls is not None:
-            arguments["ssl_context"] = known.tls.current()
-        if known.login is not None:
-            arguments |= {
-                "sasl_mechanism": known.login.mechanism,
-                "sasl_plain_username": known.login.user,
-                "sasl_plain_password": known.login.password.reveal(),
-                "sasl_oauth_token_provider": known.login.token,
-            }
-        return arguments
+        return {} if known is None else known.arguments()
 
 
-PLAIN = BrokerSecurity()
+PLAIN: Final = BrokerSecurity({})
 """All listeners are in plain text."""

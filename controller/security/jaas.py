@@ -13,7 +13,8 @@ from controller.security.errors import SecurityError
 
 _TOKEN: Final = re.compile(
     r"""\s+ | //[^\n]* | \#[^\n]* | /\*.*?\*/
-    | "(?P<quoted>(?:[^"\\]|\\.)*)" | (?P<mark>[{};=]) | (?P<word>[^\s{};="]+)""",
+    | (?P<quote>["'])(?P<quoted>(?:\\.|(?!(?P=quote))[^\\])*)(?P=quote)
+    | (?P<mark>[{};=]) | (?P<word>[^\s{};="']+)""",
     re.VERBOSE | re.DOTALL,
 )
 _FLAGS: Final = ("required", "requisite", "sufficient", "optional")

@@ -61,7 +61,7 @@ class Security(NamedTuple):
     brokers: BrokerSecurity
 
 
-class _Keys:
+class SecurityKeys:
     """Keys of one file: with `listener.name.<listener>.` first, if there is a listener, and with
     `refold.` before those without."""
 
@@ -70,9 +70,9 @@ class _Keys:
         self._prefix = prefix
         self._listener = listener
 
-    def below(self, part: str) -> "_Keys":
+    def below(self, part: str) -> "SecurityKeys":
         """The keys that begin with the prefix and this part."""
-        return _Keys(self._file.values(), self._prefix + part, self._listener)
+        return SecurityKeys(self._file.values(), self._prefix + part, self._listener)
 
     def name(self, key: str) -> str:
         """The key as the file has it, or as it should."""
@@ -126,7 +126,7 @@ def read_security(
         protocol = protocols.get(listener, "PLAINTEXT")
         if protocol != "PLAINTEXT":
             jaas: Path | None = values[OWN + "login.config"]
-            read = partial(_of_listener, _Keys(file, "", listener), protocol, listener, jaas)
+            read = partial(_of_listener, SecurityKeys(file, "", listener), protocol, listener, jaas)
             if (one := _tried(read, problems)) is not None:
                 found[listener] = one
     return Security(zookeeper or ZooKeeperSecurity(), BrokerSecurity(found))
@@ -151,7 +151,7 @@ def _tried(read: Callable[[], _Read], problems: list[str]) -> _Read | None:
 
 def zookeeper_security(file: Sequence[RawSetting], values: Mapping[str, Any]) -> ZooKeeperSecurity:
     """The security of ZooKeeper sessions. Raises SecurityError."""
-    keys = _Keys(file, "zookeeper.")
+    keys = SecurityKeys(file, "zookeeper.")
     tls = None
     has_certificate = False
     if keys.is_true("ssl.client.enable"):
@@ -169,7 +169,7 @@ def zookeeper_security(file: Sequence[RawSetting], values: Mapping[str, Any]) ->
     return ZooKeeperSecurity(tls, login, CREATOR_ACLS if sets_acls else OPEN_ACLS)
 
 
-def _zookeeper_tls(keys: _Keys) -> TlsSettings:
+def _zookeeper_tls(keys: SecurityKeys) -> TlsSettings:
     for key in ("crl.enable", "ocsp.enable"):
         if keys.is_true(key):
             raise SecurityError(
@@ -180,7 +180,7 @@ def _zookeeper_tls(keys: _Keys) -> TlsSettings:
     return _tls(keys, "zookeeper.ssl", protocols)
 
 
-def _tls(keys: _Keys, prefix: str, protocols: tuple[str, ...]) -> TlsSettings:
+def _tls(keys: SecurityKeys, prefix: str, protocols: tuple[str, ...]) -> TlsSettings:
     identification = keys.given("endpoint.identification.algorithm")
     algorithm = "https" if identification is None else identification.text.lower()
     if algorithm not in ("https", ""):
@@ -196,7 +196,7 @@ def _tls(keys: _Keys, prefix: str, protocols: tuple[str, ...]) -> TlsSettings:
     )
 
 
-def _store(keys: _Keys, prefix: str, store: str) -> StoreSettings:
+def _store(keys: SecurityKeys, prefix: str, store: str) -> StoreSettings:
     location = keys.text(f"{store}.location")
     is_keystore = store == "keystore"
     return StoreSettings(
@@ -237,26 +237,37 @@ def _zookeeper_login(values: Mapping[str, Any]) -> Login | None:
     return login_of(entry, f"refold.login.config {file}, section {section}")
 
 
-def _of_listener(keys: _Keys, protocol: str, listener: str, jaas: Path | None) -> ListenerSecurity:
+def _of_listener(
+    keys: SecurityKeys, protocol: str, listener: str, jaas: Path | None
+) -> ListenerSecurity:
     tls = login = None
     if protocol.endswith("SSL"):
-        of_tls = keys.below("ssl.")
-        protocols = of_tls.words("enabled.protocols") or _PROTOCOLS
-        tls = _context(_tls(of_tls, f"listener {listener}: ssl", protocols))
+        tls = broker_tls(keys.below("ssl."), f"listener {listener}: ssl")
     if protocol.startswith("SASL"):
-        login = _broker_login(keys, listener, jaas)
+        key = "sasl.mechanism.inter.broker.protocol"
+        mechanism = read_mechanism(keys, key)
+        login = broker_login(mechanism, *_jaas_entry(keys, listener, mechanism, jaas))
     return ListenerSecurity(protocol, tls, login)
 
 
-def _broker_login(keys: _Keys, listener: str, jaas: Path | None) -> BrokerLogin:
-    key = "sasl.mechanism.inter.broker.protocol"
+def broker_tls(keys: SecurityKeys, prefix: str) -> ReloadedContext:
+    """TLS to brokers; `prefix` begins the keys in messages. Raises SecurityError."""
+    return _context(_tls(keys, prefix, keys.words("enabled.protocols") or _PROTOCOLS))
+
+
+def read_mechanism(keys: SecurityKeys, key: str) -> str:
+    """The SASL mechanism. Raises SecurityError for one that refold does not have."""
     mechanism = (keys.text(key, "GSSAPI") or "").upper()
     if mechanism not in MECHANISMS:
         raise SecurityError(
             f"{keys.name(key)}={mechanism}: refold does not support it, only "
             f"{', '.join(MECHANISMS)}; there is no Kerberos (GSSAPI)"
         )
-    entry, setting = _jaas_entry(keys, listener, mechanism, jaas)
+    return mechanism
+
+
+def broker_login(mechanism: str, entry: LoginEntry, setting: str) -> BrokerLogin:
+    """The login of a JAAS entry. Raises SecurityError, which names `setting`."""
     if entry.kind != _MODULES[mechanism]:
         raise SecurityError(
             f"{setting}: refold does not support {entry.module} with {mechanism}, only Kafka's "
@@ -272,7 +283,7 @@ def _broker_login(keys: _Keys, listener: str, jaas: Path | None) -> BrokerLogin:
 
 
 def _jaas_entry(
-    keys: _Keys, listener: str, mechanism: str, jaas: Path | None
+    keys: SecurityKeys, listener: str, mechanism: str, jaas: Path | None
 ) -> tuple[LoginEntry, str]:
     """The login entry of a listener, and where it is: in the file of settings, otherwise in the
     JAAS file (JaasContext.loadServerContext)."""

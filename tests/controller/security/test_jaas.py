@@ -17,6 +17,11 @@ def test_entry_has_its_module_and_options() -> None:
     assert entry.options == {"username": "admin", "password": 'a "quoted" = ; secret'}
 
 
+def test_value_may_be_in_single_quotes() -> None:
+    entry = parse_entry(f"{PLAIN} required password='it is; \"x\\'' username=\"d'or\";", "key")
+    assert entry.options == {"password": "it is; \"x'", "username": "d'or"}
+
+
 def test_sections_of_a_file_are_read(tmp_path: Path) -> None:
     file = tmp_path / "jaas.conf"
     file.write_text(
