@@ -19,7 +19,7 @@ from controller.settings.settings import Settings, load
 from tests.controller.daemon.lab_cluster import timed
 from tools.lab import KafkaBroker, Lab
 from tools.lab.ports import HOST
-from tools.lab.refold import Refold
+from tools.lab.refold import Refold, run
 from tools.lab.secured import BROKER_PASSWORD, LISTENER, USER, ZOOKEEPER_PASSWORD, SecuredFiles
 
 pytestmark = [pytest.mark.lab, pytest.mark.timeout(240)]
@@ -36,7 +36,8 @@ class SecuredCluster:
         self.lab = lab
         self.files = files
         folder.mkdir()
-        config = folder / "server.properties"
+        self.plain_zookeeper = lab.zookeepers[0].connect
+        self.config = config = folder / "server.properties"
         content = {
             **files.broker_config(),
             "refold.login.config": str(files.client_jaas()),
@@ -148,6 +149,23 @@ async def cluster(tmp_path: Path) -> AsyncIterator[SecuredCluster]:
             yield made
         finally:
             await made.daemon.kill_if_running()
+
+
+async def test_commands_read_a_secured_cluster(cluster: SecuredCluster) -> None:
+    await cluster.until_controller(OWN_ID)
+    await cluster.create_topic("orders", (1, 2, 3))
+    await cluster.until_leader(cluster.lab.brokers[0], "orders", 1)
+    given = ("--zookeeper", cluster.files.zookeeper_connect)
+    config = str(cluster.config)
+    status, output = await run("check", *given, "--config", config, "--broker-id", "1001")
+    assert "no broker has a policy" in output, output
+    for command in (("reassign", "--list"), ("health", "--topic", "orders")):
+        status, output = await run(*command, *given, "--zk-tls-config-file", config)
+        assert status == 0, output
+    # The znodes may be read by everyone, but ZooKeeper requires a login.
+    status, output = await run("reassign", "--list", "--zookeeper", cluster.plain_zookeeper)
+    assert status != 0
+    assert "requires a login by SASL" in output
 
 
 def texts_in(folder: Path) -> Mapping[Path, bytes]:
