@@ -79,6 +79,11 @@ class SecurityKeys:
         given = self.given(key)
         return given.key if given else self._prefix + key
 
+    def shown(self, key: str) -> str:
+        """Key and value for messages, with references in place of what they lead to."""
+        given = self.given(key)
+        return f"{self.name(key)}={given.given if given else ''}"
+
     def given(self, key: str) -> RawSetting | None:
         """The setting, which may be empty."""
         whole = self._prefix + key
@@ -89,10 +94,10 @@ class SecurityKeys:
                     return self._file[one]
         return None
 
-    def text(self, key: str, default: str | None = None) -> str | None:
-        """The value; the default for none or an empty one."""
+    def text(self, key: str) -> str | None:
+        """The value; None if it is empty, too."""
         given = self.given(key)
-        return given.text if given and given.text else default
+        return given.text if given and given.text else None
 
     def password(self, key: str) -> Password | None:
         text = self.text(key)
@@ -104,11 +109,10 @@ class SecurityKeys:
 
     def is_true(self, key: str) -> bool:
         """Raises SecurityError if the value is neither true nor false."""
-        text = self.text(key, "false") or ""
         try:
-            return parsing.boolean(text)
+            return parsing.boolean(self.text(key) or "false")
         except ValueError as error:
-            raise SecurityError(f"{self.name(key)}={text}: must be {error}") from None
+            raise SecurityError(f"{self.shown(key)}: must be {error}") from None
 
 
 def read_security(
@@ -162,7 +166,7 @@ def zookeeper_security(file: Sequence[RawSetting], values: Mapping[str, Any]) ->
     sets_acls = keys.is_true("set.acl")
     if sets_acls and login is None and not has_certificate:
         raise SecurityError(
-            f"{keys.name('set.acl')}=true: refold needs a login to ZooKeeper, so that its znodes "
+            f"{keys.shown('set.acl')}: refold needs a login to ZooKeeper, so that its znodes "
             "have an owner: set refold.login.config, refold.zookeeper.username, or "
             "zookeeper.ssl.keystore.location"
         )
@@ -173,7 +177,7 @@ def _zookeeper_tls(keys: SecurityKeys) -> TlsSettings:
     for key in ("crl.enable", "ocsp.enable"):
         if keys.is_true(key):
             raise SecurityError(
-                f"{keys.name(key)}=true: refold does not check whether certificates are revoked"
+                f"{keys.shown(key)}: refold does not check whether certificates are revoked"
             )
     # Kafka's default is TLSv1.2 alone, which servers from 3.9 on do not accept.
     protocols = keys.words("enabled.protocols") or keys.words("protocol") or _PROTOCOLS
@@ -184,8 +188,8 @@ def _tls(keys: SecurityKeys, prefix: str, protocols: tuple[str, ...]) -> TlsSett
     identification = keys.given("endpoint.identification.algorithm")
     algorithm = "https" if identification is None else identification.text.lower()
     if algorithm not in ("https", ""):
-        name = keys.name("endpoint.identification.algorithm")
-        raise SecurityError(f"{name}={algorithm}: must be https, or empty to check no host names")
+        shown = keys.shown("endpoint.identification.algorithm")
+        raise SecurityError(f"{shown}: must be https, or empty to check no host names")
     return TlsSettings(
         prefix,
         _store(keys, prefix, "keystore"),
@@ -202,7 +206,7 @@ def _store(keys: SecurityKeys, prefix: str, store: str) -> StoreSettings:
     return StoreSettings(
         f"{prefix}.{store}",
         Path(location) if location is not None else None,
-        keys.text(f"{store}.type", "JKS") or "",
+        keys.text(f"{store}.type") or "JKS",
         keys.password(f"{store}.password"),
         keys.text("keystore.certificate.chain" if is_keystore else "truststore.certificates"),
         keys.password("keystore.key") if is_keystore else None,
@@ -257,10 +261,11 @@ def broker_tls(keys: SecurityKeys, prefix: str) -> ReloadedContext:
 
 def read_mechanism(keys: SecurityKeys, key: str) -> str:
     """The SASL mechanism. Raises SecurityError for one that refold does not have."""
-    mechanism = (keys.text(key, "GSSAPI") or "").upper()
+    mechanism = (keys.text(key) or "GSSAPI").upper()
     if mechanism not in MECHANISMS:
+        shown = keys.shown(key) if keys.text(key) else f"{keys.name(key)}=GSSAPI"
         raise SecurityError(
-            f"{keys.name(key)}={mechanism}: refold does not support it, only "
+            f"{shown}: refold does not support it, only "
             f"{', '.join(MECHANISMS)}; there is no Kerberos (GSSAPI)"
         )
     return mechanism

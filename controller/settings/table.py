@@ -449,6 +449,9 @@ IGNORED_FOR_ONE_LISTENER: Final = {
 """Ignored keys that Kafka also has per listener: listener.name.<listener>.<key>."""
 
 
+_OF_LISTENER: Final = "listener.name."
+
+
 @cache
 def kafka_keys() -> frozenset[str]:
     """All keys that Kafka 3.9 documents for brokers."""
@@ -459,10 +462,13 @@ def kafka_keys() -> frozenset[str]:
 def is_known(key: str) -> bool:
     """Whether a file may contain this key: a key of refold or of a broker."""
     own = key.removeprefix(OWN)
-    is_daemons = own in BY_KEY or own in OF_ZOOKEEPER or own in OF_BROKERS
-    return key in BY_KEY or (key != own and is_daemons) or is_of_broker(key) or is_of_providers(own)
+    if key == own:
+        return key in BY_KEY or is_of_broker(key)
+    is_security = own in OF_ZOOKEEPER or own in OF_BROKERS or own.startswith(_OF_LISTENER)
+    return key in BY_KEY or own in BY_KEY or is_security
 
 
 def is_of_broker(key: str) -> bool:
-    """Whether Kafka has this key; a listener may have separate settings."""
-    return key in kafka_keys() or key.startswith("listener.name.")
+    """Whether Kafka has this key; a listener may have separate settings, and the names of config
+    providers are the operator's."""
+    return key in kafka_keys() or key.startswith(_OF_LISTENER) or is_of_providers(key)

@@ -155,7 +155,7 @@ def test_login_to_zookeeper_may_be_in_settings(tmp_path: Path) -> None:
                 "zookeeper.ssl.client.enable": "true",
                 "zookeeper.ssl.endpoint.identification.algorithm": "LDAPS",
             },
-            "algorithm=ldaps: must be https, or empty",
+            "algorithm=LDAPS: must be https, or empty",
         ),
         (
             {
@@ -217,6 +217,38 @@ async def test_login_to_brokers_is_read_from_the_listener(
     AIOKafkaConnection("broker1", 9093, **arguments)
     assert "topsecret" not in repr(settings)
     assert "topsecret" not in repr(settings.config_entries)
+
+
+def test_key_for_the_daemon_alone_precedes_that_of_the_broker(
+    tmp_path: Path, stores: Stores
+) -> None:
+    own = PLAIN_LOGIN.replace("username=kafka", "username=refold")
+    key = "refold.listener.name.secure.plain.sasl.jaas.config"
+    file = tmp_path / "server.properties"
+    content = {**NEEDED, **secured(stores, "PLAIN", PLAIN_LOGIN), key: own}
+    file.write_text("".join(f"{name}={text}\n" for name, text in content.items()))
+    settings, warnings = load([], {}, file)
+    assert settings.security.brokers.arguments(SECURE)["sasl_plain_username"] == "refold"
+    assert warnings == ()
+
+
+def test_security_protocol_selects_the_listener_of_its_name(tmp_path: Path, stores: Stores) -> None:
+    content = {
+        "security.inter.broker.protocol": "SSL",
+        "ssl.truststore.location": str(stores.authority.pem),
+    }
+    brokers = loaded(tmp_path, content).security.brokers
+    assert brokers.arguments(Endpoint("SSL", "SSL", "broker1", 9093))["security_protocol"] == "SSL"
+
+
+def test_reference_in_a_message_is_not_resolved(tmp_path: Path) -> None:
+    content = {
+        "config.providers": "env",
+        "config.providers.env.class": "org.apache.kafka.common.config.provider."
+        "EnvVarConfigProvider",
+        "zookeeper.set.acl": "${env:HOME}",
+    }
+    assert "zookeeper.set.acl=${env:HOME}: must be true or false" in problems(tmp_path, content)
 
 
 def test_login_to_brokers_may_be_in_the_jaas_file(tmp_path: Path, stores: Stores) -> None:
