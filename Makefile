@@ -10,12 +10,12 @@ JARS := $(STAMPS)/jars-kafka-3.9.1
 OLDEST_JARS := $(STAMPS)/jars-kafka-2.8.2 $(STAMPS)/jars-zookeeper-3.5.9
 SPARK_KAFKA_JARS := $(STAMPS)/jars-spark-kafka-4.2.0
 UV := build/uv
-TEXT_CHECKS := tests/test_tidy.py tests/test_vocabulary.py tests/test_citations.py
+TEXT_CHECKS := tests/test_tidy.py tests/test_vocabulary.py tests/test_citations.py tests/test_rows.py tests/tools/pages
 
 # The tests start hundreds of Python processes. Without stored bytecode each of them compiles the code again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: setup check test races explore random-draws lab-test ci-lab diff mutations mutations-write ci-mutations agreement demo demo-acks demo-0.8 wheel lock clean prerequisites
+.PHONY: setup check test long-tests races explore random-draws lab-test ci-lab diff mutations mutations-write ci-mutations agreement demo demo-acks demo-0.8 wheel lock clean prerequisites
 
 setup: prerequisites $(STAMPS)/project $(JARS)
 
@@ -55,7 +55,11 @@ check: setup
 # Long files run first (tests/conftest.py), the others in the order of the folders. By number of tests, the few slow
 # files would run last, one by one. `make check` runs the checks of the text of the code and the pages.
 test: setup
-	$(BIN)/pytest -n auto --dist loadfile --no-loadscope-reorder -m "not lab" $(addprefix --ignore=,$(TEXT_CHECKS))
+	$(BIN)/pytest -n auto --dist loadfile --no-loadscope-reorder -m "not lab and not long" $(addprefix --ignore=,$(TEXT_CHECKS))
+
+# The tests that try one mechanism on many recordings. `make test` has one test or more of each mechanism.
+long-tests: setup
+	$(BIN)/pytest -n auto --dist loadfile -m "long and not lab"
 
 # The property tests with random examples. SEED=N draws the examples of an earlier run again.
 random-draws: setup

@@ -28,10 +28,12 @@ from controller.core.state_machines import ReplicaState
 from controller.core.triggers import ApiCall
 from controller.core.values import Assignment
 from controller.core.znodes import (
+    DELETION_PREFIX,
     REASSIGN_CANCEL,
     REASSIGN_PARTITIONS_EXTRA,
     REQUEST_PREFIX,
     Reassignment,
+    deletion_path,
     is_forced,
     read_entries,
     read_reassignment,
@@ -171,7 +173,26 @@ class MoveObserver(Checkpointed):
         return path in named or path.startswith(REQUEST_PREFIX)
 
     def _deletes(self, request: StopReplicaRequest) -> bool:
-        return any(one.delete and self._is(one.topic, one.partition) for one in request.partitions)
+        """Whether a request deletes a replica of the partition for a move."""
+        is_named = any(
+            one.delete and self._is(one.topic, one.partition) for one in request.partitions
+        )
+        return is_named and not self._is_of_tool(request.broker)
+
+    def _is_of_tool(self, broker: int) -> bool:
+        """Whether only `refold reassign --delete-strays` has requested the deletion of the replica,
+        and no move: it is no part of the history of one."""
+        if self._steps is not None:
+            return False
+        pending = self._observer.controller.context.deletions
+        children = [
+            child
+            for child, one in pending.items()
+            if one.broker == broker and self._key in one.names
+        ]
+        return bool(children) and all(
+            deletion_path(one).startswith(DELETION_PREFIX) for one in children
+        )
 
     def sends(self, requests: Sequence[BrokerRequest]) -> None:
         """A batch of requests is sent."""
@@ -195,7 +216,7 @@ class MoveObserver(Checkpointed):
         """The controller reports a broker that has not confirmed deletions."""
         pending = self._observer.controller.context.deletions.values()
         is_known = any(one.broker == broker and self._key in one.names for one in pending)
-        if is_known and self._steps is None:
+        if is_known and self._steps is None and not self._is_of_tool(broker):
             self._add_deletion(broker, "pending", because=None)
 
     def gives_up(self, partition: Partition, before: Assignment, after: Assignment) -> None:

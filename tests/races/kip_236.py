@@ -334,6 +334,7 @@ DEFECTS: Final[tuple[Defect, ...]] = (
         planted="A rollback does not wait until originals are live and in sync.",
         needs="A cancellation when too few originals are live and in sync.",
         invariants=(
+            "rollback-keeps-in-sync",
             "acknowledged-records-kept",
             "assigned-replicas-kept",
             "isr-within-assignment",
@@ -371,7 +372,12 @@ DEFECTS: Final[tuple[Defect, ...]] = (
         source=_SOURCE,
         planted="A new controller does not resume a rollback.",
         needs="A failover while the cancellation and its entries exist.",
-        invariants=("cancelled-rolled-back", "cancelled-entries-gone", "reassignments-ended"),
+        invariants=(
+            "cancelled-rolled-back",
+            "older-entries-removed",
+            "cancelled-entries-gone",
+            "reassignments-ended",
+        ),
         replacements=(Replacement(f"{_REASSIGNMENT}.recovery:recover", _resumes_no_rollback),),
         directed=_fails_after_the_state,
     ),

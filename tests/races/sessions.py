@@ -176,7 +176,7 @@ DEFECTS: Final = (
         source="KAFKA-4229, KAFKA-4360, KAFKA-6879",
         planted="A start-up does not end with its session.",
         needs="The session expires while the controller is elected or loads its context.",
-        invariants=("controller-active",),
+        invariants=("controller-active", "procedures-ended"),
         replacements=(Replacement("controller.core.fold:Fold._end_term", _hang_at_expiry),),
         directed=generic_with(KillController(5000, _FIRST, NONE), ExpireSession(10020, _SECOND)),
     ),

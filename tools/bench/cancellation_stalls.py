@@ -4,9 +4,15 @@
 
 Each run moves partitions from two brokers to two others, of which one never catches up and the
 other one leads every second partition. Then it cancels the moves, and kills the controller
-(kill -9) up to 50 ms after the cancellation was sent. Measured is
-the longest time without an acknowledgement for a producer with acks=all, from the cancellation
-until 3 s after the next controller has the role, and with refold until 3 s after the rollback.
+(kill -9). `--kill` is the moment:
+
+- state: as soon as ZooKeeper has the first state with a new leader epoch, which is step 2 of a
+  rollback; reading it takes a few milliseconds
+- random: up to 50 ms after the cancellation was sent
+
+Measured is the longest time without an acknowledgement for a producer with acks=all, from the
+cancellation until 3 s after the next controller has the role, and with refold until 3 s after the
+rollback.
 
 - Kafka: the cancellation is sent by its API (AlterPartitionReassignments). The controller is a
   broker without replicas of these topics, and another broker takes over.
@@ -30,6 +36,7 @@ import time
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Final
 
@@ -44,6 +51,7 @@ from controller.core.znodes import CANCEL_CONTENT, REASSIGN_CANCEL, Entry, write
 from controller.fingerprint import code_version
 from controller.operator.reassignment.kafka_admin import KafkaAdmin
 from controller.operator.reassignment.kafka_client import KafkaClient
+from tools.bench.contenders import SESSION_TIMEOUT_MS
 from tools.bench.running import AsJson, report
 from tools.lab import Lab, zookeeper
 from tools.lab.cluster_view import ClusterView, until
@@ -51,15 +59,15 @@ from tools.lab.refold import Refold
 from tools.lab.traffic import Traffic
 
 KAFKA: Final = "Kafka 3.9.1"
+RESTARTED: Final = "refold, restarted"
+STANDBY: Final = "refold, on standby"
 BROKERS: Final = 5
 DELAY_SECONDS_MAX: Final = 0.05
-SESSION_MS: Final = 6_000
 AFTER_SECONDS: Final = 3.0
 REFOLD_IDS: Final = (1000, 1001)
 _SET_UP_SECONDS: Final = 90.0
 _PAUSE_SECONDS: Final = 0.02
 _BROKER_CONFIG: Final = {
-    "zookeeper.session.timeout.ms": str(SESSION_MS),
     "auto.leader.rebalance.enable": "false",
     "default.replication.factor": "2",
     "replica.fetch.max.bytes": "2000",
@@ -69,10 +77,41 @@ _RECORD_BYTES: Final = 4_000
 """More data than one fetch returns: Kafka does not throttle a replica that has caught up once."""
 
 
+class Kill(StrEnum):
+    """When the controller is killed."""
+
+    STATE = "state"
+    RANDOM = "random"
+
+
+@dataclass(frozen=True)
+class Conditions:
+    """What all runs have in common. `seed`: of the drawn delays of `Kill.RANDOM`."""
+
+    runs: int
+    partitions: int
+    session_ms: int
+    kill: Kill
+    seed: int = 1
+
+    @property
+    def text(self) -> str:
+        """One line for the report."""
+        when = "as soon as ZooKeeper has the first state of the rollback"
+        if self.kill is Kill.RANDOM:
+            limit = f"{DELAY_SECONDS_MAX * 1000:.0f} ms"
+            when = f"0 to {limit} after the cancellation, seed {self.seed}"
+        return (
+            f"{self.runs} runs each, {self.partitions} partitions and producers in a run, "
+            f"{BROKERS} brokers, session timeout {self.session_ms / 1000:g} s, kill -9 {when}"
+        )
+
+
 @dataclass(frozen=True)
 class Outcome:
-    """One run. `stall`: the longest of all producers, in seconds. `takes_over`: seconds from the
-    kill until the next controller, `successor`, has the role."""
+    """One run. `delay`: seconds from the cancellation to the kill. `stall`: the longest of all
+    producers, in seconds. `takes_over`: seconds from the kill until the next controller,
+    `successor`, has the role."""
 
     delay: float
     stall: float
@@ -93,11 +132,11 @@ class Move:
 class Stalls:
     """One cluster with the runs of both controllers."""
 
-    def __init__(self, folder: Path, lab: Lab, view: ClusterView, partitions: int) -> None:
+    def __init__(self, folder: Path, lab: Lab, view: ClusterView, conditions: Conditions) -> None:
         self._folder = folder
         self._lab = lab
         self._view = view
-        self._partitions = partitions
+        self._conditions = conditions
         self._serial = 0
 
     async def with_kafka(self, delay: float) -> Outcome:
@@ -118,8 +157,9 @@ class Stalls:
             await admin.reassignments()
             for one in traffic:
                 one.measure_stalls()
+            epochs = await self._leader_epochs(move)
             cancel = asyncio.create_task(admin.alter({(one, 0): None for one in move.topics}))
-            await asyncio.sleep(delay)
+            delay = await self._until_kill(move, epochs, delay)
             broker.kill()
             died = time.monotonic()
             successor = await self._controller_besides(controller)
@@ -158,9 +198,10 @@ class Stalls:
             await self._lead_half_by_targets(move)
             for one in traffic:
                 one.measure_stalls()
+            epochs = await self._leader_epochs(move)
             cancel = self._view.create(REASSIGN_CANCEL, CANCEL_CONTENT.decode())
             cancelling = asyncio.create_task(cancel)
-            await asyncio.sleep(delay)
+            delay = await self._until_kill(move, epochs, delay)
             daemon.kill()
             died = time.monotonic()
             if not stands_by:
@@ -180,9 +221,27 @@ class Stalls:
 
     # One run --------------------------------------------------------------------------------------
 
+    async def _until_kill(self, move: Move, before: list[int], delay: float) -> float:
+        """Wait from the cancellation until the moment of the kill. Returns the seconds."""
+        began = time.monotonic()
+        if self._conditions.kill is Kill.RANDOM:
+            await asyncio.sleep(delay)
+        else:
+            async with asyncio.timeout(_SET_UP_SECONDS):
+                while await self._leader_epochs(move) == before:
+                    pass
+        return time.monotonic() - began
+
+    async def _leader_epochs(self, move: Move) -> list[int]:
+        paths = [znodes.state_path(one, 0) for one in move.topics]
+        states = await asyncio.gather(*map(self._view.content, paths))
+        return [one["leader_epoch"] for one in states]
+
     def _move(self, prefix: str, brokers: Sequence[int]) -> Move:
         self._serial += 1
-        topics = tuple(f"{prefix}-{self._serial}-{one}" for one in range(self._partitions))
+        topics = tuple(
+            f"{prefix}-{self._serial}-{one}" for one in range(self._conditions.partitions)
+        )
         return Move(topics, tuple(brokers[:2]), tuple(brokers[2:4]))
 
     def _refold(self, broker_id: int, *options: str) -> Refold:
@@ -191,7 +250,7 @@ class Stalls:
         folder.mkdir()
         settings = folder / "refold.properties"
         settings.write_text(
-            f"zookeeper.session.timeout.ms={SESSION_MS}\nauto.leader.rebalance.enable=false\n"
+            f"zookeeper.session.timeout.ms={self._conditions.session_ms}\nauto.leader.rebalance.enable=false\n"
             "default.replication.factor=2\n"
         )
         connect = self._lab.zookeepers[0].connect
@@ -280,32 +339,34 @@ class Stalls:
         )
 
 
-async def compare(folder: Path, partitions: int, runs: int, seed: int) -> dict[str, list[Outcome]]:
+async def compare(folder: Path, conditions: Conditions) -> dict[str, list[Outcome]]:
     """The runs of each contender, with the same delays."""
-    draws = random.Random(seed)
+    draws = random.Random(conditions.seed)
+    config = {**_BROKER_CONFIG, "zookeeper.session.timeout.ms": str(conditions.session_ms)}
     async with Lab(folder / "lab", report=report) as lab:
         await lab.start_zookeeper()
-        await lab.start_brokers(BROKERS, config=_BROKER_CONFIG)
+        await lab.start_brokers(BROKERS, config=config)
         async with ClusterView(lab.zookeepers[0].connect) as view:
             for broker in lab.brokers:
                 rate = {"follower.replication.throttled.rate": "1"}
                 await view.configure(f"brokers/{broker.broker_id}", rate)
-            stalls = Stalls(folder, lab, view, partitions)
+            stalls = Stalls(folder, lab, view, conditions)
             contenders = {
                 KAFKA: stalls.with_kafka,
-                "refold, restarted": stalls.with_restarted_refold,
-                "refold, on standby": stalls.with_standby_refold,
+                RESTARTED: stalls.with_restarted_refold,
+                STANDBY: stalls.with_standby_refold,
             }
             found: dict[str, list[Outcome]] = {title: [] for title in contenders}
-            for number in range(1, runs + 1):
+            for number in range(1, conditions.runs + 1):
                 delay = draws.uniform(0, DELAY_SECONDS_MAX)
                 for title, measure in contenders.items():
                     found[title].append(await measure(delay))
-                    report(f"{title}, run {number} of {runs}: {found[title][-1]}")
+                    report(f"{title}, run {number} of {conditions.runs}: {found[title][-1]}")
     return found
 
 
-def _show(found: dict[str, list[Outcome]], lines: Sequence[str]) -> None:
+def show_stalls(found: dict[str, list[Outcome]], lines: Sequence[str]) -> None:
+    """Print one row for each contender, and then `lines`."""
     table = Table(box=None, header_style="bold", pad_edge=False)
     columns = ("median s", "max s", "ratio of medians", "of maxima", "takes over after s")
     for name in ("controller", *columns, "by refold", "lost"):
@@ -331,25 +392,29 @@ def _show(found: dict[str, list[Outcome]], lines: Sequence[str]) -> None:
 def main(
     runs: Annotated[int, typer.Option(min=1, help="Runs of each controller.")] = 6,
     partitions: Annotated[int, typer.Option(min=1, help="Moves and producers of a run.")] = 4,
+    session_timeout_ms: Annotated[
+        int, typer.Option(min=2000, help="zookeeper.session.timeout.ms of all controllers.")
+    ] = SESSION_TIMEOUT_MS,
+    kill: Annotated[Kill, typer.Option(help="When the controller is killed.")] = Kill.STATE,
     seed: Annotated[int, typer.Option(help="Of the draws of the delays.")] = 1,
     as_json: AsJson = False,
 ) -> None:
     """Print how long producers with acks=all wait if the controller dies in a cancellation."""
+    conditions = Conditions(runs, partitions, session_timeout_ms, kill, seed)
     with tempfile.TemporaryDirectory(prefix="refold-bench-") as folder:
-        found = anyio.run(compare, Path(folder), partitions, runs, seed)
+        found = anyio.run(compare, Path(folder), conditions)
     one, five, _ = os.getloadavg()
     lines = [
-        f"{runs} runs each, {partitions} partitions and producers in a run, {BROKERS} brokers, "
-        f"kill -9 0 to {DELAY_SECONDS_MAX * 1000:.0f} ms after the cancellation, seed {seed}",
-        f"session timeout {SESSION_MS / 1000:g} s, ZooKeeper {zookeeper.LATEST}, "
-        f"{os.cpu_count()} cores, load average {one:.1f} (1 min) and {five:.1f} (5 min) at the end",
+        conditions.text,
+        f"ZooKeeper {zookeeper.LATEST}, {os.cpu_count()} cores, "
+        f"load average {one:.1f} (1 min) and {five:.1f} (5 min) at the end",
         f"refold {code_version()}",
     ]
     if as_json:
         content = {"conditions": lines, "results": found}
         typer.echo(json.dumps(content, default=vars, indent=2))
     else:
-        _show(found, lines)
+        show_stalls(found, lines)
 
 
 if __name__ == "__main__":

@@ -100,7 +100,8 @@ def ratio_of_failovers(result: Result, step: Step, moment: Moment) -> float:
     return median(result, step, moment) / median(result, Step.FAILOVER, moment)
 
 
-def _show(results: list[Result], found: list[str]) -> None:
+def show_moves(results: list[Result], found: list[str]) -> None:
+    """Print all steps, the failovers relative to one without reassignments, and then `found`."""
     steps = {step.value: [one.samples[step] for one in results] for step in Step}
     show([one.title for one in results], steps, [])
     rows = [
@@ -177,7 +178,7 @@ def main(
     if as_json:
         typer.echo(_as_json(results, found))
     else:
-        _show(results, found)
+        show_moves(results, found)
 
 
 if __name__ == "__main__":

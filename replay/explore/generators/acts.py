@@ -59,10 +59,10 @@ _UNCLEAN: Final = "unclean.leader.election.enable"
 _END_MS: Final = (300, 1_000, 4_000, 12_000)
 _SOON_MS: Final = (1, 5, 10, 50, 100, 400, 1_500, 4_000)
 _SLOW_MS: Final = (200, 1_000, 4_000, 12_000)
-_JOINED_MS: Final = (100, 1_000, 2_500)
+_JOINED_MS: Final = (100, 1_000, 1_500, 2_500)
 _APART_MS: Final = (0, 100, 700, 2_000)
 _OUTAGE_MS: Final = (1_000, 6_000, 20_000)
-_LONG_DOWN_MS: Final = (6_000, 12_000, 20_000)
+_LATE_MS: Final = (6_000, 12_000, 20_000)
 _MISTAKES: Final = (
     "",
     "{",
@@ -184,50 +184,53 @@ class ActMaker:
         return made + (self.elect(moment) if numbers.chance(50) else self.make(moment))
 
     def unfinished(self, at_ms: int) -> list[Input]:
-        """A reassignment that cannot end, because one of its new replicas is down. Others join the
-        ISR, another broker of the partition may fail, and the reassignment is replaced, cancelled
-        or interrupted."""
+        """A reassignment that stays under way, because one of its new replicas does not catch up.
+        Others join the ISR, originals may fail, and it is replaced, cancelled or interrupted."""
         numbers = self._numbers
         target = self._widest_target()
         if target is None:
             return []
         name = target.topic, target.partition
         current = self._topics[target.topic][target.partition]
-        added = _added(target, current)
-        route, down = numbers.weighted(_ROUTES), numbers.choice(added or target.replicas)
-        down_ms = max(0, at_ms - numbers.choice((10, 200, 1_000)))
-        made = self._failure(down_ms, down, name, _LONG_DOWN_MS)
-        made.append(Reassign(at_ms, (target,), route))
+        late = numbers.choice(_added(target, current) or target.replicas)
+        # Only by these two routes may a client change what is under way; other entries wait.
+        routes: tuple[_Route, ...] = ("api", "znode")
+        route = numbers.choice(routes) if numbers.chance(60) else numbers.weighted(_ROUTES)
+        late_ms = numbers.choice(_LATE_MS)
+        begin_ms = max(0, at_ms - numbers.choice((0, 5, 50)))
+        made: list[Input] = [
+            # A dead broker stays registered for a while: a reassignment to it is accepted.
+            CrashBroker(begin_ms, late, restart_after_ms=late_ms)
+            if numbers.chance(50)
+            else HoldLink(begin_ms, f"broker {late}", f"broker {current[0]}", late_ms),
+            Reassign(at_ms, (target,), route),
+        ]
         moment = at_ms + numbers.choice(_JOINED_MS)
-        if numbers.chance(60):
-            made += self._failure(moment, numbers.choice(current), name)
+        for broker in numbers.sample(current, numbers.below(3)):
+            made += self._failure(moment, broker, name)
             moment += numbers.choice(_APART_MS)
         if numbers.chance(40):
             return made + self._replace(moment, (target,), route)
         return made + self._then(moment, (target,), route)
 
     def two_writers(self, at_ms: int) -> list[Input]:
-        """Reassignments by the entries of both znodes: a client writes one of them while the
-        controller moves the entries of the other."""
+        """A client writes /admin/reassign_partitions while the controller writes it, too: it moves
+        the entries of the extra znode there, or removes those that have ended."""
         made: list[Input] = []
-        routes: tuple[tuple[_Route, int], ...]
-        routes = (("extra", 0), ("znode", self._numbers.between(6, 13)))
-        for route, later_ms in routes:
+        numbers = self._numbers
+        # In a quiet cluster, the first reassignment ends after so long.
+        first: _Route = "extra" if numbers.chance(30) else "znode"
+        later_ms = numbers.between(6, 13) if first == "extra" else numbers.between(40, 90)
+        for route, after_ms in ((first, 0), ("znode", later_ms)):
             targets = self._targets()
             if targets:
-                made.append(Reassign(at_ms + later_ms, targets, route))
+                made.append(Reassign(at_ms + after_ms, targets, route))
         return made
 
-    def _failure(
-        self,
-        at_ms: int,
-        broker: int,
-        name: tuple[str, int],
-        durations_ms: Sequence[int] = _OUTAGE_MS,
-    ) -> list[Input]:
+    def _failure(self, at_ms: int, broker: int, name: tuple[str, int]) -> list[Input]:
         """A broker stops, or fails and is noticed at once, or the log directory of its replica
         fails."""
-        ms = self._numbers.choice(durations_ms)
+        ms = self._numbers.choice(_OUTAGE_MS)
         if self._numbers.chance(15):
             return [FailLogDirectory(at_ms, broker, (name,), ms)]
         if self._numbers.chance(60):
@@ -306,8 +309,8 @@ class ActMaker:
         return Target(topic, partition, tuple(ids[:size]))
 
     def _widest_target(self) -> Target | None:
-        """Of two, the one with more new replicas: only then can some join while others do not."""
-        targets = [target for _ in range(2) for target in self._targets()]
+        """Of some, the one with most new replicas: only then can some join while others do not."""
+        targets = [target for _ in range(8) for target in self._targets()]
         return max(
             targets,
             key=lambda one: len(_added(one, self._topics[one.topic][one.partition])),
@@ -320,7 +323,7 @@ class ActMaker:
         """A cancellation by either route; the znode is deleted again later."""
         numbers = self._numbers
         names = tuple((one.topic, one.partition) for one in targets)
-        if names and numbers.chance(25 if route in ("znode", "extra") else 60):
+        if names and numbers.chance(40 if route in ("znode", "extra") else 60):
             return [CancelReassignment(at_ms, names)]
         forced = numbers.chance(20)
         end_ms = at_ms + numbers.choice(_END_MS)

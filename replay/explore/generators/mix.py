@@ -19,20 +19,25 @@ START_MS: Final = 3_000
 
 _SPREAD_MS: Final = (0, 5, 30, 200, 1_000, 3_000)
 _FAULTS_PERCENT: Final = 60
-_PATTERN_PERCENT: Final = 75
+_PATTERN_PERCENT: Final = 85
+_ALONE_PERCENT: Final = 60
+"""How often a pattern is the only input. Other inputs often stop what the pattern aims at, and
+such a run is shorter."""
 
 
 def mix(scenario: Scenario, numbers: Numbers) -> list[Input]:
-    """Between 2 and 24 inputs, in the order of their times."""
+    """A pattern, other inputs, or both, in the order of their times."""
     faults, acts = FaultMaker(scenario, numbers), ActMaker(scenario, numbers)
     moments = [
         numbers.between(START_MS, scenario.active_ms - 1) for _ in range(numbers.between(1, 4))
     ]
     made: list[Input] = []
     faults.draw_focus()
+    others = numbers.between(2, 12)
     if numbers.chance(_PATTERN_PERCENT):
         made += Patterns(scenario, numbers).make(numbers.choice(moments))
-    for _ in range(numbers.between(2, 12)):
+        others = 0 if made and numbers.chance(_ALONE_PERCENT) else others
+    for _ in range(others):
         moment = numbers.choice(moments) + numbers.below(1 + numbers.choice(_SPREAD_MS))
         at_ms = scenario.nearest_active_ms(moment)
         if numbers.chance(_FAULTS_PERCENT):

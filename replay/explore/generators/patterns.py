@@ -4,10 +4,10 @@
 - trouble of sessions: a process loses its session and a reply, and its ephemeral znodes stay
 - a change while the controller is slow: brokers restart and topics change before it looks
 - an outage: the replicas of a partition fail one after the other, often while it is reassigned
-- an unfinished reassignment: a new replica is down, others join, and it is replaced or cancelled
+- an unfinished reassignment: some new replicas join, another is late; it is replaced or cancelled
 - old answers: all servers lag, and each controller loses the reply to a write
 - late requests: a broker asks the controller, restarts, and the request arrives afterwards
-- two writers: reassignments by both znodes that clients write, a few milliseconds apart
+- two writers: a client writes a znode of reassignments while the controller writes it, too
 - an interrupted deletion: the controller loses the role while brokers delete a topic's replicas
 
 They aim at the kinds of races that were found in production (docs/races.md#three-kinds).
@@ -60,10 +60,10 @@ class Patterns:
             (self._sessions, 4),
             (self._change, 3),
             (self._outage, 5),
-            (self._unfinished, 4),
+            (self._unfinished, 5),
             (self._old_answers, 3),
             (self._late_requests, 2),
-            (self._two_writers, 2),
+            (self._two_writers, 3),
             (self._interrupted_deletion, 1),
         )
         pattern = self._numbers.weighted(patterns)
@@ -149,20 +149,31 @@ class Patterns:
     def _change(self, at_ms: int) -> list[Input]:
         numbers = self._numbers
         made: list[Input] = [self._slow(one, self._near(at_ms)) for one in self._controllers]
-        for _ in range(numbers.between(1, 3)):
-            broker, soon_ms = numbers.choice(self._brokers), self._near(at_ms)
-            changes: tuple[list[Input], ...] = (
-                [ExpireSession(soon_ms, f"broker {broker}")],
-                [StopBroker(soon_ms, broker, 0)],
-                [
-                    CrashBroker(soon_ms, broker, False, 0),
-                    ExpireSession(soon_ms, f"broker {broker}"),
-                ],
-                self._acts.make(soon_ms),
-                self._acts.make(soon_ms),
-            )
-            made += numbers.choice(changes)
+        kind = numbers.choice(("brokers", "topics", "any"))
+        for _ in range(numbers.between(1, 4)):
+            # Later ones often come while the controller still works on the first.
+            later_ms = at_ms + numbers.below(1_000) if numbers.chance(50) else self._near(at_ms)
+            if kind == "brokers" or (kind == "any" and numbers.chance(60)):
+                made += self._restart(later_ms)
+            elif kind == "topics":
+                made += self._acts.create_topic(later_ms)
+            else:
+                made += self._acts.make(later_ms)
         return made
+
+    def _restart(self, at_ms: int) -> list[Input]:
+        """A broker registers again: in a new session, or as a new process."""
+        numbers = self._numbers
+        broker = numbers.choice(self._brokers)
+        ends: tuple[list[Input], ...] = (
+            [ExpireSession(at_ms, f"broker {broker}")],
+            [StopBroker(at_ms, broker, 0)],
+            [
+                CrashBroker(at_ms, broker, False, 0),
+                ExpireSession(at_ms, f"broker {broker}"),
+            ],
+        )
+        return numbers.choice(ends)
 
     def _outage(self, at_ms: int) -> list[Input]:
         return self._with_handover(self._acts.outage(at_ms), at_ms)

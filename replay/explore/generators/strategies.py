@@ -24,7 +24,7 @@ from replay.world.scenario import Scenario
 
 Strategy = Callable[[Attempts, Numbers], None]
 
-_RANDOM_RUNS: Final = 16
+_RANDOM_RUNS: Final = 32
 
 
 def random(attempts: Attempts, numbers: Numbers) -> None:

@@ -59,6 +59,7 @@ _MIN_INSYNC = "min.insync.replicas"
 _READS_CONFIG = "Processing override for entityPath:"
 """A broker's line in its log when it has read a changed configuration."""
 _UNCLEAN = "unclean.leader.election.enable"
+_ENDS = ("reassignment_ended", "reassignment_not_cancelled")
 _NEVER_REBALANCED = {"auto.leader.rebalance.enable": "false"}
 
 
@@ -107,7 +108,7 @@ async def throttle_brokers(moving: Moving) -> None:
 def _reports_end(daemon: Refold, topic: Topic) -> bool:
     """Whether refold reports that another controller completed the reassignment."""
     return any(
-        one.get("code") == "reassignment_ended" and f"{topic.name}-0" in one.get("subject", "")
+        one.get("code") in _ENDS and f"{topic.name}-0" in one.get("subject", "")
         for one in daemon.messages()
     )
 
@@ -156,7 +157,10 @@ class Run:
         async with AsyncExitStack() as stack:
             await self._set_up(stack, before)
             originals = {one.name: one.situation.originals for one in self.topics}
-            watch = PartitionWatch(self.moving.connect, originals, min_insync=MIN_INSYNC)
+            unclean = [one.name for one in self.topics if one.unclean]
+            watch = PartitionWatch(
+                self.moving.connect, originals, min_insync=MIN_INSYNC, unclean=unclean
+            )
             await stack.enter_async_context(watch)
             for traffic in self._traffic.values():
                 traffic.measure_stalls()
@@ -388,7 +392,7 @@ class Run:
             outcome.end += await self._end_of(topic)
             replicas, _ = await self.moving.replicas(topic.name)
             if replicas == list(self.procedure.stock_end) and not _reports_end(daemon, topic):
-                outcome.violations.append("refold does not report reassignment_ended")
+                outcome.violations.append("refold does not report the end")
 
     def _note_refusals(self, daemon: Refold) -> Refusals:
         """Returns what the daemon rejected; notes the topics for which that is right."""

@@ -1,6 +1,7 @@
-"""Polls partitions in ZooKeeper every 50 ms and records violations of two invariants:
+"""Polls partitions in ZooKeeper every 50 ms and records violations of three invariants:
 
 - the ISR is never smaller than min(`min.insync.replicas`, its size when the watch began);
+- refold elects no replica outside of the ISR, unless the topic allows unclean leaders;
 - while a cancellation exists, refold elects no replica outside of the originals, unless none of
   the originals was in the ISR.
 
@@ -10,7 +11,7 @@ elected a leader: elections by a stock controller are ignored.
 
 import asyncio
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any, Self
@@ -29,12 +30,35 @@ class Watched:
     """Partition 0 of a topic: its originals, and what the polls found."""
 
     originals: Sequence[int]
+    allows_unclean: bool = False
     floor: int = 0
     lowest_isr: int = 0
     last: dict[str, Any] | None = None
     shrunk: list[str] = field(default_factory=list)
     elected: list[tuple[int, str]] = field(default_factory=list)
-    """Elections outside of the originals, with their controller epochs."""
+    """Elections outside of the ISR or the originals, with their controller epochs."""
+
+    def judge(self, state: dict[str, Any], at: str, *, cancelled: bool) -> None:
+        """Note the violations by a state that was found at a time. `cancelled`: a cancellation
+        existed shortly before the state was read."""
+        before, self.last = self.last, state
+        assert before is not None
+        isr, leader = state["isr"], state["leader"]
+        self.lowest_isr = min(self.lowest_isr, len(isr))
+        if len(isr) < min(self.floor, len(before["isr"])):
+            self.shrunk.append(
+                f"{at}: the ISR {before['isr']} becomes {isr}, fewer than {self.floor}"
+            )
+        if leader in (-1, before["leader"]):
+            return
+        epoch = state["controller_epoch"]
+        elected = f"{at}: {leader} is elected while {before['isr']} are in the ISR"
+        if leader not in before["isr"] and not self.allows_unclean:
+            self.elected.append((epoch, f"{elected}, and the topic allows no unclean leader"))
+        has_original = any(one in before["isr"] for one in self.originals)
+        if cancelled and leader not in self.originals and has_original:
+            text = f"{elected} and the cancellation to {list(self.originals)} exists"
+            self.elected.append((epoch, text))
 
 
 class PartitionWatch:
@@ -46,8 +70,12 @@ class PartitionWatch:
         originals: Mapping[str, Sequence[int]],
         *,
         min_insync: int,
+        unclean: Collection[str] = (),
     ) -> None:
-        self.partitions = {topic: Watched(one) for topic, one in originals.items()}
+        """`unclean`: the topics that allow unclean leaders."""
+        self.partitions = {
+            topic: Watched(one, topic in unclean) for topic, one in originals.items()
+        }
         self.began = 0.0
         self._view = ClusterView(connect)
         self._min_insync = min_insync
@@ -104,27 +132,8 @@ class PartitionWatch:
         states = await asyncio.gather(*map(self._state, self.partitions))
         for watched, state in zip(self.partitions.values(), states, strict=True):
             if state is not None and state != watched.last:
-                self._judge(watched, state, cancelled=cancelled)
-                watched.last = state
-
-    def _judge(self, watched: Watched, state: dict[str, Any], *, cancelled: bool) -> None:
-        assert watched.last is not None
-        at = f"{time.monotonic() - self.began:.2f} s"
-        isr, before = state["isr"], watched.last
-        watched.lowest_isr = min(watched.lowest_isr, len(isr))
-        if len(isr) < min(watched.floor, len(before["isr"])):
-            watched.shrunk.append(
-                f"{at}: the ISR {before['isr']} becomes {isr}, fewer than {watched.floor}"
-            )
-        leader = state["leader"]
-        is_elected = leader not in (-1, before["leader"])
-        has_original = any(one in before["isr"] for one in watched.originals)
-        if cancelled and is_elected and leader not in watched.originals and has_original:
-            text = (
-                f"{at}: {leader} is elected while {before['isr']} are in the ISR and the "
-                f"cancellation to {list(watched.originals)} exists"
-            )
-            watched.elected.append((state["controller_epoch"], text))
+                at = f"{time.monotonic() - self.began:.2f} s"
+                watched.judge(state, at, cancelled=cancelled)
 
     async def _state(self, topic: str) -> dict[str, Any] | None:
         found: dict[str, Any] | None = await self._view.content(znodes.state_path(topic, 0))

@@ -33,6 +33,7 @@ def corrupted(folder: Path, copy: Path, how: str, seed: int) -> tuple[Corruption
         return corruption, agree(log)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seed", range(6))
 def test_change_is_reported(recording: str, seed: int, folder_of: Get) -> None:
     [trial] = trials(folder_of(recording), [seed])
@@ -40,6 +41,7 @@ def test_change_is_reported(recording: str, seed: int, folder_of: Get) -> None:
     assert trial.result.unexplained or trial.result.requests.unexplained
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("how", ["leader", "isr", "leader_epoch", "controller_epoch"])
 def test_changed_field_is_reported_with_both_sides(
     how: str, recording: str, folder_of: Get, tmp_path: Path
@@ -59,6 +61,7 @@ def test_changed_field_is_reported_with_both_sides(
     assert f"zxid {corruption.zxid:#x}" in at.between[-1]
 
 
+@pytest.mark.long
 def test_dropped_write_is_extra_and_doubled_one_is_missing(
     recording: str, folder_of: Get, tmp_path: Path
 ) -> None:

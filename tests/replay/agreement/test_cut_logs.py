@@ -45,6 +45,7 @@ def result_of(source: Path) -> AgreementResult:
         return agree(log, orders=5)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("is_torn", [True, False])
 @pytest.mark.parametrize("kinds", [*((one,) for one in KINDS), KINDS])
 @pytest.mark.parametrize("recording", ["broker-crash-2", "unclean-3", "topics-1", "shadow-6"])

@@ -43,6 +43,7 @@ def diverging(result: AgreementResult) -> list[tuple[str, tuple[str, ...], tuple
     return [(one.verdict, one.paths, one.differences) for one in result.divergences]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("are_logs_cut", [False, True])
 @pytest.mark.parametrize("how", CUTS)
 def test_cut_recording_agrees(

@@ -67,6 +67,7 @@ def test_every_kind_of_decision_and_request_is_counted(log_of: Get) -> None:
     assert result.requests.by_rule["reassignment"].agreed > 400
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("recording", "kind"),
     [

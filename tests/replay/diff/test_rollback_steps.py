@@ -36,6 +36,7 @@ def with_steps_swapped(folder: Path, first: int) -> Path:
     return code
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("first", range(1, STEPS))
 def test_two_swapped_steps_of_a_rollback_are_reported_in_every_incident(
     tmp_path: Path, first: int

@@ -1,4 +1,4 @@
-"""The transactions of ZooKeeper as the invariants receive them."""
+"""What the invariants get to know about the transactions of ZooKeeper."""
 
 from controller.core import znodes
 from controller.core.operations import Create, Delete, SetData

@@ -10,6 +10,7 @@ from controller.core.commands import WriteZnodes
 from controller.core.znodes import REASSIGN_PARTITIONS_EXTRA
 from replay.inspect.at import cluster_at
 from replay.logs.open_log import open_log
+from replay.world.broker.log import Log
 from replay.world.simulation import Delivery
 from tests.controller.core.cluster import Cluster, by_rule, writes
 from tests.controller.core.endpoint import alter_partition, proposal
@@ -18,7 +19,11 @@ from tests.controller.core.procedures.elections.electing import (
     configure_quietly,
     notify,
 )
-from tests.controller.core.procedures.reassignment.dropping import let_time_pass
+from tests.controller.core.procedures.reassignment.dropping import (
+    ask_for_deletion,
+    let_time_pass,
+    stopped,
+)
 from tests.controller.core.procedures.reassignment.interrupting import (
     cancel_all,
     interruptible,
@@ -338,6 +343,26 @@ def test_next_move_has_the_deletion_that_is_left_of_the_move_before(
     answer = asked(write_log(tmp_path / "log", cluster), **MOVE)
     assert answer.moves[-1].outcome == "under way"
     assert answer.answer.endswith(f" {PENDING[0].upper()}{PENDING[1:]}.")
+
+
+@pytest.mark.parametrize("is_alive", [True, False])
+def test_deleted_stray_is_no_part_of_the_move_that_was_rolled_back(
+    cluster: Cluster, tmp_path: Path, is_alive: bool
+) -> None:
+    """`refold reassign --delete-strays` removes files that an operator has put on broker 4."""
+    cancel_all(cluster)
+    before = kinds(write_log(tmp_path / "before", cluster))
+    assert before[-1] == "rolled_back"
+    if not is_alive:
+        cluster.stop_broker(4)
+    cluster.broker(4).disk.logs[T0] = Log(cluster.topic("t").topic_id)
+    seen = cluster.seen()
+    ask_for_deletion(cluster, 4, T0)
+    if not is_alive:
+        let_time_pass(cluster)
+        cluster.start_broker(4)
+    assert stopped(seen, 4) == [T0]
+    assert kinds(write_log(tmp_path / "after", cluster)) == before
 
 
 def test_unhealthy_has_the_broker_whose_deletion_is_pending(

@@ -83,8 +83,10 @@ def test_move_completed_by_a_stock_controller_has_the_cancellation_that_was_too_
     )
     assert history_of(answer)[-1] == (
         "run-2",
-        "/admin/reassign_cancel does not undo the reassignment to 4,5,2: an earlier controller "
-        "completed it",
+        "the reassignment to 4,5,2, requested by /admin/reassign_partitions, has ended: an earlier "
+        "controller completed it, and /admin/reassign_cancel does not undo it; of brokers 1,3, "
+        "those that were not alive then may still have the partition's files: find them with "
+        "`refold reassign --list-strays`",
     )
     of_second_run = [one for one in answer.chain if one.log == "run-2" and "t-0" in one.text]
     assert [one.because for one in of_second_run] == [None] * len(of_second_run)

@@ -28,6 +28,7 @@ from controller.core.procedures.reassignment.partition_reassignment import (
 )
 from controller.core.procedures.reassignment.rollback import WAITS, RollbackCause, roll_back
 from controller.core.procedures.reassignment_znodes.cancel_znode import (
+    forget_reported,
     read_cancel,
     report_cancelled,
 )
@@ -61,7 +62,7 @@ async def process_cancel(controller: Controller, trigger: ReassignmentCancel) ->
     was_forced = context.cancel_forced
     context.cancel, context.cancel_forced = found.czxid, found.forced
     if before and found.czxid != before:
-        context.waiting_reported.clear()
+        forget_reported(context)
     if found.czxid and found.czxid != before:
         await repair_records(controller)
         await cancel_entries(controller, await read_legacy(controller), found.czxid)
@@ -86,7 +87,7 @@ async def _cancel_removed(controller: Controller, zxid: int) -> None:
         zxid = zxid_after_entries(controller)
     legacy = await read_legacy(controller)
     await cancel_entries(controller, legacy, zxid, was_removed=True)
-    controller.context.waiting_reported.clear()
+    forget_reported(controller.context)
     await _continue(controller)
 
 

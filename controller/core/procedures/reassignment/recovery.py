@@ -44,15 +44,15 @@ from controller.core.procedures.reassignment_znodes.cancel_znode import (
 )
 from controller.core.procedures.reassignment_znodes.reassign_partitions_znode import remove_entries
 from controller.core.procedures.reassignment_znodes.records import (
+    is_completed_entry,
     load_records,
     make_parents,
     remove_records,
+    report_ended,
     route_of,
 )
 from controller.core.state import ControllerContext, EntrySeen, Partition
-from controller.core.values import format_brokers
 from controller.core.znodes import (
-    REASSIGN_CANCEL,
     REASSIGNMENT_REQUESTS,
     Entries,
     Name,
@@ -77,15 +77,16 @@ async def load_reassignments(controller: Controller, *, may_pause: bool) -> Lega
     context = controller.context
     await make_parents(controller)
     ended = await load_records(controller)
-    completed = [one for one in ended if _is_completed_entry(context.reassignments[one], one)]
+    records = {one: context.reassignments[one] for one in ended}
+    completed = [one for one, record in records.items() if is_completed_entry(record, one)]
     await _forget_ended(controller, ended)
     if may_pause and has_parts(context.reassigning) and _are_recorded(context):
         await pause(controller)
     legacy = await read_legacy(controller)
     found = await read_cancel(controller)
     context.cancel, context.cancel_forced = found.czxid, found.forced
-    if found.czxid:
-        _report_too_late(controller, completed)
+    for partition in completed:
+        report_ended(controller, partition, records[partition], is_cancelled=bool(found.czxid))
     return legacy
 
 
@@ -93,21 +94,6 @@ def _are_recorded(context: ControllerContext) -> bool:
     """Whether an election can find out who is eligible: without a record, it depends on the entry
     of the partition, which is not read yet. A cancellation is read when it is needed."""
     return all(one in context.reassignments for one in context.reassigning)
-
-
-def _is_completed_entry(record: Reassignment, partition: Partition) -> bool:
-    return record.legacy and partition.replicas == record.replicas
-
-
-def _report_too_late(controller: Controller, completed: list[Partition]) -> None:
-    """Report the reassignments that an earlier controller completed: a cancellation does not undo
-    them."""
-    for partition in completed:
-        text = (
-            f"{REASSIGN_CANCEL} does not undo the reassignment to "
-            f"{format_brokers(partition.replicas)}: an earlier controller completed it"
-        )
-        controller.notice("warning", "reassignment_not_cancelled", repr(partition), text)
 
 
 async def recover(controller: Controller, legacy: LegacyZnode) -> list[Partition]:

@@ -18,6 +18,7 @@ from controller.core.znodes import REASSIGN_CANCEL, Name, read_force
 from controller.core.zookeeper_io import read_stats, read_znodes
 
 _RULE = "reassignment: is it cancelled"
+_UNTIL_DELETED = f"until {REASSIGN_CANCEL} is deleted"
 
 
 class Cancellation(NamedTuple):
@@ -94,13 +95,12 @@ def with_cancellation_bound(context: ControllerContext, trigger: Trigger) -> Tri
 def report_cancelled(controller: Controller, path: str, names: Collection[Name]) -> None:
     """Report the partitions whose reassignments a znode requests, and which wait for the end of the
     cancellation; once while they stay the same."""
-    until = f"until {REASSIGN_CANCEL} is deleted"
     if len(names) == 1:
-        text = f"the reassignment of {listed_names(list(names))} waits {until}"
+        text = f"the reassignment of {listed_names(list(names))} waits {_UNTIL_DELETED}"
     elif names:
-        text = f"the reassignments of {listed_names(list(names))} wait {until}"
+        text = f"the reassignments of {listed_names(list(names))} wait {_UNTIL_DELETED}"
     else:
-        text = f"the reassignments that this znode requests wait {until}"
+        text = f"the reassignments that this znode requests wait {_UNTIL_DELETED}"
     report_waiting(controller, path, text)
 
 
@@ -108,6 +108,16 @@ def report_waiting(controller: Controller, path: str, text: str) -> None:
     """Report that the content of a znode waits, once while the text stays the same."""
     if _is_new(controller, path, text):
         controller.notice("warning", "reassignment_waits", path, text)
+
+
+def forget_reported(context: ControllerContext) -> None:
+    """A cancellation is over: what waits for the next one is reported again. Entries of the extra
+    znode that wait for a rollback still wait, and were reported."""
+    context.waiting_reported = {
+        path: text
+        for path, text in context.waiting_reported.items()
+        if path != REASSIGN_CANCEL and not text.endswith(_UNTIL_DELETED)
+    }
 
 
 def retry_waiting_rollbacks(controller: Controller) -> None:

@@ -27,8 +27,9 @@ from controller.core.operations import (
     WriteOperation,
 )
 from controller.core.state import Partition
-from controller.core.values import ANY_VERSION, format_brokers
+from controller.core.values import ANY_VERSION, Assignment, format_brokers
 from controller.core.znodes import (
+    REASSIGN_CANCEL,
     REASSIGNMENT_REQUESTS,
     REASSIGNMENTS,
     REPLICA_DELETIONS,
@@ -281,7 +282,8 @@ async def load_records(controller: Controller) -> dict[Partition, int]:
     """Load the records at failover.
 
     Returns the partitions whose reassignment another controller ended, with the transaction that
-    wrote the record last.
+    wrote the record last. They are reported, except completed entries: whether they are cancelled
+    is not known yet.
 
     Records that cannot be read, or whose partition does not exist, are removed.
     """
@@ -324,8 +326,9 @@ async def load_records(controller: Controller) -> dict[Partition, int]:
             elif increased is not None and increased <= 0:
                 not_increased.append(partition)
         else:
-            _report_ended(controller, partition, record)
             ended[partition] = found.mzxids[place]
+            if not is_completed_entry(record, partition):
+                report_ended(controller, partition, record)
     await _delete(controller, unusable)
     await unset_leader_epochs(controller, not_increased)
     return ended
@@ -376,7 +379,20 @@ def _ended_text(target: str, route: str, why: str) -> str:
     return f"the reassignment to {target}, requested by {route}, has ended: {why}"
 
 
-def _report_ended(controller: Controller, partition: Partition, record: Reassignment) -> None:
+def is_completed_entry(record: Reassignment, partition: Partition) -> bool:
+    """Whether another controller has completed the reassignment of an entry."""
+    return record.legacy and partition.assignment == Assignment(record.replicas)
+
+
+def report_ended(
+    controller: Controller,
+    partition: Partition,
+    record: Reassignment,
+    *,
+    is_cancelled: bool = False,
+) -> None:
+    """Report that another controller ended a reassignment, and how. `is_cancelled`: it completed
+    the reassignment of an entry, and a cancellation exists, which does not undo it."""
     assignment, replicas = partition.assignment, format_brokers(partition.replicas)
     if assignment.is_being_reassigned:
         other = format_brokers(assignment.target)
@@ -385,6 +401,9 @@ def _report_ended(controller: Controller, partition: Partition, record: Reassign
         else:
             what = f"another controller replaced it by a reassignment to {other}"
         level = "warning"
+    elif is_cancelled:
+        level = "warning"
+        what = f"an earlier controller completed it, and {REASSIGN_CANCEL} does not undo it"
     elif assignment.replicas == record.replicas:
         level, what = "info", "an earlier controller completed it"
     elif sorted(assignment.replicas) == sorted(record.original_replicas):
@@ -399,7 +418,10 @@ def _report_ended(controller: Controller, partition: Partition, record: Reassign
             f"; of brokers {format_brokers(former)}, those that were not alive then may still have "
             "the partition's files: find them with `refold reassign --list-strays`"
         )
-    controller.notice(level, "reassignment_ended", repr(partition), text)
+    if is_cancelled:
+        controller.notice("warning", "reassignment_not_cancelled", repr(partition), text)
+    else:
+        controller.notice(level, "reassignment_ended", repr(partition), text)
 
 
 async def _list(controller: Controller) -> list[znodes.Name]:

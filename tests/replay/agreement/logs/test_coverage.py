@@ -167,6 +167,7 @@ def compared(folder: Path, copy: Path, log: str, part: str) -> AgreementResult:
         return agree(imported_log)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("recording", "log", "part"),
     [

@@ -53,6 +53,7 @@ def continued(log: Path, partitions: End, since: int) -> tuple[End, Folded]:
     return {name: (one.leader, sorted(one.isr)) for name, one in last.items()}, folded
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "recording",
     [

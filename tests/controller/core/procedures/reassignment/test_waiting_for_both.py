@@ -33,6 +33,8 @@ FOR_CANCELLATION = (
     "`refold reassign --cancel --force` needs only one"
 )
 
+ENTRY_WAITS = "1 entry waits for a rollback, or for room in /admin/reassign_partitions"
+
 
 def one_original_in_sync() -> Cluster:
     """t-0 moves from [1,2,3] to [4,5,6]; of the originals only 1 is in sync, and 2 are needed."""
@@ -57,6 +59,8 @@ def test_rollback_for_an_extra_entry_is_not_given_up_when_the_cancellation_is_re
     remove_cancel(cluster)
     assert seen.texts_of("rollback_given_up") == []
     assert seen.texts_of("rollback_waits") == [FOR_ENTRY]
+    # An entry that came first was reported before the cancellation.
+    assert seen.texts_of("reassignment_waits") == ([] if entry_is_first else [ENTRY_WAITS])
     assert assignment(cluster) == UNDER_WAY
     ask_for_isr(cluster, 1, 2, 4, 5)
     assert assignment(cluster) == "6,1,2,3 adding 6 removing 1,2,3"
@@ -103,6 +107,8 @@ def test_brief_cancellation_does_not_end_the_rollback_for_an_extra_entry() -> No
         "/admin/reassign_cancel is already deleted"
     ]
     assert seen.texts_of("rollback_given_up") == seen.texts_of("rollback_waits") == []
+    # The entry was reported as waiting before the cancellation.
+    assert seen.texts_of("reassignment_waits") == []
     ask_for_isr(cluster, 1, 2, 4, 5)
     assert assignment(cluster) == "6,1,2,3 adding 6 removing 1,2,3"
 
