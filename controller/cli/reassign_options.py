@@ -105,7 +105,7 @@ class _Options(TypedDict):
     ]
     zk_tls_config_file: Annotated[
         Path | None,
-        _value("zk-tls-config-file", "FILE", "TLS and login for --zookeeper (security.md)."),
+        _value("zk-tls-config-file", "FILE", "TLS and login for --zookeeper (docs/security.md)."),
     ]
     bootstrap_server: Annotated[
         str | None,
