@@ -115,6 +115,26 @@ def test_server_cannot_skip_sasl_with_a_reply_to_another_scheme() -> None:
     assert driven.session.phase is Phase.DISCONNECTED
 
 
+REPLIES = st.builds(
+    lambda xid, error, token: peer.reply(xid, peer.sasl_body(token), error=error),
+    st.sampled_from([-8, -4, -2, -1, 1, 2, 3]),
+    st.sampled_from([OK, OK, AUTH_FAILED, LOGIN_REQUIRED]),
+    st.sampled_from([b"", b"challenge", b"noise"]),
+)
+
+
+@given(st.lists(REPLIES, max_size=6))
+def test_server_without_the_password_never_gets_another_request(replies: list[bytes]) -> None:
+    driven = Driven(login=SASL)
+    driven.connect()
+    sent = driven.receive(GREETING)
+    for one in replies:
+        sent += driven.receive(one)
+        sent += driven.wait(100)
+    assert {one.opcode for one in sent} <= {peer.SASL}
+    assert driven.events() == []
+
+
 def test_unexpected_reply_to_a_login_ends_the_connection() -> None:
     driven = Driven(login=DIGEST)
     driven.connect()
