@@ -14,6 +14,7 @@ from controller.brokers.connection import WRONG_PROTOCOL_VERSION, BrokerConnecti
 from controller.brokers.errors import ChannelError
 from controller.brokers.failures import FailureTracker
 from controller.brokers.queue_size import QueueSize
+from controller.brokers.security import BrokerSecurity
 from controller.core.commands import BrokerRequest, CommandId, OpenChannel
 from controller.core.events import BrokerProbed, BrokerResponded, ChannelFault, VersionsOffered
 from controller.wire.apis import api_of
@@ -52,6 +53,7 @@ class ChannelSettings:
     queue_size: QueueSize
     one_encoding: anyio.Lock
     permit: Permit
+    security: BrokerSecurity
 
     def encoder(self) -> BatchEncoder:
         """A new encoder that shares no encoded data yet."""
@@ -169,7 +171,10 @@ class Channel:
             return self._connection
         self._disconnect()
         self._connection = await BrokerConnection.open(
-            self._endpoint, self._settings.client_id, self._settings.socket_timeout_ms
+            self._endpoint,
+            self._settings.client_id,
+            self._settings.socket_timeout_ms,
+            self._settings.security,
         )
         self._report_versions(self._connection)
         return self._connection

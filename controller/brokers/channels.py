@@ -9,6 +9,7 @@ from anyio.abc import TaskGroup
 from controller.brokers.channel import Channel, ChannelSettings, EventSink, Permit, always
 from controller.brokers.connection import probe
 from controller.brokers.queue_size import QueueSize
+from controller.brokers.security import PLAIN, BrokerSecurity
 from controller.core.commands import (
     BrokerRequest,
     CloseChannel,
@@ -49,6 +50,7 @@ class BrokerChannels:
         body_bytes_max: int = BODY_BYTES_MAX,
         queued_bytes_max: int = QUEUED_BYTES_MAX,
         permit: Permit = always,
+        security: BrokerSecurity = PLAIN,
     ) -> None:
         self._tasks: TaskGroup | None = None
         self._queue_size = QueueSize()
@@ -62,6 +64,7 @@ class BrokerChannels:
             self._queue_size,
             anyio.Lock(),
             permit,
+            security,
         )
         self._channels: dict[int, Channel] = {}
         self._probes: set[int] = set()
@@ -105,7 +108,9 @@ class BrokerChannels:
     async def _probe(self, command: ProbeBroker) -> None:
         try:
             timeout_ms = min(self._settings.socket_timeout_ms, _PROBE_MS_MAX)
-            result, text = await probe(command.endpoint, self._settings.client_id, timeout_ms)
+            result, text = await probe(
+                command.endpoint, self._settings.client_id, timeout_ms, self._settings.security
+            )
         finally:
             self._probes.discard(command.broker)
         probed = BrokerProbed(command.broker, command.broker_epoch, result, text)

@@ -10,9 +10,11 @@ from aiokafka.errors import CorrelationIdError, KafkaError
 from aiokafka.protocol.admin import DescribeConfigsRequest
 
 from controller.brokers.errors import RefusedByBroker, Unreachable, WrongVersion
+from controller.brokers.security import PLAIN, BrokerSecurity
 from controller.core.events import ANSWERS, REFUSES, SILENT
 from controller.core.topic_configs import ConfigEntry
 from controller.core.values import Endpoint
+from controller.security.tls_errors import reason_of
 from controller.wire.aiokafka_request import AiokafkaRequest, UnreadableHeader
 from controller.wire.apis import Api
 from controller.wire.broker_responses import BrokerResponse, decode_broker_response
@@ -33,15 +35,21 @@ class BrokerConnection:
         self._address = address
 
     @classmethod
-    async def open(cls, endpoint: Endpoint, client_id: str, timeout_ms: int) -> "BrokerConnection":
+    async def open(
+        cls,
+        endpoint: Endpoint,
+        client_id: str,
+        timeout_ms: int,
+        security: BrokerSecurity = PLAIN,
+    ) -> "BrokerConnection":
         """Connect and request the broker's API versions. Raises `Unreachable`."""
         address = f"{endpoint.host}:{endpoint.port} ({endpoint.listener})"
-        if endpoint.security_protocol != "PLAINTEXT":
-            raise Unreachable(
-                f"{address}: refold does not support {endpoint.security_protocol} yet"
-            )
         connection = AIOKafkaConnection(
-            endpoint.host, endpoint.port, client_id=client_id, request_timeout_ms=timeout_ms
+            endpoint.host,
+            endpoint.port,
+            client_id=client_id,
+            request_timeout_ms=timeout_ms,
+            **security.arguments(endpoint),
         )
         try:
             await connection.connect()
@@ -49,7 +57,9 @@ class BrokerConnection:
             raise Unreachable(f"{address}: no connection within {timeout_ms} ms") from fault
         # aiokafka checks the ApiVersions response with assertions and unpacking, which raise these.
         except (OSError, KafkaError, AssertionError, ValueError) as fault:
-            raise Unreachable(f"{address}: {fault}", is_refused=_is_refused(fault)) from fault
+            raise Unreachable(
+                f"{address}: {reason_of(fault)}", is_refused=_is_refused(fault)
+            ) from fault
         return cls(connection, address)
 
     @property
@@ -145,10 +155,12 @@ def _is_refused(fault: Exception) -> bool:
     return isinstance(fault, OSError) and 0 < refused == text.count("[Errno ")
 
 
-async def probe(endpoint: Endpoint, client_id: str, timeout_ms: int) -> tuple[str, str]:
+async def probe(
+    endpoint: Endpoint, client_id: str, timeout_ms: int, security: BrokerSecurity = PLAIN
+) -> tuple[str, str]:
     """Whether a broker answers at an address: `ANSWERS`, `REFUSES` or `SILENT`, and the reason."""
     try:
-        connection = await BrokerConnection.open(endpoint, client_id, timeout_ms)
+        connection = await BrokerConnection.open(endpoint, client_id, timeout_ms, security)
     except Unreachable as error:
         return REFUSES if error.is_refused else SILENT, str(error)
     connection.close()

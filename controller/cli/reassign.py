@@ -83,7 +83,7 @@ async def _run(action: str, given: dict[str, Any], report: Report) -> None:
     """Read the files, then connect and run the action. Raises OperatorError."""
     do = _prepared(action, given, report)
     addresses = given["zookeeper"], given["bootstrap-server"], given["command-config"]
-    async with connected(*addresses) as cluster:
+    async with connected(*addresses, given["zk-tls-config-file"]) as cluster:
         await do(cluster)
         if given["wait"] and report.awaited and report.status == DONE:
             keep = given["preserve-throttles"]

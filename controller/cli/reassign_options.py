@@ -49,7 +49,13 @@ ACTIONS: Final = {
     "delete-strays": Action((), ("timeout", "dry-run"), needs_zookeeper=True, needs_brokers=True),
 }
 
-_EVERYWHERE: Final = ("zookeeper", "bootstrap-server", "command-config", "json")
+_EVERYWHERE: Final = (
+    "zookeeper",
+    "zk-tls-config-file",
+    "bootstrap-server",
+    "command-config",
+    "json",
+)
 
 
 def _flag(name: str, text: str) -> Any:
@@ -96,6 +102,10 @@ class _Options(TypedDict):
     ]
     zookeeper: Annotated[
         str | None, _value("zookeeper", "HOST:PORT,.../CHROOT", "ZooKeeper; supports all actions.")
+    ]
+    zk_tls_config_file: Annotated[
+        Path | None,
+        _value("zk-tls-config-file", "FILE", "TLS and login for --zookeeper (docs/security.md)."),
     ]
     bootstrap_server: Annotated[
         str | None,
@@ -209,6 +219,8 @@ def _problems(name: str, action: Action, given: dict[str, Any]) -> Iterator[str]
         yield from _problems_without_zookeeper(name, action, given)
     if given["additional"] and given["zookeeper"] is not None:
         yield "--additional applies to --bootstrap-server; with --zookeeper use --execute-extra"
+    if given["zk-tls-config-file"] is not None and given["zookeeper"] is None:
+        yield "--zk-tls-config-file applies to --zookeeper"
     if given["command-config"] is not None and given["bootstrap-server"] is None:
         yield "--command-config applies to --bootstrap-server"
     if action.needs_brokers and given["bootstrap-server"] is None:

@@ -10,10 +10,9 @@ from typing import Annotated, Any, NamedTuple, TypedDict, TypeVar, get_type_hint
 import typer
 
 from controller.settings.errors import SettingsError
-from controller.settings.settings import Loaded, load, zookeeper_of
+from controller.settings.settings import Loaded, ZooKeeperAccess, load, zookeeper_of
 from controller.settings.sources import RawSetting
 from controller.settings.table import SETTINGS
-from controller.zookeeper.servers import ConnectString
 
 Read = TypeVar("Read")
 
@@ -101,8 +100,8 @@ class GivenSettings(NamedTuple):
         have none."""
         return self._checked(partial(load, fallbacks=fallbacks))
 
-    def zookeeper(self) -> ConnectString:
-        """Only where ZooKeeper is; no other setting needs to be given."""
+    def zookeeper(self) -> ZooKeeperAccess:
+        """Only the access to ZooKeeper; no other setting needs to be given."""
         return self._checked(zookeeper_of)
 
     def _checked(self, read: Callable[..., Read]) -> Read:

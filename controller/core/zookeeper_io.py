@@ -6,7 +6,7 @@ happened: sync, read, compare. It repeats a write only if the write did not happ
 (docs/design.md#terms).
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Protocol, TypeVar
 
 from controller.core.commands import (
@@ -24,11 +24,12 @@ from controller.core.commands import (
     ZooKeeperCommand,
 )
 from controller.core.controller import Controller
-from controller.core.errors import ControllerMovedError, ZnodeError
+from controller.core.errors import ControllerMovedError, ProcedureError, ZnodeError
 from controller.core.operations import (
     BAD_VERSION,
     CONNECTION_LOSS,
     FENCED,
+    NO_AUTH,
     NO_NODE,
     NODE_EXISTS,
     OK,
@@ -89,31 +90,50 @@ class ZooKeeperClient(Protocol):
 
 
 async def read_znodes(
-    controller: Controller, paths: list[str], rule: str, *, watch: bool = False
+    controller: Controller,
+    paths: list[str],
+    rule: str,
+    *,
+    watch: bool = False,
+    may_be_denied: bool = False,
 ) -> Znodes:
     """Data and stat of each path, as far as known. `watch` asks for the next change of the znodes
-    that exist."""
+    that exist. Raises ProcedureError if an ACL does not allow a read, unless it `may_be_denied`: a
+    denied read must not count as a missing znode (KafkaZkClient throws, too)."""
     known = controller.standby.read(paths, has_data=True)
-    return known or await fetch_znodes(controller, paths, rule, watch=watch)
+    return known or await fetch_znodes(
+        controller, paths, rule, watch=watch, may_be_denied=may_be_denied
+    )
 
 
 async def fetch_znodes(
-    client: ZooKeeperClient, paths: list[str], rule: str, *, watch: bool = False
+    client: ZooKeeperClient,
+    paths: list[str],
+    rule: str,
+    *,
+    watch: bool = False,
+    may_be_denied: bool = False,
 ) -> Znodes:
     """As `read_znodes`, always from ZooKeeper."""
     command = ReadZnodes(tuple(paths), watch)
-    return await _read(client, command, lambda: Znodes(len(paths)), rule)
+    found = await _read(client, command, lambda: Znodes(len(paths)), rule)
+    if not may_be_denied:
+        _require_allowed(paths, found.errors)
+    return found
 
 
 async def read_state_znodes(
-    controller: Controller, paths: list[str], rule: str
+    controller: Controller, paths: list[str], rule: str, *, may_be_denied: bool = False
 ) -> ParsedZnodes[LeaderAndIsr]:
-    """The leaders and ISRs in these znodes."""
+    """The leaders and ISRs in these znodes. Raises as `read_znodes` does."""
 
     def znodes() -> ParsedZnodes[LeaderAndIsr]:
         return ParsedZnodes(paths, read_state)
 
-    return await _read(controller, ReadZnodes(tuple(paths), False), znodes, rule)
+    found = await _read(controller, ReadZnodes(tuple(paths), False), znodes, rule)
+    if not may_be_denied:
+        _require_allowed(paths, found.errors)
+    return found
 
 
 async def read_contents(
@@ -181,6 +201,7 @@ async def fetch_children(
         id = client.issue(ReadChildren(path, watch), Reason(rule))
         answer: Children = await suspend(Wait(id, Children()))
         if not await _is_lost([answer.error]):
+            _require_allowed((path,), [answer.error])
             return answer
 
 
@@ -197,6 +218,7 @@ async def read_children_of_each(
         await suspend(Wait(None, CommandResults(waiting)))
         errors = [one.error for one in waiting.values()]
         if not await _is_lost_of(client, connections, errors):
+            _require_allowed(paths, errors)
             found = [one.children for one in waiting.values()]
             return dict(zip(paths, found, strict=True))
     return {}
@@ -405,6 +427,13 @@ def _verdict(operation: WriteOperation, error: int, data: bytes | None, version:
 async def _connected(client: ZooKeeperClient) -> None:
     if not client.is_connected:
         await suspend(CONNECTED)
+
+
+def _require_allowed(paths: Sequence[str], errors: list[int]) -> None:
+    """Raises ProcedureError if a znode may not be read."""
+    if NO_AUTH in errors:
+        path = paths[errors.index(NO_AUTH)]
+        raise ProcedureError(f"{path} cannot be read (NoAuth): its ACL does not allow it")
 
 
 async def _is_lost(errors: list[int]) -> bool:

@@ -56,7 +56,9 @@ class StandbyList:
         while True:
             try:
                 async with ZooKeeperClient(
-                    self._settings.zookeeper, self._settings.session_timeout_ms
+                    self._settings.zookeeper,
+                    self._settings.session_timeout_ms,
+                    self._settings.security.zookeeper,
                 ) as client:
                     await self._follow(client)
             except ZooKeeperUnavailable:

@@ -202,7 +202,10 @@ async def _run_daemon(
         own_configs=settings.config_entries,
     )
     zookeeper = ZooKeeperConnection(
-        settings.zookeeper, inbox.put, settings=_session_settings(settings)
+        settings.zookeeper,
+        inbox.put,
+        settings=_session_settings(settings),
+        security=settings.security.zookeeper,
     )
     channels = BrokerChannels(
         inbox.put,
@@ -210,6 +213,7 @@ async def _run_daemon(
         socket_timeout_ms=settings.socket_timeout_ms,
         # Another daemon may have the role when this process wakes up after it was suspended.
         permit=zookeeper.until_confirmed if settings.standby else always,
+        security=settings.security.brokers,
     )
     servers = settings.mirror_servers
     mirror = Place(settings.mirror_topic, servers) if servers is not None else None

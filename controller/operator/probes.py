@@ -14,6 +14,7 @@ from typing import Final
 import anyio
 from aiozk import ZKClient
 from aiozk.exc import ZKError
+from anyio.abc import ByteStream
 from anyio.to_thread import run_sync
 
 from controller.api.errors import CannotListen
@@ -38,9 +39,12 @@ from controller.operator.status import (
     ZooKeeperStatus,
 )
 from controller.operator.zookeeper_client import ZooKeeperClient
+from controller.security.tls import ReloadedContext
+from controller.security.tls_errors import reason_of
 from controller.settings.settings import Settings
 from controller.settings.table import DECIDING, POLICIES
 from controller.wire.apis import LEADER_AND_ISR, STOP_REPLICA, UPDATE_METADATA
+from controller.zookeeper.connection import PLAIN as ZOOKEEPER_PLAIN
 from controller.zookeeper.servers import ConnectString, Server
 
 SERVER_SECONDS_MAX: Final = 3.0
@@ -52,11 +56,16 @@ _VERSION: Final = re.compile(r"version: (\d+\.\d+\.\d+)")
 async def probe_all(settings: Settings) -> SystemStatus:
     """Probe everything once. Failures are part of the status and raise nothing."""
     zookeeper = await probe_zookeeper(settings)
-    servers = await probe_servers(settings.zookeeper.servers)
+    security = settings.security.zookeeper
+    servers = await probe_servers(settings.zookeeper.servers, security.tls)
     cluster = zookeeper.cluster
-    # aiozk, which reads the clock, connects only to servers that answer srvr with their version.
+    # aiozk, which reads the clock, has neither TLS nor SASL, and connects only to servers that
+    # answer srvr with their version.
     can_read_clock = (
-        cluster is not None and cluster.chroot_exists and any(one.version for one in servers)
+        security == ZOOKEEPER_PLAIN
+        and cluster is not None
+        and cluster.chroot_exists
+        and any(one.version for one in servers)
     )
     return SystemStatus(
         zookeeper=zookeeper,
@@ -71,7 +80,9 @@ async def probe_all(settings: Settings) -> SystemStatus:
 async def probe_zookeeper(settings: Settings) -> ZooKeeperStatus:
     """The state of the cluster in ZooKeeper. Failures are part of the status and raise nothing."""
     try:
-        async with ZooKeeperClient(settings.zookeeper, settings.connection_timeout_ms) as reader:
+        async with ZooKeeperClient(
+            settings.zookeeper, settings.connection_timeout_ms, settings.security.zookeeper
+        ) as reader:
             return ZooKeeperStatus(cluster=await _cluster(reader))
     except ZooKeeperUnavailable as error:
         return ZooKeeperStatus(fault=str(error))
@@ -129,12 +140,14 @@ def _migrating(data: bytes | None) -> str:
     return f"KRaft controller {controller} migrates this cluster" if controller >= 0 else ""
 
 
-async def probe_servers(servers: Sequence[Server]) -> tuple[ServerStatus, ...]:
+async def probe_servers(
+    servers: Sequence[Server], tls: ReloadedContext | None = None
+) -> tuple[ServerStatus, ...]:
     """Probe whether each ZooKeeper server accepts connections, and its version."""
     found: dict[Server, ServerStatus] = {}
 
     async def probe(server: Server) -> None:
-        found[server] = await _probe_server(server)
+        found[server] = await _probe_server(server, tls)
 
     async with anyio.create_task_group() as tasks:
         for server in servers:
@@ -142,11 +155,11 @@ async def probe_servers(servers: Sequence[Server]) -> tuple[ServerStatus, ...]:
     return tuple(found[server] for server in servers)
 
 
-async def _probe_server(server: Server) -> ServerStatus:
+async def _probe_server(server: Server, tls: ReloadedContext | None) -> ServerStatus:
     answer = b""
     try:
         with anyio.fail_after(SERVER_SECONDS_MAX):
-            async with await anyio.connect_tcp(server.host, server.port) as stream:
+            async with await _connected(server, tls) as stream:
                 await stream.send(b"srvr")
                 async for part in stream:
                     answer += part
@@ -154,12 +167,20 @@ async def _probe_server(server: Server) -> ServerStatus:
         return ServerStatus(server=str(server), fault=f"no answer in {SERVER_SECONDS_MAX:g} s")
     except (OSError, UnicodeError) as error:
         # UnicodeError: an impossible host name.
-        return ServerStatus(server=str(server), fault=str(error))
+        return ServerStatus(server=str(server), fault=reason_of(error))
     except anyio.BrokenResourceError:
         # The server closes the connection if it does not allow the command.
         return ServerStatus(server=str(server))
     version = _VERSION.search(answer.decode(errors="replace"))
     return ServerStatus(server=str(server), version=version[1] if version else None)
+
+
+async def _connected(server: Server, tls: ReloadedContext | None) -> ByteStream:
+    if tls is None:
+        return await anyio.connect_tcp(server.host, server.port)
+    return await anyio.connect_tcp(
+        server.host, server.port, ssl_context=tls.current(), tls_standard_compatible=False
+    )
 
 
 async def probe_brokers(settings: Settings, brokers: Sequence[Broker]) -> tuple[BrokerStatus, ...]:
@@ -183,7 +204,9 @@ async def _probe_broker(settings: Settings, broker: Broker) -> BrokerStatus:
         return BrokerStatus(broker=broker.id, fault=fault)
     timeout_ms = min(settings.socket_timeout_ms, BROKER_MS_MAX)
     try:
-        connection = await BrokerConnection.open(endpoint, str(settings.broker_id), timeout_ms)
+        connection = await BrokerConnection.open(
+            endpoint, str(settings.broker_id), timeout_ms, settings.security.brokers
+        )
         try:
             versions = [(api.name, one, connection.version_for(api, one)) for api, one in wanted]
             entries, settings_fault = await _settings_of(connection, broker.id)

@@ -21,7 +21,7 @@ from controller.core.events import (
     ZnodesRead,
 )
 from controller.core.operations import NO_NODE, OK
-from controller.zookeeper.connection import ZooKeeperConnection
+from controller.zookeeper.connection import PLAIN, ZooKeeperConnection, ZooKeeperSecurity
 from controller.zookeeper.observations import (
     Observation,
     WatchBegun,
@@ -73,10 +73,16 @@ Observe = Callable[[Observation], None]
 class ClusterWatch:
     """Reports the cluster's znodes and their changes to `observe`, in the order of the session."""
 
-    def __init__(self, connect: ConnectString, timeout_ms: int, observe: Observe) -> None:
+    def __init__(
+        self,
+        connect: ConnectString,
+        timeout_ms: int,
+        observe: Observe,
+        security: ZooKeeperSecurity = PLAIN,
+    ) -> None:
         self._observe = observe
         self._connection = ZooKeeperConnection(
-            connect, self._on_event, session_timeout_ms=timeout_ms
+            connect, self._on_event, session_timeout_ms=timeout_ms, security=security
         )
         self._asked = 0
         self._reading: dict[CommandId, tuple[str, ...]] = {}

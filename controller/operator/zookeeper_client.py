@@ -26,6 +26,7 @@ from controller.core.events import (
 )
 from controller.core.operations import (
     CONNECTION_LOSS,
+    NO_AUTH,
     NO_NODE,
     OK,
     RUNTIME_INCONSISTENCY,
@@ -34,7 +35,7 @@ from controller.core.operations import (
 )
 from controller.core.outcomes import Children, Writes, Znodes
 from controller.operator.errors import ZooKeeperUnavailable
-from controller.zookeeper.connection import ZooKeeperConnection
+from controller.zookeeper.connection import PLAIN, ZooKeeperConnection, ZooKeeperSecurity
 from controller.zookeeper.servers import ConnectString
 from controller.zookeeper.session import SessionSettings
 
@@ -59,7 +60,9 @@ class ZooKeeperClient:
     """A session while its block runs. All methods raise ZooKeeperUnavailable; a write may have
     happened even if it raises."""
 
-    def __init__(self, connect: ConnectString, timeout_ms: int) -> None:
+    def __init__(
+        self, connect: ConnectString, timeout_ms: int, security: ZooKeeperSecurity = PLAIN
+    ) -> None:
         """Each step may take `timeout_ms`."""
         self._timeout_s = timeout_ms / 1000
         settings = SessionSettings(
@@ -68,7 +71,9 @@ class ZooKeeperClient:
             connect_timeout_ms=max(timeout_ms // len(connect.servers), 1),
             chroot=connect.chroot,
         )
-        self._connection = ZooKeeperConnection(connect, self._on_event, settings=settings)
+        self._connection = ZooKeeperConnection(
+            connect, self._on_event, settings=settings, security=security
+        )
         self._connected = anyio.Event()
         self._changed = anyio.Event()
         self._waiting: dict[CommandId, tuple[_Result, anyio.Event]] = {}
@@ -95,6 +100,8 @@ class ZooKeeperClient:
         result = Znodes(len(paths))
         await self._ask(ReadZnodes(paths), result)
         self._require_success(result.errors)
+        if NO_AUTH in result.errors:
+            raise _denied(paths[result.errors.index(NO_AUTH)])
         return result
 
     async def exists(self, path: str) -> bool:
@@ -114,6 +121,8 @@ class ZooKeeperClient:
         result = Children()
         await self._ask(ReadChildren(path, watch), result)
         self._require_success([result.error])
+        if result.error == NO_AUTH:
+            raise _denied(path)
         return result.children
 
     async def read(self, paths: tuple[str, ...]) -> list[Znode | None]:
@@ -179,3 +188,9 @@ class ZooKeeperClient:
     async def _end(self) -> None:
         self._running.cancel()
         await asyncio.wait([self._running])
+
+
+def _denied(path: str) -> ZooKeeperUnavailable:
+    return ZooKeeperUnavailable(
+        f"{path} cannot be read (NoAuth): its ACL does not include refold's login"
+    )

@@ -1,19 +1,18 @@
 """Reads a file of Kafka client settings, as Kafka's own tools accept it, for aiokafka's client."""
 
-import re
-import ssl
-from collections.abc import Mapping
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
-from aiokafka.helpers import create_ssl_context
-
+from controller.brokers.security import ListenerSecurity
+from controller.security.errors import SecurityError
+from controller.security.jaas import parse_entry
 from controller.settings.errors import SettingsError
-from controller.settings.sources import from_file
+from controller.settings.parsing import SECURITY_PROTOCOLS
+from controller.settings.security import SecurityKeys, broker_login, broker_tls, read_mechanism
+from controller.settings.sources import RawSetting, from_file
 
-_PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
-_MECHANISMS: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
-_LOGIN: Final = re.compile(r"""(username|password)\s*=\s*(?:"([^"]*)"|'([^']*)')""")
+_JAAS = "sasl.jaas.config"
 
 
 def client_options(file: Path | None, option: str) -> dict[str, Any]:
@@ -22,59 +21,30 @@ def client_options(file: Path | None, option: str) -> dict[str, Any]:
     if file is None:
         return {}
     try:
-        given = {one.key: one.text for one in from_file(file)}
+        given = from_file(file)
     except SettingsError as error:
         raise SettingsError([one.replace("--config", option) for one in error.problems]) from None
     try:
         return _options(given)
-    except (OSError, ValueError) as error:
+    except (SecurityError, ValueError) as error:
         raise SettingsError([f"{option} {file}: {error}"]) from None
 
 
-def _options(given: Mapping[str, str]) -> dict[str, Any]:
-    protocol = given.get("security.protocol", "PLAINTEXT").upper()
-    if protocol not in _PROTOCOLS:
-        raise ValueError(f"security.protocol {protocol!r} must be one of {', '.join(_PROTOCOLS)}")
-    options: dict[str, Any] = {"security_protocol": protocol}
-    if "client.id" in given:
-        options["client_id"] = given["client.id"]
-    if "request.timeout.ms" in given:
-        options["request_timeout_ms"] = int(given["request.timeout.ms"])
+def _options(given: Sequence[RawSetting]) -> dict[str, Any]:
+    keys = SecurityKeys(given, "")
+    protocol = (keys.text("security.protocol") or "PLAINTEXT").upper()
+    if protocol not in SECURITY_PROTOCOLS:
+        allowed = ", ".join(SECURITY_PROTOCOLS)
+        raise ValueError(f"security.protocol {protocol!r} must be one of {allowed}")
+    tls = login = None
     if protocol.endswith("SSL"):
-        options["ssl_context"] = _tls(given)
+        tls = broker_tls(keys.below("ssl."), "ssl")
     if protocol.startswith("SASL"):
-        options |= _login(given)
+        mechanism = read_mechanism(keys, "sasl.mechanism")
+        login = broker_login(mechanism, parse_entry(keys.text(_JAAS) or "", _JAAS), _JAAS)
+    options = ListenerSecurity(protocol, tls, login).arguments()
+    if client_id := keys.text("client.id"):
+        options["client_id"] = client_id
+    if timeout_ms := keys.text("request.timeout.ms"):
+        options["request_timeout_ms"] = int(timeout_ms)
     return options
-
-
-def _tls(given: Mapping[str, str]) -> ssl.SSLContext:
-    for store in ("truststore", "keystore"):
-        kind = given.get(f"ssl.{store}.type", "JKS")
-        if f"ssl.{store}.location" in given and kind.upper() != "PEM":
-            raise ValueError(f"ssl.{store}.type is {kind}: only PEM files are supported")
-    key_file = given.get("ssl.keystore.location")
-    context: ssl.SSLContext = create_ssl_context(
-        cafile=given.get("ssl.truststore.location"),
-        cadata=given.get("ssl.truststore.certificates"),
-        certfile=key_file,
-        keyfile=key_file,
-        password=given.get("ssl.key.password"),
-    )
-    if given.get("ssl.endpoint.identification.algorithm") == "":
-        context.check_hostname = False
-    return context
-
-
-def _login(given: Mapping[str, str]) -> dict[str, str]:
-    mechanism = given.get("sasl.mechanism", "GSSAPI").upper()
-    if mechanism not in _MECHANISMS:
-        raise ValueError(f"sasl.mechanism {mechanism} must be one of {', '.join(_MECHANISMS)}")
-    found = _LOGIN.findall(given.get("sasl.jaas.config", ""))
-    login = {name: double or single for name, double, single in found}
-    if len(login) < 2:
-        raise ValueError("sasl.jaas.config must have a username and a password")
-    return {
-        "sasl_mechanism": mechanism,
-        "sasl_plain_username": login["username"],
-        "sasl_plain_password": login["password"],
-    }

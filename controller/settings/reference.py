@@ -1,5 +1,8 @@
 """Generates docs/settings.md: `python -m tools.pages --write`."""
 
+from collections.abc import Mapping
+
+from controller.settings.security_keys import OF_BROKERS, OF_ZOOKEEPER, PLUGINS
 from controller.settings.table import (
     DECIDING,
     IGNORED,
@@ -66,6 +69,20 @@ the same values here. These keys can only be in a file, and only with these name
 `refold.log.segment.bytes`, for example, is a different setting.
 """
 
+_SECURITY = """\
+## Security keys of Kafka
+
+These keys can only be in a file ([security.md](security.md)). refold connects to the listener of
+the brokers that `control.plane.listener.name`, `inter.broker.listener.name` or
+`security.inter.broker.protocol` selects, with the protocol that `listener.security.protocol.map`
+has for it.
+"""
+
+_OF_ONE_LISTENER = """\
+In the following table, keys that begin with `ssl.` may have the prefix
+`listener.name.<listener>.`, which takes precedence.
+"""
+
 
 def page() -> str:
     """The whole page."""
@@ -82,6 +99,10 @@ def page() -> str:
             _ABOUT_TOPICS,
             *(f"- `{key}`" for key in TOPIC_KEYS),
             "",
+            _SECURITY,
+            *_meanings(OF_ZOOKEEPER),
+            _OF_ONE_LISTENER,
+            *_meanings(OF_BROKERS),
             "## Kafka's keys that refold refuses",
             "",
             "The daemon does not start if one of these is set, unless the value is `false`:",
@@ -89,6 +110,13 @@ def page() -> str:
             "| key | why |",
             "|---|---|",
             *(f"| `{key}` | {why}. |" for key, why in REFUSED.items()),
+            "",
+            "Neither does it start if one of these selects another class than Kafka's own, also "
+            "for single listeners and mechanisms:",
+            "",
+            "| key | why |",
+            "|---|---|",
+            *(f"| `{key}` | {why}. |" for key, why in PLUGINS.items()),
             "",
             "## Kafka's keys without effect",
             "",
@@ -104,6 +132,11 @@ def page() -> str:
             "",
         ]
     )
+
+
+def _meanings(keys: Mapping[str, str]) -> list[str]:
+    rows = (f"| `{key}` | {meaning}. |" for key, meaning in keys.items())
+    return ["| key | meaning |", "|---|---|", *rows, ""]
 
 
 def _row(setting: Setting) -> str:

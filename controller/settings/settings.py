@@ -20,8 +20,16 @@ from controller.core.topic_configs import (
     problem_with,
 )
 from controller.core.values import Endpoint
+from controller.security.errors import SecurityError
 from controller.settings.errors import SettingsError
 from controller.settings.parsing import Address
+from controller.settings.security import (
+    LOGIN_KEYS,
+    Security,
+    read_security,
+    refused_plugins,
+    zookeeper_security,
+)
 from controller.settings.sources import (
     RawSetting,
     effective_setting,
@@ -42,6 +50,7 @@ from controller.settings.table import (
     is_known,
     kafka_keys,
 )
+from controller.zookeeper.connection import ZooKeeperSecurity
 from controller.zookeeper.servers import ConnectString
 
 _EVERY_INTERFACE: Final = ("0.0.0.0", "::")
@@ -59,6 +68,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     DescribeConfigs returns it."""
 
     zookeeper: ConnectString
+    security: Security
     session_timeout_ms: int
     connection_timeout_ms: int
     flight_requests_max: int
@@ -143,7 +153,7 @@ def load(
     unknown = list(_unknown(file))
     problems = unknown if config and is_toml(config) else []
     warnings = [] if problems else unknown
-    problems += _refused(file)
+    problems += [*_refused(file), *refused_plugins(file)]
     warnings += [
         f"{key} ({given.source}) has no effect: {why}"
         for key, why in IGNORED.items()
@@ -161,34 +171,49 @@ def load(
     endpoints, advertised = _endpoints(values, problems)
     listener = _inter_broker_listener(values, problems)
     limits = _limits(values, problems)
+    reached = dict.fromkeys([values["control.plane.listener.name"] or listener])
+    security = read_security(file, values, reached, problems)
     topics = _broker_settings(layers, problems)
     if problems:
         raise SettingsError(problems)
     settings = _settings(
-        values, endpoints, advertised, listener, limits, topics, _config_entries(layers)
+        values, endpoints, advertised, listener, limits, topics, _config_entries(layers), security
     )
     return Loaded(settings, tuple(warnings))
 
 
+class ZooKeeperAccess(NamedTuple):
+    """Where ZooKeeper is, and how sessions are secured."""
+
+    connect: ConnectString
+    security: ZooKeeperSecurity
+
+
 def zookeeper_of(
     flags: Sequence[RawSetting], environment: Mapping[str, str], config: Path | None
-) -> ConnectString:
-    """Only where ZooKeeper is, for commands that need no other setting. Raises SettingsError."""
-    layers = [list(flags), list(from_environment(environment)), from_file(config) if config else []]
+) -> ZooKeeperAccess:
+    """Only the access to ZooKeeper, for commands that need no other setting. Raises
+    SettingsError."""
+    file = from_file(config) if config else []
+    layers = [list(flags), list(from_environment(environment)), file]
     problems: list[str] = []
-    connect: ConnectString | None = _value(BY_KEY[_ZOOKEEPER], layers, problems)
-    if connect is None:
+    values = {key: _value(BY_KEY[key], layers, problems) for key in (_ZOOKEEPER, *LOGIN_KEYS)}
+    if problems:
         raise SettingsError(problems)
-    return connect
+    try:
+        return ZooKeeperAccess(values[_ZOOKEEPER], zookeeper_security(file, values))
+    except SecurityError as error:
+        raise SettingsError([str(error)]) from None
 
 
 def _broker_settings(layers: list[list[RawSetting]], problems: list[str]) -> dict[str, str]:
     """The given settings that determine topic configurations."""
     *_, file = layers
     found = {one.key: one for one in file if one.text and one.key in TOPIC_KEYS}
-    for key, text, source in found.values():
-        if problem := problem_with(key, text):
-            problems.append(f"{key}={text} ({source}): a broker would not start with it: {problem}")
+    for one in found.values():
+        if problem := problem_with(one.key, one.text):
+            given = f"{one.key}={one.given} ({one.source})"
+            problems.append(f"{given}: a broker would not start with it: {problem}")
     ours = {key: effective_setting(key, layers) for key in BROKER_KEYS if key in BY_KEY}
     return {key: one.text for key, one in (found | ours).items() if one}
 
@@ -212,7 +237,7 @@ def _entry(key: str, given: RawSetting | None, default: str | None) -> ConfigEnt
 
 
 def _unknown(file: list[RawSetting]) -> Iterator[str]:
-    for key, _, source in file:
+    for key, _, source, _ in file:
         if not is_known(key):
             near = get_close_matches(key, [*BY_KEY, *sorted(kafka_keys())], 1, 0.8)
             hint = f"; did you mean {near[0]}?" if near else ""
@@ -221,18 +246,18 @@ def _unknown(file: list[RawSetting]) -> Iterator[str]:
 
 def _refused(file: list[RawSetting]) -> list[str]:
     return [
-        f"{key}={given.text} ({given.source}) is not allowed: {why}"
+        f"{key}={given.given} ({given.source}) is not allowed: {why}"
         for key, why in REFUSED.items()
         if (given := effective_setting(key, [file])) and given.text.lower() != "false"
     ] + [
         f"{key}= ({source}): a broker would not start with it: a class must have a name"
-        for key, text, source in {one.key: one for one in file}.values()
+        for key, text, source, _ in {one.key: one for one in file}.values()
         if key in CLASSES and not text
     ]
 
 
 def _ignored_for_one_listener(file: list[RawSetting]) -> Iterator[str]:
-    for key, text, source in file:
+    for key, text, source, _ in file:
         found = _OF_ONE_LISTENER.fullmatch(key)
         if found and text and (why := IGNORED_FOR_ONE_LISTENER.get(found[1])):
             yield f"{key} ({source}) has no effect: {why}"
@@ -276,8 +301,8 @@ def _value(setting: Setting, layers: list[list[RawSetting]], problems: list[str]
     try:
         return setting.parse(text)
     except ValueError as error:
-        source = given.source if given else "the default"
-        problems.append(f"{setting.key}={text} ({source}): must be {error}")
+        shown, source = (given.given, given.source) if given else (text, "the default")
+        problems.append(f"{setting.key}={shown} ({source}): must be {error}")
         return None
 
 
@@ -362,10 +387,12 @@ def _settings(
     limits: Limits,
     broker_settings: dict[str, str],
     config_entries: tuple[ConfigEntry, ...],
+    security: Security,
 ) -> Settings:
     session_timeout_ms = values["zookeeper.session.timeout.ms"]
     return Settings(
         zookeeper=values["zookeeper.connect"],
+        security=security,
         session_timeout_ms=session_timeout_ms,
         connection_timeout_ms=values["zookeeper.connection.timeout.ms"] or session_timeout_ms,
         flight_requests_max=values["zookeeper.max.in.flight.requests"],

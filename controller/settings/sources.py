@@ -7,16 +7,23 @@ from typing import Any, NamedTuple
 
 import javaproperties
 
+from controller.settings.config_providers import ConfigProviders
 from controller.settings.errors import SettingsError
 from controller.settings.table import OWN, SETTINGS
 
 
 class RawSetting(NamedTuple):
-    """A setting as text, and where it was set."""
+    """A setting as text, and where it was set. `given` is the text for messages, with the
+    references to config providers instead of their values."""
 
     key: str
     text: str
     source: str
+    reference: str = ""
+
+    @property
+    def given(self) -> str:
+        return self.reference or self.text
 
 
 def from_environment(environment: Mapping[str, str]) -> Iterator[RawSetting]:
@@ -29,7 +36,30 @@ def from_environment(environment: Mapping[str, str]) -> Iterator[RawSetting]:
 
 def from_file(file: Path) -> list[RawSetting]:
     """Settings from a file: TOML if its name ends in .toml, otherwise Java properties in
-    ISO-8859-1, as in Kafka (java.util.Properties.load). Raises SettingsError."""
+    ISO-8859-1, as in Kafka (java.util.Properties.load). References to config providers are
+    resolved. Raises SettingsError."""
+    return _resolved(_from_file(file), file)
+
+
+def _resolved(raw: list[RawSetting], file: Path) -> list[RawSetting]:
+    try:
+        providers = ConfigProviders({one.key: one.text for one in raw})
+    except ValueError as error:
+        raise SettingsError([f"{error} ({file})"]) from None
+    found, problems = [], []
+    for one in raw:
+        try:
+            text = providers.resolved(one.text)
+        except ValueError as error:
+            problems.append(f"{one.key} ({one.source}): {error}")
+            continue
+        found.append(one if text == one.text else one._replace(text=text, reference=one.text))
+    if problems:
+        raise SettingsError(problems)
+    return found
+
+
+def _from_file(file: Path) -> list[RawSetting]:
     try:
         content = file.read_bytes()
     except OSError as error:

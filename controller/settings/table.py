@@ -12,7 +12,10 @@ from typing import Any, Final, NamedTuple
 from controller.api.limits import Limits
 from controller.core.protocol_versions import LATEST
 from controller.core.topic_configs import BROKER_KEYS
+from controller.security.passwords import Password
 from controller.settings import parsing
+from controller.settings.config_providers import is_of_providers
+from controller.settings.security_keys import OF_BROKERS, OF_ZOOKEEPER
 from eventstore.writer import SEGMENT_BYTES
 
 OWN: Final = "refold."
@@ -342,6 +345,38 @@ SETTINGS: Final = (
         "cluster of the mirror needs them.",
     ),
     Setting(
+        "refold.login.config",
+        parsing.folder,
+        None,
+        "A JAAS file, as Kafka's java.security.auth.login.config names it: its section Client is "
+        "the login to ZooKeeper, KafkaServer the one to brokers ([security.md](security.md)).",
+    ),
+    Setting(
+        "refold.zookeeper.login.section",
+        str,
+        "Client",
+        "The section of refold.login.config for ZooKeeper. Without that section there is no login.",
+    ),
+    Setting(
+        "refold.zookeeper.username",
+        str,
+        None,
+        "The user of the login to ZooKeeper, if there is no JAAS file for it.",
+    ),
+    Setting(
+        "refold.zookeeper.password",
+        Password,
+        None,
+        "The password of that user.",
+    ),
+    Setting(
+        "refold.zookeeper.auth.scheme",
+        parsing.one_of("sasl", "digest"),
+        "sasl",
+        "How that user logs in: by SASL DIGEST-MD5, or by ZooKeeper's scheme digest, which sends "
+        "the password: use it with TLS only.",
+    ),
+    Setting(
         "refold.messages",
         parsing.one_of("auto", "json", "text"),
         "auto",
@@ -388,9 +423,6 @@ REFUSED: Final = {
     "process.roles": "it is a KRaft setting, and refold is a controller for ZooKeeper mode",
     "zookeeper.metadata.migration.enable": "the cluster is migrating to KRaft; the controller's "
     "role belongs to a KRaft controller then",
-    "zookeeper.ssl.client.enable": "refold does not support TLS to ZooKeeper",
-    "zookeeper.set.acl": "refold does not authenticate to ZooKeeper and would create znodes that "
-    "every client may change",
 }
 """Keys of Kafka that must not be set, or not to true, because refold does not support them."""
 
@@ -417,6 +449,9 @@ IGNORED_FOR_ONE_LISTENER: Final = {
 """Ignored keys that Kafka also has per listener: listener.name.<listener>.<key>."""
 
 
+_OF_LISTENER: Final = "listener.name."
+
+
 @cache
 def kafka_keys() -> frozenset[str]:
     """All keys that Kafka 3.9 documents for brokers."""
@@ -427,9 +462,13 @@ def kafka_keys() -> frozenset[str]:
 def is_known(key: str) -> bool:
     """Whether a file may contain this key: a key of refold or of a broker."""
     own = key.removeprefix(OWN)
-    return key in BY_KEY or (key != own and own in BY_KEY) or is_of_broker(key)
+    if key == own:
+        return key in BY_KEY or is_of_broker(key)
+    is_security = own in OF_ZOOKEEPER or own in OF_BROKERS or own.startswith(_OF_LISTENER)
+    return key in BY_KEY or own in BY_KEY or is_security
 
 
 def is_of_broker(key: str) -> bool:
-    """Whether Kafka has this key; a listener may have separate settings."""
-    return key in kafka_keys() or key.startswith("listener.name.")
+    """Whether Kafka has this key; a listener may have separate settings, and the names of config
+    providers are the operator's."""
+    return key in kafka_keys() or key.startswith(_OF_LISTENER) or is_of_providers(key)

@@ -5,7 +5,7 @@ include the chroot. Bodies begin with the opcode. Replies are whole frames with 
 """
 
 import struct
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Final
 
 from controller.core.operations import (
@@ -114,10 +114,12 @@ def multi_read_request(paths: Iterable[bytes]) -> bytes:
 
 
 def multi_request(
-    operations: Iterable[tuple[bytes, WriteOperation]], acl: bytes, guard: tuple[bytes, int] | None
+    operations: Iterable[tuple[bytes, WriteOperation]],
+    acl_of: Callable[[str], bytes],
+    guard: tuple[bytes, int] | None,
 ) -> bytes:
     """The body of a multi: operations with their paths, after a check of `guard` if there is
-    one."""
+    one. `acl_of`: the ACL of a znode to create."""
     parts = [_INT.pack(MULTI)]
     pack = _INT.pack
     if guard is not None:
@@ -130,10 +132,13 @@ def multi_request(
                 parts += (pack(len(data)), data, pack(version))
             case Create(data=data, ephemeral=ephemeral):
                 parts += (_HEADS[CREATE], pack(len(path)), path, pack(len(data)), data)
-                parts += (acl, _EPHEMERAL if ephemeral else _LASTING)
+                parts += (acl_of(operation.path), _EPHEMERAL if ephemeral else _LASTING)
             case CreateSequential(data=data, ephemeral=ephemeral):
                 parts += (_HEADS[CREATE], pack(len(path)), path, pack(len(data)), data)
-                parts += (acl, _EPHEMERAL_SEQUENTIAL if ephemeral else _LASTING_SEQUENTIAL)
+                parts += (
+                    acl_of(operation.path),
+                    _EPHEMERAL_SEQUENTIAL if ephemeral else _LASTING_SEQUENTIAL,
+                )
             case Delete(version=version):
                 parts += (_HEADS[DELETE], pack(len(path)), path, pack(version))
             case Check(version=version):

@@ -6,17 +6,25 @@ turn.
 """
 
 import asyncio
+import logging
 import random
 from collections.abc import Callable
+from dataclasses import replace
 from itertools import cycle
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import anyio
 
 from controller.core.commands import CommandId, ZooKeeperCommand
 from controller.core.events import Event
+from controller.security.tls import ReloadedContext
+from controller.security.tls_errors import reason_of
+from controller.zookeeper.acls import OPEN_ACLS, ZnodeAcls
+from controller.zookeeper.login import Login
 from controller.zookeeper.servers import ConnectString, Server
 from controller.zookeeper.session import Phase, Session, SessionSettings
+
+logger = logging.getLogger(__name__)
 
 PAUSE_SECONDS_MIN = 0.1
 PAUSE_SECONDS_MAX = 1.0
@@ -37,6 +45,19 @@ class ConnectionStatus(NamedTuple):
     fault: str
 
 
+class ZooKeeperSecurity(NamedTuple):
+    """How sessions are secured; by default not at all. `tls` has the context for the next
+    connection."""
+
+    tls: ReloadedContext | None = None
+    login: Login | None = None
+    acls: ZnodeAcls = OPEN_ACLS
+
+
+PLAIN: Final = ZooKeeperSecurity()
+_DENIED_PATHS_MAX: Final = 1000
+"""Denied znodes that are logged, each of them once."""
+
 OnEvent = Callable[[Event, str], None]
 """Called with an event and its channel, in order, in the event loop. Must not wait."""
 
@@ -51,15 +72,19 @@ class ZooKeeperConnection:
         *,
         session_timeout_ms: int = 18_000,
         settings: SessionSettings | None = None,
+        security: ZooKeeperSecurity = PLAIN,
     ) -> None:
         """`settings` overrides `connect` and `session_timeout_ms`."""
         self._servers = list(connect.servers)
         self._on_event = on_event
-        self._settings = settings or SessionSettings(
+        unsecured = settings or SessionSettings(
             timeout_ms=session_timeout_ms,
             connect_timeout_ms=session_timeout_ms // len(connect.servers),
             chroot=connect.chroot,
         )
+        self._settings = replace(unsecured, login=security.login, acls=security.acls)
+        self._tls = security.tls
+        self._denied: set[str] = set()
         self._session = Session(self._settings)
         self._link: _Link | None = None
         self._flush_is_due = False
@@ -163,7 +188,8 @@ class ZooKeeperConnection:
         link = _Link(self)
         try:
             with anyio.fail_after(self._settings.connect_timeout_ms / 1000):
-                await loop.create_connection(lambda: link, server.host, server.port)
+                tls = None if self._tls is None else self._tls.current()
+                await loop.create_connection(lambda: link, server.host, server.port, ssl=tls)
         except (OSError, TimeoutError) as error:
             self._session.disconnected(f"no connection to {server}: {_reason(error)}")
             self._flush()
@@ -207,6 +233,8 @@ class ZooKeeperConnection:
         """The other side closed `link`, or it broke."""
         if link is self._link:
             self._link = None
+            if self._session.phase is Phase.HANDSHAKE and self._tls is None:
+                cause += " at the handshake: it does not serve, or expects TLS"
             self._session.disconnected(cause)
             self._flush()
 
@@ -227,8 +255,23 @@ class ZooKeeperConnection:
             if self._session.phase in (Phase.DISCONNECTED, Phase.CLOSED):
                 self._link = None
                 link.close()
+        for path in self._session.take_denied():
+            self._report_denied(path)
         for channel, event in self._session.take_events():
             self._on_event(event, channel)
+
+    def _report_denied(self, path: str) -> None:
+        if path in self._denied or len(self._denied) >= _DENIED_PATHS_MAX:
+            return
+        self._denied.add(path)
+        login = self._settings.login
+        who = "refold has no login" if login is None else f"refold's login is {login.user}"
+        logger.warning(
+            "ZooKeeper denies refold access to %s or its parent (NoAuth): %s, which the ACL does "
+            "not include; check the ACL with getAcl, and the login",
+            path,
+            who,
+        )
 
 
 class _Link(asyncio.Protocol):
@@ -264,7 +307,7 @@ class _Link(asyncio.Protocol):
 def _reason(error: Exception) -> str:
     if isinstance(error, TimeoutError) and not str(error):
         return "no answer in time"
-    return str(error) or type(error).__name__
+    return reason_of(error)
 
 
 def _now_ms() -> int:

@@ -9,5 +9,10 @@ class BadConnectString(ZooKeeperError):
     """`zookeeper.connect` cannot be parsed. The operator is at fault."""
 
 
+class LoginFailed(ZooKeeperError):
+    """The server rejects the login, or is not the one that knows the password. The text contains
+    no secret."""
+
+
 class MalformedReply(ZooKeeperError):
     """The server sent bytes that are not ZooKeeper's protocol, or a reply out of order."""

@@ -64,6 +64,9 @@ class _ZnodeReads(Work):
     def sent(self) -> bool:
         return self._sent
 
+    def path_of(self, place: int) -> str:
+        return self._paths[place]
+
     def fail(self, error: int) -> Iterator[OutcomeEvent]:
         self._sent = True
         while (rest := len(self._paths) - self._emitted) or not self._paths:
@@ -265,6 +268,9 @@ class ChildrenReads(Work):
             self._with.watches.children_read(self._path, error == OK)
         names = sorted(read_children(frame)) if error == OK else []
         yield ChildrenRead(self._id, error, names)
+
+    def path_of(self, place: int) -> str:
+        return self._path
 
     def fail(self, error: int) -> Iterator[OutcomeEvent]:
         self._sent = True

@@ -6,6 +6,8 @@ The rules:
   multiRead then finds out whether the server is 3.6 or later. Then watches are set again, the
   connection is reported and commands are sent. A server before 3.6 answers multiRead with an error
   and closes the connection, not the session. It is remembered and not probed on later connections.
+- With a login, the session identifies itself on each connection before it sends anything else, also
+  to close an old session. A rejected login ends the connection, not the session.
 - Requests are answered in order (see `pipeline`). A reply out of order ends the connection.
 - Nothing is repeated on another connection. If a connection is lost, operations without a reply end
   with CONNECTION_LOSS, and then the loss is reported. Commands that arrive without a connection end
@@ -32,19 +34,28 @@ from typing import Final, NamedTuple
 
 from controller.core.commands import CommandId, WatchSubtree, ZooKeeperCommand
 from controller.core.events import (
+    ChildrenRead,
     Event,
     SessionConnected,
     SessionDisconnected,
     SessionExpired,
     WatchFired,
 )
-from controller.core.operations import CONNECTION_LOSS, OK, SESSION_EXPIRED, UNIMPLEMENTED
+from controller.core.operations import (
+    CONNECTION_LOSS,
+    NO_AUTH,
+    OK,
+    SESSION_EXPIRED,
+    UNIMPLEMENTED,
+)
 from controller.zookeeper import bulk, wire
+from controller.zookeeper.acls import OPEN_ACLS, ZnodeAcls
 from controller.zookeeper.commands import is_empty, work_of
-from controller.zookeeper.errors import MalformedReply
+from controller.zookeeper.errors import LoginFailed, MalformedReply
+from controller.zookeeper.login import LOGIN_REQUIRED, ConnectionLogin, DigestLogin, Login
 from controller.zookeeper.pipeline import Pipeline
 from controller.zookeeper.watches import Watches
-from controller.zookeeper.work import Exchange, ZooKeeperRequest
+from controller.zookeeper.work import Exchange, OutcomeEvent, Work, ZooKeeperRequest
 
 PING_MS_MAX: Final = 10_000
 NO_SESSION: Final = 0
@@ -58,6 +69,8 @@ class Phase(Enum):
     HANDSHAKE = auto()
     CLOSING_OLD_SESSION = auto()
     """The connection exists to close a session that is presumed expired."""
+    AUTHENTICATING = auto()
+    """The session identifies itself, also to close an old session."""
     PROBING = auto()
     """The session is established; the server's version is being determined."""
     READY = auto()
@@ -77,11 +90,16 @@ class SessionSettings:
     timeout_ms: int = 18_000
     connect_timeout_ms: int = 6_000
     chroot: str = ""
-    acl: bytes = wire.acl_vector(wire.OPEN_ACL)
+    acls: ZnodeAcls = OPEN_ACLS
+    login: Login | None = None
     bulk: bool = True
     presumes_expiration: bool = True
     flight_requests_max: int = 1000
     flight_bytes_max: int = 4 * 1024 * 1024
+
+
+_STARTING: Final = (Phase.HANDSHAKE, Phase.AUTHENTICATING, Phase.CLOSING_OLD_SESSION)
+"""The phases that together may take the connect timeout."""
 
 
 class ChannelEvent(NamedTuple):
@@ -108,7 +126,7 @@ class Session:
 
     def __init__(self, settings: SessionSettings) -> None:
         self._settings = settings
-        self._exchange = Exchange(settings.chroot, settings.acl)
+        self._exchange = Exchange(settings.chroot, settings.acls)
         self._none = _Identity(NO_SESSION, NO_PASSWORD, settings.timeout_ms)
         self._identity = self._none
         self._presumed_expired: _Identity | None = None
@@ -127,6 +145,8 @@ class Session:
         )
         self._output: list[bytes] = []
         self._events: list[ChannelEvent] = []
+        self._denied: list[str] = []
+        self._login: ConnectionLogin | None = None
         self.fault = ""
         """Why the last connection ended, for people."""
 
@@ -186,6 +206,11 @@ class Session:
         events, self._events = self._events, []
         return events
 
+    def take_denied(self) -> list[str]:
+        """Znodes whose ACL did not allow an operation, since the last call: one per outcome."""
+        denied, self._denied = self._denied, []
+        return denied
+
     # Events of the connection -------------------------------------------------------------
 
     def connected(self, server: str, now_ms: int) -> None:
@@ -234,9 +259,10 @@ class Session:
             self._presumed_expired = self._identity
             self._expire()
             self._disconnect(f"nothing heard from any server for {silent_ms} ms")
-        elif self._phase in (Phase.HANDSHAKE, Phase.CLOSING_OLD_SESSION):
+        elif self._phase in _STARTING:
             if now_ms - self._began_ms >= self._settings.connect_timeout_ms:
-                self._disconnect(f"{self._server} did not answer the handshake")
+                step = "login" if self._phase is Phase.AUTHENTICATING else "handshake"
+                self._disconnect(f"{self._server} did not answer the {step}")
         elif self._phase in (Phase.PROBING, Phase.READY, Phase.CLOSING):
             if silent_ms >= timeout_ms * 2 // 3:
                 self._disconnect(f"nothing heard from {self._server} for {silent_ms} ms")
@@ -257,7 +283,7 @@ class Session:
         timeout_ms = self._identity.timeout_ms
         if self._may_presume:
             due.append(self._heard_ms + timeout_ms)
-        if self._phase in (Phase.HANDSHAKE, Phase.CLOSING_OLD_SESSION):
+        if self._phase in _STARTING:
             due.append(self._began_ms + self._settings.connect_timeout_ms)
         elif self._phase in (Phase.PROBING, Phase.READY, Phase.CLOSING):
             due.append(self._heard_ms + timeout_ms * 2 // 3)
@@ -320,6 +346,8 @@ class Session:
         elif header.xid == wire.PING_XID:
             self._ping_in_flight = False
             self._confirmed_ms = self._pinged_ms
+        elif header.xid == wire.AUTH_XID and self._awaits_digest:
+            self._login_answered(header.error, frame)
         elif header.xid != wire.SET_WATCHES_XID:
             self._answered(header, frame)
         elif header.error != OK:
@@ -335,6 +363,42 @@ class Session:
         self._identity = _Identity(answer.session_id, answer.password, answer.timeout_ms)
         self._heard_ms = now_ms
         self._confirmed_ms = self._began_ms
+        self._authenticate()
+
+    def _authenticate(self) -> None:
+        self._phase = Phase.AUTHENTICATING
+        login = self._settings.login
+        if login is None:
+            self._authenticated()
+            return
+        self._login = ConnectionLogin(login)
+        if isinstance(login, DigestLogin):
+            self._output.append(wire.auth_request("digest", login.credentials()))
+        else:
+            self._send(wire.sasl_request(b""))
+
+    @property
+    def _awaits_digest(self) -> bool:
+        is_digest = self._login is not None and not self._login.is_sasl
+        return self._phase is Phase.AUTHENTICATING and is_digest
+
+    def _login_answered(self, error: int, frame: bytes) -> None:
+        assert self._login is not None
+        try:
+            request = self._login.answered(error, frame)
+        except LoginFailed as failure:
+            self._disconnect(f"{self._server} {failure}")
+            return
+        if request is None:
+            self._authenticated()
+        else:
+            self._send(request)
+
+    def _authenticated(self) -> None:
+        if self._presumed_expired is not None:
+            self._phase = Phase.CLOSING_OLD_SESSION
+            self._send(wire.close_request())
+            return
         self._phase = Phase.PROBING
         if self._settings.bulk and self._server not in self._servers_without_bulk:
             self._send(bulk.multi_read_request([self._exchange.encoded("/")]))
@@ -353,7 +417,7 @@ class Session:
 
     def _close_old_session(self, answer: wire.Handshake) -> None:
         if answer.timeout_ms:
-            self._send(wire.close_request())
+            self._authenticate()
         else:
             self._presumed_expired = None
             self._disconnect(f"{self._server} says that the old session is over")
@@ -364,18 +428,32 @@ class Session:
             # Not for the probe's reply: watches have yet to report the changes before it.
             self._last_zxid = max(self._last_zxid, header.zxid)
             # The request stays in flight meanwhile: a malformed reply must not lose the command.
-            self._emit(work.reply(request.token, header.error, frame))
+            for event in work.reply(request.token, header.error, frame):
+                self._note_denied(work, event)
+                self._emit([event])
         self._pipeline.done()
         if work is None:
-            self._internal_answered(header)
+            self._internal_answered(header, frame)
 
-    def _internal_answered(self, header: wire.ReplyHeader) -> None:
-        """A reply to a request that belongs to no command: the probe, or a close."""
+    def _note_denied(self, work: Work, event: OutcomeEvent) -> None:
+        """Note the first znode of an outcome whose ACL does not allow the operation."""
+        if isinstance(event, ChildrenRead):
+            if event.error == NO_AUTH:
+                self._denied.append(work.path_of(0))
+        elif NO_AUTH in event.errors:
+            self._denied.append(work.path_of(event.offset + event.errors.index(NO_AUTH)))
+
+    def _internal_answered(self, header: wire.ReplyHeader, frame: bytes) -> None:
+        """A reply to a request that belongs to no command: a login, the probe, or a close."""
         match self._phase:
+            case Phase.AUTHENTICATING:
+                self._login_answered(header.error, frame)
             case Phase.PROBING:
                 if header.error == UNIMPLEMENTED:
                     self._servers_without_bulk.add(self._server)
                     self._disconnect(f"{self._server} is older than ZooKeeper 3.6")
+                elif header.error == LOGIN_REQUIRED:
+                    self._disconnect(f"{self._server} requires a login by SASL")
                 else:
                     self._begin(bulk=True)
             case Phase.CLOSING_OLD_SESSION:

@@ -8,11 +8,11 @@ import struct
 from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
-from aiozk.protocol.acl import ACL, UNRESTRICTED_ACCESS
+from aiozk.protocol.acl import ACL
 from aiozk.protocol.close import CloseRequest
 from aiozk.protocol.connect import ConnectRequest, ConnectResponse
 from aiozk.protocol.ping import PingRequest
-from aiozk.protocol.primitives import Long, UString, Vector
+from aiozk.protocol.primitives import Buffer, Int, Long, UString, Vector
 from aiozk.protocol.request import Request
 from aiozk.protocol.sync import SyncRequest
 from aiozk.protocol.watches import SetWatchesRequest, WatchEvent
@@ -22,9 +22,7 @@ from controller.zookeeper.errors import MalformedReply
 PING_XID: Final = -2
 WATCH_EVENT_XID: Final = -1
 SET_WATCHES_XID: Final = -8
-
-OPEN_ACL: Final = (UNRESTRICTED_ACCESS,)
-"""Everyone may do everything, as for Kafka's znodes without `zookeeper.set.acl`."""
+AUTH_XID: Final = -4
 
 FRAME_BYTES_MAX: Final = 64 * 1024 * 1024
 """Longer than any expected reply: the peer does not use ZooKeeper's protocol."""
@@ -49,6 +47,20 @@ class _SetWatches2(Request):  # type: ignore[misc]
         ("persistent_watches", Vector.of(UString)),
         ("persistent_recursive_watches", Vector.of(UString)),
     )
+
+
+class _Auth(Request):  # type: ignore[misc]
+    """Adds an identity to the session, by any scheme but SASL."""
+
+    opcode = 100
+    parts = (("type", Int), ("scheme", UString), ("auth", Buffer))
+
+
+class _Sasl(Request):  # type: ignore[misc]
+    """One message of the client in a SASL exchange."""
+
+    opcode = 102
+    parts = (("token", Buffer),)
 
 
 class Handshake(NamedTuple):
@@ -161,6 +173,26 @@ def set_watches_request(lists: WatchLists, relative_zxid: int, *, persistent: bo
         message.persistent_watches = lists.persistent
         message.persistent_recursive_watches = lists.recursive
     return framed(SET_WATCHES_XID, message.serialize())
+
+
+def auth_request(scheme: str, credentials: bytes) -> bytes:
+    """A whole frame that adds an identity, such as `digest` with user:password."""
+    return framed(AUTH_XID, _Auth(type=0, scheme=scheme, auth=credentials).serialize())
+
+
+def sasl_request(token: bytes) -> bytes:
+    """The body of a client's SASL message."""
+    body: bytes = _Sasl(token=token).serialize()
+    return body
+
+
+def read_sasl_token(frame: bytes) -> bytes:
+    """Decode a server's SASL message. Raises MalformedReply."""
+    try:
+        token, _ = Buffer.parse(frame, HEADER_BYTES)
+    except struct.error as error:
+        raise MalformedReply(f"SASL message: {error}") from error
+    return bytes(token or b"")
 
 
 def acl_vector(acl: Sequence[ACL]) -> bytes:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from controller.core.events import ChildrenRead, ZnodesRead, ZnodesWritten
+from controller.zookeeper.acls import ZnodeAcls
 from controller.zookeeper.watches import Watches
 
 EVENT_ITEMS_MAX: Final = 10_000
@@ -26,13 +27,13 @@ class ZooKeeperRequest(NamedTuple):
 
 @dataclass
 class Exchange:
-    """Shared by all work of a session: the chroot, the ACL, the watches, the server's abilities.
+    """Shared by all work of a session: the chroot, the ACLs, the watches, the server's abilities.
 
     `bulk`: whether the server supports multiRead and addWatch (from 3.6 on); None if unknown.
     """
 
     chroot: str
-    acl: bytes
+    acls: ZnodeAcls
     watches: Watches = field(default_factory=Watches)
     bulk: bool | None = None
 
@@ -70,6 +71,10 @@ class Work(ABC):
     @abstractmethod
     def reply(self, token: object, error: int, frame: bytes) -> Iterator[OutcomeEvent]:
         """Handle the reply to the request with that token. Raises MalformedReply."""
+
+    @abstractmethod
+    def path_of(self, place: int) -> str:
+        """The znode of the item at this place of the command."""
 
     @abstractmethod
     def fail(self, error: int) -> Iterator[OutcomeEvent]:

@@ -92,7 +92,7 @@ class IndependentWrites(Work):
         encoded, operations = self._with.encoded, self._operations
         named = [(encoded((one := operations[place]).path), one) for place in places]
         return ZooKeeperRequest(
-            bulk.multi_request(named, self._with.acl, self._guard), size, places
+            bulk.multi_request(named, self._with.acls.of, self._guard), size, places
         )
 
     def _cut(self) -> tuple[Sequence[int], int]:
@@ -125,8 +125,8 @@ class IndependentWrites(Work):
         match operation:
             case SetData(data=data):
                 size += len(data)
-            case Create(data=data) | CreateSequential(data=data):
-                size += len(data) + len(self._with.acl)
+            case Create(path, data) | CreateSequential(path, data):
+                size += len(data) + len(self._with.acls.of(path))
         return size
 
     @property
@@ -179,6 +179,9 @@ class IndependentWrites(Work):
         for part in reversed(segments):
             if part:
                 self._segments.appendleft(_Segment(part, limit))
+
+    def path_of(self, place: int) -> str:
+        return self._operations[place].path
 
     def fail(self, error: int) -> Iterator[OutcomeEvent]:
         self._segments.clear()
@@ -260,7 +263,7 @@ class AtomicWrite(_OneRequest):
 
     def _body(self) -> bytes:
         named = [(self._with.encoded(one.path), one) for one in self._operations]
-        return bulk.multi_request(named, self._with.acl, None)
+        return bulk.multi_request(named, self._with.acls.of, None)
 
     def reply(self, token: object, error: int, frame: bytes) -> Iterator[OutcomeEvent]:
         if error != OK:
@@ -277,6 +280,9 @@ class AtomicWrite(_OneRequest):
             ]
         yield ZnodesWritten(self._id, 0, errors, versions)
 
+    def path_of(self, place: int) -> str:
+        return self._operations[place].path
+
     def fail(self, error: int) -> Iterator[OutcomeEvent]:
         self._sent = True
         count = len(self._operations)
@@ -284,7 +290,14 @@ class AtomicWrite(_OneRequest):
 
 
 class _OneError(_OneRequest):
-    """A command whose outcome is one error code."""
+    """A command for one znode whose outcome is one error code."""
+
+    def __init__(self, command_id: CommandId, path: str, with_: Exchange) -> None:
+        super().__init__(command_id, with_)
+        self._path = path
+
+    def path_of(self, place: int) -> str:
+        return self._path
 
     def reply(self, token: object, error: int, frame: bytes) -> Iterator[OutcomeEvent]:
         yield from self.fail(error)
@@ -298,8 +311,7 @@ class Sync(_OneError):
     """SyncZnodes."""
 
     def __init__(self, command_id: CommandId, command: SyncZnodes, with_: Exchange) -> None:
-        super().__init__(command_id, with_)
-        self._path = command.path
+        super().__init__(command_id, command.path, with_)
 
     def _body(self) -> bytes:
         return sync_request(self._with.full(self._path))
@@ -309,7 +321,7 @@ class SubtreeWatch(_OneError):
     """WatchSubtree on a server with addWatch."""
 
     def __init__(self, command_id: CommandId, command: WatchSubtree, with_: Exchange) -> None:
-        super().__init__(command_id, with_)
+        super().__init__(command_id, command.path, with_)
         self._command = command
 
     def _body(self) -> bytes:

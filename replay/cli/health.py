@@ -1,6 +1,7 @@
 """`refold health`: which partitions are not well, from ZooKeeper or a log."""
 
 import asyncio
+import os
 import sys
 import time
 from collections.abc import Callable
@@ -22,8 +23,8 @@ from controller.operator.topic_probe import warning
 from controller.settings import parsing
 from controller.settings.client_options import client_options
 from controller.settings.errors import SettingsError
-from controller.zookeeper.errors import BadConnectString
-from controller.zookeeper.servers import ConnectString, parse_connect_string
+from controller.settings.settings import ZooKeeperAccess, zookeeper_of
+from controller.settings.sources import RawSetting
 from eventstore.errors import LogError
 from replay.cli.exit_status import errors_in_one_line
 from replay.cli.health_report import (
@@ -133,6 +134,10 @@ _Patience = Annotated[
         "command waits so long if one looks so.",
     ),
 ]
+_ZooKeeperConfig = Annotated[
+    Path | None,
+    typer.Option(metavar="FILE", help="TLS and login for --zookeeper (docs/security.md)."),
+]
 _CommandConfig = Annotated[
     Path | None, typer.Option(metavar="FILE", help="Client properties for --probe.")
 ]
@@ -146,6 +151,7 @@ _Interval = Annotated[
 def health(
     log: _Source = None,
     zookeeper: _ZooKeeper = None,
+    zk_tls_config_file: _ZooKeeperConfig = None,
     daemon: _Daemon = None,
     topic: _Topic = None,
     at: At = None,
@@ -171,7 +177,9 @@ def health(
     """
     _check_servers(bootstrap_server)
     registrations = RegistrationLooks(patience, bootstrap_server)
-    look = _look(log, zookeeper, daemon, topic, at, registrations, waits=not watch)
+    look = _look(
+        log, zookeeper, zk_tls_config_file, daemon, topic, at, registrations, waits=not watch
+    )
     options = _probe_options(
         probe, watch, topic, bootstrap_server if zookeeper is None else None, command_config
     )
@@ -261,6 +269,7 @@ def _check_servers(servers: str | None) -> None:
 def _look(
     log: str | None,
     zookeeper: str | None,
+    zookeeper_config: Path | None,
     daemon: Path | None,
     topic: str | None,
     at: str | None,
@@ -275,6 +284,8 @@ def _look(
         raise typer.BadParameter(
             "give a log, --zookeeper or --daemon", param_hint="LOG, --zookeeper, --daemon"
         )
+    if zookeeper_config is not None and zookeeper is None:
+        raise typer.BadParameter("applies to --zookeeper", param_hint="--zk-tls-config-file")
     if log is not None:
         return lambda: _from_log(log, *position)
     if at is not None:
@@ -282,11 +293,13 @@ def _look(
     if daemon is not None:
         return lambda: _from_daemon(daemon)
     assert zookeeper is not None
+    flag = RawSetting("zookeeper.connect", zookeeper, "--zookeeper")
     try:
-        connect = parse_connect_string(zookeeper)
-    except BadConnectString as error:
-        raise typer.BadParameter(str(error), param_hint="--zookeeper") from None
-    return lambda: _from_zookeeper(connect, topic, registrations, waits=waits)
+        access = zookeeper_of([flag], os.environ, zookeeper_config)
+    except SettingsError as error:
+        hint = "--zookeeper, --zk-tls-config-file"
+        raise typer.BadParameter("; ".join(error.problems), param_hint=hint) from None
+    return lambda: _from_zookeeper(access, topic, registrations, waits=waits)
 
 
 def _from_log(log: str, seq: int | None, wall_ns: int | None) -> _Moment:
@@ -326,11 +339,12 @@ def _disconnected(found: DaemonStatus) -> str:
 
 
 def _from_zookeeper(
-    connect: ConnectString, topic: str | None, registrations: RegistrationLooks, *, waits: bool
+    access: ZooKeeperAccess, topic: str | None, registrations: RegistrationLooks, *, waits: bool
 ) -> _Moment:
     """Raises ReplayError if ZooKeeper is not reachable, or there is no Kafka cluster or topic."""
+    connect, security = access
     while True:
-        view = asyncio.run(live_znodes(connect, topic))
+        view = asyncio.run(live_znodes(connect, topic, security))
         if topic is not None and view.find(topic_path(topic)) is None:
             raise ReplayError(f"the cluster at {address(connect)} has no topic {topic}")
         cluster = cluster_of(view, 0, iso_time(time.time_ns()))

@@ -10,6 +10,7 @@ from controller.core.values import Broker
 from controller.operator.cluster_znodes import read_cluster
 from controller.operator.errors import ZooKeeperUnavailable
 from controller.operator.zookeeper_client import ZooKeeperClient
+from controller.zookeeper.connection import PLAIN, ZooKeeperSecurity
 from controller.zookeeper.servers import ConnectString
 from replay.agreement.znode_view import ZnodeView
 from replay.errors import ReplayError
@@ -28,11 +29,13 @@ def shown(connect: ConnectString) -> str:
     return f"ZooKeeper at {address(connect)}"
 
 
-async def live_znodes(connect: ConnectString, topic: str | None = None) -> ZnodeView:
+async def live_znodes(
+    connect: ConnectString, topic: str | None = None, security: ZooKeeperSecurity = PLAIN
+) -> ZnodeView:
     """The znodes of a cluster; of the topics only `topic`, if it is given. Raises ReplayError if
     ZooKeeper is not reachable, or there is no Kafka cluster."""
     try:
-        async with ZooKeeperClient(connect, _TIMEOUT_MS) as client:
+        async with ZooKeeperClient(connect, _TIMEOUT_MS, security) as client:
             found = await read_cluster(client, topic)
     except ZooKeeperUnavailable as error:
         raise ReplayError(f"{shown(connect)}: {error}") from error

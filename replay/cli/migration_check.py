@@ -59,8 +59,8 @@ def _from_zookeeper(given: GivenSettings, at: str | None) -> _Report:
     """Raises typer.BadParameter, typer.Exit, ReplayError."""
     if at is not None:
         raise typer.BadParameter("is a moment of SOURCE", param_hint="--at")
-    connect = given.zookeeper()
-    view = asyncio.run(live_znodes(connect))
+    connect, security = given.zookeeper()
+    view = asyncio.run(live_znodes(connect, security=security))
     answers = asyncio.run(ask_brokers(registered_brokers(view), KEYS))
     now = iso_time(time.time_ns())
     subject = Subject(cluster_of(view, 0, now), view, list(map(_settings_of, answers)))

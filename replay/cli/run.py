@@ -132,6 +132,7 @@ def run(
             broker_settings_of(settings),
             metrics_file,
             as_json,
+            given.config,
         )
         run_shadow(settings, options)
         return

@@ -49,6 +49,7 @@ class ShadowOptions(Struct, frozen=True):
     given: Mapping[str, str]
     metrics: Path | None
     as_json: bool
+    config: Path | None
 
 
 def run_shadow(settings: Settings, options: ShadowOptions) -> None:
@@ -70,7 +71,7 @@ def _followed(settings: Settings, options: ShadowOptions) -> ShadowResult:
     with ExitStack() as stack:
         watcher = None
         if options.txnlog is None:
-            watcher = Watcher(_connect(settings), settings.session_timeout_ms)
+            watcher = Watcher(_connect(settings), settings.session_timeout_ms, options.config)
             stack.callback(watcher.close)
         stop = stack.enter_context(_stopped_by_signals())
         begin = partial(_begun, settings, options, watcher, stop)

@@ -11,14 +11,16 @@ import subprocess
 import sys
 import time
 from collections.abc import Sequence
+from pathlib import Path
 from struct import Struct as Layout
 from typing import Final
 
 import msgspec
 
 from controller.operator.watching import ClusterWatch
+from controller.settings.settings import ZooKeeperAccess, zookeeper_of
+from controller.settings.sources import RawSetting
 from controller.zookeeper.observations import Observation, WatchLost
-from controller.zookeeper.servers import parse_connect_string
 from replay.errors import ReplayError
 
 _LENGTH: Final = Layout(">I")
@@ -32,10 +34,12 @@ _decoder: Final = msgspec.msgpack.Decoder(Observation)
 class Watcher:
     """The process, as its parent sees it."""
 
-    def __init__(self, connect: str, timeout_ms: int) -> None:
-        """`connect` is as in zookeeper.connect."""
+    def __init__(self, connect: str, timeout_ms: int, config: Path | None = None) -> None:
+        """`connect` is as in zookeeper.connect. The process reads how sessions are secured from the
+        file of settings and the environment: its command line shows no secret."""
+        options = [str(config)] if config is not None else []
         self._process = subprocess.Popen(
-            [sys.executable, "-m", __name__, connect, str(timeout_ms)],
+            [sys.executable, "-m", __name__, connect, str(timeout_ms), *options],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
         )
@@ -90,14 +94,16 @@ class Watcher:
             return b""
 
 
-def _main(connect: str, timeout_ms: str) -> None:
+def _main(connect: str, timeout_ms: str, config: str = "") -> None:
     # Ctrl-C is sent to all processes of a terminal; the parent ends this one.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
-    asyncio.run(_watch(connect, int(timeout_ms)))
+    given = [RawSetting("zookeeper.connect", connect, "--zookeeper")]
+    access = zookeeper_of(given, os.environ, Path(config) if config else None)
+    asyncio.run(_watch(access, int(timeout_ms)))
 
 
-async def _watch(connect: str, timeout_ms: int) -> None:
+async def _watch(access: ZooKeeperAccess, timeout_ms: int) -> None:
     stopped = asyncio.Event()
     loop = asyncio.get_running_loop()
     output = sys.stdout.buffer
@@ -113,7 +119,8 @@ async def _watch(connect: str, timeout_ms: int) -> None:
             stopped.set()
 
     loop.add_reader(sys.stdin.fileno(), ended)
-    await ClusterWatch(parse_connect_string(connect), timeout_ms, observe).run(stopped)
+    watch = ClusterWatch(access.connect, timeout_ms, observe, access.security)
+    await watch.run(stopped)
 
 
 if __name__ == "__main__":

@@ -1,10 +1,12 @@
 """A real Kafka broker in ZooKeeper mode."""
 
+import ssl
 import struct
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import anyio
+from anyio.abc import ByteStream
 
 from tools.lab.java import java_command
 from tools.lab.ports import HOST, free_port
@@ -104,16 +106,28 @@ class KafkaBroker(Server):
         await super().start(wait=wait)
 
     async def _answers(self) -> bool:
-        return await answers_versions(self.port)
+        listener = next(iter(self.listeners))
+        protocols = self.config["listener.security.protocol.map"].split(",")
+        has_tls = any(one.startswith(f"{listener}:") and one.endswith("SSL") for one in protocols)
+        return await answers_versions(self.port, has_tls=has_tls)
 
 
-async def answers_versions(port: int) -> bool:
+async def answers_versions(port: int, *, has_tls: bool = False) -> bool:
     """Whether a server of Kafka answers ApiVersions, which means more than accepting
-    connections."""
+    connections, and which needs no login."""
     try:
         with anyio.fail_after(2):
-            async with await anyio.connect_tcp(HOST, port) as stream:
+            async with await _connected(port, has_tls=has_tls) as stream:
                 await stream.send(_API_VERSIONS_REQUEST)
                 return bool(await stream.receive())
     except (OSError, anyio.EndOfStream, anyio.BrokenResourceError):
         return False
+
+
+async def _connected(port: int, *, has_tls: bool) -> ByteStream:
+    if not has_tls:
+        return await anyio.connect_tcp(HOST, port)
+    anyone = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    anyone.check_hostname = False
+    anyone.verify_mode = ssl.CERT_NONE
+    return await anyio.connect_tcp(HOST, port, ssl_context=anyone, tls_standard_compatible=False)

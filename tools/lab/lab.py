@@ -63,7 +63,11 @@ class Lab:
         return ",".join(broker.connect for broker in (*self.brokers, *self.brokers_0_8))
 
     async def start_zookeeper(
-        self, version: str = zookeeper.LATEST, *, config: Mapping[str, str] | None = None
+        self,
+        version: str = zookeeper.LATEST,
+        *,
+        config: Mapping[str, str] | None = None,
+        java_options: Sequence[str] = (),
     ) -> ZooKeeperServer:
         """Start another ZooKeeper server; it is ready on return. `config` is added to zoo.cfg."""
         if version == zookeeper.LATEST:
@@ -71,7 +75,9 @@ class Lab:
         else:
             jars = await self._jars(f"zookeeper-{version}")
         name = f"zookeeper-{len(self.zookeepers) + 1}"
-        server = ZooKeeperServer(self.folder / name, jars, name=name, config=config)
+        server = ZooKeeperServer(
+            self.folder / name, jars, name=name, config=config, java_options=java_options
+        )
         self.zookeepers.append(server)
         self.report(f"starting {name} {version}")
         await server.start()

@@ -23,10 +23,12 @@ class ZooKeeperServer(Server):
         *,
         name: str = "zookeeper",
         config: Mapping[str, str] | None = None,
+        java_options: Sequence[str] = (),
     ) -> None:
         super().__init__(name, folder, free_port())
         self._jars = jars
         self._config = dict(config or {})
+        self._java_options = tuple(java_options)
 
     def _command(self) -> Sequence[str]:
         settings = {
@@ -48,7 +50,7 @@ class ZooKeeperServer(Server):
             "org.apache.zookeeper.server.ZooKeeperServerMain",
             str(configuration),
             folder=self.folder,
-            options=("-Xmx512m", "-Dzookeeper.jmx.log4j.disable=true"),
+            options=("-Xmx512m", "-Dzookeeper.jmx.log4j.disable=true", *self._java_options),
         )
 
     async def _answers(self) -> bool:

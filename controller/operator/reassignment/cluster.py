@@ -1,5 +1,6 @@
 """Access to a cluster, through ZooKeeper or through Kafka's APIs."""
 
+import os
 import shlex
 from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -38,6 +39,9 @@ from controller.operator.reassignment.zookeeper_state import describe
 from controller.operator.zookeeper_client import ZooKeeperClient
 from controller.settings.client_options import client_options
 from controller.settings.errors import SettingsError
+from controller.settings.settings import zookeeper_of
+from controller.settings.sources import RawSetting
+from controller.zookeeper.connection import ZooKeeperSecurity
 from controller.zookeeper.errors import BadConnectString
 from controller.zookeeper.servers import parse_connect_string
 
@@ -232,9 +236,13 @@ class ClusterConnection:
 
 @asynccontextmanager
 async def connected(
-    zookeeper: str | None, bootstrap: str | None, command_config: Path | None
+    zookeeper: str | None,
+    bootstrap: str | None,
+    command_config: Path | None,
+    zookeeper_config: Path | None = None,
 ) -> AsyncIterator[ClusterConnection]:
-    """Connect to a cluster. Raises BadInput, ZooKeeperUnavailable, KafkaUnavailable."""
+    """Connect to a cluster. `zookeeper_config`: a file with TLS and the login for ZooKeeper.
+    Raises BadInput, ZooKeeperUnavailable, KafkaUnavailable."""
     async with AsyncExitStack() as stack:
         zookeeper_client: ZooKeeperClient | None = None
         if zookeeper is not None:
@@ -242,9 +250,10 @@ async def connected(
                 connect = parse_connect_string(zookeeper)
             except BadConnectString as error:
                 raise BadInput(f"--zookeeper: {error}") from None
+            security = _security(zookeeper, zookeeper_config)
             try:
                 zookeeper_client = await stack.enter_async_context(
-                    ZooKeeperClient(connect, ZOOKEEPER_MS)
+                    ZooKeeperClient(connect, ZOOKEEPER_MS, security)
                 )
             except ZooKeeperUnavailable as error:
                 text = f"cannot connect to ZooKeeper at {zookeeper}: {error}: check --zookeeper"
@@ -259,15 +268,30 @@ async def connected(
         yield ClusterConnection(
             ZooKeeperClusterAdmin(zookeeper_client) if zookeeper_client else None,
             KafkaClusterAdmin(KafkaAdmin(kafka_client)) if kafka_client else None,
-            _options(zookeeper, bootstrap, command_config),
+            _options(zookeeper, bootstrap, command_config, zookeeper_config),
         )
 
 
+def _security(zookeeper: str, config: Path | None) -> ZooKeeperSecurity:
+    """As a daemon with this file and the environment. Raises BadInput."""
+    try:
+        flag = RawSetting("zookeeper.connect", zookeeper, "--zookeeper")
+        return zookeeper_of([flag], os.environ, config).security
+    except SettingsError as error:
+        raise BadInput(
+            "\n".join(one.replace("--config", "--zk-tls-config-file") for one in error.problems)
+        ) from None
+
+
 def _options(
-    zookeeper: str | None, bootstrap: str | None, command_config: Path | None
+    zookeeper: str | None,
+    bootstrap: str | None,
+    command_config: Path | None,
+    zookeeper_config: Path | None,
 ) -> list[str]:
     given = {
         "--zookeeper": zookeeper,
+        "--zk-tls-config-file": zookeeper_config,
         "--bootstrap-server": bootstrap,
         "--command-config": command_config,
     }

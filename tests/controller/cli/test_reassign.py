@@ -78,6 +78,10 @@ def test_every_action_needs_a_cluster(action: str) -> None:
             'Option "--wait" can\'t be used with action "--remove-cancel"',
         ),
         (
+            ("--list", "--zk-tls-config-file", "x", "--bootstrap-server", "x:1"),
+            "--zk-tls-config-file applies to --zookeeper",
+        ),
+        (
             ("--list", "--command-config", "x", *ZOOKEEPER),
             "--command-config applies to --bootstrap-server",
         ),

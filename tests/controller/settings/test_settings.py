@@ -200,8 +200,6 @@ def test_missing_setting_is_reported_with_its_sources(tmp_path: Path) -> None:
         "authorizer.class.name=kafka.security.authorizer.AclAuthorizer",
         "client.quota.callback.class=com.example.Quotas",
         "zookeeper.metadata.migration.enable=true",
-        "zookeeper.set.acl=TRUE",
-        "zookeeper.ssl.client.enable=true",
     ],
 )
 def test_plugins_and_kraft_are_refused_by_name(tmp_path: Path, line: str) -> None:
@@ -360,11 +358,11 @@ def test_reassignments_are_interruptible_by_default(tmp_path: Path) -> None:
 def test_address_of_zookeeper_needs_no_other_setting(tmp_path: Path) -> None:
     file = tmp_path / "server.properties"
     file.write_text("zookeeper.connect=a:1/k\nprocess.roles=broker\n")
-    assert str(zookeeper_of([], {}, file).servers[0]) == "a:1"
+    assert str(zookeeper_of([], {}, file).connect.servers[0]) == "a:1"
     flag = [RawSetting("zookeeper.connect", "b:2", "--zookeeper")]
     environment = {"REFOLD_ZOOKEEPER_CONNECT": "c:3"}
-    assert str(zookeeper_of(flag, environment, file).servers[0]) == "b:2"
-    assert str(zookeeper_of([], environment, file).servers[0]) == "c:3"
+    assert str(zookeeper_of(flag, environment, file).connect.servers[0]) == "b:2"
+    assert str(zookeeper_of([], environment, file).connect.servers[0]) == "c:3"
     with pytest.raises(SettingsError, match=r"zookeeper\.connect is not set: use --zookeeper"):
         zookeeper_of([], {}, None)
 

@@ -8,6 +8,7 @@ from controller.core.operations import OK, Check, Create, Delete, SetData, Write
 
 MULTI, MULTI_READ, ADD_WATCH, CLOSE, PING = 14, 22, 106, -11, 11
 SET_WATCHES, SET_WATCHES_2 = 101, 105
+AUTH, SASL = 100, 102
 EVENT_TYPES = {"created": 1, "deleted": 2, "data": 3, "children": 4}
 
 
@@ -66,6 +67,11 @@ def handshake(session_id: int, timeout_ms: int, password: bytes = b"p" * 16) -> 
 def reply(xid: int, body: bytes = b"", *, error: int = OK, zxid: int = 1) -> bytes:
     """A reply to a request."""
     return _framed(struct.pack(">iqi", xid, zxid, error) + body)
+
+
+def sasl_body(token: bytes) -> bytes:
+    """The body of a SASL reply."""
+    return _int(len(token)) + token
 
 
 def watch_event(path: str, change: str, zxid: int = -1) -> bytes:

@@ -121,7 +121,7 @@ async def _present(controller: Controller, users: list[str], answers: Results) -
     """The current configurations of the users. Users whose configuration cannot be read get an
     error."""
     paths = [znodes.user_config_path(user) for user in users]
-    found = await read_znodes(controller, paths, _RULE)
+    found = await read_znodes(controller, paths, _RULE, may_be_denied=True)
     configs: Configs = {}
     for user, path, error, data in zip(users, paths, found.errors, found.data, strict=True):
         try:

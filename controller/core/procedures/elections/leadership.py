@@ -276,7 +276,7 @@ async def read_states(
     stateless = [] if stateless is None else stateless
     epoch = controller.context.epoch
     paths = [znodes.state_path(one.topic.name, one.number) for one in partitions]
-    found = await read_state_znodes(controller, paths, rule)
+    found = await read_state_znodes(controller, paths, rule, may_be_denied=True)
     states = []
     for place, partition in enumerate(partitions):
         error, state = found.errors[place], found.parsed[place]
@@ -380,7 +380,9 @@ async def _unclean_topics(
     """Whether each topic allows unclean leaders, without topics whose configuration cannot be
     read."""
     paths = [znodes.topic_config_path(topic) for topic in topics]
-    found = await read_znodes(controller, paths, "unclean leader election of the topics")
+    found = await read_znodes(
+        controller, paths, "unclean leader election of the topics", may_be_denied=True
+    )
     allowed: dict[str, bool] = {}
     for topic, path, error, data in zip(topics, paths, found.errors, found.data, strict=True):
         if error not in (OK, NO_NODE):
