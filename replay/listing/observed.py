@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 from controller.core import znodes
 from controller.core.commands import Issued, WriteAtomically, WriteZnodes
 from eventstore.filters import EventFilter
 from eventstore.records import EventRecord
+from replay.agreement.trace.controller_trace import ControllerTrace
 from replay.description.choices import chosen
 from replay.description.imported_events import imported_event_in_words, transaction_in_words
 from replay.listing.values import ListedDecision, ListedEvent, listed_event
@@ -45,11 +46,17 @@ def _listed(
 
 
 def decisions(
-    log: ImportedLog, first: int, last: int, progress: Progress
+    log: ImportedLog,
+    first: int,
+    last: int,
+    progress: Progress,
+    derived: DerivedWrites[Issued] | None = None,
 ) -> Iterator[ListedDecision]:
     """The decisions of a stock controller in a range, each with the rule by which a shadow fold
-    decides the same. Raises ReplayError, LogError."""
-    derived = _derived_writes(log, progress)
+    decides the same. `derived` are the writes of shadow folds that were run before. Raises
+    ReplayError, LogError."""
+    if derived is None:
+        derived = _derived_writes(log, progress)
     before: tuple[EventRecord, Transaction] | None = None
     for record in log.reader.events(EventFilter(first_seq=first, last_seq=last + 1)):
         event = event_of(record)
@@ -64,10 +71,19 @@ _ELECTION: Final = "election"
 
 
 def _derived_writes(log: ImportedLog, progress: Progress) -> DerivedWrites[Issued]:
+    found = shadow_folds(log.reader, ShadowObserver, progress=progress)
+    return derived_writes(
+        (trace, observer.commands) for one in found for trace, observer in one.sessions
+    )
+
+
+def derived_writes(
+    sessions: Iterable[tuple[ControllerTrace, list[ShadowCommand]]],
+) -> DerivedWrites[Issued]:
+    """The writes among the commands of shadow folds."""
     derived: DerivedWrites[Issued] = DerivedWrites()
-    for found in shadow_folds(log.reader, ShadowObserver, progress=progress):
-        for trace, observer in found.sessions:
-            derived.add(trace, _writes(observer.commands))
+    for trace, commands in sessions:
+        derived.add(trace, _writes(commands))
     return derived
 
 

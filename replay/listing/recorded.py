@@ -1,7 +1,7 @@
 """The events and decisions of a recorded log, folded again from the last snapshot before them."""
 
-from collections.abc import Iterator
-from typing import Final
+from collections.abc import Iterator, Sequence
+from typing import Final, Protocol
 
 from controller.core.canonical import kind_of
 from controller.core.commands import CommandId, Issued
@@ -10,6 +10,7 @@ from controller.core.events import (
     ChildrenRead,
     Event,
     NumbersDrawn,
+    Recorded,
     TopicIdsDrawn,
     ZnodesRead,
     ZnodesWritten,
@@ -44,7 +45,7 @@ def listed(
     """Each event of a range with its decisions. Raises ReplayError, LogError."""
     folding = projection_before(log, first)
     assert isinstance(folding, RecordedProjection), "the log is a recorded one"
-    listing = _Listing(folding, log.configuration.broker_id)
+    listing = RecordedListing(folding, log.configuration.broker_id)
     wanted = EventFilter(first_seq=folding.seq + 1, last_seq=last)
     for record, stored in log.reader.records(wanted):
         progress("folding", record.seq, last)
@@ -54,13 +55,27 @@ def listed(
         listing.forget(event)
 
 
-class _Listing:
-    def __init__(self, folding: RecordedProjection, broker: int) -> None:
+class Folding(Protocol):
+    """A fold of the log: `RecordedProjection`, or a fold with an observer."""
+
+    def fold(self, event: Recorded, stored: Sequence[CommandRecord] | None) -> list[Issued]:
+        """Fold the next event and return its commands."""
+
+    def topic_name(self, id: str) -> str:
+        """The name of a topic by its id in hex."""
+
+
+class RecordedListing:
+    """Describes the events and decisions of a log while it is folded, event by event: first `take`,
+    then `event` and `decision`, then `forget`."""
+
+    def __init__(self, folding: Folding, broker: int) -> None:
         self._folding = folding
         self._broker = broker
         self._pending: dict[CommandId, Issued] = {}
 
     def take(self, record: EventRecord, stored: list[CommandRecord]) -> tuple[Event, list[Issued]]:
+        """Fold the next event."""
         taken = recorded(record)
         issued = self._folding.fold(taken, stored)
         for one in issued:
@@ -68,6 +83,7 @@ class _Listing:
         return taken.event, issued
 
     def event(self, record: EventRecord, event: Event) -> ListedEvent:
+        """The event that was just folded, as an item."""
         text = event_in_words(event, self._folding.topic_name)
         subjects = list(subjects_of_event(event, self._folding.topic_name))
         asked = self._pending.get(event.command) if isinstance(event, _ANSWERS) else None
@@ -90,6 +106,7 @@ class _Listing:
             del self._pending[event.command]
 
     def decision(self, record: EventRecord, issued: Issued) -> ListedDecision:
+        """A command of the event, as an item."""
         return ListedDecision(
             record.seq,
             iso_time(record.wall_ns),
