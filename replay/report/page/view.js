@@ -1,0 +1,49 @@
+"use strict";
+// The view: the window, the filters and the selection. It is stored in the fragment of the address.
+const view = {from: 0, to: 1, log: 0, seq: 0, decision: -1, topic: "", broker: "", rule: "", kind: "", find: "", quiet: false, top: 0};
+const logs = JSON.parse(by_id("data").textContent).map(one => new Log(one));
+const watchers = [];
+let pending = false;
+const span_of_all = () => Math.max(1, ...logs.map(one => one.endUs));
+
+function changed(what = {}) {
+  Object.assign(view, what);
+  const all = span_of_all(), least = 50;
+  if (view.to - view.from < least) view.to = view.from + least;
+  const width = Math.min(view.to - view.from, all * 1.2);
+  view.from = Math.min(Math.max(view.from, -0.1 * all), 1.1 * all - Math.min(width, all));
+  view.to = view.from + width;
+  if (pending) return;
+  pending = true;
+  requestAnimationFrame(() => { pending = false; for (const one of watchers) one(); });
+}
+function show_all() { const all = span_of_all(); changed({from: -0.02 * all, to: 1.02 * all}); }
+function zoom(factor, at = (view.from + view.to) / 2) {
+  changed({from: at - (at - view.from) * factor, to: at + (view.to - at) * factor});
+}
+function bring(from, to) {
+  const room = Math.max((to - from) * 0.6, 20000);
+  changed({from: from - room, to: to + room});
+}
+const kept = {w: "", log: 0, seq: 0, d: -1, topic: "", broker: "", rule: "", kind: "", q: "", all: ""};
+let storing = 0;
+function store() {
+  clearTimeout(storing);
+  storing = setTimeout(() => {
+    const now = {w: `${Math.round(view.from)},${Math.round(view.to)}`, log: view.log, seq: view.seq, d: view.decision,
+      topic: view.topic, broker: view.broker, rule: view.rule, kind: view.kind, q: view.find, all: view.quiet ? "1" : ""};
+    const pairs = Object.entries(now).filter(([name, value]) => String(value) !== String(kept[name]));
+    history.replaceState(null, "", "#" + new URLSearchParams(pairs).toString());
+  }, 150);
+}
+function restore() {
+  const given = new URLSearchParams(location.hash.slice(1)), [from, to] = (given.get("w") || "").split(",").map(Number);
+  const number = (name, other) => Number.isFinite(Number(given.get(name) ?? NaN)) ? Number(given.get(name)) : other;
+  const all = span_of_all();
+  Object.assign(view, {log: Math.min(logs.length - 1, Math.max(0, number("log", 0))), seq: number("seq", 0), decision: number("d", -1),
+    topic: given.get("topic") || "", broker: given.get("broker") || "", rule: given.get("rule") || "", kind: given.get("kind") || "",
+    find: given.get("q") || "", quiet: given.get("all") === "1"});
+  if (to > from) changed({from, to}); else changed({from: -0.02 * all, to: 1.02 * all});
+}
+watchers.push(store);
+const shown = () => logs[view.log];
