@@ -5,13 +5,13 @@ Times are microseconds since `begin_ns`. A text that occurs often is stored once
 
 import zlib
 from base64 import b64encode
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, Final
 
 import msgspec
 
 from replay.report.document import Lane, Report
-from replay.report.reading import TimedDecision, TimedEvent
+from replay.report.reading import Step, TimedDecision, TimedEvent
 
 _ROWS_OF_A_PART: Final = 4096
 """The texts of so many rows are decompressed together."""
@@ -51,19 +51,17 @@ def document_of(report: Report) -> dict[str, Any]:
         "lastSeq": report.last_seq,
         "notes": report.notes,
         "findings": [
-            [one.kind, one.severity, one.text, one.seq, at(one.begin_ns), at(one.end_ns)]
-            + [list(one.subjects), one.look_at]
+            (
+                *(one.kind, one.severity, one.text, one.seq, at(one.begin_ns), at(one.end_ns)),
+                *(one.subjects, one.look_at),
+            )
             for one in report.findings
         ],
         "failovers": [
-            [one.name, one.seq, at(one.begin_ns), at(one.end_ns or report.end_ns), one.epoch]
-            + [
-                [
-                    [step.text, step.rule, step.seq, at(step.begin_ns)]
-                    + [at(step.end_ns or step.begin_ns), step.commands]
-                    for step in one.steps
-                ]
-            ]
+            (
+                *(one.name, one.seq, at(one.begin_ns), at(one.end_ns or report.end_ns), one.epoch),
+                [_step(step, at) for step in one.steps],
+            )
             for one in report.failovers
         ],
         "counts": [
@@ -76,6 +74,11 @@ def document_of(report: Report) -> dict[str, Any]:
         "events": _events(report.events, begin_ns),
         "decisions": _decisions(report.decisions, begin_ns),
     }
+
+
+def _step(one: Step, at: Callable[[int], int]) -> tuple[object, ...]:
+    end = at(one.end_ns or one.begin_ns)
+    return (one.text, one.rule, one.seq, at(one.begin_ns), end, one.commands)
 
 
 def _curve(report: Report) -> dict[str, Any] | None:
@@ -96,13 +99,17 @@ def _lanes(lanes: Iterable[Lane], begin_ns: int) -> dict[str, Any]:
             one.name,
             one.weight,
             [
-                [(span.begin_ns - begin_ns) // 1000, (span.end_ns - begin_ns) // 1000]
-                + [texts.number(span.state), texts.number(span.text), span.seq]
+                (
+                    *((span.begin_ns - begin_ns) // 1000, (span.end_ns - begin_ns) // 1000),
+                    *(texts.number(span.state), texts.number(span.text), span.seq),
+                )
                 for span in one.spans
             ],
             [
-                [(mark.wall_ns - begin_ns) // 1000, texts.number(mark.kind)]
-                + [texts.number(mark.text), mark.seq]
+                (
+                    *((mark.wall_ns - begin_ns) // 1000, texts.number(mark.kind)),
+                    *(texts.number(mark.text), mark.seq),
+                )
                 for mark in one.marks
             ],
         ]

@@ -78,7 +78,9 @@ def _of_outages(reading: Reading, outages: Sequence[Outage]) -> Iterator[Finding
         at = longest.end_seq or reading.last_seq
         look_at = _command(reading, f"--partition {longest.partition} --at {at}")
         severity: Severity = "bad" if is_long else "warning"
-        yield Finding("offline", severity, text, seq, longest.begin_ns, longest.end_ns, names, look_at)
+        yield Finding(
+            "offline", severity, text, seq, longest.begin_ns, longest.end_ns, names, look_at
+        )
 
 
 def _why_offline(reading: Reading, outage: Outage) -> str:
@@ -106,7 +108,9 @@ def _of_facts(reading: Reading) -> Iterator[Finding]:
                 yield _at(one, code.replace("_", " "), severity, sentence(one), (), look_at)
             case BrokerChanged(broker=broker, what="gone" | "log directory failed"):
                 look_at = _command(reading, f"--broker {broker} --at {one.seq}")
-                yield _at(one, "broker lost", "warning", sentence(one), (f"broker {broker}",), look_at)
+                yield _at(
+                    one, "broker lost", "warning", sentence(one), (f"broker {broker}",), look_at
+                )
             case WriteRefused(path=path):
                 repeated["refused write", path].append(one)
             case IsrRequested(partition=name, error=error) if error:

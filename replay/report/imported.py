@@ -2,16 +2,16 @@
 
 from collections.abc import Iterator
 
-from replay.cluster_view.from_znodes import cluster_of
 from replay.agreement.znode_view import ZnodeView
+from replay.cluster_view.from_znodes import cluster_of
 from replay.errors import ReplayError
 from replay.listing import observed
 from replay.progress import Progress
 from replay.report.observing import EVERYTHING, ReportShadowObserver
-from replay.report.reading import Live, Procedure, Reading, Session, TimedDecision, TimedEvent
+from replay.report.reading import Live, Reading, Session, TimedDecision, TimedEvent
 from replay.stock_clusters.imported_log.reading import ImportedLog, open_imported
-from replay.stock_clusters.imports.terms import UNKNOWN_BROKER, Terms
 from replay.stock_clusters.imported_log.restored import apply
+from replay.stock_clusters.imports.terms import UNKNOWN_BROKER, Terms
 from replay.stock_clusters.zookeeper_log.transactions import (
     CloseSession,
     CreateSession,
@@ -82,19 +82,20 @@ def _sessions(log: ImportedLog, progress: Progress) -> list[Session]:
     sessions: dict[int, Session] = {}
     for record, event in log.events():
         progress("reading sessions", record.seq, log.reader.last_seq)
-        if isinstance(event, Transaction):
-            id = event.session
-            one = sessions.setdefault(id, Session(id, "", 0, 0))
-            if isinstance(event.content, CreateSession):
-                one.begin_seq, one.begin_ns = record.seq, record.wall_ns
-            elif isinstance(event.content, CloseSession):
-                one.end_seq, one.end_ns = record.seq, record.wall_ns
-                one.how = "expired" if event.cxid == 0 else "closed by its client"
-            broker = terms.broker_of(id, log.state.tree)
-            terms.follow(event)
+        if not isinstance(event, Transaction):
+            apply(log.state, event)
+            continue
+        id = event.session
+        one = sessions.setdefault(id, Session(id, "", 0, 0))
+        if isinstance(event.content, CreateSession):
+            one.begin_seq, one.begin_ns = record.seq, record.wall_ns
+        elif isinstance(event.content, CloseSession):
+            one.end_seq, one.end_ns = record.seq, record.wall_ns
+            one.how = "expired" if event.cxid == 0 else "closed by its client"
+        before = terms.broker_of(id, log.state.tree)
+        terms.follow(event)
         apply(log.state, event)
-        if isinstance(event, Transaction):
-            broker = max(broker, terms.broker_of(id, log.state.tree))
-            if broker != UNKNOWN_BROKER:
-                one.owner = f"broker {broker}"
+        broker = max(before, terms.broker_of(id, log.state.tree))
+        if broker != UNKNOWN_BROKER:
+            one.owner = f"broker {broker}"
     return list(sessions.values())

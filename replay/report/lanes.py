@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from replay.description.phrases import listed, session_name
 from replay.report.document import Lane, Mark, Span
 from replay.report.reading import Reading, Session
+from replay.times import nanoseconds_of
 from replay.why.facts import BrokerChanged, NoticeIssued, RoleChanged, SessionChanged
 from replay.why.move import Move
 from replay.why.sentences import sentence
-from replay.times import nanoseconds_of
 
 
 def lanes_of(reading: Reading) -> Iterator[Lane]:
@@ -118,7 +118,7 @@ def _sessions(reading: Reading) -> Iterator[Lane]:
             marks += [Mark(one.wall_ns, one.what, sentence(one), one.seq) for one in changes]
         spans.sort(key=lambda one: one.begin_ns)
         marks.sort(key=lambda one: one.wall_ns)
-        yield Lane("session", owner, spans, marks, 1.0)
+        yield Lane("session", f"sessions: {owner}", spans, marks, 1.0)
 
 
 def _move(move: Move, reading: Reading) -> Lane:

@@ -53,7 +53,6 @@ class _Partition(Struct):
             return OFFLINE
         return UNDER_REPLICATED if set(self.replicas) - set(self.isr) else ONLINE
 
-
     def in_words(self) -> str:
         """Leader, ISR and replicas."""
         return f"{leader(self.leader)}, ISR {listed(self.isr)}, replicas {listed(self.replicas)}"
@@ -164,7 +163,12 @@ class Partitions:
             is_over = seq and stays != UNKNOWN
             self.outages.append(
                 Outage(
-                    one.name, begun.seq, begun.begin_ns, seq if is_over else 0, wall_ns, one.last_leader
+                    one.name,
+                    begun.seq,
+                    begun.begin_ns,
+                    seq if is_over else 0,
+                    wall_ns,
+                    one.last_leader,
                 )
             )
 

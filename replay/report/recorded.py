@@ -9,9 +9,9 @@ from controller.core.operations import CONNECTION_LOSS
 from eventstore.records import CommandRecord, EventRecord
 from replay.cluster_view.from_context import cluster_of
 from replay.cluster_view.waiting import with_times
+from replay.errors import ReplayError
 from replay.listing.recorded import RecordedListing
 from replay.listing.values import ListedDecision
-from replay.errors import ReplayError
 from replay.logs.decode import time_of
 from replay.logs.open_log import RecordedLog
 from replay.logs.other_core import recorded_by
@@ -80,7 +80,9 @@ class _Reader:
     def decisions(self) -> list[TimedDecision]:
         causes = self.fold.observer.because_of
         return [
-            TimedDecision(wall_ns, listed, causes.get(one.id), tuple(self._outcomes.get(one.id, ())))
+            TimedDecision(
+                wall_ns, listed, causes.get(one.id), tuple(self._outcomes.get(one.id, ()))
+            )
             for wall_ns, one, listed in self._decided
         ]
 
