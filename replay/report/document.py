@@ -116,3 +116,10 @@ class Report(Struct, kw_only=True):
     events: list[TimedEvent]
     decisions: list[TimedDecision]
     futures: Futures | None = None
+    shift_ns: int = 0
+    """How much earlier the time line begins than the first event, if two logs are aligned."""
+
+    @property
+    def origin_ns(self) -> int:
+        """The wall-clock time at which the elapsed time is 0."""
+        return self.begin_ns - self.shift_ns

@@ -26,6 +26,8 @@ from replay.why.facts import (
 from replay.why.sentences import sentence
 
 _WORST_FIRST: Final[tuple[Severity, ...]] = ("bad", "warning", "info")
+_BEGIN_WITH_NAMES: Final = (NoticeIssued, IsrRequested, ReassignmentRequested)
+"""Sentences about these facts may begin with the name of a topic."""
 _SHORT_S: Final = 1.0
 """A shorter time without a leader is part of every failover."""
 
@@ -135,7 +137,9 @@ def _at(
     subjects: tuple[str, ...],
     look_at: str,
 ) -> Finding:
-    text = text[0].upper() + text[1:].removesuffix(".")
+    if not isinstance(fact, _BEGIN_WITH_NAMES):
+        text = text[0].upper() + text[1:]
+    text = text.removesuffix(".")
     text = f"{text}, at event {fact.seq} ({iso_time(fact.wall_ns)})."
     return Finding(kind, severity, text, fact.seq, fact.wall_ns, fact.wall_ns, subjects, look_at)
 

@@ -32,8 +32,9 @@ _LICENCES: Final = (
 )
 
 
-def page_of(reports: Sequence[Report], title: str) -> str:
+def page_of(reports: Sequence[Report]) -> str:
     """The content of the file, with one report, or with two to compare."""
+    title = "refold report: " + " against ".join(one.path for one in reports)
     style = "\n".join(_text(one) for one in _STYLES)
     script = "\n".join(_text(one) for one in _SCRIPTS)
     policy = (

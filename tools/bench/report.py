@@ -44,7 +44,7 @@ def main(
         make_log(path, events)
         begun = time.perf_counter()
         with open_log(path) as log:
-            page = page_of([report_of(log, str(path))], "report")
+            page = page_of([report_of(log, str(path))])
         file.write_text(page, encoding="utf-8")
         seconds = time.perf_counter() - begun
         typer.echo(f"report of {events:,} events: {seconds:.1f} s, {len(page):,} bytes")

@@ -21,7 +21,7 @@ _SPREAD_MS: Final = (0, 5, 30, 200, 1_000, 3_000)
 _FAULTS_PERCENT: Final = 60
 _PATTERN_PERCENT: Final = 85
 _ALONE_PERCENT: Final = 60
-"""How often a pattern has no other inputs beside it. Other inputs often stop what it aims at, and
+"""How often a pattern has no other inputs. Other inputs often stop what it aims at, and
 such a run is shorter."""
 
 

@@ -1,4 +1,4 @@
-"""What the invariants are told of the transactions of ZooKeeper."""
+"""What the transactions of ZooKeeper show to the invariants."""
 
 from controller.core import znodes
 from controller.core.operations import Create, Delete, SetData

@@ -36,7 +36,7 @@ def _page(browser: Browser, folder: Path, *names: str) -> tuple[Page, list[str]]
     lane = reports[0].lanes[-1]
     reports[0].lanes[-1] = structs.replace(lane, name="<script>bad()</script>-0", weight=1.0)
     file = folder / "report.html"
-    file.write_text(page_of(reports, "report"), encoding="utf-8")
+    file.write_text(page_of(reports), encoding="utf-8")
     page, problems = browser.new_page(), []
     page.on("console", lambda one: problems.append(one.text) if one.type == "error" else None)
     page.on("pageerror", lambda one: problems.append(str(one)))

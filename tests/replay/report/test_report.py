@@ -86,9 +86,9 @@ def test_names_are_data_of_the_page_and_never_markup() -> None:
     finding = structs.replace(report.findings[0], text="<img src=x onerror=alert(1)>")
     report.lanes, report.findings = [lane], [finding]
     report.path = "<b>"
-    page = page_of([report], "<b>")
+    page = page_of([report])
     assert "<img" not in page
-    assert "<title>&lt;b&gt;</title>" in page
+    assert "<title>refold report: &lt;b&gt;</title>" in page
     assert page.count("</script>") == 2
     policy = re.search(r'Content-Security-Policy" content="([^"]*)"', page)
     assert policy is not None
@@ -105,7 +105,7 @@ def test_page_replaces_a_report_and_no_other_file(tmp_path: Path) -> None:
     out.write_text("mine")
     result = CliRunner().invoke(app, [log, "-o", str(out)])
     assert result.exit_code == 2
-    assert "is not a report" in result.output
+    assert "is not such a report" in result.output
     assert out.read_text() == "mine"
 
 
