@@ -52,6 +52,7 @@ SUB_COMMANDS: Final = {
     "report": SubCommand(
         "replay.cli.report:app", "Write a log as one page: findings, time line, decisions."
     ),
+    "serve": SubCommand("replay.cli.serve:app", "Serve the reports of a folder on loopback."),
     "why": SubCommand("replay.cli.why:app", "Explain the state of a partition, broker or term."),
     "inspect": SubCommand(
         "replay.cli.inspect:app", "Show the cluster at a moment, or changes between two."

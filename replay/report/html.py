@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Final
 
 import msgspec
+from msgspec import Struct
 
 from replay.report.columns import document_of
 from replay.report.document import Report
@@ -23,7 +24,10 @@ _STYLES: Final = (_VENDOR / "uplot" / "uPlot.min.css", _PAGE / "report.css")
 _SCRIPTS: Final = (
     _VENDOR / "fflate" / "index.js",
     _VENDOR / "uplot" / "uPlot.iife.min.js",
-    *(_PAGE / f"{name}.js" for name in ("data", "view", "timeline", "strips", "lists", "report")),
+    *(
+        _PAGE / f"{name}.js"
+        for name in ("data", "view", "timeline", "strips", "lists", "following", "report")
+    ),
 )
 MARKER: Final = '<meta name="generator" content="refold report">'
 """By this a file is recognized as a report, which may be written again."""
@@ -32,26 +36,45 @@ _LICENCES: Final = (
 )
 
 
-def page_of(reports: Sequence[Report]) -> str:
+class Living(Struct, frozen=True):
+    """For a page that is served: it asks for the version of its logs, and loads itself again when
+    that is not this one."""
+
+    version: str
+
+
+def page_of(reports: Sequence[Report], living: Living | None = None) -> str:
     """The content of the file, with one report, or with two to compare."""
     title = "refold report: " + " against ".join(one.path for one in reports)
-    style = "\n".join(_text(one) for one in _STYLES)
     script = "\n".join(_text(one) for one in _SCRIPTS)
-    policy = (
-        f"default-src 'none'; script-src '{_digest(script)}'; style-src '{_digest(style)}'; "
-        "img-src data:; base-uri 'none'; form-action 'none'"
-    )
-    data = msgspec.json.encode([document_of(one) for one in reports]).decode()
+    policy = f"script-src '{_digest(script)}'; img-src data:; form-action 'none'"
+    if living is not None:
+        policy += "; connect-src 'self'"
+    data = msgspec.json.encode(
+        {
+            "logs": [document_of(one) for one in reports],
+            "version": living.version if living is not None else "",
+        }
+    ).decode()
     # JSON may contain "</script>" and "<!--"; an escaped "<" is the same JSON.
     data = data.replace("<", "\\u003c")
     body = _text(_PAGE / "body.html").replace("LICENCES", escape(_LICENCES))
+    scripts = (
+        f'<script type="application/json" id="data">{data}</script>\n<script>{script}</script>'
+    )
+    return styled(title, f"{body}\n{scripts}", policy)
+
+
+def styled(title: str, body: str, policy: str = "form-action 'self'") -> str:
+    """A document with the styles of a report. `policy` says what it may do besides."""
+    style = "\n".join(_text(one) for one in _STYLES)
+    allowed = f"default-src 'none'; style-src '{_digest(style)}'; base-uri 'none'; {policy}"
     return (
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
-        f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n{MARKER}\n'
+        f'<meta http-equiv="Content-Security-Policy" content="{allowed}">\n{MARKER}\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         f"<title>{escape(title)}</title>\n<style>{style}</style>\n</head>\n<body>\n{body}\n"
-        f'<script type="application/json" id="data">{data}</script>\n'
-        f"<script>{script}</script>\n</body>\n</html>\n"
+        "</body>\n</html>\n"
     )
 
 

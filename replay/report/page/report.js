@@ -61,6 +61,7 @@ function begin() {
   by_id("list").addEventListener("scroll", draw_rows);
   addEventListener("resize", () => changed()); addEventListener("keydown", on_key); addEventListener("hashchange", () => { restore(); });
   // After the first picture: the filters need all columns.
+  if (given.version) follow_log();
   requestAnimationFrame(() => requestAnimationFrame(() => { performance.mark("painted"); setTimeout(make_filters, 0); }));
 }
 begin();

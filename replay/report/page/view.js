@@ -1,7 +1,7 @@
 "use strict";
 // The view: the window, the filters and the selection. It is stored in the fragment of the address.
 const view = {from: 0, to: 1, log: 0, seq: 0, decision: -1, topic: "", broker: "", rule: "", kind: "", find: "", quiet: false, top: 0};
-const logs = JSON.parse(by_id("data").textContent).map(one => new Log(one));
+const given = JSON.parse(by_id("data").textContent), logs = given.logs.map(one => new Log(one));
 const watchers = [];
 let pending = false;
 const span_of_all = () => Math.max(1, ...logs.map(one => one.endUs));
@@ -37,12 +37,12 @@ function store() {
   }, 150);
 }
 function restore() {
-  const given = new URLSearchParams(location.hash.slice(1)), [from, to] = (given.get("w") || "").split(",").map(Number);
-  const number = (name, other) => Number.isFinite(Number(given.get(name) ?? NaN)) ? Number(given.get(name)) : other;
+  const asked = new URLSearchParams(location.hash.slice(1)), [from, to] = (asked.get("w") || "").split(",").map(Number);
+  const number = (name, other) => Number.isFinite(Number(asked.get(name) ?? NaN)) ? Number(asked.get(name)) : other;
   const all = span_of_all();
   Object.assign(view, {log: Math.min(logs.length - 1, Math.max(0, number("log", 0))), seq: number("seq", 0), decision: number("d", -1),
-    topic: given.get("topic") || "", broker: given.get("broker") || "", rule: given.get("rule") || "", kind: given.get("kind") || "",
-    find: given.get("q") || "", quiet: given.get("all") === "1"});
+    topic: asked.get("topic") || "", broker: asked.get("broker") || "", rule: asked.get("rule") || "", kind: asked.get("kind") || "",
+    find: asked.get("q") || "", quiet: asked.get("all") === "1"});
   if (to > from) changed({from, to}); else changed({from: -0.02 * all, to: 1.02 * all});
 }
 watchers.push(store);

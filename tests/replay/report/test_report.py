@@ -92,10 +92,10 @@ def test_names_are_data_of_the_page_and_never_markup() -> None:
     assert page.count("</script>") == 2
     policy = re.search(r'Content-Security-Policy" content="([^"]*)"', page)
     assert policy is not None
-    assert policy[1].startswith("default-src 'none'; script-src 'sha256-")
+    assert policy[1].startswith("default-src 'none'; style-src 'sha256-")
     data = re.search(r'id="data">(.*?)</script>', page, re.DOTALL)
     assert data is not None
-    assert json.loads(data[1])[0]["path"] == "<b>"
+    assert json.loads(data[1])["logs"][0]["path"] == "<b>"
 
 
 def test_page_replaces_a_report_and_no_other_file(tmp_path: Path) -> None:
