@@ -83,6 +83,10 @@ def report(
         if is_file:
             require_writable(file, chosen, force=force)
         reports = [_read(one) for one in (log, against) if one is not None]
+        if against is not None:
+            from replay.report.against import compare
+
+            compare(*reports)
         if futures is not None:
             from replay.report.futures import read_futures
 

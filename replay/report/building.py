@@ -6,6 +6,7 @@ from replay.report.document import Report
 from replay.report.findings import findings_of
 from replay.report.imported import read_imported
 from replay.report.lanes import lanes_of
+from replay.report.moments import moments_of
 from replay.report.moves import moves_in
 from replay.report.partitions import Partitions
 from replay.report.reading import Procedure, Reading
@@ -45,6 +46,7 @@ def build(reading: Reading) -> Report:
         failovers=failovers,
         events=reading.events,
         decisions=reading.decisions,
+        moments=list(moments_of(reading.history.facts)),
     )
 
 

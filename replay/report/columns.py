@@ -16,6 +16,8 @@ from replay.report.reading import Step, TimedDecision, TimedEvent
 _ROWS_OF_A_PART: Final = 4096
 """The texts of so many rows are decompressed together."""
 
+_DIFFERENCES_MAX: Final = 500
+
 
 class Texts:
     """Numbers texts in the order of their first use."""
@@ -35,7 +37,7 @@ def packed(value: object) -> str:
 
 def document_of(report: Report) -> dict[str, Any]:
     """The report for the page: a small part that is read at once, and packed columns."""
-    begin_ns = report.begin_ns
+    begin_ns = report.origin_ns
 
     def at(wall_ns: int) -> int:
         return (wall_ns - begin_ns) // 1000
@@ -46,6 +48,7 @@ def document_of(report: Report) -> dict[str, Any]:
         "kind": "recorded" if report.is_recorded else "imported",
         "recordedBy": report.recorded_by,
         "beginUs": begin_ns // 1000,
+        "startUs": at(report.begin_ns),
         "endUs": at(report.end_ns),
         "firstSeq": report.first_seq,
         "lastSeq": report.last_seq,
@@ -70,6 +73,7 @@ def document_of(report: Report) -> dict[str, Any]:
             [one.under_replicated for one in counts],
         ],
         "curve": _curve(report),
+        "comparison": _comparison(report),
         "lanes": packed(_lanes(report.lanes, begin_ns)),
         "events": _events(report.events, begin_ns),
         "decisions": _decisions(report.decisions, begin_ns),
@@ -85,10 +89,28 @@ def _curve(report: Report) -> dict[str, Any] | None:
     if report.futures is None:
         return None
     points = [
-        [(one.wall_ns - report.begin_ns) // 1000, one.likelihood, one.low, one.high, one.seq]
+        [(one.wall_ns - report.origin_ns) // 1000, one.likelihood, one.low, one.high, one.seq]
         for one in report.futures.points
     ]
     return {"condition": report.futures.condition, "points": points}
+
+
+def _comparison(report: Report) -> dict[str, Any] | None:
+    one = report.comparison
+    if one is None:
+        return None
+    return {
+        "sentence": one.sentence,
+        "pairs": one.pairs,
+        "differences": [
+            (each.log, each.seq, each.at_ns // 1000, each.subject, each.text)
+            for each in one.differences[:_DIFFERENCES_MAX]
+        ],
+        "count": len(one.differences),
+        "offline": [
+            (each.partition, each.first_s, each.second_s) for each in one.offline[:_DIFFERENCES_MAX]
+        ],
+    }
 
 
 def _lanes(lanes: Iterable[Lane], begin_ns: int) -> dict[str, Any]:

@@ -97,6 +97,45 @@ class Futures(Struct, frozen=True):
     points: list[CurvePoint]
 
 
+class Moment(Struct, frozen=True):
+    """A change of a partition, broker or topic, in words that do not differ between two runs."""
+
+    seq: int
+    wall_ns: int
+    subject: str
+    text: str
+
+
+class Difference(Struct, frozen=True):
+    """A moment that only one log has: the first (`log` is 0) or the second. `at_ns` is the time
+    since the first log's first event."""
+
+    log: int
+    seq: int
+    at_ns: int
+    time: str
+    subject: str
+    text: str
+
+
+class OfflineTime(Struct, frozen=True):
+    """How long a partition was offline in each of two logs, in the period that both show."""
+
+    partition: str
+    first_s: float
+    second_s: float
+
+
+class Comparison(Struct, frozen=True):
+    """How the second of two logs compares with the first. `pairs` are the events that show the same
+    moment."""
+
+    sentence: str
+    pairs: list[tuple[int, int]]
+    differences: list[Difference]
+    offline: list[OfflineTime]
+
+
 class Report(Struct, kw_only=True):
     """A log as a report. `failovers` are the procedures that took the controller role."""
 
@@ -115,9 +154,11 @@ class Report(Struct, kw_only=True):
     failovers: list[Procedure]
     events: list[TimedEvent]
     decisions: list[TimedDecision]
+    moments: list[Moment]
     futures: Futures | None = None
     shift_ns: int = 0
-    """How much earlier the time line begins than the first event, if two logs are aligned."""
+    """How much later this log begins than the one that it is aligned with; negative: earlier."""
+    comparison: Comparison | None = None
 
     @property
     def origin_ns(self) -> int:

@@ -26,7 +26,16 @@ _SCRIPTS: Final = (
     _VENDOR / "uplot" / "uPlot.iife.min.js",
     *(
         _PAGE / f"{name}.js"
-        for name in ("data", "view", "timeline", "strips", "lists", "following", "report")
+        for name in (
+            "data",
+            "view",
+            "timeline",
+            "strips",
+            "lists",
+            "comparison",
+            "following",
+            "report",
+        )
     ),
 )
 MARKER: Final = '<meta name="generator" content="refold report">'

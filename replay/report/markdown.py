@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from replay.description.phrases import counted
-from replay.report.document import Report
+from replay.report.document import Comparison, Report
 from replay.times import iso_time
 
 MARKER: Final = "<!-- generator: refold report -->"
@@ -18,9 +18,28 @@ _SPECIAL: Final = re.compile(r"([\\`*\[\]<>|#&~])")
 def markdown_of(reports: Sequence[Report]) -> str:
     """The content of the file."""
     lines = [MARKER]
+    if reports[-1].comparison is not None:
+        lines += _comparison(reports, reports[-1].comparison)
     for one in reports:
         lines += _lines(one)
     return "\n".join(lines) + "\n"
+
+
+def _comparison(reports: Sequence[Report], found: Comparison) -> Iterator[str]:
+    yield f"# {' against '.join(_text(one.path) for one in reports)}"
+    yield ""
+    yield f"A is {_text(reports[0].path)}, B is {_text(reports[1].path)}. {_text(found.sentence)}"
+    if found.differences:
+        yield from ("", "| only in | event | after | what |", "|---|---|---|---|")
+        for one in found.differences[:_ROWS_MAX]:
+            what = _text(f"{one.subject}: {one.text}")
+            yield f"| {'AB'[one.log]} | {one.seq} | {one.at_ns / 1e9:.3f} s | {what} |"
+        yield from _more(len(found.differences), "difference")
+    if found.offline:
+        yield from ("", "| partition | offline in A | offline in B |", "|---|---|---|")
+        for each in found.offline[:_ROWS_MAX]:
+            yield f"| {_text(each.partition)} | {each.first_s:.3f} s | {each.second_s:.3f} s |"
+    yield ""
 
 
 def _lines(report: Report) -> Iterator[str]:

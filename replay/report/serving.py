@@ -18,6 +18,7 @@ import msgspec
 from eventstore.errors import LogError
 from replay.errors import ReplayError
 from replay.logs.open_log import open_log
+from replay.report.against import compare
 from replay.report.building import report_of
 from replay.report.html import Living, page_of
 from replay.report.incidents import Incident, incidents_in, version_of
@@ -68,6 +69,8 @@ def _made(chosen: list[Incident], version: str) -> str:
             if not log.reader.last_seq:
                 raise ReplayError(f"{one.name} has no events: there is nothing to report")
             reports.append(report_of(log, str(one.path)))
+    if len(reports) > 1:
+        compare(*reports)
     return page_of(reports, Living(version))
 
 

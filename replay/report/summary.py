@@ -5,7 +5,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from replay.report.document import Finding, Outage, Report
+from replay.report.document import Comparison, Finding, Outage, Report
 from replay.report.reading import Procedure
 from replay.times import iso_time
 
@@ -28,11 +28,12 @@ class Summaries(Struct, frozen=True, omit_defaults=True):
     """One log, or two."""
 
     reports: list[Summary]
+    comparison: Comparison | None = None
 
 
 def summary_of(reports: Sequence[Report]) -> Summaries:
     """The summaries of all reports."""
-    return Summaries([_summary(one) for one in reports])
+    return Summaries([_summary(one) for one in reports], reports[-1].comparison)
 
 
 def _summary(report: Report) -> Summary:

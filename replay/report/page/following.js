@@ -16,6 +16,6 @@ function follow_log() {
 function load_again() {
   // A window that shows the end shows the new end.
   const asked = new URLSearchParams(location.hash.slice(1));
-  if (view.to >= span_of_all()) { asked.delete("w"); history.replaceState(null, "", "#" + asked.toString()); }
+  if (view.to >= begin_of_all() + span_of_all()) { asked.delete("w"); history.replaceState(null, "", "#" + asked.toString()); }
   location.reload();
 }

@@ -19,7 +19,12 @@ function make_filters() {
   by_id("switch").hidden = logs.length < 2; by_id("switch").onclick = other_log;
   by_id("table").onclick = lane_table;
 }
-function other_log() { if (logs.length > 1) changed({log: 1 - view.log, seq: 0, decision: -1}); }
+// The event of the other log that shows the same as the selected one stays selected.
+function other_log() {
+  if (logs.length < 2) return;
+  const pair = comparison.pairs.find(one => one[view.log] === view.seq);
+  changed({log: 1 - view.log, seq: pair ? pair[1 - view.log] : 0, decision: -1});
+}
 function lane_table() {
   const box = by_id("lane-table"); box.hidden = !box.hidden; if (box.hidden) return;
   const log = shown(), body = element("tbody");
@@ -54,7 +59,7 @@ function begin() {
   by_id("theme").onclick = () => { const root = document.documentElement, is_dark = root.dataset.theme ? root.dataset.theme === "dark" : matchMedia("(prefers-color-scheme:dark)").matches;
     root.dataset.theme = is_dark ? "light" : "dark"; plots.forEach(([one]) => one.redraw()); changed(); };
   by_id("help").onclick = event => { by_id("keys").hidden = !by_id("keys").hidden; event.target.setAttribute("aria-expanded", String(!by_id("keys").hidden)); };
-  make_findings();
+  make_comparison(); make_findings();
   logs.forEach((log, index) => timelines.push(new Timeline(log, index)));
   watchers.push(() => timelines.forEach(one => one.draw()), draw_list, draw_detail);
   make_plots(); changed();

@@ -52,7 +52,13 @@ class Timeline {
       this.lane(lane, y, row, lanes[this.top + row - 1]);
     }
     g.restore();
+    this.first_difference();
     this.selection(lanes);
+  }
+  first_difference() {
+    const first = comparison && comparison.differences[0]; if (!first) return;
+    const x = this.x(first[2]), g = this.g; if (x < LABEL || x > this.width) return;
+    g.save(); g.strokeStyle = g.fillStyle = this.c.fg; g.setLineDash([4, 3]); g.beginPath(); g.moveTo(x, AXIS - 8); g.lineTo(x, this.height); g.stroke(); g.restore();
   }
   axis() {
     const g = this.g, {from, to} = view, per = (to - from) / Math.max(1, (this.width - LABEL) / 110);
@@ -64,7 +70,7 @@ class Timeline {
       g.fillStyle = this.c.line; g.fillRect(x, 0, 1, this.height); g.fillStyle = this.c.dim;
       g.fillText(this.log.iso(Math.round(at)).slice(11, step < 1000 ? 26 : step < 1e6 ? 23 : 19), x + 3, 11); g.fillText(elapsed(at), x + 3, 28);
     }
-    for (const [at, text] of [[0, "start"], [this.log.endUs, "end"]]) {
+    for (const [at, text] of [[this.log.startUs, "start"], [this.log.endUs, "end"]]) {
       const x = this.x(at); if (x < LABEL || x > this.width) continue;
       g.fillStyle = this.c.fg; g.fillRect(x, 0, 1.5, this.height); g.fillText(text, text === "end" ? x - 24 : x + 3, AXIS - 4);
     }

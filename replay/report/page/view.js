@@ -4,20 +4,22 @@ const view = {from: 0, to: 1, log: 0, seq: 0, decision: -1, topic: "", broker: "
 const given = JSON.parse(by_id("data").textContent), logs = given.logs.map(one => new Log(one));
 const watchers = [];
 let pending = false;
-const span_of_all = () => Math.max(1, ...logs.map(one => one.endUs));
+// Elapsed times count from the first event of the first log; the second log may begin before that.
+const begin_of_all = () => Math.min(...logs.map(one => one.startUs));
+const span_of_all = () => Math.max(1, ...logs.map(one => one.endUs - begin_of_all()));
 
 function changed(what = {}) {
   Object.assign(view, what);
-  const all = span_of_all(), least = 50;
+  const all = span_of_all(), begin = begin_of_all(), least = 50;
   if (view.to - view.from < least) view.to = view.from + least;
   const width = Math.min(view.to - view.from, all * 1.2);
-  view.from = Math.min(Math.max(view.from, -0.1 * all), 1.1 * all - Math.min(width, all));
+  view.from = Math.min(Math.max(view.from, begin - 0.1 * all), begin + 1.1 * all - Math.min(width, all));
   view.to = view.from + width;
   if (pending) return;
   pending = true;
   requestAnimationFrame(() => { pending = false; for (const one of watchers) one(); });
 }
-function show_all() { const all = span_of_all(); changed({from: -0.02 * all, to: 1.02 * all}); }
+function show_all() { const all = span_of_all(), begin = begin_of_all(); changed({from: begin - 0.02 * all, to: begin + 1.02 * all}); }
 function zoom(factor, at = (view.from + view.to) / 2) {
   changed({from: at - (at - view.from) * factor, to: at + (view.to - at) * factor});
 }
@@ -39,11 +41,10 @@ function store() {
 function restore() {
   const asked = new URLSearchParams(location.hash.slice(1)), [from, to] = (asked.get("w") || "").split(",").map(Number);
   const number = (name, other) => Number.isFinite(Number(asked.get(name) ?? NaN)) ? Number(asked.get(name)) : other;
-  const all = span_of_all();
   Object.assign(view, {log: Math.min(logs.length - 1, Math.max(0, number("log", 0))), seq: number("seq", 0), decision: number("d", -1),
     topic: asked.get("topic") || "", broker: asked.get("broker") || "", rule: asked.get("rule") || "", kind: asked.get("kind") || "",
     find: asked.get("q") || "", quiet: asked.get("all") === "1"});
-  if (to > from) changed({from, to}); else changed({from: -0.02 * all, to: 1.02 * all});
+  if (to > from) changed({from, to}); else show_all();
 }
 watchers.push(store);
 const shown = () => logs[view.log];
