@@ -11,7 +11,7 @@ from statistics import median_low
 from typing import Final
 
 from replay.description.phrases import counted
-from replay.report.document import Comparison, Difference, Moment, OfflineTime, Outage, Report
+from replay.report.document import Comparison, Difference, Lane, Moment, OfflineTime, Outage, Report
 from replay.times import iso_time
 
 _EXACT_MAX: Final = 1000
@@ -22,6 +22,7 @@ _Pair = tuple[Moment, Moment]
 
 def compare(first: Report, second: Report) -> None:
     """Align the second report with the first, and note the differences in it."""
+    second.lanes = _in_order_of(first.lanes, second.lanes)
     pairs, only_first, only_second = _aligned(first.moments, second.moments)
     second.shift_ns = _shift(pairs, only_second, first, second)
     differences = sorted(
@@ -36,6 +37,19 @@ def compare(first: Report, second: Report) -> None:
         pairs=[(one.seq, other.seq) for one, other in pairs],
         differences=differences,
         offline=list(_offline(first, second)),
+    )
+
+
+def _in_order_of(first: Sequence[Lane], second: Iterable[Lane]) -> list[Lane]:
+    """The lanes of the second log in the order of the first; the sort is stable for the others."""
+    groups = {one.group: place for place, one in enumerate(reversed(first))}
+    places = {(one.group, one.name): place for place, one in enumerate(first)}
+    return sorted(
+        second,
+        key=lambda one: (
+            -groups.get(one.group, 0),
+            places.get((one.group, one.name), len(places)),
+        ),
     )
 
 

@@ -82,13 +82,13 @@ function draw_list() {
     draw_rows(); }, 60);
 }
 function draw_rows() {
-  const list = by_id("list"), found = fitting(), log = shown(), first = Math.max(0, Math.floor(list.scrollTop / HEIGHT) - 5);
+  const list = by_id("list"), found = fitting(), log = shown(), index = view.log, first = Math.max(0, Math.floor(list.scrollTop / HEIGHT) - 5);
   by_id("rows").replaceChildren(...found.slice(first, first + Math.ceil(list.clientHeight / HEIGHT) + 10).map((code, n) => {
     const is_decision = code & 1, table = is_decision ? log.decision_table : log.event_table, row = code >> 1;
     const one = element("div", {className: `row ${is_decision ? "decision" : "event"}`, role: "option", title: table.text(row)},
       element("i", {textContent: `${table.seq[row]}  ${elapsed(table.at[row])}`}), `${is_decision ? "decided: " : ""}${table.text(row)}`);
     one.setAttribute("aria-selected", String(is_selected(code))); one.style.top = `${(first + n) * HEIGHT}px`;
-    one.onclick = () => select(table.seq[row], is_decision ? row : -1);
+    one.onclick = () => select(table.seq[row], is_decision ? row : -1, index);
     return one;
   }));
 }

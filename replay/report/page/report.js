@@ -50,6 +50,15 @@ function on_key(event) {
     e: () => follow("effects"), "/": () => by_id("search").focus(), t: lane_table, s: other_log, Escape: () => select(0)};
   if (keys[event.key]) { event.preventDefault(); keys[event.key](); }
 }
+// On paper: light colours, and everything that a screen shows folded or scrolls.
+function print_all() {
+  const root = document.documentElement; let theme, closed = [];
+  const redraw = () => { for (const one of timelines) one.draw(); for (const [one] of plots) one.redraw(); };
+  addEventListener("beforeprint", () => { theme = root.dataset.theme || ""; root.dataset.theme = "light";
+    closed = [...document.querySelectorAll("details:not([open])")]; for (const one of closed) one.open = true; redraw(); });
+  addEventListener("afterprint", () => { if (theme) root.dataset.theme = theme; else delete root.dataset.theme;
+    for (const one of closed) one.open = false; redraw(); });
+}
 const timelines = [];
 function begin() {
   restore();
@@ -62,7 +71,7 @@ function begin() {
   make_comparison(); make_findings();
   logs.forEach((log, index) => timelines.push(new Timeline(log, index)));
   watchers.push(() => timelines.forEach(one => one.draw()), draw_list, draw_detail);
-  make_plots(); changed();
+  make_plots(); print_all(); changed();
   by_id("list").addEventListener("scroll", draw_rows);
   addEventListener("resize", () => changed()); addEventListener("keydown", on_key); addEventListener("hashchange", () => { restore(); });
   // After the first picture: the filters need all columns.

@@ -3,7 +3,7 @@
 const colours = {online: "#4c9f70", "under-replicated": "#e0a030", offline: "#d64545", "not known": "#9aa4af", active: "#4878a8",
   "failing over": "#c77d2e", procedure: "#8a7cc2", registered: "#4c9f70", gone: "#d64545", session: "#5b8fb9", moving: "#4878a8",
   "rolling back": "#c77d2e", waiting: "#e0a030"};
-const LABEL = 190, ROW = 20, AXIS = 38;
+const LABEL = 190, ROW = 20, AXIS = 52;
 const css = name => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 const bad_marks = new Set(["unclean election", "problem", "failover_failed", "expired", "error", "gone"]);
 
@@ -72,7 +72,7 @@ class Timeline {
     }
     for (const [at, text] of [[this.log.startUs, "start"], [this.log.endUs, "end"]]) {
       const x = this.x(at); if (x < LABEL || x > this.width) continue;
-      g.fillStyle = this.c.fg; g.fillRect(x, 0, 1.5, this.height); g.fillText(text, text === "end" ? x - 24 : x + 3, AXIS - 4);
+      g.fillStyle = this.c.fg; g.fillRect(x, 0, 1.5, this.height); g.fillText(text, text === "end" ? x - 24 : x + 3, AXIS - 8);
     }
   }
   lane(lane, y, row, above) {

@@ -5,7 +5,6 @@ import os
 import shutil
 import socket
 import tarfile
-import threading
 from collections.abc import Iterator
 from http.client import HTTPConnection
 from pathlib import Path
@@ -16,6 +15,7 @@ from typer.testing import CliRunner
 
 from replay.cli.serve import app
 from replay.report.serving import ReportServer
+from tests.replay.report.served import served
 
 INCIDENT = Path("tests/incidents/broker-crash")
 ODD = "<script>alert(1)&"
@@ -34,12 +34,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def server(folder: Path) -> Iterator[ReportServer]:
-    with ReportServer(folder, 0) as server:
-        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
-        thread.start()
+    with served(folder) as server:
         yield server
-        server.shutdown()
-        thread.join()
 
 
 def _get(server: ReportServer, path: str, host: str | None = None) -> tuple[int, str]:
