@@ -4,7 +4,9 @@
   `observing`, `imported` reads an imported one. Both result in a `reading.Reading`
 - `document` has the values of a report; `building` makes them from a reading: `partitions`,
   `lanes`, `failovers`, `reassignments` and `findings`
-- `against` compares two reports; `futures` reads the point of no return from `refold what-if`
-- `html` (with `page` and `columns`), `perfetto` and `markdown` write a report
-- `serving` serves reports of a folder on loopback
+- `against` compares two reports by their `moments`; `futures` reads the point of no return from
+  `refold what-if`
+- `html` (with `page` and `columns`), `perfetto`, `markdown` and `summary` (JSON) write a report
+- `serving` serves reports of a folder on loopback: `incidents` finds the logs, `index_page` lists
+  them
 """

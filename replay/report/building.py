@@ -21,6 +21,8 @@ def report_of(log: OpenedLog, path: str, progress: Progress = unreported) -> Rep
         reading = read_imported(log, path, progress)
     else:
         reading = read_recorded(log, path, progress)
+        if note := log.commands.note(path):
+            reading.history.notes.append(note[0].upper() + note[1:] + ".")
     reading.moves = moves_in(log, reading, progress)
     return build(reading)
 
