@@ -28,26 +28,30 @@ class FormatOption(StrEnum):
     markdown = "markdown"
 
 
+Out = Annotated[
+    Path | None,
+    typer.Option(
+        "-o",
+        "--out",
+        metavar="FILE",
+        help="The file to write, or - for standard output. Default: report.html,"
+        " report.perfetto.json or report.md.",
+    ),
+]
+Format = Annotated[
+    FormatOption | None,
+    typer.Option(
+        help="A page; a trace for ui.perfetto.dev and chrome://tracing; or text for a ticket."
+        " Default: html."
+    ),
+]
+
+
 @app.command(name="report")
 def report(
     log: Log,
-    out: Annotated[
-        Path | None,
-        typer.Option(
-            "-o",
-            "--out",
-            metavar="FILE",
-            help="The file to write, or - for standard output. Default: report.html,"
-            " report.perfetto.json or report.md.",
-        ),
-    ] = None,
-    format: Annotated[
-        FormatOption | None,
-        typer.Option(
-            help="A page; a trace for ui.perfetto.dev and chrome://tracing; or text for a ticket."
-            " Default: html."
-        ),
-    ] = None,
+    out: Out = None,
+    format: Format = None,
     against: Annotated[
         str | None,
         typer.Option(metavar="OTHER", help="Another log or saved run, shown below the first."),
