@@ -17,8 +17,8 @@ from controller.core.znodes import (
     Entry,
     Reassignment,
     reassignment_path,
-    write_reassignment,
     write_entries,
+    write_reassignment,
 )
 from tests.controller.core.cluster import DAEMON, Cluster
 from tests.controller.core.procedures.reassignment.interrupting import (

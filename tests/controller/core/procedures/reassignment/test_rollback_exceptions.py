@@ -1,5 +1,5 @@
-"""Rollbacks in a state that few clusters reach: unreadable states, writes of clients and writes that
-ZooKeeper refused (KB 14.2)."""
+"""Rollbacks in a state that few clusters reach: unreadable states, and writes of clients or writes
+that ZooKeeper refused (KB 14.2)."""
 
 from controller.core import error_codes as codes
 from controller.core import znodes
@@ -79,3 +79,15 @@ def test_rollback_whose_entry_could_not_be_removed_ends_with_a_later_cancellatio
     cancel_all(cluster)
     assert_nothing_is_left(cluster)
     assert (assignment(cluster), cluster.state("t", 0)) == ("1,2", state)
+
+
+def test_rollback_waits_while_the_state_of_a_partition_with_a_leader_is_missing() -> None:
+    cluster = half_way(4)
+    path = znodes.state_path("t", 0)
+    before = cluster.data(path)
+    cluster.remove_quietly(path)
+    cancel_all(cluster)
+    assert files(cluster) == [1, 2, 3, 4, 5, 6]
+    cluster.put_quietly(path, before or b"")
+    cluster.fire(rebalance_timer(cluster.fold.controller))
+    assert assignment(cluster) == "1,2,3"
