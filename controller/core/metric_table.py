@@ -139,7 +139,7 @@ def timer_name(timer: str) -> str:
 
 
 GAUGES: Final = {
-    "ActiveControllerCount": "1 if this daemon is the controller, 0 while it stands by.",
+    "ActiveControllerCount": "1 if this daemon is the controller, 0 while another is controller.",
     "ActiveBrokerCount": "Registered brokers, those in controlled shutdown included.",
     "ControllerState": "The state of the controller while it handles an event; 0: idle.",
     "FencedBrokerCount": "0, as in Kafka: ZooKeeper mode has no fenced brokers.",

@@ -1,6 +1,6 @@
 """Serves the daemon's metrics by HTTP, for Prometheus.
 
-The server of prometheus-client runs in threads of its own. A scrape asks the event loop for the
+The server of prometheus-client runs in separate threads. A scrape asks the event loop for the
 samples, because only the event loop may read the fold; everything else happens in the thread.
 """
 

@@ -36,7 +36,7 @@ def families(metrics: Sequence[Metric], samples: Iterable[TimedSample]) -> Itera
         if metric.kind == "summary":
             # A counter's family would have the name that the summary's count has already.
             counts = Family(metric.name + _COUNT + _TOTAL, _about(metric), "unknown")
-            for sample, time_s in found:
+            for sample, time_s in _by_labels(found):
                 if sample.name == metric.name + _COUNT:
                     labels = dict(sample.labels)
                     counts.add_sample(counts.name, labels, sample.value, timestamp=time_s)
@@ -52,7 +52,7 @@ def _family(metric: Metric, samples: Iterable[TimedSample]) -> Family:
 
 
 def _by_labels(samples: Iterable[TimedSample]) -> Iterator[TimedSample]:
-    """OpenMetrics requires that the samples of one broker stand together, by time."""
+    """OpenMetrics requires that the samples of one broker follow each other, by time."""
     of: dict[tuple[tuple[str, str], ...], list[TimedSample]] = {}
     for one in samples:
         labels = tuple(label for label in one.sample.labels if label[0] != "quantile")
