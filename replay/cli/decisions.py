@@ -1,13 +1,10 @@
 """`refold decisions`: the decisions in a log, each with its rule."""
 
 from collections.abc import Iterator
-from typing import Annotated, Final, get_args
+from typing import Annotated, Final
 
 import typer
 
-from controller.core.canonical import kind_of
-from controller.core.commands import Step
-from controller.kafka_0_8.canonical import BROKER_STEPS
 from replay.cli.kinds import require_decision_kinds
 from replay.cli.listing import Broker, Filter, Limit, ListedLog, Partition, Topic, print_list
 from replay.cli.options import FromPosition, JsonLines, Log, Term, ToPosition
@@ -19,7 +16,6 @@ from replay.logs.open_log import RecordedLog
 from replay.logs.opened_broker_log import BrokerLog
 from replay.progress import Progress
 
-_STEPS: Final = frozenset(map(kind_of, get_args(Step))) | BROKER_STEPS
 _SHOWN: Final = 5
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
@@ -62,7 +58,7 @@ def decisions(
     criteria = Filter(first, last, kind or [], topic, partition, broker, term, limit)
 
     def fits(one: ListedDecision) -> bool:
-        is_step = one.kind in _STEPS and not every and one.kind not in criteria.kinds
+        is_step = one.is_step and not every and one.kind not in criteria.kinds
         return not is_step and (rule is None or rule.lower() in one.rule.lower())
 
     print_list(
@@ -70,7 +66,7 @@ def decisions(
         log,
         criteria,
         _source,
-        _lines,
+        decision_lines,
         demand=require_decision_kinds,
         as_json=as_json,
         fits=fits,
@@ -88,7 +84,8 @@ def _source(log: ListedLog, first: int, last: int, progress: Progress) -> Iterat
     return observed.decisions(log, first, last, progress)
 
 
-def _lines(one: ListedDecision) -> str:
+def decision_lines(one: ListedDecision) -> str:
+    """A decision, its rule and its choices."""
     name = f"command {one.command}  " if one.command else f"broker {one.broker}  "
     head = f"{one.seq:>8}  {one.time}  term {one.term}  {name}{one.text}"
     verdict = f" ({one.verdict})" if one.verdict not in ("", "agreed") else ""

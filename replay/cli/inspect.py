@@ -1,7 +1,6 @@
 """`refold inspect`: the cluster at a moment of a log, or the changes between two moments."""
 
-from collections.abc import Iterator
-from typing import Annotated, Any, Final
+from typing import Annotated
 
 import msgspec
 import typer
@@ -9,12 +8,12 @@ from rich.table import Table
 
 from controller.cli.output import print_result, print_table
 from replay.cli.exit_status import errors_in_one_line
+from replay.cli.inspect_tables import changes_table, heading, tables
 from replay.cli.log_notes import note_changed_commands
 from replay.cli.options import At, Json, Log, LogPosition, log_position, named_partition
 from replay.cli.progress import progress
 from replay.cluster_view.selecting import selected
-from replay.cluster_view.views import NO_BROKER, Cluster, PartitionView
-from replay.description.phrases import session_name
+from replay.cluster_view.views import Cluster
 from replay.inspect.at import cluster_at
 from replay.inspect.broker import BrokerView, broker_at, broker_changes
 from replay.inspect.changes import Change, changes
@@ -22,17 +21,6 @@ from replay.logs.open_log import OpenedLog, open_any_log, seq_at
 from replay.logs.opened_broker_log import BrokerLog
 from replay.stock_clusters.imported_log.reading import ImportedLog, unfinished_notes
 from replay.why.headline import headline_of
-
-_KINDS: Final = {"recorded": "recorded", "world-backed": "imported"}
-"""The names that people read for the kinds of logs in headers."""
-_CREATED_AND_REMOVED: Final = {
-    "broker": ("registered", "unregistered"),
-    "procedure": ("started", "ended"),
-    "reassignment": ("started", "ended"),
-    "deletion": ("started", "ended"),
-    "replica": ("started", "closed"),
-}
-"""The text that `--to` prints for a subject that is new, and for one that no longer exists."""
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
@@ -146,110 +134,10 @@ def _print_broker(broker: BrokerView) -> None:
 
 
 def _print(cluster: Cluster, headline: str) -> None:
-    if headline:
-        typer.echo(headline)
-    typer.echo(f"after event {cluster.seq}, {cluster.time}, {_KINDS[cluster.log]} log")
-    typer.echo(f"controller: {_controller(cluster)}")
-    if cluster.controller.role == "standby":
-        typer.echo("A standby daemon knows nothing of the cluster: choose an earlier moment.")
-    if cluster.procedure is not None:
-        one = cluster.procedure
-        typer.echo(f"procedure: {one.name} since event {one.since}, {one.rule}: {one.asked}")
-    if cluster.queued:
-        typer.echo(f"queued: {', '.join(cluster.queued)}")
-    if cluster.requests:
-        typer.echo(f"unanswered: {', '.join(cluster.requests)}")
-    for table in _tables(cluster):
-        if table.row_count:
-            print_table(table)
-
-
-def _controller(cluster: Cluster) -> str:
-    one = cluster.controller
-    session = session_name(one.session)
-    if one.broker == NO_BROKER:
-        return f"{'none' if one.role == 'observed' else one.role}, {session}"
-    role = "" if one.role == "observed" else f", {one.role}"
-    return f"broker {one.broker}, epoch {one.epoch}{role}, {session}"
-
-
-def _tables(cluster: Cluster) -> Iterator[Table]:
-    brokers = Table(
-        "id", "epoch", "endpoints", "rack", "status", title="brokers", title_justify="left"
-    )
-    for broker in cluster.brokers:
-        state = "shutting down" if broker.is_shutting_down else ""
-        endpoints = ", ".join(broker.endpoints)
-        brokers.add_row(str(broker.id), str(broker.epoch), endpoints, broker.rack or "", state)
-    yield brokers
-    yield _partitions(cluster)
-    moves = Table(
-        "partition", "from", "to", "waits for", title="reassignments", title_justify="left"
-    )
-    for move in cluster.reassignments:
-        waits = ", ".join(f"{broker}: {why}" for broker, why in move.waits_for.items())
-        if move.becoming:
-            waits = f"{move.status}: new replicas {_ids(move.becoming)}"
-        moves.add_row(move.partition, _ids(move.origin), _ids(move.target), waits)
-    yield moves
-    deletions = Table(
-        "topic", "status", "offline brokers", "waits for", title="deletions", title_justify="left"
-    )
-    for deletion in cluster.deletions:
-        offline, waits_for = _ids(deletion.offline_brokers), _ids(deletion.waits_for)
-        deletions.add_row(deletion.topic, deletion.status, offline, waits_for)
-    yield deletions
-    yield _replica_deletions(cluster)
-
-
-def _replica_deletions(cluster: Cluster) -> Table:
-    table = Table(
-        "partition", "broker", "waits for", title="deletions of replicas", title_justify="left"
-    )
-    for one in cluster.replica_deletions:
-        waits = "the broker's confirmation" if one.is_live else "the broker, which is not alive"
-        table.add_row(one.partition, str(one.broker), waits)
-    return table
-
-
-def _partitions(cluster: Cluster) -> Table:
-    table = Table(
-        "partition",
-        "status",
-        "leader",
-        "leader\nepoch",
-        "ISR",
-        "replicas",
-        "adding",
-        "removing",
-        "offline",
-        "partition\nepoch",
-        title="partitions",
-        title_justify="left",
-    )
-    for one in cluster.partitions():
-        table.add_row(*_row(one))
-    return table
-
-
-def _row(one: PartitionView) -> list[str]:
-    has_state = one.leader_epoch != NO_BROKER
-    return [
-        one.name,
-        one.status + (", recovering" if one.is_recovering else ""),
-        "none" if one.leader == NO_BROKER else str(one.leader),
-        str(one.leader_epoch) if has_state else "",
-        _ids(one.isr),
-        _ids(one.replicas),
-        _ids(one.adding),
-        _ids(one.removing),
-        _ids(one.offline_replicas),
-        str(one.partition_epoch) if has_state else "",
-    ]
-
-
-def _ids(brokers: tuple[int, ...]) -> str:
-    return ",".join(map(str, brokers))
+    for line in [headline, *heading(cluster)] if headline else heading(cluster):
+        typer.echo(line)
+    for table in tables(cluster):
+        print_table(table)
 
 
 def _print_changes(
@@ -259,28 +147,5 @@ def _print_changes(
         f"from event {first.seq}, {first.time}, to event {last.seq}, {last.time}: "
         f"{len(found)} changes"
     )
-    table = Table("subject", "what", "before", "after")
-    for one in found:
-        table.add_row(one.subject, *_change(one))
     if found:
-        print_table(table)
-
-
-def _change(one: Change) -> tuple[str, str, str]:
-    if one.what:
-        return one.what, _value_of(one.what, one.before), _value_of(one.what, one.after)
-    came, went = _CREATED_AND_REMOVED.get(one.subject.split()[0], ("created", "removed"))
-    return (came, "", _value(one.after)) if one.before is None else (went, "", "")
-
-
-def _value_of(field: str, value: Any) -> str:
-    return "none" if field == "leader" and value == NO_BROKER else _value(value)
-
-
-def _value(value: Any) -> str:
-    if isinstance(value, (list, tuple)):
-        return ",".join(map(str, value))
-    if isinstance(value, dict):
-        shown = {key: each for key, each in value.items() if each not in (None, [], (), {}, "")}
-        return ", ".join(f"{key} {_value(each)}" for key, each in shown.items())
-    return "" if value is None else str(value)
+        print_table(changes_table(found))

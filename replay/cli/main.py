@@ -49,6 +49,9 @@ SUB_COMMANDS: Final = {
         "replay.cli.new_incident:app", "Cut a log and keep it as a regression test."
     ),
     "health": SubCommand("replay.cli.health:app", "Show which partitions are not well."),
+    "debug": SubCommand(
+        "replay.cli.debug.command:app", "Step through a log in a terminal, in both directions."
+    ),
     "why": SubCommand("replay.cli.why:app", "Explain the state of a partition, broker or term."),
     "inspect": SubCommand(
         "replay.cli.inspect:app", "Show the cluster at a moment, or changes between two."

@@ -1,6 +1,6 @@
 """What `refold what-if` prints: the answer to a question, and the point of no return."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -11,6 +11,8 @@ from controller.cli.output import print_table
 from replay.times import iso_time
 
 if TYPE_CHECKING:
+    from rich.table import Table
+
     from replay.what_if.continuing import WhatIf
     from replay.what_if.incident import Incident
     from replay.what_if.outcome import Outcome
@@ -42,28 +44,39 @@ def answer_document(
 
 def print_answer(answer: "WhatIf", incident: "Incident", logs: Sequence[Path]) -> None:
     """Print an answer."""
+    for part in answer_parts(answer, incident, logs):
+        if isinstance(part, str):
+            typer.echo(part)
+        else:
+            print_table(part)
+
+
+def answer_parts(
+    answer: "WhatIf", incident: "Incident", logs: Sequence[Path]
+) -> Iterator["str | Table"]:
+    """An answer as lines and tables."""
     for text in answer.changes or ["nothing"]:
-        typer.echo(f"changed: {text}")
+        yield f"changed: {text}"
     seconds = (answer.end_ms - answer.begin_ms) / 1000
     begin = f"event {answer.begin_seq} ({_time(incident, answer.begin_ms)})"
-    typer.echo(f"continued after {begin} for {seconds:.1f} s in the simulated cluster")
+    yield f"continued after {begin} for {seconds:.1f} s in the simulated cluster"
     names = dict.fromkeys(one.partition for one in answer.effect)
     of = len(answer.control.keys() | answer.changed.keys())
     if names:
-        typer.echo(f"the outcome differs for {len(names)} of {of} partitions:")
-        _print_differences(answer)
+        yield f"the outcome differs for {len(names)} of {of} partitions:"
+        yield from _difference_parts(answer)
     else:
-        typer.echo(f"the outcome is the same for all {of} partitions")
-    _print_totals(answer)
-    _print_fidelity(answer)
-    typer.echo(f"assumptions: {len(answer.assumptions)} (docs/what-if.md#assumptions)")
+        yield f"the outcome is the same for all {of} partitions"
+    yield from _totals(answer)
+    yield from _fidelity(answer)
+    yield f"assumptions: {len(answer.assumptions)} (docs/what-if.md#assumptions)"
     for one in answer.assumptions:
-        typer.echo(f"  {one.about.value} ({one.count}): {one.text}")
+        yield f"  {one.about.value} ({one.count}): {one.text}"
     for log in logs:
-        typer.echo(f"a log for replay, why, inspect and diff: {log}")
+        yield f"a log for replay, why, inspect and diff: {log}"
 
 
-def _print_differences(answer: "WhatIf") -> None:
+def _difference_parts(answer: "WhatIf") -> Iterator["str | Table"]:
     from rich.table import Table
 
     from replay.what_if.outcome import text_of
@@ -73,20 +86,20 @@ def _print_differences(answer: "WhatIf") -> None:
         topic, _, number = one.partition.rpartition("-")
         logged = text_of(one.what, answer.happened.get((topic, int(number))))
         table.add_row(one.partition, one.what.value, logged, one.base, one.other)
-    print_table(table)
+    yield table
     left = len(answer.effect) - _DIFFERENCES_MAX
     if left > 0:
-        typer.echo(f"and {left} more differences: --json prints all")
+        yield f"and {left} more differences: --json prints all"
 
 
-def _print_totals(answer: "WhatIf") -> None:
+def _totals(answer: "WhatIf") -> Iterator[str]:
     outcomes = (answer.happened, answer.control, answer.changed)
     logged, without, changed = (sum(one.offline_ms for one in of.values()) for of in outcomes)
-    typer.echo(
+    yield (
         f"offline, all partitions together: {logged / 1000:.1f} s in the log, "
         f"{without / 1000:.1f} s without the changes, {changed / 1000:.1f} s with them"
     )
-    typer.echo(
+    yield (
         "lost records of the simulated producers: "
         f"{_lost(answer.control)} without the changes; {_lost(answer.changed)} with them"
     )
@@ -98,9 +111,9 @@ def _lost(outcome: "Outcome") -> str:
     return f"{of_all} with acks=all, {of_leader} with acks=1"
 
 
-def _print_fidelity(answer: "WhatIf") -> None:
+def _fidelity(answer: "WhatIf") -> Iterator[str]:
     fidelity = answer.fidelity
-    typer.echo(
+    yield (
         f"fidelity: without the changes, {fidelity.agreeing} of {fidelity.partitions} partitions "
         "fare as in the log"
     )
@@ -110,7 +123,7 @@ def _print_fidelity(answer: "WhatIf") -> None:
         )
     left = len(fidelity.differences) - _DIFFERENCES_MAX
     if left > 0:
-        typer.echo(f"  and {left} more: --json prints all")
+        yield f"  and {left} more: --json prints all"
 
 
 # The point of no return ---------------------------------------------------------------------------

@@ -9,17 +9,13 @@ from replay.cli.exit_status import errors_in_one_line
 from replay.cli.log_notes import note_changed_commands
 from replay.cli.options import At, Json, log_position, named_partition
 from replay.cli.progress import progress
-from replay.description.choices import candidates_clause
-from replay.description.phrases import listed
+from replay.cli.why_report import explanation_lines
 from replay.logs.open_log import open_any_log, seq_at
 from replay.logs.opened_broker_log import BrokerLog
 from replay.why.broker_0_8 import explain_broker_log
 from replay.why.explain import explain, explain_runs, explain_terms
-from replay.why.explanations.explanation import Explanation, Link
-from replay.why.explanations.finding import last_undone
-from replay.why.move import Move
+from replay.why.explanations.explanation import Explanation
 from replay.why.runs import all_parts_of, logs_of, open_runs, parts_of
-from replay.why.shortened import shortened
 from replay.why.subject import Subject
 
 _Unhealthy = Annotated[
@@ -146,45 +142,5 @@ def _all_unhealthy(subject: Subject) -> Subject:
 
 
 def _print(found: Explanation, limit: int, *, with_history: bool) -> None:
-    typer.echo(found.answer)
-    for note in found.notes:
-        typer.echo(f"note: {note}")
-    for group in found.unhealthy:
-        typer.echo(f"\n{group.cause}\n  affects: {', '.join(group.affected) or 'no partition yet'}")
-    for move in found.moves if with_history else ():
-        if move is found.moves[-1] or move is last_undone(found.moves):
-            _print_history(move)
-    shown = shortened(found, limit)
-    for one in shown:
-        typer.echo("")
-        _print_link(one)
-    if len(shown) < len(found.chain):
-        typer.echo(f"\n... and {len(found.chain) - len(shown)} others; --limit 0 shows all")
-
-
-def _print_history(move: Move) -> None:
-    """Print the steps of a reassignment, the oldest first, with the name of each log once."""
-    typer.echo(f"\nThe move from {listed(move.origin)} to {listed(move.target)}:")
-    log = ""
-    for one in move.events:
-        if one.at.log != log:
-            log = one.at.log
-            typer.echo(f"  {log}")
-        typer.echo(f"{one.at.seq:>8}  {one.at.time}  {one.text}")
-
-
-def _print_link(one: Link) -> None:
-    log = f"{one.log}: " if one.log else ""
-    typer.echo(f"{one.seq:>8}  {one.time}  {log}{one.text}")
-    if one.because is not None:
-        text = f": {one.because.text}" if one.because.text else ""
-        of_log = f" of {one.because.log}" if one.because.log not in ("", one.log) else ""
-        is_same = one.because.seq == one.seq and not of_log
-        cause = "in the same event" if is_same else f"because of event {one.because.seq}{of_log}"
-        typer.echo(f"{'':10}{cause}{text} ({one.because.procedure})")
-    if one.rule:
-        typer.echo(f"{'':10}rule: {one.rule}{candidates_clause(one.passed_over)}")
-    if one.command:
-        typer.echo(f"{'':10}command {one.command}, its outcome is event {one.seq}")
-    elif one.written_by:
-        typer.echo(f"{'':10}written by {one.written_by}")
+    for line in explanation_lines(found, limit, with_history=with_history):
+        typer.echo(line)

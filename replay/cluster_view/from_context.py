@@ -64,7 +64,7 @@ def cluster_of(
         seq=seq,
         time=time,
         log="recorded",
-        controller=_controller(fold, context),
+        controller=controller_of(fold, context),
         brokers=brokers,
         topics=topics,
         reassignments=reassignments_of(topics, brokers),
@@ -78,13 +78,36 @@ def cluster_of(
     )
 
 
+def partition_of(
+    context: ControllerContext,
+    topic: str,
+    number: int,
+    rewriting: Rewriting = MappingProxyType({}),
+) -> PartitionView | None:
+    """One partition as `cluster_of` shows it; None if it does not exist."""
+    found = context.topics.get(topic)
+    if found is None or not (found.is_known or topic in context.queued_for_deletion):
+        return None
+    partition = found.partitions.get(number)
+    if partition is None or not partition.is_assigned:
+        return None
+    return _partition(context, partition, rewriting)
+
+
+def broker_of(context: ControllerContext, id: int) -> BrokerView | None:
+    """One broker; None if it is not registered."""
+    found = context.brokers.get(id)
+    return _broker(context, found) if found is not None else None
+
+
 def _topic(context: ControllerContext, topic: Topic, rewriting: Rewriting) -> TopicView:
     partitions = sorted(topic.assigned(), key=lambda one: one.number)
     id = topic.id.hex() if topic.id is not None else None
     return TopicView(topic.name, id, [_partition(context, one, rewriting) for one in partitions])
 
 
-def _controller(fold: Fold, context: ControllerContext) -> ControllerView:
+def controller_of(fold: Fold, context: ControllerContext) -> ControllerView:
+    """The role of the daemon."""
     controller = fold.controller
     if not controller.is_active and context is controller.context:
         return ControllerView("standby", NO_BROKER, 0, controller.session_id)

@@ -34,7 +34,7 @@ def cluster_of(view: ZnodeView, seq: int, time: str) -> Cluster:
         seq=seq,
         time=time,
         log="world-backed",
-        controller=_controller(view),
+        controller=controller_of(view),
         brokers=brokers,
         topics=topics,
         reassignments=reassignments_of(topics, brokers),
@@ -43,7 +43,8 @@ def cluster_of(view: ZnodeView, seq: int, time: str) -> Cluster:
     )
 
 
-def _controller(view: ZnodeView) -> ControllerView:
+def controller_of(view: ZnodeView) -> ControllerView:
+    """The broker in /controller."""
     found, epoch = view.find(znodes.CONTROLLER), view.find(znodes.CONTROLLER_EPOCH)
     holder = znodes.read_controller(found.data) if found is not None else None
     try:
@@ -59,18 +60,38 @@ def _controller(view: ZnodeView) -> ControllerView:
 
 
 def _brokers(view: ZnodeView) -> list[BrokerView]:
-    found = []
-    for name in view.children(znodes.BROKER_IDS):
-        znode = view.find(f"{znodes.BROKER_IDS}/{name}")
-        if znode is None or not znodes.is_broker_id(name):
-            continue
-        try:
-            broker = znodes.read_broker(int(name), znode.data, znode.czxid)
-        except ZnodeError:
-            continue
-        endpoints = [f"{one.listener}://{one.host}:{one.port}" for one in broker.endpoints]
-        found.append(BrokerView(broker.id, broker.epoch, endpoints, broker.rack))
-    return sorted(found, key=lambda one: one.id)
+    names = filter(znodes.is_broker_id, view.children(znodes.BROKER_IDS))
+    found = (broker_of(view, int(name)) for name in names)
+    return sorted((one for one in found if one is not None), key=lambda one: one.id)
+
+
+def broker_of(view: ZnodeView, id: int) -> BrokerView | None:
+    """One broker; None if it has no registration that can be parsed."""
+    znode = view.find(f"{znodes.BROKER_IDS}/{id}")
+    try:
+        broker = None if znode is None else znodes.read_broker(id, znode.data, znode.czxid)
+    except ZnodeError:
+        broker = None
+    if broker is None:
+        return None
+    endpoints = [f"{one.listener}://{one.host}:{one.port}" for one in broker.endpoints]
+    return BrokerView(broker.id, broker.epoch, endpoints, broker.rack)
+
+
+def partition_of(view: ZnodeView, topic: str, number: int) -> PartitionView | None:
+    """One partition; None if its topic has no znode that can be parsed and has it."""
+    znode = view.find(znodes.topic_path(topic))
+    try:
+        content = znodes.read_topic(topic, znode.data if znode is not None else None)
+    except ZnodeError:
+        return None
+    assignment = content.assignments.get(number)
+    if assignment is None:
+        return None
+    live = {one.id for one in _brokers(view)}
+    is_being_deleted = topic in view.children(znodes.DELETE_TOPICS)
+    state = state_of(view, topic, number)
+    return _partition(topic, number, assignment, state, live, is_being_deleted)
 
 
 def _topic(

@@ -11,8 +11,8 @@ from controller.core.events import Recorded
 from controller.core.snapshot import load_snapshot, take_snapshot
 from eventstore.records import CommandRecord, EventRecord
 from replay.agreement.znode_view import ZnodeView
-from replay.cluster_view.from_znodes import cluster_of
-from replay.cluster_view.views import Cluster
+from replay.cluster_view import from_context, from_znodes
+from replay.cluster_view.views import BrokerView, Cluster, ControllerView, PartitionView
 from replay.errors import ReplayError
 from replay.logs.decode import recorded
 from replay.logs.open_log import OpenedLog, RecordedLog
@@ -22,6 +22,7 @@ from replay.stock_clusters.imported_log.events import SessionsRestored, ZnodesRe
 from replay.stock_clusters.imported_log.reading import ImportedLog, open_imported
 from replay.stock_clusters.imported_log.restored import STATE_KINDS, apply, restore, restored_events
 from replay.stock_clusters.zookeeper_log.restoring import State
+from replay.why.facts import Cause
 from replay.why.recorded_observer import RecordedFactObserver
 from replay.why.subject import Subject
 
@@ -43,6 +44,15 @@ class Projection(Protocol):
 
     def cluster(self, time: str) -> Cluster:
         """The state as plain values. `time` is the time of the event."""
+
+    def controller(self) -> ControllerView:
+        """The controller as `cluster` has it, without the cost of the rest."""
+
+    def broker(self, id: int) -> BrokerView | None:
+        """One broker as `cluster` has it; None if it is not registered."""
+
+    def partition(self, topic: str, number: int) -> PartitionView | None:
+        """One partition as `cluster` has it; None if it does not exist."""
 
 
 class RecordedProjection:
@@ -73,6 +83,17 @@ class RecordedProjection:
         self.seq = event.seq
         return issued
 
+    @property
+    def begun(self) -> Sequence[Cause]:
+        """The procedures that began at the last event, each with the event that caused it."""
+        return self._observer.begun
+
+    @property
+    def running_since(self) -> int:
+        """The event that caused the procedure that is running; 0 if none is."""
+        because = self._observer.because
+        return because.seq if because is not None else 0
+
     def topic_name(self, id: str) -> str:
         """The name of a topic by its id in hex; the id itself if it is unknown."""
         return self._observer.topic_name(id)
@@ -84,6 +105,19 @@ class RecordedProjection:
     def cluster(self, time: str) -> Cluster:
         """The controller's view of the cluster."""
         return self._observer.cluster(self.seq, time, keeps_last=False)
+
+    def controller(self) -> ControllerView:
+        """The role of the daemon."""
+        return from_context.controller_of(self._fold, self._fold.controller.context)
+
+    def broker(self, id: int) -> BrokerView | None:
+        """A broker as the daemon knows it."""
+        return from_context.broker_of(self._fold.controller.context, id)
+
+    def partition(self, topic: str, number: int) -> PartitionView | None:
+        """A partition as the daemon knows it."""
+        context = self._fold.controller.context
+        return from_context.partition_of(context, topic, number, self._observer.rewriting)
 
 
 class _ZooKeeperSnapshot(msgspec.Struct, array_like=True):
@@ -116,7 +150,19 @@ class ImportedProjection:
 
     def cluster(self, time: str) -> Cluster:
         """The content of ZooKeeper."""
-        return cluster_of(self.view, self.seq, time)
+        return from_znodes.cluster_of(self.view, self.seq, time)
+
+    def controller(self) -> ControllerView:
+        """The owner of /controller."""
+        return from_znodes.controller_of(self.view)
+
+    def broker(self, id: int) -> BrokerView | None:
+        """A broker by its registration."""
+        return from_znodes.broker_of(self.view, id)
+
+    def partition(self, topic: str, number: int) -> PartitionView | None:
+        """A partition by its znodes."""
+        return from_znodes.partition_of(self.view, topic, number)
 
 
 def _restored(data: bytes) -> State:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Final
+from typing import Final, NamedTuple
 
 from controller.core import znodes
-from controller.core.commands import Issued, WriteAtomically, WriteZnodes
+from controller.core.commands import WriteAtomically, WriteZnodes
 from eventstore.filters import EventFilter
 from eventstore.records import EventRecord
 from replay.description.choices import chosen
@@ -24,24 +24,30 @@ from replay.times import iso_time
 
 def events(log: ImportedLog, first: int, last: int, progress: Progress) -> Iterator[ListedEvent]:
     """Each record of a range. Raises ReplayError, LogError."""
-    subjects: tuple[str, ...] = ()
+    describe = RecordDescriber(log.begun.chroot)
     for record in log.reader.events(EventFilter(first_seq=first, last_seq=last)):
         progress("reading", record.seq, last)
-        event = event_of(record)
+        yield describe(record, event_of(record))
+
+
+class RecordDescriber:
+    """Describes the records of an imported log, in order."""
+
+    def __init__(self, chroot: str) -> None:
+        self._chroot = chroot
+        self._subjects: tuple[str, ...] = ()
+
+    def __call__(self, record: EventRecord, event: ImportedEvent) -> ListedEvent:
+        """The item for the next record."""
         if isinstance(event, Transaction):
-            subjects = subjects_of_transaction(event, log.begun.chroot)
+            self._subjects = subjects_of_transaction(event, self._chroot)
         # A record that classifies a transaction directly follows the transaction.
         of_transaction = isinstance(event, (Transaction, Observed, RequestInferred))
-        yield _listed(record, event, log.begun.chroot, subjects if of_transaction else ())
-
-
-def _listed(
-    record: EventRecord, event: ImportedEvent, chroot: str, subjects: tuple[str, ...]
-) -> ListedEvent:
-    broker = getattr(event, "broker", -1)
-    if broker >= 0:
-        subjects = (*subjects, f"broker {broker}")
-    return listed_event(record, imported_event_in_words(event, chroot), subjects)
+        subjects = self._subjects if of_transaction else ()
+        broker = getattr(event, "broker", -1)
+        if broker >= 0:
+            subjects = (*subjects, f"broker {broker}")
+        return listed_event(record, imported_event_in_words(event, self._chroot), subjects)
 
 
 def decisions(
@@ -49,33 +55,53 @@ def decisions(
 ) -> Iterator[ListedDecision]:
     """The decisions of a stock controller in a range, each with the rule by which a shadow fold
     decides the same. Raises ReplayError, LogError."""
-    derived = _derived_writes(log, progress)
-    before: tuple[EventRecord, Transaction] | None = None
-    for record in log.reader.events(EventFilter(first_seq=first, last_seq=last + 1)):
-        event = event_of(record)
-        if isinstance(event, Transaction) and record.seq <= last:
-            before = (record, event)
-        elif isinstance(event, Observed) and before is not None:
-            yield _decision(*before, event, log.begun.chroot, derived)
-            before = None
+    return (one.listed for one in DerivedDecisions(log, progress).between(first, last))
+
+
+class DerivedDecision(NamedTuple):
+    """A decision, and the record since which the controller processed its controller event; None
+    if no shadow fold decides the same."""
+
+    listed: ListedDecision
+    since: int | None
+
+
+class DerivedDecisions:
+    """The decisions of an imported log. The shadow folds run once, at the start."""
+
+    def __init__(self, log: ImportedLog, progress: Progress) -> None:
+        """Raises ReplayError, LogError."""
+        self._log = log
+        self._derived: DerivedWrites[ShadowCommand] = DerivedWrites()
+        self.procedures: dict[int, dict[str, None]] = {}
+        """The procedures of the shadow folds, by the record at which each began."""
+        for found in shadow_folds(log.reader, ShadowObserver, progress=progress):
+            for trace, observer in found.sessions:
+                self._derived.add(trace, _writes(observer.commands))
+                for one in observer.commands:
+                    self.procedures.setdefault(one.since, {})[one.cause] = None
+
+    def between(self, first: int, last: int) -> Iterator[DerivedDecision]:
+        """The decisions of a range. Raises ReplayError, LogError."""
+        chroot = self._log.begun.chroot
+        before: tuple[EventRecord, Transaction] | None = None
+        for record in self._log.reader.events(EventFilter(first_seq=first, last_seq=last + 1)):
+            event = event_of(record)
+            if isinstance(event, Transaction) and record.seq <= last:
+                before = (record, event)
+            elif isinstance(event, Observed) and before is not None:
+                yield _decision(*before, event, chroot, self._derived)
+                before = None
 
 
 _ELECTION: Final = "election"
 
 
-def _derived_writes(log: ImportedLog, progress: Progress) -> DerivedWrites[Issued]:
-    derived: DerivedWrites[Issued] = DerivedWrites()
-    for found in shadow_folds(log.reader, ShadowObserver, progress=progress):
-        for trace, observer in found.sessions:
-            derived.add(trace, _writes(observer.commands))
-    return derived
-
-
-def _writes(commands: list[ShadowCommand]) -> Iterator[tuple[int, str, Issued]]:
+def _writes(commands: list[ShadowCommand]) -> Iterator[tuple[int, str, ShadowCommand]]:
     for one in commands:
         if isinstance(one.issued.command, WriteZnodes | WriteAtomically):
             for path in paths_of_command(one.issued.command):
-                yield one.seq, path, one.issued
+                yield one.seq, path, one
 
 
 def _decision(
@@ -83,16 +109,17 @@ def _decision(
     transaction: Transaction,
     observed: Observed,
     chroot: str,
-    derived: DerivedWrites[Issued],
-) -> ListedDecision:
+    derived: DerivedWrites[ShadowCommand],
+) -> DerivedDecision:
     paths = paths_of_transaction(transaction, chroot)
     if observed.what == _ELECTION and not paths:
         # Refused at its first write, so the transaction has no paths.
         paths = [znodes.CONTROLLER]
     verdict, write = derived.match(record.seq, paths)
     subjects = subjects_of_transaction(transaction, chroot)
-    choices = [chosen(one) for one in write.reason.choices] if write else []
-    return ListedDecision(
+    reason = write.issued.reason if write else None
+    choices = [chosen(one) for one in reason.choices] if reason else []
+    listed = ListedDecision(
         record.seq,
         iso_time(record.wall_ns),
         observed.epoch,
@@ -100,9 +127,10 @@ def _decision(
         observed.what,
         "",
         transaction_in_words(transaction, chroot),
-        write.reason.rule if write else "",
+        reason.rule if reason else "",
         # A write of many partitions has choices that the transaction is not about.
         [one for one in choices if one.partition in subjects],
         subjects,
         verdict,
     )
+    return DerivedDecision(listed, write.since if write else None)

@@ -1,16 +1,21 @@
 """The events and decisions of a recorded log, folded again from the last snapshot before them."""
 
-from collections.abc import Iterator
-from typing import Final
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from types import MappingProxyType
+from typing import Final, NamedTuple
 
-from controller.core.canonical import kind_of
-from controller.core.commands import CommandId, Issued
+import msgspec
+
+from controller.core.canonical import decode_command, kind_of
+from controller.core.commands import Command, CommandId, Issued, WriteAtomically, WriteZnodes
 from controller.core.events import (
     BrokerResponded,
     ChildrenRead,
     Event,
     NumbersDrawn,
     TopicIdsDrawn,
+    WatchFired,
     ZnodesRead,
     ZnodesWritten,
 )
@@ -36,6 +41,7 @@ _ANSWERS: Final = (
     TopicIdsDrawn,
     NumbersDrawn,
 )
+_WRITES: Final = (WriteZnodes, WriteAtomically)
 
 
 def listed(
@@ -44,52 +50,98 @@ def listed(
     """Each event of a range with its decisions. Raises ReplayError, LogError."""
     folding = projection_before(log, first)
     assert isinstance(folding, RecordedProjection), "the log is a recorded one"
-    listing = _Listing(folding, log.configuration.broker_id)
+    listing = Listing(log, folding)
     wanted = EventFilter(first_seq=folding.seq + 1, last_seq=last)
     for record, stored in log.reader.records(wanted):
         progress("folding", record.seq, last)
-        event, issued = listing.take(record, stored)
-        if record.seq >= first:
-            yield listing.event(record, event), [listing.decision(record, one) for one in issued]
-        listing.forget(event)
+        if record.seq < first:
+            listing.skip(record, stored)
+        else:
+            yield listing.take(record, stored)[:2]
 
 
-class _Listing:
-    def __init__(self, folding: RecordedProjection, broker: int) -> None:
-        self._folding = folding
-        self._broker = broker
-        self._pending: dict[CommandId, Issued] = {}
+class Taken(NamedTuple):
+    """An event with its decisions, and the znodes that it shows to be written."""
 
-    def take(self, record: EventRecord, stored: list[CommandRecord]) -> tuple[Event, list[Issued]]:
+    event: ListedEvent
+    decisions: list[ListedDecision]
+    written: list[str]
+
+
+class Listing:
+    """Describes the events of a recorded log while a projection folds them, in order."""
+
+    def __init__(
+        self,
+        log: RecordedLog,
+        folding: RecordedProjection,
+        pending: Mapping[CommandId, Command] = MappingProxyType({}),
+    ) -> None:
+        """`pending` are commands without an outcome at the state of the projection."""
+        self.folding = folding
+        self.pending = dict(pending)
+        self._reader = log.reader
+        self._broker = log.configuration.broker_id
+
+    def skip(self, record: EventRecord, stored: list[CommandRecord]) -> None:
+        """Fold an event without describing it."""
+        event, _ = self._fold(record, stored)
+        self._forget(event)
+
+    def take(self, record: EventRecord, stored: list[CommandRecord]) -> Taken:
+        """Fold and describe the next event."""
+        event, issued = self._fold(record, stored)
+        asked = self._asked(event)
+        taken = Taken(
+            self._event(record, event, asked),
+            [self._decision(record, one) for one in issued],
+            _written(event, asked),
+        )
+        self._forget(event)
+        return taken
+
+    def _fold(self, record: EventRecord, stored: list[CommandRecord]) -> tuple[Event, list[Issued]]:
         taken = recorded(record)
-        issued = self._folding.fold(taken, stored)
+        issued = self.folding.fold(taken, stored)
         for one in issued:
-            self._pending[one.id] = one
+            self.pending[one.id] = one.command
         return taken.event, issued
 
-    def event(self, record: EventRecord, event: Event) -> ListedEvent:
-        text = event_in_words(event, self._folding.topic_name)
-        subjects = list(subjects_of_event(event, self._folding.topic_name))
-        asked = self._pending.get(event.command) if isinstance(event, _ANSWERS) else None
+    def _asked(self, event: Event) -> Command | None:
+        """The command of which an event is the outcome. If the fold began after the command, it is
+        read from the log, which has all but large ones."""
+        if not isinstance(event, _ANSWERS):
+            return None
+        cause, ordinal = event.command
+        if event.command not in self.pending:
+            for one in self._reader.commands(cause, cause):
+                if one.ordinal == ordinal and one.body is not None:
+                    with suppress(msgspec.DecodeError):
+                        self.pending[event.command] = decode_command(one.body)
+        return self.pending.get(event.command)
+
+    def _event(self, record: EventRecord, event: Event, asked: Command | None) -> ListedEvent:
+        text = event_in_words(event, self.folding.topic_name)
+        subjects = list(subjects_of_event(event, self.folding.topic_name))
         if asked is not None:
-            text += f": {command_in_words(asked.command)}"
-            subjects += subjects_of_command(asked.command)
+            text += f": {command_in_words(asked)}"
+            subjects += subjects_of_command(asked)
         return listed_event(record, text, subjects)
 
-    def forget(self, event: Event) -> None:
+    def _forget(self, event: Event) -> None:
         """Forget a command after its last outcome; an outcome can have several parts."""
         if not isinstance(event, _ANSWERS):
             return
-        asked = self._pending.get(event.command)
+        asked = self.pending.get(event.command)
         if asked is None:
             return
-        parts = paths_of_command(asked.command)
+        parts = paths_of_command(asked)
         if not isinstance(event, (ZnodesRead, ZnodesWritten)) or (
             event.offset + len(event.errors) >= len(parts)
         ):
-            del self._pending[event.command]
+            del self.pending[event.command]
 
-    def decision(self, record: EventRecord, issued: Issued) -> ListedDecision:
+    def _decision(self, record: EventRecord, issued: Issued) -> ListedDecision:
         return ListedDecision(
             record.seq,
             iso_time(record.wall_ns),
@@ -102,3 +154,14 @@ class _Listing:
             [chosen(one) for one in issued.reason.choices],
             tuple(dict.fromkeys(subjects_of_command(issued.command))),
         )
+
+
+def _written(event: Event, asked: Command | None) -> list[str]:
+    """The znodes that an event shows to be written, by the controller or by another process."""
+    match event:
+        case WatchFired(path=path):
+            return [path]
+        case ZnodesWritten(offset=offset, errors=errors) if isinstance(asked, _WRITES):
+            paths = paths_of_command(asked)[offset : offset + len(errors)]
+            return [path for path, error in zip(paths, errors, strict=False) if not error]
+    return []

@@ -1,12 +1,18 @@
 """The items of the lists."""
 
 from collections.abc import Iterable
+from typing import Final, get_args
 
 from msgspec import Struct
 
+from controller.core.canonical import kind_of
+from controller.core.commands import Step
+from controller.kafka_0_8.canonical import BROKER_STEPS
 from eventstore.records import EventRecord
 from replay.description.choices import Chosen
 from replay.times import iso_time
+
+_STEPS: Final = frozenset(map(kind_of, get_args(Step))) | BROKER_STEPS
 
 
 class ListedEvent(Struct, frozen=True):
@@ -52,3 +58,8 @@ class ListedDecision(Struct, frozen=True):
     choices: list[Chosen]
     subjects: tuple[str, ...]
     verdict: str = ""
+
+    @property
+    def is_step(self) -> bool:
+        """Whether it only prepares a decision: a read, a timer or a channel."""
+        return self.kind in _STEPS

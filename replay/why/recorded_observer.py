@@ -65,6 +65,8 @@ class RecordedFactObserver(FactObserver):
         self._header = header
         self._queued: dict[int, tuple[Trigger, Cause]] = {}
         self._event: Recorded | None = None
+        self.begun: list[Cause] = []
+        """The causes of the procedures that began at this event."""
         self._ended: Cause | None = None
         """The cause of the procedure that has ended at this event."""
         self.number_of: Callable[[int], int] = lambda seq: seq
@@ -85,6 +87,7 @@ class RecordedFactObserver(FactObserver):
         silent_ns = event.wall_ns - self.wall_ns if self.wall_ns else 0
         self.at(self.number_of(event.seq), event.wall_ns)
         self._event, self._ended = event, None
+        self.begun = []
         if isinstance(event.event, (ZnodesRead, ZnodesWritten)):
             self.on_outcome(event.event)
         elif self.moves is not None and isinstance(event.event, WatchFired):
@@ -204,6 +207,8 @@ class RecordedFactObserver(FactObserver):
         # The interrupted procedure is the cause of what it has queued.
         self._note_queued()
         super().begins(trigger)
+        if self.because is not None:
+            self.begun.append(self.because)
 
     def ends(self) -> None:
         self._note_queued()

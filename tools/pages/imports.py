@@ -45,6 +45,7 @@ SPINE: Final[Mapping[str, Mapping[str, str]]] = {
         "replay.health": "refold health",
         "replay.migration": "refold check --migration",
         "replay.what_if": "refold what-if",
+        "replay.debug": "refold debug",
     },
 }
 """The boxes of the spine in their groups, and what each one does."""

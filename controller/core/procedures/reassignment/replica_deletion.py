@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from controller.core.commands import (
+    LeaderAndIsrPartition,
     LeaderAndIsrRequest,
     Reason,
     StartTimer,
@@ -153,7 +154,7 @@ def take_answers(
     controller: Controller, answer: BrokerResponded, asked: LeaderAndIsrRequest
 ) -> None:
     """A broker has accepted or refused replicas, some of which were to be deleted before they were
-    assigned again."""
+    assigned again. Answers about an earlier topic of the same name do not count."""
     errors = {(topic, number): code for topic, number, code in answer.partition_errors}
     for one in controller.context.deletions.values():
         if one.broker != answer.broker or not one.names:
@@ -162,6 +163,8 @@ def take_answers(
         for each in asked.partitions:
             name = each.topic, each.partition
             if name not in pending or not _is_assigned(controller, one.broker, name):
+                continue
+            if _is_of_earlier_topic(controller, each):
                 continue
             topic_id = each.topic_id.hex() if each.topic_id is not None else each.topic
             error = errors.get(name) or errors.get((topic_id, each.partition))
@@ -175,6 +178,17 @@ def take_answers(
             )
             answers.append(name)
             controller.enqueue(ReplicaDeletions())
+
+
+def _is_of_earlier_topic(controller: Controller, asked: LeaderAndIsrPartition) -> bool:
+    """Whether a request was for a topic that was deleted since. Without a topic id, another leader
+    epoch than the present one shows it; the answer to the request with that one follows."""
+    partition = controller.context.find(asked.topic, asked.partition)
+    if partition is None or partition.leadership is None:
+        return True
+    if asked.topic_id is not None and partition.topic.id is not None:
+        return asked.topic_id != partition.topic.id
+    return asked.leadership.leader_epoch != partition.leadership.leader_epoch
 
 
 def _is_refused(controller: Controller, broker: int, name: Name, error: int | None) -> bool:

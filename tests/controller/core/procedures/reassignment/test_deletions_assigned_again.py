@@ -9,6 +9,7 @@ import pytest
 from controller.core import znodes
 from controller.core.commands import BrokerRequest, LeaderAndIsrRequest, StopReplicaRequest
 from controller.core.error_codes import KAFKA_STORAGE_ERROR, STALE_CONTROLLER_EPOCH
+from controller.core.events import BrokerResponded
 from controller.core.values import NO_EPOCH
 from controller.core.znodes import (
     DELETION_PREFIX,
@@ -93,6 +94,30 @@ def test_deletion_stays_while_the_broker_answers_with_a_storage_error() -> None:
     storage_errors(cluster, 2, T0)
     cluster.start_broker(2)
     assert pending(cluster) == [ReplicaDeletion(2, (T0,))]
+
+
+@pytest.mark.parametrize("protocol", ["3.9", "2.7"])
+def test_late_answer_about_the_earlier_topic_does_not_drop_the_deletion(protocol: str) -> None:
+    """Found by refold explore: the broker still had to delete the log when the controller ended."""
+    cluster = Cluster(1, 2, 3, inter_broker_protocol_version=protocol, kip_236_enable=True).start()
+    cluster.create_topic("t", {0: [1, 2]})
+    seen = cluster.seen()
+    cluster.is_slow = lambda request: request.broker == 3
+    submit(cluster, {T0: [1, 3]})
+    cancel_all(cluster)
+    remove_cancel(cluster)
+    [first, *_] = [
+        one
+        for _, issued in seen.history
+        for one in issued
+        if isinstance(one.command, LeaderAndIsrRequest) and one.command.broker == 3
+    ]
+    mark(cluster, "t")
+    cluster.create_topic("t", {0: [1, 3]})
+    answer = BrokerResponded(first.id, 3, cluster.broker_epoch(3), 0, [])
+    cluster.happen(answer, "broker:3")
+    assert pending(cluster) == [ReplicaDeletion(3, (T0,))]
+    assert not seen.texts_of("deletion_dropped")
 
 
 def test_request_to_delete_an_earlier_log_has_no_leader_epoch() -> None:

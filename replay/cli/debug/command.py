@@ -1,0 +1,45 @@
+"""`refold debug`: step through a log in a terminal, in both directions."""
+
+import sys
+
+import typer
+
+from replay.cli.exit_status import errors_in_one_line
+from replay.cli.log_notes import note_changed_commands
+from replay.cli.options import At, Log, log_position
+from replay.cli.progress import progress
+from replay.errors import ReplayError
+
+app = typer.Typer(add_completion=False, rich_markup_mode=None)
+
+
+@app.command(name="debug")
+def debug(log: Log, at: At = None) -> None:
+    """Step through a log in a terminal, forward and backward, and search it in both directions.
+    Without --at it begins at the first event. Press ? for the keys.
+
+    Exit status: 0 done, 2 LOG cannot be used, or there is no terminal.
+    """
+    seq, wall_ns = log_position(at, "--at")
+    with errors_in_one_line("debug"):
+        if not (sys.stdin.isatty() and sys.stdout.isatty()):
+            raise ReplayError(
+                "this needs a terminal; without one use `refold events`, `decisions`, `inspect` "
+                "and `why`"
+            )
+        from replay.cli.debug.app import DebugApp
+        from replay.cli.debug.session import Session
+        from replay.debug.cursor import Cursor
+        from replay.debug.playback import Playback
+        from replay.logs.open_log import open_log, seq_at
+        from replay.what_if.saved_run import log_of
+
+        path = log_of(log)
+        with open_log(path) as opened:
+            with progress() as report:
+                playback = Playback(opened, report)
+                asked = at is not None
+                begin = seq_at(opened.reader, seq, wall_ns) if asked else playback.first_seq
+                cursor = Cursor(playback, max(begin, playback.first_seq))
+            DebugApp(Session(path, opened, cursor)).run()
+            note_changed_commands("debug", log, opened)

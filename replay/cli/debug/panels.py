@@ -1,0 +1,134 @@
+"""The panels of the debugger: the line above the events, an event, the state, the decisions."""
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from rich.box import SIMPLE_HEAD
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from replay.cli.debug.session import View
+from replay.cli.decisions import decision_lines
+from replay.cli.inspect_tables import changes_table, heading, tables
+from replay.cli.why_report import link_lines
+from replay.cluster_view.selecting import selected
+from replay.cluster_view.views import Cluster
+from replay.debug.conditions import Condition
+from replay.debug.cursor import Cursor
+from replay.debug.moments import Moment
+from replay.errors import ReplayError
+from replay.subjects import partition_named
+from replay.times import nanoseconds_of
+from replay.why.explanations.explanation import Explanation
+
+_PARTITIONS_MAX: Final = 200
+_DECISION, _BEGIN, _STOP, _NONE = "◆", "▶", "●", " "
+_STYLES: Final = {_DECISION: "bold cyan", _BEGIN: "bold green", _STOP: "bold red"}
+
+
+def event_line(one: Moment, start: str, stops: Sequence[Condition]) -> Text:
+    """An event in the list: marks for a breakpoint, a procedure that begins and a decision, the
+    number, the time since the log began, the text."""
+    marks = (
+        _STOP if any(not each.is_of_state and each.holds(one) for each in stops) else _NONE,
+        _BEGIN if one.begun else _NONE,
+        _DECISION if one.decided else _NONE,
+    )
+    line = Text(no_wrap=True, overflow="ellipsis")
+    for mark in marks:
+        line.append(mark, style=_STYLES.get(mark, ""))
+    seconds = (nanoseconds_of(one.event.time) - nanoseconds_of(start)) / 1e9 if start else 0
+    line.append(f"{one.seq:>7}", style="bold")
+    line.append(f" {seconds:>9.3f} ", style="dim")
+    line.append(one.event.text)
+    return line
+
+
+def position_line(log: str, view: View, cursor: Cursor) -> Text:
+    """The log, the position, the filter and the breakpoints."""
+    line = Text(no_wrap=True, overflow="ellipsis")
+    line.append(f"event {cursor.seq}", style="bold")
+    line.append(f" of {cursor.last_seq}  {view.moment.event.time}  term {view.moment.event.term}")
+    if cursor.filter:
+        line.append("  filter: ")
+        line.append(cursor.filter, style="bold yellow")
+    if cursor.breakpoints:
+        line.append("  breakpoints: ")
+        line.append(", ".join(map(str, cursor.breakpoints)), style="bold red")
+    line.append(f"  {log}", style="dim")
+    return line
+
+
+def state_panel(view: View, shown: str) -> RenderableType:
+    """The state after the event with its changes highlighted; with a filter by topic or partition
+    only those partitions."""
+    cluster = _filtered(view.after, shown)
+    fields = {(one.subject, one.what) for one in view.changes}
+    parts: list[RenderableType] = [Text(line) for line in heading(cluster)]
+    shown_tables = list(tables(cluster, fields, _PARTITIONS_MAX))
+    for one in shown_tables:
+        _make_narrow(one)
+    # Brokers seldom change, and a small screen has room for one table.
+    ordered = sorted(shown_tables, key=lambda one: one.title == "brokers")
+    return Group(*parts, *ordered)
+
+
+def _make_narrow(table: Table) -> None:
+    """Leave out frames and empty columns; names are not cut while there is room elsewhere."""
+    table.box, table.pad_edge = SIMPLE_HEAD, False
+    table.columns = [one for one in table.columns if any(map(str, one.cells))]
+    for column in table.columns:
+        column.overflow = "fold"
+    for column in table.columns[:2]:
+        column.no_wrap = True
+
+
+def changes_panel(view: View) -> RenderableType:
+    """What the event changed."""
+    if not view.changes:
+        return Text("This event changes nothing.")
+    table = changes_table(view.changes)
+    _make_narrow(table)
+    return Group(Text(f"{len(view.changes)} changes by event {view.after.seq}"), table)
+
+
+def event_panel(view: View) -> RenderableType:
+    """The whole event, the procedures that it begins, and its decisions with their rules."""
+    return Text("\n".join(_event_lines(view.moment)))
+
+
+def _event_lines(one: Moment) -> Iterator[str]:
+    yield f"event {one.seq}, {one.event.kind}, {one.event.time}, {one.event.channel}"
+    yield one.event.text
+    if one.causes:
+        yield f"caused by event {', '.join(map(str, one.causes))} (u: go there)"
+    for begun in one.begun:
+        yield f"begins: {begun.procedure}" + (
+            f", queued by event {begun.since}" if begun.since != one.seq else ""
+        )
+    for each in one.decided:
+        yield ""
+        yield decision_lines(each)
+    steps = len(one.decisions) - len(one.decided)
+    if steps:
+        yield ""
+        yield f"and {steps} reads, timers or channels"
+
+
+def link_line(found: Explanation, place: int) -> Text:
+    """A cause in the explanation."""
+    return Text("\n".join(link_lines(found.chain[place])))
+
+
+def _filtered(cluster: Cluster, shown: str) -> Cluster:
+    """The cluster without the partitions that a filter excludes; a filter by broker excludes
+    none."""
+    if not shown or shown.startswith("broker "):
+        return cluster
+    try:
+        if cluster.topic(shown) is not None:
+            return selected(cluster, shown, None)
+        return selected(cluster, None, partition_named(shown))
+    except (ReplayError, ValueError):
+        return cluster

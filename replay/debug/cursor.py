@@ -1,0 +1,189 @@
+"""The position of the debugger in a log: steps, searches, breakpoints, a filter, causes and
+effects."""
+
+from enum import Enum
+from typing import Final
+
+from msgspec import Struct
+
+from replay.cluster_view.views import Cluster
+from replay.debug.conditions import (
+    ABOUT,
+    DECISION,
+    EVENT,
+    FAILOVER,
+    PROCEDURE,
+    Condition,
+)
+from replay.debug.moments import Moment
+from replay.debug.playback import Playback
+from replay.errors import ReplayError
+from replay.progress import Progress, unreported
+
+EFFECTS_WITHIN: Final = 2_000
+"""Effects are looked for in so many following events."""
+
+
+class Unit(Enum):
+    """What a step moves to."""
+
+    EVENT = "event"
+    DECISION = "decision"
+    PROCEDURE = "procedure"
+    FAILOVER = "failover"
+
+
+_CONDITIONS: Final = {
+    Unit.EVENT: EVENT,
+    Unit.DECISION: DECISION,
+    Unit.PROCEDURE: PROCEDURE,
+    Unit.FAILOVER: FAILOVER,
+}
+
+
+class Found(Struct, frozen=True):
+    """The result of a search: the event, None if there is none, and the condition that it meets."""
+
+    seq: int | None
+    condition: Condition
+
+
+class Cursor:
+    """A position in a log: an event, and the state after it."""
+
+    def __init__(self, playback: Playback, seq: int | None = None) -> None:
+        """Begin at an event; None: the first one. Raises ReplayError if there is no such event."""
+        self._playback = playback
+        self.seq = playback.first_seq
+        self.breakpoints: list[Condition] = []
+        self.filter: str = ""
+        """A topic, a partition or "broker 3": steps by event and decision skip others."""
+        if seq is not None:
+            self.go(seq)
+
+    @property
+    def first_seq(self) -> int:
+        """The first event."""
+        return self._playback.first_seq
+
+    @property
+    def last_seq(self) -> int:
+        """The last event."""
+        return self._playback.last_seq
+
+    # Positions
+
+    def go(self, seq: int) -> None:
+        """Move to an event. Raises ReplayError if there is none with this number."""
+        if not self.first_seq <= seq <= self.last_seq:
+            raise ReplayError(
+                f"there is no event {seq}: the log has events {self.first_seq} to {self.last_seq}"
+            )
+        self.seq = seq
+
+    def step(self, unit: Unit, *, is_forward: bool = True, progress: Progress = unreported) -> bool:
+        """Move to the next or previous event, decision, procedure or failover. False: there is
+        none, and the cursor stays. Raises ReplayError, LogError."""
+        condition = _CONDITIONS[unit]
+        if self.filter and unit is Unit.EVENT:
+            condition = Condition(ABOUT, self.filter)
+        elif self.filter and unit is Unit.DECISION:
+            condition = Condition(DECISION.what, self.filter)
+        return self.search(condition, is_forward=is_forward, progress=progress)
+
+    def search(
+        self, condition: Condition, *, is_forward: bool = True, progress: Progress = unreported
+    ) -> bool:
+        """Move to the next or previous event that meets a condition. False: none does."""
+        found = self._find(condition, is_forward, progress)
+        if found is not None:
+            self.seq = found
+        return found is not None
+
+    def run(self, *, is_forward: bool = True, progress: Progress = unreported) -> Found | None:
+        """Move to the next or previous breakpoint. None: there is none. Raises ReplayError if no
+        breakpoint is set."""
+        if not self.breakpoints:
+            raise ReplayError("no breakpoint is set: press b to set one")
+        found = [Found(self._find(one, is_forward, progress), one) for one in self.breakpoints]
+        reached = [one for one in found if one.seq is not None]
+        if not reached:
+            return None
+        nearest = min if is_forward else max
+        stop = nearest(reached, key=lambda one: one.seq or 0)
+        assert stop.seq is not None, "only reached ones are compared"
+        self.seq = stop.seq
+        return stop
+
+    def _find(self, condition: Condition, is_forward: bool, progress: Progress) -> int | None:
+        if is_forward:
+            if condition == EVENT:
+                return self.seq + 1 if self.seq < self.last_seq else None
+            return self._playback.find_after(self.seq, condition, progress)
+        if condition == EVENT:
+            return self.seq - 1 if self.seq > self.first_seq else None
+        return self._playback.find_before(self.seq, condition, progress)
+
+    # What is at the position
+
+    @property
+    def moment(self) -> Moment:
+        """The event at the cursor."""
+        [found] = self._playback.moments(self.seq, self.seq)
+        return found
+
+    def clusters(self) -> tuple[Cluster, Cluster]:
+        """The state before and after the event at the cursor."""
+        return self._playback.clusters(self.seq)
+
+    def around(self, before: int, after: int) -> list[Moment]:
+        """The event at the cursor with at most so many before and after it, which pass the
+        filter."""
+        if not self.filter:
+            first = max(self.first_seq, self.seq - before)
+            return self._playback.moments(first, min(self.last_seq, self.seq + after))
+        condition = Condition(ABOUT, self.filter)
+        return [
+            *self._several(condition, before, is_forward=False)[::-1],
+            self.moment,
+            *self._several(condition, after, is_forward=True),
+        ]
+
+    def _several(self, condition: Condition, count: int, *, is_forward: bool) -> list[Moment]:
+        """The nearest events that meet a condition, the nearest first."""
+        found: list[Moment] = []
+        first, last = self.first_seq, self.last_seq
+        begin = self.seq
+        while len(found) < count and (begin < last if is_forward else begin > first):
+            if is_forward:
+                some = self._playback.moments(begin + 1, min(last, begin + _PAGE))
+                begin += _PAGE
+            else:
+                some = self._playback.moments(max(first, begin - _PAGE), begin - 1)[::-1]
+                begin -= _PAGE
+            found += filter(condition.holds, some)
+            if abs(begin - self.seq) >= _FILTERED_WITHIN:
+                break
+        return found[:count]
+
+    # Causes and effects
+
+    def causes(self) -> list[Moment]:
+        """The earlier events that caused the one at the cursor, the nearest first."""
+        return [
+            found
+            for seq in self.moment.causes
+            if seq >= self.first_seq
+            for found in self._playback.moments(seq, seq)
+        ]
+
+    def effects(self) -> list[Moment]:
+        """The events that the one at the cursor caused, among the EFFECTS_WITHIN next ones."""
+        end = min(self.last_seq, self.seq + EFFECTS_WITHIN)
+        following = self._playback.moments(self.seq + 1, end)
+        return [one for one in following if self.seq in one.causes]
+
+
+_PAGE: Final = 400
+_FILTERED_WITHIN: Final = 20_000
+"""How far from the cursor the filtered list of events reaches."""
