@@ -46,6 +46,7 @@ ALLOWED: Final = {
 """The beginning of a path and a word that is right there, with the reason."""
 
 DATA: Final = (
+    "*.png",
     "LICENSE",
     "*.lock",
     "*.png",
