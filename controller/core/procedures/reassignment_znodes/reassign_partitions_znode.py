@@ -71,8 +71,13 @@ async def _try_to_remove(controller: Controller, is_done: IsDone, removes: Remov
             if name not in remaining:
                 removes(name, entry.replicas)
         error = await _put_back(controller, remaining, found.versions[0])
-        return error != BAD_VERSION
-    await _put_back(controller, remaining, ANY_VERSION)
+        if error == BAD_VERSION:
+            return False
+    else:
+        await _put_back(controller, remaining, ANY_VERSION)
+    # If a client writes the same entry again, it is a new one.
+    for name in entries.keys() - remaining.keys():
+        controller.context.entries_seen.pop(name, None)
     return True
 
 

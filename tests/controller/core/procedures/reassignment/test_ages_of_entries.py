@@ -1,10 +1,12 @@
 """Whether an entry is older than a cancellation, if both change while the controller reads (KB
 14.2)."""
 
+import pytest
+
 from controller.core.commands import Issued, ReadStats, ReadZnodes
 from controller.core.operations import CreateSequential
-from controller.core.znodes import REASSIGN_PARTITIONS, Entry
-from tests.controller.core.cluster import reads
+from controller.core.znodes import REASSIGN_PARTITIONS, Entry, reassignment_path
+from tests.controller.core.cluster import reads, writes
 from tests.controller.core.procedures.reassignment.interrupting import (
     OldServer,
     cancel_all,
@@ -87,3 +89,27 @@ def makes_request(issued: Issued) -> bool:
     """Whether this command makes a request of an entry."""
     operations = getattr(issued.command, "operations", ())
     return any(isinstance(one, CreateSequential) for one in operations)
+
+
+@pytest.mark.parametrize("is_brief", [False, True])
+def test_same_entry_written_again_right_after_the_rollback_is_younger_than_it(
+    is_brief: bool,
+) -> None:
+    """The controller has removed the entry, and has not read the znode since."""
+    cluster = two_partitions()
+    submit(cluster, {T0: [3]})
+
+    def write_again() -> None:
+        if is_brief:
+            remove_cancel_quietly(cluster)
+        submit_quietly(cluster, {T0: [3]})
+
+    cluster.once(writes(reassignment_path(*T0)), write_again)
+    seen = cluster.seen()
+    cancel_all(cluster)
+    assert not [one for one in seen.texts_of("reassignment_cancelled") if "does not begin" in one]
+    if not is_brief:
+        assert entries(cluster) == {T0: Entry((3,))}
+        remove_cancel(cluster)
+    assert assignment(cluster) == "3,1 adding 3 removing 1"
+    assert_no_failures(cluster)
