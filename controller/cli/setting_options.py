@@ -47,6 +47,10 @@ class _Options(TypedDict):
         str | None,
         _option("--status-socket", "PATH", "The Unix socket that `refold status` asks."),
     ]
+    metrics_address: Annotated[
+        str | None,
+        _option("--metrics-address", "HOST:PORT|off", "Where Prometheus reads the metrics."),
+    ]
     mirror: Annotated[
         str | None,
         _option(

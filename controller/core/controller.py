@@ -131,6 +131,7 @@ class Controller:
         anyway."""
         if trigger not in self.triggers:
             self.triggers.append(trigger)
+            self.observer.queues(trigger)
 
     def new_batch(self, rule: str) -> RequestBatch:
         """An empty batch of broker requests, whose commands get this rule."""

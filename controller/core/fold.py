@@ -119,6 +119,7 @@ class Fold:
         """
         controller = self.controller
         controller.begin(recorded.seq, recorded.wall_ns // 1_000_000)
+        controller.observer.takes(recorded)
         result = self._take(recorded)
         while self._advance(result):
             yield controller.take_issued()
@@ -151,7 +152,9 @@ class Fold:
             case SessionConnected() | SessionDisconnected() | SessionExpired() as change:
                 return self._change_session(change)
             case ShutdownRequested(reason=reason):
-                self.controller.triggers.appendleft(HandBack(reason))
+                hand_back = HandBack(reason)
+                self.controller.triggers.appendleft(hand_back)
+                self.controller.observer.queues(hand_back)
             case TimerFired(timer=timer) as fired:
                 if timer == BACK_OFF_TIMER:
                     self.controller.is_backing_off = False
@@ -228,7 +231,10 @@ class Fold:
             self._paused = None
         hand_back = [one for one in self.controller.triggers if isinstance(one, HandBack)]
         self._drop_triggers()
-        self.controller.triggers.extend([Expire(), *hand_back])
+        next_triggers: list[Trigger] = [Expire(), *hand_back]
+        for trigger in next_triggers:
+            self.controller.triggers.append(trigger)
+            self.controller.observer.queues(trigger)
 
     def _refuse(self, trigger: Trigger) -> None:
         """Answer the requests that are not answered yet."""
@@ -239,6 +245,7 @@ class Fold:
 
     def _drop_triggers(self) -> None:
         """Discard the queued controller events and refuse the requests among them."""
+        self.controller.observer.clears_queue()
         triggers = list(self.controller.triggers)
         self.controller.triggers.clear()
         for trigger in triggers:
@@ -261,15 +268,14 @@ class Fold:
         self._wait = None
 
     def _interrupt(self) -> None:
-        """At a pause of a procedure, an urgent controller event in the queue goes first. For
-        observers the paused procedure ends here, and begins again later."""
+        """At a pause of a procedure, an urgent controller event in the queue goes first."""
         triggers, running, self._wait = self.controller.triggers, self._trigger, None
         urgent = next(filter(is_urgent, triggers), None)
         if urgent is None or running is None or self._procedure is None or is_urgent(running):
             return
         triggers.remove(urgent)
         self._paused = _Paused(running, self._procedure, self.controller.term)
-        self.controller.observer.ends()
+        self.controller.observer.pauses()
         self._begin(urgent)
 
     def _continue(self) -> bool:
@@ -279,7 +285,7 @@ class Fold:
             (trigger, procedure, term), self._paused = self._paused, None
             if term == self.controller.term:
                 self._trigger, self._procedure, self._wait = trigger, procedure, PAUSE
-                self.controller.observer.begins(trigger)
+                self.controller.observer.resumes(trigger)
                 return True
             break_off(procedure)
             self._refuse(trigger)

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Sequence
 
 from controller.core.commands import BrokerRequest, Choice, Issued
 from controller.core.election import Elected
+from controller.core.events import Recorded
 from controller.core.state import Partition, Topic
 from controller.core.state_machines import PartitionState, ReplicaState
 from controller.core.triggers import Trigger
@@ -16,11 +17,29 @@ class FoldObserver:
     This class does nothing.
     """
 
+    def takes(self, recorded: Recorded) -> None:
+        """An event is about to be folded."""
+
+    def queues(self, trigger: Trigger) -> None:
+        """A controller event is queued."""
+
+    def clears_queue(self) -> None:
+        """The queued controller events are about to be dropped. A procedure that has begun does not
+        continue."""
+
     def begins(self, trigger: Trigger) -> None:
         """A procedure begins."""
 
     def ends(self) -> None:
         """The procedure ended. Not called if the end of its term broke it off (TermOver)."""
+
+    def pauses(self) -> None:
+        """The procedure pauses, because an urgent controller event goes first."""
+        self.ends()
+
+    def resumes(self, trigger: Trigger) -> None:
+        """The paused procedure of this controller event continues."""
+        self.begins(trigger)
 
     def drops_topics(self, topics: Iterable[Topic]) -> None:
         """The core no longer uses these topics and their partitions."""

@@ -9,6 +9,7 @@ from typing import TypeVar
 from controller.core.commands import Issued
 from controller.core.events import Recorded
 from controller.daemon.errors import DaemonError
+from controller.daemon.log_metrics import AppendTimes
 from controller.event_log.records import command_record, event_record
 from controller.event_log.writer_thread import WriterThread
 from controller.kafka_0_8.commands import IssuedByBroker
@@ -30,6 +31,7 @@ class LogAppender:
         self._consequence = consequence
         self._thread = WriterThread("log-writer")
         self._writing_since: float | None = None
+        self.times = AppendTimes()
 
     async def append(
         self,
@@ -38,14 +40,15 @@ class LogAppender:
     ) -> None:
         """Append everything or fail: nothing is carried out that is not stored."""
 
-        def append() -> None:
+        def append() -> float:
             event_records = [event_record(one) for one in events]
             command_records = [command_record(one) for one in commands]
             # Encoding the requests of a large failover takes long, and says nothing about the disk.
             self._writing_since = time.monotonic()
             self._log.append(event_records, command_records)
+            return time.monotonic() - self._writing_since
 
-        await self._on_disk(append)
+        self.times.add(await self._on_disk(append), len(events))
 
     async def roll_if_due(self) -> Path | None:
         """Start the next segment if it is due; return its path."""

@@ -5,7 +5,7 @@ commands (docs/design.md#the-path-of-an-event). The daemon itself decides nothin
 """
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 import anyio
@@ -29,6 +29,7 @@ from controller.core.commands import (
     StopReplicaRequest,
     UpdateMetadataRequest,
 )
+from controller.core.controller import Controller
 from controller.core.events import (
     Event,
     NumbersDrawn,
@@ -39,11 +40,13 @@ from controller.core.events import (
     TopicIdsDrawn,
 )
 from controller.core.fold import Fold
+from controller.core.metered import Metered
+from controller.core.state import Topic
 from controller.daemon.appending import LogAppender
 from controller.daemon.arrivals import Arrivals
 from controller.daemon.draws import draw_numbers, draw_topic_ids
 from controller.daemon.encoding_ahead import EncodingAhead
-from controller.daemon.garbage import GarbageCollection
+from controller.daemon.garbage import DroppedTopics, GarbageCollection
 from controller.daemon.notices import log_notice, log_session
 from controller.daemon.peers import Channels, Endpoint, ZooKeeper
 from controller.daemon.progress import Progress
@@ -85,6 +88,17 @@ class Inbox(Arrivals[Event]):
         ]
 
 
+class _Observer(Metered):
+    """Counts the metrics, and passes the dropped topics on."""
+
+    def __init__(self, controller: Controller, dropped: DroppedTopics) -> None:
+        super().__init__(controller)
+        self._dropped = dropped
+
+    def drops_topics(self, topics: Iterable[Topic]) -> None:
+        self._dropped.drops_topics(topics)
+
+
 class Daemon:
     """One run of the controller, from its first session to its exit."""
 
@@ -112,7 +126,10 @@ class Daemon:
         self._unwritten: list[Issued] = []
         self._stop: Stop | None = None
         self._encoding_ahead = EncodingAhead(fold)
+        self._garbage = GarbageCollection()
         self.progress = Progress()
+        self.append_times = self._appender.times
+        self.metered: Metered = _Observer(fold.controller, self._garbage.dropped)
 
     def shut_down(self, reason: str) -> None:
         """Ask for an orderly shutdown, which resigns the controller role first."""
@@ -147,8 +164,8 @@ class Daemon:
         return self._stop.reason if self._stop is not None else ""
 
     async def _fold_until_stopped(self, tasks: TaskGroup) -> None:
-        with GarbageCollection() as garbage:
-            self._fold.controller.observer = garbage.dropped
+        with self._garbage as garbage:
+            self._fold.controller.observer = self.metered
             while self._stop is None:
                 await self._inbox.wait(_QUIET_SECONDS)
                 events = self._inbox.take(self._log.tip.last_seq, self._fold.term)

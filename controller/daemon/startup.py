@@ -5,7 +5,7 @@ import asyncio
 import logging
 import signal
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 import anyio
@@ -17,9 +17,12 @@ from controller.api.listening import BoundListener, listen
 from controller.brokers.channel import always
 from controller.brokers.channels import BrokerChannels
 from controller.core.fold import Fold
+from controller.core.metered import Sample
 from controller.daemon.daemon import Daemon, Inbox
 from controller.daemon.errors import DaemonError, texts_of
 from controller.daemon.garbage import prepare_for_many_objects
+from controller.daemon.log_metrics import DAEMON_METRICS, log_samples
+from controller.daemon.metrics_endpoint import serving_metrics
 from controller.daemon.standby_list import StandbyList
 from controller.daemon.status import RunningParts, StatusSource
 from controller.daemon.status_socket import StatusSocket
@@ -235,15 +238,22 @@ async def _run_daemon(
         fold, inbox, daemon.progress, log, lambda: zookeeper.status, lambda: standbys.others
     )
     _on_signal(daemon.shut_down)
+
+    def samples() -> Iterable[Sample]:
+        yield from daemon.metered.samples(time.monotonic_ns())
+        lag_s = status.status().event_lag_ms / 1000
+        yield from log_samples(daemon.append_times, log, mirror, lag_s)
+
     reason = ""
     try:
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(housekeeping.apply_retention)
-            tasks.start_soon(report_silence, lambda: zookeeper.status)
-            if settings.standby:
-                tasks.start_soon(standbys.keep)
-            reason = await daemon.run()
-            tasks.cancel_scope.cancel()
+        with serving_metrics(settings.metrics_address, DAEMON_METRICS, samples):
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(housekeeping.apply_retention)
+                tasks.start_soon(report_silence, lambda: zookeeper.status)
+                if settings.standby:
+                    tasks.start_soon(standbys.keep)
+                reason = await daemon.run()
+                tasks.cancel_scope.cancel()
     except* (DaemonError, LogError) as faults:
         raise DaemonError("; ".join(texts_of(faults))) from None
     return reason

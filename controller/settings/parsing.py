@@ -29,6 +29,13 @@ class Address(NamedTuple):
     port: int
 
 
+class HostAndPort(NamedTuple):
+    """A host and a port to listen on."""
+
+    host: str
+    port: int
+
+
 def boolean(text: str) -> bool:
     """true or false, in any case, as Kafka parses it."""
     try:
@@ -149,6 +156,17 @@ def servers(text: str) -> str:
             raise ValueError(f"HOST:PORT, comma-separated, but {one!r} is not")
         _check_host(host)
     return ",".join(found)
+
+
+def metrics_address(text: str) -> HostAndPort | None:
+    """HOST:PORT, or off; port 0 is any free port."""
+    if text == "off":
+        return None
+    host, _, port = text.rpartition(":")
+    if not host or not (port.isascii() and port.isdigit()) or int(port) > 65535:
+        raise ValueError("HOST:PORT, or off")
+    _check_host(host)
+    return HostAndPort(host.strip("[]"), int(port))
 
 
 def topic(text: str) -> str:

@@ -22,7 +22,7 @@ from controller.core.topic_configs import (
 from controller.core.values import Endpoint
 from controller.security.errors import SecurityError
 from controller.settings.errors import SettingsError
-from controller.settings.parsing import Address
+from controller.settings.parsing import Address, HostAndPort
 from controller.settings.security import (
     LOGIN_KEYS,
     Security,
@@ -102,6 +102,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     retention_bytes: int | None
     retention_ms: int | None
     status_socket: Path | None
+    metrics_address: HostAndPort | None
     mirror_servers: str | None
     mirror_topic: str
     mirror_client_config: Path | None
@@ -426,6 +427,7 @@ def _settings(
         retention_bytes=values[OWN + "log.retention.bytes"],
         retention_ms=values[OWN + "log.retention.ms"],
         status_socket=values[OWN + "status.socket"],
+        metrics_address=values[OWN + "metrics.address"],
         mirror_servers=values[OWN + "mirror.bootstrap.servers"],
         mirror_topic=values[OWN + "mirror.topic"],
         mirror_client_config=values[OWN + "mirror.client.config"],

@@ -322,6 +322,15 @@ SETTINGS: Final = (
         "--status-socket",
     ),
     Setting(
+        "refold.metrics.address",
+        parsing.metrics_address,
+        "127.0.0.1:9404",
+        "HOST:PORT on which the daemon serves its metrics by HTTP, under /metrics "
+        "([metrics.md](metrics.md)). There is no authentication: do not give an address that "
+        "others can reach without a firewall. off: the daemon serves none.",
+        "--metrics-address",
+    ),
+    Setting(
         "refold.mirror.bootstrap.servers",
         parsing.servers,
         None,

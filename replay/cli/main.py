@@ -52,6 +52,10 @@ SUB_COMMANDS: Final = {
     "debug": SubCommand(
         "replay.cli.debug.command:app", "Step through a log in a terminal, in both directions."
     ),
+    "report": SubCommand(
+        "replay.cli.report:app", "Write a log as one page: findings, time line, decisions."
+    ),
+    "serve": SubCommand("replay.cli.serve:app", "Serve the reports of a folder on loopback."),
     "why": SubCommand("replay.cli.why:app", "Explain the state of a partition, broker or term."),
     "inspect": SubCommand(
         "replay.cli.inspect:app", "Show the cluster at a moment, or changes between two."

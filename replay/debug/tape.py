@@ -89,7 +89,7 @@ class RecordedTape:
         if following is None:
             return None
         running = self.state.running_since
-        event, decisions, written = self._listing.take(*following)
+        event, decisions, written, *_ = self._listing.take(*following)
         begun = tuple(Begun(one.procedure, one.seq) for one in self.state.begun)
         return Moment(event, tuple(decisions), begun, tuple(written), running)
 
@@ -197,7 +197,7 @@ class Recording:
         self.log = log
         self._derived = Derived({}, {})
         if isinstance(log, ImportedLog):
-            found = DerivedDecisions(log, progress)
+            found = DerivedDecisions.of(log, progress)
             decisions = found.between(log.reader.header.first_seq, log.reader.last_seq)
             by_seq = {one.listed.seq: one for one in decisions}
             self._derived = Derived(by_seq, found.procedures)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
 
 from controller.core import znodes
 from controller.core.commands import WriteAtomically, WriteZnodes
 from eventstore.filters import EventFilter
 from eventstore.records import EventRecord
+from replay.agreement.trace.controller_trace import ControllerTrace
 from replay.description.choices import chosen
 from replay.description.imported_events import imported_event_in_words, transaction_in_words
 from replay.listing.values import ListedDecision, ListedEvent, listed_event
@@ -55,7 +56,7 @@ def decisions(
 ) -> Iterator[ListedDecision]:
     """The decisions of a stock controller in a range, each with the rule by which a shadow fold
     decides the same. Raises ReplayError, LogError."""
-    return (one.listed for one in DerivedDecisions(log, progress).between(first, last))
+    return (one.listed for one in DerivedDecisions.of(log, progress).between(first, last))
 
 
 class DerivedDecision(NamedTuple):
@@ -67,19 +68,28 @@ class DerivedDecision(NamedTuple):
 
 
 class DerivedDecisions:
-    """The decisions of an imported log. The shadow folds run once, at the start."""
+    """The decisions of an imported log, with the reasons of the shadow folds that decide the same.
+    `sessions` has the commands of these folds."""
 
-    def __init__(self, log: ImportedLog, progress: Progress) -> None:
-        """Raises ReplayError, LogError."""
+    def __init__(
+        self, log: ImportedLog, sessions: Iterable[tuple[ControllerTrace, list[ShadowCommand]]]
+    ) -> None:
         self._log = log
         self._derived: DerivedWrites[ShadowCommand] = DerivedWrites()
         self.procedures: dict[int, dict[str, None]] = {}
         """The procedures of the shadow folds, by the record at which each began."""
-        for found in shadow_folds(log.reader, ShadowObserver, progress=progress):
-            for trace, observer in found.sessions:
-                self._derived.add(trace, _writes(observer.commands))
-                for one in observer.commands:
-                    self.procedures.setdefault(one.since, {})[one.cause] = None
+        for trace, commands in sessions:
+            self._derived.add(trace, _writes(commands))
+            for one in commands:
+                self.procedures.setdefault(one.since, {})[one.cause] = None
+
+    @classmethod
+    def of(cls, log: ImportedLog, progress: Progress) -> DerivedDecisions:
+        """Runs the shadow folds. Raises ReplayError, LogError."""
+        found = shadow_folds(log.reader, ShadowObserver, progress=progress)
+        return cls(
+            log, ((trace, observer.commands) for one in found for trace, observer in one.sessions)
+        )
 
     def between(self, first: int, last: int) -> Iterator[DerivedDecision]:
         """The decisions of a range. Raises ReplayError, LogError."""

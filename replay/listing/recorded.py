@@ -1,9 +1,9 @@
 """The events and decisions of a recorded log, folded again from the last snapshot before them."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from types import MappingProxyType
-from typing import Final, NamedTuple
+from typing import Final, Generic, NamedTuple, Protocol, TypeVar
 
 import msgspec
 
@@ -14,6 +14,7 @@ from controller.core.events import (
     ChildrenRead,
     Event,
     NumbersDrawn,
+    Recorded,
     TopicIdsDrawn,
     WatchFired,
     ZnodesRead,
@@ -60,21 +61,37 @@ def listed(
             yield listing.take(record, stored)[:2]
 
 
+class Folding(Protocol):
+    """A fold of the log: `RecordedProjection`, or a fold with an observer."""
+
+    def fold(self, event: Recorded, stored: Sequence[CommandRecord] | None) -> list[Issued]:
+        """Fold the next event and return its commands."""
+
+    def topic_name(self, id: str) -> str:
+        """The name of a topic by its id in hex."""
+
+
+FoldingT = TypeVar("FoldingT", bound=Folding)
+
+
 class Taken(NamedTuple):
-    """An event with its decisions, and the znodes that it shows to be written."""
+    """An event with its decisions, and the znodes that it shows to be written. `content` and
+    `issued` are what the first two describe."""
 
     event: ListedEvent
     decisions: list[ListedDecision]
     written: list[str]
+    content: Event
+    issued: list[Issued]
 
 
-class Listing:
+class Listing(Generic[FoldingT]):
     """Describes the events of a recorded log while a projection folds them, in order."""
 
     def __init__(
         self,
         log: RecordedLog,
-        folding: RecordedProjection,
+        folding: FoldingT,
         pending: Mapping[CommandId, Command] = MappingProxyType({}),
     ) -> None:
         """`pending` are commands without an outcome at the state of the projection."""
@@ -96,6 +113,8 @@ class Listing:
             self._event(record, event, asked),
             [self._decision(record, one) for one in issued],
             _written(event, asked),
+            event,
+            issued,
         )
         self._forget(event)
         return taken

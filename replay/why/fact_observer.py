@@ -191,7 +191,8 @@ class FactObserver(NotedFacts, FoldObserver):
         self, partition: Partition, rule: str, current: LeaderAndIsr, elected: Elected
     ) -> None:
         if elected.leader == NO_LEADER and self.subject.covers(*partition.key):
-            if self.subject.topic is None and self.subject.broker not in partition.replicas:
+            broker = self.subject.broker
+            if broker is not None and not self.subject.topic and broker not in partition.replicas:
                 return
             self.add(
                 NoLeader,
@@ -284,7 +285,7 @@ class FactObserver(NotedFacts, FoldObserver):
         kind, _, topic, partition = subject_of(path)
         if topic is not None and partition is not None:
             return kind == "state" and self.subject.covers(topic, partition)
-        return kind == "topic" and topic == self.subject.topic
+        return kind == "topic" and self.subject.covers_topic(topic)
 
     def _written(
         self, asked: Issued, operation: SetData | CreateZnode, error: int, version: int
@@ -365,20 +366,23 @@ class FactObserver(NotedFacts, FoldObserver):
 
     def _answered_isr(self, answer: AlterPartitionResponse) -> None:
         request = self.trigger.request if isinstance(self.trigger, ApiCall) else None
-        if not isinstance(request, AlterPartitionReceived) or self.subject.topic is None:
+        if not isinstance(request, AlterPartitionReceived):
             return
         errors = {(one.topic, one.topic_id, one.partition): one.error for one in answer.partitions}
         for one in request.partitions:
             topic_id = bytes.fromhex(one.topic) if request.version > 1 else None
             name = self.topic_name(one.topic) if topic_id is not None else one.topic
-            if self.subject.covers(name, one.partition):
-                key = ("" if topic_id is not None else one.topic, topic_id, one.partition)
+            key = ("" if topic_id is not None else one.topic, topic_id, one.partition)
+            error = answer.error or errors.get(key, 0)
+            # Of everything, only the refusals: the states that are written show the others.
+            is_wanted = error or not self.subject.is_everything
+            if is_wanted and self.subject.is_about(name, one.partition):
                 self.add(
                     IsrRequested,
                     partition=f"{name}-{one.partition}",
                     broker=request.broker,
                     isr=one.isr,
-                    error=answer.error or errors.get(key, 0),
+                    error=error,
                 )
 
     def _answered_reassignment(self, answer: AlterPartitionReassignmentsResponse) -> None:

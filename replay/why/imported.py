@@ -4,13 +4,15 @@ ZooKeeper's transactions show what was done. The reasons come from shadow folds 
 controllers, if they decide the same (stock_clusters.agreement).
 """
 
-from typing import Final
+from collections.abc import Callable
+from typing import Final, TypeVar
 
 from msgspec import structs
 
 from controller.core import znodes
 from eventstore.filters import EventFilter
 from replay.agreement.comparison import read_records
+from replay.agreement.trace.controller_trace import ControllerTrace
 from replay.cluster_view.from_znodes import cluster_of
 from replay.description.imported_events import imported_event_in_words
 from replay.progress import Progress
@@ -43,20 +45,37 @@ _ONLY_IN_FOLD: Final = (NoLeader, LeftUnchanged, NoticeIssued, IsrRequested)
 _BROKER_CHANGES_ONLY_IN_FOLD: Final = ("shutting down", "log directory failed")
 
 
+Observer = TypeVar("Observer", bound=ShadowFactObserver)
+Session = tuple[ControllerTrace, Observer]
+"""The shadow fold of one session, with its observer."""
+
+
 def history_of(log: ImportedLog, subject: Subject, seq: int, progress: Progress) -> History:
     """The history up to record `seq`. Raises ReplayError, LogError."""
+    return observed_history(log, subject, seq, progress, ShadowFactObserver)[0]
+
+
+def observed_history(
+    log: ImportedLog,
+    subject: Subject,
+    seq: int,
+    progress: Progress,
+    observer: Callable[[ControllerTrace, Subject], Observer],
+) -> tuple[History, list[Session[Observer]]]:
+    """The history, and the shadow folds that explain it, each with its observer. Raises
+    ReplayError, LogError."""
     # Reading changes the state of an opened log, so each reading opens the log again.
     history, time = znode_history(open_imported(log.reader), subject, seq, progress)
     ranges = shadow_folds(
-        log.reader, lambda one: ShadowFactObserver(one, subject), progress=progress, last=seq
+        log.reader, lambda one: observer(one, subject), progress=progress, last=seq
     )
     sessions = [session for one in ranges for session in one.sessions]
     notes = unfinished_notes(log)
     derived: DerivedWrites[DerivedWrite] = DerivedWrites()
-    for trace, observer in sessions:
-        derived.add(trace, ((one.seq, one.path, one) for one in observer.writes))
+    for trace, noted in sessions:
+        derived.add(trace, ((one.seq, one.path, one) for one in noted.writes))
     facts = [_with_rule(one, derived) for one in history.facts]
-    facts += [one for _, observer in sessions for one in observer.facts if _is_only_in_fold(one)]
+    facts += [one for _, noted in sessions for one in noted.facts if _is_only_in_fold(one)]
     facts.sort(key=lambda one: one.seq)
     texts = _CauseTexts(log)
     facts = [texts.add_to(one) for one in facts]
@@ -69,7 +88,7 @@ def history_of(log: ImportedLog, subject: Subject, seq: int, progress: Progress)
     cluster = structs.replace(
         cluster_of(history.view, seq, time), unanswered=history.requests.unanswered()
     )
-    return History(subject, cluster, facts, notes, settings)
+    return History(subject, cluster, facts, notes, settings), sessions
 
 
 def znode_history(

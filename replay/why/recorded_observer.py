@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Final
 
 from controller.core.api_requests.reassignments import AlterPartitionReassignmentsReceived
-from controller.core.commands import Issued
+from controller.core.commands import CommandId, Issued
 from controller.core.events import (
     BrokerResponded,
     ChildrenRead,
@@ -39,6 +39,7 @@ from replay.cluster_view.views import Cluster, ProcedureView
 from replay.description.events import event_in_words, request_in_words
 from replay.logs.other_core import folding
 from replay.logs.recorded_fold import fold_event
+from replay.subjects import paths_of_command, subject_of
 from replay.why.fact_observer import FactObserver
 from replay.why.facts import AssignmentWritten, Cause, SessionChanged, StateWritten
 from replay.why.subject import Subject
@@ -74,6 +75,9 @@ class RecordedFactObserver(FactObserver):
         self._last_context: ControllerContext | None = None
         self.lost_at = 0
         """The event at which the daemon last lost the role; 0: it has the role, or never had it."""
+        self._touched: set[tuple[str, int]] = set()
+        """Partitions that may have changed in the current procedures, if all facts are wanted."""
+        self._znodes: dict[CommandId, list[str]] = {}
         self.begun_by = self._origin
         fold.controller.observer = self
 
@@ -89,6 +93,7 @@ class RecordedFactObserver(FactObserver):
         self._event, self._ended = event, None
         self.begun = []
         if isinstance(event.event, (ZnodesRead, ZnodesWritten)):
+            self._touch(event.event)
             self.on_outcome(event.event)
         elif self.moves is not None and isinstance(event.event, WatchFired):
             self.moves.on_watch(event.event)
@@ -215,8 +220,32 @@ class RecordedFactObserver(FactObserver):
         # The procedure of an API request reads no changes by others.
         if self.subject.topic is not None and not isinstance(self.trigger, ApiCall):
             self._note_changes_of_topic(self.subject.topic)
+        for key in sorted(self._touched):
+            self.note_external_changes(*key)
+        self._touched.clear()
         self._ended = self.because
         super().ends()
+
+    def issues(self, issued: Issued) -> None:
+        if self.subject.is_everything and (paths := paths_of_command(issued.command)):
+            self._znodes[issued.id] = paths
+        super().issues(issued)
+
+    def _touch(self, outcome: ZnodesRead | ZnodesWritten) -> None:
+        """Remember the partitions of the znodes that were read or written."""
+        paths = self._znodes.get(outcome.command, [])
+        end = outcome.offset + len(outcome.errors)
+        for path in paths[outcome.offset : end]:
+            kind, _, topic, number = subject_of(path)
+            if topic is None or kind not in ("state", "topic"):
+                continue
+            found = self.controller.context.topics.get(topic)
+            if number is not None:
+                self._touched.add((topic, number))
+            elif found is not None:
+                self._touched.update((topic, one) for one in found.partitions)
+        if end >= len(paths):
+            self._znodes.pop(outcome.command, None)
 
     def note_external_changes(self, topic: str, number: int) -> None:
         partition = self.controller.context.find(topic, number)

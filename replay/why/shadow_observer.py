@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import ClassVar, Final
 
 from msgspec import Struct, structs
 
@@ -33,7 +33,7 @@ class DerivedWrite(Struct, frozen=True):
 class ShadowFactObserver(FactObserver, Checkpointed):
     """Notes the facts and the writes of one shadow fold."""
 
-    STATE = (
+    STATE: ClassVar[tuple[str, ...]] = (
         "facts",
         "writes",
         "seq",

@@ -28,7 +28,8 @@ CONTROLLER_FAILURES: Final = (STATE_MACHINE_STUCK, PROCEDURE_FAILED, QUEUE_STUCK
 class Subject(Struct, frozen=True):
     """The partition, topic, broker or term of a question. A broker with a partition means its
     replica. `is_reassignment`: the question is about the reassignment of the partition.
-    `is_unhealthy`: the question is about everything that is not well."""
+    `is_unhealthy`: the question is about everything that is not well. `is_everything`: all facts
+    are wanted, as for a report."""
 
     topic: str | None = None
     partition: int | None = None
@@ -36,6 +37,7 @@ class Subject(Struct, frozen=True):
     term: int | None = None
     is_reassignment: bool = False
     is_unhealthy: bool = False
+    is_everything: bool = False
 
     @property
     def is_of_role(self) -> bool:
@@ -44,13 +46,18 @@ class Subject(Struct, frozen=True):
 
     def is_about(self, topic: str, number: int) -> bool:
         """Whether the question is about a partition or its topic."""
-        return self.topic is not None and self.covers(topic, number)
+        is_named = self.topic is not None or self.is_everything
+        return is_named and self.covers(topic, number)
+
+    def covers_topic(self, topic: str | None) -> bool:
+        """Whether facts about a whole topic belong to the answer."""
+        return topic is not None and (topic == self.topic or self.is_everything)
 
     def covers(self, topic: str, number: int) -> bool:
         """Whether facts about a partition belong to the answer."""
         if self.topic is not None:
             return topic == self.topic and self.partition in (None, number)
-        return self.broker is not None
+        return self.broker is not None or self.is_everything
 
     def covers_state(self, before: LeaderAndIsr | None, after: LeaderAndIsr) -> bool:
         """Whether a change of a covered partition's state belongs to the answer. For a question
@@ -64,7 +71,7 @@ class Subject(Struct, frozen=True):
         """Whether a notice that is no other kind of fact belongs to the answer."""
         if notice.code in _PARTITION_NOTICES:
             return False
-        if notice.code in CONTROLLER_FAILURES:
+        if notice.code in CONTROLLER_FAILURES or self.is_everything:
             return True
         if self.topic is not None:
             if notice.subject.endswith(f"/{self.topic}/{self.partition}"):

@@ -147,9 +147,9 @@ class ZnodeHistory:
             self._role_ends(transaction, who)
         elif subject.kind == "broker" and subject.broker is not None:
             self._broker(subject.broker, one, transaction)
-        elif subject.kind == "topic deletion" and subject.topic == self._subject.topic:
+        elif subject.kind == "topic deletion" and self._subject.covers_topic(subject.topic):
             self._deletion_request(path, one, who)
-        elif subject.kind == "topic" and subject.topic == self._subject.topic:
+        elif subject.kind == "topic" and self._subject.covers_topic(subject.topic):
             self._topic(subject.topic or "", one, who)
         elif path == REASSIGN_CANCEL:
             self._cancellation(one, transaction)
@@ -202,7 +202,7 @@ class ZnodeHistory:
     def _deletion_request(self, path: str, one: _Operation, who: str) -> None:
         if isinstance(one, Create):
             text = f"{who} created {path}"
-            topic = self._subject.topic or ""
+            topic = subject_of(path).topic or ""
             self._add(TopicChanged, code="topic_deletion_requested", topic=topic, text=text)
 
     def _topic(self, name: str, one: _Operation, who: str) -> None:

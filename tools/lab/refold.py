@@ -37,6 +37,8 @@ class Refold:
             *start,
             *("run", "--zookeeper", connect, "--broker-id", str(broker_id)),
             *("--log-dir", str(log_dir)),
+            # Several daemons of one machine cannot have the default port. Options override it.
+            *(() if code is not None else ("--metrics-address", "off")),
             # These override the listeners of a broker's server.properties in the options.
             *("--listeners", listeners or f"PLAINTEXT://{HOST}:{free_port()}"),
             *options,

@@ -39,6 +39,7 @@ SPINE: Final[Mapping[str, Mapping[str, str]]] = {
         "replay.kafka_text": "refold log show --format kafka",
         "replay.export": "refold log export",
         "replay.redaction": "refold log export --redact",
+        "replay.report": "refold report",
         "replay.shadow": "refold run --mode shadow",
         "replay.fleet": "refold fleet",
         "replay.explore": "refold explore",

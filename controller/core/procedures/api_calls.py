@@ -72,7 +72,9 @@ async def process_request(controller: Controller, call: ApiCall) -> None:
     for partition in reversed(controller.order.partitions(changed)):
         # It is the next event: an end of the session in it must not change the answer.
         if partition in controller.context.reassigning:
-            controller.triggers.appendleft(PartitionReassignmentIsrChange(*partition.key))
+            change = PartitionReassignmentIsrChange(*partition.key)
+            controller.triggers.appendleft(change)
+            controller.observer.queues(change)
 
 
 async def _process(controller: Controller, call: ApiCall) -> list[Partition]:

@@ -15,6 +15,7 @@ from eventstore.verify import VerifyReport, verify
 from replay.cli.exit_status import DAMAGED
 from replay.cli.log.conventions import Log, local_log, log_errors, open_end, print_note
 from replay.cli.log.export import export, import_command
+from replay.cli.log.metrics import metrics
 from replay.cli.log.mirror import fetch, mirror
 from replay.cli.log.show import show, tail
 from replay.cli.log_notes import note_unchecked
@@ -112,6 +113,7 @@ def copy(
 
 app.command("export")(export)
 app.command("import")(import_command)
+app.command("metrics")(metrics)
 app.command("mirror")(mirror)
 app.command("fetch")(fetch)
 

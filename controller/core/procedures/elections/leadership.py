@@ -266,14 +266,16 @@ async def read_states(
     partitions: list[Partition],
     rule: str,
     failures: Failures,
-    stateless: list[Partition] | None = None,
+    missing: list[Partition] | None = None,
+    unreadable: list[Partition] | None = None,
 ) -> list[tuple[Partition, LeaderAndIsr]]:
     """The state znodes of partitions, of those that this controller may change.
 
-    Missing and unreadable states are added to `failures` and `stateless`; states that a later
-    controller has written are added to `failures` (KB 4.4).
+    The others are added to `failures`: states that are missing, that cannot be read, or that a
+    later controller has written (KB 4.4). The first two are added to `missing` and `unreadable`.
     """
-    stateless = [] if stateless is None else stateless
+    missing = [] if missing is None else missing
+    unreadable = [] if unreadable is None else unreadable
     epoch = controller.context.epoch
     paths = [znodes.state_path(one.topic.name, one.number) for one in partitions]
     found = await read_state_znodes(controller, paths, rule, may_be_denied=True)
@@ -282,14 +284,14 @@ async def read_states(
         error, state = found.errors[place], found.parsed[place]
         if error == NO_NODE:
             failures.add(partition, "the partition has no state znode")
-            stateless.append(partition)
+            missing.append(partition)
             continue
         if error != OK:
             failures.add(partition, f"the state cannot be read (ZooKeeper code {error})")
             continue
         if not isinstance(state, LeaderAndIsr):
             failures.add_unreadable(paths[place], str(state))
-            stateless.append(partition)
+            unreadable.append(partition)
             continue
         if state.controller_epoch > epoch:
             failures.add(

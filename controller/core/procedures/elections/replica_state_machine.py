@@ -208,7 +208,7 @@ async def _remove_from_isr(
     remaining = partitions
     while remaining:
         stateless: list[Partition] = []
-        states = await read_states(controller, remaining, rule, failures, stateless)
+        states = await read_states(controller, remaining, rule, failures, stateless, stateless)
         if DELETION_NEEDS_NO_STATE.applies(controller.configuration):
             done += [one for one in stateless if context.is_queued(one)]
         remaining = []

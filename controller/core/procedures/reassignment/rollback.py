@@ -38,7 +38,6 @@ from controller.core.procedures.reassignment.legacy_znode import are_older, repo
 from controller.core.procedures.reassignment.replica_deletion import delete_replicas
 from controller.core.procedures.reassignment_znodes.reassign_partitions_znode import remove_entries
 from controller.core.procedures.reassignment_znodes.records import LEGACY, holder, remove_records
-from controller.core.procedures.topics.deletion import mark_ineligible, resume_deletion_for
 from controller.core.procedures.topics.topics import write_topics
 from controller.core.state import ControllerContext, Partition
 from controller.core.state_machines import PartitionState, ReplicaState
@@ -133,7 +132,6 @@ async def roll_back(
         _report_step(controller, 6, what, resting, cause)
         await _forget(controller, resting, cause)
     routes = {one: _requested_by(controller, one) for one in rollback.partitions}
-    mark_ineligible(context, dict.fromkeys(one.topic.name for one in rollback.partitions))
     for step in STEPS:
         if rollback.originals:
             await step(controller, rollback)
@@ -141,7 +139,6 @@ async def roll_back(
     done = [*resting, *rollback.partitions]
     for partition in done:
         context.rollback_waiting.pop(partition, None)
-    await resume_deletion_for(controller, dict.fromkeys(one.topic.name for one in done))
     return done
 
 
@@ -200,21 +197,23 @@ async def _needed(
 
 
 async def _keep_waiting_partitions(controller: Controller, rollback: Rollback) -> None:
-    """Before the first step. A partition without any state has nothing to lose."""
+    """Before the first step. A partition that has no state has nothing to lose. If its state cannot
+    be read, the other replicas may have the only copies."""
     moving, cause = rollback.partitions, rollback.cause
     await _watch_states(controller, moving)
-    stateless: list[Partition] = []
+    missing: list[Partition] = []
     unreadable = Failures(controller, cause.code)
-    states = await read_states(controller, moving, _RULE, unreadable, stateless)
+    states = await read_states(controller, moving, _RULE, unreadable, missing)
     permitted = await with_unclean_permission(controller, states, OFFLINE, unreadable)
     inputs = {one.partition: one for one in permitted}
     failures = Failures(controller, cause.code, cause.reported)
     for partition in moving:
         goal, given = rollback.goal(partition), inputs.get(partition)
-        if given is None:
-            if partition not in stateless or partition.leadership is not None:
-                failures.add(partition, f"the state cannot be read: {cause.meanwhile}")
-                rollback.leave(partition)
+        if partition.leadership is None and partition in missing:
+            continue
+        if partition.leadership is None or given is None:
+            failures.add(partition, f"the state cannot be read: {cause.meanwhile}")
+            rollback.leave(partition)
         elif too_few := why_rollback_waits(controller.context, given, goal):
             failures.add(partition, _in_words(goal, too_few, cause))
             rollback.leave(partition)

@@ -17,6 +17,7 @@ from controller.core.znodes import (
     Entry,
     Reassignment,
     reassignment_path,
+    write_entries,
     write_reassignment,
 )
 from tests.controller.core.cluster import DAEMON, Cluster
@@ -262,13 +263,15 @@ def test_entry_removed_by_a_client_during_the_move_is_restored_and_reported() ->
     assert set(entries(cluster) or {}) == {("u", 0), T0}
 
 
-def test_removed_entry_that_does_not_fit_is_not_restored(
-    monkeypatch: pytest.MonkeyPatch,
+@pytest.mark.parametrize(("room", "is_restored"), [(-1, False), (0, True)])
+def test_removed_entry_is_restored_if_it_fits(
+    monkeypatch: pytest.MonkeyPatch, room: int, is_restored: bool
 ) -> None:
     cluster = one_by_each_route()
-    monkeypatch.setattr(legacy_znode, "DATA_BYTES_MAX", 60)
+    size = len(write_entries({T0: Entry((3,))}))
+    monkeypatch.setattr(legacy_znode, "DATA_BYTES_MAX", size + room)
     cluster.remove(znodes.REASSIGN_PARTITIONS)
-    assert entries(cluster) is None
+    assert (entries(cluster) is not None) is is_restored
     catch_up(cluster, 3)
     assert assignment(cluster) == "3"
     assert_no_failures(cluster)

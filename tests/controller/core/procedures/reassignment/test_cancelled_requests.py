@@ -18,6 +18,7 @@ from tests.controller.core.cluster import Cluster, Seen, reads
 from tests.controller.core.procedures.reassignment.interrupting import (
     OtherControllersTerm,
     assert_nothing_is_left,
+    cancel_all,
     cancel_briefly,
     cancel_quietly,
     entries,
@@ -53,6 +54,20 @@ def test_cancellation_removed_before_it_is_read_rolls_back_without_an_entry_and_
     assert len(seen.texts_of("record_mended")) == 1
     assert_nothing_is_left(cluster)
     assert_no_failures(cluster)
+
+
+def test_hand_back_leaves_an_entry_that_stock_brokers_can_read() -> None:
+    """The entry waits, and has no originals yet."""
+    cluster = two_partitions()
+    cancel_all(cluster)
+    submit(cluster, {T0: [3]})
+    seen = cluster.seen()
+    cluster.shut_down_quietly()
+    cluster.run()
+    cluster.fire("hand back: topics under way")
+    assert cluster.is_stopped
+    assert znodes.REASSIGN_PARTITIONS not in seen.written()
+    assert entries(cluster) == {T0: Entry((3,))}
 
 
 def warnings(seen: Seen) -> list[Notice]:

@@ -236,6 +236,32 @@ def test_entry_of_another_client_meanwhile_is_kept() -> None:
     assert entries(cluster) == {T0: Entry((3,), (1,)), T1: Entry((4,), (2,))}
 
 
+def test_entries_that_cannot_be_moved_stay_and_are_reported() -> None:
+    """ZooKeeper refuses to delete a znode with children."""
+    cluster = two_partitions()
+    child = f"{REASSIGN_PARTITIONS_EXTRA}/child"
+    cluster.once(moves, lambda: cluster.put_quietly(child, b""))
+    seen = cluster.seen()
+    submit_extra(cluster, {T0: [3]})
+    assert seen.notices() == [("entries_not_written", REASSIGN_PARTITIONS_EXTRA)]
+    assert (extra(cluster), entries(cluster)) == ({T0: Entry((3,))}, None)
+    cluster.remove_quietly(child)
+    submit_extra(cluster, {T0: [4]})
+    assert (extra(cluster), assignment(cluster)) == (None, "4,1 adding 4 removing 1")
+
+
+def test_entries_that_wait_stay_without_those_that_are_moved() -> None:
+    cluster = interruptible(4, 1, 2)
+    cluster.create_topic("u", {0: [1]})
+    submit(cluster, {T0: [3, 4]})
+    catch_up(cluster, 3)
+    for broker in (1, 2):
+        cluster.stop_broker(broker)
+    submit_extra(cluster, {T0: [4], ("u", 0): [4]})
+    assert extra(cluster) == {T0: Entry((4,))}
+    assert entries(cluster) == {T0: Entry((3, 4), (1, 2)), ("u", 0): Entry((4,), (1,))}
+
+
 def test_later_content_is_processed_and_its_entries_have_priority() -> None:
     cluster = two_partitions()
     cancel_all(cluster)

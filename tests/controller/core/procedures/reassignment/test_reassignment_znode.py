@@ -103,14 +103,16 @@ def test_daemon_as_target_is_refused_under_both_rules(rules: str) -> None:
     assert assignment(cluster) == "1,2"
 
 
-def test_entries_are_removed_one_by_one_as_partitions_complete() -> None:
-    cluster = Cluster(1, 2, 3).start()
+@pytest.mark.parametrize("rules", ["refold", "kafka"])
+def test_entries_are_removed_one_by_one_as_partitions_complete(rules: str) -> None:
+    cluster = Cluster(1, 2, 3, rules=rules).start()
     cluster.create_topic("t", {0: [1], 1: [1]})
     put_request(cluster, {T0: [2], T1: [3]})
     catch_up(cluster, 3, name=T1)
     assert request(cluster) == {T0: (2,)}
     catch_up(cluster, 2)
     assert request(cluster) is None
+    assert_no_failures(cluster)
 
 
 def test_entry_with_another_target_is_kept_and_started_afterwards() -> None:
@@ -242,6 +244,22 @@ def test_request_deleted_meanwhile_is_created_again_only_by_kafkas_rule(
     cluster.once(writes(znodes.REASSIGN_PARTITIONS), lambda: cluster.remove_quietly(path))
     catch_up(cluster, 2)
     assert request(cluster) == left
+    assert_no_failures(cluster)
+
+
+@pytest.mark.parametrize("rules", ["refold", "kafka"])
+def test_request_deleted_while_it_is_read_at_completion_is_not_written(rules: str) -> None:
+    cluster = cluster_of(3, 1, rules=rules)
+    put_request(cluster, {T0: [2]})
+    cluster.once(
+        lambda issued: isinstance(issued.command, ReadZnodes) and reads(PATH)(issued),
+        lambda: cluster.remove_quietly(PATH),
+    )
+    seen = cluster.seen()
+    catch_up(cluster, 2)
+    assert (assignment(cluster), request(cluster)) == ("2", None)
+    assert PATH not in seen.written()
+    assert_no_failures(cluster)
 
 
 def test_entry_written_meanwhile_is_kept_and_started() -> None:

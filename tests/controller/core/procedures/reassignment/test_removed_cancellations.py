@@ -8,7 +8,7 @@ import pytest
 from controller.core import znodes
 from controller.core.commands import Issued, ReadChildren, ReadZnodes
 from controller.core.operations import CreateSequential
-from controller.core.znodes import Entry, write_entries
+from controller.core.znodes import REASSIGN_CANCEL, Entry, write_entries
 from tests.controller.core.cluster import Cluster, by_rule, reads, writes
 from tests.controller.core.procedures.reassignment.interrupting import (
     KINDS,
@@ -35,6 +35,10 @@ from tests.controller.core.procedures.reassignment.reassigning import (
 )
 
 MOVING = "3,4,1,2 adding 3,4 removing 1,2"
+ROLLED_BACK = (
+    "1 reassignment is to be rolled back, although /admin/reassign_cancel was deleted before the "
+    "controller read it"
+)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -45,10 +49,7 @@ def test_cancellation_removed_before_it_is_read_rolls_back(kind: type[Cluster]) 
     cancel_briefly(cluster)
     cluster.run()
     assert assignment(cluster) == "1,2"
-    assert seen.texts_of("reassignments_cancelled") == [
-        "1 reassignment is to be rolled back, although "
-        "/admin/reassign_cancel was deleted before the controller read it"
-    ]
+    assert seen.texts_of("reassignments_cancelled") == [ROLLED_BACK]
     assert len(seen.texts_of("reassignment_rolled_back")) == 1
     assert_nothing_is_left(cluster)
     assert_no_failures(cluster)
@@ -82,6 +83,18 @@ def test_entry_not_started_before_a_removed_cancellation_is_dropped(
     assert record(cluster) is None
     assert_nothing_is_left(cluster)
     assert len(seen.texts_of("reassignments_cancelled")) == 1
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_cancellation_removed_while_it_is_read_rolls_back(kind: type[Cluster]) -> None:
+    cluster = two_partitions((1, 2), (1, 2), kind)
+    submit(cluster, {T0: [3, 4]})
+    seen = cluster.seen()
+    cluster.once(reads_data(REASSIGN_CANCEL), lambda: remove_cancel_quietly(cluster))
+    cancel_all(cluster)
+    assert (assignment(cluster), seen.notices()) == ("1,2", [])
+    assert seen.texts_of("reassignments_cancelled") == [ROLLED_BACK]
+    assert_nothing_is_left(cluster)
 
 
 def operations(issued: Any) -> Any:

@@ -1,0 +1,124 @@
+"""`refold report`: a log as one page that opens offline."""
+
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from controller.cli.output import print_result
+from replay.cli.exit_status import errors_in_one_line, unwound_by_sigterm
+from replay.cli.log_notes import note_changed_commands
+from replay.cli.options import Log
+from replay.cli.progress import progress
+from replay.description.phrases import counted
+from replay.errors import ReplayError
+
+if TYPE_CHECKING:
+    from replay.report.document import Report
+
+app = typer.Typer(add_completion=False, rich_markup_mode=None)
+
+
+class FormatOption(StrEnum):
+    """The values of --format: the keys of `replay.report.writing.FORMATS`."""
+
+    html = "html"
+    perfetto = "perfetto"
+    markdown = "markdown"
+
+
+Out = Annotated[
+    Path | None,
+    typer.Option(
+        "-o",
+        "--out",
+        metavar="FILE",
+        help="The file to write, or - for standard output. Default: report.html,"
+        " report.perfetto.json or report.md.",
+    ),
+]
+Format = Annotated[
+    FormatOption | None,
+    typer.Option(
+        help="A page; a trace for ui.perfetto.dev and chrome://tracing; or text for a ticket."
+        " Default: html."
+    ),
+]
+
+
+@app.command(name="report")
+def report(
+    log: Log,
+    out: Out = None,
+    format: Format = None,
+    against: Annotated[
+        str | None,
+        typer.Option(metavar="OTHER", help="Another log or saved run, shown below the first."),
+    ] = None,
+    futures: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="The point of no return: the output of what-if --invariant --json."
+        ),
+    ] = None,
+    force: Annotated[
+        bool, typer.Option("--force", help="Overwrite a file that is not a report.")
+    ] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print the findings as one JSON object; write no file.")
+    ] = False,
+) -> None:
+    """Write a log as one HTML page: findings in sentences, a time line, and each decision with its
+    why. The page needs no network and no server.
+
+    Exit status: 0 written, 2 LOG, OTHER, FILE or an option cannot be used.
+    """
+    from replay.report.writing import FORMATS, require_writable, write_report
+
+    if as_json and (out is not None or format is not None):
+        raise typer.BadParameter("not together with --out or --format", param_hint="--json")
+    if futures is not None and format not in (None, FormatOption.html):
+        raise typer.BadParameter("only with --format html", param_hint="--futures")
+    chosen = FORMATS[(format or FormatOption.html).value]
+    file = out or Path(chosen.file)
+    is_file = not as_json and str(file) != "-"
+    with errors_in_one_line("report"), unwound_by_sigterm():
+        if is_file:
+            require_writable(file, chosen, force=force)
+        reports = [_read(one) for one in (log, against) if one is not None]
+        if against is not None:
+            from replay.report.against import compare
+
+            compare(*reports)
+        if futures is not None:
+            from replay.report.futures import read_futures
+
+            reports[0].futures = read_futures(futures)
+        if as_json:
+            from replay.report.summary import summary_of
+
+            print_result(summary_of(reports), lambda: None, as_json=True)
+            return
+        text = chosen.write(reports)
+        if not is_file:
+            typer.echo(text, nl=False)
+            return
+        write_report(file, text)
+    bad = sum(one.severity == "bad" for each in reports for one in each.findings)
+    count = sum(len(one.findings) for one in reports)
+    typer.echo(f"{file}: {counted(count, 'finding')}, {bad} of them bad")
+
+
+def _read(path: str) -> "Report":
+    from replay.logs.open_log import open_log
+    from replay.report.building import report_of
+    from replay.what_if.saved_run import log_of
+
+    source = log_of(path)
+    with progress() as show, open_log(source, show) as opened:
+        if not opened.reader.last_seq:
+            raise ReplayError(f"{path} has no events: there is nothing to report")
+        found = report_of(opened, source, show)
+        note_changed_commands("report", source, opened)
+        return found

@@ -1,0 +1,12 @@
+"""A log as a report: findings in sentences, a time line, and every decision with its why.
+
+- `reading` reads a log once: `recorded` folds a log of the daemon with the observer of
+  `observing`, `imported` reads an imported one. Both result in a `reading.Reading`
+- `document` has the values of a report; `building` makes them from a reading: `partitions`,
+  `lanes`, `failovers`, `reassignments` and `findings`
+- `against` compares two reports by their `moments`; `futures` reads the point of no return from
+  `refold what-if`
+- `html` (with `page` and `columns`), `perfetto`, `markdown` and `summary` (JSON) write a report
+- `serving` serves reports of a folder on loopback: `incidents` finds the logs, `index_page` lists
+  them
+"""

@@ -1,0 +1,147 @@
+"""Compares two reports: what both logs show, in their time, and what only one of them shows.
+
+The moments of each partition, broker and topic are aligned by their content. Neither event numbers
+nor clocks need to agree: one log may be that of a run of `refold what-if` or `refold explore`.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from difflib import SequenceMatcher
+from statistics import median_low
+from typing import Final
+
+from replay.description.phrases import counted
+from replay.report.document import Comparison, Difference, Lane, Moment, OfflineTime, Outage, Report
+from replay.times import iso_time
+
+_EXACT_MAX: Final = 1000
+"""More moments of one subject than this are aligned by those that are not frequent."""
+
+_Pair = tuple[Moment, Moment]
+
+
+def compare(first: Report, second: Report) -> None:
+    """Align the second report with the first, and note the differences in it."""
+    second.lanes = _in_order_of(first.lanes, second.lanes)
+    pairs, only_first, only_second = _aligned(first.moments, second.moments)
+    second.shift_ns = _shift(pairs, only_second, first, second)
+    differences = sorted(
+        [
+            *(_difference(one, 0, first) for one in _covered(only_first, first, second)),
+            *(_difference(one, 1, second) for one in _covered(only_second, second, first)),
+        ],
+        key=lambda one: one.at_ns,
+    )
+    second.comparison = Comparison(
+        sentence=_sentence(pairs, differences),
+        pairs=[(one.seq, other.seq) for one, other in pairs],
+        differences=differences,
+        offline=list(_offline(first, second)),
+    )
+
+
+def _in_order_of(first: Sequence[Lane], second: Iterable[Lane]) -> list[Lane]:
+    """The lanes of the second log in the order of the first; the sort is stable for the others."""
+    groups = {one.group: place for place, one in enumerate(reversed(first))}
+    places = {(one.group, one.name): place for place, one in enumerate(first)}
+    return sorted(
+        second,
+        key=lambda one: (
+            -groups.get(one.group, 0),
+            places.get((one.group, one.name), len(places)),
+        ),
+    )
+
+
+def _aligned(
+    first: Iterable[Moment], second: Iterable[Moment]
+) -> tuple[list[_Pair], list[Moment], list[Moment]]:
+    """The moments that both have, in the order of the first, and those that only one has."""
+    here, there = _by_subject(first), _by_subject(second)
+    pairs: list[_Pair] = []
+    only: tuple[list[Moment], list[Moment]] = ([], [])
+    for subject in here.keys() | there.keys():
+        mine, others = here[subject], there[subject]
+        is_long = max(len(mine), len(others)) > _EXACT_MAX
+        texts = ([one.text for one in mine], [one.text for one in others])
+        matcher = SequenceMatcher(None, *texts, autojunk=is_long)
+        for what, begin, end, begin_there, end_there in matcher.get_opcodes():
+            if what == "equal":
+                pairs += zip(mine[begin:end], others[begin_there:end_there], strict=True)
+            else:
+                only[0].extend(mine[begin:end])
+                only[1].extend(others[begin_there:end_there])
+    return sorted(pairs, key=lambda pair: (pair[0].wall_ns, pair[0].seq)), *only
+
+
+def _by_subject(moments: Iterable[Moment]) -> defaultdict[str, list[Moment]]:
+    found: defaultdict[str, list[Moment]] = defaultdict(list)
+    for one in moments:
+        found[one.subject].append(one)
+    return found
+
+
+def _shift(
+    pairs: Sequence[_Pair], only_second: Iterable[Moment], first: Report, second: Report
+) -> int:
+    """How much later the second log begins: by the moments before its first difference, whose
+    distances are the same in both."""
+    until_ns = min((one.wall_ns for one in only_second), default=second.end_ns)
+    before = [pair for pair in pairs if pair[1].wall_ns <= until_ns] or pairs
+    # Brokers fail at the same times in both; what the controller does then takes its time.
+    before = [pair for pair in before if pair[0].subject.startswith("broker ")] or before
+    shifts = [
+        (one.wall_ns - first.begin_ns) - (other.wall_ns - second.begin_ns) for one, other in before
+    ]
+    return median_low(shifts) if shifts else 0
+
+
+def _covered(moments: Iterable[Moment], of: Report, other: Report) -> Iterator[Moment]:
+    """The moments during the other log: it cannot show what was before or after it."""
+    end_ns = other.end_ns - other.origin_ns
+    for one in moments:
+        if other.shift_ns <= one.wall_ns - of.origin_ns <= end_ns:
+            yield one
+
+
+def _difference(one: Moment, log: int, report: Report) -> Difference:
+    at_ns = one.wall_ns - report.origin_ns
+    return Difference(log, one.seq, at_ns, iso_time(one.wall_ns), one.subject, one.text)
+
+
+def _sentence(pairs: Sequence[_Pair], differences: Sequence[Difference]) -> str:
+    if not pairs:
+        return (
+            "Both logs have no change of a partition, broker or topic in common: "
+            "they are aligned at their first events."
+        )
+    same = f"{counted(len(pairs), 'change')} of partitions, brokers and topics are in both logs"
+    if not differences:
+        return f"{same}, and none is in only one of them."
+    one = differences[0]
+    name = "AB"[one.log]
+    return (
+        f"{same}, {len(differences)} in only one. The first difference is event {one.seq} of "
+        f"{name}, at {one.at_ns / 1e9:+.3f} s: {one.subject}: {one.text}, only in {name}."
+    )
+
+
+def _offline(first: Report, second: Report) -> Iterator[OfflineTime]:
+    """The partitions that were offline in either, the largest change first."""
+    begin_ns = max(0, second.shift_ns)
+    end_ns = min(one.end_ns - one.origin_ns for one in (first, second))
+    totals: list[defaultdict[str, float]] = [defaultdict(float), defaultdict(float)]
+    for total, report in zip(totals, (first, second), strict=True):
+        for one in report.outages:
+            total[one.partition] += _seconds(one, report.origin_ns, begin_ns, end_ns)
+    found = [
+        OfflineTime(name, totals[0][name], totals[1][name])
+        for name in sorted(totals[0].keys() | totals[1].keys())
+    ]
+    yield from sorted(found, key=lambda one: -abs(one.first_s - one.second_s))
+
+
+def _seconds(one: Outage, origin_ns: int, begin_ns: int, end_ns: int) -> float:
+    """How long an outage was during the period that both logs show."""
+    begun, ended = one.begin_ns - origin_ns, one.end_ns - origin_ns
+    return max(0, min(ended, end_ns) - max(begun, begin_ns)) / 1e9

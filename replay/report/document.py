@@ -1,0 +1,166 @@
+"""The values of a report. Times are wall-clock times in ns; events are named by their numbers."""
+
+from typing import Literal
+
+from msgspec import Struct, field
+
+from replay.report.reading import Procedure, TimedDecision, TimedEvent
+
+Severity = Literal["bad", "warning", "info"]
+Group = Literal["controller", "broker", "session", "reassignment", "partition"]
+
+
+class Finding(Struct, frozen=True):
+    """A sentence about what happened, and where it leads in the time line. `look_at` is the command
+    that answers more, "" for none."""
+
+    kind: str
+    severity: Severity
+    text: str
+    seq: int
+    begin_ns: int
+    end_ns: int
+    subjects: tuple[str, ...] = ()
+    look_at: str = ""
+
+
+class Span(Struct, frozen=True):
+    """A period on a lane. `state` selects the colour; `seq` is the event that began it."""
+
+    begin_ns: int
+    end_ns: int
+    state: str
+    text: str
+    seq: int
+
+
+class Mark(Struct, frozen=True):
+    """A moment on a lane."""
+
+    wall_ns: int
+    kind: str
+    text: str
+    seq: int
+
+
+class Lane(Struct, frozen=True):
+    """One line of the time line. `weight` orders the lanes of a group; a lane of weight 0 has
+    nothing to show."""
+
+    group: Group
+    name: str
+    spans: list[Span] = field(default_factory=list)
+    marks: list[Mark] = field(default_factory=list)
+    weight: float = 0.0
+
+
+class Outage(Struct, frozen=True):
+    """A period without a leader that is registered. `end_seq` is 0 if it lasts to the end of what
+    the log shows."""
+
+    partition: str
+    seq: int
+    begin_ns: int
+    end_seq: int
+    end_ns: int
+    leader: int
+    """The last leader, -1 if the partition had none."""
+
+    @property
+    def seconds(self) -> float:
+        """How long it took."""
+        return (self.end_ns - self.begin_ns) / 1e9
+
+
+class Count(Struct, frozen=True):
+    """The partitions that are not well, from a moment on."""
+
+    wall_ns: int
+    offline: int
+    under_replicated: int
+
+
+class CurvePoint(Struct, frozen=True):
+    """How likely a bad outcome was after an event, with its limits of confidence."""
+
+    seq: int
+    wall_ns: int
+    likelihood: float
+    low: float
+    high: float
+
+
+class Futures(Struct, frozen=True):
+    """A point of no return, as `refold what-if --invariant` found it."""
+
+    condition: str
+    points: list[CurvePoint]
+
+
+class Moment(Struct, frozen=True):
+    """A change of a partition, broker or topic, in words that do not differ between two runs."""
+
+    seq: int
+    wall_ns: int
+    subject: str
+    text: str
+
+
+class Difference(Struct, frozen=True):
+    """A moment that only one log has: the first (`log` is 0) or the second. `at_ns` is the time
+    since the first log's first event."""
+
+    log: int
+    seq: int
+    at_ns: int
+    time: str
+    subject: str
+    text: str
+
+
+class OfflineTime(Struct, frozen=True):
+    """How long a partition was offline in each of two logs, in the period that both show."""
+
+    partition: str
+    first_s: float
+    second_s: float
+
+
+class Comparison(Struct, frozen=True):
+    """How the second of two logs compares with the first. `pairs` are the events that show the same
+    moment."""
+
+    sentence: str
+    pairs: list[tuple[int, int]]
+    differences: list[Difference]
+    offline: list[OfflineTime]
+
+
+class Report(Struct, kw_only=True):
+    """A log as a report. `failovers` are the procedures that took the controller role."""
+
+    path: str
+    is_recorded: bool
+    recorded_by: str
+    first_seq: int
+    begin_ns: int
+    last_seq: int
+    end_ns: int
+    notes: list[str]
+    findings: list[Finding]
+    lanes: list[Lane]
+    counts: list[Count]
+    outages: list[Outage]
+    failovers: list[Procedure]
+    events: list[TimedEvent]
+    decisions: list[TimedDecision]
+    moments: list[Moment]
+    futures: Futures | None = None
+    shift_ns: int = 0
+    """How much later this log begins than the one that it is aligned with; negative: earlier."""
+    comparison: Comparison | None = None
+
+    @property
+    def origin_ns(self) -> int:
+        """The wall-clock time at which the elapsed time is 0."""
+        return self.begin_ns - self.shift_ns

@@ -1,0 +1,224 @@
+"""What happened, in sentences: each leads to a place in the time line."""
+
+import shlex
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from controller.core.election import UNCLEAN_LEADER
+from replay.description.phrases import counted, some
+from replay.report.document import Finding, Outage, Severity
+from replay.report.reading import Procedure, Reading
+from replay.times import iso_time, nanoseconds_of
+from replay.why.event_reference import EventReference
+from replay.why.explanations.finding import why_lost
+from replay.why.explanations.unhealthy import unhealthy
+from replay.why.facts import (
+    AnyFact,
+    BrokerChanged,
+    IsrRequested,
+    NoticeIssued,
+    ReassignmentRequested,
+    RoleChanged,
+    StateWritten,
+    WriteRefused,
+)
+from replay.why.sentences import sentence
+
+_WORST_FIRST: Final[tuple[Severity, ...]] = ("bad", "warning", "info")
+_BEGIN_WITH_NAMES: Final = (NoticeIssued, IsrRequested, ReassignmentRequested)
+"""Sentences about these facts may begin with the name of a topic."""
+_SHORT_S: Final = 1.0
+"""A shorter time without a leader is part of every failover."""
+
+
+def findings_of(
+    reading: Reading, outages: Sequence[Outage], failovers: Sequence[Procedure]
+) -> list[Finding]:
+    """The findings, the worst first, then by time."""
+    found = [
+        *_of_controller(reading),
+        *_of_outages(reading, outages),
+        *_of_facts(reading),
+        *_of_answers(reading),
+        *_of_moves(reading),
+        *_of_failovers(failovers),
+        *_at_the_end(reading),
+    ]
+    return sorted(found, key=lambda one: (_WORST_FIRST.index(one.severity), one.begin_ns))
+
+
+def _command(reading: Reading, question: str) -> str:
+    return f"refold why {shlex.quote(reading.path)} {question}"
+
+
+def _of_controller(reading: Reading) -> Iterator[Finding]:
+    text = reading.history.headline()
+    if text:
+        failures = reading.history.failures()
+        seq = failures[0].seq if failures else reading.last_seq
+        begin_ns = failures[0].wall_ns if failures else reading.end_ns
+        look_at = _command(reading, "--unhealthy")
+        yield Finding("controller", "bad", text, seq, begin_ns, reading.end_ns, (), look_at)
+
+
+def _of_outages(reading: Reading, outages: Sequence[Outage]) -> Iterator[Finding]:
+    """The outages that began at the same event are one finding."""
+    groups: dict[tuple[int, bool], list[Outage]] = defaultdict(list)
+    for one in outages:
+        groups[one.seq, one.seconds >= _SHORT_S or not one.end_seq].append(one)
+    for (seq, is_long), group in groups.items():
+        longest = max(group, key=lambda one: one.seconds)
+        names = tuple(sorted(one.partition for one in group))
+        verb = "was" if len(group) == 1 else "were"
+        up_to = "" if len(group) == 1 else "up to "
+        until = f"until event {longest.end_seq}" if longest.end_seq else "and still at the end"
+        text = (
+            f"{some(names, ', ')} {verb} offline for {up_to}{longest.seconds:.3f} s, from event "
+            f"{seq} ({iso_time(longest.begin_ns)}) {until}: {_why_offline(reading, longest)}."
+        )
+        at = longest.end_seq or reading.last_seq
+        look_at = _command(reading, f"--partition {longest.partition} --at {at}")
+        severity: Severity = "bad" if is_long else "warning"
+        yield Finding(
+            "offline", severity, text, seq, longest.begin_ns, longest.end_ns, names, look_at
+        )
+
+
+def _why_offline(reading: Reading, outage: Outage) -> str:
+    if outage.leader < 0:
+        return "it had no leader"
+    why = why_lost(reading.history, outage.leader, outage.seq)
+    text = f"broker {outage.leader} was its leader"
+    return f"{text}, and {why}" if why else f"{text}, and was not registered"
+
+
+_Repeated = dict[tuple[str, str], list[AnyFact]]
+
+
+def _of_facts(reading: Reading) -> Iterator[Finding]:
+    repeated: _Repeated = defaultdict(list)
+    for one in reading.history.facts:
+        match one:
+            case StateWritten(code=code, partition=name) if code == UNCLEAN_LEADER:
+                look_at = _command(reading, f"--partition {name} --at {one.seq}")
+                text = f"Unclean election, which can lose records: {sentence(one)}"
+                yield _at(one, "unclean election", "bad", text, (name,), look_at)
+            case RoleChanged(code="failover_failed" | "resigned" as code, epoch=epoch):
+                look_at = _command(reading, f"--term {epoch}") if epoch else ""
+                severity: Severity = "bad" if code == "failover_failed" else "warning"
+                yield _at(one, code.replace("_", " "), severity, sentence(one), (), look_at)
+            case BrokerChanged(broker=broker, what="gone" | "log directory failed"):
+                look_at = _command(reading, f"--broker {broker} --at {one.seq}")
+                yield _at(
+                    one, "broker lost", "warning", sentence(one), (f"broker {broker}",), look_at
+                )
+            case WriteRefused(path=path):
+                repeated["refused write", path].append(one)
+            case IsrRequested(partition=name, error=error) if error:
+                repeated["refused request", name].append(one)
+            case ReassignmentRequested(partition=name, error=error) if error:
+                repeated["refused request", name].append(one)
+            case NoticeIssued(code=code, level="warning" | "error"):
+                repeated["notice", code].append(one)
+            case _:
+                pass
+    for (kind, _), facts in repeated.items():
+        more = len(facts) - 1
+        text = sentence(facts[0]) + (f" (and {counted(more, 'time')} more like it)" if more else "")
+        yield _at(facts[0], kind, "warning", text, (), "")
+
+
+def _at(
+    fact: AnyFact,
+    kind: str,
+    severity: Severity,
+    text: str,
+    subjects: tuple[str, ...],
+    look_at: str,
+) -> Finding:
+    if not isinstance(fact, _BEGIN_WITH_NAMES):
+        text = text[0].upper() + text[1:]
+    text = text.removesuffix(".")
+    text = f"{text}, at event {fact.seq} ({iso_time(fact.wall_ns)})."
+    return Finding(kind, severity, text, fact.seq, fact.wall_ns, fact.wall_ns, subjects, look_at)
+
+
+def _of_answers(reading: Reading) -> Iterator[Finding]:
+    """Lost replies, and decisions that Kafka's rules do not derive."""
+    lost = [one for one in reading.events if one.lost]
+    if lost:
+        first, last = lost[0], lost[-1]
+        count = counted(sum(one.lost for one in lost), "operation")
+        text = (
+            f"The replies of ZooKeeper to {count} were lost, first at event {first.listed.seq} "
+            f"({iso_time(first.wall_ns)})."
+        )
+        seq, begin_ns = first.listed.seq, first.wall_ns
+        yield Finding("lost reply", "warning", text, seq, begin_ns, last.wall_ns)
+    odd = [one for one in reading.decisions if one.listed.verdict not in ("", "agreed")]
+    if odd:
+        one = odd[0]
+        count = counted(len(odd), "decision")
+        text = (
+            f"{count} of the controller differ from Kafka's rules (refold agree), the first at "
+            f"event {one.listed.seq} ({iso_time(one.wall_ns)}): {one.listed.text}."
+        )
+        look_at = f"refold agree {shlex.quote(reading.path)}"
+        end_ns = odd[-1].wall_ns
+        yield Finding("deviation", "bad", text, one.listed.seq, one.wall_ns, end_ns, (), look_at)
+
+
+def _of_moves(reading: Reading) -> Iterator[Finding]:
+    for name, moves in reading.moves.items():
+        for move in moves:
+            begun: EventReference = move.begun or move.events[0].at
+            begin_ns = nanoseconds_of(begun.time)
+            end_ns = nanoseconds_of(move.ended.time) if move.ended else reading.end_ns
+            goes = f"from {_ids(move.origin)} to {_ids(move.target)}"
+            why = f": {move.cancelled.text}" if move.cancelled is not None else ""
+            is_odd = move.outcome != "completed"
+            text = (
+                f"The reassignment of {name} {goes} is {move.outcome}{why}; begun at event "
+                f"{begun.seq} ({begun.time}), {(end_ns - begin_ns) / 1e9:.3f} s."
+            )
+            look_at = _command(reading, f"--reassignment {name}")
+            severity: Severity = "warning" if is_odd else "info"
+            yield Finding(
+                "reassignment", severity, text, begun.seq, begin_ns, end_ns, (name,), look_at
+            )
+
+
+def _of_failovers(failovers: Sequence[Procedure]) -> Iterator[Finding]:
+    for one in failovers:
+        if not one.end_ns:
+            continue
+        longest = max(one.steps, key=lambda step: (step.end_ns or step.begin_ns) - step.begin_ns)
+        took = (one.end_ns - one.begin_ns) / 1e9
+        part = (longest.end_ns - longest.begin_ns) / 1e9
+        text = (
+            f"A failover took {took:.3f} s, from event {one.seq} ({iso_time(one.begin_ns)}); its "
+            f"longest step took {part:.3f} s: {longest.text}."
+        )
+        yield Finding("failover", "info", text, one.seq, one.begin_ns, one.end_ns)
+
+
+def _at_the_end(reading: Reading) -> Iterator[Finding]:
+    for group in unhealthy(reading.history):
+        affects = f"; affects {some(group.affected, ', ')}" if group.affected else ""
+        text = f"Not well at the end of the log: {group.cause}{affects}."
+        look_at = _command(reading, "--unhealthy")
+        yield Finding(
+            "at the end",
+            "warning",
+            text,
+            reading.last_seq,
+            reading.end_ns,
+            reading.end_ns,
+            tuple(group.affected),
+            look_at,
+        )
+
+
+def _ids(brokers: Sequence[int]) -> str:
+    return ",".join(map(str, brokers)) or "none"

@@ -1,0 +1,101 @@
+"""Reads an imported log for a report."""
+
+from collections.abc import Iterator
+
+from replay.agreement.znode_view import ZnodeView
+from replay.cluster_view.from_znodes import cluster_of
+from replay.errors import ReplayError
+from replay.listing import observed
+from replay.progress import Progress
+from replay.report.observing import EVERYTHING, ReportShadowObserver
+from replay.report.reading import Live, Reading, Session, TimedDecision, TimedEvent
+from replay.stock_clusters.imported_log.reading import ImportedLog, open_imported
+from replay.stock_clusters.imported_log.restored import apply
+from replay.stock_clusters.imports.terms import UNKNOWN_BROKER, Terms
+from replay.stock_clusters.zookeeper_log.transactions import (
+    CloseSession,
+    CreateSession,
+    Transaction,
+)
+from replay.times import nanoseconds_of
+from replay.why.facts import BrokerChanged
+from replay.why.history import History
+from replay.why.imported import observed_history
+from replay.why.subject import Subject
+
+
+def read_imported(log: ImportedLog, path: str, progress: Progress) -> Reading:
+    """Read the whole log, and derive its decisions once. Raises ReplayError, LogError."""
+    first, last = log.first_seq, log.reader.last_seq
+    initial = cluster_of(ZnodeView(log.state.tree, log.begun.chroot), first - 1, "")
+    listed = observed.events(log, first, last, progress)
+    events = [TimedEvent(nanoseconds_of(one.time), one) for one in listed]
+    if not events:
+        raise ReplayError(f"{path} has no records after its first state: nothing to report")
+    history, folds = observed_history(log, EVERYTHING, last, progress, ReportShadowObserver)
+    derived = observed.DerivedDecisions(log, ((trace, noted.commands) for trace, noted in folds))
+    causes = {one.seq: one.because for one in history.facts if one.because is not None}
+    decisions = [
+        TimedDecision(nanoseconds_of(one.listed.time), one.listed, causes.get(one.listed.seq))
+        for one in derived.between(first, last)
+    ]
+    begin_ns, end_ns = events[0].wall_ns, max(one.wall_ns for one in events)
+    history = History(
+        Subject(is_unhealthy=True),
+        history.cluster,
+        history.facts,
+        history.notes,
+        history.configuration,
+    )
+    known = frozenset(one.id for one in initial.brokers)
+    return Reading(
+        path=path,
+        is_recorded=False,
+        recorded_by=f"files of a stock cluster ({log.begun.source})",
+        first_seq=events[0].listed.seq,
+        begin_ns=begin_ns,
+        last_seq=events[-1].listed.seq,
+        end_ns=end_ns,
+        events=events,
+        decisions=decisions,
+        procedures=[one for _, noted in folds for one in noted.procedures.all],
+        live=list(_live(history, Live(first, begin_ns, known))),
+        sessions=_sessions(open_imported(log.reader), progress),
+        initial=initial,
+        history=history,
+    )
+
+
+def _live(history: History, first: Live) -> Iterator[Live]:
+    yield first
+    brokers = first.brokers or frozenset()
+    for one in history.facts:
+        if isinstance(one, BrokerChanged) and one.what in ("gone", "registered"):
+            same = {one.broker}
+            brokers = brokers - same if one.what == "gone" else brokers | same
+            yield Live(one.seq, one.wall_ns, brokers)
+
+
+def _sessions(log: ImportedLog, progress: Progress) -> list[Session]:
+    """The sessions, each with the broker that it registered."""
+    terms = Terms(log.begun.chroot, log.state.tree)
+    sessions: dict[int, Session] = {}
+    for record, event in log.events():
+        progress("reading sessions", record.seq, log.reader.last_seq)
+        if not isinstance(event, Transaction):
+            apply(log.state, event)
+            continue
+        id = event.session
+        one = sessions.setdefault(id, Session(id, "", 0, 0))
+        if isinstance(event.content, CreateSession):
+            one.begin_seq, one.begin_ns = record.seq, record.wall_ns
+        elif isinstance(event.content, CloseSession):
+            one.end_seq, one.end_ns = record.seq, record.wall_ns
+            one.how = "expired" if event.cxid == 0 else "closed by its client"
+        before = terms.broker_of(id, log.state.tree)
+        terms.follow(event)
+        apply(log.state, event)
+        broker = max(before, terms.broker_of(id, log.state.tree))
+        if broker != UNKNOWN_BROKER:
+            one.owner = f"broker {broker}"
+    return list(sessions.values())

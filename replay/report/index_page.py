@@ -1,0 +1,52 @@
+"""The list of logs, and the page of an error, for `refold serve`."""
+
+from collections.abc import Sequence
+from html import escape
+from pathlib import Path
+from typing import Final
+from urllib.parse import urlencode
+
+from replay.report.html import styled
+from replay.report.incidents import Incident
+from replay.times import iso_time
+
+_HEAD: Final = ("log", "kind", "begins", "events", "last change", "compare")
+
+
+def index_page(folder: Path, incidents: Sequence[Incident]) -> str:
+    """The list. Two logs can be chosen and compared."""
+    rows = "\n".join(_row(one) for one in incidents)
+    head = "".join(f"<th>{one}</th>" for one in _HEAD)
+    table = (
+        f"<table><thead><tr>{head}</tr></thead><tbody>\n{rows}\n</tbody></table>"
+        if incidents
+        else "<p>There are no logs in this folder.</p>"
+    )
+    return styled(
+        "refold serve",
+        f"<header><h1>Logs in {escape(str(folder))}</h1><p>{len(incidents)} logs</p></header>\n"
+        f'<main><form action="/report">{table}\n'
+        '<p><button type="submit">Show the chosen logs together</button></p></form></main>',
+    )
+
+
+def error_page(text: str) -> str:
+    """One sentence, and the way back to the list."""
+    return styled(
+        "refold serve",
+        f"<header><h1>refold serve</h1></header>\n<main><p>{escape(text)}</p>\n"
+        '<p><a href="/">All logs</a></p></main>',
+    )
+
+
+def _row(one: Incident) -> str:
+    name = escape(one.name)
+    link = escape("/report?" + urlencode({"log": one.name}))
+    events = f"{one.events:,}" if one.events else ""
+    cells = (one.kind, one.begin, events, iso_time(one.changed_ns))
+    texts = "".join(f"<td>{escape(cell)}</td>" for cell in cells)
+    choices = "".join(
+        f'<label><input type="radio" name="{field}" value="{name}"> {label}</label> '
+        for field, label in (("log", "A"), ("against", "B"))
+    )
+    return f'<tr><td><a href="{link}">{name}</a></td>{texts}<td>{choices}</td></tr>'

@@ -1,0 +1,81 @@
+"use strict";
+// Puts the page together.
+function fill(id, name, values) {
+  const box = by_id(id);
+  box.append(element("option", {value: "", textContent: "all"}), ...values.map(one => element("option", {value: one, textContent: one})));
+  box.value = view[name]; box.onchange = () => changed({[name]: box.value});
+}
+function names_by(make) { return [...new Set(logs.flatMap(make))].filter(Boolean).sort(); }
+function make_filters() {
+  const lanes = logs.flatMap(one => one.lane_data.lanes);
+  fill("topic", "topic", [...new Set(lanes.filter(one => one[0] === "partition").map(one => one[1].replace(/-\d+$/, "")))].sort());
+  fill("broker", "broker", [...new Set(lanes.filter(one => one[0] === "broker").map(one => one[1]))]);
+  fill("rule", "rule", names_by(log => [...new Set(log.decision_table.rule)].map(n => log.decision_table.names[n])));
+  fill("kind", "kind", names_by(log => [log.event_table, log.decision_table].flatMap(t => [...new Set(t.kind)].map(n => t.names[n]))));
+  by_id("search").value = view.find; by_id("search").oninput = event => changed({find: event.target.value});
+  by_id("quiet").checked = view.quiet; by_id("quiet").onchange = event => changed({quiet: event.target.checked});
+  by_id("filters").onsubmit = event => event.preventDefault();
+  by_id("in").onclick = () => zoom(0.5); by_id("out").onclick = () => zoom(2); by_id("all").onclick = show_all;
+  by_id("switch").hidden = logs.length < 2; by_id("switch").onclick = other_log;
+  by_id("table").onclick = lane_table;
+}
+// The event of the other log that shows the same as the selected one stays selected.
+function other_log() {
+  if (logs.length < 2) return;
+  const pair = comparison.pairs.find(one => one[view.log] === view.seq);
+  changed({log: 1 - view.log, seq: pair ? pair[1 - view.log] : 0, decision: -1});
+}
+function lane_table() {
+  const box = by_id("lane-table"); box.hidden = !box.hidden; if (box.hidden) return;
+  const log = shown(), body = element("tbody");
+  for (const [group, name, , spans] of log.lane_data.lanes) for (const [begin, end, state, text, seq] of spans.slice(0, 200)) {
+    if (end < view.from || begin > view.to) continue;
+    body.append(element("tr", {}, ...[group, name, log.texts[state], log.texts[text], log.iso(begin), elapsed(end - begin).slice(1)].map(one => element("td", {textContent: one})), element("td", {}, jump(seq))));
+    if (body.children.length >= 2000) break;
+  }
+  const head = element("tr", {}, ...["lane", "name", "state", "details", "from", "for", "since"].map(one => element("th", {textContent: one})));
+  box.replaceChildren(element("table", {}, element("caption", {textContent: "The lanes in the visible window"}), element("thead", {}, head), body));
+}
+function follow(which) {
+  const one = links(shown())[which][0]; if (one === undefined) return;
+  select(one); reveal();
+}
+function on_key(event) {
+  if (/INPUT|SELECT|TEXTAREA/.test(event.target.tagName)) { if (event.key === "Escape") event.target.blur(); return; }
+  if (event.ctrlKey || event.metaKey || event.altKey) return;
+  const width = view.to - view.from, pan = by => changed({from: view.from + by * width, to: view.to + by * width});
+  const scroll = by => { for (const one of timelines) one.top += by; changed(); };
+  const keys = {"+": () => zoom(0.7), "=": () => zoom(0.7), "-": () => zoom(1.4), ArrowLeft: () => pan(-0.15), ArrowRight: () => pan(0.15),
+    ArrowUp: () => scroll(-3), ArrowDown: () => scroll(3), "0": show_all, j: () => step_row(1), k: () => step_row(-1), c: () => follow("causes"),
+    e: () => follow("effects"), "/": () => by_id("search").focus(), t: lane_table, s: other_log, Escape: () => select(0)};
+  if (keys[event.key]) { event.preventDefault(); keys[event.key](); }
+}
+// On paper: light colours, and everything that a screen shows folded or scrolls.
+function print_all() {
+  const root = document.documentElement; let theme, closed = [];
+  const redraw = () => { for (const one of timelines) one.draw(); for (const [one] of plots) one.redraw(); };
+  addEventListener("beforeprint", () => { theme = root.dataset.theme || ""; root.dataset.theme = "light";
+    closed = [...document.querySelectorAll("details:not([open])")]; for (const one of closed) one.open = true; redraw(); });
+  addEventListener("afterprint", () => { if (theme) root.dataset.theme = theme; else delete root.dataset.theme;
+    for (const one of closed) one.open = false; redraw(); });
+}
+const timelines = [];
+function begin() {
+  restore();
+  const first = logs[0];
+  by_id("title").textContent = logs.map(one => one.path).join(" against ");
+  by_id("about").textContent = `${first.iso(0)} to ${first.iso(first.endUs)}, ${(first.endUs / 1e6).toFixed(3)} s; events ${first.firstSeq} to ${first.lastSeq}; ${first.recordedBy}`;
+  by_id("theme").onclick = () => { const root = document.documentElement, is_dark = root.dataset.theme ? root.dataset.theme === "dark" : matchMedia("(prefers-color-scheme:dark)").matches;
+    root.dataset.theme = is_dark ? "light" : "dark"; plots.forEach(([one]) => one.redraw()); changed(); };
+  by_id("help").onclick = event => { by_id("keys").hidden = !by_id("keys").hidden; event.target.setAttribute("aria-expanded", String(!by_id("keys").hidden)); };
+  make_comparison(); make_findings();
+  logs.forEach((log, index) => timelines.push(new Timeline(log, index)));
+  watchers.push(() => timelines.forEach(one => one.draw()), draw_list, draw_detail);
+  make_plots(); print_all(); changed();
+  by_id("list").addEventListener("scroll", draw_rows);
+  addEventListener("resize", () => changed()); addEventListener("keydown", on_key); addEventListener("hashchange", () => { restore(); });
+  // After the first picture: the filters need all columns.
+  if (given.version) follow_log();
+  requestAnimationFrame(() => requestAnimationFrame(() => { performance.mark("painted"); setTimeout(make_filters, 0); }));
+}
+begin();

@@ -1,0 +1,28 @@
+"use strict";
+// Plots above the lanes: partitions that are not well, and the point of no return.
+const plots = [];
+function plot(box, log, title, series, data, height, range) {
+  const options = {width: box.clientWidth || 900, height, title, cursor: {drag: {x: false, y: false}}, legend: {live: true},
+    padding: [8, 0, 6, 0], scales: {x: {time: false, range: () => [view.from, view.to]}, y: {range}},
+    axes: [{show: false}, {size: LABEL, stroke: () => css("--dim"), grid: {stroke: () => css("--line")}, ticks: {show: false}}],
+    series: [{label: "time", value: (u, v) => v === null ? "" : log.iso(v)}, ...series]};
+  plots.push([new uPlot(options, data, box), box]);
+}
+function make_plots() {
+  logs.forEach((log, index) => {
+    const name = logs.length > 1 ? `${"AB"[index]}: ` : "";
+    if (log.curve) {
+      const points = log.curve.points, columns = [0, 1, 2, 3].map(n => points.map(one => one[n]));
+      plot(by_id("curve"), log, `How likely: ${log.curve.condition}`, [{label: "likely", stroke: "#d64545", width: 2, points: {show: true}},
+        {label: "low", stroke: "#d6454566"}, {label: "high", stroke: "#d6454566"}], columns, 110, () => [0, 1.05]);
+    }
+    const stepped = uPlot.paths.stepped({align: 1}), [at, offline, under] = log.counts, end = [...at, log.endUs];
+    const last = list => [...list, list.at(-1) ?? 0];
+    plot(by_id("strips"), log, "", [{label: `${name}offline partitions`, stroke: "#d64545", fill: "#d6454544", paths: stepped, points: {show: false}},
+      {label: `${name}under-replicated`, stroke: "#e0a030", fill: "#e0a03022", paths: stepped, points: {show: false}}],
+      [end, last(offline), last(under)], 84, (u, low, high) => [0, Math.max(1, high)]);
+  });
+  watchers.push(() => { for (const [one, box] of plots) {
+    if (one.width !== box.clientWidth) one.setSize({width: box.clientWidth, height: one.height});
+    one.setScale("x", {min: view.from, max: view.to}); } });
+}

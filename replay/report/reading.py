@@ -1,0 +1,92 @@
+"""What a log shows, as one pass over it finds it: the input of a report."""
+
+from msgspec import Struct, field
+
+from replay.cluster_view.views import Cluster
+from replay.listing.values import ListedDecision, ListedEvent
+from replay.why.facts import Cause
+from replay.why.history import History
+from replay.why.move import Move
+
+
+class TimedEvent(Struct, frozen=True):
+    """An event of the log with its time. `lost` is how many reads and writes got no reply."""
+
+    wall_ns: int
+    listed: ListedEvent
+    lost: int = 0
+
+
+class TimedDecision(Struct, frozen=True):
+    """A decision with its time, its cause, and the events with its outcomes."""
+
+    wall_ns: int
+    listed: ListedDecision
+    because: Cause | None = None
+    outcomes: tuple[int, ...] = ()
+
+
+class Step(Struct):
+    """One step of a procedure: the command that it issued last, and until when it waited."""
+
+    text: str
+    rule: str
+    seq: int
+    begin_ns: int
+    end_ns: int = 0
+    commands: int = 1
+
+
+class Procedure(Struct):
+    """A controller event that was processed. `because` is the event that caused it."""
+
+    name: str
+    because: Cause | None
+    seq: int
+    begin_ns: int
+    epoch: int
+    end_seq: int = 0
+    end_ns: int = 0
+    steps: list[Step] = field(default_factory=list)
+
+
+class Live(Struct, frozen=True):
+    """The registered brokers from event `seq` on; None while the log does not show them."""
+
+    seq: int
+    wall_ns: int
+    brokers: frozenset[int] | None
+
+
+class Session(Struct):
+    """A ZooKeeper session. `end_ns` is 0 if the log does not show its end, `begin_seq` is 0 if the
+    session began before the log."""
+
+    id: int
+    owner: str
+    begin_seq: int
+    begin_ns: int
+    end_seq: int = 0
+    end_ns: int = 0
+    how: str = ""
+
+
+class Reading(Struct, kw_only=True):
+    """All that a report needs of a log. `initial` is the cluster before the first event."""
+
+    path: str
+    is_recorded: bool
+    recorded_by: str
+    first_seq: int
+    begin_ns: int
+    last_seq: int
+    end_ns: int
+    events: list[TimedEvent]
+    decisions: list[TimedDecision]
+    procedures: list[Procedure]
+    live: list[Live]
+    sessions: list[Session]
+    initial: Cluster
+    history: History
+    moves: dict[str, list[Move]] = field(default_factory=dict)
+    """The reassignments of each partition that had one."""

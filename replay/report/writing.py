@@ -1,0 +1,55 @@
+"""Writes a report to a file, and replaces no other file."""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Final, Literal
+
+from msgspec import Struct
+
+from replay.errors import ReplayError
+from replay.report import html, markdown, perfetto
+from replay.report.document import Report
+
+_HEAD_BYTES: Final = 4096
+
+FormatName = Literal["html", "perfetto", "markdown"]
+
+
+class Format(Struct, frozen=True):
+    """A format: the default file, what a file of this format contains near its beginning, and what
+    writes it."""
+
+    file: str
+    marker: str
+    write: Callable[[Sequence[Report]], str]
+
+
+FORMATS: Final[dict[FormatName, Format]] = {
+    "html": Format("report.html", html.MARKER, html.page_of),
+    "perfetto": Format("report.perfetto.json", perfetto.MARKER, perfetto.trace_of),
+    "markdown": Format("report.md", markdown.MARKER, markdown.markdown_of),
+}
+
+
+def require_writable(path: Path, format: Format, *, force: bool = False) -> None:
+    """Raises ReplayError if a file exists that is not a report in this format, unless `force`; or
+    if the folder does not exist."""
+    if path.is_dir():
+        raise ReplayError(f"{path} is a folder: give the name of a file with --out")
+    if not path.parent.is_dir():
+        raise ReplayError(f"the folder {path.parent} does not exist: create it first")
+    if force or not path.exists():
+        return
+    with path.open("rb") as file:
+        if format.marker.encode() not in file.read(_HEAD_BYTES):
+            raise ReplayError(
+                f"{path} exists and is not such a report: give another name with --out, or --force"
+            )
+
+
+def write_report(path: Path, text: str) -> None:
+    """Write the file. Raises ReplayError."""
+    try:
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise ReplayError(f"{path} cannot be written: {error.strerror}") from error

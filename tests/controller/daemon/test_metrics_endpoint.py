@@ -1,0 +1,129 @@
+"""The HTTP endpoint of the metrics, and the text that Prometheus reads."""
+
+import logging
+import re
+import socket
+import urllib.request
+from pathlib import Path
+from urllib.error import HTTPError
+
+import anyio.to_thread
+import pytest
+from prometheus_client.openmetrics.parser import text_string_to_metric_families
+
+from controller.core.metered import Sample
+from controller.core.metric_table import METRICS
+from controller.daemon.log_metrics import DAEMON_METRICS, AppendTimes, log_samples
+from controller.daemon.metrics_endpoint import serving_metrics
+from controller.operator.exposition import TimedSample, openmetrics_text
+from controller.settings.parsing import HostAndPort, metrics_address
+from eventstore.mirror.progress import Place
+from eventstore.records import Header
+from eventstore.writer import LogWriter
+from tools.lab.ports import free_port
+
+ACTIVE = "kafka_controller_kafkacontroller_activecontrollercount"
+TIMER = "kafka_controller_controllerstats_isrchangerateandtimems"
+REQUESTS = "kafka_controller_controllerchannelmanager_requestrateandqueuetimems"
+
+
+async def scrape(port: int, accept: str = "") -> str:
+    def get() -> str:
+        asked = urllib.request.Request(f"http://127.0.0.1:{port}/metrics")
+        asked.add_header("Accept", accept)
+        with urllib.request.urlopen(asked, timeout=10) as response:
+            return str(response.read().decode())
+
+    return await anyio.to_thread.run_sync(get)
+
+
+async def test_scrape_has_both_forms_of_a_count() -> None:
+    port = free_port()
+    samples = [
+        Sample(ACTIVE, ACTIVE, (), 1),
+        Sample(TIMER, TIMER, (("quantile", "0.99"),), 4.5),
+        Sample(TIMER, f"{TIMER}_count", (), 7),
+    ]
+    with serving_metrics(HostAndPort("127.0.0.1", port), METRICS, lambda: samples):
+        text = await scrape(port)
+    lines = text.splitlines()
+    assert f"{ACTIVE} 1.0" in lines
+    assert f'{TIMER}{{quantile="0.99"}} 4.5' in lines
+    assert {f"{TIMER}_count 7.0", f"{TIMER}_count_total 7.0"} <= {*lines}
+
+
+async def test_fault_of_the_source_fails_the_scrape_and_not_the_daemon() -> None:
+    port = free_port()
+    with (
+        serving_metrics(HostAndPort("127.0.0.1", port), METRICS, lambda: [][0]),
+        pytest.raises(HTTPError, match="500") as failed,
+    ):
+        await scrape(port)
+    failed.value.close()
+
+
+async def test_address_in_use_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = other.getsockname()[1]
+        with (
+            caplog.at_level(logging.WARNING),
+            serving_metrics(HostAndPort("127.0.0.1", port), METRICS, list),
+        ):
+            pass
+    assert "set refold.metrics.address to another address" in caplog.text
+
+
+def test_samples_over_time_are_valid_openmetrics() -> None:
+    samples = []
+    for time_s in (1.0, 2.0):
+        for broker in ("1", "2"):
+            of_broker = (("broker_id", broker),)
+            quantile = (*of_broker, ("quantile", "0.50"))
+            samples.append(TimedSample(Sample(REQUESTS, REQUESTS, quantile, 3), time_s))
+            samples.append(TimedSample(Sample(REQUESTS, f"{REQUESTS}_count", of_broker, 9), time_s))
+        samples.append(TimedSample(Sample(ACTIVE, ACTIVE, (), 1), time_s))
+    text = openmetrics_text(METRICS, samples)
+    found = {one.name: one for one in text_string_to_metric_families(text)}
+    assert [float(one.timestamp) for one in found[ACTIVE].samples] == [1, 2]
+    counts = [one for one in text.splitlines() if one.startswith(f"{REQUESTS}_count{{")]
+    assert counts == [
+        f'{REQUESTS}_count{{broker_id="{broker}"}} 9.0 {time_s}'
+        for broker in (1, 2)
+        for time_s in (1.0, 2.0)
+    ]
+
+
+@pytest.mark.parametrize("text", ["9404", ":9404", "localhost:", "localhost:65536", "on"])
+def test_address_that_is_none_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="HOST:PORT"):
+        metrics_address(text)
+
+
+def test_address_can_be_off() -> None:
+    assert metrics_address("off") is None
+    assert metrics_address("[::1]:9404") == ("::1", 9404)
+
+
+def test_lag_of_a_mirror_without_progress_is_the_whole_log(tmp_path: Path) -> None:
+    header = Header(
+        kind="recorded",
+        core_fingerprint="x",
+        code_version="0",
+        configuration={},
+        cluster_id="c",
+        created_ns=0,
+    )
+    with LogWriter.create(tmp_path / "log", header) as log:
+        appends = AppendTimes()
+        appends.add(0.002, 5)
+        place = Place("t", "h:1")
+        found = {one.name: one.value for one in log_samples(appends, log, place, 0.5)}
+    assert found["refold_mirror_lag_events"] == 0
+    assert found["refold_log_append_seconds_count"] == 1
+    assert found["refold_event_lag_seconds"] == 0.5
+
+
+def test_page_of_metrics_has_each_metric_with_unit_and_source() -> None:
+    row = r"^\| `([a-z_]+)` \| (\w+) \| ([a-z]*) \| (.*) \| `?([^`|]+?)`? \|$"
+    rows = re.findall(row, Path("docs/metrics.md").read_text(), re.MULTILINE)
+    assert rows == [(one.name, one.kind, one.unit, one.about, one.source) for one in DAEMON_METRICS]

@@ -1,0 +1,195 @@
+"""The page in Chromium: no console error, selection, search, filters, the other log."""
+
+import re
+import shutil
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+import msgspec
+import pytest
+from playwright.sync_api import Browser, Page, expect, sync_playwright
+
+from replay.explore.run import Run
+from replay.explore.saved import write_logs
+from replay.logs.open_log import open_log
+from replay.report.against import compare
+from replay.report.building import report_of
+from replay.report.document import Report
+from replay.report.html import page_of
+from tests.races.catalogue import DEFECTS
+from tests.replay.report.served import served
+from tools.bench.inspect import make_log
+
+CHROMIUM = shutil.which("chromium")
+ODD = "<script>bad()</script>"
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(CHROMIUM is None, reason="Debian's chromium is not installed"),
+]
+
+Show = Callable[[Sequence[Report]], Page]
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with sync_playwright() as playwright:
+        started = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        yield started
+        started.close()
+
+
+@pytest.fixture
+def page(browser: Browser) -> Iterator[Page]:
+    """A page that has neither errors nor requests to another place at the end of the test."""
+    with browser.new_page() as page:
+        problems: list[str] = []
+        page.on("console", lambda one: problems.append(one.text) if one.type == "error" else None)
+        page.on("pageerror", lambda one: problems.append(str(one)))
+        page.on("request", lambda one: problems.append(one.url) if _leaves(one.url) else None)
+        yield page
+        assert problems == []
+
+
+def _leaves(url: str) -> bool:
+    return not url.startswith(("file:", "http://127.0.0.1"))
+
+
+@pytest.fixture
+def show(page: Page, tmp_path: Path) -> Show:
+    def show(reports: Sequence[Report]) -> Page:
+        if len(reports) > 1:
+            compare(*reports)
+        file = tmp_path / "report.html"
+        file.write_text(page_of(reports), encoding="utf-8")
+        page.goto(file.as_uri())
+        expect(page.locator("#kind option").nth(1)).to_be_attached()
+        return page
+
+    return show
+
+
+def _report(path: Path | str) -> Report:
+    with open_log(path) as log:
+        return report_of(log, str(path))
+
+
+def _decision_is_followed_to_its_cause(page: Page, search: str) -> None:
+    """Search, open a decision, zoom, and follow the decision to the event that caused it."""
+    page.locator("#search").fill(search)
+    page.locator(".row.decision", has_text=search).first.click()
+    expect(page.locator("#detail")).to_contain_text(search)
+    selected = page.evaluate("view.seq")
+    width = page.evaluate("view.to - view.from")
+    page.locator("#search").fill("")
+    page.locator("#in").click()
+    assert page.evaluate("view.to - view.from") < width
+    page.locator("#list").focus()
+    page.keyboard.press("c")
+    page.wait_for_function("seq => view.seq > 0 && view.seq < seq", arg=selected)
+    expect(page.locator("#detail dl")).to_contain_text("effects")
+    expect(page).to_have_url(re.compile("seq="))
+
+
+@pytest.mark.parametrize("name", ["incidents/unclean-election", "recordings/unclean-3.tar.xz"])
+def test_finding_leads_to_its_event_and_the_address_keeps_it(show: Show, name: str) -> None:
+    page = show([_report(f"tests/{name}")])
+    page.locator("#findings button").first.click()
+    expect(page.locator("#detail dl")).to_contain_text("event")
+    expect(page.locator(".row[aria-selected=true]")).to_be_visible()
+    expect(page).to_have_url(re.compile("seq="))
+    page.reload()
+    expect(page.locator("#detail dl")).to_contain_text("event")
+
+
+@pytest.mark.parametrize(
+    ("name", "search"),
+    [
+        ("incidents/broker-crash", "set /brokers/topics/orders/partitions/1/state"),
+        ("recordings/unclean-3.tar.xz", "/state"),
+    ],
+)
+def test_decision_is_followed_to_its_cause(show: Show, name: str, search: str) -> None:
+    _decision_is_followed_to_its_cause(show([_report(f"tests/{name}")]), search)
+
+
+def test_passed_over_brokers_are_named(show: Show) -> None:
+    page = show([_report("tests/incidents/broker-crash")])
+    page.locator("#search").fill("set /brokers/topics/orders/partitions/1/state")
+    page.locator(".row.decision", has_text="partitions/1/state").first.click()
+    expect(page.locator("#detail")).to_contain_text("passed over: 2 is not online")
+
+
+def test_name_of_a_topic_is_text_everywhere(show: Show) -> None:
+    encoded = msgspec.json.encode(_report("tests/incidents/broker-crash"))
+    odd = encoded.replace(b"orders", ODD.encode())
+    page = show([msgspec.json.decode(odd, type=Report)])
+    page.evaluate("() => { globalThis.bad = () => console.error('a name was executed'); }")
+    expect(page.locator("#findings")).to_contain_text(f"{ODD}-1 was offline")
+    page.locator("#topic").select_option(ODD)
+    expect(page.locator(".row.decision").first).to_contain_text(ODD)
+    page.locator(".row.decision").first.click()
+    expect(page.locator("#detail")).to_contain_text(ODD)
+    page.locator("#table").click()
+    expect(page.locator("#lane-table")).to_contain_text(f"{ODD}-1")
+
+
+def test_shrunk_race_is_compared_with_the_run_without_the_defect(
+    show: Show, tmp_path: Path
+) -> None:
+    defect = DEFECTS["R4"]
+    assert defect.directed is not None
+    scenario, inputs = defect.directed()
+    with defect.plant():
+        planted = Run(scenario, inputs).cluster
+    right = Run(scenario, inputs).cluster
+    assert planted is not None
+    assert right is not None
+    logs = [
+        write_logs(cluster, tmp_path / name)[0]
+        for cluster, name in ((planted, "with"), (right, "without"))
+    ]
+    page = show([_report(one) for one in logs])
+    expect(page.locator("#compared")).to_contain_text("only in B")
+    page.locator("#comparison button").first.click()
+    expect(page.locator("#detail dl")).to_contain_text("ISR 1,3,2")
+    expect(page).to_have_url(re.compile("log=1"))
+    page.locator("#switch").click()
+    page.wait_for_function("() => last_list.startsWith('0/')")
+    page.locator("#all").click()
+    _decision_is_followed_to_its_cause(page, "(leader 3, epoch 1, ISR 3,1)")
+
+
+def test_event_with_the_same_change_stays_selected_in_the_other_log(show: Show) -> None:
+    reports = [_report(f"tests/incidents/{name}") for name in ("broker-crash", "unclean-election")]
+    page = show(reports)
+    assert page.locator(".lanes canvas").count() == 2
+    assert reports[1].comparison is not None
+    first, second = reports[1].comparison.pairs[0]
+    page.evaluate("seq => select(seq)", first)
+    page.keyboard.press("s")
+    page.wait_for_function("seq => view.log === 1 && view.seq === seq", arg=second)
+
+
+def test_served_page_is_loaded_again_when_its_log_has_grown(page: Page, tmp_path: Path) -> None:
+    folder = tmp_path / "logs" / "crash"
+    shutil.copytree("tests/incidents/broker-crash", folder)
+    with served(tmp_path / "logs") as server:
+        page.goto(f"http://127.0.0.1:{server.server_port}/")
+        page.locator("a", has_text="crash").click()
+        expect(page.locator("#about")).to_contain_text("events 1 to 124;")
+        shutil.copy("tests/incidents/unclean-election/log.tar.xz", folder)
+        expect(page.locator("#about")).to_contain_text("events 1 to 169;", timeout=20_000)
+
+
+@pytest.mark.lab
+@pytest.mark.ci
+@pytest.mark.timeout(300)  # The report of a long log takes half a minute.
+def test_page_of_a_long_log_is_searched_and_zoomed(show: Show, tmp_path: Path) -> None:
+    make_log(tmp_path / "log", 100_000)
+    page = show([_report(tmp_path / "log")])
+    painted = page.evaluate("performance.getEntriesByName('painted')[0].startTime")
+    assert painted < 3000  # 700 ms on an idle machine
+    _decision_is_followed_to_its_cause(page, "(leader 1, epoch 2, ISR 1)")
+    page.keyboard.press("0")
+    page.locator("#findings button").first.click()
+    expect(page.locator("#detail dl")).to_contain_text("event")

@@ -1,0 +1,116 @@
+"""Reports of incidents and recordings, compared with what `refold why` and `inspect` say."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+from msgspec import structs
+from typer.testing import CliRunner
+
+from replay.cli.report import app
+from replay.inspect.at import cluster_at
+from replay.logs.open_log import open_log
+from replay.report.building import report_of
+from replay.report.document import Report
+from replay.report.html import page_of
+from replay.why.explain import explain
+from replay.why.subject import Subject
+
+INCIDENTS = Path("tests/incidents")
+RECORDING = Path("tests/recordings/unclean-3.tar.xz")
+
+
+def _report(path: Path) -> Report:
+    with open_log(path) as log:
+        return report_of(log, str(path))
+
+
+def test_outage_has_the_events_between_which_inspect_shows_no_live_leader() -> None:
+    path = INCIDENTS / "unclean-election"
+    outage = max(_report(path).outages, key=lambda one: one.seconds)
+    assert (outage.partition, outage.seq, outage.end_seq) == ("orders-3", 93, 127)
+    with open_log(path) as log:
+        states = {}
+        for seq in (outage.seq - 1, outage.seq, outage.end_seq - 1, outage.end_seq):
+            cluster = cluster_at(log, seq)
+            view = cluster.partition("orders", 3)
+            assert view is not None
+            states[seq] = cluster.broker(view.leader) is not None
+    assert list(states.values()) == [True, False, False, True]
+
+
+def test_findings_name_unclean_elections_and_what_to_look_at() -> None:
+    report = _report(INCIDENTS / "unclean-election")
+    unclean = [one for one in report.findings if one.kind == "unclean election"]
+    assert [(one.seq, one.subjects) for one in unclean] == [(127, ("orders-3",))]
+    assert "--partition orders-3 --at 127" in unclean[0].look_at
+
+
+def test_findings_at_the_end_are_those_of_why_unhealthy() -> None:
+    path = INCIDENTS / "cancellation-failover"
+    with open_log(path) as log:
+        answer = explain(log, Subject(is_unhealthy=True), log.reader.last_seq)
+    texts = [one.text for one in _report(path).findings if one.kind == "at the end"]
+    assert len(texts) == len(answer.unhealthy) > 0
+    assert all(any(one.cause in text for text in texts) for one in answer.unhealthy)
+
+
+def test_rolled_back_reassignment_has_a_lane_with_the_seven_steps() -> None:
+    report = _report(INCIDENTS / "cancellation-failover")
+    lane = next(one for one in report.lanes if one.group == "reassignment")
+    steps = {one.text.split(":")[0] for one in lane.marks if one.kind == "rollback step"}
+    assert steps == {f"step {number} of 7" for number in range(1, 8)}
+    assert "rolling back" in {one.state for one in lane.spans}
+
+
+def test_imported_log_has_sessions_terms_and_rules_of_decisions() -> None:
+    report = _report(RECORDING)
+    owners = {one.name for one in report.lanes if one.group == "session"}
+    assert {f"sessions: broker {one}" for one in (1, 2, 3)} <= owners
+    assert any(one.listed.rule for one in report.decisions)
+    assert any("session expired" in one.text for one in report.findings)
+
+
+def test_failover_is_broken_into_steps_that_fill_its_time() -> None:
+    failover = _report(INCIDENTS / "broker-crash").failovers[0]
+    ends = [one.end_ns for one in failover.steps]
+    begins = [one.begin_ns for one in failover.steps]
+    assert ends[:-1] == begins[1:]
+    assert ends[-1] == failover.end_ns
+
+
+def test_names_are_data_of_the_page_and_never_markup() -> None:
+    report = _report(INCIDENTS / "broker-crash")
+    lane = structs.replace(report.lanes[0], name="</script><script>alert(1)</script>")
+    finding = structs.replace(report.findings[0], text="<img src=x onerror=alert(1)>")
+    report.lanes, report.findings = [lane], [finding]
+    report.path = "<b>"
+    page = page_of([report])
+    assert "<img" not in page
+    assert "<title>refold report: &lt;b&gt;</title>" in page
+    assert page.count("</script>") == 2
+    policy = re.search(r'Content-Security-Policy" content="([^"]*)"', page)
+    assert policy is not None
+    assert policy[1].startswith("default-src 'none'; style-src 'sha256-")
+    data = re.search(r'id="data">(.*?)</script>', page, re.DOTALL)
+    assert data is not None
+    assert json.loads(data[1])["logs"][0]["path"] == "<b>"
+
+
+def test_page_replaces_a_report_and_no_other_file(tmp_path: Path) -> None:
+    out, log = tmp_path / "report.html", str(INCIDENTS / "broker-crash")
+    for _ in range(2):
+        assert CliRunner().invoke(app, [log, "-o", str(out)]).exit_code == 0
+    out.write_text("mine")
+    result = CliRunner().invoke(app, [log, "-o", str(out)])
+    assert result.exit_code == 2
+    assert "is not such a report" in result.output
+    assert out.read_text() == "mine"
+
+
+@pytest.mark.parametrize("option", ["--against", "--futures"])
+def test_second_input_that_cannot_be_used_is_an_error(tmp_path: Path, option: str) -> None:
+    log, out = str(INCIDENTS / "broker-crash"), str(tmp_path / "report.html")
+    result = CliRunner().invoke(app, [log, "-o", out, option, str(tmp_path / "absent")])
+    assert result.exit_code == 2

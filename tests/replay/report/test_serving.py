@@ -1,0 +1,110 @@
+"""`refold serve`: the list, the reports, and what it refuses."""
+
+import json
+import os
+import shutil
+import socket
+import tarfile
+from collections.abc import Iterator
+from http.client import HTTPConnection
+from pathlib import Path
+from urllib.parse import quote
+
+import pytest
+from typer.testing import CliRunner
+
+from replay.cli.serve import app
+from replay.report.serving import ReportServer
+from tests.replay.report.served import served
+
+INCIDENT = Path("tests/incidents/broker-crash")
+ODD = "<script>alert(1)&"
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("logs")
+    shutil.copytree(INCIDENT, folder / "crash")
+    with tarfile.open(INCIDENT / "log.tar.xz") as packed:
+        packed.extractall(folder / ODD, filter="data")
+    (folder / "broken").mkdir()
+    (folder / "broken" / f"{1:020d}.refold").write_text("no log")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def server(folder: Path) -> Iterator[ReportServer]:
+    with served(folder) as server:
+        yield server
+
+
+def _get(server: ReportServer, path: str, host: str | None = None) -> tuple[int, str]:
+    connection = HTTPConnection("127.0.0.1", server.server_port, timeout=60)
+    connection.request("GET", path, headers={"Host": host} if host else {})
+    answer = connection.getresponse()
+    text = answer.read().decode()
+    connection.close()
+    return answer.status, text
+
+
+def _unpacked(server: ReportServer) -> str:
+    segment = next((server.folder / ODD).rglob("*.refold"))
+    return str(segment.parent.relative_to(server.folder))
+
+
+def test_list_has_all_logs_and_their_names_as_text(server: ReportServer) -> None:
+    status, page = _get(server, "/")
+    assert status == 200
+    assert ">crash</a>" in page
+    assert "<script>" not in page
+    assert "&lt;script&gt;alert(1)&amp;" in page
+
+
+def test_report_of_a_log_and_of_two(server: ReportServer) -> None:
+    status, page = _get(server, "/report?log=crash")
+    assert (status, page.count('"recordedBy"')) == (200, 1)
+    status, page = _get(server, "/report?log=crash&against=" + quote(_unpacked(server)))
+    assert (status, page.count('"recordedBy"')) == (200, 2)
+    assert "connect-src 'self'" in page
+
+
+def test_version_changes_when_a_log_grows(server: ReportServer) -> None:
+    path = "/version?log=" + quote(_unpacked(server))
+    before = json.loads(_get(server, path)[1])
+    assert json.loads(_get(server, path)[1]) == before
+    segment = next((server.folder / ODD).rglob("*.refold"))
+    os.utime(segment, ns=(1, segment.stat().st_mtime_ns + 1))
+    assert json.loads(_get(server, path)[1]) != before
+
+
+@pytest.mark.parametrize(
+    ("path", "status", "text"),
+    [
+        ("/report?log=../../etc/passwd", 404, "There is no log"),
+        ("/report", 404, "There is no log"),
+        ("/other", 404, "no such page"),
+        ("/report?log=broken", 422, "No report:"),
+    ],
+)
+def test_request_that_cannot_be_answered_is_one_sentence(
+    server: ReportServer, path: str, status: int, text: str
+) -> None:
+    found, page = _get(server, path)
+    assert found == status
+    assert text in page
+
+
+def test_request_by_another_host_name_is_refused(server: ReportServer) -> None:
+    assert _get(server, "/", host=f"evil.example:{server.server_port}")[0] == 403
+    assert _get(server, "/", host=f"localhost:{server.server_port}")[0] == 200
+
+
+def test_folder_or_port_that_cannot_be_used_is_one_line(tmp_path: Path) -> None:
+    result = CliRunner().invoke(app, [str(tmp_path / "absent")])
+    assert result.exit_code == 2
+    assert "is not a folder" in result.output
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        result = CliRunner().invoke(app, [str(tmp_path), "--port", str(port)])
+    assert result.exit_code == 2
+    assert f"port {port} of 127.0.0.1 cannot be used" in result.output
