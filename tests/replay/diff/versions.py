@@ -85,11 +85,12 @@ NEVER_UNCLEAN: Final = Edit(
 )
 
 _READ: Final = """    command = ReadZnodes(tuple(paths), watch)
-    return await _read(client, command, lambda: Znodes(len(paths)), rule)"""
+    found = await _read(client, command, lambda: Znodes(len(paths)), rule)
+"""
 READS_TWICE: Final = Edit(
     "controller/core/zookeeper_io.py",
     _READ,
-    _READ.replace("return await", "await") + _READ[_READ.index("\n") :],
+    _READ + _READ[_READ.index("\n") + 1 :],
 )
 READS_ONE_BY_ONE: Final = Edit(
     "controller/core/zookeeper_io.py",
@@ -99,7 +100,7 @@ READS_ONE_BY_ONE: Final = Edit(
         one = await _read(client, ReadZnodes((path,), watch), lambda: Znodes(1), rule)
         for name in ("errors", "data", "czxids", "mzxids", "versions", "owners"):
             getattr(found, name)[place] = getattr(one, name)[0]
-    return found""",
+""",
 )
 DRAWS_LATE: Final = Edit(
     "controller/core/zookeeper_io.py",
@@ -124,9 +125,9 @@ WRITES_ONE_BY_ONE: Final = Edit(
 )
 STATES_READ_TWICE: Final = Edit(
     "controller/core/procedures/elections/leadership.py",
-    "    found = await read_state_znodes(controller, paths, rule)\n",
-    "    await read_znodes(controller, paths, rule)\n"
-    "    found = await read_state_znodes(controller, paths, rule)\n",
+    "    found = await read_state_znodes(controller, paths, rule, may_be_denied=True)\n",
+    "    await read_znodes(controller, paths, rule, may_be_denied=True)\n"
+    "    found = await read_state_znodes(controller, paths, rule, may_be_denied=True)\n",
 )
 """The states of partitions are read twice before an election."""
 READS_BEFORE_WRITING: Final = Edit(
