@@ -244,7 +244,11 @@ class Segment:
         where = " and ".join(["rowid > :after", *conditions])
         sql = f"{table.select} where {where} order by rowid"
         while page := self._page(sql, {**parameters, "after": after}, table.large):
-            after = page[-1][0]
+            last = page[-1][0]
+            if last <= after:
+                # In a damaged file the numbers may decrease, and the same page would follow again.
+                raise self._changed("its number is not above those before", f"row {last}")
+            after = last
             yield page
 
     def _page(self, sql: str, parameters: dict[str, Any], large: int) -> list[Any]:

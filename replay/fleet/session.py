@@ -208,7 +208,23 @@ def _start(master: str, settings: Mapping[str, str]) -> SparkSession:
     if received:
         spark.stop()
         raise KeyboardInterrupt
+    _print_no_end_of_java(spark)
     return spark
+
+
+def _print_no_end_of_java(spark: SparkSession) -> None:
+    """PySpark's server for accumulators prints a traceback if Java is killed. The error of the
+    calls says it."""
+    server = getattr(spark.sparkContext, "_accumulatorServer", None)
+    if server is None:
+        return
+    print_error = server.handle_error
+
+    def handle_error(request: Any, client_address: Any) -> None:
+        if not isinstance(sys.exc_info()[1], EOFError | ConnectionError):
+            print_error(request, client_address)
+
+    server.handle_error = handle_error
 
 
 @contextmanager

@@ -112,13 +112,23 @@ async def _add(cluster: ClusterConnection, step: Write) -> None:
 async def _wait_for_outcomes(
     cluster: ClusterConnection, before: ClusterState, targets: Targets, timeout_ms: int
 ) -> tuple[dict[Partition, PartitionOutcome], Mapping[Partition, Record]]:
-    """Poll until the controller has handled every partition, or the time limit has passed."""
+    """Poll until the controller has handled every partition, or the time limit has passed.
+
+    A look reads the topics before the requests and records. A reassignment that ends between these
+    reads looks as if it had been ignored, so a second look must show the same.
+    """
     deadline = time.monotonic() + timeout_ms / 1000
+    unsettled = dict.fromkeys(targets)
     while True:
         state = await cluster.admin.describe({topic for topic, _ in targets})
         outcomes = {one: _outcome(before, state, one, targets[one]) for one in targets}
-        if PartitionOutcome.WAITING not in outcomes.values() or time.monotonic() >= deadline:
+        ignored = [one for one, what in outcomes.items() if what is PartitionOutcome.IGNORED]
+        is_settled = PartitionOutcome.WAITING not in outcomes.values() and not any(
+            one in unsettled for one in ignored
+        )
+        if is_settled or time.monotonic() >= deadline:
             return outcomes, state.znodes.records
+        unsettled = {one: None for one in unsettled if one not in ignored}
         await anyio.sleep(_POLL_SECONDS)
 
 

@@ -144,9 +144,10 @@ async def clear_throttles(
             await admin.configure(step)
         except KafkaUnavailable as fault:
             left[step.entity] = list(step.removed)
+            why = str(fault).rstrip(".")
             report.warn(
-                f"the throttle of {step.entity} may remain: {fault}. Clear it with --verify and "
-                "--zookeeper, or with --verify when the broker is alive"
+                f"the throttle of {step.entity} may remain: {why}. Clear it with "
+                "--verify and --zookeeper, or with --verify when the broker is alive"
             )
     report.data |= {"throttles_left": left} if left else {"throttles_cleared": True}
 

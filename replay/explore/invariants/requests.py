@@ -103,7 +103,8 @@ class DeletionsConfirmed(Invariant):
 
 
 class _Entry:
-    """A request to reassign a partition that can be carried out.
+    """A request to reassign a partition that could be carried out when it was written. A controller
+    may have rejected another one, even if nothing prevents it any more when it is removed.
 
     `brokers`: the target's brokers with their broker epochs; `requested`: how many targets were
     requested for the partition so far; `is_over`: the partition was reassigned meanwhile, or an
@@ -149,10 +150,11 @@ class RequestsKept(Invariant):
         else:
             return
         before = self._entries.pop(path, {})
+        contained, self._contained[path] = self._contained.get(path, {}), found
         after: dict[Name, _Entry] = {}
         for name, target in found.items():
             entry = before.get(name)
-            if entry is None or entry.target != target:
+            if contained.get(name) != target:
                 entry = self._possible(name, target)
                 if needs_entry and not self._is_requested(name, target):
                     # A request made of an entry that an administrator has withdrawn meanwhile, or
@@ -162,7 +164,6 @@ class RequestsKept(Invariant):
                 after[name] = entry
         if after:
             self._entries[path] = after
-        contained, self._contained[path] = self._contained.get(path, {}), found
         if _is_controller(process) and not self.known.is_kafka(process):
             for name, entry in before.items():
                 if after.get(name) is not entry:

@@ -139,6 +139,17 @@ def test_impossible_entry_may_be_removed(entry: bytes) -> None:
     assert not history.reported
 
 
+def test_entry_that_was_impossible_when_it_was_written_may_be_removed_later() -> None:
+    """The controller has rejected it, and first writes the znode without another entry."""
+    history = _requests()
+    epoch = history.known.brokers.pop(3)
+    history.admin(_LEGACY, _entry())
+    history.known.brokers[3] = epoch
+    history.admin(_LEGACY, _entry() + b" ", "refold 100")
+    history.admin(_LEGACY, None, "refold 100")
+    assert not history.reported
+
+
 def test_entry_may_be_removed_after_its_broker_has_restarted() -> None:
     history = _requests()
     history.admin(_LEGACY, _entry())

@@ -3,6 +3,7 @@
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from controller.core import znodes
 from controller.core.operations import Delete
@@ -10,6 +11,7 @@ from controller.core.values import ANY_VERSION
 from controller.core.znodes import REASSIGNMENT_REQUESTS, write_request
 from controller.operator.reassignment import requesting
 from controller.operator.reassignment.cancelling import remove_cancel
+from controller.operator.reassignment.cluster_state import ClusterState
 from controller.operator.reassignment.errors import Refused
 from controller.operator.reassignment.report import DONE, NOT_AS_REQUESTED, NOT_DONE_YET
 from controller.operator.reassignment.requesting import request, split
@@ -206,3 +208,23 @@ async def test_remove_cancel_names_requests_and_entries_of_the_extra_znode(submi
     submits(harness.world, {T0: (4, 5, 6)})
     await remove_cancel(harness.cluster, harness.report(), dry_run=False)
     assert "not rolled back yet, or submitted later: t-0" in harness.warnings[0]
+
+
+async def test_reassignment_that_ends_while_the_state_is_read_is_done(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    harness = ReassignHarness()
+    admin, describe = harness.cluster.admin, harness.cluster.admin.describe
+
+    async def describe_while_it_ends(topics: set[str]) -> ClusterState:
+        state = await describe(topics)
+        if state.znodes.records:
+            catch_up(harness.world, 4, 5, 6)
+            return structs.replace(await describe(topics), assignments=state.assignments)
+        return state
+
+    monkeypatch.setattr(admin, "describe", describe_while_it_ends)
+    status, _ = await run_request(harness, targets(t0=(4, 5, 6)), timeout_ms=10_000)
+    assert status == DONE
+    assert not harness.warnings
+    assert "t-0: already done" in harness.lines

@@ -216,7 +216,8 @@ def test_signal_during_the_start_leaves_no_java_process(
 
 @pytest.mark.lab
 @pytest.mark.timeout(400)
-def test_java_that_is_killed_is_an_error_in_one_line(tmp_path: Path) -> None:
+@pytest.mark.parametrize("reached", ["inputs.parquet", "written/**/*.parquet"])
+def test_java_that_is_killed_is_an_error_in_one_line(reached: str, tmp_path: Path) -> None:
     for number in range(30):
         write_log(tmp_path / "logs" / str(number), HISTORY, "a", number)
     out = tmp_path / "table"
@@ -227,9 +228,9 @@ def test_java_that_is_killed_is_an_error_in_one_line(tmp_path: Path) -> None:
         text=True,
         start_new_session=True,
     )
-    while not list(out.glob("staging/*/inputs.parquet")):
+    while not list(out.glob(f"staging/*/{reached}")):
         assert process.poll() is None
-        time.sleep(0.05)
+        time.sleep(0.02)
     [java] = [pid for pid, args in processes_of(process.pid) if "SparkSubmit" in args]
     os.kill(java, signal.SIGKILL)
     _, output = process.communicate(timeout=120)

@@ -5,15 +5,19 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 
 import anyio
 import pytest
+from pyarrow import parquet
 from pyspark.sql import SparkSession
 
 from eventstore.mirror.publishing import Publisher
 from eventstore.mirror.topic import Topic
+from replay.fleet import manifest
 from replay.fleet.columns import RECORDS
+from replay.fleet.ingest import ingest
 from tests.replay.fleet.live.job import (
     START_MAX_S,
     batches_begun,
@@ -130,6 +134,29 @@ def test_signal_ends_the_job_with_status_ended(
         assert json.loads((out / "status.json").read_text())["state"] == "ended"
         assert output.count(f" started, reads topic {topic} at ") == 1, output
         assert "Traceback" not in output
+
+
+def test_job_that_ends_by_itself_says_when_and_its_rows_join_with_those_of_ingest(
+    spark: SparkSession, short_history: History, bootstrap: str, jars: str, tmp_path: Path
+) -> None:
+    logs, out = tmp_path / "logs", tmp_path / "out"
+    write_log(logs / "run-1", short_history, "joined", 1)
+    publish(logs, bootstrap, "once")
+    begun = datetime.now(UTC)
+    arguments = command(bootstrap, "once", out, jars, "--once")
+    done = subprocess.run(arguments, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    status = json.loads((out / "status.json").read_text())
+    assert (status["state"], status["trouble"]) == ("ended", None)
+    as_of, looked = (datetime.fromisoformat(status[one]) for one in ("as_of", "looked"))
+    assert begun < as_of <= looked < datetime.now(UTC)
+    ingest(spark, [str(logs)], tmp_path / "table")
+    segments = manifest.segments(spark, tmp_path / "table")
+    ingested = {(one.cluster, one.log, one.folder) for one in segments.collect()}
+    [followed] = parquet.read_table(out / "logs").to_pylist()
+    assert {(followed["cluster"], followed["log"], followed["folder"])} == ingested
+    health = spark.read.parquet(str(out / "health"))
+    assert health.join(segments, ["cluster", "log"], "left_semi").count() == health.count() > 0
 
 
 def test_missing_topic_is_an_error(bootstrap: str, jars: str, tmp_path: Path) -> None:
