@@ -1,11 +1,14 @@
 """The position of the debugger in a log: steps, searches, breakpoints, a filter, causes and
 effects."""
 
+from collections.abc import Iterable
 from enum import Enum
-from typing import Final
+from itertools import islice
+from typing import Final, NamedTuple
 
 from msgspec import Struct
 
+from eventstore.errors import LogCorrupt
 from replay.cluster_view.views import Cluster
 from replay.debug.conditions import (
     ABOUT,
@@ -46,6 +49,13 @@ class Found(Struct, frozen=True):
 
     seq: int | None
     condition: Condition
+
+
+class Around(NamedTuple):
+    """The events around the cursor. `damage`: why later ones cannot be read; empty if they can."""
+
+    moments: list[Moment]
+    damage: str = ""
 
 
 class Cursor:
@@ -129,42 +139,47 @@ class Cursor:
     @property
     def moment(self) -> Moment:
         """The event at the cursor."""
-        [found] = self._playback.moments(self.seq, self.seq)
-        return found
+        return next(self._playback.moments(self.seq, self.seq))
 
     def clusters(self) -> tuple[Cluster, Cluster]:
         """The state before and after the event at the cursor."""
         return self._playback.clusters(self.seq)
 
-    def around(self, before: int, after: int) -> list[Moment]:
+    def around(self, before: int, after: int) -> Around:
         """The event at the cursor with at most so many before and after it, which pass the
-        filter."""
-        if not self.filter:
+        filter. Raises LogCorrupt if the event at the cursor or an earlier one is damaged."""
+        if self.filter:
+            moments = [*self._filtered_before(before), self.moment]
+            following = self._filtered_after(after)
+        else:
             first = max(self.first_seq, self.seq - before)
-            return self._playback.moments(first, min(self.last_seq, self.seq + after))
-        condition = Condition(ABOUT, self.filter)
-        return [
-            *self._several(condition, before, is_forward=False)[::-1],
-            self.moment,
-            *self._several(condition, after, is_forward=True),
-        ]
+            moments = [*self._playback.moments(first, self.seq)]
+            following = self._playback.moments(self.seq + 1, min(self.last_seq, self.seq + after))
+        try:
+            for one in following:
+                moments.append(one)
+        except LogCorrupt as error:
+            return Around(moments, str(error))
+        return Around(moments)
 
-    def _several(self, condition: Condition, count: int, *, is_forward: bool) -> list[Moment]:
-        """The nearest events that meet a condition, the nearest first."""
+    def _filtered_before(self, count: int) -> list[Moment]:
+        """The nearest earlier events that pass the filter, in order."""
+        condition = Condition(ABOUT, self.filter)
         found: list[Moment] = []
-        first, last = self.first_seq, self.last_seq
-        begin = self.seq
-        while len(found) < count and (begin < last if is_forward else begin > first):
-            if is_forward:
-                some = self._playback.moments(begin + 1, min(last, begin + _PAGE))
-                begin += _PAGE
-            else:
-                some = self._playback.moments(max(first, begin - _PAGE), begin - 1)[::-1]
-                begin -= _PAGE
-            found += filter(condition.holds, some)
-            if abs(begin - self.seq) >= _FILTERED_WITHIN:
-                break
-        return found[:count]
+        end = self.seq - 1
+        earliest = max(self.first_seq, self.seq - _FILTERED_WITHIN)
+        while len(found) < count and end >= earliest:
+            page = self._playback.moments(max(earliest, end - _PAGE + 1), end)
+            found = [*filter(condition.holds, page), *found]
+            end -= _PAGE
+        return found[-count:]
+
+    def _filtered_after(self, count: int) -> Iterable[Moment]:
+        """The nearest later events that pass the filter, in order."""
+        condition = Condition(ABOUT, self.filter)
+        last = min(self.last_seq, self.seq + _FILTERED_WITHIN)
+        following = self._playback.moments(self.seq + 1, last)
+        return islice(filter(condition.holds, following), count)
 
     # Causes and effects
 

@@ -45,13 +45,11 @@ class Playback:
         """The last event; later ones appear if a daemon writes the log."""
         return self.log.reader.last_seq
 
-    def moments(self, first: int, last: int) -> list[Moment]:
+    def moments(self, first: int, last: int) -> Iterator[Moment]:
         """The events of a range. Raises ReplayError, LogError."""
-        found = []
         with self._tape_after(first - 1) as tape:
             while tape.state.seq < last and (moment := tape.take()) is not None:
-                found.append(moment)
-        return found
+                yield moment
 
     def clusters(self, seq: int) -> tuple[Cluster, Cluster]:
         """The state before and after an event. Raises ReplayError, LogError."""

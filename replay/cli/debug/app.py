@@ -15,6 +15,7 @@ from typer import BadParameter
 
 from eventstore.errors import LogError
 from replay.cli.debug import panels
+from replay.cli.debug.event_list import EventList
 from replay.cli.debug.screens import AskScreen, ChooseScreen, TextScreen
 from replay.cli.debug.session import CancelledError, Session, View
 from replay.cli.options import log_position
@@ -31,8 +32,8 @@ _CONDITIONS: Final = "\n".join(f"{name} {form}".replace(" :", ":") for name, for
 _WIDE: Final = 140
 
 _KEYS: Final = [
-    ("right,n", "step('event', True)", "Next", "Next event"),
-    ("left,p", "step('event', False)", "Back", "Previous event"),
+    ("right,down,n", "step('event', True)", "Next", "Next event"),
+    ("left,up,p", "step('event', False)", "Back", "Previous event"),
     ("d", "step('decision', True)", "Decision", "Next decision"),
     ("slash", "search(True)", "Search", "Search forward for a condition"),
     ("t", "filter", "Filter", "Show only events about a topic, a partition or a broker"),
@@ -71,7 +72,8 @@ class DebugApp(App[None]):
     TITLE = "refold debug"
     ENABLE_COMMAND_PALETTE = True
     CSS = """
-    #position { height: 1; background: $primary-background; }
+    #position { height: 1; background: $primary-background;
+                text-wrap: nowrap; text-overflow: ellipsis; }
     #body { height: 1fr; layout: vertical; }
     #events { height: 1fr; border: none; padding: 0; scrollbar-size-vertical: 1;
               text-wrap: nowrap; text-overflow: ellipsis; }
@@ -112,7 +114,7 @@ class DebugApp(App[None]):
     def compose(self) -> ComposeResult:
         yield Static(id="position")
         with Horizontal(id="body"):
-            yield OptionList(id="events", markup=False)
+            yield EventList(id="events", markup=False)
             with TabbedContent(id="details"):
                 for title, name in (("State", "state"), ("Changes", "changes"), ("Event", "event")):
                     with TabPane(title, id=name), VerticalScroll():
@@ -141,7 +143,7 @@ class DebugApp(App[None]):
         yield from super().get_system_commands(screen)
 
     def on_option_list_option_highlighted(self, chosen: OptionList.OptionHighlighted) -> None:
-        """The arrows up and down, and clicks, move in the list of events."""
+        """Pages and clicks move in the list of events."""
         if chosen.option_list.id != "events" or chosen.option_index >= len(self._shown):
             return
         seq = self._shown[chosen.option_index]
@@ -193,22 +195,43 @@ class DebugApp(App[None]):
         self.query_one("#status", Static).update(Text(text, style="bold red" if is_error else ""))
 
     async def _refresh(self) -> None:
-        view = await self._session.do(lambda _: self._session.view(), self._report)
+        try:
+            view = await self._session.do(lambda _: self._session.view(), self._report)
+        except LogError:
+            # Keys work on from the event that is shown.
+            if self._view is not None:
+                self._cursor.go(self._view.moment.seq)
+            raise
+        if view.damage and (self._view is None or view.damage != self._view.damage):
+            self._say(view.damage, is_error=True)
         self._view = view
         self._start = self._start or view.around[0].event.time
         self.query_one("#position", Static).update(
             panels.position_line(self._session.path, view, self._cursor)
         )
         self._show_events(view)
-        for name, panel in (
-            ("state", panels.state_panel(view, self._cursor.filter)),
-            ("changes", panels.changes_panel(view)),
-            ("event", panels.event_panel(view)),
-        ):
-            self.query_one(f"#{name}-text", Static).update(panel)
+        self._show_panel(view)
+
+    def _show_panel(self, view: View) -> None:
+        """Fill the panel that is open; the others are filled when they are opened."""
+        name = self.query_one(TabbedContent).active
+        if name == "state":
+            panel = panels.state_panel(view, self._cursor.filter)
+        elif name == "changes":
+            panel = panels.changes_panel(view)
+        elif name == "event":
+            panel = panels.event_panel(view)
+        else:
+            return
+        self.query_one(f"#{name}-text", Static).update(panel)
+
+    def on_tabbed_content_tab_activated(self, _: TabbedContent.TabActivated) -> None:
+        """Another panel is opened."""
+        if self._view is not None:
+            self._show_panel(self._view)
 
     def _show_events(self, view: View) -> None:
-        events = self.query_one("#events", OptionList)
+        events = self.query_one(EventList)
         numbers = [one.seq for one in view.around]
         with self.prevent(OptionList.OptionHighlighted):
             if numbers != self._shown or self._cursor.breakpoints:
@@ -217,6 +240,7 @@ class DebugApp(App[None]):
                 events.add_options([Option(self._event_line(one)) for one in view.around])
             if self._cursor.seq in numbers:
                 events.highlighted = numbers.index(self._cursor.seq)
+        self.call_after_refresh(events.show_neighbours)
 
     def _event_line(self, one: Moment) -> Text:
         return panels.event_line(one, self._start, self._cursor.breakpoints)
@@ -299,9 +323,11 @@ class DebugApp(App[None]):
         """Set the filter."""
 
         async def change(text: str) -> None:
-            self._cursor.filter = text.strip()
+            name = self._cursor.filter = text.strip()
             self._say("")
             await self._refresh()
+            if name and len(self._shown) == 1:
+                self._say(f"no event nearby is about {name}: t changes the filter", is_error=True)
 
         hint = "a topic, a partition (orders-1) or `broker 3`; empty: all events"
         self._ask("Show only events about", hint, change, self._cursor.filter)
@@ -401,7 +427,8 @@ class DebugApp(App[None]):
             [Option(panels.link_line(found, place)) for place in range(len(found.chain))]
         )
         self.action_tab("why")
-        answers.focus()
+        # The answer, which is above the causes, stays visible.
+        answers.focus(scroll_visible=False)
 
     def action_what_if(self) -> None:
         """Ask for options of `refold what-if` and show its answer."""
@@ -417,10 +444,10 @@ class DebugApp(App[None]):
 
         hint = (
             f"--crash broker=2@{seq}, --restart broker=2@{seq}, --crash controller@{seq}, "
-            f"--drop {seq}, --delay {seq}=2s, --cancel-reassignment @{seq}, "
-            "--set unclean.leader.election.enable=true (docs/what-if.md)"
+            f"--cancel-reassignment @{seq}, --set unclean.leader.election.enable=true; for an "
+            f"event that came from outside --drop {seq}, --delay {seq}=2s (docs/what-if.md)"
         )
-        self._ask("What if", hint, ask, f"--drop {seq}")
+        self._ask("What if", hint, ask, f"--crash controller@{seq}")
 
     # The rest
 
@@ -443,9 +470,9 @@ class DebugApp(App[None]):
             "question_mark": "?",
         }
         keys = [
-            f"{' or '.join(names.get(one, one) for one in each.split(',')):<12}{help}"
+            f"{', '.join(names.get(one, one) for one in each.split(',')):<16}{help}"
             for each, _, _, help in _KEYS
         ]
         marks = "Marks of events: ● breakpoint, ▶ a procedure begins, ◆ a decision."
-        parts = [*keys, "ctrl+p      Command palette", "", marks, "", "Conditions:", _CONDITIONS]
+        parts = [*keys, f"{'ctrl+p':<16}Command palette", "", marks, "", "Conditions:", _CONDITIONS]
         self.push_screen(TextScreen("Keys", parts))

@@ -41,5 +41,7 @@ def debug(log: Log, at: At = None) -> None:
                 asked = at is not None
                 begin = seq_at(opened.reader, seq, wall_ns) if asked else playback.first_seq
                 cursor = Cursor(playback, max(begin, playback.first_seq))
+            # An event that cannot be read is reported before the screen opens.
+            cursor.clusters()
             DebugApp(Session(path, opened, cursor)).run()
             note_changed_commands("debug", log, opened)

@@ -76,7 +76,7 @@ def state_panel(view: View, shown: str) -> RenderableType:
 
 def _make_narrow(table: Table) -> None:
     """Leave out frames and empty columns; names are not cut while there is room elsewhere."""
-    table.box, table.pad_edge = SIMPLE_HEAD, False
+    table.box, table.pad_edge, table.collapse_padding = SIMPLE_HEAD, False, True
     table.columns = [one for one in table.columns if any(map(str, one.cells))]
     for column in table.columns:
         column.overflow = "fold"
@@ -90,7 +90,7 @@ def changes_panel(view: View) -> RenderableType:
         return Text("This event changes nothing.")
     table = changes_table(view.changes)
     _make_narrow(table)
-    return Group(Text(f"{len(view.changes)} changes by event {view.after.seq}"), table)
+    return Group(Text(f"changes by event {view.after.seq}: {len(view.changes)}"), table)
 
 
 def event_panel(view: View) -> RenderableType:
@@ -102,7 +102,8 @@ def _event_lines(one: Moment) -> Iterator[str]:
     yield f"event {one.seq}, {one.event.kind}, {one.event.time}, {one.event.channel}"
     yield one.event.text
     if one.causes:
-        yield f"caused by event {', '.join(map(str, one.causes))} (u: go there)"
+        events = "event" if len(one.causes) == 1 else "events"
+        yield f"caused by {events} {', '.join(map(str, one.causes))} (u: go there)"
     for begun in one.begun:
         yield f"begins: {begun.procedure}" + (
             f", queued by event {begun.since}" if begun.since != one.seq else ""
@@ -113,7 +114,7 @@ def _event_lines(one: Moment) -> Iterator[str]:
     steps = len(one.decisions) - len(one.decided)
     if steps:
         yield ""
-        yield f"and {steps} reads, timers or channels"
+        yield f"reads, timers and channels: {steps}"
 
 
 def link_line(found: Explanation, place: int) -> Text:

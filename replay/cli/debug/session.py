@@ -7,12 +7,12 @@ from concurrent.futures import ThreadPoolExecutor
 from threading import Event
 from typing import Final, TypeVar
 
-from msgspec import Struct
+from msgspec import Struct, structs
 from rich.console import RenderableType
 
 from replay.cli.what_if_report import answer_parts
 from replay.cluster_view.views import Cluster
-from replay.debug.cursor import Cursor
+from replay.debug.cursor import Around, Cursor
 from replay.debug.moments import Moment
 from replay.errors import ReplayError
 from replay.inspect.changes import Change, changes
@@ -38,9 +38,10 @@ class CancelledError(Exception):
 
 class View(Struct, frozen=True):
     """What the panels show: the events around the cursor, the event there, the state before and
-    after it, and the differences."""
+    after it, and the differences. `damage`: why the later events cannot be read, if they cannot."""
 
     around: Sequence[Moment]
+    damage: str
     moment: Moment
     before: Cluster
     after: Cluster
@@ -56,7 +57,7 @@ class Session:
         self.cursor = cursor
         self._thread = ThreadPoolExecutor(max_workers=1)
         self._cancelled = Event()
-        self._around: list[Moment] = []
+        self._around = Around([])
         self._filter = ""
 
     async def do(self, work: Callable[[Progress], Result], progress: Progress) -> Result:
@@ -89,11 +90,12 @@ class Session:
         if not self._is_inside():
             self._around = cursor.around(_AROUND, _AROUND)
             self._filter = cursor.filter
-        moment = next((one for one in self._around if one.seq == cursor.seq), None)
-        return View(self._around, moment or cursor.moment, before, after, changes(before, after))
+        events, damage = self._around
+        moment = next((one for one in events if one.seq == cursor.seq), None)
+        return View(events, damage, moment or cursor.moment, before, after, changes(before, after))
 
     def _is_inside(self) -> bool:
-        numbers = [one.seq for one in self._around]
+        numbers = [one.seq for one in self._around.moments]
         if self._filter != self.cursor.filter or self.cursor.seq not in numbers:
             return False
         place = numbers.index(self.cursor.seq)
@@ -106,8 +108,11 @@ class Session:
         return explain(self.log, subject, self.cursor.seq, progress)
 
     def what_if(self, text: str, progress: Progress) -> list[RenderableType]:
-        """The answer of `refold what-if` to the options in `text`."""
+        """The answer of `refold what-if` to the options in `text`. If they change only settings,
+        the continuation begins at the cursor."""
         asked = changes_named(text)
+        if structs.replace(asked, set=()).is_empty:
+            asked = structs.replace(asked, begin=self.cursor.seq)
         incident = incident_of(self.path, self.log, progress)
         answer, _ = what_if(incident, asked, progress)
         return [*answer_parts(answer, incident, [])]

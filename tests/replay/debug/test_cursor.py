@@ -1,5 +1,6 @@
 """Steps and searches of the debugger, compared with an independent fold of the whole log."""
 
+import sqlite3
 from collections.abc import Callable, Iterator
 from itertools import pairwise
 from pathlib import Path
@@ -7,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from eventstore.errors import LogCorrupt
 from replay.debug.conditions import condition_named
 from replay.debug.cursor import Cursor, Unit
 from replay.debug.playback import Playback
@@ -14,10 +16,12 @@ from replay.errors import ReplayError
 from replay.inspect.at import cluster_at
 from replay.inspect.projections import projection_of
 from replay.logs.open_log import OpenedLog, open_log
+from replay.logs.packed import log_at
 
 ROOT = Path(__file__).parents[3]
 INCIDENT = ROOT / "tests/incidents/broker-crash"
 RECORDING = ROOT / "tests/recordings/unclean-3.tar.xz"
+LATER = ROOT / "tests/recordings/chaos-9120556-later.tar.xz"
 
 
 @pytest.fixture(scope="module", params=[INCIDENT, RECORDING], ids=["recorded", "imported"])
@@ -47,21 +51,25 @@ def values(log: OpenedLog, of: Callable[[Any], Any]) -> dict[int, Any]:
     return found
 
 
-def test_state_after_each_step_equals_an_independent_fold(log: OpenedLog, cursor: Cursor) -> None:
-    expected = values(log, lambda one: one.cluster(""))
-    forward = [cursor.clusters()[1]]
-    while cursor.step(Unit.EVENT):
-        if cursor.seq % 7 == 0 or cursor.seq == cursor.last_seq:
-            forward.append(cursor.clusters()[1])
-    backward = []
-    while cursor.step(Unit.EVENT, is_forward=False):
-        if cursor.seq % 7 == 0:
-            backward.append(cursor.clusters()[1])
-    assert cursor.seq == cursor.first_seq
-    for found in [*forward, *backward]:
-        assert found == cluster_at(log, found.seq)
-        assert found.partitions() == expected[found.seq].partitions()
-        assert found.brokers == expected[found.seq].brokers
+@pytest.mark.parametrize("path", [INCIDENT, LATER], ids=["recorded", "imported"])
+def test_state_after_each_step_equals_an_independent_fold(path: Path) -> None:
+    with open_log(path) as log:
+        cursor = Cursor(Playback(log))
+        expected = values(log, lambda one: one.cluster(""))
+        states = [cursor.clusters()[1]]
+        while cursor.step(Unit.EVENT):
+            states.append(cursor.clusters()[1])
+        assert [one.seq for one in states] == [*range(cursor.first_seq, cursor.last_seq + 1)]
+        while cursor.step(Unit.EVENT, is_forward=False):
+            states.append(cursor.clusters()[1])
+        assert cursor.seq == cursor.first_seq
+        assert len(states) == 2 * (cursor.last_seq - cursor.first_seq) + 1
+        for found in states:
+            assert found.partitions() == expected[found.seq].partitions()
+            assert found.brokers == expected[found.seq].brokers
+            assert found.controller == expected[found.seq].controller
+        for found in states[::50]:
+            assert found == cluster_at(log, found.seq)
 
 
 def test_state_before_an_event_is_that_after_the_event_before(cursor: Cursor) -> None:
@@ -151,8 +159,27 @@ def test_steps_with_a_filter_skip_events_about_other_subjects(cursor: Cursor) ->
         stops.append(cursor.seq)
         assert name in cursor.moment.subjects
     assert 1 < len(stops) < cursor.last_seq / 2
-    shown = [one.seq for one in cursor.around(3, 3)]
+    shown = [one.seq for one in cursor.around(3, 3).moments]
     assert shown == stops[-4:]
+
+
+def test_events_up_to_damage_are_around_the_cursor() -> None:
+    with log_at(INCIDENT) as folder:
+        [segment] = Path(folder).glob("*.refold")
+        change = sqlite3.connect(segment)
+        change.execute("update events set payload = x'00' where seq = 80")
+        change.commit()
+        change.close()
+        with open_log(folder) as log:
+            cursor = Cursor(Playback(log), 78)
+            for shown in ("", "broker 1"):
+                cursor.filter = shown
+                found = cursor.around(100, 100)
+                assert found.moments[-1].seq == 79
+                assert "event 80: it was changed" in found.damage
+            cursor.go(80)
+            with pytest.raises(LogCorrupt, match="event 80"):
+                cursor.around(1, 1)
 
 
 def cursor_name(cursor: Cursor) -> str:
@@ -164,7 +191,7 @@ def cursor_name(cursor: Cursor) -> str:
 
 def test_effects_are_the_events_that_have_the_event_as_a_cause(cursor: Cursor) -> None:
     checked = 0
-    for seq in range(cursor.first_seq, min(cursor.last_seq, 120)):
+    for seq in range(cursor.first_seq, min(cursor.last_seq, 120), 3):
         cursor.go(seq)
         for effect in cursor.effects()[:3]:
             cursor.go(effect.seq)
