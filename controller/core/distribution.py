@@ -38,9 +38,8 @@ class Distribution:
 def _quantile(ordered: list[float], quantile: float) -> float:
     if not ordered:
         return 0.0
+    # At least 1, because the lowest quantile is the median.
     position = quantile * (len(ordered) + 1)
-    if position < 1:
-        return ordered[0]
     if position >= len(ordered):
         return ordered[-1]
     lower, upper = ordered[int(position) - 1], ordered[int(position)]
