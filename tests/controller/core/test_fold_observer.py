@@ -1,4 +1,4 @@
-"""What an observer is told that does not distinguish pauses."""
+"""An observer that does not distinguish pauses from ends."""
 
 from controller.core.fold_observer import FoldObserver
 from controller.core.triggers import Startup, Trigger
