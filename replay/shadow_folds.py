@@ -16,6 +16,7 @@ from replay.agreement.conformance import Agreement
 from replay.agreement.gap_free_ranges import gap_free_ranges
 from replay.agreement.logs.index import Index
 from replay.agreement.trace.controller_trace import ControllerTrace
+from replay.agreement.trace.shadow_fold import ShadowFold
 from replay.progress import Progress, unreported
 from replay.stock_clusters.imported_log.events import ImportedEvent
 from replay.stock_clusters.imported_log.reading import ImportedLog
@@ -39,6 +40,11 @@ class ShadowCommand(NamedTuple):
     cause: str
     since: int
 
+    @classmethod
+    def of(cls, fold: ShadowFold, issued: Issued) -> "ShadowCommand":
+        """A command that the fold has just issued, at the last record that was folded."""
+        return cls(issued, fold.seq, fold.now_ms * _NS_A_MS, fold.cause, fold.since)
+
 
 class ShadowObserver(FoldObserver, Checkpointed):
     """Notes the commands of the fold of one session."""
@@ -50,10 +56,8 @@ class ShadowObserver(FoldObserver, Checkpointed):
         self.commands: list[ShadowCommand] = []
 
     def issues(self, issued: Issued) -> None:
-        """Note a command with the last record that was folded."""
-        fold = self.fold
-        now_ns = fold.now_ms * _NS_A_MS
-        self.commands.append(ShadowCommand(issued, fold.seq, now_ns, fold.cause, fold.since))
+        """Note a command."""
+        self.commands.append(ShadowCommand.of(self.fold, issued))
 
 
 class DerivedWrites(Generic[Write]):

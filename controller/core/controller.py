@@ -133,6 +133,11 @@ class Controller:
             self.triggers.append(trigger)
             self.observer.queues(trigger)
 
+    def enqueue_first(self, trigger: Trigger) -> None:
+        """Queue a controller event before all others, even if it is queued."""
+        self.triggers.appendleft(trigger)
+        self.observer.queues(trigger)
+
     def new_batch(self, rule: str) -> RequestBatch:
         """An empty batch of broker requests, whose commands get this rule."""
         return RequestBatch(self.context, self.protocol, self.configuration.broker_id, rule)

@@ -152,9 +152,7 @@ class Fold:
             case SessionConnected() | SessionDisconnected() | SessionExpired() as change:
                 return self._change_session(change)
             case ShutdownRequested(reason=reason):
-                hand_back = HandBack(reason)
-                self.controller.triggers.appendleft(hand_back)
-                self.controller.observer.queues(hand_back)
+                self.controller.enqueue_first(HandBack(reason))
             case TimerFired(timer=timer) as fired:
                 if timer == BACK_OFF_TIMER:
                     self.controller.is_backing_off = False
@@ -231,10 +229,9 @@ class Fold:
             self._paused = None
         hand_back = [one for one in self.controller.triggers if isinstance(one, HandBack)]
         self._drop_triggers()
-        next_triggers: list[Trigger] = [Expire(), *hand_back]
-        for trigger in next_triggers:
-            self.controller.triggers.append(trigger)
-            self.controller.observer.queues(trigger)
+        for trigger in reversed(hand_back):
+            self.controller.enqueue_first(trigger)
+        self.controller.enqueue_first(Expire())
 
     def _refuse(self, trigger: Trigger) -> None:
         """Answer the requests that are not answered yet."""

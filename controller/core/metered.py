@@ -30,6 +30,7 @@ from controller.core.fold_observer import FoldObserver
 from controller.core.metric_table import (
     CHANNEL_QUEUE_SIZE,
     EVENTS,
+    GAUGES,
     IDLE,
     LEADER_AND_ISR_TIMER,
     QUEUE_SIZE,
@@ -283,13 +284,10 @@ class Metered(FoldObserver):
 
     def _gauges(self) -> Iterator[Sample]:
         """While another is controller, every gauge is 0 (KafkaController.updateMetrics)."""
-        controller = self._controller
-        of_context = gauges(controller.context)
-        if not controller.is_active:
-            of_context = dict.fromkeys(of_context, 0)
-        running = self._running
+        controller, running = self._controller, self._running
         values = {
-            **of_context,
+            **dict.fromkeys(GAUGES, 0),
+            **(gauges(controller.context) if controller.is_active else {}),
             "ActiveControllerCount": int(controller.is_active),
             "ControllerState": (running.state if running is not None else IDLE).value,
             "ZkMigrationState": _IN_ZOOKEEPER_MODE,

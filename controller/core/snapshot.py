@@ -26,6 +26,7 @@ from controller.core.state import (
     PropagatingResponse,
     SuspectRegistration,
     Topic,
+    WaitReport,
 )
 from controller.core.state_machines import PartitionState, ReplicaState
 from controller.core.values import Assignment, Broker, LeaderAndIsr
@@ -100,7 +101,7 @@ class _Snapshot(Struct, frozen=True, kw_only=True):
     deletion_count: int
     is_deletion_timed: bool
     rollback_waiting: list[tuple[tuple[str, int], str]]
-    waiting_reported: dict[str, str]
+    waiting_reported: dict[str, WaitReport]
     extra_waits: bool
     entries_moved: list[tuple[tuple[str, int], tuple[int, ...]]]
     queued_for_deletion: list[str]

@@ -175,6 +175,14 @@ class SuspectRegistration(Struct, array_like=True):
     is_reported: bool = False
 
 
+class WaitReport(Struct, array_like=True, frozen=True):
+    """What was logged about a znode whose content waits. `while_cancelled`: until the cancellation
+    is over."""
+
+    text: str
+    while_cancelled: bool
+
+
 class EntrySeen(Struct, array_like=True, frozen=True):
     """An entry of /admin/reassign_partitions, and the transaction that had written the znode when
     the entry was first read.
@@ -242,7 +250,7 @@ class ControllerContext:
     - `deletions`: by child of /admin/replica_deletions the deletions that are not confirmed.
       `deletion_count` numbers those of this term; `is_deletion_timed`: their timer is running.
     - `rollback_waiting`: partitions that cannot be rolled back yet, and why.
-    - `waiting_reported`: znodes whose content waits, by path, and the text that was logged.
+    - `waiting_reported`: znodes whose content waits, by path, and what was logged about them.
     - `extra_waits`: /admin/reassign_partitions_extra has entries that could not be moved yet.
     - `entries_moved`: the entries of /admin/reassign_partitions that this controller moved there
       from /admin/reassign_partitions_extra.
@@ -279,7 +287,7 @@ class ControllerContext:
         self.deletion_count = 0
         self.is_deletion_timed = False
         self.rollback_waiting: dict[Partition, str] = {}
-        self.waiting_reported: dict[str, str] = {}
+        self.waiting_reported: dict[str, WaitReport] = {}
         self.extra_waits = False
         self.entries_moved: dict[tuple[str, int], tuple[int, ...]] = {}
         self.queued_for_deletion: dict[str, None] = {}

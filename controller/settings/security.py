@@ -28,7 +28,6 @@ from controller.zookeeper.login import Login
 
 logger = logging.getLogger(__name__)
 
-MECHANISMS: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER")
 LOGIN_KEYS: Final = tuple(
     OWN + key
     for key in (
@@ -47,6 +46,7 @@ _MODULES: Final = {
     "SCRAM-SHA-512": "ScramLoginModule",
     "OAUTHBEARER": "OAuthBearerLoginModule",
 }
+"""The mechanisms of SASL, and Kafka's login module of each."""
 _CLAIM: Final = "unsecuredLoginStringClaim_"
 _LIFETIME: Final = "unsecuredLoginLifetimeSeconds"
 
@@ -262,11 +262,11 @@ def broker_tls(keys: SecurityKeys, prefix: str) -> ReloadedContext:
 def read_mechanism(keys: SecurityKeys, key: str) -> str:
     """The SASL mechanism. Raises SecurityError for one that refold does not have."""
     mechanism = (keys.text(key) or "GSSAPI").upper()
-    if mechanism not in MECHANISMS:
+    if mechanism not in _MODULES:
         shown = keys.shown(key) if keys.text(key) else f"{keys.name(key)}=GSSAPI"
         raise SecurityError(
             f"{shown}: refold does not support it, only "
-            f"{', '.join(MECHANISMS)}; there is no Kerberos (GSSAPI)"
+            f"{', '.join(_MODULES)}; there is no Kerberos (GSSAPI)"
         )
     return mechanism
 
@@ -282,9 +282,8 @@ def broker_login(mechanism: str, entry: LoginEntry, setting: str) -> BrokerLogin
         return BrokerLogin(mechanism, token=_token(entry, setting))
     if entry.options.get("tokenauth", "false").lower() == "true":
         raise SecurityError(f"{setting}: tokenauth: refold has no delegation tokens")
-    if not {"username", "password"} <= entry.options.keys():
-        raise SecurityError(f"{setting}: the {entry.kind} needs a username and a password")
-    return BrokerLogin(mechanism, entry.options["username"], Password(entry.options["password"]))
+    user, password = entry.credentials(setting)
+    return BrokerLogin(mechanism, user, Password(password))
 
 
 def _jaas_entry(

@@ -58,6 +58,4 @@ def login_of(entry: LoginEntry, setting: str) -> SaslLogin:
             f"{setting}: refold does not support {entry.module} for ZooKeeper, only "
             "org.apache.zookeeper.server.auth.DigestLoginModule; there is no Kerberos (GSSAPI)"
         )
-    if not {"username", "password"} <= entry.options.keys():
-        raise SecurityError(f"{setting}: the DigestLoginModule needs a username and a password")
-    return sasl_login(entry.options["username"], entry.options["password"])
+    return sasl_login(*entry.credentials(setting))

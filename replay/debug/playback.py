@@ -1,9 +1,10 @@
 """Plays a log from any event on, and goes back: it keeps checkpoints, and folds forward from the
 nearest one. Searches backwards take the interval between two checkpoints at a time."""
 
-from bisect import bisect_right
+from bisect import bisect_right, insort
 from collections.abc import Iterator
 from contextlib import contextmanager
+from operator import attrgetter
 from typing import Final
 
 from replay.cluster_view.views import Cluster
@@ -21,6 +22,7 @@ _APART: Final = 200
 """Events between two checkpoints at first; the distance doubles when they take too much memory."""
 _BYTES_MAX: Final = 64 << 20
 _COUNT_MAX: Final = 2_000
+_SEQ: Final = attrgetter("seq")
 
 
 class Playback:
@@ -31,7 +33,8 @@ class Playback:
         imported log are derived. Raises ReplayError, LogError."""
         self.log = log
         self._recording = Recording(log, progress)
-        self._checkpoints: dict[int, Checkpoint] = {}
+        self._checkpoints: list[Checkpoint] = []
+        """In the order of the log."""
         self._apart = _APART
         if self.last_seq - log.reader.header.first_seq >= FOLDED_AT_ONCE_MAX:
             projection_at(log, self.last_seq, progress)
@@ -109,33 +112,31 @@ class Playback:
     @contextmanager
     def _tape_after(self, seq: int) -> Iterator[Tape]:
         """The log from the event after `seq` on."""
-        begin = self._checkpoints.get(self._nearest(seq))
-        with self._recording.tape(begin, seq + 1) as tape:
+        with self._recording.tape(self._nearest(seq), seq + 1) as tape:
             while tape.state.seq < seq and tape.skip():
                 self._keep(tape)
             yield tape
 
-    def _nearest(self, seq: int) -> int:
-        """The last checkpoint at or before an event; 0: the start of the log."""
-        numbers = list(self._checkpoints)
-        place = bisect_right(numbers, seq)
-        return numbers[place - 1] if place else 0
+    def _nearest(self, seq: int) -> Checkpoint | None:
+        """The last checkpoint at or before an event; None: there is none."""
+        place = bisect_right(self._checkpoints, seq, key=_SEQ)
+        return self._checkpoints[place - 1] if place else None
 
     def _checkpoint_seq(self, end: int) -> int:
         """Where to begin in order to search backwards from event `end`."""
-        with self._recording.tape(self._checkpoints.get(self._nearest(end - 1)), end) as tape:
+        with self._recording.tape(self._nearest(end - 1), end) as tape:
             return tape.state.seq
 
     def _keep(self, tape: Tape) -> None:
         """Keep a checkpoint if the last one is far enough away."""
-        seq = tape.state.seq
-        if seq - self._nearest(seq) < self._apart:
+        nearest = self._nearest(tape.state.seq)
+        if tape.state.seq - (nearest.seq if nearest is not None else 0) < self._apart:
             return
         checkpoint = tape.checkpoint()
         if checkpoint is None:
             return
-        self._checkpoints = dict(sorted({**self._checkpoints, seq: checkpoint}.items()))
-        size = sum(len(one.body) for one in self._checkpoints.values())
+        insort(self._checkpoints, checkpoint, key=_SEQ)
+        size = sum(len(one.body) for one in self._checkpoints)
         if size > _BYTES_MAX or len(self._checkpoints) > _COUNT_MAX:
             self._apart *= 2
-            self._checkpoints = dict(list(self._checkpoints.items())[1::2])
+            self._checkpoints = self._checkpoints[1::2]

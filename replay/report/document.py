@@ -4,7 +4,7 @@ from typing import Literal
 
 from msgspec import Struct, field
 
-from replay.report.reading import Procedure, TimedDecision, TimedEvent
+from replay.report.reading import LogExtent, Procedure, TimedDecision, TimedEvent
 
 Severity = Literal["bad", "warning", "info"]
 Group = Literal["controller", "broker", "session", "reassignment", "partition"]
@@ -136,16 +136,9 @@ class Comparison(Struct, frozen=True):
     offline: list[OfflineTime]
 
 
-class Report(Struct, kw_only=True):
+class Report(LogExtent, kw_only=True):
     """A log as a report. `failovers` are the procedures that took the controller role."""
 
-    path: str
-    is_recorded: bool
-    recorded_by: str
-    first_seq: int
-    begin_ns: int
-    last_seq: int
-    end_ns: int
     notes: list[str]
     findings: list[Finding]
     lanes: list[Lane]

@@ -139,8 +139,7 @@ class ReportShadowObserver(ShadowFactObserver):
         self.procedures.ends(self._shadow.seq, self._shadow.now_ms * _NS_PER_MS)
 
     def issues(self, issued: Issued) -> None:
-        fold = self._shadow
-        now_ns = fold.now_ms * _NS_PER_MS
-        self.commands.append(ShadowCommand(issued, fold.seq, now_ns, fold.cause, fold.since))
-        self.procedures.issues(issued, fold.seq, now_ns)
+        command = ShadowCommand.of(self._shadow, issued)
+        self.commands.append(command)
+        self.procedures.issues(issued, command.seq, command.time_ns)
         super().issues(issued)

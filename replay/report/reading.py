@@ -71,8 +71,8 @@ class Session(Struct):
     how: str = ""
 
 
-class Reading(Struct, kw_only=True):
-    """All that a report needs of a log. `initial` is the cluster before the first event."""
+class LogExtent(Struct, kw_only=True):
+    """Which log it is, who wrote it, and its first and last event."""
 
     path: str
     is_recorded: bool
@@ -81,6 +81,11 @@ class Reading(Struct, kw_only=True):
     begin_ns: int
     last_seq: int
     end_ns: int
+
+
+class Reading(LogExtent, kw_only=True):
+    """All that a report needs of a log. `initial` is the cluster before the first event."""
+
     events: list[TimedEvent]
     decisions: list[TimedDecision]
     procedures: list[Procedure]

@@ -72,9 +72,7 @@ async def process_request(controller: Controller, call: ApiCall) -> None:
     for partition in reversed(controller.order.partitions(changed)):
         # It is the next event: an end of the session in it must not change the answer.
         if partition in controller.context.reassigning:
-            change = PartitionReassignmentIsrChange(*partition.key)
-            controller.triggers.appendleft(change)
-            controller.observer.queues(change)
+            controller.enqueue_first(PartitionReassignmentIsrChange(*partition.key))
 
 
 async def _process(controller: Controller, call: ApiCall) -> list[Partition]:

@@ -90,11 +90,10 @@ def _over_time(reader: LogReader, last: int, every_s: float) -> Iterator[TimedSa
         begin_ns = begin_ns or event.wall_ns - event.mono_ns
         wall_ns = begin_ns + event.mono_ns
         next_ns = next_ns or wall_ns
-        if next_ns < wall_ns:
-            # Between two events only the ages of what waits change.
-            while next_ns < wall_ns:
-                yield from _timed(metered, next_ns - begin_ns, next_ns)
-                next_ns += every_ns
+        # Between two events only the ages of what waits change.
+        while next_ns < wall_ns:
+            yield from _timed(metered, next_ns - begin_ns, next_ns)
+            next_ns += every_ns
         fold_event(fold, event)
     if wall_ns:
         yield from _timed(metered, wall_ns - begin_ns, wall_ns)

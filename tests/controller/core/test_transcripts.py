@@ -4,13 +4,13 @@ After an intended change: `pytest tests/controller/core/test_transcripts.py --wr
 """
 
 from collections.abc import Callable
-from difflib import unified_diff
 
 import msgspec
 import pytest
 
 from tests.controller.core.transcript_text import transcript
 from tests.controller.core.transcripts import FOLDER, SCENARIOS, History
+from tests.golden import assert_golden
 
 
 def text_of(name: str, story: str, history: History) -> str:
@@ -30,12 +30,8 @@ def test_transcript_is_unchanged(
 ) -> None:
     text = text_of(scenario.__name__, scenario.__doc__ or "", scenario())
     path = FOLDER / f"{scenario.__name__}.txt"
-    if request.config.getoption("write_transcripts", default=False):
-        path.write_text(text, encoding="utf-8")
-    golden = path.read_text(encoding="utf-8")
-    differs = unified_diff(golden.split("\n"), text.split("\n"), path.name, "now", lineterm="")
-    if found := list(differs):
-        pytest.fail("\n".join(found), pytrace=False)
+    is_written = request.config.getoption("write_transcripts", default=False)
+    assert_golden(path, text, is_written=is_written)
 
 
 def test_every_transcript_has_its_scenario() -> None:

@@ -5,7 +5,6 @@ After an intended change:
 """
 
 from collections.abc import Callable
-from difflib import unified_diff
 from pathlib import Path
 
 import pytest
@@ -17,6 +16,7 @@ from controller.kafka_0_8.events import CONSUMER, FetchReceived, FetchResponded
 from replay.world.kafka_0_8.broker_process import Step
 from replay.world.kafka_0_8.scenarios import SCENARIOS, Story
 from tests.controller.core.transcript_text import transcript
+from tests.golden import assert_golden
 
 FOLDER = Path(__file__).parents[2] / "transcripts/kafka_0_8"
 
@@ -52,12 +52,8 @@ def test_transcript_is_unchanged(
     title = scenario.__name__.replace("_", " ")
     text = text_of(scenario(), f"{title}: {scenario.__doc__ or ''}")
     path = FOLDER / f"{scenario.__name__}.txt"
-    if request.config.getoption("write_broker_transcripts", default=False):
-        path.write_text(text, encoding="utf-8")
-    golden = path.read_text(encoding="utf-8")
-    differs = unified_diff(golden.split("\n"), text.split("\n"), path.name, "now", lineterm="")
-    if found := list(differs):
-        pytest.fail("\n".join(found), pytrace=False)
+    is_written = request.config.getoption("write_broker_transcripts", default=False)
+    assert_golden(path, text, is_written=is_written)
 
 
 def test_every_transcript_has_its_scenario() -> None:

@@ -1,6 +1,5 @@
 """Steps and searches of the debugger, compared with an independent fold of the whole log."""
 
-import sqlite3
 from collections.abc import Callable, Iterator
 from itertools import pairwise
 from pathlib import Path
@@ -16,7 +15,7 @@ from replay.errors import ReplayError
 from replay.inspect.at import cluster_at
 from replay.inspect.projections import projection_of
 from replay.logs.open_log import OpenedLog, open_log
-from replay.logs.packed import log_at
+from tests.replay.debug.damaged import log_with_changed_event
 
 ROOT = Path(__file__).parents[3]
 INCIDENT = ROOT / "tests/incidents/broker-crash"
@@ -164,22 +163,16 @@ def test_steps_with_a_filter_skip_events_about_other_subjects(cursor: Cursor) ->
 
 
 def test_events_up_to_damage_are_around_the_cursor() -> None:
-    with log_at(INCIDENT) as folder:
-        [segment] = Path(folder).glob("*.refold")
-        change = sqlite3.connect(segment)
-        change.execute("update events set payload = x'00' where seq = 80")
-        change.commit()
-        change.close()
-        with open_log(folder) as log:
-            cursor = Cursor(Playback(log), 78)
-            for shown in ("", "broker 1"):
-                cursor.filter = shown
-                found = cursor.around(100, 100)
-                assert found.moments[-1].seq == 79
-                assert "event 80: it was changed" in found.damage
-            cursor.go(80)
-            with pytest.raises(LogCorrupt, match="event 80"):
-                cursor.around(1, 1)
+    with log_with_changed_event(INCIDENT, 80) as folder, open_log(folder) as log:
+        cursor = Cursor(Playback(log), 78)
+        for shown in ("", "broker 1"):
+            cursor.filter = shown
+            found = cursor.around(100, 100)
+            assert found.moments[-1].seq == 79
+            assert "event 80: it was changed" in found.damage
+        cursor.go(80)
+        with pytest.raises(LogCorrupt, match="event 80"):
+            cursor.around(1, 1)
 
 
 def cursor_name(cursor: Cursor) -> str:

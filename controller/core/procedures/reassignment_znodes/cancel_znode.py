@@ -7,7 +7,7 @@ from controller.core.controller import Controller
 from controller.core.errors import ZnodeError
 from controller.core.failures import listed_names
 from controller.core.operations import OK
-from controller.core.state import UNKNOWN_ZXID, ControllerContext
+from controller.core.state import UNKNOWN_ZXID, ControllerContext, WaitReport
 from controller.core.triggers import (
     ExtraReassignments,
     ReassignmentCancel,
@@ -18,7 +18,6 @@ from controller.core.znodes import REASSIGN_CANCEL, Name, read_force
 from controller.core.zookeeper_io import read_stats, read_znodes
 
 _RULE = "reassignment: is it cancelled"
-_UNTIL_DELETED = f"until {REASSIGN_CANCEL} is deleted"
 
 
 class Cancellation(NamedTuple):
@@ -48,15 +47,15 @@ def _report_unreadable(controller: Controller, why: str) -> None:
     """Report content that cannot be read, once while it stays the same: the znode cancels, and
     forces nothing."""
     text = f"{why}; the znode cancels as without content: it does not force the rollbacks"
-    if _is_new(controller, REASSIGN_CANCEL, text):
+    if _is_new(controller, REASSIGN_CANCEL, WaitReport(text, while_cancelled=True)):
         controller.notice("warning", "unreadable_znode", REASSIGN_CANCEL, text)
 
 
-def _is_new(controller: Controller, path: str, text: str) -> bool:
-    """Whether the last report about a znode has another text; notes this one."""
+def _is_new(controller: Controller, path: str, report: WaitReport) -> bool:
+    """Whether the last report about a znode is another one; notes this one."""
     reported = controller.context.waiting_reported
-    is_new = reported.get(path) != text
-    reported[path] = text
+    is_new = reported.get(path) != report
+    reported[path] = report
     return is_new
 
 
@@ -95,18 +94,22 @@ def with_cancellation_bound(context: ControllerContext, trigger: Trigger) -> Tri
 def report_cancelled(controller: Controller, path: str, names: Collection[Name]) -> None:
     """Report the partitions whose reassignments a znode requests, and which wait for the end of the
     cancellation; once while they stay the same."""
+    until = f"until {REASSIGN_CANCEL} is deleted"
     if len(names) == 1:
-        text = f"the reassignment of {listed_names(list(names))} waits {_UNTIL_DELETED}"
+        text = f"the reassignment of {listed_names(list(names))} waits {until}"
     elif names:
-        text = f"the reassignments of {listed_names(list(names))} wait {_UNTIL_DELETED}"
+        text = f"the reassignments of {listed_names(list(names))} wait {until}"
     else:
-        text = f"the reassignments that this znode requests wait {_UNTIL_DELETED}"
-    report_waiting(controller, path, text)
+        text = f"the reassignments that this znode requests wait {until}"
+    report_waiting(controller, path, text, while_cancelled=True)
 
 
-def report_waiting(controller: Controller, path: str, text: str) -> None:
-    """Report that the content of a znode waits, once while the text stays the same."""
-    if _is_new(controller, path, text):
+def report_waiting(
+    controller: Controller, path: str, text: str, *, while_cancelled: bool = False
+) -> None:
+    """Report that the content of a znode waits, once while the text stays the same.
+    `while_cancelled`: it waits for the end of the cancellation."""
+    if _is_new(controller, path, WaitReport(text, while_cancelled)):
         controller.notice("warning", "reassignment_waits", path, text)
 
 
@@ -114,9 +117,9 @@ def forget_reported(context: ControllerContext) -> None:
     """A cancellation is over: what waits for the next one is reported again. Entries of the extra
     znode that wait for a rollback still wait, and were reported."""
     context.waiting_reported = {
-        path: text
-        for path, text in context.waiting_reported.items()
-        if path != REASSIGN_CANCEL and not text.endswith(_UNTIL_DELETED)
+        path: report
+        for path, report in context.waiting_reported.items()
+        if not report.while_cancelled
     }
 
 

@@ -3,7 +3,6 @@
 import os
 import pty
 import shutil
-import sqlite3
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -18,8 +17,8 @@ from replay.cli.debug.command import debug
 from replay.cli.main import app
 from replay.inspect.at import cluster_at
 from replay.logs.open_log import open_log
-from replay.logs.packed import log_at
 from tests.replay.cli.debug.terminal import ROOT, Terminal, debugging
+from tests.replay.debug.damaged import log_with_changed_event
 
 INCIDENT = ROOT / "tests/incidents/broker-crash"
 WIDE = (150, 30)
@@ -196,13 +195,8 @@ async def test_wrong_input_is_refused_in_the_last_line() -> None:
 @pytest.fixture
 def damaged() -> Iterator[Path]:
     """A log whose event 80 was changed."""
-    with log_at(INCIDENT) as folder:
-        [segment] = Path(folder).glob("*.refold")
-        change = sqlite3.connect(segment)
-        change.execute("update events set payload = x'00' where seq = 80")
-        change.commit()
-        change.close()
-        yield Path(folder)
+    with log_with_changed_event(INCIDENT, 80) as folder:
+        yield folder
 
 
 async def test_events_before_damage_are_shown_and_the_damage_is_reported(damaged: Path) -> None:

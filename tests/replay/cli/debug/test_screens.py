@@ -3,12 +3,12 @@
 After an intended change: `pytest tests/replay/cli/debug/test_screens.py --write-screens`.
 """
 
-from difflib import unified_diff
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
 
+from tests.golden import assert_golden
 from tests.replay.cli.debug.terminal import debugging
 
 FOLDER = Path(__file__).with_name("screens")
@@ -48,12 +48,8 @@ async def test_screen_is_unchanged(name: str, request: pytest.FixtureRequest) ->
         assert max(map(len, terminal.lines)) <= columns
         text = f"{terminal.text}\nhighlighted: {' | '.join(terminal.highlighted)}\n"
     path = FOLDER / f"{name}.txt"
-    if request.config.getoption("write_screens", default=False):
-        path.write_text(text, encoding="utf-8")
-    golden = path.read_text(encoding="utf-8")
-    differs = unified_diff(golden.split("\n"), text.split("\n"), path.name, "now", lineterm="")
-    if found := list(differs):
-        pytest.fail("\n".join(found), pytrace=False)
+    is_written = request.config.getoption("write_screens", default=False)
+    assert_golden(path, text, is_written=is_written)
 
 
 def test_every_screen_has_its_scene() -> None:
