@@ -141,7 +141,7 @@ def _waiting(view: PartitionView, move: Move | None) -> str:
 def _under_way(history: History, view: PartitionView, move: Move | None) -> str:
     begun = last((one for one in history.facts if _begins(one)), AssignmentWritten)
     since = _since(move, begun)
-    origin = listed(_origin(view, move))
+    origin = listed(view.origin)
     name = f"The reassignment of {view.name} from {origin} to {listed(view.target)}"
     if view.reassignment_status in ("rolled back", "replaced"):
         return f"{name}{since} is being {view.reassignment_status}{_by(history, view, move)}."

@@ -1,7 +1,5 @@
 """Moves and cancellations found in the transactions of an imported log."""
 
-from collections.abc import Callable
-from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -31,7 +29,6 @@ from tests.replay.agreement.view import (
     topic_json,
     transaction,
 )
-from tests.replay.why.asked import asked
 
 T0 = ("t", 0)
 REQUEST = "/admin/reassignment_requests/request_0000000007"
@@ -123,10 +120,3 @@ def test_earlier_removed_cancellation_is_not_the_cause(history: History) -> None
     history.set(TOPIC, topic_json([2, 1, 3]))
     move = history.move()
     assert (move.outcome, move.cancelled) == ("rolled back", None)
-
-
-def test_answer_has_the_original_replicas_in_their_order(log_of: Callable[[str], Path]) -> None:
-    """The topic's znode has the target first while the reassignment is under way."""
-    log = log_of("reassign-5")
-    answer = asked(log, 1186, topic="t_01", partition=1, is_reassignment=True)
-    assert answer.answer.startswith("The reassignment of t_01-1 from 2,3,1 to 4,1,3, begun at ")
