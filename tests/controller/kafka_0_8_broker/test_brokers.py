@@ -132,7 +132,7 @@ async def test_requests_wait_in_the_queue_of_a_bounced_broker(brokers: Brokers) 
         assert on_disk(brokers.processes[3]) == [b"a"]
         brokers.processes[3].start()
         await brokers.until_in_sync("u", "1,3")
-        assert brokers.world.children("/brokers/state/3") == []
+        await brokers.until(lambda: not brokers.world.children("/brokers/state/3"), "all handled")
         assert [on_disk(one) for one in brokers.processes.values()] == [[], [], []]
         assert await brokers.client.produce(("u", 0), [b"b"], -1) == 1
     assert_replays(brokers)
