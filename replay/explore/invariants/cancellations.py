@@ -176,6 +176,8 @@ class CancelledEntriesGone(_OfCancelled):
         super().__init__(known, report)
         self._is_touched = False
         self._submitted: dict[Name, int] = {}
+        """For what is cancelled, how often it had been requested when the znode was created."""
+        self._covered_submitted: dict[Name, int] = {}
 
     def cover(self) -> dict[Name, tuple[int, ...]]:
         known = self.known
@@ -185,8 +187,13 @@ class CancelledEntriesGone(_OfCancelled):
             if path.startswith(znodes.REQUEST_PREFIX):
                 others |= set(known.request_of(path))
         self._is_touched = False
-        self._submitted = {name: known.requests_of(name).submitted for name in found}
-        return {name: target for name, target in found.items() if name not in others}
+        covered = {name: target for name, target in found.items() if name not in others}
+        self._covered_submitted = {name: known.requests_of(name).submitted for name in covered}
+        return covered
+
+    def _begin(self) -> None:
+        self._submitted |= {name: self._covered_submitted[name] for name in self.covered}
+        super()._begin()
 
     def entries_written(self, process: str) -> None:
         super().entries_written(process)

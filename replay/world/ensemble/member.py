@@ -51,11 +51,12 @@ class Member:
             client.end()
 
     def defers(self, action: Callable[[], None]) -> bool:
-        """Whether the member hangs: then it does the action later."""
-        if self._ensemble.defers(action):
-            return True
+        """Whether the member hangs: then it does the action later.
+
+        A member that hangs in an ensemble that hangs too keeps its own order: what arrived first is
+        done first, whichever wakes first."""
         if self._deferred is None:
-            return False
+            return self._ensemble.defers(action)
         self._deferred.append(action)
         return True
 

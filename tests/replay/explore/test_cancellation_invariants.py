@@ -17,6 +17,7 @@ from replay.explore.invariants.invariant import AssignmentWrite, Invariant
 from tests.replay.explore.facts import NAME, History
 
 REFOLD = "refold 100"
+REQUEST = f"{znodes.REQUEST_PREFIX}0000000001"
 ENTRY = znodes.write_entries({NAME: Entry((1, 2, 4))})
 RECORD = znodes.write_reassignment(Reassignment((1, 2, 4), 3, True, (1, 2, 3)))
 RECORD_PATH = znodes.reassignment_path(*NAME)
@@ -104,6 +105,19 @@ def test_cancelled_entry_that_begins_again_is_reported_unless_requested_again(ag
         history.known.requests_of(NAME).submitted += 1
     history.write(MOVING)
     assert bool(history.reported) is not again
+
+
+def test_cancelled_entry_that_was_requested_again_may_begin_after_another_cancellation() -> None:
+    history = Cancelling(CancelledEntriesGone)
+    history.begin()
+    history.cancel()
+    history.write(ORIGINAL)
+    history.admin(znodes.REASSIGN_CANCEL, None, "admin")
+    history.known.admin[REQUEST] = znodes.write_request({NAME: (1, 2, 4)})
+    history.known.requests_of(NAME).submitted += 1
+    history.cancel()
+    history.write(MOVING)
+    assert not history.reported
 
 
 def test_tool_that_writes_the_topic_as_it_was_before_the_rollback_is_not_reported() -> None:

@@ -175,6 +175,18 @@ def test_member_that_hangs_answers_afterwards_in_order(world: SmallWorld) -> Non
     assert [one and one.result.data for one in slow.replies] == [b"1"]
 
 
+def test_requests_stay_in_order_when_the_ensemble_hangs_after_a_member(world: SmallWorld) -> None:
+    client = world.broker(1)
+    client.ask(Create("/a", b"0"))
+    world.ensemble.hang(50, "broker 1")
+    assert client.ask(SetData("/a", b"1", -1)) is None
+    world.ensemble.hang(100)
+    client.client.submit(SetData("/a", b"2", -1), client.replies.append)
+    world.wait(200)
+    assert [one and one.result.stat and one.result.stat.version for one in client.replies] == [1, 2]
+    assert world.ensemble.state.find("/a").data == b"2"  # type: ignore[union-attr]
+
+
 def test_clients_leave_a_member_that_hangs(world: SmallWorld) -> None:
     slow = world.broker(1)
     slow.take()
