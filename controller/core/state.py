@@ -419,6 +419,12 @@ class ControllerContext:
         is_same = entry is not None and entry.replicas == partition.assignment.target
         return entry if is_same and partition not in self.reassignments else None
 
+    def originals(self, partition: Partition) -> tuple[int, ...]:
+        """The original replicas of a partition that is reassigned: as recorded, else its replicas
+        without the adding ones."""
+        record = self.reassignments.get(partition)
+        return record.original_replicas if record is not None else partition.assignment.origin
+
     def has_offline_leader(self, partition: Partition) -> bool:
         """Whether a leader was chosen once and is not online now (KB 2.2.5)."""
         state = partition.leadership

@@ -1,6 +1,6 @@
 """--execute and --execute-extra."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Sized
 from typing import Final
 
 from controller.core import znodes
@@ -157,16 +157,20 @@ def _runs_already(state: ClusterState, targets: Targets) -> bool:
         return True
     if state.znodes.cancel_exists:
         raise Refused(
-            f"{CANCEL_EXISTS}. {_PATH} has {len(entries)} partitions, which are being "
+            f"{CANCEL_EXISTS}. {_PATH} has {_counted(entries)}, which are being "
             "rolled back or wait for the removal, too"
         )
     how = "add more with --execute-extra or --request, or end it with --cancel"
     if not state.is_interruptible and state.controller.kind is not ControllerKind.NONE:
         how = "or use --bootstrap-server without --zookeeper, which can add more and end it"
     raise Refused(
-        f"There is an existing assignment running: {_PATH} has {len(entries)} "
-        f"partitions. Wait for it, {how}"
+        f"There is an existing assignment running: {_PATH} has {_counted(entries)}. "
+        f"Wait for it, {how}"
     )
+
+
+def _counted(entries: Sized) -> str:
+    return f"{len(entries)} partition{'' if len(entries) == 1 else 's'}"
 
 
 async def _execute_by_znode(

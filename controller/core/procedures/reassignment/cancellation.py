@@ -17,7 +17,6 @@ from controller.core.procedures.reassignment.legacy_znode import (
     LegacyZnode,
     adopt,
     are_older,
-    originals_of,
     read_legacy,
     report_dropped,
     zxid_after_entries,
@@ -219,7 +218,7 @@ async def roll_back_names(
     for number, part in enumerate(parts(controller, partitions)):
         if number:
             await pause(controller)
-        originals = {one: orders.get(one.key, originals_of(controller, one)) for one in part}
+        originals = {one: orders.get(one.key, controller.context.originals(one)) for one in part}
         back += await roll_back(controller, originals, cause)
     return back
 
@@ -261,7 +260,7 @@ async def give_up_rollbacks(
     given_up = sorted_partitions(one for one in waiting if one.key not in wanted)
     for partition in given_up:
         del waiting[partition]
-        originals = format_brokers(originals_of(controller, partition))
+        originals = format_brokers(controller.context.originals(partition))
         target = format_brokers(partition.assignment.target)
         failures.add(
             partition,

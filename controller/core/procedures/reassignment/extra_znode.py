@@ -17,7 +17,6 @@ from controller.core.operations import (
 from controller.core.procedures.reassignment.cancellation import give_up_rollbacks, roll_back_names
 from controller.core.procedures.reassignment.legacy_znode import (
     LegacyZnode,
-    originals_of,
     read_legacy,
     report_repeated,
     zxid_after_entries,
@@ -201,7 +200,7 @@ def _split_by_size(
     for name, one in moved.items():
         partition = controller.context.find(*name)
         assert partition is not None, "only what exists is moved"
-        entry = Entry(one.replicas, originals_of(controller, partition))
+        entry = Entry(one.replicas, controller.context.originals(partition))
         added = len(write_entries({name: entry}))
         size += added
         both += added - len(write_entries({name: one}))

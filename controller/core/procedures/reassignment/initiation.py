@@ -32,7 +32,6 @@ from controller.core.procedures.reassignment.cancellation import (
 from controller.core.procedures.reassignment.leader_epochs import raise_and_send
 from controller.core.procedures.reassignment.legacy_znode import (
     LegacyZnode,
-    originals_of,
     process_legacy,
     report_dropped,
 )
@@ -189,7 +188,7 @@ def _undone(controller: Controller, asked: ReassignmentTarget) -> tuple[int, ...
     partition = controller.context.find(asked.topic, asked.partition)
     if not controller.configuration.has_kip_236 or partition not in controller.context.reassigning:
         return ()
-    originals = originals_of(controller, partition)
+    originals = controller.context.originals(partition)
     if asked.replicas is None:
         return originals
     return asked.replicas if set(asked.replicas) == set(originals) else ()

@@ -308,7 +308,7 @@ def _with_original(controller: Controller, name: Name, entry: Entry) -> Entry:
     partition = controller.context.find(*name)
     if partition is None:
         return entry
-    originals = originals_of(controller, partition)
+    originals = controller.context.originals(partition)
     given = entry.original_replicas
     if given == originals:
         return entry
@@ -319,13 +319,6 @@ def _with_original(controller: Controller, name: Name, entry: Entry) -> Entry:
         )
         controller.notice("warning", "wrong_originals", _PATH, text)
     return Entry(entry.replicas, originals)
-
-
-def originals_of(controller: Controller, partition: Partition) -> tuple[int, ...]:
-    """The original replicas of a partition: as recorded, else its replicas without the adding
-    ones."""
-    record = controller.context.reassignments.get(partition)
-    return record.original_replicas if record is not None else partition.assignment.origin
 
 
 async def adopt(controller: Controller, names: Iterable[Name], legacy: LegacyZnode) -> LegacyZnode:

@@ -2,6 +2,8 @@
 
 from typing import Any
 
+from msgspec.structs import replace
+
 from controller.core import znodes
 from controller.core.api_requests.alter_partition import AlterPartitionReceived
 from controller.core.api_requests.reassignments import (
@@ -13,6 +15,7 @@ from controller.core.commands import (
     Issued,
     LeaderAndIsrRequest,
     Notice,
+    StopReplicaPartition,
     StopReplicaRequest,
     UpdateMetadataRequest,
     WriteAtomically,
@@ -37,6 +40,7 @@ from tests.controller.core.endpoint import proposal
 from tests.controller.core.procedures.elections.electing import configure_quietly
 from tests.controller.core.procedures.reassignment.dropping import recorded, strays
 from tests.controller.core.procedures.reassignment.interrupting import (
+    OtherControllersTerm,
     cancel_all,
     cancel_briefly,
     cancel_quietly,
@@ -162,6 +166,8 @@ class Interrupted(Cluster):
                 self.expire()
             case ("seize", deletes):
                 self._seize(deletes=deletes)
+            case ("complete elsewhere", name) if self.fold.is_idle and name in reassigning(self):
+                self._complete_elsewhere(name)
 
     def _call(self, kind: Any, *fields: Any) -> None:
         """Receive a request, which may be answered much later."""
@@ -263,6 +269,35 @@ class Interrupted(Cluster):
         if deletes and any(one.original_replicas is not None for one in found.values()):
             self.remove_quietly(znodes.REASSIGN_PARTITIONS)
         self.leave_role(session)
+
+    def _complete_elsewhere(self, name: Name) -> None:
+        """A stock broker takes the role, and completes the move of a partition if it can. It keeps
+        the entry, the request and the record. The move must not be undone."""
+        content, before = self.topic(name[0]), len(self.history)
+        stored: Assignment = content.assignments[name[1]]
+        if not all(self.is_online(one, name) for one in stored.replicas):
+            return
+        with OtherControllersTerm(self):
+            state = self.leadership(*name)
+            leader = state.leader if state.leader in stored.target else stored.target[0]
+            changed = replace(
+                state,
+                leader=leader,
+                leader_epoch=state.leader_epoch + 1,
+                isr=stored.target,
+                controller_epoch=self.epoch(),
+            )
+            self.put_quietly(znodes.state_path(*name), znodes.write_state(changed))
+            completed = replace(content, assignments={name[1]: Assignment(stored.target)})
+            self.put_quietly(znodes.topic_path(name[0]), znodes.write_topic(completed))
+            stopped = StopReplicaPartition(*name, changed.leader_epoch, True)
+            for one in stored.removing:
+                epoch = self.broker_epoch(one)
+                delete = StopReplicaRequest(one, epoch, 3, 9, self.epoch(), (stopped,))
+                self.broker(one).answer(delete, ())
+        since = (issued.command for _, decided in self.history[before:] for issued in decided)
+        undone = [one for one in since if isinstance(one, Notice) and one.code == "rollback"]
+        assert f"{name[0]}-{name[1]}" not in {one.subject for one in undone}
 
     def _toggle(self, broker: int) -> None:
         self._alive[broker] = not self._alive[broker]

@@ -61,6 +61,7 @@ single = st.one_of(
     st.tuples(st.just("lose"), st.integers(0, 12), deliveries),
     st.tuples(st.just("expire")),
     st.tuples(st.just("seize"), st.booleans()),
+    st.tuples(st.just("complete elsewhere"), names),
     st.tuples(st.just("cancel briefly")),
     st.tuples(st.just("cancel, then submit"), many),
 )

@@ -2,13 +2,19 @@
 
 from typing import Any
 
+from controller.core import error_codes as codes
 from controller.core import znodes
 from controller.core.commands import StopReplicaRequest
 from controller.core.procedures.elections.rebalance import rebalance_timer
 from controller.core.znodes import REASSIGN_CANCEL, Entry
 from tests.controller.core.cluster import Cluster, Seen, writes
 from tests.controller.core.endpoint import alter_partition, proposal
-from tests.controller.core.procedures.elections.electing import configure, configure_quietly
+from tests.controller.core.procedures.elections.electing import (
+    configure,
+    configure_quietly,
+    elect,
+    rebalance,
+)
 from tests.controller.core.procedures.reassignment.interrupting import (
     Refusing,
     assert_nothing_is_left,
@@ -378,3 +384,36 @@ def test_rollback_whose_originals_cannot_be_stored_is_reported_and_ends_at_a_fai
     cluster.expire()
     assert assignment(cluster) == "1,2"
     assert_nothing_is_left(cluster)
+
+
+# Preferred elections ----------------------------------------------------------------------------
+
+
+def test_preferred_leader_of_a_waiting_rollback_is_not_elected_again() -> None:
+    """Each election would raise the leader epoch."""
+    cluster = interruptible(4, 1, 2)
+    set_minimum(cluster, 2)
+    submit(cluster, {T0: [3, 4]})
+    cluster.stop_broker(2)
+    ask_for_isr(cluster, 1, 3)
+    cancel_all(cluster)
+    state = cluster.state("t", 0)
+    assert state is not None
+    assert state.startswith("leader 1 e")
+    rebalance(cluster)
+    assert elect(cluster, "preferred", T0) == {T0: codes.ELECTION_NOT_NEEDED}
+    assert cluster.state("t", 0) == state
+
+
+def test_first_original_is_elected_while_a_rollback_waits() -> None:
+    cluster = interruptible(5, 1, 2, 5)
+    set_minimum(cluster, 3)
+    submit(cluster, {T0: [3, 4]})
+    for broker in (5, 1):
+        cluster.stop_broker(broker)
+    cluster.start_broker(1)
+    catch_up(cluster, 1)
+    cancel_all(cluster)
+    assert cluster.leadership("t", 0).leader == 2
+    rebalance(cluster)
+    assert cluster.leadership("t", 0).leader == 1
