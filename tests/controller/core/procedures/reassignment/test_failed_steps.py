@@ -6,9 +6,10 @@ import pytest
 from controller.core import error_codes as codes
 from controller.core import znodes
 from controller.core.commands import WriteZnodes
+from controller.core.operations import Delete
 from controller.core.procedures.reassignment.leader_epochs import RAISE
 from controller.core.state_machines import ReplicaState
-from controller.core.znodes import REASSIGNMENTS, reassignment_path
+from controller.core.znodes import REASSIGNMENTS, reassignment_path, reassignments_path
 from tests.controller.core.cluster import by_rule, reads, writes
 from tests.controller.core.procedures.reassignment.dropping import pending, stopped
 from tests.controller.core.procedures.reassignment.interrupting import (
@@ -21,6 +22,7 @@ from tests.controller.core.procedures.reassignment.interrupting import (
     request_quietly,
     submit,
     submit_quietly,
+    topics_with_records,
 )
 from tests.controller.core.procedures.reassignment.reassigning import (
     T0,
@@ -60,6 +62,9 @@ def test_move_whose_leader_epoch_cannot_be_raised_informs_no_broker_and_stays_re
     assert seen.requested() == {}
     assert assignment(cluster) == "2,1 adding 2 removing 1"
     assert set(entries(cluster) or {}) == {T0}
+    deleted = [one.path for one in seen.writes() if isinstance(one, Delete)]
+    assert znodes.REASSIGN_PARTITIONS not in deleted
+    assert record(cluster) is not None
     assert stored_epoch(cluster) is None
     cluster.refuses = lambda issued: False
     cluster.expire()
@@ -131,6 +136,36 @@ def test_records_whose_parents_a_client_deletes_are_written_with_new_parents() -
     submit(cluster, {T0: [2]})
     assert record(cluster) is not None
     assert_no_failures(cluster)
+
+
+def test_record_whose_parents_a_client_deletes_meanwhile_is_written_with_new_parents() -> None:
+    """The controller knows another record below the same parent."""
+    cluster = interruptible(3, 1)
+    cluster.create_topic("t", {0: [1], 1: [1]})
+    submit(cluster, {T0: [2]})
+    cluster.remove_quietly(REASSIGNMENTS)
+    submit(cluster, {T0: [2], T1: [3]})
+    assert T1 in records(cluster)
+    assert assignment(cluster, T1) == "3,1 adding 3 removing 1"
+    assert_no_failures(cluster)
+
+
+def test_failover_removes_parents_without_records() -> None:
+    cluster = interruptible(2, 1)
+    cluster.put_quietly(reassignments_path("t"), b"")
+    cluster.expire()
+    assert topics_with_records(cluster) == []
+
+
+def test_failover_finds_a_move_of_a_partition_that_had_leaders_before_under_way() -> None:
+    """The leader epoch of the beginning is not 0; the failover's own requests are enough."""
+    cluster = interruptible(3, 1, 3)
+    cluster.bounce(1)
+    before = cluster.leadership(*T0).leader_epoch
+    assert before > 0
+    submit(cluster, {T0: [2]})
+    cluster.expire()
+    assert cluster.leadership(*T0).leader_epoch == before + 1
 
 
 def test_move_of_a_partition_without_a_leader_is_recorded() -> None:
