@@ -5,20 +5,32 @@ import pytest
 
 from controller.core import error_codes as codes
 from controller.core import znodes
-from controller.core.commands import WriteZnodes
-from controller.core.operations import Delete
+from controller.core.commands import Issued, WriteAtomically, WriteZnodes
+from controller.core.operations import Delete, SetData
 from controller.core.procedures.reassignment.leader_epochs import RAISE
 from controller.core.state_machines import ReplicaState
-from controller.core.znodes import REASSIGNMENTS, reassignment_path, reassignments_path
-from tests.controller.core.cluster import by_rule, reads, writes
+from controller.core.values import Assignment
+from controller.core.znodes import (
+    REASSIGN_CANCEL,
+    REASSIGNMENTS,
+    TopicContent,
+    reassignment_path,
+    reassignments_path,
+)
+from replay.world.simulation import Delivery
+from tests.controller.core.cluster import Cluster, by_rule, reads, writes
 from tests.controller.core.procedures.reassignment.dropping import pending, stopped
 from tests.controller.core.procedures.reassignment.interrupting import (
+    OtherControllersTerm,
     Refusing,
+    cancel_all,
     entries,
+    half_way,
     identity,
     interruptible,
     record,
     records,
+    remove_cancel,
     request_quietly,
     submit,
     submit_quietly,
@@ -218,3 +230,68 @@ def test_failover_that_begins_a_move_raises_its_leader_epoch_once(is_request: bo
         submit_quietly(cluster, {T0: [2]})
     cluster.expire()
     assert cluster.leadership(*T0).leader_epoch == before + 1
+
+
+def writes_record(issued: Issued) -> bool:
+    """Whether a command writes the record of t-0 with its topic."""
+    operations = issued.command.operations if isinstance(issued.command, WriteAtomically) else ()
+    return reassignment_path(*T0) in [one.path for one in operations]
+
+
+def begun_by_another(cluster: Cluster, delivery: Delivery = Delivery.ANSWERED) -> list[Issued]:
+    """A stock controller begins to move t-0 to 2; the record is written with this delivery.
+    Returns what the daemon does then."""
+    begun = len(cluster.commands())
+    with OtherControllersTerm(cluster):
+        moving = TopicContent({0: Assignment((2, 1), (2,), (1,))}, cluster.topic("t").topic_id)
+        cluster.put_quietly(znodes.topic_path("t"), znodes.write_topic(moving))
+        submit_quietly(cluster, {T0: [2]})
+        cluster.lose(writes_record, delivery)
+    return cluster.commands()[begun:]
+
+
+def test_record_of_an_assignment_that_stays_is_written_again_after_a_lost_request() -> None:
+    """That ZooKeeper has the assignment says nothing about the record."""
+    cluster = interruptible(2, 1)
+    issued = begun_by_another(cluster, Delivery.REQUEST_LOST)
+    assert len([one for one in issued if writes_record(one)]) == 2
+    assert records(cluster) == [T0]
+
+
+def test_without_checks_of_versions_an_assignment_that_stays_is_written_all_the_same() -> None:
+    cluster = interruptible(2, 1, checks_topic_versions=False)
+    multi = next(one.command for one in begun_by_another(cluster) if writes_record(one))
+    assert isinstance(multi, WriteAtomically)
+    assert [one.path for one in multi.operations if isinstance(one, SetData)] == [
+        "/brokers/topics/t"
+    ]
+
+
+# A cancellation -----------------------------------------------------------------------------------
+
+
+def test_rollback_waits_while_the_state_of_its_partition_is_missing() -> None:
+    """The other replicas may have the only copies."""
+    cluster = half_way(4)
+    path = znodes.state_path(*T0)
+    state = cluster.data(path) or b""
+    cluster.remove_quietly(path)
+    cancel_all(cluster)
+    assert assignment(cluster) == "4,5,6,1,2,3 adding 4,5,6 removing 1,2,3"
+    assert [one.key for one in cluster.fold.controller.context.rollback_waiting] == [T0]
+    cluster.put(path, state)
+    cluster.bounce(5)
+    assert assignment(cluster) == "1,2,3"
+
+
+def test_unreadable_cancellation_cancels_and_is_reported_once_in_its_time() -> None:
+    cluster = half_way(4)
+    seen = cluster.seen()
+    for _ in range(2):
+        cluster.put(REASSIGN_CANCEL, b"garbage")
+    assert assignment(cluster) == "1,2,3"
+    assert len(seen.texts_of("unreadable_znode")) == 1
+    remove_cancel(cluster)
+    cluster.put(REASSIGN_CANCEL, b"garbage")
+    assert len(seen.texts_of("unreadable_znode")) == 2
+    assert_no_failures(cluster)

@@ -7,7 +7,7 @@ from controller.core import znodes
 from controller.core.commands import ReadZnodes
 from controller.core.values import Assignment
 from controller.core.znodes import TopicContent
-from tests.controller.core.cluster import by_rule
+from tests.controller.core.cluster import Cluster, by_rule
 from tests.controller.core.procedures.reassignment.interrupting import (
     OtherControllersTerm,
     cancel_quietly,
@@ -93,3 +93,18 @@ def test_request_stays_while_a_cancellation_appears_during_a_failover() -> None:
     remove_cancel(cluster)
     assert assignment(cluster) == "2,1 adding 2 removing 1"
     assert requests(cluster) == []
+
+
+def test_under_a_cancellation_a_failover_cancels_an_empty_target_and_resumes_nothing() -> None:
+    cluster = Cluster(1, 2, kip_236_enable=True).start()
+    cluster.create_topic("t", {0: [1], 1: [1]})
+    topic_id = cluster.topic("t").topic_id
+    cluster.put(znodes.REASSIGN_CANCEL, znodes.CANCEL_CONTENT)
+    with OtherControllersTerm(cluster):
+        empty = Assignment((1,), (), (1,))
+        moving = Assignment((2, 1), (2,), (1,))
+        content = TopicContent({0: empty, 1: moving}, topic_id)
+        cluster.put_quietly(znodes.topic_path("t"), znodes.write_topic(content))
+    context = cluster.fold.controller.context
+    assert [one.key for one in context.held] == [("t", 1)]
+    assert cluster.topic("t").assignments[0] == Assignment((1,))
