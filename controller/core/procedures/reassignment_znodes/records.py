@@ -153,11 +153,10 @@ async def write_with_record(controller: Controller, move: RecordedMove) -> bool:
     known = controller.context.reassignments
     path = znodes.reassignment_path(*move.partition.key)
     errors: list[int] = []
-    is_known = move.partition in known
     for _ in range(_ATTEMPTS):
         found = await read_znodes(controller, [path], _RULE)
-        is_same = found.errors[0] == OK and _has_record(path, found.data[0], move.record)
         is_known = found.errors[0] == OK
+        is_same = is_known and _has_record(path, found.data[0], move.record)
         puts: list[WriteOperation] = [] if is_same else [_put(move, is_known=is_known)]
         errors = await write_together(controller, [*puts, move.topic], move.reason)
         if not any(errors):

@@ -1,6 +1,7 @@
 """Controlled shutdown: rows CI-24, CI-25, PS-10, OB-09, OB-11 of KB 17 (KB 9.5)."""
 
 from controller.core import error_codes as codes
+from controller.core import znodes
 from controller.core.values import UNKNOWN_BROKER_EPOCH
 from tests.controller.core.cluster import Cluster
 from tests.controller.core.endpoint import controlled_shutdown
@@ -79,3 +80,14 @@ def test_shutting_down_broker_is_live_in_the_metadata_and_its_replicas_are_offli
     [metadata] = [one for one in requests if hasattr(one, "live_brokers")]
     assert [one.id for one in metadata.live_brokers] == [1, 2]
     assert [one.offline_replicas for one in metadata.partitions] == [(1,)]
+
+
+def test_controlled_shutdown_stops_no_replica_of_a_partition_without_a_leader() -> None:
+    cluster = Cluster(1, 2).start()
+    cluster.create_topic("t", {0: [1, 2]})
+    cluster.put_quietly(znodes.state_path("t", 0), b"garbage")
+    cluster.expire()
+    assert cluster.partition("t", 0).leadership is None
+    seen = cluster.seen()
+    assert controlled_shutdown(cluster, 2).remaining == ()
+    assert seen.kinds(2) == []

@@ -41,6 +41,12 @@ def unreachable(cluster: Cluster, kind: str = "unreachable") -> None:
     cluster.happen(ChannelFault(2, cluster.broker_epoch(2), kind, "no connection"), "broker:2")
 
 
+def without_listener(data: bytes) -> bytes:
+    """The registration of a broker that has another listener than that for the controller."""
+    other = data.replace(b'"PLAINTEXT://', b'"OTHER://')
+    return other.replace(b'{"PLAINTEXT":', b'{"OTHER":')
+
+
 # A broker that is alive and not registered --------------------------------------------------------
 
 
@@ -230,7 +236,49 @@ def test_broker_without_the_listener_is_not_probed() -> None:
     data = cluster.data("/brokers/ids/2")
     assert data is not None
     cluster.stop_broker(2)
-    cluster.put("/brokers/ids/2", data.replace(b"PLAINTEXT://", b"OTHER://"))
+    cluster.put("/brokers/ids/2", without_listener(data))
+    assert 2 in cluster.fold.controller.context.brokers
     seen = cluster.seen()
     cluster.remove("/brokers/ids/2")
     assert not [one for one in seen.commands if isinstance(one, StartTimer)]
+
+
+def test_lost_broker_without_the_listener_is_not_probed() -> None:
+    cluster = started()
+    data = cluster.data("/brokers/ids/2")
+    assert data is not None
+    cluster.put("/brokers/ids/2", without_listener(data))
+    cluster.expire()
+    assert 2 in cluster.fold.controller.context.brokers
+    seen = cluster.seen()
+    cluster.stop_broker(2)
+    assert not [one for one in seen.commands if isinstance(one, StartTimer)]
+    assert [one for one in seen.channels() if one.startswith("close")] == []
+
+
+def test_timer_is_that_of_the_suspect_that_is_due_first() -> None:
+    cluster = started()
+    cluster.stop_broker(2)
+    cluster.now_ms += CHECK_MS // 2
+    seen = cluster.seen()
+    cluster.stop_broker(3)
+    *_, timer = [one for one in seen.commands if isinstance(one, StartTimer) and one.timer == TIMER]
+    assert timer.delay_ms <= CHECK_MS // 2
+
+
+def test_repeated_fault_does_not_postpone_the_probe() -> None:
+    cluster = started()
+    unreachable(cluster)
+    cluster.now_ms += CHECK_MS - 1_000
+    seen = cluster.seen()
+    unreachable(cluster)
+    assert not [one for one in seen.commands if isinstance(one, StartTimer)]
+    assert probed(wait(cluster, 1_000)) == [2]
+
+
+def test_result_of_a_probe_after_the_broker_has_registered_is_ignored() -> None:
+    cluster = started()
+    epoch = cluster.broker_epoch(2)
+    seen = cluster.seen()
+    cluster.happen(BrokerProbed(2, epoch, ANSWERS, ""), f"probe:2:{epoch}")
+    assert seen.commands == []

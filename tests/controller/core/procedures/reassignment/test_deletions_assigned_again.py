@@ -80,6 +80,9 @@ def test_log_that_a_broker_cannot_delete_is_requested_once_until_it_registers_ag
     cluster.start_broker(2)
     assert stopped(seen, 2) == [T0]
     assert pending(cluster) == [ReplicaDeletion(2, (T0,))]
+    sent = len(seen.leader_and_isr(2))
+    ask_for_deletion(cluster, 3, ("gone", 0))
+    assert (stopped(seen, 2), len(seen.leader_and_isr(2))) == ([T0], sent)
     cluster.broker_errors = lambda request: []
     cluster.stop_broker(2)
     cluster.start_broker(2)
@@ -180,6 +183,7 @@ def test_without_topic_ids_an_accepted_replica_is_kept() -> None:
     cluster.start_broker(2)
     assert (stopped(seen, 2), pending(cluster)) == ([], [])
     assert len(seen.texts_of("deletion_dropped")) == 1
+    assert len(seen.leader_and_isr(2)) == 1
 
 
 def test_without_topic_ids_a_refused_replica_that_joins_the_isr_meanwhile_is_kept() -> None:

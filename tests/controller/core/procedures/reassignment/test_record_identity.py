@@ -344,10 +344,11 @@ def test_record_created_by_a_client_before_is_rolled_back_with_the_others() -> N
     assert_nothing_is_left(cluster)
 
 
-def test_parent_znodes_deleted_before_the_records_are_created_again() -> None:
+@pytest.mark.parametrize("parent", [reassignments_path("t"), REASSIGNMENTS])
+def test_parent_znodes_deleted_before_the_records_are_created_again(parent: str) -> None:
     cluster = two_topics()
     request(cluster, {("t", 0): [3, 4]})
-    cluster.once(writes_record(("t", 1)), lambda: cluster.remove_quietly(reassignments_path("t")))
+    cluster.once(writes_record(("t", 1)), lambda: cluster.remove_quietly(parent))
     request(cluster, {name: [3, 4] for name in NAMES[1:]})
     assert sorted(records(cluster)) == NAMES[1:]
     assert {assignment(cluster, name) for name in NAMES} == {MOVING}

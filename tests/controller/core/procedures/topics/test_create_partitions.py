@@ -15,6 +15,7 @@ from controller.core.api_requests.topics import (
 from replay.world.simulation import Delivery
 from tests.controller.core.cluster import DAEMON, Cluster, writes
 from tests.controller.core.endpoint import call
+from tests.controller.core.procedures.reassignment.interrupting import Refusing
 from tests.controller.core.procedures.reassignment.reassigning import reassign
 from tests.controller.core.procedures.topics.deleting import mark
 from tests.controller.core.procedures.topics.topic_requests import TIMEOUT_MS, errors, grow, refused
@@ -197,6 +198,8 @@ def test_unreadable_topic_znode_is_reported() -> None:
     seen = cluster.seen()
     assert refused(grow(cluster, "t", 2)) == (codes.UNKNOWN_SERVER_ERROR, None)
     assert ("unreadable_znode", T) in seen.notices()
+    by_request = [one for one in seen.texts() if not one.endswith("; skipped")]
+    assert len(by_request) == 1
 
 
 # ZooKeeper --------------------------------------------------------------------------------------
@@ -251,3 +254,23 @@ def test_standby_answers_not_controller() -> None:
     cluster.seize_role(2)
     cluster.run()
     assert refused(grow(cluster, "t", 2)) == (codes.NOT_CONTROLLER, None)
+
+
+def test_refused_write_is_answered_at_once_and_reported() -> None:
+    cluster = Refusing(1, 2)
+    cluster.start()
+    cluster.create_topic("t", {0: [1]})
+    cluster.refuses = writes(T)
+    seen = cluster.seen()
+    assert refused(grow(cluster, "t", 2)) == (codes.UNKNOWN_SERVER_ERROR, None)
+    assert seen.notices() == [("partitions_not_added", T)]
+    assert replicas(cluster) == {0: (1,)}
+
+
+def test_assignments_that_do_not_fit_into_the_znode_are_refused() -> None:
+    cluster = cluster_of(1, {0: [1]})
+    count = 90_000
+    error, text = refused(grow(cluster, "t", count + 1, *[[1]] * count))
+    assert error == codes.INVALID_REQUEST
+    assert "bytes of a znode" in (text or "")
+    assert replicas(cluster) == {0: (1,)}

@@ -163,7 +163,13 @@ def test_topic_that_cannot_be_deleted_keeps_its_marker_and_is_retried() -> None:
     assert ("topic_not_deleted", znodes.topic_path("t")) in seen.notices()
     assert marked(cluster) == ("t",)
     assert left_of(cluster, "u") == []
+    assert seen.texts_of("topic_deleted") == ["topic u is deleted"]
     assert cluster.ask(GetChildren(znodes.topic_path("t"))).children
+    cluster.create_topic("w", {0: [2]})
+    seen = cluster.seen()
+    mark(cluster, "w")
+    assert left_of(cluster, "w") == []
+    assert [one for one in seen.requests(1) if "w-0" not in one] == []
     cluster.before = lambda issued: None
     cluster.create_topic("v", {0: [1]})
     mark(cluster, "v")

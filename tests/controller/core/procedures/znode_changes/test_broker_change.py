@@ -448,3 +448,12 @@ def test_events_are_handled_one_after_the_other() -> None:
     written = [path for path in seen.written() if path.endswith("/state")]
     assert written == [znodes.state_path("t", 0), znodes.state_path("u", 0)]
     assert cluster.state("u", 0) == "leader 2 e 0 isr [2] v 0 ce 1"
+
+
+def test_broker_that_disappears_before_its_registration_is_read_is_no_error() -> None:
+    cluster = Cluster(1, 2).start()
+    cluster.once(reads(znodes.broker_path(2)), lambda: cluster.unregister(2))
+    seen = cluster.seen()
+    cluster.expire()
+    assert seen.texts_of("unreadable_znode") == []
+    assert list(cluster.fold.controller.context.brokers) == [1]

@@ -1,0 +1,151 @@
+"""What a standby does when it cannot watch or read, and what it reads again (docs/standby.md)."""
+
+from collections.abc import Callable
+
+import pytest
+
+from controller.core import znodes
+from controller.core.commands import (
+    Issued,
+    Notice,
+    ReadChildren,
+    WatchSubtree,
+    ZooKeeperCommand,
+)
+from controller.core.events import ChildrenRead, ZnodesWritten
+from controller.core.operations import NO_AUTH, UNIMPLEMENTED, Create
+from controller.core.standby import FOLLOW_TIMER
+from replay.world.simulation import Delivery
+from replay.world.zookeeper import ZooKeeper
+from tests.controller.core.cluster import Cluster, Seen, reads
+from tests.controller.core.procedures.role.standby_pair import StandbyPair, content, reads_of
+
+
+class Limited(Cluster):
+    """A standby whose ZooKeeper cannot watch subtrees, or denies a list of children."""
+
+    def __init__(self, zookeeper: ZooKeeper, watch_error: int = 0, denied: str = "") -> None:
+        super().__init__(zookeeper=zookeeper, standby=True)
+        self._watch_error = watch_error
+        self.denied = denied
+
+    def _ask_zookeeper(self, issued: Issued, command: ZooKeeperCommand) -> None:
+        if self._watch_error and isinstance(command, WatchSubtree):
+            answer = ZnodesWritten(issued.id, 0, [self._watch_error], [-1])
+            self._inbox.append(("zookeeper", answer))
+        elif isinstance(command, ReadChildren) and command.path == self.denied:
+            self._inbox.append(("zookeeper", ChildrenRead(issued.id, NO_AUTH, [])))
+        else:
+            super()._ask_zookeeper(issued, command)
+
+
+def follow_again(cluster: Cluster) -> Seen:
+    """The timer fires once more. Returns what the standby does."""
+    seen = cluster.seen()
+    cluster.fire(FOLLOW_TIMER)
+    return seen
+
+
+def notices_of(cluster: Cluster, code: str) -> list[str]:
+    """The levels of the notices with a code, since the start."""
+    notices = [one.command for one in cluster.commands() if isinstance(one.command, Notice)]
+    return [one.level for one in notices if one.code == code]
+
+
+@pytest.mark.parametrize(("error", "level"), [(UNIMPLEMENTED, "warning"), (NO_AUTH, "error")])
+def test_standby_that_cannot_watch_says_so_once_and_reads_all_at_its_take_over(
+    error: int, level: str
+) -> None:
+    pair = StandbyPair()
+    limited = pair.standby = Limited(pair.active.zookeeper, watch_error=error)
+    limited.start()
+    assert notices_of(limited, "standby_reads_all") == [level]
+    assert follow_again(limited).commands == []
+    cold, before = pair.cold_failover()
+    seen = pair.take_over()
+    assert limited.is_active
+    assert seen.requested() == before.requested()
+    assert content(limited.zookeeper) == content(cold.zookeeper)
+
+
+def test_standby_that_may_not_read_a_list_reports_it_once_and_does_not_follow() -> None:
+    pair = StandbyPair()
+    limited = pair.standby = Limited(pair.active.zookeeper, denied=znodes.TOPICS)
+    limited.start()
+    assert notices_of(limited, "procedure_failed") == ["error"]
+    assert notices_of(limited, "standby_ready") == []
+    assert follow_again(limited).commands == []
+    limited.denied = ""
+    cold, before = pair.cold_failover()
+    assert pair.take_over().requested() == before.requested()
+    assert content(limited.zookeeper) == content(cold.zookeeper)
+
+
+@pytest.mark.parametrize(
+    "path", [znodes.TOPICS, znodes.FEATURE, znodes.topic_path("t"), znodes.state_path("t", 0)]
+)
+def test_standby_that_is_interrupted_while_it_reads_goes_on_afterwards(path: str) -> None:
+    """Another broker takes the role meanwhile."""
+    pair = StandbyPair()
+    standby = pair.standby = Cluster(zookeeper=pair.active.zookeeper, standby=True)
+    standby.once(reads(path), lambda: pair.active.seize_role(9))
+    standby.start()
+    assert not standby.is_active
+    assert notices_of(standby, "standby_ready") == ["info"]
+    assert follow_again(standby).commands == []
+
+
+@pytest.mark.parametrize(
+    "which",
+    [
+        lambda issued: isinstance(issued.command, WatchSubtree),
+        reads(znodes.TOPICS),
+        reads(znodes.FEATURE),
+        reads(znodes.topic_path("t")),
+        reads(znodes.state_path("t", 0)),
+    ],
+)
+def test_standby_that_loses_its_connection_while_it_reads_begins_again(
+    which: Callable[[Issued], bool],
+) -> None:
+    pair = StandbyPair()
+    standby = pair.standby = Cluster(zookeeper=pair.active.zookeeper, standby=True)
+    standby.lose(which, Delivery.REPLY_LOST)
+    standby.start()
+    assert notices_of(standby, "standby_ready") == ["info"]
+    pair.active.set_isr("t", 0, [1])
+    pair.follow()
+    seen = pair.take_over()
+    assert not [one for one in reads_of(seen) if one.startswith("/brokers")]
+    assert standby.partition("t", 0).leadership == standby.leadership("t", 0)
+
+
+def test_topic_that_changes_together_with_the_list_of_topics_is_read_again() -> None:
+    pair = StandbyPair()
+    pair.active.change_topic_quietly("t", {0: [1, 2], 1: [2, 3], 2: [3]})
+    pair.active.change_topic_quietly("new", {0: [2]})
+    pair.follow()
+    pair.take_over()
+    assert pair.standby.state("t", 2) == "leader 3 e 0 isr [3] v 0 ce 2"
+    assert pair.standby.state("new", 0) == "leader 2 e 0 isr [2] v 0 ce 2"
+
+
+def test_child_of_the_brokers_that_is_no_broker_id_is_no_obstacle() -> None:
+    pair = StandbyPair()
+    pair.active.ask(Create(f"{znodes.BROKER_IDS}/seed", b""))
+    pair.follow()
+    assert notices_of(pair.standby, "procedure_failed") == []
+    seen = pair.take_over()
+    assert not [one for one in reads_of(seen) if one.startswith(znodes.TOPICS)]
+
+
+def test_broker_that_restarts_without_a_controller_leads_no_partition_of_a_standby() -> None:
+    """The states are known, and older than the registration (RESTARTS_SEEN_AT_FAILOVER)."""
+    pair = StandbyPair()
+    pair.active.zookeeper.end_session(pair.active.session)
+    pair.active.unregister(1)
+    pair.active.register(1)
+    cold, before = pair.cold_failover()
+    seen = pair.take_over()
+    assert seen.requested() == before.requested()
+    assert pair.standby.leadership("t", 0).leader == cold.leadership("t", 0).leader == 2

@@ -1,0 +1,117 @@
+"""Topics whose znodes change, disappear or name the daemon while the controller reads or writes
+them (KB 3.5, 3.6)."""
+
+from controller.core import error_codes as codes
+from controller.core import znodes
+from controller.core.commands import Issued
+from controller.core.operations import Create
+from controller.core.values import LeaderAndIsr
+from tests.controller.core.cluster import DAEMON, Cluster, reads, topic_json, writes
+from tests.controller.core.procedures.reassignment.interrupting import (
+    OtherControllersTerm,
+    Refusing,
+    interruptible,
+    submit,
+)
+from tests.controller.core.procedures.reassignment.reassigning import T0, assert_no_failures
+from tests.controller.core.procedures.topics.deleting import cluster_with_topic, marked
+from tests.controller.core.procedures.topics.topic_requests import (
+    create,
+    delete,
+    errors,
+    new_topic,
+)
+
+T = znodes.topic_path("t")
+ID = "AAAAAAAAAAAAAAAAAAAAAQ"
+
+
+def test_id_that_another_client_writes_meanwhile_is_kept() -> None:
+    cluster = Cluster(1).start()
+    data = topic_json({0: [1]}, topic_id=ID)
+    cluster.once(writes(T), lambda: cluster.put_quietly(T, data))
+    cluster.create_topic("t", {0: [1]})
+    assert znodes.read_topic("t", data).topic_id == cluster.topic("t").topic_id
+    assert cluster.partition("t", 0).topic.id == cluster.topic("t").topic_id
+
+
+def test_content_that_becomes_unreadable_meanwhile_is_not_overwritten() -> None:
+    cluster = Cluster(1).start()
+    cluster.once(writes(T), lambda: cluster.put_quietly(T, b"garbage"))
+    cluster.create_topic("t", {0: [1]})
+    assert cluster.data(T) == b"garbage"
+
+
+def test_partition_added_before_the_first_write_of_a_topic_with_an_id_is_kept() -> None:
+    cluster = Cluster(1, 2, kip_236_enable=True).start()
+    cluster.create_topic("t", {0: [1]}, topic_id=ID)
+
+    def writes_topic(issued: Issued) -> bool:
+        operations = getattr(issued.command, "operations", ())
+        return T in [one.path for one in operations]
+
+    more = {0: [1], 1: [2]}
+    cluster.once(writes_topic, lambda: cluster.change_topic_quietly("t", more, topic_id=ID))
+    submit(cluster, {T0: [2]})
+    assert cluster.state("t", 1) == "leader 2 e 0 isr [2] v 0 ce 1"
+
+
+def test_topic_that_disappears_before_its_change_is_read_is_no_failure() -> None:
+    cluster = interruptible(2, 1)
+    cluster.change_topic_quietly("t", {0: [1], 1: [2]})
+    cluster.once(reads(T), lambda: cluster.remove_quietly(T))
+    cluster.run()
+    assert_no_failures(cluster)
+
+
+def test_partition_without_replicas_is_not_created_with_the_others() -> None:
+    cluster = Cluster(1, 2).start()
+    cluster.create_topic("t", {0: [1]})
+    seen = cluster.seen()
+    cluster.create_topic("t", {0: [1], 1: [], 2: [2]}, topic_id=ID)
+    assert [code for code, _ in seen.notices()] == ["no_replicas"]
+    assert cluster.state("t", 2) == "leader 2 e 0 isr [2] v 0 ce 1"
+
+
+def test_below_ibp_2_8_a_topic_without_an_id_has_lost_none() -> None:
+    cluster = Cluster(1, 2, inter_broker_protocol_version="2.7").start()
+    cluster.create_topic("t", {0: [1]})
+    seen = cluster.seen()
+    cluster.create_topic("t", {0: [1], 1: [2]})
+    assert seen.notices() == []
+
+
+def test_failover_elects_leaders_of_the_partitions_that_named_the_daemon_only() -> None:
+    cluster = Cluster(1, 2).start()
+    cluster.create_topic("t", {0: [1], 1: [1]})
+    with OtherControllersTerm(cluster):
+        data = topic_json({0: [1, DAEMON], 1: [1]})
+        cluster.put_quietly(T, data)
+    assert cluster.topic("t").assignments[0].replicas == (1, 2)
+    epochs = [cluster.leadership("t", number).leader_epoch for number in (0, 1)]
+    assert epochs == [1, 0]
+
+
+def test_topic_without_a_znode_is_not_marked_for_deletion() -> None:
+    cluster = cluster_with_topic()
+    cluster.once(reads(znodes.TOPICS), lambda: cluster.remove_quietly(T))
+    seen = cluster.seen()
+    assert errors(delete(cluster, "t")) == [codes.UNKNOWN_TOPIC_OR_PARTITION]
+    assert [one for one in seen.writes() if isinstance(one, Create)] == []
+    assert marked(cluster) == ()
+
+
+def test_topic_that_cannot_be_written_is_answered_at_once() -> None:
+    cluster = Refusing(1)
+    cluster.start()
+    cluster.refuses = writes(T)
+    assert errors(create(cluster, new_topic("t", 1, 1))) == [codes.UNKNOWN_SERVER_ERROR]
+
+
+def test_leader_that_is_the_daemon_is_replaced() -> None:
+    cluster = Cluster(1, 2).start()
+    cluster.create_topic("t", {0: [1]})
+    with OtherControllersTerm(cluster):
+        state = znodes.write_state(LeaderAndIsr(DAEMON, 4, (DAEMON, 1), 0, 1))
+        cluster.put_quietly(znodes.state_path("t", 0), state)
+    assert (cluster.leadership("t", 0).leader, cluster.leadership("t", 0).isr) == (1, (1,))
