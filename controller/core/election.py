@@ -415,20 +415,8 @@ def needs_election(context: ControllerContext, partition: Partition, election: s
     Raises ProcedureError for a listed partition without replicas, which has no preferred one.
     """
     if election == "preferred":
-        return partition.leader != preferred_replica(context, partition)
+        return partition.leader != context.preferred_replica(partition)
     return partition.leader not in context.live_brokers
-
-
-def preferred_replica(context: ControllerContext, partition: Partition) -> int:
-    """The replica that a preferred election would choose: the first one, or while a rollback waits
-    the first original. Otherwise, each check would elect the same leader again, and raise its epoch
-    (docs/kip-236-design.md#who-can-be-elected-meanwhile).
-
-    Raises ProcedureError for a listed partition without replicas.
-    """
-    waits = context.cancel and partition in context.rollback_waiting
-    originals = context.originals(partition) if waits else ()
-    return originals[0] if originals else partition.preferred_replica
 
 
 def by_preferred_replica(context: ControllerContext) -> dict[int, list[Partition]]:
@@ -439,7 +427,7 @@ def by_preferred_replica(context: ControllerContext) -> dict[int, list[Partition
     groups: dict[int, list[Partition]] = {}
     for partition in context.partitions():
         if not context.is_queued(partition):
-            groups.setdefault(preferred_replica(context, partition), []).append(partition)
+            groups.setdefault(context.preferred_replica(partition), []).append(partition)
     return groups
 
 

@@ -425,6 +425,14 @@ class ControllerContext:
         record = self.reassignments.get(partition)
         return record.original_replicas if record is not None else partition.assignment.origin
 
+    def preferred_replica(self, partition: Partition) -> int:
+        """The first replica, or while a rollback waits the first original: otherwise, each check
+        would elect the same leader again, and raise its epoch
+        (docs/kip-236-design.md#who-can-be-elected-meanwhile). Raises ProcedureError, as there."""
+        waits = self.cancel and partition in self.rollback_waiting
+        originals = self.originals(partition) if waits else ()
+        return originals[0] if originals else partition.preferred_replica
+
     def has_offline_leader(self, partition: Partition) -> bool:
         """Whether a leader was chosen once and is not online now (KB 2.2.5)."""
         state = partition.leadership
