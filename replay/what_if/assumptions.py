@@ -86,8 +86,8 @@ def _of_records(moment: Moment, begun: Continuation) -> Iterator[Assumption]:
     yield Assumption(
         Assumed.COPYING,
         max(len(begun.copying), outside) + lagging,
-        "a follower that was not in the ISR, although its broker and a leader ran, is as slow as in "
-        "the log, whatever else changes",
+        "a follower that was not in the ISR, although its broker and a leader ran, is as slow as "
+        "in the log, whatever else changes",
     )
 
 
