@@ -8,7 +8,7 @@ from typing import Final, NamedTuple, Protocol, TypeVar
 from controller.core.commands import Command, CommandId
 from eventstore.filters import EventFilter
 from replay.debug.moments import Begun, Moment
-from replay.inspect.at import projection_before
+from replay.inspect.at import projection_from_snapshot
 from replay.inspect.projections import (
     ImportedProjection,
     Projection,
@@ -65,7 +65,7 @@ class RecordedTape:
     def __init__(self, log: RecordedLog, begin: Checkpoint | None, before: int) -> None:
         """Begin at a checkpoint, else at the last stored snapshot before event `before`."""
         if begin is None:
-            state = projection_before(log, before)
+            state = projection_from_snapshot(log, before - 1)
             pending = NO_PENDING
         else:
             state, pending = projection_of(log, begin.body, begin.seq), begin.pending
@@ -113,7 +113,7 @@ class ImportedTape:
     ) -> None:
         """As RecordedTape. `derived` are the decisions of its controllers."""
         if begin is None:
-            state = projection_before(log, before)
+            state = projection_from_snapshot(log, before - 1)
         else:
             state = projection_of(log, begin.body, begin.seq)
         assert isinstance(state, ImportedProjection), "the log is an imported one"

@@ -40,12 +40,7 @@ def cluster_at(log: OpenedLog, seq: int, progress: Progress = unreported) -> Clu
 
 def projection_at(log: OpenedLog, seq: int, progress: Progress = unreported) -> Projection:
     """The projection after event `seq`. Raises ReplayError, LogError."""
-    before = _snapshot_before(log.reader, seq)
-    start = before.seq if before is not None else log.reader.header.first_seq - 1
-    if seq - start > FOLDED_AT_ONCE_MAX and _keeps_snapshots(log.reader.path):
-        _run_helper(log.reader, progress)
-        before = _snapshot_before(log.reader, seq)
-    projection = _projection_from(log, before)
+    projection = projection_from_snapshot(log, seq, progress)
     wanted = EventFilter(first_seq=projection.seq + 1, last_seq=seq)
     for record, stored in log.reader.records(wanted):
         projection.apply(record, stored)
@@ -53,9 +48,17 @@ def projection_at(log: OpenedLog, seq: int, progress: Progress = unreported) -> 
     return projection
 
 
-def projection_before(log: OpenedLog, seq: int) -> Projection:
-    """The projection at the last snapshot before event `seq`. Raises ReplayError."""
-    return _projection_from(log, _snapshot_before(log.reader, seq - 1))
+def projection_from_snapshot(
+    log: OpenedLog, seq: int, progress: Progress = unreported
+) -> Projection:
+    """The projection at the last snapshot up to event `seq`, or at the start of the log. If it is
+    far away, snapshots are made first. Raises ReplayError."""
+    before = _snapshot_before(log.reader, seq)
+    start = before.seq if before is not None else log.reader.header.first_seq - 1
+    if seq - start > FOLDED_AT_ONCE_MAX and _keeps_snapshots(log.reader.path):
+        _run_helper(log.reader, progress)
+        before = _snapshot_before(log.reader, seq)
+    return _projection_from(log, before)
 
 
 def _projection_from(log: OpenedLog, name: snapshots.SnapshotName | None) -> Projection:

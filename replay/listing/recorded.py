@@ -25,7 +25,7 @@ from eventstore.records import CommandRecord, EventRecord
 from replay.description.choices import chosen
 from replay.description.commands import command_in_words
 from replay.description.events import event_in_words
-from replay.inspect.at import projection_before
+from replay.inspect.at import projection_from_snapshot
 from replay.inspect.projections import RecordedProjection
 from replay.listing.values import ListedDecision, ListedEvent, listed_event
 from replay.logs.decode import recorded
@@ -49,7 +49,7 @@ def listed(
     log: RecordedLog, first: int, last: int, progress: Progress
 ) -> Iterator[tuple[ListedEvent, list[ListedDecision]]]:
     """Each event of a range with its decisions. Raises ReplayError, LogError."""
-    folding = projection_before(log, first)
+    folding = projection_from_snapshot(log, first - 1, progress)
     assert isinstance(folding, RecordedProjection), "the log is a recorded one"
     listing = Listing(log, folding)
     wanted = EventFilter(first_seq=folding.seq + 1, last_seq=last)

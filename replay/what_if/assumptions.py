@@ -7,9 +7,9 @@ from msgspec import Struct
 
 from controller.core import znodes
 from replay.what_if.causes import BrokerGone, ReplicaLagged
-from replay.what_if.history import Moment, moment_at
+from replay.what_if.history import Moment, is_leaderless, moment_at
 from replay.what_if.incident import Incident
-from replay.what_if.starting import LAG_MS, SESSION_MS, Continuation, is_leaderless
+from replay.what_if.starting import LAG_MS, SESSION_MS, Continuation
 
 
 class Assumed(StrEnum):
@@ -86,8 +86,8 @@ def _of_records(moment: Moment, begun: Continuation) -> Iterator[Assumption]:
     yield Assumption(
         Assumed.COPYING,
         max(len(begun.copying), outside) + lagging,
-        "a follower that was not in the ISR, although its broker ran, is as slow as in the log, "
-        "whatever else changes",
+        "a follower that was not in the ISR, although its broker and a leader ran, is as slow as "
+        "in the log, whatever else changes",
     )
 
 

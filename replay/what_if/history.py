@@ -4,7 +4,7 @@ Both are read into the same values, so that they can be compared. Times are mill
 incident began.
 """
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from typing import Final, NamedTuple
 
 from controller.core import znodes
@@ -36,6 +36,11 @@ class PartitionNow(NamedTuple):
 def is_unclean(was: PartitionNow, now: PartitionNow) -> bool:
     """Whether a leader was elected that was not in the ISR: it may lack records."""
     return now.leader >= 0 and bool(was.isr) and now.leader not in was.isr
+
+
+def is_leaderless(now: PartitionNow, brokers: Mapping[int, object]) -> bool:
+    """Whether a partition cannot be written: it has no leader, or its leader is not registered."""
+    return now.leader == NO_LEADER or now.leader not in brokers
 
 
 class PartitionChange(NamedTuple):

@@ -9,7 +9,13 @@ from typing import Final
 
 from controller.core.znodes import Name
 from replay.what_if.causes import BrokerGone, Cause, CopyingReplica, ReplicaLagged
-from replay.what_if.history import BrokerChange, History, PartitionChange, PartitionNow
+from replay.what_if.history import (
+    BrokerChange,
+    History,
+    PartitionChange,
+    PartitionNow,
+    is_leaderless,
+)
 
 _SOON_MS: Final = 30_000
 """A follower that leaves the ISR less than this before its broker is gone has failed already."""
@@ -49,7 +55,10 @@ def lagged(history: History, causes: Sequence[Cause]) -> list[Cause]:
 
 
 def copying_replicas(history: History, causes: Sequence[Cause]) -> list[CopyingReplica]:
-    """The followers that had to copy much after their broker started or they were assigned."""
+    """The followers that had to copy much after their broker started or they were assigned.
+
+    Without a leader a follower cannot copy: such a time does not show that it is slow.
+    """
     lagging = {
         (one.what.broker, (one.what.topic, one.what.partition)): one.seq
         for one in causes
@@ -68,7 +77,10 @@ def copying_replicas(history: History, causes: Sequence[Cause]) -> list[CopyingR
                 begun = since.pop(key, None)
                 if begun is not None and at_ms - begun[1] > _AT_ONCE_MS:
                     found.append(CopyingReplica(broker, *name, begun[1], at_ms, begun[0]))
-            elif key not in since and partition.state is not None and key not in lagging:
+            elif is_leaderless(partition, running):
+                if key in since and at_ms - since[key][1] <= _AT_ONCE_MS:
+                    del since[key]
+            elif key not in since and key not in lagging:
                 after, began_ms = running[broker]
                 since[key] = (after if began_ms == at_ms else 0, at_ms)
 

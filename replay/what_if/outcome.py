@@ -7,8 +7,14 @@ from typing import Final
 from msgspec import Struct
 
 from controller.core.znodes import Name
-from replay.what_if.history import BrokerChange, Change, PartitionChange, PartitionNow, is_unclean
-from replay.what_if.starting import is_leaderless
+from replay.what_if.history import (
+    BrokerChange,
+    Change,
+    PartitionChange,
+    PartitionNow,
+    is_leaderless,
+    is_unclean,
+)
 
 TOLERANCE_MS: Final = 1_000
 """Offline times that differ less than this do not differ: a simulated broker needs another time to

@@ -11,7 +11,6 @@ from msgspec import Struct, structs
 
 from controller.core import znodes
 from controller.core.configuration import Configuration
-from controller.core.values import NO_LEADER
 from controller.core.znodes.topics import TopicContent, write_topic
 from replay.what_if.causes import (
     BrokerBack,
@@ -356,11 +355,6 @@ def scenario_with(begun: Continuation, causes: Sequence[Cause]) -> Scenario:
     """The scenario of a run with these causes."""
     slow = (*begun.scenario.slow_replicas, *slow_replicas(begun, causes))
     return structs.replace(begun.scenario, slow_replicas=slow)
-
-
-def is_leaderless(now: PartitionNow, brokers: Mapping[int, None]) -> bool:
-    """Whether a partition cannot be written: it has no leader, or its leader is not registered."""
-    return now.leader == NO_LEADER or now.leader not in brokers
 
 
 def rebalance_inputs(incident: Incident, seq: int) -> list[Cause]:

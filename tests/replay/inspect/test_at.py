@@ -17,7 +17,9 @@ from replay.cluster_view.views import NO_BROKER, Cluster
 from replay.inspect import at as opening
 from replay.inspect.at import cluster_at, make_snapshots
 from replay.inspect.changes import changes
-from replay.logs.open_log import open_log
+from replay.listing.recorded import listed
+from replay.logs.open_log import RecordedLog, open_log
+from replay.progress import unreported
 from replay.world.simulation import Simulation
 from tests.replay.recorded_log import CONFIGURATION, header, incident, write_log
 
@@ -109,6 +111,20 @@ def opened_at_the_end(log: Path) -> tuple[Cluster, set[str]]:
         last = opened.reader.last_seq
         cluster = cluster_at(opened, last, lambda what, done, total: reported.add(what))
     return cluster, reported
+
+
+def test_events_and_decisions_late_in_a_long_log_are_listed_from_a_snapshot(
+    long_log: Path, tmp_path: Path
+) -> None:
+    reported: set[str] = set()
+    with open_log(Path(shutil.copytree(long_log, tmp_path / "log"))) as opened:
+        assert isinstance(opened, RecordedLog)
+        last = opened.reader.last_seq
+        whole = list(listed(opened, 1, last, unreported))[-5:]
+        late = listed(opened, last - 4, last, lambda what, done, total: reported.add(what))
+        assert list(late) == whole
+    assert MAKING in reported
+    assert list((tmp_path / "log").glob("*.snapshot"))
 
 
 def test_snapshots_of_a_long_log_are_made_first(long_log: Path, tmp_path: Path) -> None:

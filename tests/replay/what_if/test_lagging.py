@@ -39,3 +39,36 @@ def test_added_replica_copies_without_a_start_of_its_broker() -> None:
     found = history((0, now(1, 1, 2)), (5_000, now(1, 1, 2, assignment=adding)))
     (one,) = copying_replicas(found, [])
     assert (one.broker, one.from_ms, one.until_ms, one.after) == (3, 5_000, None, 0)
+
+
+def test_follower_without_a_leader_does_not_copy() -> None:
+    found = history((0, now(1, 1, 2)))
+    found.broker(1_000, 1_000, 2, is_registered=False)
+    found.partition(1_001, 1_001, ("t", 0), now(1, 1))
+    found.broker(2_000, 2_000, 1, is_registered=False)
+    found.partition(2_001, 2_001, ("t", 0), now(-1, 1))
+    found.broker(6_000, 6_000, 2, is_registered=True)
+    assert copying_replicas(found, []) == []
+    found.broker(20_000, 20_000, 1, is_registered=True)
+    found.partition(20_001, 20_001, ("t", 0), now(1, 1))
+    found.partition(21_000, 21_000, ("t", 0), now(1, 1, 2))
+    assert copying_replicas(found, []) == []
+
+
+def test_follower_whose_leader_ends_soon_is_not_slow() -> None:
+    found = history((0, now(1, 1, 2)))
+    found.broker(1_000, 1_000, 2, is_registered=False)
+    found.partition(1_001, 1_001, ("t", 0), now(1, 1))
+    found.broker(6_000, 6_000, 2, is_registered=True)
+    found.broker(7_000, 7_000, 1, is_registered=False)
+    assert copying_replicas(found, []) == []
+
+
+def test_follower_that_copies_when_its_leader_ends_is_slow() -> None:
+    found = history((0, now(1, 1, 2)))
+    found.broker(1_000, 1_000, 2, is_registered=False)
+    found.partition(1_001, 1_001, ("t", 0), now(1, 1))
+    found.broker(6_000, 6_000, 2, is_registered=True)
+    found.broker(9_000, 9_000, 1, is_registered=False)
+    (one,) = copying_replicas(found, [])
+    assert (one.broker, one.from_ms, one.until_ms) == (2, 6_000, None)
