@@ -14,6 +14,7 @@ from typer.main import get_command
 
 from replay.cli.main import app
 from tools.pages import ROOT
+from tools.pages.commands import helps
 
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")])
 REFOLD = get_command(app)
@@ -67,3 +68,14 @@ def test_missing_command_or_option_is_found() -> None:
     assert unknown_in(["why", "LOG", "--partition", "t-0"]) == ""
     assert unknown_in(["why", "LOG", "--no-such-option"]) == "--no-such-option"
     assert unknown_in(["log", "nothing", "LOG"]) == "nothing"
+
+
+def test_help_of_every_command_explains_the_exit_status() -> None:
+    texts = {one.words: one.text for one in helps()}
+    groups = {words[:-1] for words in texts}
+    silent = [
+        words
+        for words, text in texts.items()
+        if words not in groups and "xit status" not in text + texts[words[:-1]]
+    ]
+    assert silent == []
