@@ -6,7 +6,16 @@ from pathlib import Path
 from typing import Final
 
 from controller.settings import reference
-from tools.pages import commands, deviations, examples, imports, log_codes, metrics, state_machines
+from tools.pages import (
+    commands,
+    dashboard,
+    deviations,
+    examples,
+    imports,
+    log_codes,
+    metrics,
+    state_machines,
+)
 
 ROOT: Final = Path(__file__).parents[2]
 
@@ -17,6 +26,7 @@ PAGES: Final[dict[str, Callable[[], str]]] = {
     "docs/layout.md": imports.layout_page,
     "docs/log-codes.md": log_codes.page,
     "docs/metrics.md": metrics.page,
+    "docs/monitoring/dashboard.json": dashboard.page,
     "docs/settings.md": reference.page,
     "docs/state-machines.md": state_machines.page,
     **{
