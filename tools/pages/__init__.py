@@ -13,6 +13,7 @@ from tools.pages import (
     examples,
     imports,
     log_codes,
+    manual,
     metrics,
     state_machines,
 )
@@ -27,6 +28,7 @@ PAGES: Final[dict[str, Callable[[], str]]] = {
     "docs/log-codes.md": log_codes.page,
     "docs/metrics.md": metrics.page,
     "docs/monitoring/dashboard.json": dashboard.page,
+    "docs/refold.1": manual.page,
     "docs/settings.md": reference.page,
     "docs/state-machines.md": state_machines.page,
     **{
