@@ -48,7 +48,7 @@ def test_bash_completes_commands_and_options(
 
 
 @pytest.mark.parametrize("shell", ["zsh", "fish"])
-def test_other_shells_have_a_script(refold: Path, shell: str) -> None:
+def test_zsh_and_fish_have_a_script(refold: Path, shell: str) -> None:
     done = subprocess.run(
         [refold],
         env={**os.environ, "_REFOLD_COMPLETE": f"source_{shell}"},

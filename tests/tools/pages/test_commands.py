@@ -16,7 +16,7 @@ from replay.cli.main import app
 from tools.pages import ROOT
 from tools.pages.commands import helps
 
-PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")])
+PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("docs/runbooks/*.md")])
 REFOLD = get_command(app)
 
 
@@ -48,7 +48,7 @@ def commands_of(page: Path) -> Iterator[list[str]]:
 def unknown_in(words: list[str]) -> str:
     """The first word that is no command or option; "" if there is none."""
     command: Any = REFOLD
-    while isinstance(command, TyperGroup) and words and re.fullmatch(r"[a-z-]+", words[0]):
+    while isinstance(command, TyperGroup) and words and re.fullmatch(r"[a-z][a-z-]*", words[0]):
         if words[0] not in command.commands:
             return words[0]
         context = command.make_context("refold", [], resilient_parsing=True)

@@ -99,12 +99,11 @@ def test_colours_follow_the_system(site: str, page: Page, colours: str, scheme: 
 
 
 def test_navigation_has_the_sections_of_the_index_and_each_page_once() -> None:
-    index = (
-        "# D\n## One\n|a|\n|-|\n|[x](x.md#y), [r](../README.md)|\n## Two\n|a|\n|-|\n|[x](x.md)|\n"
-    )
+    one = "## One\n|a|\n|-|\n|[x](page.md#y), [r](../README.md)|\n"
+    index = f"# D\n{one}## Two\n|a|\n|-|\n|[x](page.md)|\n"
     assert navigation(index) == [
         {"Documentation": ["index.md"]},
-        {"One": ["x.md", "readme.md"]},
+        {"One": ["page.md", "readme.md"]},
         {"Two": []},
     ]
 
