@@ -7,6 +7,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMPS := $(VENV)/stamps
 JARS := $(STAMPS)/jars-kafka-3.9.1
+MERMAID := $(STAMPS)/jars-mermaid-11.6.0
 OLDEST_JARS := $(STAMPS)/jars-kafka-2.8.2 $(STAMPS)/jars-zookeeper-3.5.9
 SPARK_KAFKA_JARS := $(STAMPS)/jars-spark-kafka-4.2.0
 UV := build/uv
@@ -15,9 +16,9 @@ TEXT_CHECKS := tests/test_tidy.py tests/test_vocabulary.py tests/test_citations.
 # The tests start hundreds of Python processes. Without stored bytecode each of them compiles the code again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: setup check test long-tests races explore random-draws lab-test ci-lab diff mutations mutations-write ci-mutations agreement demo demo-acks demo-0.8 wheel lock clean prerequisites
+.PHONY: setup check test docs long-tests races explore random-draws lab-test ci-lab diff mutations mutations-write ci-mutations agreement demo demo-acks demo-0.8 wheel lock clean prerequisites
 
-setup: prerequisites $(STAMPS)/project $(JARS)
+setup: prerequisites $(STAMPS)/project $(JARS) $(MERMAID)
 
 # Checked first, in every run: a missing Java or Python is reported before anything is downloaded.
 prerequisites:
@@ -50,6 +51,7 @@ check: setup
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/vulture
+	$(BIN)/codespell
 	$(BIN)/pytest -q $(TEXT_CHECKS)
 
 # Long files run first (tests/conftest.py), the others in the order of the folders. By number of tests, the few slow
@@ -78,6 +80,11 @@ lab-test: setup $(OLDEST_JARS) $(STAMPS)/jars-kafka-3.3.2 $(SPARK_KAFKA_JARS)
 
 ci-lab: setup $(OLDEST_JARS)
 	$(BIN)/pytest -m "lab and ci"
+
+# The documentation site, in build/site. A broken link or a page that is in no index is an error.
+docs: setup
+	PYTHONPATH=. NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+	@echo "to read it: $(BIN)/python -m http.server --bind 127.0.0.1 --directory build/site"
 
 # Compares decisions of the working tree with those of its merge base with main, over all incidents.
 diff: setup

@@ -18,8 +18,8 @@ NOT_PROSE = ("requirements/", "tests/recordings/", "tests/test_citations.py")
 """Lock files, recorded logs, and this module, which contains examples of refused citations."""
 
 KAFKA_PAGES = (DOCS / "kafka-controller.md", *sorted((DOCS / "kafka-controller").glob("*.md")))
-NO_PAGES = {"decisions.md", "page.md", "report.md"}
-"""Markdown files that commands, workflows and tests write."""
+NO_PAGES = {"decisions.md", "index.md", "page.md", "readme.md", "report.md"}
+"""Markdown files that commands, workflows, tests and the documentation site write."""
 
 _KEY = r"\d+(?:\.\d+)*"
 _DETAIL = r"(?: steps \d+(?:(?:, | and | to )\d+)+| (?:step|row|point) [a-i\d]+\b|,? [UAB]\d\b)?"

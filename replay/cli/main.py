@@ -88,7 +88,6 @@ app = typer.Typer(
     help="An event-sourced controller for Kafka clusters in ZooKeeper mode.",
     no_args_is_help=True,
     rich_markup_mode=None,
-    add_completion=False,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )

@@ -3,13 +3,14 @@
 docs/layout.md shows which folder imports which, docs/design.md the spine of replay.
 """
 
-import re
 from collections.abc import Callable, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Final
 
 import grimp
+
+from tools.pages.marked import with_part
 
 ROOT: Final = Path(__file__).parents[2]
 LAYOUT_PAGE: Final = ROOT / "docs" / "layout.md"
@@ -54,12 +55,12 @@ SPINE: Final[Mapping[str, Mapping[str, str]]] = {
 
 def layout_page() -> str:
     """docs/layout.md with the diagram as the code is now."""
-    return _with_diagram(LAYOUT_PAGE, "imports", diagram(imports()))
+    return with_part(LAYOUT_PAGE, "imports", diagram(imports()))
 
 
 def design_page() -> str:
     """docs/design.md with the spine of replay as the code is now."""
-    return _with_diagram(DESIGN_PAGE, "spine", spine_diagram(spine_imports()))
+    return with_part(DESIGN_PAGE, "spine", spine_diagram(spine_imports()))
 
 
 def imports() -> Imports:
@@ -91,13 +92,6 @@ def spine_diagram(found: Imports) -> str:
         lines.append("    end")
     lines += [f"    {_name(other)} --> {_name(one)}" for one, other in _arrows(found)]
     return "\n".join([*lines, "```"])
-
-
-def _with_diagram(page: Path, marker: str, drawn: str) -> str:
-    """The page with the diagram between the comments that begin with the marker."""
-    between = re.compile(rf"(<!-- {marker}: [^>]*-->\n).*?(<!-- end of {marker} -->)", re.DOTALL)
-    text = page.read_text(encoding="utf-8")
-    return between.sub(lambda found: f"{found[1]}\n{drawn}\n\n{found[2]}", text)
 
 
 @cache

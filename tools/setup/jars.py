@@ -48,6 +48,8 @@ def _spark_kafka(version: str, kafka: str, commons_pool: str) -> tuple[Module, .
 
 # The newest version in the registry, which has none for pyspark 4.3.0. It works with 4.3.0.
 SPARK_KAFKA = "spark-kafka-4.2.0"
+MERMAID = "mermaid-11.6.0"
+"""Draws the diagrams of the documentation site."""
 
 JAR_SETS: Mapping[str, tuple[Module, ...]] = {
     "kafka-3.9.1": _kafka("3.9.1"),
@@ -55,9 +57,10 @@ JAR_SETS: Mapping[str, tuple[Module, ...]] = {
     "kafka-2.8.2": _kafka("2.8.2"),
     "zookeeper-3.5.9": (("org.apache.zookeeper", "zookeeper", "3.5.9"),),
     SPARK_KAFKA: _spark_kafka("4.2.0", kafka="3.9.2", commons_pool="2.13.1"),
+    MERMAID: (("org.webjars.npm", "mermaid", "11.6.0"),),
 }
-_WITHOUT_DEPENDENCIES = frozenset({SPARK_KAFKA})
-"""Sets without the dependencies of their modules, which pyspark provides."""
+_WITHOUT_DEPENDENCIES = frozenset({SPARK_KAFKA, MERMAID})
+"""Sets without the dependencies of their modules: pyspark provides them, or the jar has them."""
 
 
 class JarError(Exception):

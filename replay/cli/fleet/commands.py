@@ -134,6 +134,8 @@ def package(
 
     `refold fleet` sends the archive to the executors itself. The packages that refold requires
     must be installed there.
+
+    Exit status: 0 written, 2 FILE cannot be written.
     """
     with fleet_errors("package", "run the command again"):
         from replay.fleet.session import package as write

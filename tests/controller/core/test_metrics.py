@@ -3,7 +3,7 @@
 import pytest
 
 from controller.core.election import OFFLINE
-from controller.core.metrics import gauges, offline_partitions, preferred_replica_imbalance
+from controller.core.metrics import gauges
 from controller.core.procedures.elections.partition_state_machine import change_partitions
 from controller.core.procedures.topics.deletion import process_topic_deletion
 from controller.core.state import ControllerContext, Partition
@@ -17,6 +17,14 @@ from tests.controller.core.procedures.topics.deleting import (
     mark,
     slow_to_delete,
 )
+
+
+def offline_partitions(context: ControllerContext) -> int:
+    return gauges(context)["OfflinePartitionsCount"]
+
+
+def preferred_replica_imbalance(context: ControllerContext) -> int:
+    return gauges(context)["PreferredReplicaImbalanceCount"]
 
 
 def four_partitions(driven: Driven, state: PartitionState) -> list[Partition]:
@@ -131,6 +139,7 @@ def test_preferred_replica_being_added_counts_once_it_is_in_sync(
     """KB 2.2.13: whichever replica leads."""
     partition = context.topic("B").partition(0)
     partition.assignment = Assignment((4, 1, 2), (4,), (1, 2))
+    partition.state = PartitionState.ONLINE
     lead(partition, leader, isr)
     assert preferred_replica_imbalance(context) == count
 

@@ -1,7 +1,6 @@
 """The HTTP endpoint of the metrics, and the text that Prometheus reads."""
 
 import logging
-import re
 import socket
 import urllib.request
 from pathlib import Path
@@ -13,7 +12,7 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
 from controller.core.metered import Sample
 from controller.core.metric_table import METRICS
-from controller.daemon.log_metrics import DAEMON_METRICS, AppendTimes, log_samples
+from controller.daemon.log_metrics import AppendTimes, log_samples
 from controller.daemon.metrics_endpoint import serving_metrics
 from controller.operator.exposition import TimedSample, openmetrics_text
 from controller.settings.parsing import HostAndPort, metrics_address
@@ -121,9 +120,3 @@ def test_lag_of_a_mirror_without_progress_is_the_whole_log(tmp_path: Path) -> No
     assert found["refold_mirror_lag_events"] == 0
     assert found["refold_log_append_seconds_count"] == 1
     assert found["refold_event_lag_seconds"] == 0.5
-
-
-def test_page_of_metrics_has_each_metric_with_unit_and_source() -> None:
-    row = r"^\| `([a-z_]+)` \| (\w+) \| ([a-z]*) \| (.*) \| `?([^`|]+?)`? \|$"
-    rows = re.findall(row, Path("docs/metrics.md").read_text(), re.MULTILINE)
-    assert rows == [(one.name, one.kind, one.unit, one.about, one.source) for one in DAEMON_METRICS]

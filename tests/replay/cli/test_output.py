@@ -1,8 +1,13 @@
 """Output that cannot be written, and output without a reader."""
 
+import os
+import pty
+import re
 import sqlite3
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -57,3 +62,46 @@ def test_closed_standard_output_is_no_error(log: Path) -> None:
 def test_no_sub_command_offers_shell_completion(command: str) -> None:
     done = subprocess.run([*REFOLD, command, "--help"], capture_output=True, text=True, check=True)
     assert "completion" not in done.stdout
+
+
+COLOUR = re.compile(rb"\x1b\[(?:3[0-8]|4[0-8]|9[0-7]|10[0-7])[;m]")
+
+
+def on_a_terminal(*arguments: str, **variables: str) -> bytes:
+    """What a command prints on a terminal."""
+    controlling, terminal = pty.openpty()
+    environment = {one: value for one, value in os.environ.items() if one != "NO_COLOR"}
+    with subprocess.Popen(
+        [*REFOLD, *arguments],
+        stdin=terminal,
+        stdout=terminal,
+        stderr=terminal,
+        env={**environment, "TERM": "xterm-256color", **variables},
+    ):
+        os.close(terminal)
+        printed = b"".join(_until_closed(controlling))
+    os.close(controlling)
+    return printed
+
+
+def _until_closed(terminal: int) -> Iterator[bytes]:
+    # Linux reports the end of a terminal as an error.
+    with suppress(OSError):
+        while content := os.read(terminal, 2**16):
+            yield content
+
+
+HEALTH = ("health", "tests/incidents/broker-crash", "--at", "81")
+
+
+def test_terminal_has_colours_unless_no_color_is_set() -> None:
+    assert COLOUR.search(on_a_terminal(*HEALTH))
+    plain = on_a_terminal(*HEALTH, NO_COLOR="1")
+    assert b"orders" in plain
+    assert COLOUR.search(plain) is None
+
+
+def test_output_that_is_no_terminal_is_plain() -> None:
+    done = subprocess.run([*REFOLD, *HEALTH], capture_output=True, check=False)
+    assert b"orders" in done.stdout
+    assert b"\x1b" not in done.stdout + done.stderr

@@ -14,8 +14,9 @@ from typer.main import get_command
 
 from replay.cli.main import app
 from tools.pages import ROOT
+from tools.pages.commands import helps
 
-PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")])
+PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("docs/runbooks/*.md")])
 REFOLD = get_command(app)
 
 
@@ -47,7 +48,7 @@ def commands_of(page: Path) -> Iterator[list[str]]:
 def unknown_in(words: list[str]) -> str:
     """The first word that is no command or option; "" if there is none."""
     command: Any = REFOLD
-    while isinstance(command, TyperGroup) and words and re.fullmatch(r"[a-z-]+", words[0]):
+    while isinstance(command, TyperGroup) and words and re.fullmatch(r"[a-z][a-z-]*", words[0]):
         if words[0] not in command.commands:
             return words[0]
         context = command.make_context("refold", [], resilient_parsing=True)
@@ -67,3 +68,14 @@ def test_missing_command_or_option_is_found() -> None:
     assert unknown_in(["why", "LOG", "--partition", "t-0"]) == ""
     assert unknown_in(["why", "LOG", "--no-such-option"]) == "--no-such-option"
     assert unknown_in(["log", "nothing", "LOG"]) == "nothing"
+
+
+def test_help_of_every_command_explains_the_exit_status() -> None:
+    texts = {one.words: one.text for one in helps()}
+    groups = {words[:-1] for words in texts}
+    silent = [
+        words
+        for words, text in texts.items()
+        if words not in groups and "xit status" not in text + texts[words[:-1]]
+    ]
+    assert silent == []

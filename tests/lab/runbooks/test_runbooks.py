@@ -1,0 +1,152 @@
+"""The runbooks on a real cluster, each with the incident that it is for."""
+
+import json
+import re
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pytest
+
+from tests.controller.cli.clusters import client
+from tests.lab.default_clusters.cluster import DefaultLabCluster
+from tests.lab.runbooks.runbook import FOLDER, Runbook
+from tools.lab import Lab
+from tools.lab.refold import Refold
+
+pytestmark = [pytest.mark.lab, pytest.mark.timeout(300)]
+
+ZOOKEEPER = "zk1:2181/kafka"
+LOG_DIR = "/var/lib/refold"
+TESTED = {"back-to-stock", "stuck-reassignment", "stuck-registration", "zombie-controller"}
+
+
+@asynccontextmanager
+async def cluster() -> AsyncIterator[DefaultLabCluster]:
+    """Three stock brokers. The folder has a short path, since a socket's path is limited."""
+    with TemporaryDirectory() as made:
+        async with Lab(Path(made) / "servers") as lab:
+            await lab.start_zookeeper()
+            await lab.start_brokers(3, config={"zookeeper.session.timeout.ms": "6000"})
+            async with DefaultLabCluster(lab, Path(made)) as lab_cluster:
+                await lab_cluster.until_stock_controller()
+                yield lab_cluster
+
+
+def runbook(name: str, folder: Path, lab_cluster: DefaultLabCluster, daemon: Refold) -> Runbook:
+    places = {ZOOKEEPER: lab_cluster.connect, LOG_DIR: str(daemon.log_dir)}
+    return Runbook(name, folder, places)
+
+
+def process_in(output: str) -> str:
+    """The process that `refold status` names."""
+    [process] = set(re.findall(r"process (\d+)", output))
+    return process
+
+
+async def test_stuck_reassignment_is_explained_and_cancelled(tmp_path: Path) -> None:
+    async with cluster() as lab_cluster:
+        await lab_cluster.create_topic("orders", {0: [1, 2]})
+        daemon = await lab_cluster.controlling()
+        await lab_cluster.until_reported(daemon, "failover_done")
+        dead = lab_cluster.lab.brokers[2]
+        dead.kill()
+        await lab_cluster.until_reported(daemon, "broker_failed")
+        await lab_cluster.view.create(
+            "/admin/reassign_partitions",
+            '{"version":1,"partitions":[{"topic":"orders","partition":0,"replicas":[1,3]}]}',
+        )
+        page = runbook("stuck-reassignment", tmp_path, lab_cluster, daemon)
+        status, output = await page.step()
+        assert status == 1, output
+        assert "orders-0" in output
+        assert "stuck" in output
+        status, output = await page.step()
+        assert (status, "orders-0" in output) == (0, True), output
+        status, output = await page.step()
+        assert status == 0, output
+        assert "broker 3" in output
+        status, output = await page.step()
+        assert status == 0, output
+        status, output = await page.step()
+        assert status == 0, output
+        status, output = await page.step()
+        assert (status, "orders-0" in output) == (0, False), output
+        assert page.is_done
+        assert await lab_cluster.replicas_of("orders") == {0: [1, 2]}
+
+
+async def test_role_goes_back_to_a_broker_at_any_moment(tmp_path: Path) -> None:
+    async with cluster() as lab_cluster:
+        await lab_cluster.create_topic("orders", {0: [1, 2, 3]})
+        daemon = await lab_cluster.controlling()
+        page = runbook("back-to-stock", tmp_path, lab_cluster, daemon)
+        status, output = await page.step()
+        assert status == 0, output
+        process = process_in(output)
+        status, output = await page.step(PID=process)
+        assert status == 0, output
+        assert await daemon.ended() == 0
+        await lab_cluster.until_stock_controller()
+        hung = await lab_cluster.controlling()
+        hung.pause()
+        status, output = await page.step(PID=str(hung.pid))
+        assert status == 0, output
+        await lab_cluster.until_stock_controller()
+        await lab_cluster.until_in_sync("orders", 3)
+        status, output = await page.step()
+        assert status == 0, output
+        assert page.is_done
+
+
+async def test_hung_daemon_is_found_and_ended(tmp_path: Path) -> None:
+    async with cluster() as lab_cluster:
+        await lab_cluster.create_topic("orders", {0: [1, 2, 3]})
+        daemon = await lab_cluster.controlling()
+        await lab_cluster.until_reported(daemon, "failover_done")
+        daemon.pause()
+        await lab_cluster.until_stock_controller()
+        page = runbook("zombie-controller", tmp_path, lab_cluster, daemon)
+        status, output = await page.step()
+        assert status == 1, output
+        status, output = await page.step(PID=process_in(output))
+        assert status == 0, output
+        await lab_cluster.until_in_sync("orders", 3)
+        for _ in range(3):
+            status, output = await page.step()
+            assert status == 0, output
+        assert page.is_done
+
+
+async def test_registration_that_is_left_is_deleted(tmp_path: Path) -> None:
+    async with cluster() as lab_cluster:
+        await lab_cluster.create_topic("orders", {0: [3, 1, 2]})
+        daemon = await lab_cluster.controlling(settings={"refold.registration.check.ms": 2000})
+        await lab_cluster.until_reported(daemon, "failover_done")
+        broker = lab_cluster.lab.brokers[2]
+        content = json.dumps(await lab_cluster.view.content("/brokers/ids/3"))
+        broker.kill()
+        await lab_cluster.until_reported(daemon, "broker_failed")
+        async with client(lab_cluster.connect) as znodes:
+            await znodes.create("/brokers/ids/3", content, ephemeral=True)
+            await lab_cluster.until_reported(daemon, "registration_left_over")
+            page = runbook("stuck-registration", tmp_path, lab_cluster, daemon)
+            status, output = await page.step()
+            assert status == 1, output
+            assert "/brokers/ids/3 is left: no process listens on" in output
+            status, output = await page.step()
+            assert status == 0, output
+            assert "/brokers/ids/3 is left" in output
+            status, output = await page.step()
+            assert status == 0, output
+            assert not await lab_cluster.view.exists("/brokers/ids/3")
+        await broker.start()
+        await lab_cluster.until_in_sync("orders", 3)
+        status, output = await page.step()
+        assert status == 0, output
+        assert page.is_done
+
+
+def test_every_runbook_is_tested() -> None:
+    assert {one.stem for one in FOLDER.glob("*.md")} == TESTED

@@ -1,0 +1,156 @@
+"""The alert rules and the dashboard: promtool fires each rule, and every metric exists."""
+
+import json
+import re
+import shutil
+import subprocess
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+from grafana_foundation_sdk.cog.encoder import JSONEncoder
+from grafana_foundation_sdk.models.dashboard import Dashboard
+
+from controller.core.metric_table import Metric
+from controller.daemon.log_metrics import DAEMON_METRICS
+from tools.pages import ROOT
+from tools.pages.dashboard import queries
+
+RULES = ROOT / "docs" / "monitoring" / "alerts.yaml"
+DASHBOARD = ROOT / "docs" / "monitoring" / "dashboard.json"
+PROMTOOL = shutil.which("promtool")
+needs_promtool = pytest.mark.skipif(PROMTOOL is None, reason="Debian's prometheus is not installed")
+
+OF_PUBLIC_RULES = (
+    "kafka_controller_kafkacontroller_activecontrollercount",
+    "kafka_controller_kafkacontroller_offlinepartitionscount",
+    "kafka_controller_kafkacontroller_preferredreplicaimbalancecount",
+    "kafka_controller_controllerstats_uncleanleaderelections_total",
+    "kafka_server_sessionexpirelistener_zookeepersyncconnects_total",
+)
+"""The controller's metrics in the alert rules of Strimzi and of grafana/jsonnet-libs."""
+
+Values = Mapping[str, str]
+"""Series in promtool's notation, one value a minute."""
+
+
+class Case(NamedTuple):
+    """Series for which an alert fires after 35 minutes, and for which it does not."""
+
+    fires: Values
+    quiet: Values
+
+
+def always(value: float, *series: str) -> Values:
+    return dict.fromkeys(series, f"{value}x60")
+
+
+CONTROLLER = "kafka_controller_kafkacontroller_"
+ACTIVE = CONTROLLER + "activecontrollercount"
+OFFLINE = CONTROLLER + "offlinepartitionscount"
+IMBALANCE = CONTROLLER + "preferredreplicaimbalancecount"
+INELIGIBLE = CONTROLLER + "topicsineligibletodeletecount"
+UNCLEAN = "kafka_controller_controllerstats_uncleanleaderelections_total"
+QUEUE = 'kafka_controller_controllerchannelmanager_queuesize{broker_id="2"}'
+APPEND = 'refold_log_append_seconds{quantile="0.99"}'
+LOST = 'kafka_server_sessionexpirelistener_zookeeperdisconnects_total{job="refold"}'
+BROKERS = tuple(f'{ACTIVE}{{job="kafka", instance="{one}"}}' for one in (1, 2, 3))
+DAEMON = f'{ACTIVE}{{job="refold", instance="r1"}}'
+STANDBY = f'{ACTIVE}{{job="refold", instance="r2"}}'
+DAEMON_UP = 'up{job="refold", instance="r1"}'
+STANDBY_UP = 'up{job="refold", instance="r2"}'
+
+CASES = {
+    "KafkaNoActiveController": Case(
+        always(0, *BROKERS, STANDBY), {**always(0, *BROKERS, STANDBY), DAEMON: "1x60"}
+    ),
+    "KafkaOfflinePartitions": Case(always(1, OFFLINE), always(0, OFFLINE)),
+    "KafkaUncleanLeaderElection": Case({UNCLEAN: "0x30 1x30"}, always(1, UNCLEAN)),
+    "KafkaPreferredReplicaImbalance": Case(always(3, IMBALANCE), {IMBALANCE: "3x20 0x2 3x30"}),
+    "KafkaTopicDeletionWaits": Case(always(1, INELIGIBLE), always(0, INELIGIBLE)),
+    "RefoldDown": Case(always(0, DAEMON_UP), always(1, DAEMON_UP)),
+    "RefoldNotController": Case(
+        {**always(0, DAEMON, STANDBY), BROKERS[0]: "1x60"},
+        {**always(0, *BROKERS, STANDBY), DAEMON: "1x60"},
+    ),
+    "RefoldNoStandby": Case(
+        {DAEMON_UP: "1x60", STANDBY_UP: "0x60"}, always(1, DAEMON_UP, STANDBY_UP)
+    ),
+    "RefoldStandbyBehind": Case(
+        always(90, "refold_standby_lag_seconds"), always(5, "refold_standby_lag_seconds")
+    ),
+    "RefoldBrokerDoesNotRespond": Case(always(4, QUEUE), {QUEUE: "4x32 0x20"}),
+    "RefoldEventsWait": Case(
+        always(8, "refold_event_lag_seconds"), always(0, "refold_event_lag_seconds")
+    ),
+    "RefoldSlowDisk": Case(always(1.5, APPEND), always(0.01, APPEND)),
+    "RefoldMirrorBehind": Case(
+        always(20000, "refold_mirror_lag_events"), always(10, "refold_mirror_lag_events")
+    ),
+    "RefoldLosesZooKeeper": Case({LOST: "0x25 1 2 3 4 5x30"}, always(5, LOST)),
+}
+
+
+def exported(metric: Metric) -> Iterable[str]:
+    """The names of a metric in the exposition."""
+    yield metric.name
+    if metric.kind == "summary":
+        yield f"{metric.name}_count"
+        yield f"{metric.name}_count_total"
+
+
+EXPORTED = {name for metric in DAEMON_METRICS for name in exported(metric)}
+
+
+def metrics_in(text: str) -> set[str]:
+    return set(re.findall(r"\b(?:kafka_(?:controller|server)|refold)_[a-z_]+", text))
+
+
+def test_rules_and_dashboard_use_only_metrics_that_the_daemon_exports() -> None:
+    expressions = re.findall(r"^ +expr: (.*)$", RULES.read_text(encoding="utf-8"), re.MULTILINE)
+    assert len(expressions) == len(CASES)
+    used = metrics_in("\n".join([*expressions, *queries()]))
+    assert len(used) > 25
+    assert used - EXPORTED == set()
+
+
+def test_metrics_of_public_alert_rules_are_exported() -> None:
+    assert set(OF_PUBLIC_RULES) - EXPORTED == set()
+
+
+def test_dashboard_is_one_of_grafanas_schema() -> None:
+    text = DASHBOARD.read_text(encoding="utf-8")
+    read = Dashboard.from_json(json.loads(text))
+    assert json.loads(JSONEncoder().encode(read)) == json.loads(text)
+    assert all(panel["title"] for panel in json.loads(text)["panels"])
+
+
+def test_every_rule_has_a_case_and_a_row_in_the_page() -> None:
+    names = re.findall(r"- alert: (\w+)", RULES.read_text(encoding="utf-8"))
+    page = (ROOT / "docs" / "monitoring.md").read_text(encoding="utf-8")
+    assert names == list(CASES)
+    assert re.findall(r"^\| `(\w+)` \|", page, re.MULTILINE) == names
+
+
+@needs_promtool
+def test_promtool_fires_each_rule_in_its_case_only(tmp_path: Path) -> None:
+    tests = [
+        {
+            "interval": "1m",
+            "input_series": [{"series": key, "values": one} for key, one in series.items()],
+            "promql_expr_test": [
+                {
+                    "expr": f'count(ALERTS{{alertname="{alert}", alertstate="firing"}})',
+                    "eval_time": "35m",
+                    "exp_samples": [{"labels": "{}", "value": 1}] if fires else [],
+                }
+            ],
+        }
+        for alert, case in CASES.items()
+        for fires, series in ((True, case.fires), (False, case.quiet))
+    ]
+    file = tmp_path / "tests.yaml"
+    file.write_text(json.dumps({"rule_files": [str(RULES)], "tests": tests}), encoding="utf-8")
+    done = subprocess.run(["promtool", "test", "rules", file], capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
