@@ -10,7 +10,7 @@ import logging
 import os
 import socket
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Final
 
 import anyio
@@ -19,6 +19,8 @@ from controller.api.heartbeat import Heartbeat
 from controller.api.limits import Limits
 from controller.api.listening import BoundListener
 from controller.api.messages import (
+    CredentialRead,
+    CredentialWanted,
     Link,
     Listener,
     LiveBrokers,
@@ -31,6 +33,7 @@ from controller.api.messages import (
     Shutdown,
 )
 from controller.core.api_requests import ApiRequest, ApiResponse
+from controller.core.configuration import Authorization
 from controller.core.topic_configs import ConfigEntry
 from controller.core.values import Broker
 
@@ -38,6 +41,15 @@ logger = logging.getLogger(__name__)
 
 EventSink = Callable[[ApiRequest, str], None]
 """Takes an event and its channel, "api:<connection number>". Must not block."""
+
+CredentialSource = Callable[[str, str], Awaitable[str | None]]
+"""Reads the credential of a user for a SCRAM mechanism; None if there is none."""
+
+
+async def no_credentials(_user: str, _mechanism: str) -> str | None:
+    """The source of an endpoint without SCRAM."""
+    return None
+
 
 _RETRY_SECONDS: Final = 1.0
 _UNSENT_BYTES_MAX: Final = 64 * 1024 * 1024
@@ -60,6 +72,8 @@ class ApiEndpoint:
         limits: Limits,
         broker_settings: Mapping[str, str],
         own_configs: Sequence[ConfigEntry] = (),
+        authorization: Authorization | None = None,
+        credentials: CredentialSource = no_credentials,
     ) -> None:
         self._on_event = on_event
         self._listeners = listeners
@@ -67,6 +81,8 @@ class ApiEndpoint:
         self._limits = limits
         self._broker_settings = dict(broker_settings)
         self._own_configs = tuple(own_configs)
+        self._authorization = authorization
+        self._credentials = credentials
         self._brokers: tuple[Broker, ...] = ()
         self._link: Link | None = None
         self._first_number = 1
@@ -137,6 +153,8 @@ class ApiEndpoint:
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(_end_if_unresponsive, link, heartbeat)
                 while (message := await link.receive()) is not None:
+                    if isinstance(message, CredentialWanted):
+                        tasks.start_soon(self._read_credential, message)
                     self._take(message, heartbeat)
                 tasks.cancel_scope.cancel()
         finally:
@@ -162,7 +180,9 @@ class ApiEndpoint:
         )
 
     def _setup(self) -> Setup:
-        listeners = tuple(Listener(one.socket.fileno(), one.endpoint) for one in self._listeners)
+        listeners = tuple(
+            Listener(one.socket.fileno(), one.endpoint, one.security) for one in self._listeners
+        )
         return Setup(
             self._broker_id,
             listeners,
@@ -170,7 +190,12 @@ class ApiEndpoint:
             self._first_number,
             self._broker_settings,
             self._own_configs,
+            self._authorization,
         )
+
+    async def _read_credential(self, wanted: CredentialWanted) -> None:
+        credential = await self._credentials(wanted.user, wanted.mechanism)
+        self._send(CredentialRead(wanted.number, credential))
 
     def _take(self, message: object, heartbeat: Heartbeat) -> None:
         # Every message proves that the front is alive; a `Pong` carries nothing else.
@@ -182,7 +207,10 @@ class ApiEndpoint:
             case OperatorWarning(text=text):
                 logger.warning("%s", text)
 
-    def _send(self, message: ResponseReady | ResponseDeferred | Shutdown | LiveBrokers) -> None:
+    def _send(
+        self,
+        message: ResponseReady | ResponseDeferred | Shutdown | LiveBrokers | CredentialRead,
+    ) -> None:
         """Send to the front, if it runs. A new front receives the current state at its start."""
         if self._link is None:
             return

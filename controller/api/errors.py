@@ -18,6 +18,11 @@ class NoUpstream(ApiError):
     """No live broker accepts or answers a request that is to be forwarded."""
 
 
+class NotPassedOn(ApiError):
+    """A request is for a broker, which would not know the client. This is no fault: the client
+    tries another broker."""
+
+
 class NoBrokersKnown(ApiError):
     """A request is to be forwarded before any broker is known. This is no fault: the client
     tries its next bootstrap address."""

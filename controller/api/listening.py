@@ -1,32 +1,39 @@
 """The sockets of the endpoint: the daemon binds them, the front serves them."""
 
 import socket
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
+from controller.api.endpoint_security import PLAIN, EndpointSecurity
 from controller.api.errors import CannotListen
 from controller.core.values import Endpoint
 
 BACKLOG: Final = 512
 """Connections that the kernel queues before they are accepted."""
 
-_SPOKEN: Final = "PLAINTEXT"
-
 
 class BoundListener:
     """A listening socket for one entry of `listeners`. It outlives the front processes."""
 
-    def __init__(self, endpoint: Endpoint, bound: socket.socket) -> None:
+    def __init__(
+        self, endpoint: Endpoint, bound: socket.socket, security: EndpointSecurity = PLAIN
+    ) -> None:
         self.endpoint = endpoint
         self.socket = bound
+        self.security = security
 
 
-def listen(listeners: Sequence[Endpoint]) -> tuple[BoundListener, ...]:
-    """Listen on all endpoints. An empty host means every interface. Raises `CannotListen`."""
+def listen(
+    listeners: Sequence[Endpoint], security: Mapping[str, EndpointSecurity] | None = None
+) -> tuple[BoundListener, ...]:
+    """Listen on all endpoints. An empty host means every interface. `security`: of the listeners
+    with TLS or SASL, by name. Raises `CannotListen`."""
+    secured = security or {}
     bound: list[BoundListener] = []
     try:
         for endpoint in listeners:
-            bound.append(BoundListener(endpoint, _bind(endpoint)))
+            of_listener = secured.get(endpoint.listener, PLAIN)
+            bound.append(BoundListener(endpoint, _bind(endpoint), of_listener))
     except CannotListen:
         for one in bound:
             one.socket.close()
@@ -36,10 +43,6 @@ def listen(listeners: Sequence[Endpoint]) -> tuple[BoundListener, ...]:
 
 def _bind(endpoint: Endpoint) -> socket.socket:
     address = f"{endpoint.listener}://{endpoint.host}:{endpoint.port}"
-    if endpoint.security_protocol != _SPOKEN:
-        raise CannotListen(
-            f"cannot listen on {address}: refold does not support {endpoint.security_protocol} yet"
-        )
     try:
         if endpoint.host:
             family = socket.getaddrinfo(endpoint.host, endpoint.port)[0][0]

@@ -2,15 +2,19 @@
 
 import asyncio
 import socket
-from typing import Final
+from pathlib import Path
+from typing import Any, Final
 
 import msgspec
 from msgspec import Struct
 
+from controller.api.endpoint_security import PLAIN, EndpointSecurity
 from controller.api.limits import Limits
 from controller.core.api_requests import ApiRequest, ApiResponse
+from controller.core.configuration import Authorization
 from controller.core.topic_configs import ConfigEntry
 from controller.core.values import Broker, Endpoint
+from controller.security.passwords import Password
 
 _SIZE_BYTES: Final = 4
 _READ_AHEAD_BYTES: Final = 1024 * 1024
@@ -21,13 +25,14 @@ class Listener(Struct, frozen=True):
 
     descriptor: int
     endpoint: Endpoint
+    security: EndpointSecurity = PLAIN
 
 
 class Setup(Struct, frozen=True, tag="setup"):
     """To the front, first: its configuration. Requests and connections are numbered from
     `first_number` on, so that a restarted front reuses no number. `broker_settings` determine
     the configuration of new topics in responses (topic_configs.py). `own_configs` are the
-    daemon's configuration entries."""
+    daemon's configuration entries. `authorization`: who may see them; None: everybody."""
 
     broker_id: int
     listeners: tuple[Listener, ...]
@@ -35,6 +40,7 @@ class Setup(Struct, frozen=True, tag="setup"):
     first_number: int
     broker_settings: dict[str, str]
     own_configs: tuple[ConfigEntry, ...] = ()
+    authorization: Authorization | None = None
 
 
 class LiveBrokers(Struct, frozen=True, tag="live_brokers"):
@@ -76,6 +82,21 @@ class RequestReceived(Struct, frozen=True, tag="request_received"):
     event: ApiRequest
 
 
+class CredentialWanted(Struct, frozen=True, tag="credential_wanted"):
+    """To the daemon: a client logs in as that user by a SCRAM mechanism."""
+
+    number: int
+    user: str
+    mechanism: str
+
+
+class CredentialRead(Struct, frozen=True, tag="credential_read"):
+    """To the front: the credential that ZooKeeper has, as text; None if it has none."""
+
+    number: int
+    credential: str | None
+
+
 class OperatorWarning(Struct, frozen=True, tag="operator_warning"):
     """To the daemon: a warning for the operator, most often about a connection that was closed."""
 
@@ -91,11 +112,22 @@ Message = (
     | Ping
     | Pong
     | RequestReceived
+    | CredentialWanted
+    | CredentialRead
     | OperatorWarning
 )
 
-_encode = msgspec.msgpack.Encoder().encode
-_decoder: msgspec.msgpack.Decoder[Message] = msgspec.msgpack.Decoder(Message)
+
+def _as_text(value: Any) -> str:
+    return value.reveal() if isinstance(value, Password) else str(value)
+
+
+def _from_text(kind: type[Path | Password], text: str) -> Path | Password:
+    return kind(text)
+
+
+_encode = msgspec.msgpack.Encoder(enc_hook=_as_text).encode
+_decoder: msgspec.msgpack.Decoder[Message] = msgspec.msgpack.Decoder(Message, dec_hook=_from_text)
 
 
 class Link:

@@ -8,6 +8,14 @@ from controller.core.protocol_versions import LATEST, ProtocolVersion
 from controller.core.values import NO_BROKER, NO_EPOCH, Broker, Endpoint
 
 
+class Authorization(Struct, frozen=True, kw_only=True):
+    """The settings of Kafka's AclAuthorizer. `super_users`: principals such as "User:admin".
+    `allows_without_acl`: allow.everyone.if.no.acl.found."""
+
+    super_users: tuple[str, ...] = ()
+    allows_without_acl: bool = False
+
+
 class Configuration(Struct, frozen=True, kw_only=True):
     """The settings that affect decisions. Names are Kafka's, with underscores for dots.
 
@@ -27,6 +35,8 @@ class Configuration(Struct, frozen=True, kw_only=True):
       ADDED_PARTITIONS_KEPT). No operator sets it: it is off only for logs from before it existed.
     - `waits_for_own_znode`: a /controller that an earlier session of this run created is left until
       ZooKeeper has deleted it, also with `take_over`.
+    - `authorization`: requests need ACLs, which ZooKeeper has; None: everything is allowed, as in
+      logs from before this setting existed.
     - `registration_check_ms`: after how long a registration that may be stuck is probed; 0: never,
       as in logs from before this setting existed.
 
@@ -55,6 +65,7 @@ class Configuration(Struct, frozen=True, kw_only=True):
     checks_topic_versions: bool = True
     registration_check_ms: int = 0
     standby: bool = False
+    authorization: Authorization | None = None
 
     @property
     def protocol(self) -> ProtocolVersion:

@@ -31,6 +31,7 @@ from controller.core.state import (
 from controller.core.state_machines import PartitionState, ReplicaState
 from controller.core.values import Assignment, Broker, LeaderAndIsr
 from controller.core.znodes import Reassignment
+from controller.core.znodes.acls import Acl, ResourcePattern
 
 Value = TypeVar("Value")
 
@@ -117,6 +118,8 @@ class _Snapshot(Struct, frozen=True, kw_only=True):
     unresponsive: list[int]
     in_flight: list[tuple[CommandId, LeaderAndIsrRequest | StopReplicaRequest]]
     standby: _StandbyRow | None = None
+    acls: list[tuple[ResourcePattern, tuple[Acl, ...]]] = []
+    acl_changes: list[str] = []
 
 
 _decoder = msgspec.msgpack.Decoder(_Snapshot)
@@ -179,6 +182,8 @@ def take_snapshot(fold: Fold) -> bytes:
             leaderless=[(one.key, text) for one, text in context.leaderless.items()],
             in_flight=list(context.in_flight.items()),
             standby=_standby_row(controller.standby),
+            acls=list(context.acls.acls.items()),
+            acl_changes=context.acl_changes,
         )
     )
 
@@ -234,6 +239,9 @@ def load_snapshot(data: bytes, configuration: Configuration) -> Fold:
     context.awaiting_brokers = snapshot.awaiting_brokers
     context.unclean_default = snapshot.unclean_default
     context.config_change = snapshot.config_change
+    for pattern, acls in snapshot.acls:
+        context.acls.set(pattern, acls)
+    context.acl_changes = snapshot.acl_changes or context.acl_changes
     context.leaderless = _by_partition(context, snapshot.leaderless)
     context.waiting = snapshot.waiting
     context.propagating = snapshot.propagating

@@ -13,6 +13,7 @@ from msgspec import Struct
 
 from controller.core.api_requests.elections import ElectLeadersResponse
 from controller.core.api_requests.topics import WaitingRequest, WaitingResponse
+from controller.core.authorization import AclIndex
 from controller.core.commands import CommandId, LeaderAndIsrRequest, StopReplicaRequest
 from controller.core.errors import ProcedureError
 from controller.core.releases import LATEST, Release
@@ -29,6 +30,7 @@ from controller.core.values import (
     LeaderAndIsr,
 )
 from controller.core.znodes import Reassignment
+from controller.core.znodes.acls import ACL_CHANGES
 
 UNKNOWN_ZXID: Final = -1
 
@@ -226,6 +228,8 @@ class ControllerContext:
       live broker can take its place.
     - `unclean_default`: whether a topic without this setting may get an unclean leader.
     - `config_change`: the last notification of /config/changes that was processed.
+    - `acls`: Kafka's ACLs, if requests are authorized. `acl_changes`: the last notification of each
+      kind that was processed.
     - `leaderless`: for each partition that could not get a leader, the text that was logged.
     - `waiting`: by number the requests of admin tools whose answer waits for their outcome.
     - `propagating`: by number the requests whose outcome not all brokers have acknowledged.
@@ -296,6 +300,8 @@ class ControllerContext:
         self.awaiting_brokers: dict[str, dict[int, Assignment]] = {}
         self.unclean_default = False
         self.config_change = ""
+        self.acls = AclIndex()
+        self.acl_changes = ["" for _ in ACL_CHANGES]
         self.leaderless: dict[Partition, str] = {}
         self.waiting: dict[int, WaitingRequest] = {}
         self.propagating: dict[int, PropagatingResponse] = {}

@@ -6,6 +6,7 @@ from controller.core import znodes
 from controller.core.api_requests import ApiRequest
 from controller.core.api_requests.topics import CreateTopicsReceived
 from controller.core.events import BrokerResponded
+from controller.core.znodes.acls import ACL_CHANGES
 
 
 class Startup(Struct, frozen=True, array_like=True, tag="Startup"):
@@ -153,6 +154,10 @@ class ConfigChange(Struct, frozen=True, array_like=True, tag="ConfigChange"):
     """The children of /config/changes changed (KB 1.1)."""
 
 
+class AclChange(Struct, frozen=True, array_like=True, tag="AclChange"):
+    """ACLs were changed: the children of /kafka-acl-changes or /kafka-acl-extended-changes."""
+
+
 class UncleanLeaderElectionEnable(
     Struct, frozen=True, array_like=True, tag="UncleanLeaderElectionEnable"
 ):
@@ -205,6 +210,7 @@ Trigger = (
     | ReplicaLeaderElection
     | AutoPreferredReplicaLeaderElection
     | ConfigChange
+    | AclChange
     | UncleanLeaderElectionEnable
     | TopicUncleanLeaderElectionEnable
     | ApiCall
@@ -267,10 +273,12 @@ _OF_CHILDREN: dict[str, Trigger] = {
     znodes.LOG_DIR_EVENTS: LogDirEventNotification(),
     znodes.DELETE_TOPICS: TopicDeletion(),
     znodes.CONFIG_CHANGES: ConfigChange(),
+    **dict.fromkeys(ACL_CHANGES, AclChange()),
     znodes.REASSIGNMENT_REQUESTS: ReassignmentRequests(),
     znodes.REPLICA_DELETIONS: ReplicaDeletions(),
 }
 _OF_PATH: dict[str, Trigger] = {
+    **dict.fromkeys(ACL_CHANGES, AclChange()),
     znodes.REASSIGN_PARTITIONS_EXTRA: ExtraReassignments(),
     znodes.REASSIGNMENT_REQUESTS: ReassignmentRequests(),
     znodes.REPLICA_DELETIONS: ReplicaDeletions(),

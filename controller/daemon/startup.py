@@ -18,6 +18,7 @@ from controller.brokers.channel import always
 from controller.brokers.channels import BrokerChannels
 from controller.core.fold import Fold
 from controller.core.metered import Sample
+from controller.daemon.credentials import CredentialReader
 from controller.daemon.daemon import Daemon, Inbox
 from controller.daemon.errors import DaemonError, texts_of
 from controller.daemon.garbage import prepare_for_many_objects
@@ -84,7 +85,7 @@ async def _run(
         return
     folder = run_folder(settings.log_dir, time.time_ns())
     try:
-        listeners = listen(settings.listeners)
+        listeners = listen(settings.listeners, settings.security.endpoint)
     except CannotListen as error:
         raise StartRefused([str(error)]) from None
     try:
@@ -196,17 +197,11 @@ async def _run_daemon(
 ) -> str:
     """Run the daemon; return the reason why it gave up, empty for none. Raises DaemonError."""
     inbox = Inbox()
-    endpoint = ApiEndpoint(
-        inbox.put,
-        listeners,
-        broker_id=settings.broker_id,
-        limits=settings.limits,
-        broker_settings=settings.broker_settings,
-        own_configs=settings.config_entries,
-    )
+    credentials = CredentialReader(lambda *read: zookeeper.submit(*read), inbox.put)
+    endpoint = _endpoint(settings, listeners, inbox, credentials)
     zookeeper = ZooKeeperConnection(
         settings.zookeeper,
-        inbox.put,
+        credentials.take,
         settings=_session_settings(settings),
         security=settings.security.zookeeper,
     )
@@ -257,6 +252,24 @@ async def _run_daemon(
     except* (DaemonError, LogError) as faults:
         raise DaemonError("; ".join(texts_of(faults))) from None
     return reason
+
+
+def _endpoint(
+    settings: Settings,
+    listeners: tuple[BoundListener, ...],
+    inbox: Inbox,
+    credentials: CredentialReader,
+) -> ApiEndpoint:
+    return ApiEndpoint(
+        inbox.put,
+        listeners,
+        broker_id=settings.broker_id,
+        limits=settings.limits,
+        broker_settings=settings.broker_settings,
+        own_configs=settings.config_entries,
+        authorization=settings.security.authorization,
+        credentials=credentials.read,
+    )
 
 
 def _session_settings(settings: Settings) -> SessionSettings:

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from controller.settings.security_keys import OF_BROKERS, OF_ZOOKEEPER, PLUGINS
+from controller.settings.security_keys import OF_BROKERS, OF_ENDPOINT, OF_ZOOKEEPER, PLUGINS
 from controller.settings.table import (
     DECIDING,
     IGNORED,
@@ -83,6 +83,11 @@ In the following table, keys that begin with `ssl.` may have the prefix
 `listener.name.<listener>.`, which takes precedence.
 """
 
+_OF_ENDPOINT = """\
+The listeners of refold's endpoint have the protocol that `listener.security.protocol.map` has for
+them, the keys of the last table, and these. Those of TLS and SASL may have the prefix, too.
+"""
+
 
 def page() -> str:
     """The whole page."""
@@ -103,6 +108,8 @@ def page() -> str:
             *_meanings(OF_ZOOKEEPER),
             _OF_ONE_LISTENER,
             *_meanings(OF_BROKERS),
+            _OF_ENDPOINT,
+            *_meanings(OF_ENDPOINT),
             "## Kafka's keys that refold refuses",
             "",
             "The daemon does not start if one of these is set, unless the value is `false`:",

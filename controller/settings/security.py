@@ -6,12 +6,14 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeVar
 
+from controller.api.endpoint_security import EndpointSecurity
 from controller.brokers.security import (
     BrokerLogin,
     BrokerSecurity,
     ListenerSecurity,
     UnsecuredToken,
 )
+from controller.core.configuration import Authorization
 from controller.security.errors import SecurityError
 from controller.security.jaas import LoginEntry, parse_entry, read_sections
 from controller.security.passwords import Password
@@ -55,10 +57,13 @@ _Read = TypeVar("_Read")
 
 
 class Security(NamedTuple):
-    """How the daemon connects."""
+    """How the daemon connects, and who may do what at its endpoint. `endpoint`: the listeners that
+    are not in plain text. `authorization`: None if everything is allowed."""
 
     zookeeper: ZooKeeperSecurity
     brokers: BrokerSecurity
+    endpoint: Mapping[str, EndpointSecurity] = {}
+    authorization: Authorization | None = None
 
 
 class SecurityKeys:
@@ -181,10 +186,13 @@ def _zookeeper_tls(keys: SecurityKeys) -> TlsSettings:
             )
     # Kafka's default is TLSv1.2 alone, which servers from 3.9 on do not accept.
     protocols = keys.words("enabled.protocols") or keys.words("protocol") or _PROTOCOLS
-    return _tls(keys, "zookeeper.ssl", protocols)
+    return read_tls(keys, "zookeeper.ssl", protocols)
 
 
-def _tls(keys: SecurityKeys, prefix: str, protocols: tuple[str, ...]) -> TlsSettings:
+def read_tls(keys: SecurityKeys, prefix: str, protocols: tuple[str, ...] = ()) -> TlsSettings:
+    """The keys below `ssl.`; `prefix` begins the keys in messages. `protocols`: by default those of
+    enabled.protocols. Raises SecurityError."""
+    protocols = protocols or keys.words("enabled.protocols") or _PROTOCOLS
     identification = keys.given("endpoint.identification.algorithm")
     algorithm = "https" if identification is None else identification.text.lower()
     if algorithm not in ("https", ""):
@@ -250,13 +258,13 @@ def _of_listener(
     if protocol.startswith("SASL"):
         key = "sasl.mechanism.inter.broker.protocol"
         mechanism = read_mechanism(keys, key)
-        login = broker_login(mechanism, *_jaas_entry(keys, listener, mechanism, jaas))
+        login = broker_login(mechanism, *jaas_entry(keys, listener, mechanism, jaas))
     return ListenerSecurity(protocol, tls, login)
 
 
 def broker_tls(keys: SecurityKeys, prefix: str) -> ReloadedContext:
     """TLS to brokers; `prefix` begins the keys in messages. Raises SecurityError."""
-    return _context(_tls(keys, prefix, keys.words("enabled.protocols") or _PROTOCOLS))
+    return _context(read_tls(keys, prefix))
 
 
 def read_mechanism(keys: SecurityKeys, key: str) -> str:
@@ -286,11 +294,11 @@ def broker_login(mechanism: str, entry: LoginEntry, setting: str) -> BrokerLogin
     return BrokerLogin(mechanism, user, Password(password))
 
 
-def _jaas_entry(
+def jaas_entry(
     keys: SecurityKeys, listener: str, mechanism: str, jaas: Path | None
 ) -> tuple[LoginEntry, str]:
     """The login entry of a listener, and where it is: in the file of settings, otherwise in the
-    JAAS file (JaasContext.loadServerContext)."""
+    JAAS file (JaasContext.loadServerContext). Raises SecurityError."""
     key = f"{mechanism.lower()}.sasl.jaas.config"
     text = keys.text(key)
     if text is not None:
@@ -301,7 +309,8 @@ def _jaas_entry(
         if section in sections:
             return sections[section], f"refold.login.config {jaas}, section {section}"
     raise SecurityError(
-        f"listener.name.{listener.lower()}.{key} is not set: refold needs a login to brokers"
+        f"listener.name.{listener.lower()}.{key} is not set: refold needs a login to brokers, "
+        "and the users of PLAIN who may log in to its endpoint"
     )
 
 

@@ -54,6 +54,29 @@ OF_BROKERS: Final = {
 """Keys for the listener of the brokers that the daemon connects to. Those that begin with `ssl.`
 may have the prefix `listener.name.<listener>.`, which takes precedence."""
 
+OF_ENDPOINT: Final = {
+    "ssl.client.auth": "none, requested or required: whether clients need a certificate. With "
+    "SASL_SSL only with the prefix, as in Kafka",
+    "ssl.principal.mapping.rules": "how principals are made of the names in certificates",
+    "sasl.enabled.mechanisms": "PLAIN, SCRAM-SHA-256, SCRAM-SHA-512. Others are refused, as is "
+    "Kafka's default, GSSAPI",
+    "sasl.server.max.receive.size": "the size of a request before the login is complete; at most "
+    "65536 bytes are allowed",
+    "connection.failed.authentication.delay.ms": "how long a client whose login failed waits for "
+    "the answer",
+    "authorizer.class.name": "kafka.security.authorizer.AclAuthorizer, or empty: everything is "
+    "allowed. Others are refused",
+    "super.users": "principals that may do everything: User:admin;User:broker",
+    "allow.everyone.if.no.acl.found": "whether everybody may use what has no ACL",
+    "authorizer.zookeeper.url": "refused: ACLs must be in the ZooKeeper of the cluster",
+}
+"""Keys for the endpoint's listeners, in addition to those of TLS and JAAS in `OF_BROKERS`."""
+
+OF_AUTHORIZER: Final = frozenset(
+    {"super.users", "allow.everyone.if.no.acl.found", "authorizer.zookeeper.url"}
+)
+"""Keys that a broker's authorizer reads; Kafka does not list them."""
+
 _CALLBACK: Final = "refold cannot run callback handlers"
 PLUGINS: Final = {
     "principal.builder.class": "refold cannot run it: refold would know clients by other names",

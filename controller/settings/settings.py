@@ -21,6 +21,7 @@ from controller.core.topic_configs import (
 )
 from controller.core.values import Endpoint
 from controller.security.errors import SecurityError
+from controller.settings.endpoint_security import with_endpoint
 from controller.settings.errors import SettingsError
 from controller.settings.parsing import Address, HostAndPort
 from controller.settings.security import (
@@ -131,6 +132,7 @@ class Settings(Struct, frozen=True, kw_only=True):
             broker_settings=self.broker_settings,
             kip_236_enable=self.kip_236_enable,
             registration_check_ms=self.registration_check_ms,
+            authorization=self.security.authorization,
         )
 
 
@@ -174,6 +176,7 @@ def load(
     limits = _limits(values, problems)
     reached = dict.fromkeys([values["control.plane.listener.name"] or listener])
     security = read_security(file, values, reached, problems)
+    security = with_endpoint(security, file, values, problems)
     topics = _broker_settings(layers, problems)
     if problems:
         raise SettingsError(problems)

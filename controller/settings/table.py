@@ -15,7 +15,7 @@ from controller.core.topic_configs import BROKER_KEYS
 from controller.security.passwords import Password
 from controller.settings import parsing
 from controller.settings.config_providers import is_of_providers
-from controller.settings.security_keys import OF_BROKERS, OF_ZOOKEEPER
+from controller.settings.security_keys import OF_AUTHORIZER, OF_BROKERS, OF_ENDPOINT, OF_ZOOKEEPER
 from eventstore.writer import SEGMENT_BYTES
 
 OWN: Final = "refold."
@@ -425,8 +425,6 @@ REFUSED: Final = {
     "with a stock controller",
     "alter.config.policy.class.name": "it is a plugin that refold cannot apply to configuration "
     "changes. Remove it from the daemon's file: brokers change configurations and apply theirs",
-    "authorizer.class.name": "it is a plugin that refold cannot apply: refold's endpoint would "
-    "allow what it forbids. The authorizers of brokers still apply to them",
     "client.quota.callback.class": "it is a plugin that refold cannot apply: refold has no client "
     "quotas. Those of brokers still apply to them",
     "process.roles": "it is a KRaft setting, and refold is a controller for ZooKeeper mode",
@@ -440,20 +438,21 @@ CLASSES: Final = (
     "alter.config.policy.class.name",
     "client.quota.callback.class",
 )
-"""Refused keys that name a class for Kafka, which must not be empty (ConfigDef.parseType).
-authorizer.class.name may be empty."""
+"""Refused keys that name a class for Kafka, which must not be empty (ConfigDef.parseType)."""
 
 IGNORED: Final = {
     "max.connections.per.ip.overrides": "refold has one limit for all addresses, "
     "max.connections.per.ip",
     "max.connection.creation.rate": "refold does not limit how often clients connect; "
     "max.connections limits how many of them there are",
+    "connections.max.reauth.ms": "clients of refold's endpoint log in once for each connection",
 }
 """Keys of Kafka without an effect here, about which the operator is warned."""
 
 IGNORED_FOR_ONE_LISTENER: Final = {
     "max.connections": "refold has one limit for all its listeners together, max.connections",
     "max.connection.creation.rate": IGNORED["max.connection.creation.rate"],
+    "connections.max.reauth.ms": IGNORED["connections.max.reauth.ms"],
 }
 """Ignored keys that Kafka also has per listener: listener.name.<listener>.<key>."""
 
@@ -473,11 +472,13 @@ def is_known(key: str) -> bool:
     own = key.removeprefix(OWN)
     if key == own:
         return key in BY_KEY or is_of_broker(key)
-    is_security = own in OF_ZOOKEEPER or own in OF_BROKERS or own.startswith(_OF_LISTENER)
+    tables = (OF_ZOOKEEPER, OF_BROKERS, OF_ENDPOINT)
+    is_security = any(own in one for one in tables) or own.startswith(_OF_LISTENER)
     return key in BY_KEY or own in BY_KEY or is_security
 
 
 def is_of_broker(key: str) -> bool:
     """Whether Kafka has this key; a listener may have separate settings, and the names of config
     providers are the operator's."""
-    return key in kafka_keys() or key.startswith(_OF_LISTENER) or is_of_providers(key)
+    is_kafkas = key in kafka_keys() or key in OF_AUTHORIZER
+    return is_kafkas or key.startswith(_OF_LISTENER) or is_of_providers(key)

@@ -53,7 +53,14 @@ def _unchanged(topic: str) -> str:
 
 
 def described_request(request: ApiRequest, name_of: NameOf = _unchanged) -> list[str]:
-    """A request, then a line for each part. `name_of` returns a topic's name by its id in hex."""
+    """A request with its client, if the log has one, then a line for each part. `name_of` returns a
+    topic's name by its id in hex."""
+    head, *parts = _described(request, name_of)
+    client = request.client
+    return [head if client is None else f"{head} by {client.principal} at {client.host}", *parts]
+
+
+def _described(request: ApiRequest, name_of: NameOf) -> list[str]:
     name = type(request).__name__.removesuffix("Received")
     head = f"{name}, request {request.request}"
     match request:
@@ -197,6 +204,8 @@ def _created(one: CreatedTopic) -> str:
     if one.error:
         return _with_error(one.name, one.error, one.message)
     named = f" id {write_topic_id(one.topic_id)}" if one.topic_id else ""
+    if one.hides_configs:
+        return f"{one.name}{named}, with partitions that the client may not see"
     configs = "".join(f" {key}={value}" for key, value in one.configs)
     return f"{one.name} {one.partitions} partitions of {one.replication_factor}{named}{configs}"
 

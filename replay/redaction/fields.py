@@ -30,6 +30,7 @@ _KINDS: Final[Mapping[str, str]] = {
     "host": "host",
     "rack": "rack",
     "user": "principal",
+    "principal": "principal",
     "server": "address",
     "undeleted": "topic",
     **dict.fromkeys(_TEXTS, "text"),

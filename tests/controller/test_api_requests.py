@@ -42,7 +42,7 @@ def name_of(request: type[Any]) -> str:
 
 def sample(kind: type[Any]) -> Any:
     """A request that names nothing."""
-    return kind(*(_sample_of(field.type) for field in fields(kind)))
+    return kind(**{field.name: _sample_of(field.type) for field in fields(kind)})
 
 
 def _sample_of(hint: Any) -> object:

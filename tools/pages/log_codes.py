@@ -225,6 +225,11 @@ TEXTS: Final = {
         "a request failed with an unexpected error; the client gets an error",
         "run `refold why` for the event in the message",
     ),
+    "not_authorized": Text(
+        "a client may not do what it asked for; the message names the principal, the host, the "
+        "operation and the resource",
+        "if the client should have this right: `kafka-acls --add`",
+    ),
     "credentials_not_altered": Text(
         "SCRAM credentials of a user were not written", "repeat the request"
     ),

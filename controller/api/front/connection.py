@@ -6,11 +6,11 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
 from math import inf
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeVar
 
 from msgspec import structs
 
-from controller.api.errors import NoBrokersKnown, NoUpstream, RequestRejected
+from controller.api.errors import NoBrokersKnown, NotPassedOn, NoUpstream, RequestRejected
 from controller.api.front.admission import Admission, ConnectionPriority
 from controller.api.front.forwarding import Forwarder
 from controller.api.front.live_brokers import LiveBrokers
@@ -18,12 +18,15 @@ from controller.api.front.local_responses import local_response, own_config_resp
 from controller.api.front.pending_requests import PendingRequests
 from controller.api.front.request_quotas import SMALL_BYTES, RequestQuota, RequestQuotas
 from controller.api.front.routing import Route, may_be_repeated, route
+from controller.api.front.sasl import illegal_state
 from controller.api.front.streams import before_deadline, within
 from controller.api.front.upstream import Upstream
 from controller.api.front.versions import VersionTable
 from controller.api.limits import Limits
-from controller.core.api_requests import AdminRequest, ApiResponse, TimedRequest
+from controller.core.api_requests import AdminRequest, ApiRequest, ApiResponse, TimedRequest
 from controller.core.api_requests.alter_partition import AlterPartitionResponse
+from controller.core.api_requests.received_request import Client
+from controller.core.configuration import Authorization
 from controller.core.error_codes import REQUEST_TIMED_OUT
 from controller.core.topic_configs import ConfigEntry
 from controller.core.values import Endpoint
@@ -41,10 +44,14 @@ from controller.wire.controller_requests import (
     encode_controller_response,
     read_sender,
 )
+from controller.wire.sasl import SASL_SPANS
+
+ApiRequestT = TypeVar("ApiRequestT", bound=ApiRequest)
 
 _SIZE_BYTES: Final = 4
 _SMALL_PARTITIONS: Final = 2000
 _VERSIONS_WITHOUT_BROKER: Final = VersionTable(None)
+SECURED_VERSIONS: Final = VersionTable.of_secured_listener()
 _INCOMPLETE: Final = "a request was not received completely"
 
 
@@ -60,6 +67,7 @@ class FrontContext:
     brokers: LiveBrokers
     broker_settings: Mapping[str, str]
     own_configs: tuple[ConfigEntry, ...]
+    authorization: Authorization | None
 
 
 class PartialRequest(NamedTuple):
@@ -73,17 +81,20 @@ class PartialRequest(NamedTuple):
 
 
 class ClientConnection:
-    """An accepted connection. `number` identifies it in the event log."""
+    """An accepted connection. `number` identifies it in the event log. `client`: who is connected;
+    None if clients have no identity and need none."""
 
     def __init__(
         self,
         number: int,
         listener: Endpoint,
+        client: Client | None,
         reader: asyncio.StreamReader,
         writer: asyncio.StreamWriter,
         shared: FrontContext,
     ) -> None:
         self._number = number
+        self._client = client
         self._reader = reader
         self._writer = writer
         self._context = shared
@@ -123,6 +134,8 @@ class ClientConnection:
     async def _handle(self, start: bytes) -> None:
         request = await self._receive_head(start)
         way = route(request.head.api_key)
+        if self._client is not None and request.head.api_key in SASL_SPANS:
+            way = Route.SASL
         if way is Route.UNSUPPORTED:
             raise RequestRejected(f"requests with api key {request.head.api_key} are not supported")
         if way is Route.BROKER:
@@ -136,6 +149,8 @@ class ClientConnection:
             self._context.admission.request_received(self._number, quota.priority)
             if way is Route.CONTROLLER:
                 await self._handle_broker_request(request, quota, held)
+            elif way is Route.SASL:
+                await self._reply(illegal_state(request.head))
             elif way is Route.VERSIONS:
                 await self._reply(await self._versions(request))
             else:
@@ -196,6 +211,7 @@ class ClientConnection:
         head, pending = request.head, self._context.pending
         decode = partial(decode_controller_request, head, request.received, pending.number())
         event = await quota.run_in_thread(decode) if request.size > SMALL_BYTES else decode()
+        event = self._of_client(event)
         async with pending.delivering(pending.ask(self._number, event, held.pop_all())) as answer:
             encode = partial(encode_controller_response, head, answer)
             await self._reply(await quota.run_in_thread(encode) if _is_large(answer) else encode())
@@ -219,7 +235,7 @@ class ClientConnection:
             self._context.admission.request_received(self._number, quota.priority)
             await quota.throttle(request.size, request.deadline)
             decode = partial(decode_admin_request, request.head, request.received, pending.number())
-            event = await quota.run_in_thread(decode)
+            event = self._of_client(await quota.run_in_thread(decode))
             arrived_s = request.deadline - self._transfer_seconds_max
             if await quota.try_reserve_slot(
                 slot, min(request.deadline, arrived_s + _timeout_s(event))
@@ -229,8 +245,14 @@ class ClientConnection:
                 return quota, pending.ask(self._number, event, slot.pop_all())
         return quota, pending.refused(event.refusal(REQUEST_TIMED_OUT))
 
+    def _of_client(self, event: ApiRequestT) -> ApiRequestT:
+        """The same request with its client."""
+        return event if self._client is None else structs.replace(event, client=self._client)
+
     async def _versions(self, request: PartialRequest) -> bytes:
         asked = read_api_versions(request.head, request.received)
+        if self._client is not None:
+            return SECURED_VERSIONS.answer(request.head, asked)
         try:
             table = (await self._forwarder.broker()).table
         except (NoUpstream, NoBrokersKnown):
@@ -246,7 +268,7 @@ class ClientConnection:
         body = await self._decoded(request, quota)
         answer: bytes | None = None
         if way is Route.HERE:
-            answer = local_response(request.head)
+            answer = local_response(request.head, is_allowed=self._sees_settings)
         elif body is not None:
             answer = self._own_config_response(request.head, body)
         if answer is None:
@@ -255,7 +277,22 @@ class ClientConnection:
             await self._reply(answer)
 
     def _own_config_response(self, head: RequestHead, body: Any) -> bytes | None:
-        return own_config_response(head, body, self._context.broker_id, self._context.own_configs)
+        return own_config_response(
+            head,
+            body,
+            self._context.broker_id,
+            self._context.own_configs,
+            is_allowed=self._sees_settings,
+        )
+
+    @property
+    def _sees_settings(self) -> bool:
+        """Whether the client may see what only the front knows. The front knows no ACLs, so only
+        super users may, if there is an authorizer."""
+        authorization = self._context.authorization
+        if authorization is None:
+            return True
+        return self._client is not None and self._client.principal in authorization.super_users
 
     async def _decoded(self, request: PartialRequest, quota: RequestQuota) -> Any | None:
         """The body of a request; None if it has a tagged field of a later version, which a
@@ -269,7 +306,9 @@ class ClientConnection:
 
     async def _forward(self, request: PartialRequest) -> None:
         """Forward a request, of which a part may have been received, and return the broker's
-        response."""
+        response. Raises `NotPassedOn` if the broker would not know who the client is."""
+        if self._client is not None:
+            raise NotPassedOn
         head, is_small = request.head, request.size <= SMALL_BYTES
         missing = request.size - len(request.received)
         upstream: Upstream | None = None

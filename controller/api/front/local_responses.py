@@ -29,8 +29,9 @@ _LOG_DIR: Final = "none: this is a refold controller"
 Schema = Callable[..., Any]
 
 
-def local_response(head: RequestHead) -> bytes:
-    """The response to ListGroups, ListTransactions or DescribeLogDirs."""
+def local_response(head: RequestHead, *, is_allowed: bool = True) -> bytes:
+    """The response to ListGroups, ListTransactions or DescribeLogDirs. A client that is not
+    allowed to see the directories receives none."""
     schema = response_schema(head)
     fields: dict[str, Any] = {"error_code": ErrorCode.none, "throttle_time": timedelta(0)}
     if head.api_key == LIST_GROUPS:
@@ -39,6 +40,9 @@ def local_response(head: RequestHead) -> bytes:
         fields["transaction_states"] = ()
     else:
         assert head.api_key == DESCRIBE_LOG_DIRS
+        if not is_allowed:
+            fields |= {"error_code": ErrorCode.cluster_authorization_failed, "results": ()}
+            return encode_response(head, _made(schema, fields))
         # A response without any directory would mean a failed authorization.
         directory = sys.modules[schema.__module__].DescribeLogDirsResult
         fields["results"] = (directory(error_code=ErrorCode.none, log_dir=_LOG_DIR, topics=()),)
@@ -46,10 +50,15 @@ def local_response(head: RequestHead) -> bytes:
 
 
 def own_config_response(
-    head: RequestHead, request: Any, broker_id: int, own_configs: Sequence[ConfigEntry]
+    head: RequestHead,
+    request: Any,
+    broker_id: int,
+    own_configs: Sequence[ConfigEntry],
+    *,
+    is_allowed: bool = True,
 ) -> bytes | None:
     """The response to a request about configurations, if the request names the daemon's id; else
-    None.
+    None. It is an error for clients that are not allowed to see the daemon's.
 
     Alterations succeed and do nothing, so that a tool can clear the throttles of all live brokers.
     Describe requests return `own_configs`, which are all read-only.
@@ -63,8 +72,11 @@ def own_config_response(
     results = []
     for one in resources:
         fields = _judged(one, broker_id)
+        if not is_allowed and _is_own(one, broker_id):
+            fields["error_code"] = ErrorCode.cluster_authorization_failed
         if head.api_key == DESCRIBE_CONFIGS:
-            own = own_configs if _is_own(one, broker_id) and one.resource_type == _BROKER else ()
+            is_shown = is_allowed and _is_own(one, broker_id) and one.resource_type == _BROKER
+            own = own_configs if is_shown else ()
             synonyms = getattr(request, "include_synonyms", False)
             fields["configs"] = _described(module, _wanted(own, one), with_synonyms=synonyms)
         results.append(result(**fields))

@@ -11,6 +11,8 @@ from controller.wire.controller_requests import BROKER_APIS
 class Route(Enum):
     """The component that answers a request."""
 
+    SASL = auto()
+    """The front: the login of a client is complete, so that these requests are errors."""
     VERSIONS = auto()
     """The front: the supported API versions."""
     CONTROLLER = auto()
@@ -45,6 +47,8 @@ _NOT_OFFERED: Final = frozenset(_FROM_A_CONTROLLER | _OF_ONE_BROKER)
 _HERE: Final = frozenset({LIST_GROUPS, LIST_TRANSACTIONS, DESCRIBE_LOG_DIRS})
 _ABOUT_BROKERS: Final = frozenset({DESCRIBE_CONFIGS, ALTER_CONFIGS, INCREMENTAL_ALTER_CONFIGS})
 
+FRONT_KEYS: Final = _HERE | _ABOUT_BROKERS
+"""The APIs that the front may answer itself, but for ApiVersions."""
 
 _READ_ONLY: Final = {
     2: "ListOffsets",

@@ -10,15 +10,17 @@ from typing import Final
 import anyio
 from anyio.abc import TaskGroup
 
-from controller.api.errors import NoBrokersKnown, NoUpstream, RequestRejected
+from controller.api.errors import NoBrokersKnown, NotPassedOn, NoUpstream, RequestRejected
 from controller.api.front.admission import Admission
 from controller.api.front.connection import ClientConnection, FrontContext
+from controller.api.front.identification import Credentials, Identification
 from controller.api.front.live_brokers import LiveBrokers
 from controller.api.front.pending_requests import PendingRequests
 from controller.api.front.request_quotas import RequestQuotas
-from controller.api.front.streams import READ_AHEAD_BYTES, write_through
+from controller.api.front.streams import READ_AHEAD_BYTES, within, write_through
 from controller.api.listening import BACKLOG
 from controller.api.messages import (
+    CredentialRead,
     Link,
     Listener,
     Message,
@@ -32,6 +34,7 @@ from controller.api.messages import (
 )
 from controller.api.messages import LiveBrokers as LiveBrokersMessage
 from controller.core.values import Endpoint
+from controller.security.errors import LoginRejected
 from controller.wire.client_requests import MalformedRequest
 
 logger = logging.getLogger(__name__)
@@ -78,6 +81,7 @@ class Front:
         self._writers: dict[int, asyncio.StreamWriter] = {}
         self._warnings = RateLimitedWarning(self._warn, asyncio.get_running_loop().time)
         self._brokers = LiveBrokers([one.endpoint for one in setup.listeners], self._warn)
+        self._credentials = Credentials(link.send)
         self._pending = PendingRequests(link.send, first_number=setup.first_number)
         self._context = FrontContext(
             setup.broker_id,
@@ -88,12 +92,18 @@ class Front:
             self._brokers,
             setup.broker_settings,
             setup.own_configs,
+            setup.authorization,
         )
+        self._identification = [
+            Identification(one.security, setup.authorization, self._credentials.read, self._warn)
+            for one in setup.listeners
+        ]
 
     async def run(self) -> None:
         """Serve until the daemon exits or shuts the front down."""
         async with anyio.create_task_group() as connections:
-            servers = [await self._listen(one, connections) for one in self._setup.listeners]
+            listeners = zip(self._setup.listeners, self._identification, strict=True)
+            servers = [await self._listen(*one, connections) for one in listeners]
             message = await self._link.receive()
             while message is not None and not isinstance(message, Shutdown):
                 self._handle_message(message)
@@ -105,9 +115,18 @@ class Front:
                     await self._pending.wait_until_delivered()
             connections.cancel_scope.cancel()
 
-    async def _listen(self, listener: Listener, connections: TaskGroup) -> asyncio.Server:
+    async def _listen(
+        self, listener: Listener, identification: Identification, connections: TaskGroup
+    ) -> asyncio.Server:
         def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            connections.start_soon(self._connected, listener.endpoint, reader, writer)
+            if identification.has_tls:
+                # No byte may arrive before the TLS handshake begins.
+                transport = writer.transport
+                assert isinstance(transport, asyncio.Transport)
+                transport.pause_reading()
+            connections.start_soon(
+                self._connected, listener.endpoint, identification, reader, writer
+            )
 
         return await asyncio.start_server(
             connected,
@@ -124,6 +143,8 @@ class Front:
                 self._pending.later(request)
             case LiveBrokersMessage(brokers=brokers):
                 self._brokers.set(brokers)
+            case CredentialRead(number=number, credential=credential):
+                self._credentials.arrived(number, credential)
             case Ping():
                 self._link.send(Pong())
 
@@ -131,7 +152,11 @@ class Front:
         self._link.send(OperatorWarning(text))
 
     async def _connected(
-        self, listener: Endpoint, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+        self,
+        listener: Endpoint,
+        identification: Identification,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
     ) -> None:
         number = next(self._numbers)
         address = _address(writer)
@@ -145,10 +170,14 @@ class Front:
         self._writers[number] = writer
         write_through(writer)
         try:
-            await ClientConnection(number, listener, reader, writer, self._context).serve()
-        except (RequestRejected, NoUpstream, MalformedRequest) as fault:
+            seconds_max = self._context.limits.first_request_ms / 1000
+            async with within(seconds_max, "the TLS handshake and the login were not completed"):
+                client = await identification.identify(reader, writer, address)
+            connection = ClientConnection(number, listener, client, reader, writer, self._context)
+            await connection.serve()
+        except (RequestRejected, LoginRejected, NoUpstream, MalformedRequest) as fault:
             self._warnings.add(address, str(fault))
-        except (asyncio.IncompleteReadError, OSError, NoBrokersKnown):
+        except (asyncio.IncompleteReadError, OSError, NoBrokersKnown, NotPassedOn):
             pass  # The client or its broker disconnected, or the client must use another address.
         except Exception:
             logger.exception("the connection of %s is closed because of a bug in refold", address)

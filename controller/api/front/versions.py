@@ -9,11 +9,12 @@ from typing import Any, Final
 from kio.schema.errors import ErrorCode
 from kio.schema.index import api_key_map, schema_name_map
 
-from controller.api.front.routing import Route, route
+from controller.api.front.routing import FRONT_KEYS, Route, route
 from controller.wire.admin.apis import ADMIN_APIS
 from controller.wire.api_versions import API_VERSIONS, FIRST, LAST, ApiVersionsRequest
 from controller.wire.client_requests import RequestHead, encode_response, with_correlation_id
 from controller.wire.controller_requests import BROKER_APIS
+from controller.wire.sasl import SASL_SPANS
 
 Span = tuple[int, int]
 
@@ -21,6 +22,8 @@ _OURS: Final = {
     **{api.key: (api.first, api.last) for api in (*BROKER_APIS.values(), *ADMIN_APIS.values())},
     API_VERSIONS: (FIRST, LAST),
 }
+_TO_ANY_BROKER: Final = (3, 10, 22, 60)
+"""Metadata, FindCoordinator, InitProducerId, DescribeCluster."""
 _FIRST_THROTTLED: Final = 1
 _FIRST_WITH_FEATURES: Final = 3
 
@@ -41,6 +44,20 @@ class VersionTable:
             span = _offered(one.api_key, (one.min_version, one.max_version))
             if span is not None:
                 self._spans.setdefault(one.api_key, span)
+
+    @classmethod
+    def of_secured_listener(cls) -> "VersionTable":
+        """The versions where no request is forwarded.
+
+        Clients send the requests in `_TO_ANY_BROKER` to any broker. Without them in the table,
+        Kafka's clients fail; when the connection ends, they ask another broker.
+        """
+        table = cls(None)
+        table._spans |= SASL_SPANS
+        for key in (*_TO_ANY_BROKER, *FRONT_KEYS):
+            known = schema_name_map[api_key_map[key]]
+            table._spans[key] = (min(known), max(known))
+        return table
 
     def offers(self, head: RequestHead) -> bool:
         """Whether the endpoint supports a request's API and version."""

@@ -1,6 +1,6 @@
 """ElectLeaders: an admin tool asks for elections (KB 3.9, 11.5)."""
 
-from typing import Literal
+from typing import ClassVar, Literal
 
 from msgspec import Struct
 
@@ -13,6 +13,8 @@ class ElectLeadersReceived(
 ):
     """An admin tool asks for elections. `partitions` is None for all. `timeout_ms`: how long the
     answer may wait until brokers know the new leaders; 0: not at all."""
+
+    CLUSTER_OPERATION: ClassVar[str | None] = "Alter"
 
     election: Literal["preferred", "unclean"]
     partitions: list[tuple[str, int]] | None

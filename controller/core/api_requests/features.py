@@ -1,12 +1,22 @@
 """UpdateFeatures: an admin tool changes finalized features (KB 11.9.2)."""
 
-from typing import ClassVar
+from typing import ClassVar, Final
 
 from msgspec import Struct
 
 from controller.core.api_requests.received_request import ReceivedRequest
 from controller.core.api_requests.topics import TopicResult
-from controller.core.error_codes import NOT_CONTROLLER, NOT_CONTROLLER_TEXT
+from controller.core.error_codes import (
+    CLUSTER_AUTHORIZATION_FAILED,
+    CLUSTER_AUTHORIZATION_TEXT,
+    NOT_CONTROLLER,
+    NOT_CONTROLLER_TEXT,
+)
+
+_TEXTS: Final = {
+    NOT_CONTROLLER: NOT_CONTROLLER_TEXT,
+    CLUSTER_AUTHORIZATION_FAILED: CLUSTER_AUTHORIZATION_TEXT,
+}
 
 
 class FeatureUpdate(Struct, frozen=True, array_like=True, gc=False):
@@ -24,15 +34,15 @@ class UpdateFeaturesReceived(
     """An admin tool changes finalized features."""
 
     RULE: ClassVar[str] = "features updated by request"
+    CLUSTER_OPERATION: ClassVar[str | None] = "Alter"
 
     timeout_ms: int
     validate_only: bool
     updates: list[FeatureUpdate]
 
     def refusal(self, error: int) -> "UpdateFeaturesResponse":
-        """The answer without features. As in Kafka, only NOT_CONTROLLER has a message."""
-        text = NOT_CONTROLLER_TEXT if error == NOT_CONTROLLER else None
-        return UpdateFeaturesResponse(self.request, error, text)
+        """The answer without features. As in Kafka, few errors have a message."""
+        return UpdateFeaturesResponse(self.request, error, _TEXTS.get(error))
 
 
 class UpdateFeaturesResponse(Struct, frozen=True, array_like=True, tag="answer_update_features"):

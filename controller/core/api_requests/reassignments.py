@@ -6,6 +6,7 @@ from msgspec import Struct
 
 from controller.core.api_requests.partition_result import PartitionResult
 from controller.core.api_requests.received_request import ReceivedRequest
+from controller.core.error_codes import CLUSTER_AUTHORIZATION_FAILED, CLUSTER_AUTHORIZATION_TEXT
 from controller.core.values import Assignment
 
 
@@ -24,12 +25,20 @@ class AlterPartitionReassignmentsReceived(
     """An admin tool asks for other replicas of partitions."""
 
     RULE: ClassVar[str] = "reassignment"
+    CLUSTER_OPERATION: ClassVar[str | None] = "Alter"
 
     partitions: list[ReassignmentTarget]
 
     def refusal(self, error: int) -> "AlterPartitionReassignmentsResponse":
-        """The answer without partitions."""
-        return AlterPartitionReassignmentsResponse(self.request, error)
+        """The answer without partitions. As in Kafka, a client without rights gets its error for
+        each partition, too."""
+        if error != CLUSTER_AUTHORIZATION_FAILED:
+            return AlterPartitionReassignmentsResponse(self.request, error)
+        refused = tuple(
+            PartitionResult(one.topic, one.partition, error, CLUSTER_AUTHORIZATION_TEXT)
+            for one in self.partitions
+        )
+        return AlterPartitionReassignmentsResponse(self.request, error, refused)
 
 
 class AlterPartitionReassignmentsResponse(
@@ -48,6 +57,7 @@ class ListPartitionReassignmentsReceived(
     """An admin tool lists the reassignments under way. `partitions` is None for all."""
 
     RULE: ClassVar[str] = "reassignment"
+    CLUSTER_OPERATION: ClassVar[str | None] = "Describe"
 
     partitions: list[tuple[str, int]] | None
 

@@ -7,7 +7,21 @@ from msgspec import Struct
 from controller.core.error_codes import NOT_CONTROLLER
 
 
-class ReceivedRequest(Struct, frozen=True, array_like=True):
+class Client(Struct, frozen=True, array_like=True, gc=False):
+    """Who sent a request: the principal, such as "User:alice", and the address of its host."""
+
+    principal: str
+    host: str
+
+
+class _FromClient(Struct, frozen=True, array_like=True, kw_only=True):
+    """The last field of every request. It is None, as in logs from before it existed, where clients
+    have no identity and there is no authorizer."""
+
+    client: Client | None = None
+
+
+class ReceivedRequest(_FromClient, frozen=True, array_like=True):
     """A request of the endpoint. `request` numbers the requests of one daemon run; `version` is the
     API version.
 
@@ -29,6 +43,10 @@ class ReceivedRequest(Struct, frozen=True, array_like=True):
     """Whether partitions may be without a leader, or producers waiting, until the request is
     handled (LONG_WORK_INTERRUPTED)."""
 
+    CLUSTER_OPERATION: ClassVar[str | None] = None
+    """The operation on the cluster that Kafka's ACLs must allow; None if the procedure asks them
+    about topics."""
+
     request: int
     version: int
 
@@ -45,6 +63,8 @@ class ReceivedRequest(Struct, frozen=True, array_like=True):
 
 class BrokerRequestReceived(ReceivedRequest, frozen=True, array_like=True):
     """A request of a broker to its controller. `broker_epoch` is -1 if the version has none."""
+
+    CLUSTER_OPERATION: ClassVar[str | None] = "ClusterAction"
 
     broker: int
     broker_epoch: int

@@ -35,6 +35,7 @@ class AlterUserScramCredentialsReceived(
     """An admin tool changes credentials (ZkAdminManager.alterUserScramCredentials)."""
 
     RULE: ClassVar[str] = "SCRAM credentials altered by request"
+    CLUSTER_OPERATION: ClassVar[str | None] = "Alter"
 
     deletions: list[ScramDeletion]
     upsertions: list[ScramUpsertion]

@@ -11,6 +11,8 @@ from controller.core.releases import LATEST, Release
 
 NOT_GIVEN = -1
 """The request leaves the number of partitions or replicas to the controller."""
+_HIDDEN = -2
+"""The client may not see the number of partitions."""
 
 
 class NewTopic(Struct, frozen=True, array_like=True):
@@ -59,6 +61,16 @@ class CreatedTopic(Struct, frozen=True, array_like=True, gc=False):
     partitions: int = NOT_GIVEN
     replication_factor: int = NOT_GIVEN
     configs: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def hides_configs(self) -> bool:
+        """Whether the configuration and the counts are left out, because the client may not see
+        them."""
+        return self.partitions == _HIDDEN
+
+    def without_configs(self) -> "CreatedTopic":
+        """The answer for such a client (KafkaApis.handleCreateTopicsRequest)."""
+        return CreatedTopic(self.name, self.error, self.message, self.topic_id, _HIDDEN)
 
 
 class CreateTopicsResponse(Struct, frozen=True, array_like=True, tag="answer_create_topics"):

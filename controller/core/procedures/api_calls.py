@@ -22,9 +22,10 @@ from controller.core.api_requests.topics import (
 )
 from controller.core.controller import Controller
 from controller.core.deviations import RESIGNS_WHEN_FENCED
-from controller.core.error_codes import UNKNOWN_SERVER_ERROR
+from controller.core.error_codes import CLUSTER_AUTHORIZATION_FAILED, UNKNOWN_SERVER_ERROR
 from controller.core.errors import ControllerMovedError
 from controller.core.failures import describe
+from controller.core.procedures.admin.acls import cluster_refusal
 from controller.core.procedures.admin.features import process_update_features
 from controller.core.procedures.admin.producer_ids import process_allocate_producer_ids
 from controller.core.procedures.admin.scram_credentials import process_alter_scram_credentials
@@ -54,6 +55,12 @@ async def process_request(controller: Controller, call: ApiCall) -> None:
     if not controller.is_active:
         for one in call.requests:
             send_response(controller, one.refusal(one.NOT_CONTROLLER_ERROR), one.rule)
+        return
+    operation = request.CLUSTER_OPERATION
+    why = operation and cluster_refusal(controller, request, operation)
+    if why:
+        answer = request.refusal(CLUSTER_AUTHORIZATION_FAILED)
+        send_response(controller, answer, f"not authorized: {why}")
         return
     changed: list[Partition] = []
     try:

@@ -10,6 +10,7 @@ from controller.core.controller import Controller
 from controller.core.deviations import CREATIONS_TOGETHER, REASSIGNMENTS_TOGETHER
 from controller.core.errors import ControllerMovedError
 from controller.core.failures import describe
+from controller.core.procedures.admin.acls import process_acl_changes
 from controller.core.procedures.api_calls import process_request
 from controller.core.procedures.dynamic_configuration import process_config_changes
 from controller.core.procedures.elections.partition_state_machine import retry_offline_partitions
@@ -51,6 +52,7 @@ from controller.core.procedures.znode_changes.topic_change import (
     process_topic_change,
 )
 from controller.core.triggers import (
+    AclChange,
     ApiCall,
     AutoPreferredReplicaLeaderElection,
     BrokerChange,
@@ -161,14 +163,19 @@ async def _run(controller: Controller, trigger: Trigger) -> None:
             if await process_config_changes(controller):
                 # Another min.insync.replicas may be enough for rollbacks that wait.
                 retry_waiting_rollbacks(controller)
+        case AclChange():
+            await process_acl_changes(controller)
         case UncleanLeaderElectionEnable():
             await retry_offline_partitions(controller, _UNCLEAN_ENABLED)
         case TopicUncleanLeaderElectionEnable(topic=topic):
-            partitions = controller.context.partitions()
-            of_topic = [one for one in partitions if one.topic.name == topic]
-            await retry_offline_partitions(controller, _UNCLEAN_ENABLED, of_topic)
+            await _retry_offline_partitions_of(controller, topic)
         case unknown:
             assert_never(unknown)
+
+
+async def _retry_offline_partitions_of(controller: Controller, topic: str) -> None:
+    partitions = [one for one in controller.context.partitions() if one.topic.name == topic]
+    await retry_offline_partitions(controller, _UNCLEAN_ENABLED, partitions)
 
 
 # Events that are handled together ----------------------------------------------------------------

@@ -7,6 +7,7 @@
 | brokers | /brokers/ids |
 | topics | /brokers/topics: assignments, leaders and ISRs |
 | notifications | /isr_change_notification, /log_dir_event_notification, /config/changes |
+| acls | /kafka-acl, /kafka-acl-extended, /kafka-acl-changes, /kafka-acl-extended-changes |
 | config | /config/topics, /config/brokers, /config/users |
 | admin | /admin/delete_topics, /admin/preferred_replica_election |
 | reassignment | /admin/reassign_partitions, and the znodes of KIP-236 |

@@ -1,4 +1,5 @@
-"""Sequential notifications: of ISR changes, failed log directories and changed configurations."""
+"""Sequential notifications: of ISR changes, failed log directories, changed configurations and
+changed ACLs."""
 
 import re
 from typing import Final
@@ -6,6 +7,7 @@ from typing import Final
 import msgspec
 from msgspec import Struct
 
+from controller.core.znodes.acls import EXTENDED_ACL_CHANGES, LITERAL_ACL_CHANGES
 from controller.core.znodes.schema import Int32, Name, decoded, names_decoder
 
 ISR_CHANGES: Final = "/isr_change_notification"
@@ -16,6 +18,8 @@ _PREFIXES: Final = {
     ISR_CHANGES: "isr_change_",
     LOG_DIR_EVENTS: "log_dir_event_",
     CONFIG_CHANGES: "config_change_",
+    LITERAL_ACL_CHANGES: "acl_changes_",
+    EXTENDED_ACL_CHANGES: "acl_changes_",
 }
 CONFIG_CHANGE_PREFIX: Final = f"{CONFIG_CHANGES}/{_PREFIXES[CONFIG_CHANGES]}"
 """The path of a notification of changed configurations, without the number that follows."""
@@ -24,7 +28,7 @@ _CONFIG_CHANGE: Final = re.compile(rf"{CONFIG_CHANGE_PREFIX}[0-9]{{10}}")
 
 
 def notification_path(parent: str, child: str) -> str:
-    """The path of a notification below ISR_CHANGES, LOG_DIR_EVENTS or CONFIG_CHANGES."""
+    """The path of a notification below a parent of notifications."""
     return f"{parent}/{child}"
 
 

@@ -19,6 +19,7 @@ from controller.wire.request_body import RequestBody
 _TEXTS: Final = {
     error_codes.NONE: "",
     error_codes.NOT_CONTROLLER: error_codes.NOT_CONTROLLER_TEXT,
+    error_codes.CLUSTER_AUTHORIZATION_FAILED: error_codes.CLUSTER_AUTHORIZATION_TEXT,
 }
 """Kafka's own texts for error codes of whole requests. Without an error the text is empty."""
 

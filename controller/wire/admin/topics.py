@@ -7,6 +7,7 @@ from uuid import UUID
 from kio.schema.errors import ErrorCode
 
 from controller.core.api_requests.topics import (
+    NOT_GIVEN,
     CreatePartitionsReceived,
     CreatePartitionsResponse,
     CreateTopicsReceived,
@@ -64,9 +65,12 @@ def _create_fields(answer: CreateTopicsResponse, builder: ResponseBuilder) -> di
             topic_id=_uuid(one.topic_id),
             error_code=ErrorCode(one.error),
             error_message=one.message,
-            num_partitions=one.partitions,
+            num_partitions=NOT_GIVEN if one.hides_configs else one.partitions,
             replication_factor=one.replication_factor,
-            configs=() if one.error else configs.get(one.configs),
+            topic_config_error_code=(
+                ErrorCode.topic_authorization_failed if one.hides_configs else ErrorCode.none
+            ),
+            configs=() if one.error or one.hides_configs else configs.get(one.configs),
         )
         for one in answer.topics
     )

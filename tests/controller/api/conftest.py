@@ -1,13 +1,14 @@
 """A running endpoint with its front process, and a controller that answers its events."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from typing import TypeVar
 
 import anyio
 import pytest
 
 from controller.api.endpoint import ApiEndpoint
+from controller.api.endpoint_security import EndpointSecurity
 from controller.api.limits import Limits
 from controller.api.listening import listen
 from controller.core.api_requests import ApiRequest
@@ -23,6 +24,7 @@ from controller.core.api_requests.reassignments import (
     ListPartitionReassignmentsReceived,
     ListPartitionReassignmentsResponse,
 )
+from controller.core.configuration import Authorization
 from controller.core.values import Broker, Endpoint
 from tests.scripted_broker import Received, ScriptedBroker
 from tools.lab.ports import free_port
@@ -46,23 +48,37 @@ class Served:
     """An endpoint, its ports and the events that it has logged. They are answered at once,
     unless `answers_itself` is off."""
 
-    def __init__(self, names: Sequence[str], limits: Limits) -> None:
+    def __init__(
+        self,
+        names: Sequence[str],
+        limits: Limits,
+        security: Mapping[str, EndpointSecurity],
+        authorization: Authorization | None,
+    ) -> None:
         self.ports = {name: free_port() for name in names}
         self.port = self.ports[names[0]]
+        self.credentials: dict[tuple[str, str], str] = {}
+        """The SCRAM credentials in ZooKeeper, by user and mechanism."""
+        # Only `security` decides what is spoken.
         listeners = [
             Endpoint(name, "PLAINTEXT", "127.0.0.1", port) for name, port in self.ports.items()
         ]
         self.endpoint = ApiEndpoint(
             self._on_event,
-            listen(listeners),
+            listen(listeners, security),
             broker_id=OWN_ID,
             limits=limits,
             broker_settings=BROKER_SETTINGS,
+            authorization=authorization,
+            credentials=self._credential,
         )
         self.events: list[ApiRequest] = []
         self.channels: list[str] = []
         self.answers_itself = True
         self._more = anyio.Event()
+
+    async def _credential(self, user: str, mechanism: str) -> str | None:
+        return self.credentials.get((user, mechanism))
 
     def _on_event(self, event: ApiRequest, channel: str) -> None:
         self.events.append(event)
@@ -117,9 +133,11 @@ async def serve() -> AsyncIterator[Serve]:
         *,
         names: Sequence[str] = ("PLAINTEXT",),
         brokers: Sequence[Broker] = (KNOWN,),
+        security: Mapping[str, EndpointSecurity] | None = None,
+        authorization: Authorization | None = None,
         **limits: int,
     ) -> Served:
-        served = Served(names, Limits(**limits))
+        served = Served(names, Limits(**limits), security or {}, authorization)
         served.endpoint.set_brokers(brokers)
         running.append(asyncio.create_task(served.endpoint.run()))
         return served

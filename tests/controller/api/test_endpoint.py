@@ -373,5 +373,3 @@ def test_error_of_an_address_in_use_names_the_address() -> None:
         port = first.socket.getsockname()[1]
         with pytest.raises(CannotListen, match=rf"cannot listen on PLAINTEXT://127.0.0.1:{port}"):
             listen([Endpoint("PLAINTEXT", "PLAINTEXT", "127.0.0.1", port)])
-    with pytest.raises(CannotListen, match="does not support SSL yet"):
-        listen([Endpoint("SSL", "SSL", "127.0.0.1", 0)])

@@ -69,12 +69,12 @@ def test_server_properties_of_a_broker_is_read(tmp_path: Path) -> None:
         zookeeper.connect = zk1:2181,\\
             zk2:2182/kafka
         inter.broker.protocol.version=2.6
-        listener.security.protocol.map=INTERNAL:PLAINTEXT,CLIENTS:SASL_SSL
+        listener.security.protocol.map=INTERNAL:PLAINTEXT,CLIENTS:SASL_PLAINTEXT
         listeners=INTERNAL://h1:9092,CLIENTS://h1:9093
         inter.broker.listener.name=INTERNAL
         log.dirs=/data
         num.io.threads=8
-        listener.name.clients.sasl.enabled.mechanisms=PLAIN
+        listener.name.clients.sasl.enabled.mechanisms=SCRAM-SHA-256
         delete.topic.enable=true
         broker.rack=
     """
@@ -85,7 +85,7 @@ def test_server_properties_of_a_broker_is_read(tmp_path: Path) -> None:
     assert settings.zookeeper.chroot == "/kafka"
     assert settings.log_dir == Path("/logs")
     assert settings.rack is None
-    assert settings.listeners[1] == Endpoint("CLIENTS", "SASL_SSL", "h1", 9093)
+    assert settings.listeners[1] == Endpoint("CLIENTS", "SASL_PLAINTEXT", "h1", 9093)
     configuration = settings.configuration()
     assert configuration.broker_id == 1000
     assert configuration.inter_broker_protocol_version == "2.6-IV0"
@@ -104,12 +104,15 @@ def test_listeners_are_not_advertised_as_those_of_a_broker(tmp_path: Path) -> No
     assert settings.listeners == settings.advertised_listeners == own
 
 
+PLAIN_MAP = 'listener.security.protocol.map = "PLAINTEXT:PLAINTEXT,SSL:PLAINTEXT"'
+
+
 @pytest.mark.parametrize(
     "content",
     [
         'zookeeper.connect = "zk1:2181"\nrefold.broker.id = 1000\nrefold.log.dir = "/logs"\n'
-        'refold.take.over = true\nlisteners = ["PLAINTEXT://h:1", "SSL://h:2"]',
-        '"zookeeper.connect" = "zk1:2181"\nlisteners = "PLAINTEXT://h:1,SSL://h:2"\n'
+        f'refold.take.over = true\nlisteners = ["PLAINTEXT://h:1", "SSL://h:2"]\n{PLAIN_MAP}',
+        f'{PLAIN_MAP}\n"zookeeper.connect" = "zk1:2181"\nlisteners = "PLAINTEXT://h:1,SSL://h:2"\n'
         '[refold]\nbroker.id = 1000\nlog.dir = "/logs"\n[refold.take]\nover = true',
     ],
 )
@@ -197,7 +200,7 @@ def test_missing_setting_is_reported_with_its_sources(tmp_path: Path) -> None:
         "create.topic.policy.class.name=org.example.Policy",
         "alter.config.policy.class.name=org.example.Policy",
         "process.roles=broker",
-        "authorizer.class.name=kafka.security.authorizer.AclAuthorizer",
+        "authorizer.class.name=org.example.Authorizer",
         "client.quota.callback.class=com.example.Quotas",
         "zookeeper.metadata.migration.enable=true",
     ],

@@ -1,5 +1,9 @@
 """Events are described in words."""
 
+from msgspec import structs
+
+from controller.core.api_requests.producer_ids import AllocateProducerIdsReceived
+from controller.core.api_requests.received_request import Client
 from controller.core.events import ChannelFault
 from replay.description.events import event_in_words
 
@@ -9,4 +13,13 @@ def test_channel_fault_is_described() -> None:
     assert event_in_words(lost) == "the channel to broker 2: unreachable, connection refused"
     assert (
         event_in_words(ChannelFault(2, 7, "recovered", "")) == "the channel to broker 2: recovered"
+    )
+
+
+def test_request_names_its_client_if_the_log_has_one() -> None:
+    request = AllocateProducerIdsReceived(7, 0, 1, 10)
+    assert event_in_words(request) == "AllocateProducerIds, request 7 of broker 1"
+    sent = structs.replace(request, client=Client("User:broker", "10.0.0.1"))
+    assert event_in_words(sent) == (
+        "AllocateProducerIds, request 7 of broker 1 by User:broker at 10.0.0.1"
     )

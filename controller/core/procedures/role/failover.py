@@ -5,6 +5,7 @@ from controller.core.controller import Controller
 from controller.core.outcomes import SLICE, suspend
 from controller.core.pauses import SLICE_SIZE
 from controller.core.prepared_topics import PreparedTopic, prepare
+from controller.core.procedures.admin.acls import load_acls
 from controller.core.procedures.admin.features import set_up_features
 from controller.core.procedures.brokers.registrations import (
     open_channels,
@@ -59,6 +60,7 @@ async def fail_over(controller: Controller) -> None:
         old = await list_notifications(controller, parent, _RULE)
         await delete_notifications(controller, old, "failover: delete old notifications")
     await read_dynamic_configuration(controller)
+    await load_acls(controller)
     repaired, restarts = await load_context(controller)
     await queue_deletions(controller)
     legacy = None

@@ -10,12 +10,14 @@ from controller.core.api_requests.topics import (
     CreateTopicsResponse,
     WaitingRequest,
 )
+from controller.core.authorization import DESCRIBE_CONFIGS
 from controller.core.commands import Reason
 from controller.core.controller import Controller
 from controller.core.errors import RequestRefused
 from controller.core.operations import NODE_EXISTS, OK, Create, SetData, WriteOperation
 from controller.core.outcomes import SLICE, suspend
 from controller.core.pauses import SLICE_SIZE
+from controller.core.procedures.admin.acls import may_create, topic_check
 from controller.core.procedures.admin.waiting_requests import respond_when_done
 from controller.core.procedures.topics.validation import (
     ExistingTopics,
@@ -49,6 +51,7 @@ async def process_create_topics(
     answers |= await _create(controller, list(plans.values()))
     release = controller.context.oldest_release()
     for asked in requests:
+        is_described = topic_check(controller, asked, DESCRIBE_CONFIGS, is_reported=False)
         created = tuple(answers[one.name] for one in asked.topics)
         awaited = [
             (one.name, number)
@@ -56,7 +59,8 @@ async def process_create_topics(
             if not one.error and one.name in plans
             for number in range(one.partitions)
         ]
-        answer = CreateTopicsResponse(asked.request, created, release)
+        shown = tuple(one if is_described(one.name) else one.without_configs() for one in created)
+        answer = CreateTopicsResponse(asked.request, shown, release)
         respond_when_done(controller, WaitingRequest(answer, awaited, []), _RULE)
 
 
@@ -71,12 +75,20 @@ async def _judge_all(
     counts = Counter(topic.name for asked in requests for topic in asked.topics)
     plans: dict[str, TopicPlan] = {}
     answers: Results = {}
-    wanted = [(topic, asked.validate_only) for asked in requests for topic in asked.topics]
-    for place, (topic, validate_only) in enumerate(wanted):
+    wanted = [
+        (topic, asked.validate_only, may_create(controller, asked))
+        for asked in requests
+        for topic in asked.topics
+    ]
+    for place, (topic, validate_only, is_allowed) in enumerate(wanted):
         if place % _SLICE_TOPICS == _SLICE_TOPICS - 1:
             await suspend(SLICE)
         try:
             check_request(topic.name, counts[topic.name])
+            if not is_allowed(topic.name):
+                raise RequestRefused(
+                    error_codes.TOPIC_AUTHORIZATION_FAILED, "Authorization failed."
+                )
             plan = judge(controller, topic, names, brokers)
         except RequestRefused as why:
             answers[topic.name] = _refused(topic.name, why)

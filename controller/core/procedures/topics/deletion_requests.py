@@ -1,6 +1,8 @@
 """DeleteTopics: creates markers below /admin/delete_topics, which start the deletion (KB 8,
 11.8)."""
 
+from collections.abc import Callable
+
 from controller.core import error_codes, znodes
 from controller.core.api_requests.topics import (
     DeletedTopic,
@@ -9,9 +11,11 @@ from controller.core.api_requests.topics import (
     TopicToDelete,
     WaitingRequest,
 )
+from controller.core.authorization import DELETE, DESCRIBE
 from controller.core.commands import Reason
 from controller.core.controller import Controller
 from controller.core.operations import NODE_EXISTS, OK, Create, WriteOperation
+from controller.core.procedures.admin.acls import topic_check
 from controller.core.procedures.admin.waiting_requests import respond_when_done, send_response
 from controller.core.zookeeper_io import read_children, write
 
@@ -28,7 +32,9 @@ async def process_delete_topics(controller: Controller, asked: DeleteTopicsRecei
     if error:
         send_response(controller, asked.refusal(error), _RULE)
         return
-    found = [_find(controller, one) for one in asked.topics]
+    may_see = topic_check(controller, asked, DESCRIBE)
+    may_delete = topic_check(controller, asked, DELETE)
+    found = [_find(controller, one, may_see, may_delete) for one in asked.topics]
     marked = await _mark(
         controller, [one.name for one in found if one.name is not None and not one.error]
     )
@@ -54,14 +60,24 @@ def _error_of_request(controller: Controller, asked: DeleteTopicsReceived) -> in
     return error_codes.NONE
 
 
-def _find(controller: Controller, asked: TopicToDelete) -> DeletedTopic:
-    """The topic by its name, or the error."""
+def _find(
+    controller: Controller,
+    asked: TopicToDelete,
+    may_see: Callable[[str], bool],
+    may_delete: Callable[[str], bool],
+) -> DeletedTopic:
+    """The topic by its name, or the error. A client that may not see the topic of an id does not
+    learn its name."""
     context, name = controller.context, asked.name
     if asked.topic_id is not None:
         topic = context.topics_by_id.get(asked.topic_id)
         if topic is None:
             return DeletedTopic(None, asked.topic_id, error_codes.UNKNOWN_TOPIC_ID)
         name = topic.name
+        if not may_see(name):
+            return DeletedTopic(None, asked.topic_id, error_codes.TOPIC_AUTHORIZATION_FAILED)
+    if name is not None and not may_delete(name):
+        return DeletedTopic(name, asked.topic_id, error_codes.TOPIC_AUTHORIZATION_FAILED)
     if name is None or not context.is_in_metadata(name):
         return DeletedTopic(name, asked.topic_id, error_codes.UNKNOWN_TOPIC_OR_PARTITION)
     return DeletedTopic(name, asked.topic_id)

@@ -15,10 +15,12 @@ from controller.core.api_requests.topics import (
     TopicResult,
     WaitingRequest,
 )
+from controller.core.authorization import ALTER
 from controller.core.commands import Reason
 from controller.core.controller import Controller
 from controller.core.errors import RequestRefused, ZnodeError
 from controller.core.operations import BAD_VERSION, NO_NODE, OK, SetData, WriteOperation
+from controller.core.procedures.admin.acls import topic_check
 from controller.core.procedures.admin.waiting_requests import respond_when_done, send_response
 from controller.core.procedures.topics.daemon_id import daemon_id_problem
 from controller.core.procedures.topics.validation import check_size, check_size_of_counts
@@ -82,12 +84,16 @@ def _judge_request(
     controller: Controller, asked: CreatePartitionsReceived
 ) -> dict[str, TopicResult]:
     """The errors that do not depend on the topic's znode; no error for topics that may grow."""
+    is_allowed = topic_check(controller, asked, ALTER)
     answers: dict[str, TopicResult] = {}
     for one in asked.topics:
         name = one.topic
         if name in answers:
             text = "Duplicate topic in request."
             answers[name] = TopicResult(name, error_codes.INVALID_REQUEST, text)
+        elif not is_allowed(name):
+            text = "The topic authorization is failed."
+            answers[name] = TopicResult(name, error_codes.TOPIC_AUTHORIZATION_FAILED, text)
         elif name in controller.context.queued_for_deletion:
             text = "The topic is queued for deletion."
             answers[name] = TopicResult(name, error_codes.INVALID_TOPIC_EXCEPTION, text)

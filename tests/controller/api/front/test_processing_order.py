@@ -37,13 +37,13 @@ async def test_client_with_many_requests_waits_for_its_turn_before_each() -> Non
     brokers = LiveBrokers([LISTENER], print)
     pending = PendingRequests(print, first_number=1)
     shared = FrontContext(
-        OWN_ID, limits, Admission(1, 1), RequestQuotas(limits), pending, brokers, {}, ()
+        OWN_ID, limits, Admission(1, 1), RequestQuotas(limits), pending, brokers, {}, (), None
     )
     reader, taker = asyncio.StreamReader(), Reader()
     reader.feed_data(ASKED_BY_A_BROKER * REQUESTS)
     reader.feed_eof()
     shared.admission.admit(1, "127.0.0.1")
-    client = ClientConnection(1, LISTENER, reader, cast(asyncio.StreamWriter, taker), shared)
+    client = ClientConnection(1, LISTENER, None, reader, cast(asyncio.StreamWriter, taker), shared)
     serving = asyncio.create_task(client.serve())
     turns_of_others = 0
     while not serving.done():

@@ -104,6 +104,13 @@ def test_older_controller_describes_known_configurations() -> None:
     assert "remote.storage.enable" not in described
 
 
+def test_configuration_that_the_client_may_not_see_is_left_out_with_an_error() -> None:
+    answer = CreateTopicsResponse(1, (CREATED.without_configs(),))
+    (topic,) = read(CREATE_TOPICS, 7, answer).topics
+    assert (topic.error_code, topic.topic_config_error_code) == (0, 29)
+    assert (topic.num_partitions, topic.replication_factor, topic.configs) == (-1, -1, ())
+
+
 def test_empty_message_differs_from_no_message() -> None:
     refused = CreatedTopic("t", NOT_CONTROLLER, "")
     (topic,) = read(CREATE_TOPICS, 7, CreateTopicsResponse(1, (refused,))).topics

@@ -1,0 +1,93 @@
+"""Finds out who a client is, before its first request: by its certificate, or by SASL."""
+
+import asyncio
+import ssl
+from collections.abc import Callable
+from itertools import count
+
+from controller.api.endpoint_security import EndpointSecurity
+from controller.api.front.connection import SECURED_VERSIONS
+from controller.api.front.sasl import Lookup, SaslLogin
+from controller.api.messages import CredentialWanted
+from controller.core.api_requests.received_request import Client
+from controller.core.configuration import Authorization
+from controller.security.errors import LoginRejected
+from controller.security.principals import ANONYMOUS, PrincipalMapper
+from controller.security.scram import ScramCredential, read_credential
+from controller.security.tls import ReloadedContext, server_context
+from controller.security.tls_errors import reason_of
+
+
+class Credentials:
+    """Asks the daemon for SCRAM credentials, which change while the front runs."""
+
+    def __init__(self, send: Callable[[CredentialWanted], None]) -> None:
+        self._send = send
+        self._numbers = count(1)
+        self._waiting: dict[int, asyncio.Future[str | None]] = {}
+
+    async def read(self, user: str, mechanism: str) -> ScramCredential | None:
+        """The credential; None if there is none that can be used."""
+        number = next(self._numbers)
+        self._waiting[number] = asyncio.get_running_loop().create_future()
+        try:
+            self._send(CredentialWanted(number, user, mechanism))
+            text = await self._waiting[number]
+        finally:
+            del self._waiting[number]
+        return read_credential(text) if text else None
+
+    def arrived(self, number: int, credential: str | None) -> None:
+        """The daemon's answer. The client may have disconnected."""
+        waiting = self._waiting.get(number)
+        if waiting is not None and not waiting.done():
+            waiting.set_result(credential)
+
+
+class Identification:
+    """The rules of one listener."""
+
+    def __init__(
+        self,
+        security: EndpointSecurity,
+        authorization: Authorization | None,
+        lookup: Lookup,
+        warn: Callable[[str], None],
+    ) -> None:
+        self._security = security
+        self._is_needed = not security.is_plain or authorization is not None
+        self._lookup = lookup
+        self._mapper = PrincipalMapper(security.principal_rules)
+        self._tls: ReloadedContext | None = None
+        if security.tls is not None:
+            self._tls = ReloadedContext(security.tls, server_context, warn)
+
+    @property
+    def has_tls(self) -> bool:
+        """Whether connections begin with a TLS handshake."""
+        return self._tls is not None
+
+    async def identify(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, address: str
+    ) -> Client | None:
+        """Who the client is; None if clients have no identity and need none.
+
+        Raises LoginRejected, MalformedRequest, IncompleteReadError, ConnectionError.
+        """
+        if self._tls is not None:
+            try:
+                await writer.start_tls(self._tls.current())
+            except ssl.SSLError as error:
+                raise LoginRejected(f"the TLS handshake failed: {reason_of(error)}") from None
+        if not self._is_needed:
+            return None
+        if self._security.mechanisms:
+            login = SaslLogin(self._security, SECURED_VERSIONS, self._lookup, reader, writer)
+            return Client(await login.principal(), address)
+        return Client(self._of_certificate(writer), address)
+
+    def _of_certificate(self, writer: asyncio.StreamWriter) -> str:
+        tls: ssl.SSLObject | None = writer.get_extra_info("ssl_object")
+        if tls is None:
+            return ANONYMOUS
+        return self._mapper.principal(tls.getpeercert(binary_form=True))

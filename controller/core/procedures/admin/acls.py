@@ -1,0 +1,148 @@
+"""Loads Kafka's ACLs, follows their changes, and asks them about requests of the endpoint
+(AclAuthorizer)."""
+
+from collections.abc import Callable
+from typing import Final
+
+from controller.core import authorization
+from controller.core.api_requests.received_request import ReceivedRequest
+from controller.core.authorization import THE_CLUSTER, AclIndex, Resource, topic_resource
+from controller.core.controller import Controller
+from controller.core.errors import ZnodeError
+from controller.core.znodes.acls import (
+    ACL_CHANGES,
+    ACL_RESOURCE_TYPES,
+    DENIES_ALL,
+    Acl,
+    ResourcePattern,
+    acls_parent,
+    acls_path,
+    is_acl_change,
+    read_acl_change,
+    read_acls,
+)
+from controller.core.zookeeper_io import (
+    list_notifications,
+    read_children,
+    read_contents,
+    read_stats,
+)
+
+_RULE: Final = "ACLs"
+
+
+async def load_acls(controller: Controller) -> None:
+    """Read all ACLs that the controller needs. Changes are watched first, so that none is
+    missed."""
+    context = controller.context
+    if controller.configuration.authorization is None:
+        return
+    context.acls = AclIndex()
+    # The first broker with an authorizer creates these znodes; without them, no children are
+    # watched.
+    await read_stats(controller, list(ACL_CHANGES), _RULE, watch=True)
+    context.acl_changes = [max(await _list(controller, one), default="") for one in ACL_CHANGES]
+    await _read(controller, await _patterns(controller))
+
+
+async def _patterns(controller: Controller) -> list[ResourcePattern]:
+    return [
+        ResourcePattern(kind, name, is_prefix)
+        for is_prefix in (False, True)
+        for kind in ACL_RESOURCE_TYPES
+        for name in (
+            await read_children(controller, acls_parent(kind, is_prefix=is_prefix), _RULE)
+        ).children
+    ]
+
+
+async def process_acl_changes(controller: Controller) -> None:
+    """Read the ACLs again that new notifications name."""
+    if controller.configuration.authorization is None:
+        return
+    context = controller.context
+    new: list[str] = []
+    for place, parent in enumerate(ACL_CHANGES):
+        unseen = [
+            path for path in await _list(controller, parent) if path > context.acl_changes[place]
+        ]
+        if unseen:
+            context.acl_changes[place] = unseen[-1]
+        new += unseen
+    changes = await read_contents(controller, new, _RULE, read_acl_change)
+    changed = dict.fromkeys(changes.values())
+    if len(changes) < len(new):
+        # A notification is gone or cannot be read: any ACLs may have changed.
+        changed |= dict.fromkeys([*context.acls.acls, *await _patterns(controller)])
+    await _read(controller, [one for one in changed if one is not None])
+
+
+async def _list(controller: Controller, parent: str) -> list[str]:
+    paths = await list_notifications(controller, parent, _RULE)
+    return [path for path in paths if is_acl_change(path)]
+
+
+async def _read(controller: Controller, patterns: list[ResourcePattern]) -> None:
+    """Read these patterns. Where the content cannot be used, everything is denied."""
+
+    def parsed(path: str, data: bytes | None) -> tuple[Acl, ...]:
+        try:
+            return read_acls(path, data)
+        except ZnodeError as unreadable:
+            text = f"{unreadable}; everything that these ACLs are for is denied"
+            controller.notice("error", "unreadable_znode", path, text)
+            return (DENIES_ALL,)
+
+    paths = [acls_path(one) for one in patterns]
+    found = await read_contents(controller, paths, _RULE, parsed)
+    for pattern, path in zip(patterns, paths, strict=True):
+        controller.context.acls.set(pattern, found.get(path, ()))
+
+
+def cluster_refusal(controller: Controller, request: ReceivedRequest, operation: str) -> str | None:
+    """Why the client of a request may not do this to the cluster; None if it may. A refusal is
+    reported."""
+    return _refusal(controller, request, operation, THE_CLUSTER, is_reported=True)
+
+
+def topic_check(
+    controller: Controller, request: ReceivedRequest, operation: str, *, is_reported: bool = True
+) -> Callable[[str], bool]:
+    """A function that returns whether the client of a request may do this to a topic. Refusals are
+    reported, unless nothing depends on them."""
+
+    def is_allowed(topic: str) -> bool:
+        resource = topic_resource(topic)
+        return not _refusal(controller, request, operation, resource, is_reported=is_reported)
+
+    return is_allowed
+
+
+def may_create(controller: Controller, request: ReceivedRequest) -> Callable[[str], bool]:
+    """A function that returns whether the client may create a topic: by the ACLs of the cluster, or
+    by those of the topic (KafkaApis.handleCreateTopicsRequest)."""
+    operation = authorization.CREATE
+    if not _refusal(controller, request, operation, THE_CLUSTER, is_reported=False):
+        return lambda _topic: True
+    return topic_check(controller, request, operation)
+
+
+def _refusal(
+    controller: Controller,
+    request: ReceivedRequest,
+    operation: str,
+    resource: Resource,
+    *,
+    is_reported: bool,
+) -> str | None:
+    rules = controller.configuration.authorization
+    if rules is None:
+        return None
+    acls = controller.context.acls
+    why = authorization.refusal(acls, rules, request.client, operation, resource)
+    if why is not None and is_reported:
+        client = request.client
+        who = f"{client.principal} at {client.host}" if client else "a client without a principal"
+        text = f"{why} {resource.name} for {who}: refused ({type(request).__name__})"
+        controller.notice("info", "not_authorized", request.subject, text)
+    return why

@@ -1,0 +1,146 @@
+"""Reads Kafka's security keys for the listeners of the endpoint, and of its authorizer."""
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+from controller.api.endpoint_security import EndpointSecurity
+from controller.core.configuration import Authorization
+from controller.security.errors import SecurityError
+from controller.security.passwords import Password
+from controller.security.principals import PrincipalMapper
+from controller.security.scram import HASHES
+from controller.security.tls import TlsSettings, server_context
+from controller.settings import parsing
+from controller.settings.security import Security, SecurityKeys, jaas_entry, read_tls
+from controller.settings.sources import RawSetting
+from controller.settings.table import OWN
+
+_AUTHORIZER: Final = "kafka.security.authorizer.AclAuthorizer"
+_PLAIN: Final = "PLAIN"
+_MECHANISMS: Final = (_PLAIN, *HASHES)
+_USER: Final = "user_"
+_CLIENT_AUTH: Final = ("none", "requested", "required")
+
+_Read = TypeVar("_Read")
+
+
+def with_endpoint(
+    security: Security,
+    file: Sequence[RawSetting],
+    values: Mapping[str, Any],
+    problems: list[str],
+) -> Security:
+    """The same with the security of the daemon's listeners and its authorizer. Problems are
+    appended."""
+    protocols: Mapping[str, str] = values["listener.security.protocol.map"]
+    found: dict[str, EndpointSecurity] = {}
+    for address in values["listeners"]:
+        protocol = protocols.get(address.listener, "PLAINTEXT")
+        if protocol != "PLAINTEXT":
+            keys = SecurityKeys(file, "", address.listener)
+            read = partial(
+                _of_listener, keys, protocol, address.listener, values[OWN + "login.config"]
+            )
+            if (one := _tried(read, problems)) is not None:
+                found[address.listener] = one
+    authorization = _tried(lambda: _authorization(SecurityKeys(file, "")), problems)
+    return security._replace(endpoint=found, authorization=authorization)
+
+
+def _tried(read: Callable[[], _Read], problems: list[str]) -> _Read | None:
+    try:
+        return read()
+    except SecurityError as error:
+        if str(error) not in problems:
+            problems.append(str(error))
+        return None
+
+
+def _of_listener(
+    keys: SecurityKeys, protocol: str, listener: str, jaas: Path | None
+) -> EndpointSecurity:
+    is_sasl = protocol.startswith("SASL")
+    tls = None
+    if protocol.endswith("SSL"):
+        tls = _tls(keys, listener, is_sasl)
+        server_context(tls)
+    rules = keys.text("ssl.principal.mapping.rules") or "DEFAULT"
+    PrincipalMapper(rules)
+    mechanisms = _mechanisms(keys) if is_sasl else ()
+    users: dict[str, Password] = {}
+    if _PLAIN in mechanisms:
+        entry, _ = jaas_entry(keys, listener, _PLAIN, jaas)
+        users = {
+            option.removeprefix(_USER): Password(password)
+            for option, password in entry.options.items()
+            if option.startswith(_USER)
+        }
+    return EndpointSecurity(
+        tls=tls,
+        mechanisms=mechanisms,
+        users=users,
+        principal_rules=rules,
+        receive_bytes_max=_number(keys, "sasl.server.max.receive.size", 524_288),
+        failure_delay_ms=_number(keys, "connection.failed.authentication.delay.ms", 100),
+    )
+
+
+def _tls(keys: SecurityKeys, listener: str, is_sasl: bool) -> TlsSettings:
+    key = "ssl.client.auth"
+    given = keys.given(key)
+    is_of_listener = given is not None and given.key.removeprefix(OWN).startswith("listener.name.")
+    client_auth = (keys.text(key) or "none").lower()
+    if client_auth not in _CLIENT_AUTH:
+        raise SecurityError(f"{keys.shown(key)}: must be one of {', '.join(_CLIENT_AUTH)}")
+    if is_sasl and not is_of_listener:
+        # The login says who the client is (ChannelBuilders.channelBuilderConfigs).
+        client_auth = "none"
+    tls = read_tls(keys.below("ssl."), f"listener {listener}: ssl")
+    return tls._replace(client_auth=client_auth)
+
+
+def _mechanisms(keys: SecurityKeys) -> tuple[str, ...]:
+    key = "sasl.enabled.mechanisms"
+    mechanisms = keys.words(key) or ("GSSAPI",)
+    unsupported = [one for one in mechanisms if one not in _MECHANISMS]
+    if unsupported:
+        shown = keys.shown(key) if keys.text(key) else f"{keys.name(key)}=GSSAPI"
+        raise SecurityError(
+            f"{shown}: refold's endpoint does not support {', '.join(unsupported)}, only "
+            f"{', '.join(_MECHANISMS)}; set refold.sasl.enabled.mechanisms for refold alone"
+        )
+    return mechanisms
+
+
+def _number(keys: SecurityKeys, key: str, default: int) -> int:
+    text = keys.text(key)
+    try:
+        return default if text is None else parsing.whole_number(0)(text)
+    except ValueError as error:
+        raise SecurityError(f"{keys.shown(key)}: must be {error}") from None
+
+
+def _authorization(keys: SecurityKeys) -> Authorization | None:
+    """The settings of AclAuthorizer, if it is selected."""
+    key = "authorizer.class.name"
+    selected = (keys.text(key) or "").strip()
+    if not selected:
+        return None
+    if selected != _AUTHORIZER:
+        raise SecurityError(
+            f"{keys.shown(key)} is not allowed: it is a plugin that refold cannot apply, so that "
+            f"its endpoint would allow what the plugin forbids; refold knows {_AUTHORIZER}"
+        )
+    if keys.text("authorizer.zookeeper.url"):
+        shown = keys.shown("authorizer.zookeeper.url")
+        raise SecurityError(
+            f"{shown} is not allowed: refold reads ACLs from zookeeper.connect only"
+        )
+    key = "super.users"
+    users = [one.strip() for one in (keys.text(key) or "").split(";") if one.strip()]
+    if any(not kind or not colon for kind, colon, _ in (one.partition(":") for one in users)):
+        raise SecurityError(f"{keys.shown(key)}: must be principals such as User:a;User:b")
+    allows = keys.is_true("allow.everyone.if.no.acl.found")
+    return Authorization(super_users=tuple(users), allows_without_acl=allows)

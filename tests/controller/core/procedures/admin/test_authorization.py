@@ -1,0 +1,349 @@
+"""Authorization of requests by Kafka's ACLs in ZooKeeper (AclAuthorizer, KafkaApis)."""
+
+from collections.abc import Callable
+
+import msgspec
+import pytest
+from msgspec import structs
+
+from controller.core import error_codes as codes
+from controller.core.api_requests import ApiRequest
+from controller.core.api_requests.alter_partition import AlterPartitionReceived
+from controller.core.api_requests.controlled_shutdown import ControlledShutdownReceived
+from controller.core.api_requests.elections import ElectLeadersReceived
+from controller.core.api_requests.features import UpdateFeaturesReceived
+from controller.core.api_requests.producer_ids import AllocateProducerIdsReceived
+from controller.core.api_requests.reassignments import (
+    AlterPartitionReassignmentsReceived,
+    ListPartitionReassignmentsReceived,
+    ReassignmentTarget,
+)
+from controller.core.api_requests.received_request import Client
+from controller.core.api_requests.scram_credentials import (
+    AlterUserScramCredentialsReceived,
+    ScramDeletion,
+)
+from controller.core.api_requests.topics import (
+    CreatePartitionsReceived,
+    CreateTopicsReceived,
+    DeleteTopicsReceived,
+    NewPartitions,
+    NewTopic,
+    TopicToDelete,
+)
+from controller.core.configuration import Authorization
+from controller.core.snapshot import load_snapshot, take_snapshot
+from tests.controller.core.cluster import Cluster
+from tests.controller.core.endpoint import answers, call, next_request
+
+CLUSTER = "/kafka-acl/Cluster/kafka-cluster"
+HOST = "10.0.0.1"
+ALICE = Client("User:alice", HOST)
+
+Rule = tuple[str, str, str, str]
+"""Principal, permission, operation, host."""
+
+
+def acls(*rules: Rule) -> bytes:
+    """The content of a pattern's znode, as Kafka's AclEntry.toJsonCompatibleMap."""
+    entries = [
+        {"principal": who, "permissionType": permission, "operation": operation, "host": host}
+        for who, permission, operation, host in rules
+    ]
+    return msgspec.json.encode({"version": 1, "acls": entries})
+
+
+def allows(operation: str, who: str = "User:alice", host: str = "*") -> Rule:
+    return who, "Allow", operation, host
+
+
+def denies(operation: str, who: str = "User:alice", host: str = "*") -> Rule:
+    return who, "Deny", operation, host
+
+
+def put(cluster: Cluster, path: str, data: bytes) -> None:
+    """As a broker, which creates the parents at its start."""
+    parts = path.split("/")[1:]
+    for count in range(1, len(parts)):
+        parent = "/" + "/".join(parts[:count])
+        if cluster.data(parent) is None:
+            cluster.put(parent, b"")
+    cluster.put(path, data)
+
+
+def started(*rules: Rule, path: str = CLUSTER, **settings: bool) -> Cluster:
+    """A controller with an authorizer, these ACLs and the topic t."""
+    authorization = Authorization(super_users=("User:root",), **settings)
+    cluster = Cluster(1, 2, authorization=authorization)
+    if rules:
+        put(cluster, path, acls(*rules))
+    cluster.create_topic("t", {0: [1, 2]})
+    return cluster.start()
+
+
+def by(client: Client | None, request: ApiRequest) -> ApiRequest:
+    return structs.replace(request, client=client)
+
+
+def listing(cluster: Cluster, client: Client | None = ALICE) -> int:
+    """The error of a ListPartitionReassignments, which needs Describe."""
+    request = ListPartitionReassignmentsReceived(next_request(cluster), 0, None)
+    answer = call(cluster, by(client, request))
+    error: int = answer.error
+    return error
+
+
+OF_THE_CLUSTER: dict[str, tuple[str, Callable[[int], ApiRequest]]] = {
+    "AlterPartition": ("ClusterAction", lambda n: AlterPartitionReceived(n, 3, 1, 1, [])),
+    "ControlledShutdown": ("ClusterAction", lambda n: ControlledShutdownReceived(n, 3, 2, 1)),
+    "AllocateProducerIds": ("ClusterAction", lambda n: AllocateProducerIdsReceived(n, 0, 1, 1)),
+    "ElectLeaders": ("Alter", lambda n: ElectLeadersReceived(n, 2, "preferred", [("t", 0)])),
+    "AlterPartitionReassignments": (
+        "Alter",
+        lambda n: AlterPartitionReassignmentsReceived(n, 0, [ReassignmentTarget("t", 0, (2, 1))]),
+    ),
+    "ListPartitionReassignments": (
+        "Describe",
+        lambda n: ListPartitionReassignmentsReceived(n, 0, None),
+    ),
+    "UpdateFeatures": ("Alter", lambda n: UpdateFeaturesReceived(n, 1, 0, True, [])),
+    "AlterUserScramCredentials": (
+        "Alter",
+        lambda n: AlterUserScramCredentialsReceived(n, 0, [ScramDeletion("bob", 1)], []),
+    ),
+}
+
+
+@pytest.mark.parametrize("api", OF_THE_CLUSTER)
+def test_operation_on_the_cluster_needs_its_acl(api: str) -> None:
+    operation, request = OF_THE_CLUSTER[api]
+    for rules, is_allowed in (
+        ((allows(operation),), True),
+        ((allows("All"),), True),
+        ((allows("Create"),), False),
+        ((), False),
+    ):
+        cluster = started(*rules)
+        asked = by(ALICE, request(next_request(cluster)))
+        before = len(cluster.commands())
+        answer = call(cluster, asked)
+        refused = asked.refusal(codes.CLUSTER_AUTHORIZATION_FAILED)
+        assert (answer == refused) is not is_allowed
+        if not is_allowed:
+            issued = cluster.commands()[before:]
+            assert [type(one.command).__name__ for one in issued] == [
+                "Notice",
+                type(refused).__name__,
+            ]
+            [notice, _] = [one.command for one in issued]
+            assert f"no ACL allows {operation} on Cluster kafka-cluster for User:alice" in (
+                notice.text  # type: ignore[union-attr]
+            )
+            rule = issued[-1].reason.rule
+            assert rule == f"not authorized: no ACL allows {operation} on Cluster"
+
+
+def test_refused_reassignment_has_the_error_of_each_partition() -> None:
+    cluster = started()
+    _, request = OF_THE_CLUSTER["AlterPartitionReassignments"]
+    answer = call(cluster, by(ALICE, request(next_request(cluster))))
+    assert [(one.topic, one.partition, one.error) for one in answer.partitions] == [("t", 0, 31)]
+
+
+@pytest.mark.parametrize(
+    ("rules", "client", "is_allowed"),
+    [
+        ((allows("Describe"),), ALICE, True),
+        ((allows("Describe"),), Client("User:bob", HOST), False),
+        ((allows("Describe", "User:*"),), Client("User:bob", HOST), True),
+        ((allows("Describe", host=HOST),), ALICE, True),
+        ((allows("Describe", host="10.0.0.2"),), ALICE, False),
+        ((allows("Alter"),), ALICE, True),
+        ((allows("ClusterAction"),), ALICE, False),
+        ((allows("All"), denies("Describe")), ALICE, False),
+        ((denies("Describe", "User:*"), allows("Describe")), ALICE, False),
+        ((allows("All"), denies("Describe", host="10.0.0.2")), ALICE, True),
+        # Denying one of the operations that imply Describe does not deny Describe.
+        ((allows("Describe"), denies("Alter")), ALICE, True),
+        ((denies("All", "User:*"),), Client("User:root", HOST), True),
+        ((), Client("User:root", HOST), True),
+        ((allows("Describe", "User:ANONYMOUS"),), None, True),
+        ((), None, False),
+    ],
+)
+def test_acls_are_read_as_kafkas_authorizer_reads_them(
+    rules: tuple[Rule, ...], client: Client | None, is_allowed: bool
+) -> None:
+    assert (listing(started(*rules), client) == codes.NONE) is is_allowed
+
+
+def test_resource_without_acls_may_be_open_to_everybody() -> None:
+    assert listing(started(allows_without_acl=True)) == codes.NONE
+    others = started(allows("Describe", "User:bob"), allows_without_acl=True)
+    assert listing(others) == codes.CLUSTER_AUTHORIZATION_FAILED
+
+
+def test_without_an_authorizer_everything_is_allowed_and_no_acl_is_read() -> None:
+    cluster = Cluster(1, 2)
+    put(cluster, CLUSTER, acls(denies("All", "User:*")))
+    cluster.start()
+    assert listing(cluster) == codes.NONE
+    assert "kafka-acl" not in repr([one.command for one in cluster.commands()])
+
+
+# Topics -----------------------------------------------------------------------------------------
+
+
+def create(cluster: Cluster, *names: str, client: Client = ALICE) -> list[tuple[str, int]]:
+    topics = [NewTopic(name, 1, 1, [], []) for name in names]
+    request = CreateTopicsReceived(next_request(cluster), 7, 0, True, topics)
+    answer = call(cluster, by(client, request))
+    return [(one.name, one.error) for one in answer.topics]
+
+
+@pytest.mark.parametrize(
+    ("path", "allowed"),
+    [
+        (CLUSTER, ["a-1", "a-2", "b"]),
+        ("/kafka-acl/Topic/a-1", ["a-1"]),
+        ("/kafka-acl/Topic/*", ["a-1", "a-2", "b"]),
+        ("/kafka-acl-extended/prefixed/Topic/a-", ["a-1", "a-2"]),
+        ("/kafka-acl/Topic/a-", []),
+        ("/kafka-acl/Group/a-1", []),
+    ],
+)
+def test_topics_are_created_where_an_acl_allows_it(path: str, allowed: list[str]) -> None:
+    cluster = started(allows("Create"), path=path)
+    for name, error in create(cluster, "a-1", "a-2", "b"):
+        expected = codes.NONE if name in allowed else codes.TOPIC_AUTHORIZATION_FAILED
+        assert error == expected, name
+
+
+def test_denied_prefix_precedes_an_allowed_name() -> None:
+    cluster = started(allows("Create"), path="/kafka-acl/Topic/a-1")
+    put(cluster, "/kafka-acl-extended/prefixed/Topic/a", acls(denies("Create")))
+    change(cluster, "a", is_prefix=True)
+    assert create(cluster, "a-1") == [("a-1", codes.TOPIC_AUTHORIZATION_FAILED)]
+
+
+def test_refused_topic_has_kafkas_text_and_duplicates_come_first() -> None:
+    cluster = started()
+    topics = [NewTopic(name, 1, 1, [], []) for name in ("a", "b", "b")]
+    request = CreateTopicsReceived(next_request(cluster), 7, 0, False, topics)
+    answer = call(cluster, by(ALICE, request))
+    assert [(one.error, one.message) for one in answer.topics] == [
+        (codes.TOPIC_AUTHORIZATION_FAILED, "Authorization failed."),
+        *[(codes.INVALID_REQUEST, "Found multiple entries for this topic.")] * 2,
+    ]
+    assert cluster.data("/brokers/topics/a") is None
+
+
+def test_configuration_of_a_new_topic_is_for_those_who_may_describe_it() -> None:
+    for more, is_hidden in (((), True), ((allows("DescribeConfigs"),), False)):
+        cluster = started(allows("Create"), *more, path="/kafka-acl/Topic/a")
+        topics = [NewTopic("a", 1, 1, [], [])]
+        request = CreateTopicsReceived(next_request(cluster), 7, 0, True, topics)
+        [created] = call(cluster, by(ALICE, request)).topics
+        assert created.error == codes.NONE
+        assert created.hides_configs is is_hidden
+
+
+def test_partitions_are_added_where_an_acl_allows_it() -> None:
+    for rules, error in (((allows("Alter"),), 0), ((allows("Describe"),), 29)):
+        cluster = started(*rules, path="/kafka-acl/Topic/t")
+        new = [NewPartitions("t", 2, None)]
+        request = CreatePartitionsReceived(next_request(cluster), 3, 0, True, new)
+        [answer] = call(cluster, by(ALICE, request)).topics
+        assert answer.error == error
+        assert answer.message == ("The topic authorization is failed." if error else None)
+
+
+@pytest.mark.parametrize(
+    ("rules", "by_id", "name", "error"),
+    [
+        ((), False, "t", 29),
+        # A client that may not see the topic does not learn the name that belongs to its id.
+        ((), True, None, 29),
+        ((allows("Describe"),), True, "t", 29),
+        ((allows("Describe"),), False, "t", 29),
+    ],
+)
+def test_topics_are_deleted_where_an_acl_allows_it(
+    rules: tuple[Rule, ...], by_id: bool, name: str | None, error: int
+) -> None:
+    cluster = started(*rules, path="/kafka-acl/Topic/t")
+    topic_id = cluster.topic("t").topic_id if by_id else None
+    topics = [TopicToDelete(None if by_id else "t", topic_id)]
+    request = DeleteTopicsReceived(next_request(cluster), 6, 0, topics)
+    [answer] = call(cluster, by(ALICE, request)).topics
+    assert (answer.name, answer.error) == (name, error)
+    assert cluster.data("/admin/delete_topics/t") is None
+
+
+def test_topic_of_a_client_with_the_right_is_deleted() -> None:
+    cluster = started(allows("Delete"), path="/kafka-acl/Topic/t")
+    request = DeleteTopicsReceived(next_request(cluster), 6, 1, [TopicToDelete("t", None)])
+    cluster.happen(by(ALICE, request), "api:1")
+    assert not any(one.topics[0].error == 29 for one in answers(cluster))
+    assert "/admin/delete_topics/t" in repr([one.command for one in cluster.commands()])
+
+
+def test_unknown_topic_without_rights_looks_like_a_known_one() -> None:
+    cluster = started()
+    request = DeleteTopicsReceived(next_request(cluster), 6, 0, [TopicToDelete("x", None)])
+    [answer] = call(cluster, by(ALICE, request)).topics
+    assert answer.error == codes.TOPIC_AUTHORIZATION_FAILED
+
+
+# Changes ----------------------------------------------------------------------------------------
+
+
+def change(
+    cluster: Cluster, name: str, *, kind: str = "TOPIC", is_prefix: bool = False, number: int = 0
+) -> None:
+    """A broker announces that ACLs have changed."""
+    if is_prefix:
+        fields = {"version": 1, "resourceType": kind, "name": name, "patternType": "PREFIXED"}
+        path, data = "/kafka-acl-extended-changes", msgspec.json.encode(fields)
+    else:
+        path, data = "/kafka-acl-changes", f"{kind}:{name}".encode()
+    put(cluster, f"{path}/acl_changes_{number:010}", data)
+
+
+def test_changed_acls_count_for_the_next_request() -> None:
+    cluster = started(allows("Describe", "User:bob"))
+    assert listing(cluster) == codes.CLUSTER_AUTHORIZATION_FAILED
+    put(cluster, CLUSTER, acls(allows("Describe")))
+    change(cluster, "kafka-cluster", kind="CLUSTER")
+    assert listing(cluster) == codes.NONE
+    cluster.remove(CLUSTER)
+    change(cluster, "kafka-cluster", kind="CLUSTER", number=1)
+    assert listing(cluster) == codes.CLUSTER_AUTHORIZATION_FAILED
+    assert create(cluster, "a-1") == [("a-1", codes.TOPIC_AUTHORIZATION_FAILED)]
+    put(cluster, "/kafka-acl-extended/prefixed/Topic/a-", acls(allows("Create")))
+    change(cluster, "a-", is_prefix=True)
+    assert create(cluster, "a-1") == [("a-1", codes.NONE)]
+    cluster.remove("/kafka-acl-extended/prefixed/Topic/a-")
+    change(cluster, "a-", is_prefix=True, number=1)
+    assert create(cluster, "a-1") == [("a-1", codes.TOPIC_AUTHORIZATION_FAILED)]
+
+
+def test_unreadable_notification_has_all_acls_read_again() -> None:
+    cluster = started()
+    put(cluster, CLUSTER, acls(allows("Describe")))
+    put(cluster, "/kafka-acl-extended-changes/acl_changes_0000000000", b"{")
+    assert listing(cluster) == codes.NONE
+
+
+def test_unreadable_acls_deny_everything() -> None:
+    cluster = Cluster(1, authorization=Authorization(allows_without_acl=True))
+    put(cluster, CLUSTER, b'{"version":1,"acls":[{"principal":"User:alice"}]}')
+    cluster.start()
+    assert listing(cluster) == codes.CLUSTER_AUTHORIZATION_FAILED
+
+
+def test_snapshot_has_the_acls() -> None:
+    cluster = started(allows("Describe"))
+    fold = load_snapshot(take_snapshot(cluster.fold), cluster.fold.controller.configuration)
+    assert fold.controller.context.acls.acls == cluster.fold.controller.context.acls.acls
+    assert fold.controller.context.acls.acls

@@ -1,0 +1,112 @@
+"""Kafka's security keys for the listeners of the endpoint."""
+
+from pathlib import Path
+
+import pytest
+
+from controller.core.configuration import Authorization
+from controller.security.passwords import Password
+from controller.settings.settings import Settings
+from tests.controller.settings.test_security import Stores, loaded, problems, stores
+
+__all__ = ["stores"]
+
+AUTHORIZER = "kafka.security.authorizer.AclAuthorizer"
+PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule required"
+
+
+def of_listener(stores: Stores, protocol: str, **more: str) -> dict[str, str]:
+    return {
+        "listeners": "CLIENTS://:9093",
+        "listener.security.protocol.map": f"CLIENTS:{protocol},PLAINTEXT:PLAINTEXT",
+        "ssl.keystore.location": str(stores.own.pem),
+        "ssl.truststore.location": str(stores.authority.pem),
+        "sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-512",
+        "plain.sasl.jaas.config": f'{PLAIN} user_alice="topsecret" user_bob="topsecret2";',
+    } | more
+
+
+def read(folder: Path, content: dict[str, str]) -> Settings:
+    return loaded(folder, content)
+
+
+def test_listener_has_the_keys_of_a_broker(tmp_path: Path, stores: Stores) -> None:
+    content = of_listener(
+        stores,
+        "SASL_SSL",
+        **{
+            "sasl.server.max.receive.size": "1000",
+            "listener.name.clients.connection.failed.authentication.delay.ms": "0",
+        },
+    )
+    found = read(tmp_path, content).security.endpoint["CLIENTS"]
+    assert found.mechanisms == ("PLAIN", "SCRAM-SHA-512")
+    assert found.users == {"alice": Password("topsecret"), "bob": Password("topsecret2")}
+    assert (found.receive_bytes_max, found.failure_delay_ms) == (1000, 0)
+    assert found.tls is not None
+    assert found.tls.client_auth == "none"
+
+
+@pytest.mark.parametrize(
+    ("protocol", "key", "asked"),
+    [
+        ("SSL", "ssl.client.auth", "required"),
+        ("SASL_SSL", "ssl.client.auth", "none"),
+        ("SASL_SSL", "listener.name.clients.ssl.client.auth", "required"),
+    ],
+)
+def test_certificates_of_clients_are_asked_for_as_in_kafka(
+    tmp_path: Path, stores: Stores, protocol: str, key: str, asked: str
+) -> None:
+    content = of_listener(stores, protocol, **{key: "required"})
+    tls = read(tmp_path, content).security.endpoint["CLIENTS"].tls
+    assert tls is not None
+    assert tls.client_auth == asked
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "reported"),
+    [
+        ("sasl.enabled.mechanisms", "PLAIN,OAUTHBEARER", "does not support OAUTHBEARER, only"),
+        ("sasl.enabled.mechanisms", "", "sasl.enabled.mechanisms=GSSAPI: refold's endpoint"),
+        ("plain.sasl.jaas.config", "", "plain.sasl.jaas.config is not set"),
+        ("ssl.client.auth", "maybe", "must be one of none, requested, required"),
+        ("ssl.keystore.location", "", "keystore.location must be set for a TLS listener"),
+        ("ssl.principal.mapping.rules", "RULE:x", "expected DEFAULT or RULE:pattern"),
+        ("ssl.principal.mapping.rules", "RULE:(/x/", "ssl.principal.mapping.rules: RULE:(/x/:"),
+        ("sasl.server.max.receive.size", "big", "must be a whole number"),
+    ],
+)
+def test_key_that_refold_cannot_follow_is_refused_by_name(
+    tmp_path: Path, stores: Stores, key: str, value: str, reported: str
+) -> None:
+    assert reported in problems(tmp_path, of_listener(stores, "SASL_SSL", **{key: value}))
+
+
+def test_authorizer_of_kafka_is_followed(tmp_path: Path) -> None:
+    content = {
+        "authorizer.class.name": AUTHORIZER,
+        "super.users": "User:admin; User:CN=broker,O=x",
+        "allow.everyone.if.no.acl.found": "true",
+    }
+    authorization = Authorization(
+        super_users=("User:admin", "User:CN=broker,O=x"), allows_without_acl=True
+    )
+    assert read(tmp_path, content).configuration().authorization == authorization
+    without = read(tmp_path, content | {"authorizer.class.name": ""})
+    assert without.configuration().authorization is None
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("authorizer.class.name", "org.example.Authorizer"),
+        ("authorizer.zookeeper.url", "zk2:2181"),
+        ("super.users", "admin"),
+    ],
+)
+def test_authorizer_that_refold_cannot_follow_is_refused(
+    tmp_path: Path, key: str, value: str
+) -> None:
+    content = {"authorizer.class.name": AUTHORIZER, key: value}
+    assert f"{key}={value}" in problems(tmp_path, content)
