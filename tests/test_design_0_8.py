@@ -3,7 +3,7 @@
 from tests.sentences import ROOT, assert_complete, assert_reasons, assert_shown
 
 PAGE = ROOT / "docs/rows/design-0.8.md"
-FOLDERS = ("tests/controller/kafka_0_8",)
+FOLDERS = ("tests/controller/kafka_0_8", "tests/replay/explore/kafka_0_8")
 COUNTS = {"Z": 25, "K": 19, "N": 8, "B": 11}
 """The number of sentences in each section of the document."""
 

@@ -21,11 +21,11 @@ class AdminError(CoreError):
 
 
 class StoredPartition(Struct, frozen=True):
-    """A partition in ZooKeeper. `children` are the names of the znodes below it; `is_reassigned`:
-    it has a path below the reassigned partitions."""
+    """A partition in ZooKeeper. `version` is that of the replicas znode, `children` are the names
+    of the znodes below the partition; `is_reassigned`: it has a path below the reassigned
+    partitions."""
 
     replicas: tuple[int, ...]
-    czxid: int
     version: int
     children: tuple[str, ...]
     is_reassigned: bool = False
@@ -44,9 +44,11 @@ def remove_brokers(
     brokers: Sequence[int],
     queues: Mapping[int, Sequence[str]],
     assigned: Mapping[Name, tuple[int, ...]],
+    registered: Collection[int],
 ) -> list[WriteOperation]:
     """Delete the state paths of brokers (C-02). `queues`: the children of each state path that
-    exists; `assigned`: the replicas of each partition, those of a reassignment included."""
+    exists; `assigned`: the replicas of each partition, those of a reassignment included;
+    `registered`: the registered brokers."""
     operations: list[WriteOperation] = []
     for broker in brokers:
         if broker not in queues:
@@ -57,6 +59,10 @@ def remove_brokers(
                     f"broker {broker} cannot be removed: it has a replica of {topic}-{partition}; "
                     "reassign or delete the partition first"
                 )
+        if broker in registered:
+            raise AdminError(f"broker {broker} cannot be removed: it is registered; stop it first")
+        # The transaction fails if the broker has registered since the znodes were read.
+        operations += _none_at(znodes.broker_path(broker))
         path = znodes.state_path(broker)
         operations += [Delete(f"{path}/{child}", ANY_VERSION) for child in queues[broker]]
         operations.append(Delete(path, ANY_VERSION))
@@ -84,11 +90,16 @@ def create_topic(
 
 
 def delete_topic(
-    topic: str, partitions: Mapping[int, StoredPartition], brokers: Collection[int]
+    topic: str,
+    partitions: Mapping[int, StoredPartition],
+    brokers: Collection[int],
+    *,
+    had_moves: bool,
 ) -> list[WriteOperation]:
     """Close the replicas of a topic and delete its znodes (C-04). `brokers`: those with a state
-    path."""
-    operations: list[WriteOperation] = []
+    path; `had_moves`: the topic has a path below the reassigned partitions."""
+    # The transaction fails if a reassignment was requested since the znodes were read.
+    operations = [] if had_moves else _none_at(znodes.reassigned_topic_path(topic))
     for partition, stored in sorted(partitions.items()):
         if stored.is_reassigned:
             raise AdminError(
@@ -97,8 +108,9 @@ def delete_topic(
             )
         path = znodes.partition_path(topic, partition)
         operations.append(Check(znodes.replicas_path(topic, partition), stored.version))
-        change = StateChange("close-replica", topic, partition, stored.czxid)
-        close = znodes.write_state_change(change)
+        if had_moves:
+            operations += _none_at(znodes.reassigned_path(topic, partition))
+        close = znodes.write_state_change(StateChange("close-replica", topic, partition))
         operations += [
             CreateSequential(znodes.request_prefix(one), close)
             for one in stored.replicas
@@ -109,6 +121,15 @@ def delete_topic(
     return [*operations, Delete(znodes.topic_path(topic), ANY_VERSION)]
 
 
+def paths_of_reassignment(topic: str, partition: int) -> list[str]:
+    """The paths whose existence `reassign` has to know."""
+    return [
+        znodes.replicas_path(topic, partition),
+        znodes.reassigned_topic_path(topic),
+        znodes.reassigned_path(topic, partition),
+    ]
+
+
 def reassign(
     topic: str,
     partition: int,
@@ -116,15 +137,25 @@ def reassign(
     brokers: Collection[int],
     existing: Collection[str],
 ) -> list[WriteOperation]:
-    """Store the new replicas of a partition (C-05). `existing`: the paths below the reassigned
-    partitions that exist."""
+    """Store the new replicas of a partition (C-05). `existing`: those of `paths_of_reassignment`
+    that exist."""
+    stored = znodes.replicas_path(topic, partition)
+    if stored not in existing:
+        raise AdminError(f"{topic}-{partition} cannot be reassigned: it does not exist")
     _require_usable(f"{topic}-{partition}", replicas, brokers)
     path = znodes.reassigned_path(topic, partition)
     if path in existing:
         raise AdminError(f"{topic}-{partition} is being reassigned already: {path} exists")
-    parent, _, _ = path.rpartition("/")
-    operations: list[WriteOperation] = [] if parent in existing else [Create(parent)]
+    parent = znodes.reassigned_topic_path(topic)
+    operations: list[WriteOperation] = [Check(stored, ANY_VERSION)]
+    if parent not in existing:
+        operations.append(Create(parent))
     return [*operations, Create(path, znodes.write_brokers(replicas))]
+
+
+def _none_at(path: str) -> list[WriteOperation]:
+    """Writes that fail if a znode exists, and change nothing."""
+    return [Create(path), Delete(path, ANY_VERSION)]
 
 
 def _require_usable(name: str, replicas: tuple[int, ...], brokers: Collection[int]) -> None:

@@ -20,11 +20,13 @@ from controller.core.commands import target_of as core_target_of
 
 
 class OpenLog(Struct, frozen=True, array_like=True, tag="open_log"):
-    """Open the local log of a partition and recover it; create it if there is none. Outcome:
+    """Open the local log of a partition and recover it; create it if there is none. A log with
+    another `czxid` is one of a deleted partition with the same name: it is deleted first. Outcome:
     `LogOpened`."""
 
     topic: str
     partition: int
+    czxid: int = 0
 
 
 class TruncateLog(Struct, frozen=True, array_like=True, tag="truncate_log"):

@@ -56,7 +56,8 @@ class Partition:
 
     - `leader`, `epoch`: the leader that this broker follows or is, NO_LEADER if there is none.
     - `local`: the replica on this broker; `is_open`: its log is open.
-    - `czxid`: the transaction that created the replicas znode.
+    - `czxid`: the transaction that created the replicas znode for which the log was opened. After
+      the deletion and creation of the partition, the znode has another one.
     - `address`: host:port of the leader; `fetch`, `append`: the command in flight, while following.
     - `leader_hw`: the high watermark in the last fetch response.
 

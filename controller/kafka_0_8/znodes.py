@@ -40,13 +40,11 @@ class Isr(NamedTuple):
 
 
 class StateChange(Struct, frozen=True):
-    """A request in the queue of a broker. `czxid` is that of the replicas znode for which it was
-    made; 0: the request was made together with the znode."""
+    """A request in the queue of a broker."""
 
     request: Literal["start-replica", "close-replica"]
     topic: str
     partition: Natural32
-    czxid: int = 0
 
 
 _state_changes = msgspec.json.Decoder(StateChange)
@@ -89,9 +87,14 @@ def isr_path(topic: str, partition: int) -> str:
     return f"{partition_path(topic, partition)}/ISR"
 
 
+def reassigned_topic_path(topic: str) -> str:
+    """The reassigned partitions of a topic."""
+    return f"{REASSIGNED}/{topic}"
+
+
 def reassigned_path(topic: str, partition: int) -> str:
     """The new replicas of a partition."""
-    return f"{REASSIGNED}/{topic}/{partition}"
+    return f"{reassigned_topic_path(topic)}/{partition}"
 
 
 def request_prefix(broker: int) -> str:

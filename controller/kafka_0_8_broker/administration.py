@@ -56,7 +56,7 @@ async def add_brokers(zookeeper: ZooKeeperClient, brokers: Sequence[int]) -> Non
 
 
 async def remove_brokers(zookeeper: ZooKeeperClient, brokers: Sequence[int]) -> None:
-    """Delete the state paths of brokers without replicas."""
+    """Delete the state paths of brokers that are not registered and have no replicas."""
     known = await _known(zookeeper)
     queues = {one: await zookeeper.children(znodes.state_path(one)) for one in known}
     assigned: dict[Name, tuple[int, ...]] = {}
@@ -66,7 +66,8 @@ async def remove_brokers(zookeeper: ZooKeeperClient, brokers: Sequence[int]) -> 
             if found is not None:
                 replicas = znodes.read_brokers(path, found.data)
                 assigned[name] = (*assigned.get(name, ()), *replicas)
-    await _write(zookeeper, admin.remove_brokers(brokers, queues, assigned))
+    registered = await _numbers(zookeeper, znodes.BROKER_IDS)
+    await _write(zookeeper, admin.remove_brokers(brokers, queues, assigned, registered))
 
 
 async def create_topic(
@@ -90,22 +91,19 @@ async def delete_topic(zookeeper: ZooKeeperClient, topic: str) -> None:
         if found is not None:
             stored[name[1]] = StoredPartition(
                 znodes.read_brokers(path, found.data),
-                found.czxid,
                 found.version,
                 tuple(await zookeeper.children(znodes.partition_path(*name))),
                 await zookeeper.exists(znodes.reassigned_path(*name)),
             )
-    await _write(zookeeper, admin.delete_topic(topic, stored, await _known(zookeeper)))
+    had_moves = await zookeeper.exists(znodes.reassigned_topic_path(topic))
+    known = await _known(zookeeper)
+    await _write(zookeeper, admin.delete_topic(topic, stored, known, had_moves=had_moves))
 
 
 async def reassign(zookeeper: ZooKeeperClient, name: Name, replicas: tuple[int, ...]) -> None:
     """Ask the leader of a partition to move it to these replicas."""
-    path = znodes.reassigned_path(*name)
-    existing = await _existing(zookeeper, [path.rpartition("/")[0], path])
+    existing = await _existing(zookeeper, admin.paths_of_reassignment(*name))
     operations = admin.reassign(*name, replicas, await _known(zookeeper), existing)
-    if not await zookeeper.exists(znodes.replicas_path(*name)):
-        topic, partition = name
-        raise AdminError(f"{topic}-{partition} cannot be reassigned: it does not exist")
     await _write(zookeeper, operations)
 
 
@@ -138,8 +136,13 @@ def _require_topic(topic: str, topics: Sequence[str]) -> None:
 
 
 async def _known(zookeeper: ZooKeeperClient) -> list[int]:
-    """The brokers with a state path. Other names below it are ignored."""
-    numbers = map(natural, await zookeeper.children(znodes.STATE))
+    """The brokers with a state path."""
+    return await _numbers(zookeeper, znodes.STATE)
+
+
+async def _numbers(zookeeper: ZooKeeperClient, path: str) -> list[int]:
+    """The children of a znode that are named by a number. Others are ignored."""
+    numbers = map(natural, await zookeeper.children(path))
     return [one for one in numbers if one is not None]
 
 

@@ -176,8 +176,9 @@ class RunningBroker:
             self._inbox.put(event, f"log:{command.topic}-{command.partition}")
 
         match command:
-            case OpenLog():
-                self._on_disk(partial(disk.open_log, name), lambda done: put(LogOpened(id, *done)))
+            case OpenLog(czxid=czxid):
+                opening = partial(disk.open_log, name, czxid)
+                self._on_disk(opening, lambda done: put(LogOpened(id, *done)))
             case TruncateLog(offset=offset):
                 work = partial(disk.truncate, name, offset)
                 self._on_disk(work, lambda leo: put(LogTruncated(id, leo)))

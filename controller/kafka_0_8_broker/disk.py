@@ -20,7 +20,7 @@ from controller.kafka_0_8_broker.segment import Segment
 
 logger = logging.getLogger(__name__)
 
-SUFFIX: Final = ".records"
+_SUFFIX: Final = ".records"
 CHECKPOINT: Final = "high-watermarks.json"
 RESPONSE_BYTES_MAX: Final = 1 << 20
 """How many bytes of records one response has, unless its first record is longer."""
@@ -43,35 +43,44 @@ class Disk:
 
     # Records
 
-    def open_log(self, name: Name) -> tuple[int, int]:
-        """The log end offset and the checkpointed high watermark (0: none) of a replica."""
-        return self._segment(name).leo, self._hws.get(name, 0)
+    def open_log(self, name: Name, czxid: int) -> tuple[int, int]:
+        """The log end offset and the checkpointed high watermark (0: none) of a replica. A log with
+        another czxid is deleted first. The others need a log that is open."""
+        path = self._path(name, czxid)
+        if not path.exists() and files_of(self._folder, name):
+            self.delete_log(name)
+        if name not in self._segments:
+            self._segments[name] = self._opened(name, path)
+        return self._segments[name].leo, self._hws.get(name, 0)
 
     def append(self, name: Name, records: list[bytes]) -> int:
         """Append records; returns the log end offset."""
-        with _no_os_error(self._path(name)):
-            return self._segment(name).append(records)
+        segment = self._segments[name]
+        with _no_os_error(segment.path):
+            return segment.append(records)
 
     def truncate(self, name: Name, offset: int) -> int:
         """Remove the records from `offset` on; returns the log end offset."""
-        with _no_os_error(self._path(name)):
-            return self._segment(name).truncate(offset)
+        segment = self._segments[name]
+        with _no_os_error(segment.path):
+            return segment.truncate(offset)
 
     def read(self, name: Name, start: int, end: int) -> list[bytes]:
         """The first records from `start` to before `end`; none if there is no such replica."""
-        if start >= end or name not in self._segments:
+        segment = self._segments.get(name)
+        if start >= end or segment is None:
             return []
-        with _no_os_error(self._path(name)):
-            return self._segments[name].read(start, end, RESPONSE_BYTES_MAX)
+        with _no_os_error(segment.path):
+            return segment.read(start, end, RESPONSE_BYTES_MAX)
 
     def delete_log(self, name: Name) -> None:
         """Delete a replica with its checkpointed high watermark."""
-        path = self._path(name)
         segment = self._segments.pop(name, None)
-        with _no_os_error(path):
+        with _no_os_error(self._folder):
             if segment is not None:
                 segment.delete()
-            path.unlink(missing_ok=True)
+            for path in files_of(self._folder, name):
+                path.unlink()
         if self._hws.pop(name, None) is not None:
             self._write()
 
@@ -81,28 +90,21 @@ class Disk:
             segment.close()
         self._segments.clear()
 
-    def _segment(self, name: Name) -> Segment:
-        segment = self._segments.get(name)
-        if segment is None:
-            path = self._path(name)
-            with _no_os_error(path):
-                segment = self._segments[name] = Segment(path)
-            if segment.cut_bytes:
-                text = "%s ended with %d bytes that are no whole record: they were removed"
-                logger.warning(text, path, segment.cut_bytes)
-            hw = self._hws.get(name, 0)
-            if segment.leo < hw:
-                text = "%s has %d records, but %d were committed: the file is damaged"
-                logger.error(text, path, segment.leo, hw)
+    def _opened(self, name: Name, path: Path) -> Segment:
+        with _no_os_error(path):
+            segment = Segment(path)
+        if segment.cut_bytes:
+            text = "%s ended with %d bytes that are no whole record: they were removed"
+            logger.warning(text, path, segment.cut_bytes)
+        hw = self._hws.get(name, 0)
+        if segment.leo < hw:
+            text = "%s has %d records, but %d were committed: the file is damaged"
+            logger.error(text, path, segment.leo, hw)
         return segment
 
-    def _path(self, name: Name) -> Path:
-        """The file of a replica. Any topic that ZooKeeper can have is a valid file name."""
-        topic, partition = name
-        text = quote(topic, safe="")
-        if len(text) > _NAME_BYTES_MAX:
-            text = hashlib.blake2b(topic.encode(), digest_size=20).hexdigest()
-        return self._folder / f"{text}-{partition}{SUFFIX}"
+    def _path(self, name: Name, czxid: int) -> Path:
+        """The file of a replica."""
+        return self._folder / f"{_prefix(name)}{czxid}{_SUFFIX}"
 
     # High watermarks
 
@@ -132,6 +134,21 @@ class Disk:
                 "the replicas of this broker remove all their records when they follow a leader"
             ) from None
         return {(topic, partition): hw for topic, partition, hw in rows}
+
+
+def files_of(folder: Path, name: Name) -> list[Path]:
+    """The file of a replica, or that of a deleted partition with the same name."""
+    return sorted(folder.glob(f"{_prefix(name)}*{_SUFFIX}"))
+
+
+def _prefix(name: Name) -> str:
+    """How the names of the files of a partition begin. Any topic that ZooKeeper can have is part of
+    a valid file name; no topic is quoted with an @."""
+    topic, partition = name
+    text = quote(topic, safe="")
+    if len(text) > _NAME_BYTES_MAX:
+        text = hashlib.blake2b(topic.encode(), digest_size=20).hexdigest()
+    return f"{text}-{partition}@"
 
 
 @contextmanager

@@ -21,7 +21,7 @@ RECORD_BYTES_MAX: Final = 1 << 20
 
 
 class Segment:
-    """An open file of records. Methods raise OSError.
+    """The open file of records at `path`. Methods raise OSError.
 
     `cut_bytes`: how many bytes at the end were not readable as records when the file was opened;
     they are removed.
@@ -29,7 +29,7 @@ class Segment:
 
     def __init__(self, path: Path) -> None:
         """Open the file; create it if there is none."""
-        self._path = path
+        self.path = path
         self._file: BinaryIO = os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT, 0o644), "r+b")
         self._ends = array("Q")
         """The position after each record."""
@@ -106,4 +106,4 @@ class Segment:
     def delete(self) -> None:
         """Close and delete the file."""
         self.close()
-        self._path.unlink(missing_ok=True)
+        self.path.unlink(missing_ok=True)

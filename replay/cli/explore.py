@@ -13,7 +13,7 @@ import typer
 from controller.cli.output import print_result
 from eventstore.errors import LogError
 from replay.cli.exit_status import errors_in_one_line, interrupted_by_sigterm
-from replay.cli.explore_0_8 import explore_brokers, reproduce_broker_run
+from replay.cli.explore_0_8 import Limits, explore_brokers, reproduce_broker_run
 from replay.cli.options import Json
 from replay.cli.progress import LINE_S, progress
 from replay.errors import ReplayError
@@ -130,8 +130,9 @@ def explore(
         if design != _CONTROLLER:
             _check_design(design, sources)
             limit = _SECONDS if seconds is None and runs is None else seconds
+            ends = Limits(limit, runs, shrink_seconds)
             with reserved(folder):
-                is_broken = explore_brokers(seed, limit, runs, workers, folder, as_json=as_json)
+                is_broken = explore_brokers(seed, ends, workers, folder, as_json=as_json)
             raise typer.Exit(_VIOLATION if is_broken else _NOTHING)
         start, notes = _start(scenario, from_log, strategy or ())
         with reserved(folder):
@@ -276,6 +277,7 @@ def _written(saved: "SavedRun", folder: Path) -> tuple[Path | None, list[Path]]:
 def _reproduce(path: Path, *, as_json: bool) -> int:
     from replay.explore.run import run
     from replay.explore.saved import design_of, read_run
+    from replay.explore.verdict import violation_text
 
     if design_of(path) != _CONTROLLER:
         is_broken = reproduce_broker_run(path, as_json=as_json)
@@ -294,7 +296,7 @@ def _reproduce(path: Path, *, as_json: bool) -> int:
         if outcome.violation is None:
             typer.echo(f"no violation; the run was saved with {_expected(saved)}")
         else:
-            typer.echo(_violation_text(outcome.violation))
+            typer.echo(violation_text(outcome.violation))
         if is_same:
             typer.echo("the same run: all events, commands and znodes are as saved")
         else:
@@ -342,6 +344,7 @@ def _print(
         input_line,
         not_checked,
         rates,
+        violation_text,
     )
 
     coverage = found.coverage
@@ -352,7 +355,7 @@ def _print(
         typer.echo(f"no violation in {amount}, seed {seed}")
     else:
         shown = saved.violation or found.violation
-        typer.echo(_violation_text(shown))
+        typer.echo(violation_text(shown))
         before, after = saved.inputs_before_shrinking, len(saved.inputs)
         typer.echo(f"found by {found.case.strategy} in {amount}, seed {seed}")
         typer.echo(f"shrunk from {before} to {after} inputs:")
@@ -369,13 +372,3 @@ def _print(
         typer.echo(line)
     for text in not_checked(coverage):
         typer.echo(f"not checked: {text}")
-
-
-def _violation_text(violation: "object") -> str:
-    from replay.explore.invariants.invariant import Violation
-
-    assert isinstance(violation, Violation)
-    at_s = violation.at_us / 1_000_000
-    return f"{violation.invariant} does not hold at {at_s:.3f} s: {violation.subject}: " + (
-        violation.text
-    )

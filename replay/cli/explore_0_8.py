@@ -1,10 +1,10 @@
 """`refold explore --design 0.8`: search a simulated cluster without a controller."""
 
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-import msgspec
 import typer
 
 from controller.cli.output import print_result
@@ -13,11 +13,23 @@ from replay.cli.progress import LINE_S, progress
 from replay.progress import Progress
 
 if TYPE_CHECKING:
+    from replay.explore.invariants.invariant import Violation
+    from replay.explore.kafka_0_8.run import Coverage
     from replay.explore.kafka_0_8.search import BrokenRun, Searched
+
+_PAGE = "docs/design-0.8.md#the-search"
+
+
+class Limits(NamedTuple):
+    """When a search ends, and how long a run is shrunk."""
+
+    seconds: float | None
+    runs: int | None
+    shrink_seconds: float
 
 
 class Saved(NamedTuple):
-    """A shrunk run, how many acts it had before, and where it is saved."""
+    """A shrunk run, how many inputs it had before, and where it is saved."""
 
     run: "BrokenRun"
     before: int
@@ -26,107 +38,147 @@ class Saved(NamedTuple):
 
 
 def explore_brokers(
-    seed: int,
-    seconds: float | None,
-    runs: int | None,
-    workers: int,
-    folder: Path,
-    *,
-    as_json: bool,
+    seed: int, limits: Limits, workers: int, folder: Path, *, as_json: bool
 ) -> bool:
-    """Search for so long or so many runs, save the runs that break an invariant, and print the
-    result. Returns whether a run broke an invariant that is not a known flaw of the design. Raises
-    ReplayError, LogError."""
+    """Search up to the limits, save the runs that break an invariant, and print the result. Returns
+    whether a run broke an invariant that is not a known flaw of the design. Raises ReplayError,
+    LogError."""
     from replay.explore.kafka_0_8.search import search
+    from replay.explore.verdict import rates
 
     if not as_json:
         typer.echo(f"seed {seed}")
     start = time.monotonic()
-    with progress(what="exploring", total=runs, every=1, line_s=LINE_S) as report:
+    with progress(what="exploring", total=limits.runs, every=1, line_s=LINE_S) as report:
 
-        def goes_on(done: int) -> bool:
-            report(f"exploring: {done} runs", done, runs)
-            is_late = seconds is not None and time.monotonic() - start >= seconds
-            return not is_late and (runs is None or done < runs)
+        def goes_on(coverage: "Coverage") -> bool:
+            elapsed_s, runs = time.monotonic() - start, limits.runs
+            report(f"exploring: {rates(coverage, elapsed_s)}", coverage.runs, runs)
+            is_late = limits.seconds is not None and elapsed_s >= limits.seconds
+            return not is_late and (runs is None or coverage.runs < runs)
 
         with interrupted_by_sigterm("refold explore: ending"):
             found = search(seed, workers, goes_on)
         elapsed_s = time.monotonic() - start
-        saved = [_saved(one, folder / one.invariant, seed, report) for one in found.broken]
-    document = {
-        **msgspec.to_builtins(found),
-        "workers": workers,
-        "seconds": round(elapsed_s, 3),
-        "shrunk": [{**msgspec.to_builtins(one.run), "folder": str(one.folder)} for one in saved],
-    }
-    print_result(
-        document, lambda: _print(found, saved, _amount(found, workers, elapsed_s)), as_json=as_json
-    )
-    return found.violation is not None
+        saved = [
+            _saved(one, folder / one.violation.invariant, seed, limits.shrink_seconds, report)
+            for one in found.runs_to_save
+        ]
+    document = _document(found, workers, elapsed_s, saved)
+    lines = _lines(found, workers, elapsed_s, saved)
+    print_result(document, lambda: typer.echo("\n".join(lines)), as_json=as_json)
+    return found.broken is not None
 
 
-def _saved(broken: "BrokenRun", folder: Path, seed: int, report: Progress) -> Saved:
+def _saved(broken: "BrokenRun", folder: Path, seed: int, seconds: float, report: Progress) -> Saved:
     from replay.explore.kafka_0_8.saved import save
     from replay.explore.kafka_0_8.search import shrunk
 
-    report(f"shrinking a run that breaks {broken.invariant}", 0, None)
-    least = shrunk(broken)
-    return Saved(least, len(broken.acts), folder, save(least, folder, seed=seed))
+    report(f"shrinking a run with {broken.violation.invariant}", 0, None)
+    with interrupted_by_sigterm("refold explore: ending the shrinking"):
+        least = shrunk(broken, seconds=seconds, report=report)
+    return Saved(least, len(broken.inputs), folder, save(least, folder, seed=seed))
 
 
-def _amount(found: "Searched", workers: int, elapsed_s: float) -> str:
+def _document(
+    found: "Searched", workers: int, elapsed_s: float, saved: list[Saved]
+) -> dict[str, object]:
+    from replay.explore.kafka_0_8.run import checked, never_issued
+
+    return {
+        "seed": found.seed,
+        "workers": workers,
+        "seconds": round(elapsed_s, 3),
+        "was_interrupted": found.was_interrupted,
+        "violation": found.broken,
+        "flaws": found.flaws,
+        "flaw_runs": found.flaw_runs,
+        "shrunk": [{"folder": str(one.folder), "run": one.run} for one in saved],
+        "coverage": found.coverage,
+        "rules_never_issued": never_issued(found.coverage),
+        "checked": checked(),
+    }
+
+
+def _lines(found: "Searched", workers: int, elapsed_s: float, saved: list[Saved]) -> Iterator[str]:
+    from replay.explore.kafka_0_8.invariants import ALWAYS, RECOVERY
+    from replay.explore.kafka_0_8.run import RULES, never_issued
+    from replay.explore.verdict import rates
+
+    coverage = found.coverage
+    what = "no violation" if found.broken is None else "a violation"
     processes = "1 worker" if workers == 1 else f"{workers} workers"
     end = ", interrupted" if found.was_interrupted else ""
-    amount = f"{found.runs} runs, {found.events} events in {elapsed_s:.1f} s with {processes}{end}"
-    return f"{amount}, seed {found.seed}"
+    amount = f"{coverage.runs} runs in {elapsed_s:.1f} s with {processes}{end}"
+    yield f"{what} in {amount}, seed {found.seed}"
+    for one in saved:
+        yield from _lines_of_run(found, one)
+    yield f"speed: {rates(coverage, elapsed_s)}"
+    never = never_issued(coverage)
+    yield f"rules: {len(RULES) - len(never)} of {len(RULES)} were the reason of a command"
+    if never:
+        yield f"not reached: {', '.join(never)}"
+    yield f"checked after every step: {len(ALWAYS)} invariants ({_PAGE})"
+    yield (
+        f"checked after the last fault: {len(RECOVERY)} invariants, all of them in "
+        f"{coverage.recovered} of {coverage.runs} runs"
+    )
 
 
-def _print(found: "Searched", saved: list[Saved], amount: str) -> None:
-    from replay.explore.kafka_0_8.monitor import INVARIANTS, KNOWN_FLAWS
+def _lines_of_run(found: "Searched", saved: Saved) -> Iterator[str]:
+    from replay.explore.kafka_0_8.losses import KNOWN_FLAWS
+    from replay.explore.verdict import input_line
 
-    what = "no violation" if found.violation is None else "a violation"
-    typer.echo(f"{what} in {amount}")
-    for run, before, folder, logs in saved:
-        if run.invariant in KNOWN_FLAWS:
-            times, why = found.flaw_runs[run.invariant], KNOWN_FLAWS[run.invariant]
-            typer.echo(f"known flaw of the design in {times} of {found.runs} runs: {why}")
-        typer.echo(f"{run.invariant} does not hold in run {run.run}: {run.text}")
-        typer.echo(f"shrunk from {before} to {len(run.acts)} acts:")
-        for act in run.acts:
-            typer.echo(f"  {act}")
-        typer.echo(f"saved in {folder}; run it again: refold explore --reproduce {folder}")
-        for log in logs:
-            typer.echo(f"a log for replay, events, decisions and inspect: {log}")
-    typer.echo(f"checked: {', '.join(INVARIANTS)} (docs/design-0.8.md#the-search)")
+    run, before, folder, logs = saved
+    name = run.violation.invariant
+    if name in KNOWN_FLAWS:
+        times, runs = found.flaw_runs[name], found.coverage.runs
+        yield f"known flaw of the design in {times} of {runs} runs: {name}: {KNOWN_FLAWS[name]}"
+    yield f"run {run.run}: {_text(run.violation)}"
+    yield f"shrunk from {before} to {len(run.inputs)} inputs:"
+    for one in run.inputs:
+        yield f"  {input_line(one)}"
+    yield f"saved in {folder}; run it again: refold explore --reproduce {folder}"
+    for log in logs:
+        yield f"a log for replay, events, decisions and inspect: {log}"
+
+
+def _text(violation: "Violation") -> str:
+    """A violation or a flaw in one line."""
+    from replay.explore.kafka_0_8.losses import KNOWN_FLAWS
+    from replay.explore.verdict import violation_text
+
+    if violation.invariant not in KNOWN_FLAWS:
+        return violation_text(violation)
+    at_s = violation.at_us / 1_000_000
+    return f"{violation.invariant} at {at_s:.3f} s: {violation.subject}: {violation.text}"
 
 
 def reproduce_broker_run(path: Path, *, as_json: bool) -> bool:
-    """Run a saved run again, and print the result. Returns whether it breaks an invariant. Raises
-    ReplayError."""
-    from replay.explore.kafka_0_8.saved import digest_of, read_broker_run
-    from replay.explore.kafka_0_8.search import play
+    """Run a saved run again, and print the result. Returns whether it breaks an invariant or has a
+    flaw. Raises ReplayError."""
+    from replay.explore.kafka_0_8.run import Played
+    from replay.explore.kafka_0_8.saved import read_broker_run
 
     saved = read_broker_run(path)
-    cluster, violation = play(saved.acts)
-    digest = digest_of(cluster)
+    played = Played(saved.scenario, saved.inputs)
+    is_same = played.digest == saved.digest
     document = {
-        "violation": {"invariant": violation.invariant, "text": violation.text}
-        if violation is not None
-        else None,
-        "expected": {"invariant": saved.invariant, "text": saved.text},
-        "digest": digest,
-        "is_same_run": digest == saved.digest,
+        "violation": played.violation,
+        "expected": saved.violation,
+        "digest": played.digest,
+        "is_same_run": is_same,
     }
 
     def show() -> None:
-        if violation is None:
-            typer.echo(f"no violation; the run was saved with a violation of {saved.invariant}")
+        if played.violation is None:
+            typer.echo(f"no violation; the run was saved with {saved.violation.invariant}")
         else:
-            typer.echo(f"{violation.invariant} does not hold: {violation.text}")
-        if digest == saved.digest:
-            typer.echo("the same run: all events and commands are as saved")
+            typer.echo(_text(played.violation))
+        if is_same:
+            typer.echo("the same run: all events, commands and znodes are as saved")
         else:
             typer.echo(f"not the same run as saved (by refold {saved.version}, core {saved.core})")
 
     print_result(document, show, as_json=as_json)
-    return violation is not None
+    return played.violation is not None

@@ -4,7 +4,7 @@ One monitor belongs to one run. `violation` is the first violation.
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from controller.core import znodes
 from controller.core.api_requests import ApiRequest, ApiResponse
@@ -49,12 +49,15 @@ from replay.explore.invariants.records import AcknowledgedRecordsKept
 from replay.explore.invariants.recovery import Recovery
 from replay.explore.processes import Processes
 from replay.explore.zookeeper_facts import ZooKeeperFacts
+from replay.world.ensemble.transactions import Transaction
 from replay.world.observer import Acknowledged, Observer, PartitionError
 from replay.world.scheduler import MS
+from replay.world.zookeeper import Changes
 
 if TYPE_CHECKING:
     from replay.world.cluster import Cluster
     from replay.world.inputs import Input
+    from replay.world.kafka_0_8.networked.cluster import NetworkedCluster
     from replay.world.network import Delivery
 
 _POLL_US: Final = 500 * MS
@@ -77,9 +80,14 @@ class Monitor(Observer):
     - `also`: another observer, which is called first
     """
 
-    def __init__(self, also: Observer | None = None) -> None:
+    always: ClassVar[Sequence[type[Invariant]]] = ALWAYS
+    """The invariants that are checked after every step."""
+    recovery: ClassVar[Sequence[type[Recovery]]] = RECOVERY
+    """Those that are checked after the last fault."""
+
+    def __init__(self, also: Observer | None = None, known: Known | None = None) -> None:
         self.violation: Violation | None = None
-        self.known = Known()
+        self.known = known or Known()
         self.unmet: dict[str, str] = {}
         self.is_settled = False
         self.also = also or Observer()
@@ -95,7 +103,7 @@ class Monitor(Observer):
         self._logs: dict[tuple[int, Name], list[int]] = {}
         self._topic_ids: dict[tuple[int, Name], bytes | None] = {}
         self._topic_czxids: dict[tuple[int, Name], int] = {}
-        self._always = [one(self.known, self._report) for one in ALWAYS]
+        self._always = [one(self.known, self._report) for one in self.always]
         self._recovery: list[Recovery] = []
         for one in self._always:
             if isinstance(one, AcknowledgedRecordsKept):
@@ -135,48 +143,44 @@ class Monitor(Observer):
 
     # The run
 
-    def begins(self, cluster: "Cluster") -> None:
-        scheduler = cluster.scheduler
-        self._now = lambda: scheduler.now_us
-        self.processes = Processes(cluster, self.known)
-        self.processes.logs = self._logs
-        self.processes.topic_ids = self._topic_ids
-        self.processes.topic_czxids = self._topic_czxids
-        self.known.live_brokers_of = self.processes.live_brokers_of
-        self.known.children_known_to = self.processes.children_known_to
-        self.known.candidates_of = self.processes.candidates_of
-        self.known.shutting_down_of = self.processes.shutting_down_of
-        self.known.broker_epoch_known_to = self.processes.broker_epoch_known_to
-        self.known.deletes_topics = self.processes.deletes_topics
-        self.known.restores_order = self.processes.restores_order
-        self.known.keeps_partitions = self.processes.keeps_partitions
-        self.known.is_kafka = self.processes.is_kafka
-        self.known.cancel_known_to = self.processes.cancel_known_to
-        self.known.knows_topic_id = self.processes.knows_topic_id
-        self.known.has_earlier_log = self.processes.has_earlier_log
-        self.known.has_log = self.processes.has_log
-        self.known.active_process = self.processes.active
-        self.known.has_role = self.processes.has_role
-        self._recovery = [one(self.known, self._report, self.processes) for one in RECOVERY]
+    def begins(self, cluster: Any) -> None:
+        facts = ZooKeeperFacts(self.known, cluster.zookeeper.state, self._of)
+        self._follow(cluster, Processes(cluster, self.known), facts.committed)
+        self.processes.inform_invariants()
         if any(
             one.configuration.unclean_leader_election_enable for one in cluster.scenario.controllers
         ):
             self.known.allows_unclean_by_default = True
-        facts = ZooKeeperFacts(self.known, cluster.zookeeper.state, self._of)
         facts.load()
+        self.also.begins(cluster)
+
+    def _follow(
+        self,
+        cluster: "Cluster | NetworkedCluster",
+        processes: Processes,
+        committed: Callable[[str, Changes], None],
+    ) -> None:
+        """Begin to observe a cluster. `committed` takes the process and the changes of each
+        transaction."""
+        scheduler = cluster.scheduler
+        self._now = lambda: scheduler.now_us
+        self.processes = processes
+        processes.logs = self._logs
+        processes.topic_ids = self._topic_ids
+        processes.topic_czxids = self._topic_czxids
+        self._recovery = [one(self.known, self._report, processes) for one in self.recovery]
         before = cluster.zookeeper.on_transaction
 
-        def committed(transaction: Any) -> None:
+        def on_transaction(transaction: Transaction) -> None:
             before(transaction)
             if self._controller_writes and transaction.changes:
                 self._check_writer(transaction.process, transaction.changes[0][1])
-            facts.committed(transaction.process, transaction.changes)
+            committed(transaction.process, transaction.changes)
 
-        cluster.zookeeper.on_transaction = committed
+        cluster.zookeeper.on_transaction = on_transaction
         if type(self.also).delivered is Observer.delivered:
             # Every second action is a delivery, and no invariant needs it.
             cluster.network.observe = None
-        self.also.begins(cluster)
 
     def _check_writer(self, process: str, path: str) -> None:
         term = self.processes.term_of(process)
@@ -202,10 +206,9 @@ class Monitor(Observer):
         since_us = self._quiet_us + _STARTS_US
         self.unmet = {}
         self._unchecked = []
-        active = self.processes.active()
-        is_kafka = active is not None and self.processes.is_kafka(active)
+        is_ours = self._follows_our_rules()
         for one in self._recovery:
-            if one.ONLY_REFOLD and (active is None or is_kafka):
+            if one.ONLY_REFOLD and not is_ours:
                 self._unchecked.append(one.NAME)
                 continue
             missing = next(one.missing(), None)
@@ -217,6 +220,16 @@ class Monitor(Observer):
                     missing[0], f"{missing[1]}, {one.WITHIN_MS // 1000} s after the last fault"
                 )
         self.is_settled = now >= since_us and not self.unmet and not self._unchecked
+
+    def _follows_our_rules(self) -> bool:
+        """Whether the cluster is that of an active refold, so that all of `recovery` must hold."""
+        active = self.processes.active()
+        return active is not None and not self.processes.is_kafka(active)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the run need not go on."""
+        return self.violation is not None or self.is_settled
 
     def not_checked(self) -> list[str]:
         """The invariants about recovery for which the run was too short, or whose controller

@@ -12,6 +12,7 @@ from replay.explore.invariants.known import Candidates, Known
 
 if TYPE_CHECKING:
     from replay.world.cluster import Cluster
+    from replay.world.kafka_0_8.networked.cluster import NetworkedCluster
 
 _OFTEN_SECONDS: Final = 20
 """A rebalance at this interval ends within the time in which a cluster must recover."""
@@ -20,7 +21,7 @@ _OFTEN_SECONDS: Final = 20
 class Processes:
     """The processes of a world, as the invariants about recovery see them."""
 
-    def __init__(self, cluster: "Cluster", known: Known) -> None:
+    def __init__(self, cluster: "Cluster | NetworkedCluster", known: Known) -> None:
         self._cluster = cluster
         self._known = known
         self._runs: dict[int, int] = {}
@@ -31,6 +32,25 @@ class Processes:
         self.topic_czxids: Mapping[tuple[int, Name], int] = {}
         self.leaderships: dict[tuple[int, Name], tuple[int, int]] = {}
         self.failed_logs: dict[tuple[int, Name], None] = {}
+
+    def inform_invariants(self) -> None:
+        """Let the invariants ask what processes know, by `Known`."""
+        known = self._known
+        known.live_brokers_of = self.live_brokers_of
+        known.children_known_to = self.children_known_to
+        known.candidates_of = self.candidates_of
+        known.shutting_down_of = self.shutting_down_of
+        known.broker_epoch_known_to = self.broker_epoch_known_to
+        known.deletes_topics = self.deletes_topics
+        known.restores_order = self.restores_order
+        known.keeps_partitions = self.keeps_partitions
+        known.is_kafka = self.is_kafka
+        known.cancel_known_to = self.cancel_known_to
+        known.knows_topic_id = self.knows_topic_id
+        known.has_earlier_log = self.has_earlier_log
+        known.has_log = self.has_log
+        known.active_process = self.active
+        known.has_role = self.has_role
 
     # Facts
 

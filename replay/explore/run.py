@@ -1,8 +1,8 @@
 """One run: a pure function of a scenario and inputs."""
 
 import traceback
-from collections.abc import Sequence
-from typing import Final
+from collections.abc import Callable, Sequence
+from typing import Final, Protocol
 
 from msgspec import Struct
 
@@ -14,7 +14,7 @@ from replay.world.inputs import Input
 from replay.world.network import Delivery
 from replay.world.observer import Observer
 from replay.world.scenario import Scenario
-from replay.world.scheduler import SECOND
+from replay.world.scheduler import SECOND, Scheduler
 
 NO_EXCEPTION: Final = "no-exception"
 ENDS: Final = "ends"
@@ -42,6 +42,44 @@ class Outcome(Struct):
     acts: dict[str, list[Act]] = {}
 
 
+class Playable(Protocol):
+    """A cluster that can be run."""
+
+    scheduler: Scheduler
+    is_quiet: bool
+
+    def step(self) -> bool: ...
+
+
+def play(build: Callable[[], Playable], monitor: Monitor) -> str:
+    """Run a cluster until the monitor needs no more of it. Returns the exception that ended the
+    run, which is a violation; "": none."""
+    cluster: Playable | None = None
+    second = steps = 0
+
+    def violate(invariant: str, subject: str, text: str) -> None:
+        now = cluster.scheduler.now_us if cluster is not None else 0
+        if monitor.violation is None:
+            monitor.violation = Violation(invariant, now, subject, text)
+
+    try:
+        cluster = build()
+        while not monitor.is_over and cluster.step():
+            if cluster.scheduler.now_us // SECOND != second:
+                second, steps = cluster.scheduler.now_us // SECOND, 0
+            steps += 1
+            if steps > _STEPS_OF_A_SECOND_MAX:
+                violate(ENDS, "the world", f"{steps} steps in one virtual second")
+        if cluster.is_quiet and not monitor.is_over:
+            monitor.poll()
+    except Exception as error:
+        # Any exception of the code under test is a result, not a failure of the explorer.
+        text = _summary(error)
+        violate(NO_EXCEPTION, "the code", text)
+        return text
+    return ""
+
+
 class Tracing(Observer):
     """An observer that keeps the deliveries of a run."""
 
@@ -67,32 +105,13 @@ class Run:
     ) -> None:
         self._observer = CoverageObserver(keeps_acts=keeps_acts)
         self._monitor = Monitor(_Both(self._observer, tracing) if tracing else self._observer)
-        self.error = ""
         self.cluster: Cluster | None = None
-        self._second, self._steps = 0, 0
-        try:
-            self._run(scenario, inputs)
-        except Exception as error:
-            # Any exception of the code under test is a result, not a failure of the explorer.
-            self.error = _summary(error)
-            self._violate(NO_EXCEPTION, "the code", self.error)
 
-    def _run(self, scenario: Scenario, inputs: Sequence[Input]) -> None:
-        cluster = self.cluster = Cluster(scenario, inputs, self._monitor)
-        monitor, scheduler = self._monitor, cluster.scheduler
-        while monitor.violation is None and not monitor.is_settled and cluster.step():
-            if scheduler.now_us // SECOND != self._second:
-                self._second, self._steps = scheduler.now_us // SECOND, 0
-            self._steps += 1
-            if self._steps > _STEPS_OF_A_SECOND_MAX:
-                self._violate(ENDS, "the world", f"{self._steps} steps in one virtual second")
-        if monitor.violation is None and cluster.is_quiet and not monitor.is_settled:
-            monitor.poll()
+        def build() -> Cluster:
+            self.cluster = Cluster(scenario, inputs, self._monitor)
+            return self.cluster
 
-    def _violate(self, invariant: str, subject: str, text: str) -> None:
-        now = self.cluster.scheduler.now_us if self.cluster is not None else 0
-        if self._monitor.violation is None:
-            self._monitor.violation = Violation(invariant, now, subject, text)
+        self.error = play(build, self._monitor)
 
     def outcome(self, *, with_digest: bool = False) -> Outcome:
         """The result as a value that another process can be sent."""

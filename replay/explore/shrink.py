@@ -9,23 +9,24 @@ Source: Zeller, Hildebrandt: Simplifying and isolating failure-inducing input (I
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from typing import TypeVar
+from typing import Generic, TypeVar
 
 from msgspec import Struct
 
 from replay.explore.shrinking.clusters import smaller_clusters
 from replay.explore.shrinking.values import simpler_inputs
 from replay.progress import Progress, unreported
-from replay.world.inputs import Input
+from replay.world.inputs import TimedInput
 from replay.world.scenario import Scenario
 
 T = TypeVar("T")
+Input = TypeVar("Input", bound=TimedInput)
 
 Breaks = Callable[[Scenario, Sequence[Input]], bool]
 """Whether a run breaks the invariant."""
 
 
-class Shrunk(Struct, frozen=True):
+class Shrunk(Struct, Generic[Input], frozen=True):
     """The result. `runs`: how many runs it took; `is_minimal`: there was time to try everything."""
 
     scenario: Scenario
@@ -41,12 +42,12 @@ class _OutOfTime(Exception):
 def shrink(
     scenario: Scenario,
     inputs: Sequence[Input],
-    breaks: Breaks,
+    breaks: Breaks[Input],
     *,
     seconds: float,
     report: Progress = unreported,
     now: Callable[[], float] = time.monotonic,
-) -> Shrunk:
+) -> Shrunk[Input]:
     """Shrink a run that breaks an invariant, until `seconds` are over, or Ctrl-C."""
     shrinking = _Shrinking(scenario, inputs, breaks, now() + seconds, report, now)
     try:
@@ -57,12 +58,12 @@ def shrink(
     return Shrunk(shrinking.scenario, tuple(shrinking.inputs), shrinking.runs, is_minimal)
 
 
-class _Shrinking:
+class _Shrinking(Generic[Input]):
     def __init__(
         self,
         scenario: Scenario,
         inputs: Sequence[Input],
-        breaks: Breaks,
+        breaks: Breaks[Input],
         end: float,
         report: Progress,
         now: Callable[[], float],

@@ -1,7 +1,7 @@
 """What an exploration has checked and reached, and what not, in words."""
 
 from collections.abc import Iterator
-from typing import Final, get_args
+from typing import Final, Protocol, get_args
 
 import msgspec
 
@@ -9,8 +9,9 @@ from controller.core.triggers import ApiCall, Trigger
 from replay.explore.acts_of_code import ACTS
 from replay.explore.coverage import PARTITION_TRANSITIONS, REPLICA_TRANSITIONS, Coverage
 from replay.explore.invariants.catalogue import ALWAYS, RECOVERY
+from replay.explore.invariants.invariant import Violation
 from replay.explore.run import ENDS, NO_EXCEPTION
-from replay.world.inputs import Input
+from replay.world.inputs import Input, TimedInput
 
 _NOT_SIMULATED: Final = (
     "what the world does not have: Kafka's wire protocol, TLS and SASL, ACLs and quotas, "
@@ -72,7 +73,15 @@ def coverage_lines(coverage: Coverage) -> Iterator[str]:
     )
 
 
-def rates(coverage: Coverage, seconds: float) -> str:
+class Amounts(Protocol):
+    """How much was run."""
+
+    runs: int
+    simulated_us: int
+    events: int
+
+
+def rates(coverage: Amounts, seconds: float) -> str:
     """What was done in a second."""
     seconds = max(seconds, 0.001)
     simulated = coverage.simulated_us / 1_000_000 / seconds
@@ -118,7 +127,14 @@ def input_kinds() -> list[str]:
     return [one.__name__ for one in get_args(Input)]
 
 
-def input_line(one: Input) -> str:
+def violation_text(violation: Violation) -> str:
+    """A violation in one line."""
+    at_s = violation.at_us / 1_000_000
+    subject, text = violation.subject, violation.text
+    return f"{violation.invariant} does not hold at {at_s:.3f} s: {subject}: {text}"
+
+
+def input_line(one: TimedInput) -> str:
     """An input in one line."""
     fields = msgspec.to_builtins(one)
     kind, at_ms = fields.pop("input"), fields.pop("at_ms")

@@ -28,8 +28,8 @@ def _kind(name: str) -> str:
     return _CAPITAL.sub("_", name.replace("ZooKeeper", "Zookeeper")).lower()
 
 
-class _Input(Struct, frozen=True, tag_field="input", tag=_kind):
-    """`at_ms` is the virtual time since the run began."""
+class TimedInput(Struct, frozen=True, tag_field="input", tag=_kind):
+    """The base of all inputs. `at_ms` is the virtual time since the run began."""
 
     at_ms: int
 
@@ -37,7 +37,7 @@ class _Input(Struct, frozen=True, tag_field="input", tag=_kind):
 # Faults of brokers --------------------------------------------------------------------------------
 
 
-class CrashBroker(_Input, frozen=True):
+class CrashBroker(TimedInput, frozen=True):
     """A broker ends without closing its session. It loses the records that it has not flushed if
     the whole machine fails. It starts again after `restart_after_ms`; None: never."""
 
@@ -46,7 +46,7 @@ class CrashBroker(_Input, frozen=True):
     restart_after_ms: int | None = 5_000
 
 
-class StopBroker(_Input, frozen=True):
+class StopBroker(TimedInput, frozen=True):
     """A controlled shutdown of a broker. It starts again `restart_after_ms` after it has ended;
     None: never."""
 
@@ -54,7 +54,7 @@ class StopBroker(_Input, frozen=True):
     restart_after_ms: int | None = 5_000
 
 
-class FailLogDirectory(_Input, frozen=True):
+class FailLogDirectory(TimedInput, frozen=True):
     """The log directory of some partitions fails on a broker, which reports it by a znode below
     /log_dir_event_notification. Without `partitions`: of all that the broker has. The directory is
     repaired and the broker restarted after `repaired_after_ms`; None: never."""
@@ -67,14 +67,14 @@ class FailLogDirectory(_Input, frozen=True):
 # Faults of any process ----------------------------------------------------------------------------
 
 
-class PauseProcess(_Input, frozen=True):
+class PauseProcess(TimedInput, frozen=True):
     """A process does nothing for some time (SIGSTOP). What arrives waits."""
 
     process: str
     ms: int
 
 
-class SlowDisk(_Input, frozen=True):
+class SlowDisk(TimedInput, frozen=True):
     """Each write of a broker or controller to its disk takes `latency_ms`, for `ms`."""
 
     process: str
@@ -82,13 +82,13 @@ class SlowDisk(_Input, frozen=True):
     ms: int
 
 
-class ExpireSession(_Input, frozen=True):
+class ExpireSession(TimedInput, frozen=True):
     """ZooKeeper ends the session of a process now."""
 
     process: str
 
 
-class LoseReply(_Input, frozen=True):
+class LoseReply(TimedInput, frozen=True):
     """The connection breaks at the next write of a process, before the reply is sent.
     `is_carried_out`: ZooKeeper has carried out the write; otherwise the request is lost, too."""
 
@@ -96,7 +96,7 @@ class LoseReply(_Input, frozen=True):
     is_carried_out: bool = True
 
 
-class CutConnection(_Input, frozen=True):
+class CutConnection(TimedInput, frozen=True):
     """The connections between two processes break, and none is possible for `ms`. 0: they may
     connect again at once."""
 
@@ -105,7 +105,7 @@ class CutConnection(_Input, frozen=True):
     ms: int
 
 
-class HoldLink(_Input, frozen=True):
+class HoldLink(TimedInput, frozen=True):
     """Nothing that one process sends arrives at another for `ms`; neither of them learns it. All of
     it arrives afterwards, also if the sender has ended meanwhile.
 
@@ -122,7 +122,7 @@ class HoldLink(_Input, frozen=True):
 # Faults of ZooKeeper ------------------------------------------------------------------------------
 
 
-class LagZooKeeper(_Input, frozen=True):
+class LagZooKeeper(TimedInput, frozen=True):
     """For `ms`, the server that a process is connected to applies a transaction late: `lag_ms`
     after its commit, or once `transactions` later ones are committed, whichever is first. 0 is no
     limit."""
@@ -133,27 +133,27 @@ class LagZooKeeper(_Input, frozen=True):
     lag_ms: int = 0
 
 
-class HangZooKeeper(_Input, frozen=True):
+class HangZooKeeper(TimedInput, frozen=True):
     """No server answers for `ms`. Session timers go on."""
 
     ms: int
 
 
-class ChangeZooKeeperLeader(_Input, frozen=True):
+class ChangeZooKeeperLeader(TimedInput, frozen=True):
     """The ensemble elects a leader: all connections break, none is possible for `ms`, and then all
     session timers start again."""
 
     ms: int
 
 
-class StopZooKeeperMember(_Input, frozen=True):
+class StopZooKeeperMember(TimedInput, frozen=True):
     """One server ends and starts again after `ms`. Its clients connect to another one."""
 
     member: int
     ms: int
 
 
-class DelayEphemeralDeletion(_Input, frozen=True):
+class DelayEphemeralDeletion(TimedInput, frozen=True):
     """For `ms`: if a session of the process expires, its ephemeral znodes are deleted only
     `delay_ms` later (ZOOKEEPER-1740)."""
 
@@ -165,7 +165,7 @@ class DelayEphemeralDeletion(_Input, frozen=True):
 # Faults of controllers ----------------------------------------------------------------------------
 
 
-class CrashController(_Input, frozen=True):
+class CrashController(TimedInput, frozen=True):
     """A controller ends before or after one of its acts, without closing its session.
 
     An act is one write to ZooKeeper, one transaction of several writes, or one request to a broker.
@@ -184,7 +184,7 @@ class CrashController(_Input, frozen=True):
     restart_after_ms: int = 2_000
 
 
-class KillController(_Input, frozen=True):
+class KillController(TimedInput, frozen=True):
     """A controller ends without closing its session. `successor` as for CrashController."""
 
     process: str
@@ -192,13 +192,13 @@ class KillController(_Input, frozen=True):
     restart_after_ms: int = 2_000
 
 
-class StartController(_Input, frozen=True):
+class StartController(TimedInput, frozen=True):
     """A controller starts, if it does not run."""
 
     process: str
 
 
-class ShutDownController(_Input, frozen=True):
+class ShutDownController(TimedInput, frozen=True):
     """A refold is asked to exit (SIGTERM): it gives up the role. It starts again `restart_after_ms`
     after it has exited; None: never."""
 
@@ -209,7 +209,7 @@ class ShutDownController(_Input, frozen=True):
 # Orders -------------------------------------------------------------------------------------------
 
 
-class Delay(_Input, frozen=True):
+class Delay(TimedInput, frozen=True):
     """Message `number` of a link "sender>receiver" arrives `ms` later, and with it all later ones
     of the link. `at_ms` has no effect: it is about when the message was sent when this input was
     made."""
@@ -222,7 +222,7 @@ class Delay(_Input, frozen=True):
 # Topics -------------------------------------------------------------------------------------------
 
 
-class CreateTopic(_Input, frozen=True):
+class CreateTopic(TimedInput, frozen=True):
     """An administrator creates a topic with the given replicas of each partition.
 
     Routes: a request to the controller; the znode without a topic id, as tools before 2.8 write it;
@@ -235,7 +235,7 @@ class CreateTopic(_Input, frozen=True):
     route: Literal["api", "znode", "znode_with_id"] = "api"
 
 
-class DeleteTopic(_Input, frozen=True):
+class DeleteTopic(TimedInput, frozen=True):
     """An administrator deletes a topic: by a request, or by its marker below
     /admin/delete_topics."""
 
@@ -243,7 +243,7 @@ class DeleteTopic(_Input, frozen=True):
     route: Literal["api", "znode"] = "api"
 
 
-class CreatePartitions(_Input, frozen=True):
+class CreatePartitions(TimedInput, frozen=True):
     """An administrator adds partitions to a topic.
 
     Routes: a request; the topic's znode with its topic id; the znode without its topic id, as a
@@ -255,14 +255,14 @@ class CreatePartitions(_Input, frozen=True):
     route: Literal["api", "znode", "znode_without_id"] = "api"
 
 
-class ChangeTopicConfig(_Input, frozen=True):
+class ChangeTopicConfig(TimedInput, frozen=True):
     """An administrator sets all overrides of a topic, by its znode and a notification."""
 
     topic: str
     configs: dict[str, str]
 
 
-class ChangeBrokerConfig(_Input, frozen=True):
+class ChangeBrokerConfig(TimedInput, frozen=True):
     """An administrator sets the dynamic configuration of a broker (None: of all brokers), by its
     znode and a notification."""
 
@@ -281,7 +281,7 @@ class Target(Struct, frozen=True):
     replicas: tuple[int, ...]
 
 
-class Reassign(_Input, frozen=True):
+class Reassign(TimedInput, frozen=True):
     """An administrator reassigns partitions.
 
     Routes: AlterPartitionReassignments; the znode /admin/reassign_partitions, created or, if it
@@ -293,7 +293,7 @@ class Reassign(_Input, frozen=True):
     route: Literal["api", "znode", "extra", "request", "legacy_request"] = "api"
 
 
-class CancelReassignment(_Input, frozen=True):
+class CancelReassignment(TimedInput, frozen=True):
     """An administrator cancels reassignments.
 
     Routes: AlterPartitionReassignments without replicas for the named partitions; KIP-236's
@@ -305,11 +305,11 @@ class CancelReassignment(_Input, frozen=True):
     force: bool = False
 
 
-class EndCancellation(_Input, frozen=True):
+class EndCancellation(TimedInput, frozen=True):
     """An administrator deletes /admin/reassign_cancel."""
 
 
-class DeleteStrays(_Input, frozen=True):
+class DeleteStrays(TimedInput, frozen=True):
     """An administrator requests the deletion of replicas that are not assigned, by a znode below
     /admin/replica_deletions."""
 
@@ -317,7 +317,7 @@ class DeleteStrays(_Input, frozen=True):
     partitions: tuple[tuple[str, int], ...]
 
 
-class ElectLeaders(_Input, frozen=True):
+class ElectLeaders(TimedInput, frozen=True):
     """An administrator requests elections. Without `partitions`: of all partitions. The route
     "znode" is /admin/preferred_replica_election, which has no unclean elections."""
 
@@ -329,18 +329,18 @@ class ElectLeaders(_Input, frozen=True):
 # Znodes -------------------------------------------------------------------------------------------
 
 
-class DeleteControllerZnode(_Input, frozen=True):
+class DeleteControllerZnode(TimedInput, frozen=True):
     """An administrator deletes /controller, which forces an election of the controller."""
 
 
-class WriteZnode(_Input, frozen=True):
+class WriteZnode(TimedInput, frozen=True):
     """An administrator sets the data of a znode, or creates it."""
 
     path: str
     data: str
 
 
-class DeleteZnode(_Input, frozen=True):
+class DeleteZnode(TimedInput, frozen=True):
     """An administrator deletes a znode without children."""
 
     path: str

@@ -72,6 +72,11 @@ class Observer:
         """A write of a controller was applied by ZooKeeper, or a request was sent to a broker. Acts
         are numbered from 1, over all runs of a process."""
 
+    # Brokers of the 0.8 design
+
+    def broker_folded(self, process: str) -> None:
+        """A broker of the 0.8 design has folded an event; its commands are not carried out yet."""
+
     # The life of a broker
 
     def started(self, process: str) -> None:
@@ -106,7 +111,8 @@ class Observer:
 
     def truncated(self, process: str, partition: Name, end: int, cause: str) -> None:
         """Records from offset `end` on were removed. `cause`: "leader" (they diverge from the
-        leader's log) or "crash" (they were not flushed)."""
+        leader's log), "crash" (they were not flushed) or, in the 0.8 design, "high watermark" (the
+        replica begins to follow a leader)."""
 
     def log_created(self, process: str, partition: Name, topic_id: bytes | None) -> None:
         """An empty log was created."""

@@ -48,7 +48,7 @@ def story(
         raise typer.BadParameter(f"{name!r} is none; use one of {', '.join(_STORIES)}")
     if folder.exists():
         raise typer.BadParameter(f"{folder} exists already: name another folder")
-    for log in write_logs(_STORIES[name]().cluster, folder):
+    for log in write_logs(_STORIES[name]().cluster.brokers.values(), folder):
         typer.echo(log)
 
 

@@ -57,11 +57,16 @@ async def watch_leader(broker: Broker, partition: Partition) -> None:
 
 
 async def elect_or_follow(broker: Broker, partition: Partition, *, has_waited: bool) -> None:
-    """Follow the leader; without one, try to become leader, at once or after the wait (R-03)."""
+    """Follow the leader; without one, try to become leader, at once or after the wait (R-03). The
+    replica of a partition that was deleted does neither (Q-04)."""
     while True:
         found = await _read(broker, partition)
         if found.errors[_REPLICAS] == NO_NODE:
             _leave(broker, partition, "the partition is deleted")
+            return
+        if found.czxids[_REPLICAS] != partition.czxid:
+            # The request to start the replica of the new partition is in the queue.
+            _leave(broker, partition, "the partition was deleted and created again")
             return
         if found.errors[_LEADER] == OK:
             await _follow(broker, partition, found)
@@ -140,6 +145,7 @@ async def _won(broker: Broker, partition: Partition, found: Znodes, leader: Lead
         in_sync = znodes.read_isr(znodes.isr_path(*name), found.data[_ISR]).brokers
     except ZnodeError as error:
         broker.report(znodes.partition_path(*name), error)
+        _retry(broker, partition, broker.configuration.retry_ms, rules.ELECTION_RETRY)
         return
     isr = tuple(one for one in replicas if one in in_sync)
     if broker.id not in isr:
@@ -161,7 +167,6 @@ async def _lead(broker: Broker, partition: Partition, won: _Candidacy) -> None:
 
 def _note_versions(partition: Partition, found: Znodes) -> None:
     partition.replicas_version = found.versions[_REPLICAS]
-    partition.czxid = found.czxids[_REPLICAS]
 
 
 def _candidacy(broker: Broker, partition: Partition, found: Znodes) -> _Candidacy | None:

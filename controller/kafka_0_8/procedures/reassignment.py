@@ -108,7 +108,7 @@ async def complete_if_caught_up(broker: Broker, partition: Partition) -> None:
         SetData(znodes.isr_path(*name), isr, partition.isr_version),
         SetData(znodes.replicas_path(*name), replicas, partition.replicas_version),
         Delete(znodes.reassigned_path(*name), ANY_VERSION),
-        *_requests(StateChange("close-replica", *name, partition.czxid), removed),
+        *_requests(StateChange("close-replica", *name), removed),
     ]
     if gives_up:
         operations.append(Delete(znodes.leader_path(*name), ANY_VERSION))

@@ -31,12 +31,15 @@ async def start_replica(broker: Broker, name: Name) -> None:
     if partition is None:
         partition = broker.partitions[name] = Partition(name, broker.id)
     await watch_leader(broker, partition)
-    if not await _is_assigned(broker, name):
+    czxid = await _assigned_since(broker, name)
+    if not czxid:
         if not partition.is_open:
             del broker.partitions[name]
         return
+    if czxid != partition.czxid:
+        partition = _replaced(broker, partition, czxid)
     if not partition.is_open:
-        id = broker.issue(OpenLog(*name), Reason(rules.OPEN_LOG))
+        id = broker.issue(OpenLog(*name, czxid), Reason(rules.OPEN_LOG))
         opened: LogState = await suspend(Wait(id, LogState()))
         partition.local.leo = opened.leo
         partition.local.hw = min(max(partition.local.hw, opened.hw), opened.leo)
@@ -44,27 +47,38 @@ async def start_replica(broker: Broker, name: Name) -> None:
     await elect_or_follow(broker, partition, has_waited=False)
 
 
-async def _is_assigned(broker: Broker, name: Name) -> bool:
-    """Whether the replicas znode has this broker (R-01). Reports the other cases."""
+def _replaced(broker: Broker, earlier: Partition, czxid: int) -> Partition:
+    """The partition was created, perhaps after the deletion of an earlier one (Q-04)."""
+    if earlier.is_leader or earlier.commit_queue:
+        why = "the partition was deleted and created again"
+        step_down(broker, earlier, why, rules.INCARNATION)
+    partition = broker.partitions[earlier.name] = Partition(earlier.name, broker.id)
+    partition.czxid = czxid
+    return partition
+
+
+async def _assigned_since(broker: Broker, name: Name) -> int:
+    """The czxid of the replicas znode if it has this broker, else 0 (R-01). Reports the other
+    cases."""
     path = znodes.replicas_path(*name)
     found = await fetch_znodes(broker, [path], rules.START_REPLICA)
     try:
         replicas = znodes.read_brokers(path, found.data[0]) if found.errors[0] == OK else ()
     except ZnodeError as error:
         broker.report(path, error)
-        return False
+        return 0
     if broker.id in replicas:
-        return True
+        return found.czxids[0]
     text = f"broker {broker.id} is not an assigned replica, so that no replica is started"
     broker.notice("warning", "not_assigned", path, text, rules.NOT_ASSIGNED)
-    return False
+    return 0
 
 
 async def close_replica(broker: Broker, name: Name) -> None:
     """Stop leading or following, and delete the log (Q-06)."""
     partition = broker.partitions.pop(name, None)
     if partition is not None:
-        if partition.is_leader:
+        if partition.is_leader or partition.commit_queue:
             step_down(broker, partition, "the replica is closed", rules.CLOSE_REPLICA)
         partition.forget_leader()
     id = broker.issue(DeleteLog(*name), Reason(rules.CLOSE_REPLICA))
@@ -104,12 +118,10 @@ async def _carry_out(broker: Broker, path: str, data: bytes | None) -> None:
 
 
 async def _is_to_be_closed(broker: Broker, change: StateChange) -> bool:
-    """Whether this broker has no replica of the incarnation that the request names (Q-03, Q-04)."""
+    """Whether the replicas znode does not have this broker (Q-03)."""
     path = znodes.replicas_path(change.topic, change.partition)
     found = await fetch_znodes(broker, [path], rules.ASSIGNMENT_DECIDES)
     if found.errors[0] == NO_NODE:
-        return True
-    if change.czxid and found.czxids[0] != change.czxid:
         return True
     try:
         replicas = znodes.read_brokers(path, found.data[0])

@@ -7,9 +7,11 @@ from controller.core.operations import (
     NO_NODE,
     NODE_EXISTS,
     OK,
+    Check,
     Create,
     WriteOperation,
 )
+from controller.core.values import ANY_VERSION
 from controller.core.znodes.schema import natural
 from controller.core.zookeeper_io import (
     fetch_children,
@@ -23,6 +25,7 @@ from controller.kafka_0_8 import rules, znodes
 from controller.kafka_0_8.broker import CHECKPOINT_TIMER, REGISTER_TIMER, Broker
 from controller.kafka_0_8.procedures.replicas import drain, start_replica
 from controller.kafka_0_8.state import Name
+from controller.kafka_0_8.triggers import Startup
 
 
 async def broker_startup(broker: Broker) -> None:
@@ -77,24 +80,31 @@ async def _assigned(broker: Broker) -> list[Name]:
 
 async def register(broker: Broker, *, is_again: bool = False) -> None:
     """Register the broker id (S-08), or wait for an earlier session of it to end (S-09), which is
-    reported once. `is_again`: the registration was tried before."""
+    reported once. If remove-brokers has deleted the queue, the broker starts again. `is_again`: the
+    registration was tried before."""
     path = znodes.broker_path(broker.id)
     settings = broker.configuration
     address = f"{settings.host}:{settings.port}".encode()
-    create: list[WriteOperation] = [Create(path, address, ephemeral=True)]
+    create: list[WriteOperation] = [
+        Check(znodes.state_path(broker.id), ANY_VERSION),
+        Create(path, address, ephemeral=True),
+    ]
     while True:
-        errors = await write_atomically(broker, create, Reason(rules.REGISTER))
-        if errors[0] == OK:
+        queue, error = await write_atomically(broker, create, Reason(rules.REGISTER))
+        if error == OK:
             return
-        if errors[0] == CONNECTION_LOSS:
+        if error == CONNECTION_LOSS:
             continue
+        if queue == NO_NODE:
+            broker.enqueue(Startup())
+            return
         found = await fetch_stats(broker, [path], rules.OLD_REGISTRATION, watch=True)
         if found.owners[0] == broker.session_id:
             return
-        if errors[0] != NODE_EXISTS or found.errors[0] != NO_NODE:
+        if error != NODE_EXISTS or found.errors[0] != NO_NODE:
             break
-    text = f"the id is not registered (ZooKeeper code {errors[0]}); it is tried again"
-    if errors[0] == NODE_EXISTS:
+    text = f"the id is not registered (ZooKeeper code {error}); it is tried again"
+    if error == NODE_EXISTS:
         text = "another session has registered this id; it is registered when the znode is deleted"
     if not is_again:
         broker.notice("warning", "already_registered", path, text, rules.OLD_REGISTRATION)

@@ -145,6 +145,10 @@ class Losses:
 
     # Exceptions
 
+    def has_led_since(self, name: Name, broker: int, at: int) -> bool:
+        """Whether a broker has begun to lead a partition since `at`."""
+        return any(led > at and one == broker for led, one, _ in self._leaders.get(name, ()))
+
     def excuse(self, name: Name, offset: int, record: int, at: int, leader_epoch: int) -> bool:
         """Whether a record that the ISR had at `at`, in a leader epoch, may be lost."""
         unclean_at, unclean_epoch = self._unclean.get(name, (0, 0))

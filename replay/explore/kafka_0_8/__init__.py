@@ -1,6 +1,9 @@
-"""`refold explore --design 0.8`: random acts on a simulated cluster of the 0.8 design.
+"""`refold explore --design 0.8`: random clusters of the 0.8 design in the controller's world.
 
-- `acts`: what can happen to a cluster, and how it is drawn
-- `monitor`: the invariants, checked after every event and at the end
+- `generator`: random clusters, faults and commands of administrators
+- `known`, `losses`: what the znodes say, and which losses of records are a flaw of the design
+- `invariants`, `monitor`: what must hold, checked after every step and at the end
+- `run`: one run of a scenario with inputs
 - `search`: runs one after another, and shrinks a run that breaks an invariant
+- `saved`: such a run on disk
 """

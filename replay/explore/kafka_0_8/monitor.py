@@ -1,132 +1,160 @@
-"""The invariants of the 0.8 design, and those that the design itself breaks."""
+"""Feeds the invariants of the 0.8 design, most of which are those of the controller's design."""
 
-from typing import Final, NamedTuple
+from collections.abc import Sequence
+from typing import Any, ClassVar, Final
 
-from controller.core.error_codes import NONE
-from controller.kafka_0_8 import znodes
-from controller.kafka_0_8.commands import RespondProduce
-from controller.kafka_0_8.state import Name, Partition
-from replay.world.kafka_0_8.broker_process import BrokerProcess
-from replay.world.kafka_0_8.cluster import Cluster08
-
-COMMITTED_RECORDS_KEPT: Final = "committed-records-kept"
-INVARIANTS: Final = (
-    "ar-is-isr-and-cur",
-    "one-leader-in-an-epoch",
-    "high-watermark-rises",
-    "isr-has-committed-records",
-    "queues-are-drained",
-    "partitions-have-leaders",
-    "replicas-catch-up",
-    "replicas-are-equal",
-    COMMITTED_RECORDS_KEPT,
+from controller.core.values import NO_LEADER
+from controller.core.znodes import Name
+from replay.explore.invariants.invariant import Invariant, Violation, partition_text
+from replay.explore.invariants.recovery import Recovery
+from replay.explore.kafka_0_8.invariants import (
+    ALWAYS,
+    RECOVERY,
+    CommittedRecordsKept,
+    IsrHasCommittedRecords,
+    OfLeaders,
+    ProducersAnswered,
+    ReplicasEqual,
 )
-KNOWN_FLAWS: Final = {
-    COMMITTED_RECORDS_KEPT: "truncation to the high watermark (docs/design-0.8.md#flaws)"
-}
-"""The invariants that the design breaks, with the reason. A search counts these violations."""
+from replay.explore.kafka_0_8.known import DesignFacts, KnownOfDesign
+from replay.explore.kafka_0_8.losses import TRUNCATION
+from replay.explore.monitor import Monitor
+from replay.explore.processes import Processes
+from replay.world.kafka_0_8.networked.cluster import NetworkedCluster
+from replay.world.observer import Acknowledged
+
+_BROKER: Final = "broker "
 
 
-class Violation(Exception):
-    """An invariant does not hold."""
+class DesignMonitor(Monitor):
+    """The observer of a run that evaluates all invariants. `flaw`: the first loss of a record that
+    the design does not prevent; the run ends with it."""
 
-    def __init__(self, invariant: str, text: str) -> None:
-        assert invariant in INVARIANTS
-        super().__init__(f"{invariant}: {text}")
-        self.invariant = invariant
-        self.text = text
+    always: ClassVar[Sequence[type[Invariant]]] = ALWAYS
+    recovery: ClassVar[Sequence[type[Recovery]]] = RECOVERY
+    known: KnownOfDesign
 
+    def __init__(self) -> None:
+        super().__init__(known=KnownOfDesign())
+        self.flaw: Violation | None = None
+        self.known.losses.on_flaw = self._lost_by_flaw
+        self._of_leaders = [one for one in self._always if isinstance(one, OfLeaders)]
+        self._of_producers: list[ProducersAnswered] = []
+        self._committed = [one for one in self._always if isinstance(one, CommittedRecordsKept)]
+        self._committed_to: dict[tuple[Name, int], int] = {}
+        """Up to where records are known to be committed, by partition and czxid of the topic."""
+        self._cluster: NetworkedCluster
 
-class _Sent(NamedTuple):
-    """A record that was sent with acks -1 to an incarnation of a partition."""
+    def _lost_by_flaw(self, name: Name, text: str) -> None:
+        if self.flaw is None:
+            self.flaw = Violation(TRUNCATION, self._now(), partition_text(name), text)
 
-    name: Name
-    record: str
-    czxid: int
+    @property
+    def is_over(self) -> bool:
+        return self.flaw is not None or super().is_over
 
+    # The run
 
-class Monitor:
-    """Observes a cluster; raises Violation after the event that breaks an invariant."""
-
-    def __init__(self, cluster: Cluster08) -> None:
+    def begins(self, cluster: Any) -> None:
         self._cluster = cluster
-        self._leaders: dict[int, tuple[int, int, Name]] = {}
-        self._hws: dict[tuple[int, int, Name, int], int] = {}
-        self._sent: dict[int, _Sent] = {}
-        cluster.after_event = self._check
+        facts = DesignFacts(self.known, cluster.zookeeper.state, self._of)
+        self._follow(cluster, _Brokers(cluster, self.known), facts.committed)
+        for one in (*self._always, *self._recovery):
+            if isinstance(one, IsrHasCommittedRecords | ReplicasEqual):
+                one.log_of = self._log_of
+            elif isinstance(one, ProducersAnswered):
+                one.now_us = self._now
+                self._of_producers.append(one)
+        facts.load()
 
-    def sends(self, request: int, name: Name, record: str) -> None:
-        """A record is sent with acks -1, to a partition that may have been deleted meanwhile."""
-        self._sent[request] = _Sent(name, record, self._czxid(name))
+    def _log_of(self, broker: int, name: Name) -> Sequence[int]:
+        return self._logs.get((broker, name), ())
 
-    def _czxid(self, name: Name) -> int:
-        found = self._cluster.zookeeper.find(znodes.replicas_path(*name))
-        return found.czxid if found is not None else 0
+    def _follows_our_rules(self) -> bool:
+        return True
 
-    def _check(self, process: BrokerProcess) -> None:
-        for partition in process.fold.broker.partitions.values():
+    def poll(self) -> None:
+        super().poll()
+        if self.is_settled:
+            for name, state in self.known.states.items():
+                if state.leader == NO_LEADER:
+                    continue
+                replica = self._replica(state.leader, name)
+                for one in self._committed:
+                    one.leads(replica, state.leader_epoch)
+
+    # Brokers
+
+    def broker_folded(self, process: str) -> None:
+        number = int(process.removeprefix(_BROKER))
+        run = self.processes.run_of(number)
+        store = self._cluster.brokers[number].store
+        for one in self._of_producers:
+            one.folded(number, store.history[-1])
+        for partition in store.fold.broker.partitions.values():
             if partition.is_leader:
-                _check_sets(process, partition)
-                self._check_leadership(process, partition)
+                for check in self._of_leaders:
+                    check.leader_folded(number, run, partition)
+                self._commit(number, partition.name, partition.epoch, partition.local.hw)
 
-    def _check_leadership(self, process: BrokerProcess, partition: Partition) -> None:
-        leader = (process.id, len(process.runs), partition.name)
-        if self._leaders.setdefault(partition.epoch, leader) != leader:
-            text = f"epoch {partition.epoch}: {self._leaders[partition.epoch]} and {leader}"
-            raise Violation("one-leader-in-an-epoch", text)
-        key = (*leader, partition.epoch)
-        hw, before = partition.local.hw, self._hws.get(key, 0)
-        self._hws[key] = hw
-        if hw < before:
-            raise Violation("high-watermark-rises", f"{key}: from {before} to {hw}")
-        members = (*partition.isr, *partition.joining)
-        if hw > before > 0 and hw > min(partition.ar[one].leo for one in members):
-            raise Violation("isr-has-committed-records", f"{key}: {hw}")
+    def _commit(self, broker: int, name: Name, epoch: int, hw: int) -> None:
+        """The high watermark of a leader: what is new is committed now."""
+        topic = self.known.topics.get(name[0])
+        if topic is None or self.known.is_of_earlier_topic(name, epoch):
+            return
+        before = self._committed_to.get((name, topic.czxid), 0)
+        if hw <= before:
+            return
+        self._committed_to[name, topic.czxid] = hw
+        state = self.known.states.get(name)
+        isr = state.isr if state is not None else ()
+        for offset, record in enumerate(self._log_of(broker, name)[before:hw], before):
+            one = Acknowledged(name, offset, record, isr, epoch)
+            for check in self._committed:
+                check.acknowledged(one)
 
-    def check_end(self) -> None:
-        """The cluster has settled: no fault is left."""
-        for topic in self._cluster.children(znodes.TOPICS):
-            self._check_settled((topic, 0))
-        for broker in self._cluster.brokers:
-            if left := self._cluster.children(znodes.state_path(broker)):
-                raise Violation("queues-are-drained", f"broker {broker}: {left}")
-        for request, sent in self._sent.items():
-            response, _ = self._cluster.responses.get(request, (None, []))
-            is_committed = isinstance(response, RespondProduce) and response.error == NONE
-            if is_committed and sent.czxid and self._czxid(sent.name) == sent.czxid:
-                self._check_kept(sent)
+    def ended(self, process: str, cause: str) -> None:
+        super().ended(process, cause)
+        for one in self._of_producers:
+            one.ended(int(process.removeprefix(_BROKER)))
 
-    def _check_settled(self, name: Name) -> None:
-        leader = self._leader(name)
-        if leader is None:
-            raise Violation("partitions-have-leaders", f"{name[0]}-0 has none")
-        isr = self._cluster.data(znodes.isr_path(*name)) or ""
-        replicas = self._cluster.data(znodes.replicas_path(*name)) or ""
-        in_sync = isr.partition(";")[0].split(",")
-        if sorted(in_sync) != sorted(replicas.split(",")):
-            raise Violation("replicas-catch-up", f"{name[0]}-0: ISR {isr}, replicas {replicas}")
-        logs = {one: self._cluster.brokers[int(one)].logs.get(name) for one in in_sync}
-        if any(one != logs[str(leader.id)] for one in logs.values()):
-            raise Violation("replicas-are-equal", f"{name[0]}-0: {logs}")
+    def appended(
+        self, process: str, partition: Name, offset: int, leader_epoch: int, records: Sequence[int]
+    ) -> None:
+        broker = int(process.removeprefix(_BROKER))
+        self.known.losses.appended(partition, broker, offset, records)
+        super().appended(process, partition, offset, leader_epoch, records)
 
-    def _leader(self, name: Name) -> BrokerProcess | None:
-        content = self._cluster.data(znodes.leader_path(*name))
-        if content is None:
-            return None
-        process = self._cluster.brokers[int(content.partition(";")[0])]
-        partition = process.fold.broker.partitions.get(name)
-        return process if partition is not None and partition.is_leader else None
+    def truncated(self, process: str, partition: Name, end: int, cause: str) -> None:
+        if cause == "high watermark":
+            broker = int(process.removeprefix(_BROKER))
+            known = self._cluster.brokers[broker].partition(partition)
+            # Records below its high watermark are none that the design removes.
+            kept = end if known is None else max(end, known.local.hw)
+            self.known.losses.cut(partition, broker, kept, self._log_of(broker, partition)[kept:])
+        super().truncated(process, partition, end, cause)
 
-    def _check_kept(self, sent: _Sent) -> None:
-        leader = self._leader(sent.name)
-        if leader is None or sent.record not in leader.logs[sent.name]:
-            text = f"record {sent.record} of {sent.name[0]}-0 was acknowledged with acks -1"
-            raise Violation(COMMITTED_RECORDS_KEPT, f"{text} and is lost")
+    # Clients: what is about an earlier topic of the same name comes late.
+
+    def acknowledged(self, process: str, one: Acknowledged) -> None:
+        if not self.known.is_of_earlier_topic(one.name, one.leader_epoch):
+            super().acknowledged(process, one)
+
+    def read(
+        self, process: str, partition: Name, offset: int, leader_epoch: int, records: Sequence[int]
+    ) -> None:
+        if not self.known.is_of_earlier_topic(partition, leader_epoch):
+            super().read(process, partition, offset, leader_epoch, records)
 
 
-def _check_sets(process: BrokerProcess, partition: Partition) -> None:
-    ar, isr, cur = set(partition.ar), set(partition.isr), set(partition.cur)
-    is_right = ar == isr | cur and not isr & cur and process.id in isr
-    if not is_right or not set(partition.joining) <= cur:
-        text = f"broker {process.id}: AR {ar}, ISR {isr}, CUR {cur}, joining {partition.joining}"
-        raise Violation("ar-is-isr-and-cur", text)
+class _Brokers(Processes):
+    """The brokers, as the invariants about recovery see them."""
+
+    def __init__(self, cluster: NetworkedCluster, known: KnownOfDesign) -> None:
+        super().__init__(cluster, known)
+        self._brokers = cluster.brokers
+
+    def leadership(self, broker: int, name: Name) -> tuple[int, int] | None:
+        """The leader and leader epoch that a replica knows; None: none."""
+        found = self._brokers[broker].partition(name) if broker in self._brokers else None
+        return None if found is None else (found.leader, found.epoch)

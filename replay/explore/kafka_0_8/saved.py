@@ -3,52 +3,58 @@
 A folder has `run.json` and one log for each run of each broker, such as `broker-1-run-1`.
 """
 
-import hashlib
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Literal
 
-import msgspec
 from msgspec import Struct, field
 
 from controller.fingerprint import broker_fingerprint, code_version
 from controller.kafka_0_8.configuration import KAFKA_0_8, BrokerConfiguration
-from replay.explore.kafka_0_8.acts import Act
-from replay.explore.kafka_0_8.search import BrokenRun, play
+from replay.explore.invariants.invariant import Violation
+from replay.explore.kafka_0_8.run import Played
+from replay.explore.kafka_0_8.search import BrokenRun
 from replay.explore.saved import FORMAT, read_document, write_document
 from replay.logs.histories import write_history
-from replay.world.kafka_0_8.broker_process import Step
-from replay.world.kafka_0_8.cluster import Cluster08
+from replay.world.kafka_0_8.broker_process import BrokerProcess, Step
+from replay.world.kafka_0_8.networked.inputs import DesignInput
+from replay.world.scenario import Scenario
 
 
 class SavedBrokerRun(Struct, frozen=True, kw_only=True):
-    """run.json: the acts, and the invariant that they break. `digest` is that of all histories. It
-    is the same with any version of Python, but not with another version of the design's core."""
+    """run.json: what the run is a function of, and the violation or flaw that it results in.
+
+    `digest` is that of all events, commands and znodes. It is the same with any version of Python,
+    but not with another version of the design's core. `reason` says why the run is kept.
+    """
 
     format: int = FORMAT
     design: Literal["0.8"] = KAFKA_0_8
-    acts: list[Act]
-    invariant: str
-    text: str
+    scenario: Scenario
+    inputs: tuple[DesignInput, ...]
+    violation: Violation
     digest: str
     core: str = field(default_factory=broker_fingerprint)
     version: str = field(default_factory=code_version)
     seed: int
     run: int
+    reason: str = ""
 
 
 def save(broken: BrokenRun, folder: Path, *, seed: int) -> list[Path]:
     """Write a run into a new folder; return its logs. Raises ReplayError, LogError."""
-    cluster, _ = play(broken.acts)
+    played = Played(broken.scenario, broken.inputs)
     document = SavedBrokerRun(
-        acts=broken.acts,
-        invariant=broken.invariant,
-        text=broken.text,
-        digest=digest_of(cluster),
+        scenario=broken.scenario,
+        inputs=broken.inputs,
+        violation=broken.violation,
+        digest=played.digest,
         seed=seed,
         run=broken.run,
     )
     write_document(document, folder)
-    return write_logs(cluster, folder)
+    brokers = played.cluster.brokers.values() if played.cluster is not None else ()
+    return write_logs([one.store for one in brokers], folder)
 
 
 def read_broker_run(path: Path) -> SavedBrokerRun:
@@ -56,21 +62,13 @@ def read_broker_run(path: Path) -> SavedBrokerRun:
     return read_document(path, SavedBrokerRun)
 
 
-def digest_of(cluster: Cluster08) -> str:
-    """The digest of the histories of all brokers."""
-    hashed = hashlib.sha256()
-    for broker, process in cluster.brokers.items():
-        hashed.update(msgspec.msgpack.encode((broker, process.runs)))
-    return hashed.hexdigest()
-
-
-def write_logs(cluster: Cluster08, folder: Path) -> list[Path]:
+def write_logs(brokers: Iterable[BrokerProcess], folder: Path) -> list[Path]:
     """Write one log for each run of each broker. Returns their folders. Raises LogError."""
     written = []
-    for broker, process in cluster.brokers.items():
+    for process in brokers:
         for number, history in enumerate(process.runs, 1):
             if history:
-                path = folder / f"broker-{broker}-run-{number}"
+                path = folder / f"broker-{process.id}-run-{number}"
                 write_log(path, process.configuration, history)
                 written.append(path)
     return written

@@ -1,21 +1,23 @@
 """Smaller clusters for the same inputs, as far as the inputs do not need what is left out."""
 
 from collections.abc import Iterator, Sequence
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import msgspec
 from msgspec import structs
 
-from replay.world.inputs import Input
+from replay.world.inputs import TimedInput
 from replay.world.scenario import BrokerSpec, Load, Scenario, TopicSpec
 
 _AFTER_MS: Final = 100
 """How long the active part of a run continues at least after the last input."""
 
+Input = TypeVar("Input", bound=TimedInput)
+
 Smaller = tuple[Scenario, list[Input]]
 
 
-def smaller_clusters(scenario: Scenario, inputs: Sequence[Input]) -> Iterator[Smaller]:
+def smaller_clusters(scenario: Scenario, inputs: Sequence[Input]) -> Iterator[Smaller[Input]]:
     """Scenarios that are smaller in one respect, the largest steps first."""
     given = list(inputs)
     for smaller in _scenarios(scenario, inputs):
@@ -23,7 +25,7 @@ def smaller_clusters(scenario: Scenario, inputs: Sequence[Input]) -> Iterator[Sm
     yield from _without_brokers(scenario, given)
 
 
-def _scenarios(scenario: Scenario, inputs: Sequence[Input]) -> Iterator[Scenario]:
+def _scenarios(scenario: Scenario, inputs: Sequence[TimedInput]) -> Iterator[Scenario]:
     if scenario.load is not None:
         yield structs.replace(scenario, load=None)
         yield from (structs.replace(scenario, load=load) for load in _lighter(scenario.load))
@@ -61,7 +63,7 @@ def _lighter(load: Load) -> Iterator[Load]:
         yield structs.replace(load, records_per_second=load.records_per_second // 4 or 1)
 
 
-def _without_brokers(scenario: Scenario, inputs: list[Input]) -> Iterator[Smaller]:
+def _without_brokers(scenario: Scenario, inputs: list[Input]) -> Iterator[Smaller[Input]]:
     """Without the last broker, which leaves all assignments, if no input is about it."""
     if len(scenario.brokers) < 2:
         return
@@ -84,7 +86,7 @@ def _without_brokers(scenario: Scenario, inputs: list[Input]) -> Iterator[Smalle
             yield structs.replace(scenario, brokers=brokers, topics=topics), inputs
 
 
-def _is_about_broker(scenario: Scenario, inputs: Sequence[Input], broker: BrokerSpec) -> bool:
+def _is_about_broker(scenario: Scenario, inputs: Sequence[TimedInput], broker: BrokerSpec) -> bool:
     if any(
         one.configuration.is_broker and one.configuration.broker_id == broker.id
         for one in scenario.controllers
@@ -93,7 +95,7 @@ def _is_about_broker(scenario: Scenario, inputs: Sequence[Input], broker: Broker
     return broker.id in _numbers(inputs) or f"broker {broker.id}" in _names(inputs)
 
 
-def _names(inputs: Sequence[Input]) -> dict[str, None]:
+def _names(inputs: Sequence[TimedInput]) -> dict[str, None]:
     """All texts in the inputs; both ends of links as well."""
     found: dict[str, None] = {}
     for value in _values(msgspec.to_builtins(list(inputs))):
@@ -102,7 +104,7 @@ def _names(inputs: Sequence[Input]) -> dict[str, None]:
     return found
 
 
-def _numbers(inputs: Sequence[Input]) -> dict[int, None]:
+def _numbers(inputs: Sequence[TimedInput]) -> dict[int, None]:
     """All numbers in the inputs that may be brokers."""
     return {
         value: None

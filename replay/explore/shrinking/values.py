@@ -1,11 +1,13 @@
 """Simpler values in inputs: shorter times, fewer partitions, plainer variants."""
 
 from collections.abc import Iterator, Sequence
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from msgspec import structs
 
-from replay.world.inputs import Input
+from replay.world.inputs import TimedInput
+
+Input = TypeVar("Input", bound=TimedInput)
 
 _TIMES: Final = ("ms", "restart_after_ms", "latency_ms", "lag_ms", "delay_ms", "transactions")
 _LISTS: Final = ("targets", "partitions")

@@ -14,12 +14,14 @@ class BrokerProcess:
     """A broker. `history` has the events of the present run with the commands that they caused,
     `runs` the histories of all runs.
 
-    `logs` and `checkpoint` are the disk: the records and the stored high watermark of each replica.
+    `logs`, `czxids` and `checkpoint` are the disk: the records of each replica, the czxid for which
+    its log was created, and its stored high watermark.
     """
 
     def __init__(self, configuration: BrokerConfiguration) -> None:
         self.configuration = configuration
         self.logs: dict[Name, list[Record]] = {}
+        self.czxids: dict[Name, int] = {}
         self.checkpoint: dict[Name, int] = {}
         self.runs: list[list[Step]] = []
         self.is_running = False
@@ -60,8 +62,12 @@ class BrokerProcess:
 
     # The disk
 
-    def open_log(self, name: Name) -> tuple[int, int]:
-        """The log end offset and the checkpointed high watermark of a replica."""
+    def open_log(self, name: Name, czxid: int) -> tuple[int, int]:
+        """The log end offset and the checkpointed high watermark of a replica. A log with another
+        czxid is deleted first."""
+        if self.czxids.get(name, czxid) != czxid:
+            self.delete_log(name)
+        self.czxids[name] = czxid
         return len(self.logs.setdefault(name, [])), self.checkpoint.get(name, 0)
 
     def append(self, name: Name, source: int) -> int:
@@ -79,4 +85,5 @@ class BrokerProcess:
     def delete_log(self, name: Name) -> None:
         """Delete a replica."""
         self.logs.pop(name, None)
+        self.czxids.pop(name, None)
         self.checkpoint.pop(name, None)

@@ -83,7 +83,6 @@ class Cluster08:
     - `cut`: pairs of brokers, the lower id first, that cannot reach each other.
     - `silent`: brokers that read nothing from ZooKeeper: they do not learn that their session is
       over.
-    - `after_event`: called with the broker after each event.
     - `loses_reply`: whether ZooKeeper carries out a command, and the reply is lost with the
       connection, which is restored at once.
     """
@@ -95,7 +94,6 @@ class Cluster08:
         self.responses: dict[int, tuple[RespondProduce | RespondFetch, list[Record]]] = {}
         self.cut: dict[tuple[int, int], None] = {}
         self.silent: dict[int, None] = {}
-        self.after_event: Callable[[BrokerProcess], None] = lambda process: None
         self.loses_reply: Callable[[IssuedByBroker], bool] = lambda issued: False
         self._settings = settings
         self._admin = self.zookeeper.create_session()
@@ -201,7 +199,8 @@ class Cluster08:
             for topic in self.children(znodes.TOPICS)
             for number, stored in self._stored(topic).items()
         }
-        self._write(admin.remove_brokers(brokers, queues, assigned))
+        registered = list(map(int, self.children(znodes.BROKER_IDS)))
+        self._write(admin.remove_brokers(brokers, queues, assigned, registered))
 
     def create_topic(self, topic: str, assignment: dict[int, tuple[int, ...]]) -> None:
         """The command create. Raises AdminError."""
@@ -209,12 +208,13 @@ class Cluster08:
 
     def delete_topic(self, topic: str) -> None:
         """The command delete. Raises AdminError."""
-        self._write(admin.delete_topic(topic, self._stored(topic), self._known()))
+        had_moves = self._exists(znodes.reassigned_topic_path(topic))
+        stored = self._stored(topic)
+        self._write(admin.delete_topic(topic, stored, self._known(), had_moves=had_moves))
 
     def reassign(self, name: Name, replicas: tuple[int, ...]) -> None:
         """The command reassign. Raises AdminError."""
-        path = znodes.reassigned_path(*name)
-        paths = [path.rpartition("/")[0], path]
+        paths = admin.paths_of_reassignment(*name)
         existing = [one for one in paths if self._exists(one)]
         self._write(admin.reassign(*name, replicas, self._known(), existing))
 
@@ -230,7 +230,6 @@ class Cluster08:
             assert read.stat is not None
             found[int(child)] = StoredPartition(
                 znodes.read_brokers(path, read.data),
-                read.stat.czxid,
                 read.stat.version,
                 tuple(self.children(znodes.partition_path(*name))),
                 self._exists(znodes.reassigned_path(*name)),
@@ -289,7 +288,6 @@ class Cluster08:
             return
         for issued in process.apply(event, channel, self.now_ms, records):
             self._carry_out(process, issued)
-        self.after_event(process)
         self._collect_watches()
 
     def _deliver(
@@ -396,8 +394,8 @@ def _log_outcome(
 ) -> LogOpened | LogTruncated | LogDeleted | RecordsAppended:
     name = (command.topic, command.partition)
     match command:
-        case OpenLog():
-            return LogOpened(id, *process.open_log(name))
+        case OpenLog(czxid=czxid):
+            return LogOpened(id, *process.open_log(name, czxid))
         case TruncateLog(offset=offset):
             return LogTruncated(id, process.truncate(name, offset))
         case AppendRecords(source=source):

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from controller.core.operations import Create, Delete
+from controller.core.operations import Check, Create, Delete
 from controller.kafka_0_8 import admin
 from controller.kafka_0_8.admin import AdminError
 from tests.controller.kafka_0_8.clusters import T, cluster, replicated
@@ -49,8 +49,28 @@ def test_broker_with_a_replica_is_not_removed() -> None:
         found.remove_brokers(3)
     found.delete_topic("t")
     found.run(1000)
+    found.stop(3)
     found.remove_brokers(3)
     assert found.children("/brokers/state") == ["1", "2"]
+
+
+def test_registered_broker_is_not_removed() -> None:
+    found = cluster(1, 2)
+    found.start(1, 2)
+    found.run(100)
+    with pytest.raises(AdminError, match="broker 2 cannot be removed: it is registered; stop it"):
+        found.remove_brokers(2)
+    assert found.children("/brokers/state") == ["1", "2"]
+
+
+def test_broker_that_has_registered_meanwhile_is_not_removed() -> None:
+    found = cluster(1)
+    operations = admin.remove_brokers([1], {1: ()}, {}, registered=())
+    found.start(1)
+    found.run(100)
+    with pytest.raises(AdminError, match="/brokers/ids/1"):
+        found.write(*operations)
+    assert found.children("/brokers/state") == ["1"]
 
 
 def test_unknown_broker_is_not_removed() -> None:
@@ -92,10 +112,14 @@ def test_topic_that_is_being_reassigned_is_not_deleted() -> None:
 
 
 def test_topic_is_deleted_in_one_transaction() -> None:
-    stored = admin.StoredPartition((1, 9), 5, 2, ("ISR", "replicas"))
-    operations = admin.delete_topic("t", {0: stored}, [1])
-    assert operations[0].path == "/brokers/topics/t/0/replicas"
-    assert [one.path for one in operations[1:]] == [
+    stored = admin.StoredPartition((1, 9), 2, ("ISR", "replicas"))
+    operations = admin.delete_topic("t", {0: stored}, [1], had_moves=False)
+    assert operations[:3] == [
+        Create("/brokers/partitions_reassigned/t"),
+        Delete("/brokers/partitions_reassigned/t", -1),
+        Check("/brokers/topics/t/0/replicas", 2),
+    ]
+    assert [one.path for one in operations[3:]] == [
         "/brokers/state/1/request-",
         "/brokers/topics/t/0/ISR",
         "/brokers/topics/t/0/replicas",
@@ -103,3 +127,33 @@ def test_topic_is_deleted_in_one_transaction() -> None:
         "/brokers/topics/t",
     ]
     assert operations[-1] == Delete("/brokers/topics/t", -1)
+
+
+@pytest.mark.parametrize("had_moves", [False, True])
+def test_topic_is_not_deleted_if_a_reassignment_was_requested_meanwhile(had_moves: bool) -> None:
+    found = replicated()
+    if had_moves:
+        found.reassign(T, (1, 3, 2))
+        found.run(3000)
+    node = found.zookeeper.find("/brokers/topics/t/0/replicas")
+    assert node is not None
+    stored = admin.StoredPartition((1, 2, 3), node.version, ("ISR", "leader", "replicas"))
+    operations = admin.delete_topic("t", {0: stored}, [1, 2, 3], had_moves=had_moves)
+    found.reassign(T, (2, 1))
+    with pytest.raises(AdminError, match="/brokers/partitions_reassigned/t"):
+        found.write(*operations)
+    assert found.children("/brokers/topics/t/0") == ["ISR", "leader", "replicas"]
+
+
+def test_reassignment_is_not_requested_if_the_partition_was_deleted_meanwhile() -> None:
+    found = replicated()
+    operations = admin.reassign("t", 0, (1, 2), [1, 2], admin.paths_of_reassignment("t", 0)[:1])
+    found.delete_topic("t")
+    with pytest.raises(AdminError, match="/brokers/topics/t/0/replicas"):
+        found.write(*operations)
+    assert found.children("/brokers/partitions_reassigned") == []
+
+
+def test_partition_that_does_not_exist_is_not_reassigned() -> None:
+    with pytest.raises(AdminError, match="t-9 cannot be reassigned: it does not exist"):
+        replicated().reassign(("t", 9), (1, 2))

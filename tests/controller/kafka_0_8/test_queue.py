@@ -2,7 +2,7 @@
 
 import pytest
 
-from controller.core.error_codes import NOT_LEADER_OR_FOLLOWER
+from controller.core.error_codes import NONE, NOT_LEADER_OR_FOLLOWER
 from controller.core.operations import Create, CreateSequential, SetData
 from controller.core.values import ANY_VERSION
 from controller.kafka_0_8 import znodes
@@ -18,9 +18,9 @@ def enqueue(found: Cluster08, broker: int, content: bytes) -> None:
     found.run(300)
 
 
-def close(topic: str, number: int, czxid: int = 0) -> bytes:
+def close(topic: str, number: int) -> bytes:
     """A close request."""
-    return znodes.write_state_change(StateChange("close-replica", topic, number, czxid))
+    return znodes.write_state_change(StateChange("close-replica", topic, number))
 
 
 def test_new_topic_is_started_through_the_queue() -> None:
@@ -104,8 +104,9 @@ def test_requests_are_carried_out_in_order() -> None:
     found.run(3000)
     assert found.data("/brokers/topics/t/0/ISR").startswith("1,2;")
     assert found.children("/brokers/state/2") == []
-    deletions = [one for one in issued(found, 2) if isinstance(one, DeleteLog)]
-    assert len(deletions) == 2
+    first, second = [one for one in notices(found, 2, "close_ignored")]
+    assert first.subject == second.subject == "/brokers/topics/t/0/replicas"
+    assert not [one for one in issued(found, 2) if isinstance(one, DeleteLog)]
 
 
 @pytest.mark.parametrize(
@@ -188,15 +189,40 @@ def test_unreadable_address_of_a_leader_is_reported_and_read_again() -> None:
     assert partition(found, 2).address == "host1:9092"
 
 
-def test_request_to_close_the_present_incarnation_is_ignored() -> None:
+def test_earlier_request_to_close_does_not_delete_the_log_of_a_topic_created_again() -> None:
+    """Broker 2 is down while topic u is created, deleted and created again: it starts the replica
+    by the first request already, and finds that to close it afterwards."""
     found = replicated()
-    found.produce(1, T, ["a"], -1, wait_ms=1000)
-    stat = found.zookeeper.find("/brokers/topics/t/0/replicas")
-    assert stat is not None
-    enqueue(found, 2, close("t", 0, stat.czxid))
-    assert found.brokers[2].logs[T] == ["a"]
-    enqueue(found, 2, close("t", 0, stat.czxid - 1))
-    assert T not in found.brokers[2].logs
+    found.stop(2)
+    found.run(500)
+    found.create_topic("u", {0: (2, 1)})
+    found.run(100)
+    found.delete_topic("u")
+    found.run(100)
+    found.create_topic("u", {0: (2, 1)})
+    found.start(2)
+    u = ("u", 0)
+    request = 0
+    while not request:
+        found.run(1)
+        leader = found.brokers[2].fold.broker.partitions.get(u)
+        if leader is not None and leader.is_leader:
+            request = found.produce(2, u, ["a"], -1)
+    found.run(3000)
+    assert found.error_of(request) == NONE
+    assert found.brokers[2].logs[u] == ["a"]
+
+
+def test_replica_of_a_deleted_partition_does_not_lead_the_partition_created_again() -> None:
+    found = replicated()
+    found.produce(1, T, ["old"], -1, wait_ms=1000)
+    with_queue = [znodes.state_path(one) for one in (1, 2, 3)]
+    found.delete_topic("t")
+    found.create_topic("t", {0: (1, 2, 3)})
+    found.run(3000)
+    assert [found.brokers[one].logs[T] for one in (1, 2, 3)] == [[], [], []]
+    assert partition(found, 1).is_leader
+    assert [found.children(one) for one in with_queue] == [[], [], []]
 
 
 def test_deletion_rejects_the_requests_that_wait_in_the_commit_queue() -> None:
@@ -214,6 +240,7 @@ def test_leader_that_closes_its_replica_rejects_waiting_requests() -> None:
     found = replicated()
     found.cut = {(1, 2): None}
     request = found.produce(1, T, ["a"], -1, wait_ms=50)
-    enqueue(found, 1, close("t", 0, 1))
+    found.write(SetData("/brokers/topics/t/0/replicas", b"2,3", ANY_VERSION))
+    enqueue(found, 1, close("t", 0))
     assert found.error_of(request) == NOT_LEADER_OR_FOLLOWER
     assert "the replica is closed" in notices(found, 1, "stepped_down")[0].text

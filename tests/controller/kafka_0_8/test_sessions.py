@@ -3,13 +3,14 @@
 import pytest
 
 from controller.core.commands import ReadChildren, WriteAtomically, WriteZnodes
+from controller.core.error_codes import NOT_LEADER_OR_FOLLOWER
 from controller.core.events import (
     SessionConnected,
     SessionDisconnected,
     SessionExpired,
     WatchFired,
 )
-from controller.core.operations import Create, Delete
+from controller.core.operations import Create, Delete, SetData
 from controller.core.values import ANY_VERSION
 from controller.kafka_0_8 import znodes
 from controller.kafka_0_8.commands import IssuedByBroker
@@ -57,6 +58,7 @@ def test_lost_reply_during_startup_changes_nothing(rule: str) -> None:
     assert leader_of(found).startswith("1;")
     assert found.data("/brokers/topics/t/0/ISR").startswith("1,2;")
     assert found.data("/brokers/ids/1") == "host1:9092"
+    assert notices(found, 1, "already_registered") == []
     assert partition(found, 1).is_leader
     request = found.produce(1, T, ["a"], -1, wait_ms=1000)
     assert found.error_of(request) == 0
@@ -91,6 +93,42 @@ def test_lost_reply_to_the_last_step_of_a_leader_that_gives_up() -> None:
     assert found.data("/brokers/topics/t/0/replicas") == "2,4"
     assert leader_of(found).startswith("2;")
     assert T not in found.brokers[1].logs
+
+
+def test_leader_that_has_given_up_unknowingly_rejects_the_waiting_requests() -> None:
+    found = replicated()
+    found.cut = {(1, 2): None, (1, 3): None}
+    request = found.produce(1, T, ["a"], -1, wait_ms=50)
+    lost = lose_reply(found, "A-03")
+    found.reassign(T, (2, 3))
+    found.run(1000)
+    assert len(lost) == 1
+    assert found.error_of(request) == NOT_LEADER_OR_FOLLOWER
+    assert leader_of(found).startswith("2;")
+
+
+@pytest.mark.parametrize(
+    ("content", "code"),
+    [(b"many", "unreadable_znode"), (b"2;1", "not_eligible"), (b"1;1", "")],
+)
+def test_election_whose_reply_is_lost_ends_with_a_readable_isr_that_has_the_broker(
+    content: bytes, code: str
+) -> None:
+    found = cluster(1, 2)
+    found.create_topic("t", {0: (1, 2)})
+    lost = lose_reply(found, "E-06")
+    found.boot(1)
+    while not lost:
+        found.run(1)
+    found.write(SetData("/brokers/topics/t/0/ISR", content, ANY_VERSION))
+    found.run(300)
+    assert partition(found, 1).is_leader == (not code)
+    if code:
+        assert notices(found, 1, code)
+    found.write(SetData("/brokers/topics/t/0/ISR", b"1;1", ANY_VERSION))
+    found.run(300)
+    assert partition(found, 1).is_leader
+    assert leader_of(found) == "1;1"
 
 
 def test_election_write_is_repeated_only_if_it_did_not_happen() -> None:

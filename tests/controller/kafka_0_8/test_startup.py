@@ -1,7 +1,8 @@
 """brokerStartup(): S-01 to S-10."""
 
 from controller.core.commands import Notice, ReadChildren, ReadStats, WriteAtomically, WriteZnodes
-from controller.core.operations import Create
+from controller.core.operations import Check, Create, Delete
+from controller.core.values import ANY_VERSION
 from controller.kafka_0_8 import rules
 from controller.kafka_0_8.commands import OpenLog
 from replay.world.kafka_0_8.cluster import Cluster08
@@ -48,7 +49,8 @@ def test_registration_follows_the_start_of_every_replica() -> None:
     found.start(1)
     commands = issued(found, 1)
     opened = [place for place, one in enumerate(commands) if isinstance(one, OpenLog)]
-    registered = commands.index(WriteAtomically((Create("/brokers/ids/1", b"host1:9092", True),)))
+    create = Create("/brokers/ids/1", b"host1:9092", True)
+    registered = commands.index(WriteAtomically((Check("/brokers/state/1", -1), create)))
     assert len(opened) == 2
     assert max(opened) < registered
     assert found.data("/brokers/ids/1") == "host1:9092"
@@ -61,6 +63,19 @@ def test_state_path_is_created_if_it_does_not_exist() -> None:
     found.start(1)
     assert found.children("/brokers/state") == ["1"]
     assert WriteZnodes((Create("/brokers/state/1"),), None) in issued(found, 1, "S-01")
+
+
+def test_broker_that_is_removed_before_it_registers_starts_again() -> None:
+    found = cluster(1)
+    found.write(Create("/brokers/ids/1", b"earlier:9092"))
+    found.start(1)
+    found.run(50)
+    found.write(Delete("/brokers/state/1", ANY_VERSION), Delete("/brokers/ids/1", ANY_VERSION))
+    found.run(1000)
+    assert found.data("/brokers/ids/1") == "host1:9092"
+    found.create_topic("t", {0: (1,)})
+    found.run(1000)
+    assert found.data("/brokers/topics/t/0/leader") == "1;1"
 
 
 def test_state_path_and_leaders_are_watched() -> None:

@@ -35,7 +35,7 @@ def log(tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda one: one.__name__)
 def test_logs_of_every_broker_replay(scenario, tmp_path: Path) -> None:
-    logs = write_logs(scenario().cluster, tmp_path / "logs")
+    logs = write_logs(scenario().cluster.brokers.values(), tmp_path / "logs")
     code, output, _ = run("replay", tmp_path / "logs")
     assert code == 0
     assert f"{len(logs)} of {len(logs)} logs agree" in output

@@ -9,7 +9,7 @@ from controller.kafka_0_8.state import Name
 from controller.kafka_0_8_broker import administration
 from controller.kafka_0_8_broker.administration import ClusterStatus, PartitionStatus
 from controller.kafka_0_8_broker.client import Client
-from controller.kafka_0_8_broker.disk import SUFFIX
+from controller.kafka_0_8_broker.disk import files_of
 from controller.kafka_0_8_broker.startup import RECORDS
 from controller.operator.errors import ZooKeeperUnavailable
 from controller.operator.zookeeper_client import ZooKeeperClient
@@ -71,10 +71,9 @@ class Brokers:
             for run, log in enumerate(broker.logs(), 1)
         }
 
-    def records_file(self, broker: int, name: Name) -> Path:
-        """The file of a replica's records."""
-        topic, partition = name
-        return self.broker(broker).data / RECORDS / f"{topic}-{partition}{SUFFIX}"
+    def has_records(self, broker: int, name: Name) -> bool:
+        """Whether a broker has a file with the records of a replica."""
+        return bool(files_of(self.broker(broker).data / RECORDS, name))
 
     async def status(self) -> ClusterStatus:
         """What ZooKeeper has."""
@@ -149,7 +148,7 @@ class Brokers:
         """Wait until a broker has deleted the records of a replica."""
 
         async def reached() -> bool:
-            return not self.records_file(broker, name).exists()
+            return not self.has_records(broker, name)
 
         await self.until(reached, f"broker {broker} deletes {name[0]}-{name[1]}")
 

@@ -20,6 +20,7 @@ from controller.core.error_codes import REQUEST_TIMED_OUT
 from controller.core.events import Event, SessionExpired, TimerFired, ZnodesRead
 from controller.core.operations import CONNECTION_LOSS
 from controller.core.values import NO_LEADER
+from controller.kafka_0_8 import rules
 from controller.kafka_0_8.commands import (
     AppendRecords,
     DeleteLog,
@@ -41,7 +42,7 @@ from controller.kafka_0_8.events import (
     ProduceReceived,
     RecordsAppended,
 )
-from controller.kafka_0_8.state import Partition
+from controller.kafka_0_8.state import NO_EPOCH, Partition
 from replay.world.broker.context import process_of
 from replay.world.broker.peer import Peer
 from replay.world.broker.settings import BrokerSettings
@@ -73,6 +74,9 @@ class NetworkedBroker:
     """The broker with one id. Its disk survives the end of a run. `client_reads`: how many znodes
     it has read for the metadata requests of clients."""
 
+    broker_epoch: Final = 0
+    """The design has no broker epochs."""
+
     def __init__(self, configuration: BrokerConfiguration, world: World) -> None:
         self.store = BrokerProcess(configuration)
         self.process = process_of(configuration.broker_id)
@@ -88,12 +92,16 @@ class NetworkedBroker:
 
     def leads(self, name: Name) -> bool:
         """Whether it runs, and accepts records of a partition as its leader."""
-        partition = self._run.partition(name) if self._run is not None else None
+        partition = self.partition(name)
         return partition is not None and partition.is_leader
 
     def records(self, name: Name) -> list[int]:
         """The records in its log of a partition, by id."""
         return [int(one) for one in self.store.logs.get(name, [])]
+
+    def partition(self, name: Name) -> Partition | None:
+        """What the fold of the present run knows of a partition."""
+        return self._run.partition(name) if self._run is not None else None
 
     def append(self, name: Name, record: int) -> None:
         """A record arrives with acks 0, without a producer."""
@@ -211,7 +219,9 @@ class _Run:
         waiting, self._inbox = self._inbox, []
         for channel, event, records in waiting:
             now_ms = self.clock.now_us // MS
-            for issued in self._store.apply(event, channel, now_ms, records):
+            decided = self._store.apply(event, channel, now_ms, records)
+            self._world.observer.broker_folded(self._process)
+            for issued in decided:
                 self._carry_out(issued)
             if isinstance(event, SessionExpired):
                 self._expired -= 1
@@ -273,7 +283,7 @@ class _Run:
             case WriteCheckpoint(hws=hws):
                 self._store.checkpoint |= {(topic, number): hw for topic, number, hw in hws}
             case OpenLog() | TruncateLog() | DeleteLog() | AppendRecords():
-                self._use_log(issued.id, command)
+                self._use_log(issued, command)
             case zookeeper_command:
                 # Writes for a session that has expired must not reach the next one.
                 if not self._expired:
@@ -298,20 +308,41 @@ class _Run:
         respond(command, records)
 
     def _use_log(
-        self, id: CommandId, command: OpenLog | TruncateLog | DeleteLog | AppendRecords
+        self,
+        issued: IssuedByBroker,
+        command: OpenLog | TruncateLog | DeleteLog | AppendRecords,
     ) -> None:
-        store, name = self._store, (command.topic, command.partition)
+        store, id, name = self._store, issued.id, (command.topic, command.partition)
+        observer = self._world.observer
+        before = len(store.logs.get(name, ()))
         match command:
-            case OpenLog():
-                self._put(LogOpened(id, *store.open_log(name)), "log")
+            case OpenLog(czxid=czxid):
+                was_there = name in store.logs
+                is_earlier = was_there and store.czxids.get(name) != czxid
+                if is_earlier:
+                    observer.log_deleted(self._process, name)
+                if is_earlier or not was_there:
+                    observer.log_created(self._process, name, None)
+                self._put(LogOpened(id, *store.open_log(name, czxid)), "log")
             case TruncateLog(offset=offset):
-                self._put(LogTruncated(id, store.truncate(name, offset)), "log")
+                end = store.truncate(name, offset)
+                if end < before:
+                    cause = "high watermark" if issued.reason.rule == rules.FOLLOW else "leader"
+                    observer.truncated(self._process, name, end, cause)
+                self._put(LogTruncated(id, end), "log")
             case DeleteLog():
+                if name in store.logs:
+                    observer.log_deleted(self._process, name)
                 store.delete_log(name)
                 self._put(LogDeleted(id), "log")
             case AppendRecords(source=source):
                 self._appends[id] = name
-                self._put(RecordsAppended(id, store.append(name, source)), "log")
+                event = RecordsAppended(id, store.append(name, source))
+                partition = self.partition(name)
+                epoch = partition.epoch if partition is not None else NO_EPOCH
+                added = [int(one) for one in store.logs[name][before:]]
+                observer.appended(self._process, name, before, epoch, added)
+                self._put(event, "log")
 
     def _start_timer(self, timer: str, delay_ms: int) -> None:
         self._cancel_timer(timer)

@@ -1,22 +1,30 @@
 """A run of a scenario with inputs in the 0.8 design, as `replay.world.cluster` is for the
-controller: the same processes, but the scenario's controllers do not run."""
+controller: the same processes, but the scenario's controllers do not run.
 
+The run is a pure function of its arguments.
+"""
+
+import hashlib
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Final
+
+import msgspec
 
 from controller.core.operations import OK
 from controller.core.releases import release_named
 from controller.kafka_0_8 import admin
 from controller.kafka_0_8.configuration import BrokerConfiguration
-from replay.world.admin import Admin
 from replay.world.broker.settings import settings_of
 from replay.world.cluster import FIRST_BULK_ZOOKEEPER
 from replay.world.cluster_clients import Clients
 from replay.world.controller_process import ControllerProcess
 from replay.world.ensemble.ensemble import START_MS, Ensemble
 from replay.world.faults import Faults, Pausable
-from replay.world.inputs import Input
+from replay.world.inputs import AdminAct, Input
+from replay.world.kafka_0_8.networked.administration import DesignAdmin
 from replay.world.kafka_0_8.networked.broker import NetworkedBroker, World
+from replay.world.kafka_0_8.networked.inputs import BrokersAct, DesignInput
 from replay.world.network import Network
 from replay.world.observer import Observer
 from replay.world.requests import Multi
@@ -31,27 +39,30 @@ RETRY_MS: Final = 100
 
 
 class NetworkedCluster:
-    """One run. Faults of log directories, slow disks and acts of administrators are not modelled.
+    """One run. Faults of machines and log directories and slow disks are not modelled.
 
     - `scheduler`, `network`: the clock, and the messages
     - `zookeeper`: the ZooKeeper process
     - `brokers`: by id
     - `clients`: producers and consumers
+    - `admin`: administrators
     """
 
     def __init__(
         self,
         scenario: Scenario,
-        inputs: Sequence[Input] = (),
+        inputs: Sequence[DesignInput] = (),
         observer: Observer | None = None,
         *,
         leader_election_wait_ms: int = LEADER_ELECTION_WAIT_MS,
     ) -> None:
         self.scenario = scenario
-        self.inputs = tuple(inputs)
+        self.inputs = tuple(one for one in inputs if isinstance(one, Input))
         self.observer = observer or Observer()
         self.scheduler = Scheduler()
         self.network = Network(self.scheduler)
+        self.is_quiet = False
+        self._is_watched = type(self.observer).stepped is not Observer.stepped
         self.zookeeper = Ensemble(
             self.scheduler,
             self.network,
@@ -76,11 +87,16 @@ class NetworkedCluster:
             )
             self.brokers[one.id] = NetworkedBroker(configuration, world)
         self.controllers: Mapping[str, ControllerProcess] = {}
-        self.admin = Admin(self.scheduler, self.network, lambda controller: "", scenario.seed)
+        self.admin = DesignAdmin(self.scheduler, self.network, lambda controller: "", scenario.seed)
         self.clients = Clients(scenario, self.scheduler, self.network, self.observer)
         self._end_us = scenario.end_ms * MS
         Faults(self).schedule()
-        self.scheduler.at(scenario.active_ms * MS, self.zookeeper.end_faults)
+        for act in inputs:
+            if isinstance(act, BrokersAct) and act.at_ms < scenario.active_ms:
+                self.scheduler.at(act.at_ms * MS, partial(self.admin.carry_out, act))
+        self.scheduler.at(scenario.active_ms * MS, self._become_quiet)
+        if any(isinstance(one, AdminAct | BrokersAct) for one in inputs):
+            self.admin.start()
         self.clients.start()
         for broker in self.brokers.values():
             broker.start()
@@ -88,7 +104,23 @@ class NetworkedCluster:
 
     def step(self) -> bool:
         """Run one scheduled action. False: the run is over."""
-        return self.scheduler.step(self._end_us)
+        if not self.scheduler.step(self._end_us):
+            return False
+        if self._is_watched:
+            self.observer.stepped()
+        return True
+
+    def digest(self) -> str:
+        """A hash of all histories, of the znodes at the end, and of the time."""
+        state = [repr(one) for one in self.zookeeper.state.dump().items()]
+        histories = {number: one.store.runs for number, one in self.brokers.items()}
+        content = (self.scheduler.now_us, histories, state)
+        return hashlib.sha256(msgspec.msgpack.encode(content)).hexdigest()
+
+    def _become_quiet(self) -> None:
+        self.is_quiet = True
+        self.zookeeper.end_faults()
+        self.observer.quiet_begins()
 
     def broker_of(self, process: str) -> NetworkedBroker | None:
         """The broker whose process has this name."""

@@ -1,137 +1,189 @@
 """`refold explore --design 0.8`."""
 
 import json
+import re
+from collections.abc import Sequence
 from pathlib import Path
+from typing import get_args
 
 import pytest
 from click.testing import Result
 from typer.testing import CliRunner
 
-from controller.kafka_0_8 import records
-from controller.kafka_0_8.broker import Broker
 from controller.kafka_0_8.procedures import isr
-from controller.kafka_0_8.state import Partition
 from replay.cli.main import app
-from replay.explore.kafka_0_8.acts import Act, drawn
-from replay.explore.kafka_0_8.monitor import COMMITTED_RECORDS_KEPT, INVARIANTS
-from replay.explore.kafka_0_8.search import BrokenRun, play, search, shrunk
+from replay.explore.invariants.recovery import Recovery
+from replay.explore.kafka_0_8.generator import drawn
+from replay.explore.kafka_0_8.invariants import ALWAYS, RECOVERY
+from replay.explore.kafka_0_8.losses import KNOWN_FLAWS, TRUNCATION
+from replay.explore.kafka_0_8.run import RULES, Played
+from replay.explore.kafka_0_8.saved import read_broker_run
+from replay.explore.kafka_0_8.search import BrokenRun, search, shrunk
 from replay.explore.numbers import Numbers
+from replay.world.inputs import (
+    ControllerFault,
+    CrashBroker,
+    CreateTopic,
+    DeleteTopic,
+    Fault,
+    PauseProcess,
+    Reassign,
+    StopBroker,
+)
+from replay.world.kafka_0_8.networked.inputs import BrokersAct, DesignInput
+from replay.world.scenario import Scenario
+from tests.replay.explore.kafka_0_8.small import small
 
-FLAW = [
-    Act("produce", 3, topic="u", number=-1),
-    Act("wait", number=150),
-    Act("cut", 3, 4),
-    Act("stop", 4, number=1),
-    Act("start", 4),
-    Act("stop", 3, number=1),
-    Act("wait", number=1000),
-]
-"""A record of u-0 is committed; its follower restarts without reaching the leader, which dies."""
+INCIDENTS = Path(__file__).parent / "incidents"
+PAGE = Path(__file__).parents[4] / "docs" / "design-0.8.md"
+FLAW = read_broker_run(INCIDENTS / "committed-record-truncated")
+PACKAGE = "replay.explore.kafka_0_8"
+NOT_MODELLED = {"FailLogDirectory", "SlowDisk"}
 
 
-def test_flaw_of_the_design_is_found_and_named() -> None:
-    _, violation = play(FLAW)
-    assert violation is not None
-    assert violation.invariant == COMMITTED_RECORDS_KEPT
-    assert "record r0 of u-0 was acknowledged with acks -1 and is lost" in violation.text
+@pytest.mark.parametrize("folder", sorted(INCIDENTS.iterdir()), ids=lambda one: one.name)
+def test_kept_run_breaks_no_invariant_or_has_its_known_flaw(folder: Path) -> None:
+    saved = read_broker_run(folder)
+    assert saved.reason
+    found = Played(saved.scenario, saved.inputs).violation
+    if saved.violation.invariant in KNOWN_FLAWS:
+        assert found is not None
+        assert (found.invariant, found.subject) == (
+            saved.violation.invariant,
+            saved.violation.subject,
+        )
+    else:
+        assert found is None
 
 
-def test_needless_acts_are_left_out() -> None:
-    padded = [Act("produce", 1), *FLAW[:2], Act("lose-connection", 2), *FLAW[2:], Act("delete")]
-    broken = shrunk(BrokenRun(7, COMMITTED_RECORDS_KEPT, "", padded))
-    assert broken.acts == FLAW
-    assert "record r1 of u-0" not in broken.text
-    assert str(broken.acts[3]) == "stop broker 4; its session ends"
+def test_random_runs_break_no_invariant() -> None:
+    """AR = ISR + CUR, one leadership in an epoch, committed records are kept, and all others."""
+    found = search(11, 1, lambda coverage: coverage.runs < 25)
+    assert found.broken is None
+    flaws = sum(found.flaw_runs.values())
+    assert found.coverage.recovered == found.coverage.runs - flaws
+    assert len(found.coverage.rules) > 30
 
 
 def test_runs_do_not_depend_on_the_number_of_workers() -> None:
-    first, second = (search(5, workers, lambda done: done < 20) for workers in (1, 2))
-    assert first.runs == 20
-    assert second.runs >= 20
-    again = search(5, 1, lambda done: done < second.runs)
-    assert again == second
-    assert again.violation is None
+    first, second = (search(5, workers, lambda one: one.runs < 6) for workers in (1, 2))
+    assert first.coverage.runs == 6
+    assert second.coverage.runs >= 6
+    assert search(5, 1, lambda one: one.runs < second.coverage.runs) == second
 
 
-def test_page_has_all_invariants() -> None:
-    page = (Path(__file__).parents[4] / "docs" / "design-0.8.md").read_text()
-    _, _, section = page.partition("## The search")
-    assert [one for one in INVARIANTS if f"`{one}`" not in section] == []
+def test_inputs_of_all_kinds_are_drawn() -> None:
+    made: set[str] = set()
+    for seed in range(400):
+        scenario, inputs = drawn(Numbers(seed))
+        assert [one.at_ms for one in inputs] == sorted(one.at_ms for one in inputs)
+        assert 3 <= len(scenario.brokers) <= 5
+        assert 1 <= sum(len(one.assignment) for one in scenario.topics) <= 6
+        made.update(type(one).__name__ for one in inputs)
+    faults = {one.__name__ for one in get_args(Fault)}
+    faults -= {one.__name__ for one in get_args(ControllerFault)} | NOT_MODELLED
+    commands = {one.__name__ for one in (CreateTopic, DeleteTopic, Reassign)}
+    commands |= {one.__name__ for one in get_args(BrokersAct)}
+    assert made == {*faults, *commands, "Delay", "WriteZnode"}
 
 
-def test_acts_of_all_kinds_are_drawn() -> None:
-    found = drawn(Numbers(1), 300)
-    assert len({one.what for one in found}) == 12
-    assert all(str(one) for one in found)
+def test_needless_inputs_and_brokers_are_left_out() -> None:
+    padded = [*FLAW.inputs, PauseProcess(4_000, "broker 1", 20), StopBroker(12_000, 1, 100)]
+    inputs = tuple(sorted(padded, key=lambda one: one.at_ms))
+    broken = BrokenRun(7, FLAW.violation, FLAW.scenario, inputs)
+    least = shrunk(broken, seconds=60)
+    assert least.run == 7
+    assert len(least.inputs) == len(FLAW.inputs)
+    assert least.violation.invariant == TRUNCATION
 
 
-def test_high_watermark_that_does_not_wait_for_the_isr_is_found(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    def commit_at_once(broker: Broker, partition: Partition) -> None:
-        partition.local.hw = max(partition.local.hw, partition.local.leo)
-
-    monkeypatch.setattr(records, "commit", commit_at_once)
-    found = search(1, 1, lambda done: done < 20)
-    assert found.violation is not None
-    assert found.violation.invariant == "isr-has-committed-records"
-
-
-def test_isr_that_does_not_grow_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(isr, "has_caught_up", lambda partition, replica: False)
-    found = search(1, 1, lambda done: done < 20)
-    assert found.violation is not None
-    assert found.violation.invariant == "replicas-catch-up"
+def test_page_has_all_invariants_with_their_statements() -> None:
+    section = PAGE.read_text().partition("## The search")[2].partition("### ")[0]
+    rows = re.findall(r"(?m)^\| `([a-z-]+)` \| (.+?) \|(?: (\d+) s \|)?$", section)
+    own = [one for one in (*ALWAYS, *RECOVERY) if one.__module__.startswith(PACKAGE)]
+    withins = [str(one.WITHIN_MS // 1000) if issubclass(one, Recovery) else "" for one in own]
+    named = [(one.NAME, one.STATEMENT, within) for one, within in zip(own, withins, strict=True)]
+    assert rows == named
+    shared = {one.NAME for one in (*ALWAYS, *RECOVERY)} - {one.NAME for one in own}
+    assert [one for one in shared if f"`{one}`" not in section] == []
 
 
 def explore(*arguments: str) -> Result:
     return CliRunner().invoke(app, ["explore", *arguments])
 
 
+def search_of(
+    monkeypatch: pytest.MonkeyPatch, scenario: Scenario, inputs: Sequence[DesignInput]
+) -> None:
+    """Every run of a search is this one."""
+    monkeypatch.setattr(
+        "replay.explore.kafka_0_8.search.drawn", lambda numbers: (scenario, tuple(inputs))
+    )
+
+
 def test_command_prints_the_result(tmp_path: Path) -> None:
-    limits = ["--design", "0.8", "--seed", "1", "--workers", "1", "--out", str(tmp_path / "out")]
-    result = explore(*limits, "--runs", "3")
+    limits = ["--design", "0.8", "--seed", "2", "--workers", "1", "--out", str(tmp_path / "out")]
+    result = explore(*limits, "--runs", "2")
     assert result.exit_code == 0
-    assert "seed 1\nno violation in 3 runs" in result.stdout
-    assert "checked: ar-is-isr-and-cur, one-leader-in-an-epoch" in result.stdout
-    document = json.loads(explore(*limits, "--runs", "2", "--json").stdout)
-    assert (document["runs"], document["violation"]) == (2, None)
+    assert "seed 2\nno violation in 2 runs" in result.stdout
+    assert re.search(r"speed: \d+\.\d runs/s, \d+ simulated s/s", result.stdout)
+    reached = rf"rules: \d+ of {len(RULES)} were the reason of a command\nnot reached: "
+    assert re.search(reached, result.stdout)
+    assert f"checked after every step: {len(ALWAYS)} invariants" in result.stdout
+    assert "all of them in 2 of 2 runs" in result.stdout
+    document = json.loads(explore(*limits, "--runs", "1", "--json").stdout)
+    assert (document["coverage"]["runs"], document["violation"]) == (1, None)
+    assert document["checked"][0] == "ar-is-isr-and-cur"
     assert not (tmp_path / "out").exists()
 
 
 def test_run_with_a_flaw_is_saved_and_reproduced(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    padded = [*FLAW, Act("wait", number=5)]
-    monkeypatch.setattr("replay.explore.kafka_0_8.search.drawn", lambda numbers, count: padded)
+    search_of(monkeypatch, FLAW.scenario, FLAW.inputs)
     folder = tmp_path / "out"
     found = explore("--design", "0.8", "--workers", "1", "--runs", "2", "--out", str(folder))
     assert found.exit_code == 0
-    assert "known flaw of the design in 2 of 2 runs" in found.stdout
-    assert "shrunk from 8 to 7 acts:\n  produce to u-0 on broker 3 with acks -1" in found.stdout
-    run = folder / COMMITTED_RECORDS_KEPT
+    assert f"known flaw of the design in 2 of 2 runs: {TRUNCATION}: a member of" in found.stdout
+    assert "shrunk from 2 to 2 inputs:\n" in found.stdout
+    run = folder / TRUNCATION
     again = explore("--reproduce", str(run))
     assert again.exit_code == 1
-    assert "record r0 of u-0 was acknowledged with acks -1 and is lost" in again.stdout
-    assert "the same run: all events and commands are as saved" in again.stdout
-    assert CliRunner().invoke(app, ["replay", str(run / "broker-4-run-2")]).exit_code == 0
+    assert "record 9 at offset 9 was committed; broker 2, in the ISR, truncated" in again.stdout
+    assert "the same run: all events, commands and znodes are as saved" in again.stdout
+    assert CliRunner().invoke(app, ["replay", str(run / "broker-2-run-2")]).exit_code == 0
 
 
 def test_violation_ends_with_status_1_and_its_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(isr, "has_caught_up", lambda partition, replica: False)
+    scenario = small((1, 2), acks=())
+    search_of(monkeypatch, scenario, [CrashBroker(5_000, 2), PauseProcess(6_000, "broker 3", 50)])
     folder = tmp_path / "out"
     limits = ["--seed", "1", "--workers", "1", "--runs", "20", "--out", str(folder), "--json"]
     found = explore("--design", "0.8", *limits)
     assert found.exit_code == 1
     document = json.loads(found.stdout)
-    assert document["violation"]["invariant"] == "replicas-catch-up"
-    assert len(document["shrunk"][-1]["acts"]) < len(document["violation"]["acts"])
+    assert document["violation"]["violation"]["invariant"] == "isrs-full"
+    assert document["shrunk"][-1]["run"]["inputs"] == []
     monkeypatch.undo()
     again = explore("--reproduce", document["shrunk"][-1]["folder"], "--json")
     assert again.exit_code == 0
-    assert json.loads(again.stdout)["expected"]["invariant"] == "replicas-catch-up"
+    assert json.loads(again.stdout)["expected"]["invariant"] == "isrs-full"
+
+
+def test_saved_run_of_an_earlier_version_is_refused(tmp_path: Path) -> None:
+    """Its runs were lists of acts."""
+    (tmp_path / "run.json").write_text('{"format": 1, "design": "0.8", "acts": []}')
+    result = explore("--reproduce", str(tmp_path))
+    assert result.exit_code == 2
+    assert "is not a run of `refold explore`" in result.stderr
+
+
+def test_run_is_a_function_of_its_scenario_and_inputs() -> None:
+    scenario, inputs = drawn(Numbers(3))
+    assert Played(scenario, inputs).digest == Played(scenario, inputs).digest
 
 
 @pytest.mark.parametrize(

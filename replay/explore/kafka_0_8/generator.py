@@ -1,0 +1,323 @@
+"""Random clusters of the 0.8 design, and what happens to them.
+
+As in the search of the controller's design, most inputs fall close to one of a few moments, and
+most faults hit the same process: races need several things at once.
+"""
+
+from collections.abc import Callable
+from typing import Final
+
+from msgspec import structs
+
+from controller.kafka_0_8 import znodes
+from replay.explore.generators.faults import FaultMaker
+from replay.explore.generators.scenarios import NAMES
+from replay.explore.numbers import Numbers
+from replay.world.admin import ADMIN
+from replay.world.inputs import (
+    CrashBroker,
+    CreateTopic,
+    CutConnection,
+    DelayEphemeralDeletion,
+    DeleteTopic,
+    ExpireSession,
+    HoldLink,
+    Input,
+    LoseReply,
+    PauseProcess,
+    Reassign,
+    StopBroker,
+    Target,
+    WriteZnode,
+)
+from replay.world.kafka_0_8.networked.inputs import AddBrokers, DesignInput, RemoveBrokers
+from replay.world.scenario import BrokerSpec, Load, Scenario, TopicSpec
+
+_ACTIVE_MS: Final = 18_000
+_QUIET_MS: Final = 90_000
+_START_MS: Final = 3_000
+"""When the first input may happen: all partitions have leaders."""
+_LOAD: Final = Load(acks=(-1, 1, 0), records_per_second=12)
+_ZOOKEEPERS: Final = (("3.9", 1), ("3.5", 1))
+"""Before 3.6, watches fire once, and znodes are read one by one."""
+_BROKER_SETTINGS: Final = {
+    "replica.lag.time.max.ms": "4000",
+    "replica.fetch.wait.max.ms": "300",
+    "replica.high.watermark.checkpoint.interval.ms": "700",
+    "zookeeper.session.timeout.ms": "6000",
+}
+_FACTORS: Final = ((3, 6), (2, 4), (1, 1))
+_SPREAD_MS: Final = (0, 5, 30, 200, 1_000, 3_000)
+_NEAR_MS: Final = (1, 3, 10, 30, 100, 400, 1_500)
+_DOWN_MS: Final = (0, 300, 1_000, 5_000, 9_000)
+_FAULTS_PERCENT: Final = 55
+_PATTERN_PERCENT: Final = 50
+
+
+def drawn(numbers: Numbers) -> tuple[Scenario, tuple[DesignInput, ...]]:
+    """A cluster, and its inputs in the order of their times."""
+    scenario = random_scenario(numbers.split())
+    return scenario, tuple(random_inputs(scenario, numbers.split()))
+
+
+def random_scenario(numbers: Numbers) -> Scenario:
+    """3 to 5 brokers, and 1 or 2 topics with up to 6 partitions."""
+    brokers = numbers.between(3, 5)
+    topics = tuple(
+        TopicSpec(name, _assignment(numbers, brokers, numbers.between(1, 3)))
+        for name in NAMES[: numbers.between(1, 2)]
+    )
+    return Scenario(
+        name="random",
+        seed=numbers.below(1 << 32),
+        zookeeper=numbers.weighted(_ZOOKEEPERS),
+        zookeeper_members=numbers.weighted(((3, 3), (1, 1))),
+        brokers=tuple(BrokerSpec(number) for number in range(1, brokers + 1)),
+        broker_settings=_BROKER_SETTINGS,
+        topics=topics,
+        controllers=(),
+        load=_LOAD,
+        active_ms=_ACTIVE_MS,
+        quiet_ms=_QUIET_MS,
+    )
+
+
+def _assignment(numbers: Numbers, brokers: int, partitions: int) -> tuple[tuple[int, ...], ...]:
+    factor = numbers.weighted(_FACTORS)
+    return tuple(tuple(numbers.sample(range(1, brokers + 1), factor)) for _ in range(partitions))
+
+
+def random_inputs(scenario: Scenario, numbers: Numbers) -> list[DesignInput]:
+    """Faults, commands of administrators and patterns, in the order of their times."""
+    maker = _Maker(scenario, numbers)
+    moments = [
+        numbers.between(_START_MS, scenario.active_ms - 1) for _ in range(numbers.between(1, 4))
+    ]
+    made: list[DesignInput] = []
+    if numbers.chance(_PATTERN_PERCENT):
+        made += maker.pattern(numbers.choice(moments))
+    for _ in range(numbers.between(1 if made else 2, 10)):
+        moment = numbers.choice(moments) + numbers.below(1 + numbers.choice(_SPREAD_MS))
+        made += maker.make(scenario.nearest_active_ms(moment))
+    kept = [one for one in made if one.at_ms < scenario.active_ms]
+    return sorted(kept, key=lambda one: one.at_ms)
+
+
+class _Maker:
+    """Makes the inputs of one scenario."""
+
+    def __init__(self, scenario: Scenario, numbers: Numbers) -> None:
+        self._numbers = numbers
+        self._brokers = [one.id for one in scenario.brokers]
+        self._topics = {one.name: one.assignment for one in scenario.topics}
+        self._faults = FaultMaker(scenario, numbers)
+        self._faults.draw_focus()
+
+    def make(self, at_ms: int) -> list[DesignInput]:
+        """A fault or a command."""
+        if self._numbers.chance(_FAULTS_PERCENT):
+            return [_on_this_disk(self._numbers.weighted(_FAULTS)(self._faults, at_ms))]
+        made = self._numbers.weighted(_COMMANDS)(self, at_ms)
+        if self._numbers.chance(15):
+            made.append(LoseReply(at_ms, ADMIN, self._numbers.chance(50)))
+        return made
+
+    def pattern(self, at_ms: int) -> list[DesignInput]:
+        """A few inputs that belong together."""
+        return self._numbers.weighted(_PATTERNS)(self, at_ms)
+
+    def _partition(self) -> tuple[str, int]:
+        topic = self._numbers.choice(list(self._topics))
+        return topic, self._numbers.below(len(self._topics[topic]))
+
+    def _replicas(self) -> tuple[int, ...]:
+        return tuple(self._numbers.sample(self._brokers, self._numbers.weighted(_FACTORS)))
+
+    def _later(self, at_ms: int) -> int:
+        return at_ms + self._numbers.choice(_NEAR_MS)
+
+    # Commands
+
+    def create(self, at_ms: int) -> list[DesignInput]:
+        numbers = self._numbers
+        topic = numbers.choice(NAMES[:3])
+        assignment = tuple(self._replicas() for _ in range(numbers.between(1, 2)))
+        self._topics.setdefault(topic, assignment)
+        return [CreateTopic(at_ms, topic, assignment)]
+
+    def delete(self, at_ms: int) -> list[DesignInput]:
+        """A deletion; often the topic is created again."""
+        topic = self._partition()[0]
+        made: list[DesignInput] = [DeleteTopic(at_ms, topic)]
+        if self._numbers.chance(60):
+            assignment = self._topics[topic]
+            if self._numbers.chance(50):
+                assignment = tuple(self._replicas() for _ in assignment)
+            made.append(CreateTopic(self._later(at_ms), topic, assignment))
+        return made
+
+    def reassign(self, at_ms: int) -> list[DesignInput]:
+        return [Reassign(at_ms, (Target(*self._partition(), self._replicas()),))]
+
+    def remove_brokers(self, at_ms: int) -> list[DesignInput]:
+        """A broker is stopped and removed, and often comes back."""
+        numbers = self._numbers
+        broker = numbers.choice(self._brokers)
+        made: list[DesignInput] = [RemoveBrokers(self._later(at_ms), (broker,))]
+        down_ms = numbers.choice(_DOWN_MS)
+        made.insert(0, StopBroker(at_ms, broker, down_ms))
+        if numbers.chance(50):
+            made.append(AddBrokers(at_ms + numbers.choice(_DOWN_MS), (broker,)))
+        return made
+
+    def add_brokers(self, at_ms: int) -> list[DesignInput]:
+        return [AddBrokers(at_ms, (self._numbers.choice(self._brokers),))]
+
+    def mistake(self, at_ms: int) -> list[DesignInput]:
+        """A znode that no command writes: an unreadable request, a partition that is no number, new
+        replicas that are unreadable or unknown."""
+        numbers = self._numbers
+        topic, number = self._partition()
+        queue = znodes.state_path(numbers.choice(self._brokers))
+        mistakes = (
+            (f"{queue}/request-9999999999", "{"),
+            (f"{znodes.topic_path(topic)}/first", ""),
+            (znodes.reassigned_path(topic, number), ""),
+            (znodes.reassigned_path(topic, number), "1,99"),
+        )
+        return [WriteZnode(at_ms, *numbers.choice(mistakes))]
+
+    # Patterns
+
+    def follower_restarts_before_the_leader_dies(self, at_ms: int) -> list[DesignInput]:
+        """A member of the ISR begins to follow again, and the leader ends soon after."""
+        numbers = self._numbers
+        replicas = self._replicas_of_some_partition()
+        leader, follower = replicas[0], replicas[-1]
+        begins: tuple[DesignInput, ...] = (
+            StopBroker(at_ms, follower, 0),
+            CrashBroker(at_ms, follower, restart_after_ms=0),
+            ExpireSession(at_ms, f"broker {follower}"),
+        )
+        dies_ms = at_ms + numbers.choice((1_000, 1_050, 1_300, 1_600, 2_500))
+        made = [numbers.choice(begins), self._end(dies_ms, leader)]
+        if numbers.chance(50):
+            one, other = f"broker {leader}", f"broker {follower}"
+            made.insert(0, CutConnection(max(0, at_ms - 1), one, other, 3_000))
+        return made
+
+    def _replicas_of_some_partition(self) -> tuple[int, ...]:
+        topic, number = self._partition()
+        return self._topics[topic][number]
+
+    def _end(self, at_ms: int, broker: int) -> DesignInput:
+        down_ms = self._numbers.choice(_DOWN_MS)
+        if self._numbers.chance(60):
+            return StopBroker(at_ms, broker, down_ms)
+        return CrashBroker(at_ms, broker, restart_after_ms=down_ms)
+
+    def bounce_with_requests(self, at_ms: int) -> list[DesignInput]:
+        """A broker is down or paused while topics are deleted, created and moved."""
+        numbers = self._numbers
+        broker = numbers.choice(self._brokers)
+        down_ms = numbers.choice((700, 2_000, 5_000, 9_000))
+        made: list[DesignInput] = [
+            PauseProcess(at_ms, f"broker {broker}", down_ms)
+            if numbers.chance(30)
+            else CrashBroker(at_ms, broker, restart_after_ms=down_ms)
+        ]
+        for _ in range(numbers.between(1, 3)):
+            command = numbers.choice((_Maker.delete, _Maker.create, _Maker.reassign))
+            made += command(self, self._later(at_ms))
+        return made
+
+    def interrupted_move(self, at_ms: int) -> list[DesignInput]:
+        """The leader of a partition that is being reassigned ends, or loses a reply."""
+        numbers = self._numbers
+        topic, number = self._partition()
+        leader = self._topics[topic][number][0]
+        made: list[DesignInput] = [Reassign(at_ms, (Target(topic, number, self._replicas()),))]
+        for _ in range(numbers.between(1, 2)):
+            later_ms = self._later(at_ms)
+            if numbers.chance(40):
+                made.append(LoseReply(later_ms, f"broker {leader}", numbers.chance(60)))
+            elif numbers.chance(50):
+                made.append(self._end(later_ms, leader))
+            else:
+                made.append(ExpireSession(later_ms, f"broker {leader}"))
+        if numbers.chance(40):
+            again = Target(topic, number, self._replicas())
+            made.append(Reassign(at_ms + numbers.choice((1_500, 4_000)), (again,)))
+        return made
+
+    def interrupted_isr_change(self, at_ms: int) -> list[DesignInput]:
+        """A follower lags or returns, the leader loses the reply to its next write, and ends."""
+        numbers = self._numbers
+        replicas = self._replicas_of_some_partition()
+        leader, follower = replicas[0], replicas[-1]
+        down_ms = numbers.choice((300, 5_500, 9_000))
+        slow: tuple[DesignInput, ...] = (
+            HoldLink(at_ms, f"broker {follower}", f"broker {leader}", down_ms),
+            HoldLink(at_ms, f"broker {leader}", f"broker {follower}", down_ms),
+            CrashBroker(at_ms, follower, restart_after_ms=down_ms),
+            CutConnection(at_ms, f"broker {leader}", f"broker {follower}", down_ms),
+        )
+        made = [numbers.choice(slow)]
+        lost_ms = at_ms if numbers.chance(70) else at_ms + down_ms
+        made.append(LoseReply(lost_ms, f"broker {leader}", numbers.chance(50)))
+        if numbers.chance(70):
+            made.append(self._end(at_ms + numbers.between(4_000, 8_500), leader))
+        return made
+
+    def trouble_of_sessions(self, at_ms: int) -> list[DesignInput]:
+        """A broker loses its session, once or twice; its ephemeral znodes stay, a reply is lost."""
+        numbers = self._numbers
+        process = f"broker {numbers.choice(self._brokers)}"
+        made: list[DesignInput] = [ExpireSession(at_ms, process)]
+        if numbers.chance(70):
+            late_ms = numbers.choice((100, 3_000, 9_000, 20_000))
+            made.insert(0, DelayEphemeralDeletion(max(0, at_ms - 5), process, late_ms, 9_000))
+        if numbers.chance(60):
+            made.append(LoseReply(at_ms, process, numbers.chance(75)))
+        if numbers.chance(50):
+            made.append(ExpireSession(at_ms + numbers.between(20, 1_300), process))
+        return made
+
+
+def _on_this_disk(one: Input) -> Input:
+    """Machines do not fail in this world."""
+    if isinstance(one, CrashBroker):
+        return structs.replace(one, loses_unflushed=False)
+    return one
+
+
+_FAULTS: Final[tuple[tuple[Callable[[FaultMaker, int], Input], int], ...]] = (
+    (FaultMaker.crash_broker, 14),
+    (FaultMaker.stop_broker, 9),
+    (FaultMaker.pause, 6),
+    (FaultMaker.expire, 10),
+    (FaultMaker.lose_reply, 8),
+    (FaultMaker.cut, 7),
+    (FaultMaker.hold, 5),
+    (FaultMaker.lag, 5),
+    (FaultMaker.hang, 2),
+    (FaultMaker.change_leader, 3),
+    (FaultMaker.stop_member, 2),
+    (FaultMaker.delay_ephemerals, 4),
+    (FaultMaker.delay, 4),
+)
+_COMMANDS: Final[tuple[tuple[Callable[[_Maker, int], list[DesignInput]], int], ...]] = (
+    (_Maker.create, 3),
+    (_Maker.delete, 4),
+    (_Maker.reassign, 6),
+    (_Maker.remove_brokers, 1),
+    (_Maker.add_brokers, 1),
+    (_Maker.mistake, 1),
+)
+_PATTERNS: Final[tuple[tuple[Callable[[_Maker, int], list[DesignInput]], int], ...]] = (
+    (_Maker.follower_restarts_before_the_leader_dies, 2),
+    (_Maker.bounce_with_requests, 4),
+    (_Maker.interrupted_move, 4),
+    (_Maker.interrupted_isr_change, 3),
+    (_Maker.trouble_of_sessions, 4),
+)

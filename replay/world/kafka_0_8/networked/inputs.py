@@ -1,0 +1,20 @@
+"""Inputs that only the 0.8 design has: the commands for its brokers' queues."""
+
+from replay.world.inputs import AdminAct, Input, TimedInput
+
+
+class AddBrokers(TimedInput, frozen=True):
+    """An administrator runs add-brokers (C-01)."""
+
+    brokers: tuple[int, ...]
+
+
+class RemoveBrokers(TimedInput, frozen=True):
+    """An administrator runs remove-brokers (C-02)."""
+
+    brokers: tuple[int, ...]
+
+
+BrokersAct = AddBrokers | RemoveBrokers
+DesignAct = AdminAct | BrokersAct
+DesignInput = Input | BrokersAct

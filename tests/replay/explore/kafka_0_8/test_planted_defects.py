@@ -1,0 +1,283 @@
+"""Each invariant of the 0.8 design is broken by a defect in the code of the design."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pytest
+
+from controller.core.outcomes import Znodes
+from controller.kafka_0_8 import records, znodes
+from controller.kafka_0_8.broker import Broker
+from controller.kafka_0_8.events import FetchReceived
+from controller.kafka_0_8.procedures import election, isr, leadership, reassignment, replicas
+from controller.kafka_0_8.state import Partition
+from replay.explore.kafka_0_8.invariants import ALWAYS, RECOVERY
+from replay.explore.kafka_0_8.losses import KNOWN_FLAWS
+from replay.explore.run import NO_EXCEPTION
+from replay.world.inputs import (
+    CrashBroker,
+    CreateTopic,
+    CutConnection,
+    DeleteTopic,
+    ExpireSession,
+    HoldLink,
+    Reassign,
+    StopBroker,
+    Target,
+)
+from replay.world.kafka_0_8.networked.inputs import DesignInput
+from replay.world.scenario import Scenario
+from tests.replay.explore.kafka_0_8.small import broken_by, small
+
+Plant = Callable[[pytest.MonkeyPatch], None]
+LEADER_CUT_OFF = [
+    CutConnection(5_000, "broker 1", "zookeeper", 9_000),
+    HoldLink(5_000, "broker 1", "broker 2", 9_000),
+    HoldLink(5_000, "broker 1", "broker 3", 9_000),
+]
+
+
+def commit_at_once(patch: pytest.MonkeyPatch) -> None:
+    def commit(broker: Broker, partition: Partition) -> None:
+        partition.local.hw = max(partition.local.hw, partition.local.leo)
+
+    patch.setattr(records, "commit", commit)
+
+
+def overrate_followers(patch: pytest.MonkeyPatch) -> None:
+    original = records._replicate
+
+    def replicate(broker: Broker, event: FetchReceived, partition: Partition) -> None:
+        original(broker, event, partition)
+        partition.ar[event.replica].leo = partition.local.leo
+        records.commit(broker, partition)
+
+    patch.setattr(records, "_replicate", replicate)
+
+
+def never_catch_up(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(isr, "has_caught_up", lambda partition, replica: False)
+
+
+def join_twice(patch: pytest.MonkeyPatch) -> None:
+    original = isr._write
+
+    async def write(broker: Broker, partition: Partition, *rest: Any) -> None:
+        joining = partition.joining
+        await original(broker, partition, *rest)
+        partition.joining = joining
+
+    patch.setattr(isr, "_write", write)
+
+
+def share_an_epoch(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(znodes, "read_epoch", lambda data: 0)
+
+
+def lead_without_the_znode(patch: pytest.MonkeyPatch) -> None:
+    """A candidate takes the epoch of the leader before, whose ISR it does not check."""
+    original = znodes.write_isr
+    patch.setattr(znodes, "read_epoch", lambda data: 0)
+    patch.setattr(znodes, "write_isr", lambda content: original(znodes.Isr(content.brokers, 1)))
+
+
+def go_back_to_epoch(patch: pytest.MonkeyPatch) -> None:
+    epochs = iter(range(90, 0, -1))
+    patch.setattr(znodes, "read_epoch", lambda data: next(epochs))
+
+
+def forget_the_leader_in_the_isr(patch: pytest.MonkeyPatch) -> None:
+    original = znodes.write_isr
+
+    def write_isr(content: znodes.Isr) -> bytes:
+        return original(znodes.Isr(content.brokers[1:] or content.brokers, content.epoch))
+
+    patch.setattr(znodes, "write_isr", write_isr)
+
+
+def keep_the_isr(patch: pytest.MonkeyPatch) -> None:
+    """A reassignment that ends keeps the old replicas in the ISR."""
+    original = znodes.write_isr
+    patch.setattr(
+        reassignment.znodes,
+        "write_isr",
+        lambda content: original(znodes.Isr(tuple(sorted({1, *content.brokers})), content.epoch)),
+    )
+
+
+def close_assigned_replicas(patch: pytest.MonkeyPatch) -> None:
+    async def is_to_be_closed(broker: Broker, change: znodes.StateChange) -> bool:
+        return True
+
+    patch.setattr(replicas, "_is_to_be_closed", is_to_be_closed)
+
+
+def elect_the_replica_of_a_deleted_partition(patch: pytest.MonkeyPatch) -> None:
+    original = election._read
+
+    async def read(broker: Broker, partition: Partition) -> Znodes:
+        found = await original(broker, partition)
+        found.czxids[0] = partition.czxid
+        return found
+
+    patch.setattr(election, "_read", read)
+
+
+def truncate_too_much(patch: pytest.MonkeyPatch) -> None:
+    original = leadership.truncate
+
+    async def truncate(broker: Broker, partition: Partition, offset: int, rule: str) -> None:
+        await original(broker, partition, max(0, offset - 5), rule)
+
+    patch.setattr(leadership, "truncate", truncate)
+
+
+def show_uncommitted_records(patch: pytest.MonkeyPatch) -> None:
+    original = records._consume
+
+    def consume(broker: Broker, event: FetchReceived, partition: Partition) -> None:
+        hw, partition.local.hw = partition.local.hw, partition.local.leo
+        original(broker, event, partition)
+        partition.local.hw = hw
+
+    patch.setattr(records, "_consume", consume)
+
+
+def never_elect(patch: pytest.MonkeyPatch) -> None:
+    original = election._candidacy
+
+    def candidacy(broker: Broker, *rest: Any) -> Any:
+        return original(broker, *rest) if broker.id == 1 else None
+
+    patch.setattr(election, "_candidacy", candidacy)
+
+
+def never_complete(patch: pytest.MonkeyPatch) -> None:
+    async def complete(broker: Broker, partition: Partition) -> None: ...
+
+    for module in (isr, reassignment):
+        patch.setattr(module, "complete_if_caught_up", complete)
+
+
+def keep_requests(patch: pytest.MonkeyPatch) -> None:
+    async def write(*_: object) -> None: ...
+
+    patch.setattr(replicas, "write", write)
+
+
+def never_close(patch: pytest.MonkeyPatch) -> None:
+    async def is_to_be_closed(broker: Broker, change: znodes.StateChange) -> bool:
+        return False
+
+    patch.setattr(replicas, "_is_to_be_closed", is_to_be_closed)
+
+
+def keep_producers_waiting(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(leadership, "refuse_queued", lambda broker, partition: None)
+
+
+def never_truncate(patch: pytest.MonkeyPatch) -> None:
+    async def truncate(*_: object) -> None: ...
+
+    patch.setattr(leadership, "truncate", truncate)
+
+
+def raise_an_error(patch: pytest.MonkeyPatch) -> None:
+    def read_leader(path: str, data: bytes | None) -> znodes.Leader:
+        raise KeyError(path)
+
+    patch.setattr(znodes, "read_leader", read_leader)
+
+
+DEFECTS: tuple[tuple[str, Plant, Scenario, Sequence[DesignInput]], ...] = (
+    ("high-watermark-rises", commit_at_once, small((1, 2, 3)), []),
+    ("isr-has-committed-records", overrate_followers, small((1, 2, 3)), []),
+    ("isrs-full", never_catch_up, small((1, 2)), [StopBroker(5_000, 2, 6_000)]),
+    ("ar-is-isr-and-cur", join_twice, small((1, 2)), []),
+    ("one-leadership-in-an-epoch", share_an_epoch, small((1,), (1,)), []),
+    (
+        "one-leader-per-epoch",
+        lead_without_the_znode,
+        small((1, 2), acks=()),
+        [StopBroker(5_000, 1, 3_000)],
+    ),
+    ("leader-epochs-forward", go_back_to_epoch, small((1,)), [ExpireSession(5_000, "broker 1")]),
+    ("leader-in-isr", forget_the_leader_in_the_isr, small((1, 2)), [StopBroker(5_000, 2, 9_000)]),
+    (
+        "isr-within-assignment",
+        keep_the_isr,
+        small((1, 2)),
+        [Reassign(5_000, (Target("t", 0, (2, 3)),))],
+    ),
+    (
+        "assigned-replicas-kept",
+        close_assigned_replicas,
+        small((1,)),
+        [
+            StopBroker(5_000, 2, 3_000),
+            CreateTopic(5_500, "u", ((2,),)),
+            DeleteTopic(6_000, "u"),
+            CreateTopic(6_500, "u", ((2,),)),
+        ],
+    ),
+    (
+        "assigned-replicas-kept",
+        elect_the_replica_of_a_deleted_partition,
+        small((1,), (1, 3), acks=(), zookeeper="3.5"),
+        [DeleteTopic(8_000, "t"), CreateTopic(8_010, "t", ((3, 2, 1), (3, 2, 1)))],
+    ),
+    (
+        "committed-records-kept",
+        truncate_too_much,
+        small((1, 2)),
+        [
+            CrashBroker(8_000, 2, restart_after_ms=0),
+            CutConnection(8_000, "broker 1", "broker 2", 3_000),
+            StopBroker(9_200, 1, 9_000),
+        ],
+    ),
+    (
+        "read-records-stable",
+        show_uncommitted_records,
+        small((1, 2, 3), active_ms=20_000),
+        LEADER_CUT_OFF,
+    ),
+    ("partitions-led", never_elect, small((1, 2)), [StopBroker(5_000, 1, None)]),
+    ("moves-ended", never_complete, small((1, 2)), [Reassign(5_000, (Target("t", 0, (2, 3)),))]),
+    ("queues-are-drained", keep_requests, small((1, 2)), []),
+    ("replicas-closed", never_close, small((1, 2)), [DeleteTopic(5_000, "t")]),
+    (
+        "producers-are-answered",
+        keep_producers_waiting,
+        small((2, 1)),
+        [
+            StopBroker(3_000, 2, 1_000),
+            HoldLink(8_000, "broker 2", "broker 1", 2_000),
+            ExpireSession(8_500, "broker 1"),
+        ],
+    ),
+    ("replicas-are-equal", never_truncate, small((1, 2, 3)), LEADER_CUT_OFF),
+    (NO_EXCEPTION, raise_an_error, small((1, 2)), []),
+)
+
+
+@pytest.mark.parametrize(
+    ("invariant", "plant", "scenario", "inputs"),
+    DEFECTS,
+    ids=[f"{name}-{plant.__name__}" for name, plant, *_ in DEFECTS],
+)
+def test_defect_breaks_the_invariant(
+    invariant: str,
+    plant: Plant,
+    scenario: Scenario,
+    inputs: Sequence[DesignInput],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    assert broken_by(scenario, inputs) in ("", *KNOWN_FLAWS)
+    plant(monkeypatch)
+    assert broken_by(scenario, inputs) == invariant
+
+
+def test_every_invariant_has_a_defect_that_breaks_it() -> None:
+    names = {one.NAME for one in (*ALWAYS, *RECOVERY)}
+    assert {one[0] for one in DEFECTS} == {*names, NO_EXCEPTION}
