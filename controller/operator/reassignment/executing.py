@@ -157,8 +157,8 @@ def _runs_already(state: ClusterState, targets: Targets) -> bool:
         return True
     if state.znodes.cancel_exists:
         raise Refused(
-            f"{CANCEL_EXISTS}. {_PATH} has {_counted(entries)}, which are being "
-            "rolled back or wait for the removal, too"
+            f"{CANCEL_EXISTS}. {_PATH} has {_counted(entries)}, being rolled back or waiting for "
+            "the removal, too"
         )
     how = "add more with --execute-extra or --request, or end it with --cancel"
     if not state.is_interruptible and state.controller.kind is not ControllerKind.NONE:

@@ -71,7 +71,6 @@ def test_event_of_version_1_is_read_as_the_current_version() -> None:
         assert (old.schema, event.schema) == (1, EVENT_SCHEMAS[ELECT_LEADERS])
         assert len(msgspec.msgpack.decode(old.payload)) == 5
         request = ElectLeadersReceived(2, 2, "unclean", [("t", 0)], timeout_ms=0)
-        assert event.payload == encode_event(request)
         assert decode_event(event.payload) == request
 
 

@@ -167,8 +167,8 @@ async def test_execute_during_a_cancellation_advises_to_remove_it_first() -> Non
     text = await refused(harness, targets(u0=(3, 4)))
     assert text == (
         "/admin/reassign_cancel exists: no reassignment can be submitted until it is removed with "
-        "--remove-cancel. /admin/reassign_partitions has 1 partitions, which are being rolled back "
-        "or wait for the removal, too"
+        "--remove-cancel. /admin/reassign_partitions has 1 partition, being rolled back or waiting "
+        "for the removal, too"
     )
     await run_execute(harness, targets(t0=(4, 5, 6)))
     assert harness.output == "There is an existing assignment running."
