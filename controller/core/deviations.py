@@ -182,6 +182,15 @@ DELETION_MARK_ENDS: Final = Deviation(
     rule="The mark is removed with the topic.",
     source="KB 2.2.2, KB 2.2.9, KB 8.6",
 )
+NEW_TOPICS_DELETED: Final = Deviation(
+    name="new-topics-deleted",
+    defect="A topic is created and marked for deletion while the change of another marker is in "
+    "the queue. Kafka reads the new marker first, takes the topic for one that does not exist, and "
+    "removes the marker. The topic stays.",
+    rule="While a change of the topics is in the queue, a marker of an unknown topic is kept, and "
+    "read again after that change.",
+    source="KB 8.2.1, refold explore",
+)
 DELETION_NEEDS_NO_STATE: Final = Deviation(
     name="deletion-needs-no-state",
     defect="A topic is being deleted, and a replica's state is missing, cannot be read, or was "

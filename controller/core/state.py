@@ -76,11 +76,8 @@ class Partition(Struct, eq=False):
 
     @property
     def preferred_replica(self) -> int:
-        """The first of the replicas.
-
-        Raises ProcedureError for a listed partition without replicas: a stock controller's event
-        fails then.
-        """
+        """The first of the replicas. Raises ProcedureError for a listed partition without replicas:
+        a stock controller's event fails then."""
         if not self.replicas:
             raise ProcedureError(f"{self} has no replicas, and so no preferred one")
         return self.replicas[0]

@@ -14,6 +14,7 @@ from controller.core.deviations import (
     DELETION_MARK_ENDS,
     DELETION_NEEDS_NO_STATE,
     DELETIONS_OF_THIS_TERM,
+    NEW_TOPICS_DELETED,
 )
 from controller.core.events import BrokerResponded
 from controller.core.operations import NO_NODE, NOT_EMPTY, OK, Delete, WriteOperation
@@ -27,6 +28,7 @@ from controller.core.procedures.reassignment_znodes.records import (
 )
 from controller.core.state import ControllerContext, Partition, sorted_partitions
 from controller.core.state_machines import PartitionState, ReplicaState
+from controller.core.triggers import TopicChange, TopicDeletion
 from controller.core.values import ANY_VERSION
 from controller.core.zookeeper_io import read_children, write
 
@@ -42,6 +44,9 @@ async def process_topic_deletion(controller: Controller) -> None:
     children = await read_children(controller, znodes.DELETE_TOPICS, _RULE, watch=True)
     known = dict.fromkeys(context.known_topics())
     unknown = [name for name in children.children if name not in known]
+    if unknown and _may_be_new(controller):
+        controller.enqueue(TopicDeletion())
+        unknown = []
     for name in unknown:
         text = f"there is no topic {name}: the request to delete it is removed"
         controller.notice("warning", "deletion_refused", znodes.delete_topic_path(name), text)
@@ -61,6 +66,13 @@ async def process_topic_deletion(controller: Controller) -> None:
         targets = {one.key: one.assignment.target for one in ended}
         await remove_entries(controller, lambda name, target: targets.get(name) == target)
         await remove_records(controller, ended)
+
+
+def _may_be_new(controller: Controller) -> bool:
+    """Whether a topic that is not known may have been created (NEW_TOPICS_DELETED). ZooKeeper
+    reports that before a later read of the markers."""
+    applies = NEW_TOPICS_DELETED.applies(controller.configuration)
+    return applies and TopicChange() in controller.triggers
 
 
 async def queue_deletions(controller: Controller) -> None:

@@ -117,6 +117,32 @@ def test_failover_drops_the_entries_of_a_marked_topic() -> None:
     assert left_of(cluster, "t") == []
 
 
+# new-topics-deleted -----------------------------------------------------------------------------
+
+
+@both_rules
+def test_topic_that_is_marked_right_after_its_creation_is_deleted(rules: str) -> None:
+    """The marker of t is read for the change of that of u, before the creation of t is handled."""
+    cluster = Cluster(1, 2, rules=rules).start()
+    cluster.create_topic("u", {0: [1]})
+    mark_quietly(cluster, "u")
+    cluster.change_topic_quietly("t", {0: [1, 2]})
+    mark_quietly(cluster, "t")
+    cluster.run()
+    assert marked(cluster) == ()
+    assert cluster.data(znodes.topic_path("u")) is None
+    assert (cluster.data(znodes.topic_path("t")) is None) is (rules == "refold")
+
+
+def test_marker_of_a_topic_that_does_not_exist_is_removed_while_topics_change() -> None:
+    cluster = Cluster(1, 2).start()
+    mark_quietly(cluster, "missing")
+    cluster.change_topic_quietly("t", {0: [1, 2]})
+    cluster.run()
+    assert marked(cluster) == ()
+    assert cluster.leadership("t", 0).leader == 1
+
+
 # deletion-mark-ends -----------------------------------------------------------------------------
 
 
