@@ -172,7 +172,7 @@ def partition_named(name: str) -> tuple[str, int]:
 
 
 def broker_named(name: str) -> int:
-    """The id of a broker that a notice names: "broker 3". Raises ValueError."""
+    """The id of a broker by the name of its subject or process: "broker 3". Raises ValueError."""
     return int(name.removeprefix("broker "))
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from typing import Final, NamedTuple
 
-from controller.core.api_requests.received_request import Client
+from controller.core.api_requests.received_request import ANONYMOUS, Client
 from controller.core.configuration import Authorization
 from controller.core.znodes.acls import CLUSTER, TOPIC, Acl, ResourcePattern
 
@@ -21,8 +21,7 @@ _IMPLIED_BY: Final = {
 """A client that is allowed one of these operations is allowed the first one (AclAuthorizer)."""
 _ANY: Final = "*"
 _EVERY_USER: Final = "User:*"
-_ANONYMOUS: Final = "User:ANONYMOUS"
-_UNKNOWN_CLIENT: Final = Client(_ANONYMOUS, "")
+_UNKNOWN_CLIENT: Final = Client(ANONYMOUS, "")
 
 Acls = dict[ResourcePattern, tuple[Acl, ...]]
 """All ACLs of topics and of the cluster."""

@@ -27,6 +27,11 @@ def format_brokers(brokers: Iterable[int]) -> str:
     return ",".join(map(str, brokers))
 
 
+def counted(count: int, noun: str) -> str:
+    """A number of things: "1 log", "2 logs"."""
+    return f"{count} {noun}{'' if count == 1 else 's'}"
+
+
 class Endpoint(Struct, frozen=True, array_like=True, gc=False):
     """Where a broker listens: one listener of its registration."""
 

@@ -59,6 +59,7 @@ from controller.core.values import ANY_VERSION, LeaderAndIsr
 from controller.core.znodes import (
     CONTROLLER_EPOCH,
     is_notification,
+    is_numbered_notification,
     notification_path,
     read_state,
 )
@@ -466,6 +467,14 @@ async def list_notifications(controller: Controller, parent: str, rule: str) -> 
         for child in children.children
         if is_notification(parent, child)
     ]
+
+
+async def list_numbered_notifications(controller: Controller, parent: str, rule: str) -> list[str]:
+    """As `list_notifications`, for notifications that stay and are known by their numbers. A child
+    with another name would be sorted after all later ones."""
+    begin = len(notification_path(parent, ""))
+    paths = await list_notifications(controller, parent, rule)
+    return [path for path in paths if is_numbered_notification(parent, path[begin:])]
 
 
 async def delete_notifications(controller: Controller, paths: list[str], rule: str) -> None:

@@ -7,10 +7,8 @@ from typing import Final, NamedTuple
 from cryptography.x509 import Name, NameAttribute, load_der_x509_certificate
 from cryptography.x509.oid import NameOID
 
+from controller.core.api_requests.received_request import ANONYMOUS
 from controller.security.errors import LoginRejected, SecurityError
-
-ANONYMOUS: Final = "User:ANONYMOUS"
-"""The principal of a client without an identity."""
 
 _SETTING: Final = "ssl.principal.mapping.rules"
 _RULE: Final = re.compile(

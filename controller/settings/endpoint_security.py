@@ -1,9 +1,9 @@
 """Reads Kafka's security keys for the listeners of the endpoint, and of its authorizer."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 from controller.api.endpoint_security import EndpointSecurity
 from controller.core.configuration import Authorization
@@ -13,7 +13,7 @@ from controller.security.principals import PrincipalMapper
 from controller.security.scram import HASHES
 from controller.security.tls import TlsSettings, server_context
 from controller.settings import parsing
-from controller.settings.security import Security, SecurityKeys, jaas_entry, read_tls
+from controller.settings.security import Security, SecurityKeys, jaas_entry, read_tls, tried
 from controller.settings.sources import RawSetting
 from controller.settings.table import OWN
 
@@ -22,8 +22,6 @@ _PLAIN: Final = "PLAIN"
 _MECHANISMS: Final = (_PLAIN, *HASHES)
 _USER: Final = "user_"
 _CLIENT_AUTH: Final = ("none", "requested", "required")
-
-_Read = TypeVar("_Read")
 
 
 def with_endpoint(
@@ -43,19 +41,10 @@ def with_endpoint(
             read = partial(
                 _of_listener, keys, protocol, address.listener, values[OWN + "login.config"]
             )
-            if (one := _tried(read, problems)) is not None:
+            if (one := tried(read, problems)) is not None:
                 found[address.listener] = one
-    authorization = _tried(lambda: _authorization(SecurityKeys(file, "")), problems)
+    authorization = tried(lambda: _authorization(SecurityKeys(file, "")), problems)
     return security._replace(endpoint=found, authorization=authorization)
-
-
-def _tried(read: Callable[[], _Read], problems: list[str]) -> _Read | None:
-    try:
-        return read()
-    except SecurityError as error:
-        if str(error) not in problems:
-            problems.append(str(error))
-        return None
 
 
 def _of_listener(
@@ -106,10 +95,10 @@ def _mechanisms(keys: SecurityKeys) -> tuple[str, ...]:
     mechanisms = keys.words(key) or ("GSSAPI",)
     unsupported = [one for one in mechanisms if one not in _MECHANISMS]
     if unsupported:
-        shown = keys.shown(key) if keys.text(key) else f"{keys.name(key)}=GSSAPI"
         raise SecurityError(
-            f"{shown}: refold's endpoint does not support {', '.join(unsupported)}, only "
-            f"{', '.join(_MECHANISMS)}; set refold.sasl.enabled.mechanisms for refold alone"
+            f"{keys.shown_or(key, 'GSSAPI')}: refold's endpoint does not support "
+            f"{', '.join(unsupported)}, only {', '.join(_MECHANISMS)}; set "
+            "refold.sasl.enabled.mechanisms for refold alone"
         )
     return mechanisms
 

@@ -89,6 +89,10 @@ class SecurityKeys:
         given = self.given(key)
         return f"{self.name(key)}={given.given if given else ''}"
 
+    def shown_or(self, key: str, default: str) -> str:
+        """As `shown`, with Kafka's default if there is no value."""
+        return self.shown(key) if self.text(key) else f"{self.name(key)}={default}"
+
     def given(self, key: str) -> RawSetting | None:
         """The setting, which may be empty."""
         whole = self._prefix + key
@@ -128,7 +132,7 @@ def read_security(
 ) -> Security:
     """The security of ZooKeeper, and of these listeners of brokers. `values`: the settings that are
     parsed by their table. Problems are appended."""
-    zookeeper = _tried(lambda: zookeeper_security(file, values), problems)
+    zookeeper = tried(lambda: zookeeper_security(file, values), problems)
     found: dict[str, ListenerSecurity] = {}
     protocols: Mapping[str, str] = values["listener.security.protocol.map"]
     for listener in listeners:
@@ -136,7 +140,7 @@ def read_security(
         if protocol != "PLAINTEXT":
             jaas: Path | None = values[OWN + "login.config"]
             read = partial(_of_listener, SecurityKeys(file, "", listener), protocol, listener, jaas)
-            if (one := _tried(read, problems)) is not None:
+            if (one := tried(read, problems)) is not None:
                 found[listener] = one
     return Security(zookeeper or ZooKeeperSecurity(), BrokerSecurity(found))
 
@@ -150,11 +154,13 @@ def refused_plugins(file: Iterable[RawSetting]) -> list[str]:
     ]
 
 
-def _tried(read: Callable[[], _Read], problems: list[str]) -> _Read | None:
+def tried(read: Callable[[], _Read], problems: list[str]) -> _Read | None:
+    """What is read; None if there is a problem, which is appended unless it is known."""
     try:
         return read()
     except SecurityError as error:
-        problems.append(str(error))
+        if str(error) not in problems:
+            problems.append(str(error))
         return None
 
 
@@ -271,9 +277,8 @@ def read_mechanism(keys: SecurityKeys, key: str) -> str:
     """The SASL mechanism. Raises SecurityError for one that refold does not have."""
     mechanism = (keys.text(key) or "GSSAPI").upper()
     if mechanism not in _MODULES:
-        shown = keys.shown(key) if keys.text(key) else f"{keys.name(key)}=GSSAPI"
         raise SecurityError(
-            f"{shown}: refold does not support it, only "
+            f"{keys.shown_or(key, 'GSSAPI')}: refold does not support it, only "
             f"{', '.join(_MODULES)}; there is no Kerberos (GSSAPI)"
         )
     return mechanism

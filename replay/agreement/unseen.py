@@ -4,9 +4,9 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final, NamedTuple, TypeVar
 
+from controller.core.values import counted
 from replay.agreement.logs.log_ends import REQUEST_LOG, STATE_CHANGE_LOG, CutLog, DamagedPart
 from replay.agreement.results import AgreementResult, Divergence
-from replay.description.phrases import counted
 
 _NEVER_SHOWN: Final = ("AllocateProducerIds", "AlterPartitionReassignments", "UpdateFeatures")
 """The beginnings of the names of controller events that only a request log shows."""

@@ -276,7 +276,7 @@ def _written(saved: "SavedRun", folder: Path) -> tuple[Path | None, list[Path]]:
 
 def _reproduce(path: Path, *, as_json: bool) -> int:
     from replay.explore.run import run
-    from replay.explore.saved import design_of, read_run
+    from replay.explore.saved import design_of, read_run, same_run_line
     from replay.explore.verdict import violation_text
 
     if design_of(path) != _CONTROLLER:
@@ -297,10 +297,7 @@ def _reproduce(path: Path, *, as_json: bool) -> int:
             typer.echo(f"no violation; the run was saved with {_expected(saved)}")
         else:
             typer.echo(violation_text(outcome.violation))
-        if is_same:
-            typer.echo("the same run: all events, commands and znodes are as saved")
-        else:
-            typer.echo(f"not the same run as saved (by refold {saved.version}, core {saved.core})")
+        typer.echo(same_run_line(saved, is_same=is_same))
 
     print_result(document, show, as_json=as_json)
     return _NOTHING if outcome.violation is None else _VIOLATION

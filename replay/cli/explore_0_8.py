@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import typer
 
 from controller.cli.output import print_result
+from controller.core.values import counted
 from replay.cli.exit_status import interrupted_by_sigterm
 from replay.cli.progress import LINE_S, progress
 from replay.progress import Progress
@@ -107,9 +108,8 @@ def _lines(found: "Searched", workers: int, elapsed_s: float, saved: list[Saved]
 
     coverage = found.coverage
     what = "no violation" if found.broken is None else "a violation"
-    processes = "1 worker" if workers == 1 else f"{workers} workers"
     end = ", interrupted" if found.was_interrupted else ""
-    amount = f"{coverage.runs} runs in {elapsed_s:.1f} s with {processes}{end}"
+    amount = f"{coverage.runs} runs in {elapsed_s:.1f} s with {counted(workers, 'worker')}{end}"
     yield f"{what} in {amount}, seed {found.seed}"
     for one in saved:
         yield from _lines_of_run(found, one)
@@ -159,6 +159,7 @@ def reproduce_broker_run(path: Path, *, as_json: bool) -> bool:
     flaw. Raises ReplayError."""
     from replay.explore.kafka_0_8.run import Played
     from replay.explore.kafka_0_8.saved import read_broker_run
+    from replay.explore.saved import same_run_line
 
     saved = read_broker_run(path)
     played = Played(saved.scenario, saved.inputs)
@@ -175,10 +176,7 @@ def reproduce_broker_run(path: Path, *, as_json: bool) -> bool:
             typer.echo(f"no violation; the run was saved with {saved.violation.invariant}")
         else:
             typer.echo(_text(played.violation))
-        if is_same:
-            typer.echo("the same run: all events, commands and znodes are as saved")
-        else:
-            typer.echo(f"not the same run as saved (by refold {saved.version}, core {saved.core})")
+        typer.echo(same_run_line(saved, is_same=is_same))
 
     print_result(document, show, as_json=as_json)
     return played.violation is not None

@@ -7,9 +7,10 @@ from msgspec import Struct
 from rich.table import Table
 from rich.text import Text
 
+from controller.core.values import counted
 from controller.operator.topic_probe import ProbeRecord
 from replay.cluster_view.views import NO_BROKER, Cluster
-from replay.description.phrases import counted, joined, listed
+from replay.description.phrases import joined, listed
 from replay.health.evaluate import WORST_FIRST, Health, PartitionHealth, State, TopicHealth
 
 _MIN_ISR_UNKNOWN: Final = (

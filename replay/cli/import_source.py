@@ -9,12 +9,12 @@ import typer
 from rich.progress import BarColumn, DownloadColumn, TextColumn
 
 from controller.cli.output import is_lost, print_result
+from controller.core.values import counted
 from eventstore.errors import LogExists
 from eventstore.folders import segments_in
 from replay.cli.exit_status import errors_in_one_line, unwound_by_sigterm
 from replay.cli.options import From, Json, To, period
 from replay.cli.progress import progress
-from replay.description.phrases import counted
 from replay.stock_clusters.imports.importing import Selection, import_source
 from replay.stock_clusters.imports.records import remove_log
 from replay.stock_clusters.imports.report import ImportResult

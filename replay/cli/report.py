@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from controller.cli.output import print_result
+from controller.core.values import counted
 from replay.cli.exit_status import errors_in_one_line, unwound_by_sigterm
 from replay.cli.log_notes import note_changed_commands
 from replay.cli.options import Log
 from replay.cli.progress import progress
-from replay.description.phrases import counted
 from replay.errors import ReplayError
 
 if TYPE_CHECKING:

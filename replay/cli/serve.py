@@ -5,8 +5,8 @@ from typing import Annotated, Final
 
 import typer
 
+from controller.core.values import counted
 from replay.cli.exit_status import errors_in_one_line, unwound_by_sigterm
-from replay.description.phrases import counted
 from replay.errors import ReplayError
 
 _PORT: Final = 8710

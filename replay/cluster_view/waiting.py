@@ -5,8 +5,9 @@ from typing import Final
 
 from msgspec import structs
 
+from controller.core.values import counted
 from replay.cluster_view.views import Cluster, ProcedureView, UnansweredView
-from replay.description.phrases import counted, session_name
+from replay.description.phrases import session_name
 from replay.times import nanoseconds_of
 
 STUCK_NS: Final = 10_000_000_000

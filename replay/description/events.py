@@ -9,10 +9,11 @@ from typing import Final, assert_never
 from controller.core import events
 from controller.core.api_requests import ApiRequest
 from controller.core.releases import release_of
+from controller.core.values import counted
 from controller.core.znodes import write_topic_id
 from replay.description.api_requests import described_request
 from replay.description.error_names import error_name
-from replay.description.phrases import counted, in_one_line
+from replay.description.phrases import in_one_line
 from replay.subjects import NameOf
 
 _ID: Final = re.compile(r"[0-9a-f]{32}")

@@ -20,11 +20,6 @@ def some(texts: Iterable[str], separator: str = "; ") -> str:
     return (separator.join(items[:_SHOWN]) or "nothing") + more
 
 
-def counted(count: int, noun: str) -> str:
-    """A number of things: "1 log", "2 logs"."""
-    return f"{count} {noun}{'' if count == 1 else 's'}"
-
-
 def in_one_line(lines: Sequence[str]) -> str:
     """A description and the first few of its parts."""
     head, *parts = lines

@@ -70,9 +70,7 @@ class Coverage(Struct):
         self.events += other.events
         self.recovered += other.recovered
         for name in _COUNTS:
-            mine, theirs = getattr(self, name), getattr(other, name)
-            for key, count in theirs.items():
-                mine[key] = mine.get(key, 0) + count
+            add_counts(getattr(self, name), getattr(other, name))
 
     @property
     def crash_points_tried(self) -> int:
@@ -124,7 +122,7 @@ class _Steps(FoldObserver):
             self.procedure = type(trigger.request).__name__.removesuffix("Received")
         else:
             self.procedure = type(trigger).__name__
-        _count(self._coverage.procedures, self.procedure)
+        count(self._coverage.procedures, self.procedure)
 
     def moves_partitions(
         self, partitions: Sequence[Partition], target: PartitionState, rule: str, strategy: str
@@ -134,7 +132,7 @@ class _Steps(FoldObserver):
                 self._seen[one.state, target] = None
                 if one.state in PREVIOUS_PARTITION_STATES[target]:
                     name = f"{one.state.name} to {target.name}"
-                    _count(self._coverage.partition_transitions, name)
+                    count(self._coverage.partition_transitions, name)
 
     def moves_replicas(
         self, broker: int, partitions: Sequence[Partition], target: ReplicaState, rule: str
@@ -144,7 +142,7 @@ class _Steps(FoldObserver):
             if (state, target) not in self._seen:
                 self._seen[state, target] = None
                 if state in PREVIOUS_REPLICA_STATES[target]:
-                    _count(self._coverage.replica_transitions, f"{state.name} to {target.name}")
+                    count(self._coverage.replica_transitions, f"{state.name} to {target.name}")
 
 
 class CoverageObserver(Observer):
@@ -164,7 +162,7 @@ class CoverageObserver(Observer):
         self._cluster = cluster
         for one in cluster.inputs:
             if isinstance(one, Delay):
-                _count(self.coverage.inputs, type(one).__name__)
+                count(self.coverage.inputs, type(one).__name__)
 
     def run_started(self, process: str) -> None:
         steps = self._steps[process] = _Steps(self.coverage)
@@ -179,10 +177,10 @@ class CoverageObserver(Observer):
         if waiting:
             one = waiting.pop(0)
             way = f"{one.when}, {_successor(one.successor)}"
-            _count(self.coverage.crashes, f"{self._last_act.get(process, 'first act')} | {way}")
+            count(self.coverage.crashes, f"{self._last_act.get(process, 'first act')} | {way}")
 
     def input_applied(self, one: "Input") -> None:
-        _count(self.coverage.inputs, type(one).__name__)
+        count(self.coverage.inputs, type(one).__name__)
         if isinstance(one, CrashController):
             self._crashing.setdefault(one.process, []).append(one)
 
@@ -194,14 +192,14 @@ class CoverageObserver(Observer):
         last = self._last.get(process)
         is_other = last is not None and last[1] != recorded.channel
         if last is not None and is_other and recorded.mono_ns - last[0] <= _RACING_NS:
-            _count(self.coverage.racing, f"{last[2]}, {kind}")
+            count(self.coverage.racing, f"{last[2]}, {kind}")
         self._last[process] = recorded.mono_ns, recorded.channel, kind
 
     def acted(self, process: str, act: int, what: str) -> None:
         steps = self._steps.get(process)
         point = f"{steps.procedure if steps else 'none'}: {kind_of_act(what)}"
         self._last_act[process] = point
-        _count(self.coverage.crash_points, point)
+        count(self.coverage.crash_points, point)
         if self._keeps_acts:
             at_ms = self._cluster.scheduler.now_us // MS
             self.acts.setdefault(process, []).append(Act(act, at_ms, point))
@@ -231,5 +229,12 @@ def _successor(successor: str) -> str:
     return _DIGITS.sub("N", successor)
 
 
-def _count(counts: dict[str, int], name: str) -> None:
+def count(counts: dict[str, int], name: str) -> None:
+    """Count one more of this name."""
     counts[name] = counts.get(name, 0) + 1
+
+
+def add_counts(counts: dict[str, int], others: dict[str, int]) -> None:
+    """Add other counts by name."""
+    for name, number in others.items():
+        counts[name] = counts.get(name, 0) + number

@@ -49,6 +49,7 @@ from replay.explore.invariants.records import AcknowledgedRecordsKept
 from replay.explore.invariants.recovery import Recovery
 from replay.explore.processes import Processes
 from replay.explore.zookeeper_facts import ZooKeeperFacts
+from replay.subjects import broker_named
 from replay.world.ensemble.transactions import Transaction
 from replay.world.observer import Acknowledged, Observer, PartitionError
 from replay.world.scheduler import MS
@@ -363,16 +364,16 @@ class Monitor(Observer):
     # Brokers
 
     def started(self, process: str) -> None:
-        self.processes.started(_number(process))
+        self.processes.started(broker_named(process))
 
     def ended(self, process: str, cause: str) -> None:
-        broker = _number(process)
+        broker = broker_named(process)
         self.processes.ended(broker)
         if cause != "shutdown":
             self.known.losses.failed(broker)
 
     def log_directory_failed(self, process: str, partitions: Sequence[Name]) -> None:
-        broker = _number(process)
+        broker = broker_named(process)
         for name in partitions:
             self.processes.failed_logs[(broker, name)] = None
         # The records are there again after a restart.
@@ -381,12 +382,12 @@ class Monitor(Observer):
     def appended(
         self, process: str, partition: Name, offset: int, leader_epoch: int, records: Sequence[int]
     ) -> None:
-        log = self._logs.setdefault((_number(process), partition), [])
+        log = self._logs.setdefault((broker_named(process), partition), [])
         assert offset == len(log), f"{process} appends to {partition} at {offset}, not {len(log)}"
         log.extend(records)
 
     def truncated(self, process: str, partition: Name, end: int, cause: str) -> None:
-        broker = _number(process)
+        broker = broker_named(process)
         log = self._logs.get((broker, partition), [])
         removed = log[end:]
         del log[end:]
@@ -404,7 +405,7 @@ class Monitor(Observer):
             check(replica, end)
 
     def log_created(self, process: str, partition: Name, topic_id: bytes | None) -> None:
-        broker = _number(process)
+        broker = broker_named(process)
         self._logs[(broker, partition)] = []
         self._topic_ids[(broker, partition)] = topic_id
         topic = self.known.topics.get(partition[0])
@@ -412,7 +413,7 @@ class Monitor(Observer):
         self.processes.failed_logs.pop((broker, partition), None)
 
     def log_deleted(self, process: str, partition: Name) -> None:
-        broker = _number(process)
+        broker = broker_named(process)
         replica = self._replica(broker, partition)
         self._logs.pop((broker, partition), None)
         for check in self._replica_deleted:
@@ -421,7 +422,7 @@ class Monitor(Observer):
     def leader_changed(
         self, process: str, partition: Name, leader: int, leader_epoch: int, isr: Sequence[int]
     ) -> None:
-        broker = _number(process)
+        broker = broker_named(process)
         self.processes.leaderships[(broker, partition)] = leader, leader_epoch
         if leader == broker:
             self.known.losses.led(partition, broker, leader_epoch)
@@ -430,7 +431,7 @@ class Monitor(Observer):
                 check(replica, leader_epoch)
 
     def replica_stopped(self, process: str, partition: Name) -> None:
-        self.processes.leaderships.pop((_number(process), partition), None)
+        self.processes.leaderships.pop((broker_named(process), partition), None)
 
     def isr_proposed(
         self, process: str, partition: Name, leader_epoch: int, isr: Sequence[int]
@@ -446,7 +447,7 @@ class Monitor(Observer):
     ) -> None:
         if error:
             return
-        broker = _number(process)
+        broker = broker_named(process)
         refused = frozenset(self._names(request, partition_errors)) if partition_errors else _NONE
         applied = Applied(broker, self.processes.run_of(broker), request, refused)
         for check in self._applied:
@@ -486,8 +487,3 @@ class Monitor(Observer):
 
 
 _NONE: Final[frozenset[Name]] = frozenset()
-
-
-def _number(process: str) -> int:
-    """The id of a broker from the name of its process."""
-    return int(process[7:])

@@ -10,7 +10,7 @@ from difflib import SequenceMatcher
 from statistics import median_low
 from typing import Final
 
-from replay.description.phrases import counted
+from controller.core.values import counted
 from replay.report.document import Comparison, Difference, Lane, Moment, OfflineTime, Outage, Report
 from replay.times import iso_time
 

@@ -6,7 +6,8 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from controller.core.election import UNCLEAN_LEADER
-from replay.description.phrases import counted, some
+from controller.core.values import counted
+from replay.description.phrases import some
 from replay.report.document import Finding, Outage, Severity
 from replay.report.reading import Procedure, Reading
 from replay.times import iso_time, nanoseconds_of

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from replay.description.phrases import counted
+from controller.core.values import counted
 from replay.report.document import Comparison, Report
 from replay.times import iso_time
 

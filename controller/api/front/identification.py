@@ -9,10 +9,10 @@ from controller.api.endpoint_security import EndpointSecurity
 from controller.api.front.connection import SECURED_VERSIONS
 from controller.api.front.sasl import Lookup, SaslLogin
 from controller.api.messages import CredentialWanted
-from controller.core.api_requests.received_request import Client
+from controller.core.api_requests.received_request import ANONYMOUS, Client
 from controller.core.configuration import Authorization
 from controller.security.errors import LoginRejected
-from controller.security.principals import ANONYMOUS, PrincipalMapper
+from controller.security.principals import PrincipalMapper
 from controller.security.scram import ScramCredential, read_credential
 from controller.security.tls import ReloadedContext, server_context
 from controller.security.tls_errors import reason_of

@@ -1,10 +1,13 @@
 """The declarations that each request of the endpoint has."""
 
-from typing import ClassVar
+from typing import ClassVar, Final
 
 from msgspec import Struct
 
 from controller.core.error_codes import NOT_CONTROLLER
+
+ANONYMOUS: Final = "User:ANONYMOUS"
+"""The principal of a client without an identity."""
 
 
 class Client(Struct, frozen=True, array_like=True, gc=False):

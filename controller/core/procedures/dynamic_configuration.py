@@ -10,7 +10,7 @@ from controller.core import znodes
 from controller.core.controller import Controller
 from controller.core.topic_configs import MIN_INSYNC_REPLICAS, least_in_sync
 from controller.core.triggers import TopicUncleanLeaderElectionEnable, UncleanLeaderElectionEnable
-from controller.core.zookeeper_io import list_notifications, read_contents
+from controller.core.zookeeper_io import list_numbered_notifications, read_contents
 
 _RULE = "dynamic configuration"
 _KEY = "unclean.leader.election.enable"
@@ -48,9 +48,7 @@ async def process_config_changes(controller: Controller) -> bool:
 
 
 async def _list(controller: Controller) -> list[str]:
-    """The notifications in order. Another name would be sorted after all later ones."""
-    paths = await list_notifications(controller, znodes.CONFIG_CHANGES, _RULE)
-    return [path for path in paths if znodes.is_config_change(path)]
+    return await list_numbered_notifications(controller, znodes.CONFIG_CHANGES, _RULE)
 
 
 async def _entities(controller: Controller, paths: list[str]) -> dict[str, None]:

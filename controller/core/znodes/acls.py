@@ -1,7 +1,6 @@
 """/kafka-acl, /kafka-acl-extended: Kafka's ACLs, and the notifications that they have changed
 (ZkData.scala: AclZNode, AclChangeNotificationZNode)."""
 
-import re
 from typing import Final, Literal, NamedTuple
 
 import msgspec
@@ -22,7 +21,6 @@ ACL_RESOURCE_TYPES: Final = (TOPIC, CLUSTER)
 """The types that the controller needs, as paths have them. Groups, transactional ids, users and
 delegation tokens are the business of brokers."""
 
-_CHANGE: Final = re.compile(r".+/acl_changes_[0-9]{10}")
 _LITERAL: Final = "LITERAL"
 _PREFIXED: Final = "PREFIXED"
 
@@ -71,11 +69,6 @@ def acls_parent(type: str, *, is_prefix: bool) -> str:
 def acls_path(pattern: ResourcePattern) -> str:
     """Where the ACLs of a pattern are stored."""
     return f"{acls_parent(pattern.type, is_prefix=pattern.is_prefix)}/{pattern.name}"
-
-
-def is_acl_change(path: str) -> bool:
-    """Whether a path is that of a notification, with ZooKeeper's ten digits."""
-    return _CHANGE.fullmatch(path) is not None
 
 
 def read_acls(path: str, data: bytes | None) -> tuple[Acl, ...]:

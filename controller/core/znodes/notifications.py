@@ -24,7 +24,7 @@ _PREFIXES: Final = {
 CONFIG_CHANGE_PREFIX: Final = f"{CONFIG_CHANGES}/{_PREFIXES[CONFIG_CHANGES]}"
 """The path of a notification of changed configurations, without the number that follows."""
 
-_CONFIG_CHANGE: Final = re.compile(rf"{CONFIG_CHANGE_PREFIX}[0-9]{{10}}")
+_DIGITS: Final = re.compile("[0-9]{10}")
 
 
 def notification_path(parent: str, child: str) -> str:
@@ -37,9 +37,10 @@ def is_notification(parent: str, child: str) -> bool:
     return child.startswith(_PREFIXES[parent])
 
 
-def is_config_change(path: str) -> bool:
-    """Whether a path is that of a config change notification, with ZooKeeper's ten digits."""
-    return _CONFIG_CHANGE.fullmatch(path) is not None
+def is_numbered_notification(parent: str, child: str) -> bool:
+    """Whether a child's name is that of a notification, with ZooKeeper's ten digits."""
+    prefix = _PREFIXES[parent]
+    return child.startswith(prefix) and _DIGITS.fullmatch(child, len(prefix)) is not None
 
 
 def read_isr_change(path: str, data: bytes | None) -> list[Name]:

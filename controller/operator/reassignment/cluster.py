@@ -51,7 +51,6 @@ TRIES_MAX: Final = 20
 ZOOKEEPER_MS: Final = 15_000
 """Time limit for a session, and for each answer."""
 
-_CONFIG_CHANGE: Final = f"{znodes.CONFIG_CHANGES}/config_change_"
 _OVERTAKEN: Final = (BAD_VERSION, NODE_EXISTS, NO_NODE)
 _BROKERS: Final = "brokers"
 
@@ -112,7 +111,9 @@ class ZooKeeperClusterAdmin:
             if znode is not None:
                 write = SetData(path, content, znode.version)
             change = msgspec.json.encode({"version": 2, "entity_path": step.entity})
-            error_code = await self.client.write((write, CreateSequential(_CONFIG_CHANGE, change)))
+            error_code = await self.client.write(
+                (write, CreateSequential(znodes.CONFIG_CHANGE_PREFIX, change))
+            )
             if error_code == OK:
                 return
             if error_code not in _OVERTAKEN:

@@ -1,6 +1,6 @@
 """--execute and --execute-extra."""
 
-from collections.abc import Mapping, Sequence, Sized
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from controller.core import znodes
@@ -14,6 +14,7 @@ from controller.core.operations import (
     SetData,
     WriteOperation,
 )
+from controller.core.values import counted
 from controller.core.znodes import (
     DATA_BYTES_MAX,
     REASSIGN_CANCEL,
@@ -155,22 +156,18 @@ def _runs_already(state: ClusterState, targets: Targets) -> bool:
         raise Refused("\n".join(unreadable))
     if all(name in entries and entries[name].replicas == targets[name] for name in targets):
         return True
+    partitions = counted(len(entries), "partition")
     if state.znodes.cancel_exists:
         raise Refused(
-            f"{CANCEL_EXISTS}. {_PATH} has {_counted(entries)}, being rolled back or waiting for "
-            "the removal, too"
+            f"{CANCEL_EXISTS}. {_PATH} has {partitions}, being rolled back or waiting for the "
+            "removal, too"
         )
     how = "add more with --execute-extra or --request, or end it with --cancel"
     if not state.is_interruptible and state.controller.kind is not ControllerKind.NONE:
         how = "or use --bootstrap-server without --zookeeper, which can add more and end it"
     raise Refused(
-        f"There is an existing assignment running: {_PATH} has {_counted(entries)}. "
-        f"Wait for it, {how}"
+        f"There is an existing assignment running: {_PATH} has {partitions}. Wait for it, {how}"
     )
-
-
-def _counted(entries: Sized) -> str:
-    return f"{len(entries)} partition{'' if len(entries) == 1 else 's'}"
 
 
 async def _execute_by_znode(

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from controller.cli.output import print_result
+from controller.core.values import counted
 from replay.cli.fleet.analysis import analyse, report
 from replay.cli.fleet.completeness import INCOMPLETE, print_incomplete
 from replay.cli.fleet.live import live
@@ -20,7 +21,7 @@ from replay.cli.fleet.options import (
 )
 from replay.cli.fleet.replay import divergences, replay
 from replay.cli.options import Json
-from replay.description.phrases import counted, some
+from replay.description.phrases import some
 from replay.escape_path import escape_path
 
 if TYPE_CHECKING:

@@ -4,7 +4,8 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator
 from typing import Final
 
-from replay.description.phrases import counted, some
+from controller.core.values import counted
+from replay.description.phrases import some
 from replay.diff.comparing import BASE, HEAD, Comparison, Group, Instance, Side
 from replay.diff.grouping import DecisionDivergence, Root
 from replay.diff.nondeterminism import Nondeterminism

@@ -1,7 +1,7 @@
 """Feeds the invariants of the 0.8 design, most of which are those of the controller's design."""
 
 from collections.abc import Sequence
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar
 
 from controller.core.values import NO_LEADER
 from controller.core.znodes import Name
@@ -20,10 +20,9 @@ from replay.explore.kafka_0_8.known import DesignFacts, KnownOfDesign
 from replay.explore.kafka_0_8.losses import TRUNCATION
 from replay.explore.monitor import Monitor
 from replay.explore.processes import Processes
+from replay.subjects import broker_named
 from replay.world.kafka_0_8.networked.cluster import NetworkedCluster
 from replay.world.observer import Acknowledged
-
-_BROKER: Final = "broker "
 
 
 class DesignMonitor(Monitor):
@@ -86,7 +85,7 @@ class DesignMonitor(Monitor):
     # Brokers
 
     def broker_folded(self, process: str) -> None:
-        number = int(process.removeprefix(_BROKER))
+        number = broker_named(process)
         run = self.processes.run_of(number)
         store = self._cluster.brokers[number].store
         for one in self._of_producers:
@@ -116,18 +115,18 @@ class DesignMonitor(Monitor):
     def ended(self, process: str, cause: str) -> None:
         super().ended(process, cause)
         for one in self._of_producers:
-            one.ended(int(process.removeprefix(_BROKER)))
+            one.ended(broker_named(process))
 
     def appended(
         self, process: str, partition: Name, offset: int, leader_epoch: int, records: Sequence[int]
     ) -> None:
-        broker = int(process.removeprefix(_BROKER))
+        broker = broker_named(process)
         self.known.losses.appended(partition, broker, offset, records)
         super().appended(process, partition, offset, leader_epoch, records)
 
     def truncated(self, process: str, partition: Name, end: int, cause: str) -> None:
         if cause == "high watermark":
-            broker = int(process.removeprefix(_BROKER))
+            broker = broker_named(process)
             known = self._cluster.brokers[broker].partition(partition)
             # Records below its high watermark are none that the design removes.
             kept = end if known is None else max(end, known.local.hw)

@@ -6,6 +6,7 @@ from typing import Final
 from msgspec import Struct, field
 
 from controller.kafka_0_8 import rules
+from replay.explore.coverage import add_counts, count
 from replay.explore.invariants.invariant import Violation
 from replay.explore.kafka_0_8.invariants import ALWAYS, RECOVERY
 from replay.explore.kafka_0_8.monitor import DesignMonitor
@@ -36,9 +37,8 @@ class Coverage(Struct):
         self.simulated_us += other.simulated_us
         self.events += other.events
         self.recovered += other.recovered
-        for mine, theirs in ((self.rules, other.rules), (self.inputs, other.inputs)):
-            for name, count in theirs.items():
-                mine[name] = mine.get(name, 0) + count
+        add_counts(self.rules, other.rules)
+        add_counts(self.inputs, other.inputs)
 
 
 class Played:
@@ -68,8 +68,7 @@ class Played:
         """What the run has reached."""
         found = Coverage(runs=1, recovered=int(self._monitor.is_settled))
         for one in self._inputs:
-            kind = type(one).__name__
-            found.inputs[kind] = found.inputs.get(kind, 0) + 1
+            count(found.inputs, type(one).__name__)
         if self.cluster is None:
             return found
         found.simulated_us = self.cluster.scheduler.now_us
@@ -78,8 +77,7 @@ class Played:
                 found.events += len(history)
                 for _, issued in history:
                     for command in issued:
-                        rule = command.reason.rule
-                        found.rules[rule] = found.rules.get(rule, 0) + 1
+                        count(found.rules, command.reason.rule)
         return found
 
 

@@ -4,13 +4,14 @@ The runs are numbered. What a run does depends only on the seed and its number. 
 processes; each plays a few runs after the other.
 """
 
+import itertools
 from collections.abc import Callable
 from concurrent.futures import FIRST_COMPLETED, Future, wait
-from itertools import count
 from typing import Final
 
 from msgspec import Struct, field
 
+from replay.explore.coverage import add_counts, count
 from replay.explore.invariants.invariant import Violation
 from replay.explore.kafka_0_8.generator import drawn
 from replay.explore.kafka_0_8.run import Coverage, Played, breaks
@@ -55,8 +56,7 @@ class Searched(Struct):
     def add(self, part: "Searched") -> None:
         """Add what other runs of the search found."""
         self.coverage.add(part.coverage)
-        for name, times in part.flaw_runs.items():
-            self.flaw_runs[name] = self.flaw_runs.get(name, 0) + times
+        add_counts(self.flaw_runs, part.flaw_runs)
         for name, broken in part.flaws.items():
             before = self.flaws.get(name)
             self.flaws[name] = broken if before is None or broken.run < before.run else before
@@ -83,7 +83,7 @@ def _search_here(found: Searched, goes_on: Callable[[Coverage], bool]) -> None:
 
 
 def _search_with(workers: int, found: Searched, goes_on: Callable[[Coverage], bool]) -> None:
-    firsts = count(1, _RUNS_OF_A_PART)
+    firsts = itertools.count(1, _RUNS_OF_A_PART)
     parts: set[Future[Searched]] = set()
     with worker_pool(workers) as pool:
         while goes_on(found.coverage) and found.broken is None:
@@ -109,7 +109,7 @@ def search_part(seed: int, first: int, runs: int) -> Searched:
             break
         name = played.violation.invariant
         found.flaws.setdefault(name, broken)
-        found.flaw_runs[name] = found.flaw_runs.get(name, 0) + 1
+        count(found.flaw_runs, name)
     return found
 
 

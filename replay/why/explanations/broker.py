@@ -2,7 +2,8 @@
 
 from typing import Final
 
-from replay.description.phrases import counted, joined
+from controller.core.values import counted
+from replay.description.phrases import joined
 from replay.why.explanations.finding import Finding, after_shutdown, at, last
 from replay.why.facts import AnyFact, BrokerChanged, NoLeader, NoticeIssued, StateWritten
 from replay.why.history import History

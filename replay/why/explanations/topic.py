@@ -3,8 +3,9 @@
 from typing import Final
 
 from controller.core.state_machines import ReplicaState
+from controller.core.values import counted
 from replay.cluster_view.views import DeletionView, TopicView
-from replay.description.phrases import counted, joined, listed
+from replay.description.phrases import joined, listed
 from replay.subjects import partition_named
 from replay.why.configuration import throttles_of_topic
 from replay.why.explanations.finding import Finding, at, last, why_lost

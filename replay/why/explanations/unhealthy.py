@@ -2,6 +2,7 @@
 
 from msgspec import Struct
 
+from controller.core.values import counted
 from replay.cluster_view.views import (
     NO_BROKER,
     DeletionView,
@@ -15,7 +16,7 @@ from replay.cluster_view.waiting import (
     stuck_registration,
     stuck_registrations,
 )
-from replay.description.phrases import counted, joined
+from replay.description.phrases import joined
 from replay.why.configuration import limit_towards
 from replay.why.explanations.finding import Finding, why_lost
 from replay.why.facts import AnyFact, BrokerChanged

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from playwright.sync_api import Browser, Page, expect, sync_playwright
+from playwright.sync_api import Browser, Page, expect
 
 from replay.explore.run import Run
 from replay.explore.saved import write_logs
@@ -16,15 +16,15 @@ from replay.report.against import compare
 from replay.report.building import report_of
 from replay.report.document import Report
 from replay.report.html import page_of
+from tests.chromium import checked_page, launched, needs_chromium
 from tests.races.catalogue import DEFECTS
 from tests.replay.report.served import served
 from tools.bench.inspect import make_log
 
-CHROMIUM = shutil.which("chromium")
 ODD = "<script>bad()</script>"
 pytestmark = [
     pytest.mark.slow,
-    pytest.mark.skipif(CHROMIUM is None, reason="Debian's chromium is not installed"),
+    needs_chromium,
 ]
 
 Show = Callable[[Sequence[Report]], Page]
@@ -32,26 +32,14 @@ Show = Callable[[Sequence[Report]], Page]
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    with sync_playwright() as playwright:
-        started = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+    with launched() as started:
         yield started
-        started.close()
 
 
 @pytest.fixture
 def page(browser: Browser) -> Iterator[Page]:
-    """A page that has neither errors nor requests to another place at the end of the test."""
-    with browser.new_page() as page:
-        problems: list[str] = []
-        page.on("console", lambda one: problems.append(one.text) if one.type == "error" else None)
-        page.on("pageerror", lambda one: problems.append(str(one)))
-        page.on("request", lambda one: problems.append(one.url) if _leaves(one.url) else None)
+    with checked_page(browser, "file:", "http://127.0.0.1") as page:
         yield page
-        assert problems == []
-
-
-def _leaves(url: str) -> bool:
-    return not url.startswith(("file:", "http://127.0.0.1"))
 
 
 @pytest.fixture

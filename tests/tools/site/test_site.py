@@ -1,7 +1,6 @@
 """The documentation site in Chromium: navigation, diagrams, search and colours, offline."""
 
 import os
-import shutil
 import subprocess
 import sys
 import threading
@@ -10,16 +9,13 @@ from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
-from playwright.sync_api import Browser, Page, expect, sync_playwright
+from playwright.sync_api import Browser, Page, expect
 
+from tests.chromium import checked_page, launched, needs_chromium
 from tools.pages import ROOT
 from tools.site.hooks import navigation
 
-CHROMIUM = shutil.which("chromium")
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.skipif(CHROMIUM is None, reason="Debian's chromium is not installed"),
-]
+pytestmark = [pytest.mark.slow, needs_chromium]
 WITH_DIAGRAMS = sorted(
     page.stem for page in ROOT.glob("docs/*.md") if "```mermaid" in page.read_text(encoding="utf-8")
 )
@@ -50,25 +46,14 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    with sync_playwright() as playwright:
-        started = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+    with launched() as started:
         yield started
-        started.close()
 
 
 @pytest.fixture
 def page(browser: Browser) -> Iterator[Page]:
-    """A page that has neither errors nor requests to another place at the end of the test."""
-    with browser.new_page() as page:
-        problems: list[str] = []
-        page.on("pageerror", lambda one: problems.append(str(one)))
-        page.on("request", lambda one: problems.append(one.url) if _leaves(one.url) else None)
+    with checked_page(browser, "http://127.0.0.1", "data:", "blob:") as page:
         yield page
-        assert problems == []
-
-
-def _leaves(url: str) -> bool:
-    return not url.startswith(("http://127.0.0.1", "data:", "blob:"))
 
 
 def test_search_finds_a_page_and_leads_to_it(site: str, page: Page) -> None:

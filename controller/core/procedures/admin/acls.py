@@ -17,12 +17,11 @@ from controller.core.znodes.acls import (
     ResourcePattern,
     acls_parent,
     acls_path,
-    is_acl_change,
     read_acl_change,
     read_acls,
 )
 from controller.core.zookeeper_io import (
-    list_notifications,
+    list_numbered_notifications,
     read_children,
     read_contents,
     read_stats,
@@ -41,7 +40,10 @@ async def load_acls(controller: Controller) -> None:
     # The first broker with an authorizer creates these znodes; without them, no children are
     # watched.
     await read_stats(controller, list(ACL_CHANGES), _RULE, watch=True)
-    context.acl_changes = [max(await _list(controller, one), default="") for one in ACL_CHANGES]
+    context.acl_changes = [
+        max(await list_numbered_notifications(controller, one, _RULE), default="")
+        for one in ACL_CHANGES
+    ]
     await _read(controller, await _patterns(controller))
 
 
@@ -63,9 +65,8 @@ async def process_acl_changes(controller: Controller) -> None:
     context = controller.context
     new: list[str] = []
     for place, parent in enumerate(ACL_CHANGES):
-        unseen = [
-            path for path in await _list(controller, parent) if path > context.acl_changes[place]
-        ]
+        listed = await list_numbered_notifications(controller, parent, _RULE)
+        unseen = [path for path in listed if path > context.acl_changes[place]]
         if unseen:
             context.acl_changes[place] = unseen[-1]
         new += unseen
@@ -75,11 +76,6 @@ async def process_acl_changes(controller: Controller) -> None:
         # A notification is gone or cannot be read: any ACLs may have changed.
         changed |= dict.fromkeys([*context.acls.acls, *await _patterns(controller)])
     await _read(controller, [one for one in changed if one is not None])
-
-
-async def _list(controller: Controller, parent: str) -> list[str]:
-    paths = await list_notifications(controller, parent, _RULE)
-    return [path for path in paths if is_acl_change(path)]
 
 
 async def _read(controller: Controller, patterns: list[ResourcePattern]) -> None:

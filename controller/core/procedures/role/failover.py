@@ -26,7 +26,7 @@ from controller.core.procedures.topics.deletion import queue_deletions, resume_d
 from controller.core.procedures.topics.topics import read_new_topics
 from controller.core.standby import SUBTREE, StandbyState
 from controller.core.state import ControllerContext, Partition
-from controller.core.values import LeaderAndIsr
+from controller.core.values import LeaderAndIsr, counted
 from controller.core.zookeeper_io import (
     delete_notifications,
     end_subtree_watch,
@@ -90,9 +90,9 @@ async def fail_over(controller: Controller) -> None:
         "failover_done",
         znodes.CONTROLLER,
         "failover completed: "
-        f"{_counted(len(context.brokers), 'broker')}, "
-        f"{_counted(len(context.known_topics()), 'topic')}, "
-        f"{_counted(context.count_assigned(), 'partition')}",
+        f"{counted(len(context.brokers), 'broker')}, "
+        f"{counted(len(context.known_topics()), 'topic')}, "
+        f"{counted(context.count_assigned(), 'partition')}",
     )
 
 
@@ -128,14 +128,10 @@ def _report_known(controller: Controller, unread: int) -> None:
         return
     known = sum(1 for name, one in context.topics.items() if standby.topics.get(name) is one)
     text = (
-        f"take-over as a standby: {known} of {_counted(len(context.topics), 'topic')} are known; "
-        f"{_counted(unread, 'partition state')} will be read"
+        f"take-over as a standby: {known} of {counted(len(context.topics), 'topic')} are known; "
+        f"{counted(unread, 'partition state')} will be read"
     )
     controller.notice("info", "standby_used", znodes.CONTROLLER, text)
-
-
-def _counted(count: int, noun: str) -> str:
-    return f"{count} {noun}{'' if count == 1 else 's'}"
 
 
 def _elects_for_moves(context: ControllerContext) -> bool:

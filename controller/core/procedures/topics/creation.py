@@ -75,9 +75,10 @@ async def _judge_all(
     counts = Counter(topic.name for asked in requests for topic in asked.topics)
     plans: dict[str, TopicPlan] = {}
     answers: Results = {}
+    permitted = [(asked, may_create(controller, asked)) for asked in requests]
     wanted = [
-        (topic, asked.validate_only, may_create(controller, asked))
-        for asked in requests
+        (topic, asked.validate_only, is_allowed)
+        for asked, is_allowed in permitted
         for topic in asked.topics
     ]
     for place, (topic, validate_only, is_allowed) in enumerate(wanted):
