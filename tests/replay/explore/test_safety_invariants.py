@@ -243,6 +243,32 @@ def test_tool_may_write_an_assignment_that_it_read_before_a_reassignment() -> No
     assert not history.reported
 
 
+def test_leader_may_add_a_replica_that_a_stock_controller_has_just_removed() -> None:
+    history = History(IsrWithinAssignment)
+    history.known.is_kafka = lambda process: process == "stock 1"
+    history.state(1, 1, (1, 2))
+    history.assign((1, 2), process="stock 1")
+    history.state(1, 1, (1, 2, 3), process="broker 1")
+    assert not history.reported
+
+
+def test_refold_may_not_add_a_replica_that_a_stock_controller_has_removed() -> None:
+    history = History(IsrWithinAssignment)
+    history.known.is_kafka = lambda process: process == "stock 1"
+    history.state(1, 1, (1, 2))
+    history.assign((1, 2), process="stock 1")
+    history.state(1, 1, (1, 2, 3), process="refold 100")
+    assert "the ISR has [3]" in history.reported[0]
+
+
+def test_leader_may_not_add_a_replica_that_refold_has_removed() -> None:
+    history = History(IsrWithinAssignment)
+    history.state(1, 1, (1, 2))
+    history.assign((1, 2))
+    history.state(1, 1, (1, 2, 3), process="broker 1")
+    assert "the ISR has [3]" in history.reported[0]
+
+
 def test_replica_that_shuts_down_and_joins_the_isr_is_reported() -> None:
     history = History(NoIneligibleInIsr)
     live = {1: None, 2: None, 3: None}
