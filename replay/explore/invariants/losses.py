@@ -3,8 +3,8 @@
 A record is lost when a replica leads that has lost it. Four ways to that leadership are Kafka's:
 
 - The election was unclean.
-- All other members of the ISR have failed as well (KIP-966 describes the gap). A member whose broker
-  registers again after it joined counts as failed: refold's failover removes it.
+- All other members of the ISR have failed as well (KIP-966 describes the gap). So has a member
+  whose broker registers again after it joined: refold's failover removes it.
 - The broker registered again, and no controller noticed it. A new controller knows only the current
   registrations. With Kafka's rules, it does not compare them with the states of the partitions.
   refold does (RESTARTS_SEEN_AT_FAILOVER). It cannot see the restart if the state was written later.
