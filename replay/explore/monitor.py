@@ -97,6 +97,8 @@ class Monitor(Observer):
         self._quiet_us: int | None = None
         self._next_poll_us = 0
         self._unchecked: list[str] = []
+        self._failing: dict[str, None] = {}
+        """The controllers with Kafka's rules whose last failover failed."""
         self._of_brokers: dict[tuple[str, int], AlterPartitionReceived | ControlledShutdownReceived]
         self._of_brokers = {}
         """The requests of brokers that a controller has received and not answered."""
@@ -205,8 +207,11 @@ class Monitor(Observer):
         now = self._now()
         self._next_poll_us = now + _POLL_US
         since_us = self._quiet_us + _STARTS_US
-        self.unmet = {}
-        self._unchecked = []
+        self.unmet, self._unchecked, self.is_settled = {}, [], False
+        if self._failing and self.processes.active() in (None, *self._failing):
+            # Kafka's controller repeats a failover that an unreadable znode lets fail (KB 6.2).
+            self._unchecked += [one.NAME for one in self._recovery]
+            return
         is_ours = self._follows_our_rules()
         for one in self._recovery:
             if one.ONLY_REFOLD and not is_ours:
@@ -234,7 +239,7 @@ class Monitor(Observer):
 
     def not_checked(self) -> list[str]:
         """The invariants about recovery for which the run was too short, or whose controller
-        followed Kafka's rules."""
+        followed Kafka's rules or failed by them."""
         if self._quiet_us is None:
             return [one.NAME for one in self._recovery]
         return [*self.unmet, *self._unchecked]
@@ -251,14 +256,12 @@ class Monitor(Observer):
         self.also.run_started(process)
 
     def run_ended(self, process: str, reason: str) -> None:
-        for key in [one for one in self.known.open_api if one[0] == process]:
-            del self.known.open_api[key]
-        for key in [one for one in self.known.open_requests if one[0] == process]:
-            del self.known.open_requests[key]
-        for key in [one for one in self._of_brokers if one[0] == process]:
-            del self._of_brokers[key]
-        for asked in [one for one in self._lists_asked if one[0] == process]:
-            del self._lists_asked[asked]
+        known = self.known
+        tables: tuple[dict[Any, Any], ...] = (known.open_api, known.open_requests)
+        for table in (*tables, self._of_brokers, self._lists_asked):
+            for key in [one for one in table if one[0] == process]:
+                del table[key]
+        self._failing.pop(process, None)
         self.also.run_ended(process, reason)
 
     def folded(self, process: str, recorded: Recorded, issued: list[Issued]) -> None:
@@ -307,16 +310,24 @@ class Monitor(Observer):
             elif isinstance(command, AlterPartitionReassignmentsResponse):
                 self.known.open_api.pop((process, command.request), None)
             elif isinstance(command, Notice):
-                if command.code == "elected" and self.processes.is_kafka(process):
-                    self.known.had_kafka = True
-                elif command.code == "failover_done" and self._has_role(process):
-                    self.known.losses.controller_loaded()
+                self._note(process, command.code)
                 for check in self._noticed:
                     check(process, command.code, command.subject)
         if self._has_role(process) and self.processes.is_idle(process):
             for check in self._handled:
                 check(process)
         self.also.folded(process, recorded, issued)
+
+    def _note(self, process: str, code: str) -> None:
+        is_kafka = self.processes.is_kafka(process)
+        if code == "elected" and is_kafka:
+            self.known.had_kafka = True
+        elif code == "failover_failed" and is_kafka:
+            self._failing[process] = None
+        elif code == "failover_done":
+            self._failing.pop(process, None)
+            if self._has_role(process):
+                self.known.losses.controller_loaded()
 
     def _answered_broker(
         self, process: str, response: AlterPartitionResponse | ControlledShutdownResponse

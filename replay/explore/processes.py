@@ -51,6 +51,7 @@ class Processes:
         known.has_log = self.has_log
         known.active_process = self.active
         known.has_role = self.has_role
+        known.has_kip_236 = self.has_kip_236
 
     # Facts
 
@@ -173,6 +174,14 @@ class Processes:
         """Whether a controller restores the order of cancelled reassignments."""
         controller = self._cluster.controllers.get(process)
         return controller is None or controller.settings.configuration.has_kip_236
+
+    def has_kip_236(self) -> bool:
+        """Whether the active controller follows the znodes of KIP-236; without one, whether any
+        controller does."""
+        active = self.active()
+        specs = self._cluster.controllers
+        followed = [specs[active]] if active is not None else list(specs.values())
+        return any(one.settings.configuration.has_kip_236 for one in followed)
 
     def keeps_partitions(self, process: str) -> bool:
         """Whether a process is a controller that keeps the partitions that a tool adds."""

@@ -36,6 +36,8 @@ _ZOOKEEPERS: Final = (("3.9", 3), ("3.5", 1))
 """Before 3.6, watches fire once, and the controllers read znodes one by one."""
 _FACTORS: Final = ((3, 12), (2, 5), (1, 1), (4, 2))
 _TAKES_OVER_PERCENT: Final = 10
+_KIP_236_PERCENT: Final = 90
+"""Without it, as by default, nobody follows the znodes of KIP-236."""
 _UNCLEAN: Final = "unclean.leader.election.enable"
 _UNCLEAN_PERCENT: Final = 5
 
@@ -86,6 +88,7 @@ def random_scenario(numbers: Numbers) -> Scenario:
         zookeeper=numbers.weighted(_ZOOKEEPERS),
         takes_over=numbers.chance(_TAKES_OVER_PERCENT),
         is_unclean=is_unclean,
+        has_kip_236=numbers.chance(_KIP_236_PERCENT),
     )
 
 
@@ -113,6 +116,7 @@ def _scenario(
     zookeeper: str = "3.9",
     takes_over: bool = False,
     is_unclean: bool = False,
+    has_kip_236: bool = True,
 ) -> Scenario:
     """`standby` says of each refold whether it follows the cluster while another is controller.
 
@@ -123,7 +127,7 @@ def _scenario(
         ControllerSpec(
             Configuration(
                 broker_id=REFOLD + number,
-                kip_236_enable=True,
+                kip_236_enable=has_kip_236,
                 inter_broker_protocol_version=protocol,
                 leader_imbalance_check_interval_seconds=4,
                 standby=follows,

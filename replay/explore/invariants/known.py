@@ -125,6 +125,8 @@ class Known:
         """Whether a broker has a log of a partition, and not that of an earlier topic."""
         self.has_role: Callable[[str], bool] = lambda process: True
         """Whether a controller has the role, loaded or not."""
+        self.has_kip_236: Callable[[], bool] = lambda: True
+        """Whether the active controller follows the znodes of KIP-236."""
         self.active_process: Callable[[], str | None] = lambda: None
         """The controller that has the role; None: none."""
 
@@ -202,8 +204,8 @@ class Known:
             return False
 
     def is_cancelling(self) -> bool:
-        """Whether /admin/reassign_cancel exists."""
-        return znodes.REASSIGN_CANCEL in self.admin
+        """Whether /admin/reassign_cancel exists, and the controller follows it."""
+        return znodes.REASSIGN_CANCEL in self.admin and self.has_kip_236()
 
     def is_cancelled(self, name: Name) -> bool:
         """Whether the reassignment of a partition is being cancelled, or a client has requested

@@ -221,7 +221,8 @@ class ReassignmentsEnded(Recovery):
             yield from self._waiting_entries()
 
     def _waiting_entries(self) -> Iterator[Missing]:
-        for path in (znodes.REASSIGN_PARTITIONS, znodes.REASSIGN_PARTITIONS_EXTRA):
+        extra = (znodes.REASSIGN_PARTITIONS_EXTRA,) if self.known.has_kip_236() else ()
+        for path in (znodes.REASSIGN_PARTITIONS, *extra):
             for name in self.known.entries_of(path):
                 if self.view.can_move(name, self.known.entries_of(path)[name]):
                     yield partition_text(name), f"its entry is still in {path}"
@@ -274,7 +275,8 @@ class AdminZnodesGone(Recovery):
                 if has_ended and path not in known.made_by_clients:
                     yield path, "is the record of a reassignment that has ended"
             elif path.startswith(znodes.REQUEST_PREFIX):
-                if not known.is_cancelling() and self._is_possible(path):
+                is_followed = known.has_kip_236() and not known.is_cancelling()
+                if is_followed and self._is_possible(path):
                     yield path, "still exists"
             elif path.startswith(f"{znodes.REPLICA_DELETIONS}/"):
                 deletion = known.deletion_of(path)

@@ -160,9 +160,6 @@ class View:
     def is_kafka(self, process: str) -> bool:
         return process.startswith("stock")
 
-    def has_kip_236(self) -> bool:
-        return True
-
     def running_brokers(self) -> Sequence[int]:
         return [one for one in (1, 2, 3) if one not in self.dead]
 

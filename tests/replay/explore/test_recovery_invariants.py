@@ -182,6 +182,33 @@ def test_waiting_entry_is_missed_unless_a_cancellation_exists() -> None:
     assert not cluster.missing()
 
 
+def test_znodes_of_kip_236_may_stay_if_no_controller_follows_them() -> None:
+    entry = b'{"version":1,"partitions":[{"topic":"orders","partition":0,"replicas":[3,2]}]}'
+    extra = "/admin/reassign_partitions_extra"
+    cluster = Recovering(ReassignmentsEnded)
+    cluster.known.admin[extra] = entry
+    assert cluster.missing() == [("orders-0", f"its entry is still in {extra}")]
+    cluster.known.has_kip_236 = lambda: False
+    assert not cluster.missing()
+    request = "/admin/reassignment_requests/request_0000000000"
+    cluster = Recovering(AdminZnodesGone)
+    cluster.known.admin[request] = entry
+    assert cluster.missing() == [(request, "still exists")]
+    cluster.known.has_kip_236 = lambda: False
+    assert not cluster.missing()
+
+
+def test_cancellation_that_no_controller_follows_excuses_nothing() -> None:
+    cluster = Recovering(ReassignmentsEnded)
+    cluster.known.admin["/admin/reassign_cancel"] = b'{"version":1}'
+    cluster.known.admin["/admin/reassign_partitions"] = (
+        b'{"version":1,"partitions":[{"topic":"orders","partition":0,"replicas":[3,2]}]}'
+    )
+    assert not cluster.missing()
+    cluster.known.has_kip_236 = lambda: False
+    assert cluster.missing()
+
+
 def test_unfinished_deletion_is_missed() -> None:
     cluster = Recovering(DeletionsEnded)
     cluster.known.admin["/admin/delete_topics/orders"] = b""

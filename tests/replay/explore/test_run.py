@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from msgspec import structs
 
+from controller.core import znodes
 from controller.core.state_machines import PartitionState
 from replay.explore.coverage import PARTITION_TRANSITIONS, REPLICA_TRANSITIONS, Coverage
 from replay.explore.generators.attempt import Attempts
@@ -16,7 +17,7 @@ from replay.explore.generators.strategies import STRATEGIES
 from replay.explore.invariants.leadership import LeaderInIsr
 from replay.explore.numbers import Numbers
 from replay.explore.run import NO_EXCEPTION, Run, run
-from replay.world.inputs import CrashBroker, DeleteControllerZnode, Input
+from replay.world.inputs import CrashBroker, DeleteControllerZnode, Input, WriteZnode
 from replay.world.scenario import Scenario
 from tests.replay.explore.defects import leader_outside_of_isr
 
@@ -42,6 +43,15 @@ def test_healthy_run_recovers_and_everything_is_checked() -> None:
     assert "ONLINE to OFFLINE" in outcome.coverage.partition_transitions
     assert outcome.coverage.crash_points
     assert outcome.coverage.racing
+
+
+def test_recovery_is_not_checked_while_a_stock_controller_fails_again_and_again() -> None:
+    stock = [structs.replace(one, runs=True) for one in generic(standby=()).controllers]
+    scenario = structs.replace(small(), controllers=tuple(stock), load=None, quiet_ms=52_000)
+    unreadable = WriteZnode(6_000, znodes.PREFERRED_ELECTION, '{"version":1}')
+    outcome = run(scenario, (unreadable, DeleteControllerZnode(6_010)))
+    assert outcome.violation is None
+    assert {"controller-active", "procedures-ended"} <= {*outcome.not_checked}
 
 
 def test_same_inputs_make_the_same_run_with_any_hash_seed() -> None:
