@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from controller.cli.output import print_result
+from controller.core.values import counted
 from eventstore.errors import LogError
 from replay.cli.exit_status import errors_in_one_line, interrupted_by_sigterm
 from replay.cli.explore_0_8 import Limits, explore_brokers, reproduce_broker_run
@@ -54,7 +55,7 @@ Seconds = Annotated[
         min=0.1,
         max=_SECONDS_MAX,
         metavar="N",
-        help="Explore so long. Default: 60; with --runs, no limit.",
+        help="The seconds to explore. Default: 60; with --runs, no limit.",
     ),
 ]
 Workers = Annotated[
@@ -94,10 +95,10 @@ def explore(
     ] = None,
     strategy: Strategies = None,
     seconds: Seconds = None,
-    runs: Annotated[int | None, typer.Option(min=1, help="Explore so many runs.")] = None,
+    runs: Annotated[int | None, typer.Option(min=1, help="The number of runs to explore.")] = None,
     workers: Workers = None,
     shrink_seconds: Annotated[
-        float, typer.Option(min=0, help="Shrink a run that breaks an invariant for so long.")
+        float, typer.Option(min=0, help="The seconds to shrink a run that breaks an invariant.")
     ] = _SHRINK_SECONDS,
     out: Annotated[
         Path | None,
@@ -109,7 +110,8 @@ def explore(
     """Run a simulated cluster in many orders, with faults and acts of administrators, and check
     after every step what must hold. Stop at the first violation, shrink it, and save it.
 
-    The code that runs is refold's own: the core and its ZooKeeper session. Nothing is connected to.
+    The code that runs is refold's own: the core and its ZooKeeper session. The command opens no
+    connections.
 
     Exit status: 0 nothing found, 1 an invariant does not hold, 2 a file or log cannot be used. With
     --reproduce: 0 the run breaks no invariant any more, 1 it breaks one.
@@ -355,7 +357,7 @@ def _print(
         typer.echo(violation_text(shown))
         before, after = saved.inputs_before_shrinking, len(saved.inputs)
         typer.echo(f"found by {found.case.strategy} in {amount}, seed {seed}")
-        typer.echo(f"shrunk from {before} to {after} inputs:")
+        typer.echo(f"shrunk from {before} to {counted(after, 'input')}:")
         for one in saved.inputs:
             typer.echo(f"  {input_line(one)}")
         if folder is not None:

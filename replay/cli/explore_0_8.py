@@ -135,7 +135,7 @@ def _lines_of_run(found: "Searched", saved: Saved) -> Iterator[str]:
         times, runs = found.flaw_runs[name], found.coverage.runs
         yield f"known flaw of the design in {times} of {runs} runs: {name}: {KNOWN_FLAWS[name]}"
     yield f"run {run.run}: {_text(run.violation)}"
-    yield f"shrunk from {before} to {len(run.inputs)} inputs:"
+    yield f"shrunk from {before} to {counted(len(run.inputs), 'input')}:"
     for one in run.inputs:
         yield f"  {input_line(one)}"
     yield f"saved in {folder}; run it again: refold explore --reproduce {folder}"

@@ -13,6 +13,7 @@ from typing import Generic, TypeVar
 
 from msgspec import Struct
 
+from controller.core.values import counted
 from replay.explore.shrinking.clusters import smaller_clusters
 from replay.explore.shrinking.values import simpler_inputs
 from replay.progress import Progress, unreported
@@ -121,7 +122,7 @@ class _Shrinking(Generic[Input]):
         if self._now() >= self._end:
             raise _OutOfTime
         self.runs += 1
-        self._report(f"shrinking: {len(self.inputs)} inputs", self.runs, None)
+        self._report(f"shrinking: {counted(len(self.inputs), 'input')}", self.runs, None)
         return self._breaks(scenario, inputs)
 
 

@@ -6,6 +6,7 @@ from typing import Final, Protocol, get_args
 import msgspec
 
 from controller.core.triggers import ApiCall, Trigger
+from controller.core.values import counted
 from replay.explore.acts_of_code import ACTS
 from replay.explore.coverage import PARTITION_TRANSITIONS, REPLICA_TRANSITIONS, Coverage
 from replay.explore.invariants.catalogue import ALWAYS, RECOVERY
@@ -65,7 +66,7 @@ def coverage_lines(coverage: Coverage) -> Iterator[str]:
     passed, tried = coverage.acts_passed, coverage.acts_tried
     yield (
         f"crash points: tried {coverage.crash_points_tried} of the "
-        f"{len(coverage.crash_points)} that runs passed, in {len(coverage.crashes)} ways"
+        f"{len(coverage.crash_points)} that runs passed, in {counted(len(coverage.crashes), 'way')}"
     )
     yield (
         f"writes and requests of the code: {len(ACTS)} kinds; runs passed "
