@@ -5,11 +5,12 @@ import signal
 import subprocess
 import time
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 
 from tests.replay.cli.command import REFOLD
 
 WORKERS = 2
-_ENDS_S = 10.0
+_ENDS_S = 30.0
 """2 s on a machine that does nothing else."""
 
 
@@ -34,7 +35,7 @@ class CommandWithWorkers:
                 for id, parent, command in _processes()
                 if int(parent) == self.process.pid and "spawn_main" in command
             ]
-            if len(children) == WORKERS:
+            if len(children) == WORKERS and all(map(_has_begun, children)):
                 return children
             time.sleep(0.05)
 
@@ -65,6 +66,15 @@ def _processes() -> Iterator[Sequence[str]]:
         id, parent, state, command = line.split(maxsplit=3)
         if not state.startswith("Z"):
             yield [id, parent, command]
+
+
+def _has_begun(worker: int) -> bool:
+    """Whether a worker has read what it needs of the main process, and has imported refold: a
+    worker whose main process is killed before that prints a traceback of multiprocessing."""
+    try:
+        return "msgspec" in Path(f"/proc/{worker}/maps").read_text()
+    except OSError:
+        return False
 
 
 def _running(processes: list[int]) -> bool:
