@@ -229,12 +229,16 @@ def _places(fact: AnyFact, replicas: tuple[int, ...]) -> list[Place]:
     """Where a fact belongs; `replicas` are those of the partition without a leader."""
     match fact:
         case StateWritten(partition=partition, before=before, after=after, writer=writer):
-            brokers: list[int] = []
+            places = [partition_named(partition)]
             if writer:
-                known = {*after.isr, after.leader, *(before.isr if before else ())}
-                known |= {before.leader} if before else set()
-                brokers = [one for one in known if has_role_changed(before, after, one)]
-            return [partition_named(partition), *map(_of_broker, brokers)]
+                brokers = dict.fromkeys((*after.isr, after.leader))
+                brokers |= dict.fromkeys((*before.isr, before.leader) if before else ())
+                places += [
+                    _of_broker(one)
+                    for one in brokers
+                    if one != NO_LEADER and has_role_changed(before, after, one)
+                ]
+            return places
         case NoLeader(partition=partition):
             return [partition_named(partition), *map(_of_broker, replicas)]
         case WriteRefused(path=path):

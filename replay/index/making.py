@@ -7,15 +7,16 @@ does. An index of a log that has other commands is never used.
 
 import re
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from stat import S_IMODE
 from typing import Final
 
 import msgspec
 
-from controller.core.canonical import decode_command, encode_command, encode_reason, kind_of
-from controller.core.commands import CommandId, Issued
+from controller.core.canonical import decode_command, kind_of
+from controller.core.commands import CommandId
 from controller.core.events import BrokerResponded, Event
 from eventstore.errors import LogError
 from eventstore.reader import LogReader
@@ -28,7 +29,7 @@ from replay.logs.open_log import RecordedLog, open_log
 from replay.progress import Progress, unreported
 from replay.subjects import subjects_of_command, subjects_of_event
 from replay.why.noted_facts import KnownZnodes
-from replay.why.recorded import LogPart, NextEvent, Run
+from replay.why.recorded import LogPart, NextEvent, Run, TakenEvent
 
 _COMMANDS_REMEMBERED: Final = 100_000
 _REPORTED_EVERY: Final = 5_000
@@ -79,7 +80,9 @@ class _Pass:
         folded = self._run.take(taken, order)
         assert folded is not None, "a single log raises an error instead"
         record = taken.record
-        keys = self._subjects.keys(record, folded.event.event, folded.issued, taken.stored)
+        for one in folded.inexact:
+            self._writer.add_command(one)
+        keys = self._subjects.keys(record, folded, taken.stored)
         self._writer.add_numbers(keys, record.seq)
         self._writer.add_facts(self._observer.take_facts())
         self._note_role(record.seq)
@@ -114,76 +117,60 @@ class _Subjects:
         self._topic_name = topic_name
         self._writer = writer
         self._known_ids: dict[str, str] = {}
-        self._of_commands: dict[CommandId, tuple[str, ...]] = {}
-        self._unstored: dict[CommandId, None] = {}
+        self._of_commands: dict[CommandId, tuple[tuple[str, ...], bool]] = {}
+        """The subjects of commands, and whether the log has their bodies."""
 
     def keys(
-        self, record: EventRecord, event: Event, issued: list[Issued], stored: list[CommandRecord]
+        self, record: EventRecord, folded: TakenEvent, stored: list[CommandRecord]
     ) -> list[str]:
-        """The keys of an event. Commands that are not stored as they were derived are written."""
+        """The keys of the next event."""
         keys = [f"event kind {record.kind}", f"event term {record.term}"]
-        keys += [f"event {one}" for one in self._of_event(record, event)]
-        by_ordinal = {one.ordinal: one for one in stored}
-        for one in issued:
+        keys += [f"event {one}" for one in self._of_event(record.seq, folded.event.event)]
+        bodies = {one.ordinal for one in stored if one.body is not None}
+        for one in folded.issued:
             subjects = tuple(dict.fromkeys(subjects_of_command(one.command)))
-            self._remember(one, subjects, by_ordinal.get(one.id.ordinal))
+            self._of_commands[one.id] = (subjects, one.id.ordinal in bodies)
             keys += [
                 f"decision kind {kind_of(one.command)}",
                 f"decision term {one.term}",
                 f"rule {one.reason.rule}",
             ]
             keys += [f"decision {each}" for each in subjects]
+        while len(self._of_commands) > _COMMANDS_REMEMBERED:
+            del self._of_commands[next(iter(self._of_commands))]
         return keys
 
-    def _of_event(self, record: EventRecord, event: Event) -> Iterator[str]:
-        seq = record.seq
+    def _of_event(self, seq: int, event: Event) -> list[str]:
+        ids: dict[str, str] = {}
 
         def name_of(id: str) -> str:
-            name = self._topic_name(id)
+            name = ids[id] = self._topic_name(id)
             if self._known_ids.get(id) != name:
                 self._known_ids[id] = name
                 self._writer.add_topic_name(id, seq, name)
             return name
 
-        yield from subjects_of_event(event, name_of)
-        self.names.update(dict.fromkeys(subjects_of_event(event, str)))
+        found = list(subjects_of_event(event, name_of))
+        self.names.update(dict.fromkeys(subjects_of_event(event, str) if ids else found))
         if isinstance(event, BrokerResponded):
             for topic, _, _ in event.partition_errors:
                 if _ID.fullmatch(topic):
                     name_of(topic)
         command: CommandId | None = getattr(event, "command", None)
         if command is not None:
-            found = self._of_commands.get(command)
-            found = self._in_log(command) if found is None else found
-            yield from found
-            if command not in self._unstored:
-                self.names.update(dict.fromkeys(found))
+            subjects, has_body = self._of_commands.get(command) or self._in_log(command)
+            found += subjects
+            if has_body:
+                self.names.update(dict.fromkeys(subjects))
+        return found
 
-    def _remember(
-        self, issued: Issued, subjects: tuple[str, ...], stored: CommandRecord | None
-    ) -> None:
-        self._of_commands[issued.id] = subjects
-        if len(self._of_commands) > _COMMANDS_REMEMBERED:
-            del self._of_commands[next(iter(self._of_commands))]
-        is_exact = (
-            stored is not None
-            and stored.body == encode_command(issued.command)
-            and stored.reason == encode_reason(issued.reason)
-        )
-        if not is_exact:
-            self._writer.add_command(issued)
-        if stored is None or stored.body is None:
-            self._unstored[issued.id] = None
-
-    def _in_log(self, command: CommandId) -> tuple[str, ...]:
+    def _in_log(self, command: CommandId) -> tuple[tuple[str, ...], bool]:
         """The subjects of an earlier command, which is not remembered."""
         for one in self._reader.commands_caused_by([command.cause]):
             if one.ordinal == command.ordinal and one.body is not None:
-                try:
-                    return tuple(subjects_of_command(decode_command(one.body)))
-                except msgspec.DecodeError:
-                    return ()
-        return ()
+                with suppress(msgspec.DecodeError):
+                    return tuple(subjects_of_command(decode_command(one.body))), True
+        return (), False
 
 
 def main() -> None:

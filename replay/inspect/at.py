@@ -30,7 +30,7 @@ FOLDED_AT_ONCE_MAX: Final = 30_000
 """With more events than this between a snapshot and a moment, snapshots are made."""
 _HELPER: Final = "replay.index.making"
 _APART_S: Final = 0.4
-"""Seconds of folding between two snapshots; longer if a snapshot takes longer than that."""
+"""Seconds of CPU time between two snapshots; longer if a snapshot takes longer than that."""
 
 
 def cluster_at(log: OpenedLog, seq: int, progress: Progress = unreported) -> Cluster:
@@ -120,18 +120,18 @@ class SnapshotSchedule:
     """Stores snapshots at distances that bound the time to open a moment."""
 
     def __init__(self) -> None:
-        self._apart_s, self._begun = _APART_S, time.perf_counter()
+        self._apart_s, self._begun = _APART_S, time.process_time()
 
     def offer(self, path: Path, seq: int, take: Callable[[], bytes | None]) -> bool:
         """Store a snapshot after event `seq` if the last one is far enough away. `take` returns
         None in the middle of a procedure. Raises LogError."""
-        now = time.perf_counter()
+        now = time.process_time()
         if now - self._begun < self._apart_s:
             return False
         body = take()
         if body is None:
             return False
         snapshots.put_snapshot(path, core_fingerprint(), seq, body)
-        self._begun = time.perf_counter()
+        self._begun = time.process_time()
         self._apart_s = max(_APART_S, self._begun - now)
         return True

@@ -67,10 +67,12 @@ class NextEvent(NamedTuple):
 
 
 class TakenEvent(NamedTuple):
-    """An event and the commands that this core derives for it."""
+    """An event and the commands that this core derives for it. `inexact` are those that the log
+    does not have exactly so."""
 
     event: Recorded
     issued: list[Issued]
+    inexact: list[Issued]
 
 
 def _wall_ns(taken: NextEvent) -> int:
@@ -143,8 +145,8 @@ class Run:
         self._fold = fold_at_start(self._log.reader)
         self.observer = observer(self._fold, subject, header)
         self.observer.facts, self.observer.known = facts, known
-        self.check = self._log.commands.begin()
-        self._seq, self._time = 0, ""
+        self._check = self._log.commands.begin()
+        self._seq = self._wall_ns = 0
         self._order = 0
         self._unusable = ""
         reader = self._log.reader
@@ -175,8 +177,8 @@ class Run:
                 raise
             self._unusable = f"{error}; this event and later ones are left out."
             return None
-        self.check.compare(event, derived, taken.stored)
-        self._seq, self._time = record.seq, iso_time(record.wall_ns)
+        inexact = self._check.compare(event, derived, taken.stored)
+        self._seq, self._wall_ns = record.seq, record.wall_ns
         if self._is_open:
             self._unrecorded.release(cause_of(event.event) or 0)
             ordinals = {one.ordinal for one in taken.stored}
@@ -186,7 +188,7 @@ class Run:
                 self._note_unrecorded()
         if record.seq == self._last and self._is_cut_off() and self.observer.controller.is_active:
             self.observer.add(LogEnded, because=None)
-        return TakenEvent(event, derived)
+        return TakenEvent(event, derived, inexact)
 
     def _note_unrecorded(self) -> None:
         """Add a fact if the log has no stored commands from an event on."""
@@ -205,7 +207,8 @@ class Run:
 
     def cluster(self) -> Cluster:
         """The cluster after the last event."""
-        found = self.observer.cluster(self._number(self._seq), self._time)
+        time = iso_time(self._wall_ns) if self._seq else ""
+        found = self.observer.cluster(self._number(self._seq), time)
         return with_times(found, lambda seq: time_of(self._log.reader, seq))
 
     def snapshot(self) -> bytes | None:
@@ -217,7 +220,7 @@ class Run:
         """What limits the answer after the last event."""
         return Limits(
             self._log.reader.header,
-            self.check.differs_at,
+            self._check.differs_at,
             self._is_cut_off(),
             self._unrecorded.first,
             self.observer.lost_at,
