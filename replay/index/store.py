@@ -244,7 +244,7 @@ class Index:
         """The events of a posting, in order."""
         found = array("q")
         for (body,) in self._query("select numbers from postings where key = ? order by page", key):
-            found.frombytes(zlib.decompress(body))
+            found.frombytes(self._decompressed(body))
         return found
 
     def keys(self, prefix: str) -> list[str]:
@@ -261,7 +261,7 @@ class Index:
             Issued(
                 CommandId(cause, ordinal),
                 term,
-                decode_command(zlib.decompress(body)),
+                decode_command(self._decompressed(body)),
                 decode_reason(reason),
             )
             for cause, ordinal, term, body, reason in rows
@@ -296,14 +296,23 @@ class Index:
         else:
             sql = "select body from facts where topic = ? and number = ?"
             rows = self._query(sql, topic, number)
-        chunks = (_rows_decoder.decode(zlib.decompress(body)) for (body,) in rows)
+        chunks = (_rows_decoder.decode(self._decompressed(body)) for (body,) in rows)
         return sorted(chain.from_iterable(chunks), key=_ORDER)
 
     def _query(self, sql: str, *values: str | int) -> list[tuple[Any, ...]]:
         try:
             return self._connection.execute(sql, values).fetchall()
         except sqlite3.Error as error:
-            raise LogCorrupt(self._path, f"{error}: delete it; it can be made again") from error
+            raise self._damaged(error) from error
+
+    def _decompressed(self, body: bytes) -> bytes:
+        try:
+            return zlib.decompress(body)
+        except zlib.error as error:
+            raise self._damaged(error) from error
+
+    def _damaged(self, error: Exception) -> LogCorrupt:
+        return LogCorrupt(self._path, f"{error}: delete it; it can be made again")
 
 
 _ORDER: Final = attrgetter("order")

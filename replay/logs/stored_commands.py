@@ -13,7 +13,6 @@ from replay.logs.folding import AnyIssued, AnyRecorded
 from replay.logs.other_core import diff_command, is_of_this_core, is_same_decision, recorded_by
 from replay.logs.unrecorded import UnrecordedCommands
 
-
 IssuedT = TypeVar("IssuedT", bound=AnyIssued)
 
 
