@@ -18,6 +18,8 @@ import msgspec
 from controller.core.canonical import decode_command, kind_of
 from controller.core.commands import CommandId
 from controller.core.events import BrokerResponded, Event
+from controller.fingerprint import core_fingerprint
+from eventstore import snapshots
 from eventstore.errors import LogError
 from eventstore.reader import LogReader
 from eventstore.records import CommandRecord, EventRecord
@@ -69,12 +71,13 @@ class _Pass:
 
     def run(self, path: Path, progress: Progress) -> None:
         """Fold the events. Raises LogError, ReplayError."""
-        schedule = SnapshotSchedule()
+        last = snapshots.latest_snapshot(path, core_fingerprint(), self._last)
+        schedule = SnapshotSchedule(path, last.seq if last is not None else 0)
         for order, taken in enumerate(self._run.records(), 1):
             self._take(taken, order)
             seq = taken.record.seq
             progress("making the index", seq, self._last)
-            schedule.offer(path, seq, self._run.snapshot)
+            schedule.offer(seq, self._run.snapshot)
 
     def _take(self, taken: NextEvent, order: int) -> None:
         folded = self._run.take(taken, order)

@@ -108,30 +108,32 @@ def make_snapshots(path: Path, progress: Progress = unreported) -> int:
     with open_log(path) as log:
         last = log.reader.last_seq
         projection = _projection_from(log, _snapshot_before(log.reader, last))
-        schedule = SnapshotSchedule()
+        schedule = SnapshotSchedule(path)
         for record in log.reader.events(EventFilter(first_seq=projection.seq + 1)):
             projection.apply(record)
             progress("making snapshots", record.seq, last)
-            made += schedule.offer(path, record.seq, projection.snapshot)
+            made += schedule.offer(record.seq, projection.snapshot)
     return made
 
 
 class SnapshotSchedule:
     """Stores snapshots at distances that bound the time to open a moment."""
 
-    def __init__(self) -> None:
+    def __init__(self, path: Path, after: int = 0) -> None:
+        """Up to event `after`, the log has snapshots."""
+        self._path, self._after = path, after
         self._apart_s, self._begun = _APART_S, time.process_time()
 
-    def offer(self, path: Path, seq: int, take: Callable[[], bytes | None]) -> bool:
+    def offer(self, seq: int, take: Callable[[], bytes | None]) -> bool:
         """Store a snapshot after event `seq` if the last one is far enough away. `take` returns
         None in the middle of a procedure. Raises LogError."""
         now = time.process_time()
-        if now - self._begun < self._apart_s:
+        if now - self._begun < self._apart_s or seq <= self._after:
             return False
         body = take()
         if body is None:
             return False
-        snapshots.put_snapshot(path, core_fingerprint(), seq, body)
+        snapshots.put_snapshot(self._path, core_fingerprint(), seq, body)
         self._begun = time.process_time()
         self._apart_s = max(_APART_S, self._begun - now)
         return True
