@@ -20,6 +20,12 @@ def broker_fingerprint() -> str:
     return _digest("controller.core", "controller.kafka_0_8")
 
 
+@cache
+def source_fingerprint(*packages: str) -> str:
+    """A hex digest of all source files of packages: the code that made a cached file."""
+    return _digest(*packages)
+
+
 def _digest(*packages: str) -> str:
     digest = hashlib.blake2b(digest_size=12)
     for package in packages:

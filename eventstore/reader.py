@@ -1,6 +1,6 @@
 """Reads a log from a folder, one segment, or a stream on standard input, in constant memory."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -142,6 +142,22 @@ class LogReader:
                 yield from segment.commands(first, last)
             if segment.header.first_seq > last:
                 return
+
+    def events_numbered(self, numbers: Sequence[int]) -> Iterator[EventRecord]:
+        """The events with these numbers, in order, upcast. Their chain is not checked."""
+        if not numbers:
+            return
+        for segment in self._opened(min(numbers), max(numbers)):
+            for event in segment.events_numbered(list(numbers), ALL):
+                yield self._upcasters.upcast(event, segment.path) if self._upcasters else event
+
+    def commands_caused_by(self, causes: Sequence[int]) -> Iterator[CommandRecord]:
+        """The commands that these events caused. Their chain is not checked."""
+        if not causes:
+            return
+        # A command is stored after its cause: in the same or a later segment.
+        for segment in self._opened(min(causes), None):
+            yield from segment.commands_caused_by(causes)
 
     def records(
         self, wanted: EventFilter = ALL, subjects_of: SubjectsOf | None = None

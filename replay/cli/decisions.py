@@ -9,6 +9,9 @@ from replay.cli.kinds import require_decision_kinds
 from replay.cli.listing import Broker, Filter, Limit, ListedLog, Partition, Topic, print_list
 from replay.cli.options import FromPosition, JsonLines, Log, Term, ToPosition
 from replay.description.choices import Chosen, candidates_clause
+from replay.index import listing as from_index
+from replay.index.listing import Wanted
+from replay.index.store import Index
 from replay.listing import broker as listed_broker
 from replay.listing import observed, recorded
 from replay.listing.values import ListedDecision
@@ -61,12 +64,22 @@ def decisions(
         is_step = one.is_step and not every and one.kind not in criteria.kinds
         return not is_step and (rule is None or rule.lower() in one.rule.lower())
 
+    def indexed(
+        log: RecordedLog, index: Index, first: int, last: int, progress: Progress
+    ) -> Iterator[ListedDecision]:
+        wanted = criteria.wanted
+        return from_index.decisions(
+            log, index, wanted, first, last, progress, rule=rule, with_steps=every
+        )
+
+    selects = criteria.wanted != Wanted() or rule is not None or not every
     print_list(
         "decisions",
         log,
         criteria,
         _source,
         decision_lines,
+        indexed=indexed if selects else None,
         demand=require_decision_kinds,
         as_json=as_json,
         fits=fits,

@@ -1,12 +1,16 @@
 """`refold events`: the events of a log, in words."""
 
 from collections.abc import Iterator
+from functools import partial
 
 import typer
 
 from replay.cli.kinds import require_event_kinds
 from replay.cli.listing import Broker, Filter, Limit, ListedLog, Partition, Topic, print_list
 from replay.cli.options import FromPosition, JsonLines, Kind, Log, Term, ToPosition
+from replay.index import listing as from_index
+from replay.index.listing import Wanted
+from replay.index.store import Index
 from replay.listing import broker as listed_broker
 from replay.listing import observed, recorded
 from replay.listing.values import ListedEvent
@@ -42,6 +46,7 @@ def events(
         criteria,
         _source,
         _line,
+        indexed=partial(_indexed, criteria.wanted) if criteria.wanted != Wanted() else None,
         demand=lambda opened, kinds: require_event_kinds(opened.reader, kinds),
         as_json=as_json,
     )
@@ -53,6 +58,12 @@ def _source(log: ListedLog, first: int, last: int, progress: Progress) -> Iterat
     if isinstance(log, RecordedLog):
         return (event for event, _ in recorded.listed(log, first, last, progress))
     return observed.events(log, first, last, progress)
+
+
+def _indexed(
+    wanted: Wanted, log: RecordedLog, index: Index, first: int, last: int, progress: Progress
+) -> Iterator[ListedEvent]:
+    return from_index.events(log, index, wanted, first, last, progress)
 
 
 def _line(one: ListedEvent) -> str:

@@ -43,8 +43,8 @@ def inspect(
     procedure at a moment of a log.
 
     The state of a recorded log is what its daemon knew. The state of an imported log is what
-    ZooKeeper contained; the running procedure is unknown. The first call on a long log makes
-    snapshots, so that later calls are fast.
+    ZooKeeper contained; the running procedure is unknown. The first call on a long log makes its
+    index and snapshots, so that later calls are fast.
 
     Exit status: 0 done, 2 LOG cannot be used, or there is no such partition.
     """

@@ -3,6 +3,7 @@ item."""
 
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
 from itertools import chain, islice
 from typing import Annotated, Protocol, TypeVar
 
@@ -15,8 +16,11 @@ from replay.cli.log_notes import note_changed_commands
 from replay.cli.options import log_positions, named_partition
 from replay.cli.progress import progress
 from replay.description.as_json import json_text
+from replay.index.listing import Wanted
+from replay.index.opening import index_of
+from replay.index.store import Index
 from replay.listing.known_names import KnownNames
-from replay.logs.open_log import OpenedLog, open_any_log
+from replay.logs.open_log import OpenedLog, RecordedLog, open_any_log
 from replay.logs.opened_broker_log import BrokerLog
 from replay.progress import Progress
 
@@ -47,6 +51,7 @@ class Listed(Protocol):
 Item = TypeVar("Item", bound=Listed)
 ListedLog = OpenedLog | BrokerLog
 Source = Callable[[ListedLog, int, int, Progress], Iterator[Item]]
+Indexed = Callable[[RecordedLog, Index, int, int, Progress], Iterator[Item]]
 
 
 class Filter(msgspec.Struct):
@@ -76,22 +81,30 @@ class Filter(msgspec.Struct):
             last = reader.last_seq_at(to_ns) or 0
         return max(begin, first or 0), end if last is None else min(end, last)
 
-    def require_names(self, opened: ListedLog) -> None:
-        """Raises ReplayError if the log does not have the topic, partition or broker."""
+    @property
+    def named(self) -> dict[str, str]:
+        """The given topic, partition and broker."""
         broker = None if self.broker is None else f"broker {self.broker}"
         given = {"topic": self.topic, "partition": self.partition, "broker": broker}
-        named = {kind: name for kind, name in given.items() if name is not None}
-        if named:
-            known = KnownNames(opened.reader, opened)
-            for kind, name in named.items():
+        return {kind: name for kind, name in given.items() if name is not None}
+
+    @property
+    def wanted(self) -> Wanted:
+        """The same for the index of a log."""
+        return Wanted((*self.named.values(),), (*self.kinds,), self.term)
+
+    def require_names(self, opened: ListedLog, index: Index | None) -> None:
+        """Raises ReplayError if the log does not have the topic, partition or broker."""
+        if self.named:
+            in_events = index.names() if index is not None else None
+            known = KnownNames(opened.reader, opened, in_events)
+            for kind, name in self.named.items():
                 known.require(kind, name)
 
     def fits(self, one: Listed) -> bool:
         """Whether an item matches the options."""
-        broker = None if self.broker is None else f"broker {self.broker}"
-        asked = (self.topic, self.partition, broker)
         return (
-            all(each is None or each in one.subjects for each in asked)
+            all(each in one.subjects for each in self.named.values())
             and self.term in (None, one.term)
             and (not self.kinds or one.kind in self.kinds)
         )
@@ -104,26 +117,36 @@ def print_list(
     source: Source[Item],
     line: Callable[[Item], str],
     *,
+    indexed: Indexed[Item] | None,
     demand: Callable[[ListedLog, Sequence[str]], None],
     as_json: bool,
     fits: Callable[[Item], bool] = lambda _: True,
 ) -> None:
-    """Print the items of `source` that match, each as a `line` or as JSON.
+    """Print the items of `source` that match, each as a `line` or as JSON. If the log has an index,
+    they are those of `indexed`; None: the whole range is wanted.
 
     `demand` checks the kinds. Errors are printed in one line with an exit code.
     """
     text = json_text if as_json else line
     try:
-        with errors_in_one_line(command), open_any_log(log) as opened:
+        with ExitStack() as stack:
+            stack.enter_context(errors_in_one_line(command))
+            opened = stack.enter_context(open_any_log(log))
+            index = None
             with progress() as report:
                 between = criteria.range(opened.reader)
                 demand(opened, criteria.kinds)
-                items = source(opened, *between, report)
+                if indexed is not None and isinstance(opened, RecordedLog):
+                    index = stack.enter_context(index_of(opened, report))
+                if indexed is not None and isinstance(opened, RecordedLog) and index is not None:
+                    items = indexed(opened, index, *between, report)
+                else:
+                    items = source(opened, *between, report)
                 fitting = (one for one in items if criteria.fits(one) and fits(one))
                 first = next(fitting, None)
             # The printed lines show the progress from here on.
             if first is None:
-                criteria.require_names(opened)
+                criteria.require_names(opened, index)
                 typer.echo(f"refold {command}: {log}: no {command} match", err=True)
                 note_changed_commands(command, log, opened)
                 return

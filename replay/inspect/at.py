@@ -1,19 +1,21 @@
 """Opens any moment of a log: loads the last snapshot before it, then applies the events after it.
 
-If a log has too few snapshots and its folder is writable, a helper process makes them first:
-`python -m replay.inspect.at LOG`. It runs once per log and version of the core.
+If a log has too few snapshots and its folder is writable, a helper process makes them first, with
+the index of the log: `python -m replay.index.making LOG`. It runs once per log and version of the
+core.
 """
 
 import os
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
 from controller.fingerprint import core_fingerprint
 from eventstore import folders, snapshots
-from eventstore.errors import LogCorrupt, LogError
+from eventstore.errors import LogCorrupt
 from eventstore.filters import EventFilter
 from eventstore.reader import LogReader
 from replay.cluster_view.views import Cluster
@@ -26,9 +28,9 @@ from replay.progress import Progress, unreported
 
 FOLDED_AT_ONCE_MAX: Final = 30_000
 """With more events than this between a snapshot and a moment, snapshots are made."""
+_HELPER: Final = "replay.index.making"
 _APART_S: Final = 0.4
-"""Seconds of folding between two snapshots; longer if a snapshot takes longer than that."""
-_REPORTED_EVERY: Final = 5_000
+"""Seconds of CPU time between two snapshots; longer if a snapshot takes longer than that."""
 
 
 def cluster_at(log: OpenedLog, seq: int, progress: Progress = unreported) -> Cluster:
@@ -38,9 +40,12 @@ def cluster_at(log: OpenedLog, seq: int, progress: Progress = unreported) -> Clu
     return with_times(found, lambda one: time_of(log.reader, one))
 
 
-def projection_at(log: OpenedLog, seq: int, progress: Progress = unreported) -> Projection:
-    """The projection after event `seq`. Raises ReplayError, LogError."""
-    projection = projection_from_snapshot(log, seq, progress)
+def projection_at(
+    log: OpenedLog, seq: int, progress: Progress = unreported, *, begin: int | None = None
+) -> Projection:
+    """The projection after event `seq`, folded from a snapshot at or before event `begin`; None:
+    at or before `seq`. Raises ReplayError, LogError."""
+    projection = projection_from_snapshot(log, seq if begin is None else begin, progress)
     wanted = EventFilter(first_seq=projection.seq + 1, last_seq=seq)
     for record, stored in log.reader.records(wanted):
         projection.apply(record, stored)
@@ -55,8 +60,8 @@ def projection_from_snapshot(
     far away, snapshots are made first. Raises ReplayError."""
     before = _snapshot_before(log.reader, seq)
     start = before.seq if before is not None else log.reader.header.first_seq - 1
-    if seq - start > FOLDED_AT_ONCE_MAX and _keeps_snapshots(log.reader.path):
-        _run_helper(log.reader, progress)
+    if seq - start > FOLDED_AT_ONCE_MAX and keeps_snapshots(log.reader.path):
+        run_helper(log.reader, progress)
         before = _snapshot_before(log.reader, seq)
     return _projection_from(log, before)
 
@@ -76,7 +81,7 @@ def _snapshot_before(reader: LogReader, seq: int) -> snapshots.SnapshotName | No
     return snapshots.latest_snapshot(folder, core_fingerprint(), seq)
 
 
-def _keeps_snapshots(path: Path) -> bool:
+def keeps_snapshots(path: Path) -> bool:
     """Whether snapshots may be stored in a log's folder: not while a daemon writes there."""
     return path.is_dir() and os.access(path, os.W_OK) and not folders.is_being_written(path)
 
@@ -84,14 +89,14 @@ def _keeps_snapshots(path: Path) -> bool:
 # The helper process -----------------------------------------------------------------------------
 
 
-def _run_helper(reader: LogReader, progress: Progress) -> None:
+def run_helper(reader: LogReader, progress: Progress) -> None:
     """Wait for the helper process. If it fails, the caller folds all events itself."""
-    command = [sys.executable, "-m", "replay.inspect.at", str(reader.path)]
+    command = [sys.executable, "-m", _HELPER, str(reader.path)]
     last = reader.last_seq
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as helper:
         assert helper.stdout is not None, "stdout is a pipe"
         for line in helper.stdout:
-            progress("making snapshots, once for this log", int(line), last)
+            progress("making an index, once for this log", int(line), last)
 
 
 def make_snapshots(path: Path, progress: Progress = unreported) -> int:
@@ -103,36 +108,32 @@ def make_snapshots(path: Path, progress: Progress = unreported) -> int:
     with open_log(path) as log:
         last = log.reader.last_seq
         projection = _projection_from(log, _snapshot_before(log.reader, last))
-        apart_s, begun = _APART_S, time.perf_counter()
+        schedule = SnapshotSchedule(path)
         for record in log.reader.events(EventFilter(first_seq=projection.seq + 1)):
             projection.apply(record)
             progress("making snapshots", record.seq, last)
-            now = time.perf_counter()
-            if now - begun < apart_s:
-                continue
-            body = projection.snapshot()
-            if body is None:
-                continue
-            snapshots.put_snapshot(path, core_fingerprint(), record.seq, body)
-            made += 1
-            begun = time.perf_counter()
-            apart_s = max(_APART_S, begun - now)
+            made += schedule.offer(record.seq, projection.snapshot)
     return made
 
 
-def main() -> None:
-    """The command line of the helper process. It prints its progress as event numbers."""
+class SnapshotSchedule:
+    """Stores snapshots at distances that bound the time to open a moment."""
 
-    def report(what: str, done: int, total: int | None) -> None:
-        if done % _REPORTED_EVERY == 0:
-            sys.stdout.write(f"{done}\n")
-            sys.stdout.flush()
+    def __init__(self, path: Path, after: int = 0) -> None:
+        """Up to event `after`, the log has snapshots."""
+        self._path, self._after = path, after
+        self._apart_s, self._begun = _APART_S, time.process_time()
 
-    try:
-        make_snapshots(Path(sys.argv[1]), report)
-    except (LogError, ReplayError) as error:
-        sys.exit(f"refold snapshots: {error}")
-
-
-if __name__ == "__main__":
-    main()
+    def offer(self, seq: int, take: Callable[[], bytes | None]) -> bool:
+        """Store a snapshot after event `seq` if the last one is far enough away. `take` returns
+        None in the middle of a procedure. Raises LogError."""
+        now = time.process_time()
+        if now - self._begun < self._apart_s or seq <= self._after:
+            return False
+        body = take()
+        if body is None:
+            return False
+        snapshots.put_snapshot(self._path, core_fingerprint(), seq, body)
+        self._begun = time.process_time()
+        self._apart_s = max(_APART_S, self._begun - now)
+        return True

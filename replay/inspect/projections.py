@@ -102,9 +102,10 @@ class RecordedProjection:
         """The whole fold, or None while a procedure runs."""
         return take_snapshot(self._fold) if self._fold.is_idle else None
 
-    def cluster(self, time: str) -> Cluster:
-        """The controller's view of the cluster."""
-        return self._observer.cluster(self.seq, time, keeps_last=False)
+    def cluster(self, time: str, *, keeps_last: bool = False) -> Cluster:
+        """The controller's view of the cluster. With `keeps_last`, what the daemon last knew if it
+        has lost the role since the projection began."""
+        return self._observer.cluster(self.seq, time, keeps_last=keeps_last)
 
     def controller(self) -> ControllerView:
         """The role of the daemon."""

@@ -1,7 +1,7 @@
 """The topics, partitions and brokers that a log has, to say that one does not exist."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from difflib import get_close_matches
 from typing import Final
@@ -25,13 +25,15 @@ _ID: Final = re.compile(r"[0-9a-f]{32}")
 class KnownNames:
     """The names in a log, as the options of refold's commands name them."""
 
-    def __init__(self, reader: LogReader, opened: OpenedLog | BrokerLog | None) -> None:
-        """Read the whole log. Without `opened`, names that are only in its first state are
-        unknown. Raises ReplayError, LogError."""
-        subjects_of = SubjectsOfRecords(reader)
-        names: set[str] = set()
-        for record in reader.events():
-            names.update(subjects_of(record))
+    def __init__(
+        self,
+        reader: LogReader,
+        opened: OpenedLog | BrokerLog | None,
+        in_events: Iterable[str] | None = None,
+    ) -> None:
+        """`in_events` are the subjects of the events; None: read the whole log. Without `opened`,
+        names that are only in its first state are unknown. Raises ReplayError, LogError."""
+        names = set(_names_in_events(reader) if in_events is None else in_events)
         if opened is not None and not isinstance(opened, BrokerLog):
             cluster = cluster_at(opened, reader.last_seq)
             partitions = cluster.partitions()
@@ -64,6 +66,12 @@ class KnownNames:
         """The partitions of the topic, or all if there is no such topic."""
         of_topic = {one for one in self.partitions if _topic_of(one) == _topic_of(name)}
         return of_topic or self.partitions
+
+
+def _names_in_events(reader: LogReader) -> Iterator[str]:
+    subjects_of = SubjectsOfRecords(reader)
+    for record in reader.events():
+        yield from subjects_of(record)
 
 
 def there_are(name: str, candidates: Iterable[str]) -> str:

@@ -12,7 +12,7 @@ from eventstore.records import EventRecord
 from replay.description.choices import Chosen
 from replay.times import iso_time
 
-_STEPS: Final = frozenset(map(kind_of, get_args(Step))) | BROKER_STEPS
+STEPS: Final = frozenset(map(kind_of, get_args(Step))) | BROKER_STEPS
 
 
 class ListedEvent(Struct, frozen=True):
@@ -62,4 +62,4 @@ class ListedDecision(Struct, frozen=True):
     @property
     def is_step(self) -> bool:
         """Whether it only prepares a decision: a read, a timer or a channel."""
-        return self.kind in _STEPS
+        return self.kind in STEPS

@@ -56,13 +56,16 @@ def header_of_rewritten_log(header: Header) -> Header:
     )
 
 
-def is_same_decision(stored: CommandRecord, now: Issued | IssuedByBroker) -> bool:
-    """Whether two cores decided the same: the commands are equal, except the text of a notice."""
+def is_same_decision(
+    stored: CommandRecord, now: Issued | IssuedByBroker, body: bytes | None = None
+) -> bool:
+    """Whether two cores decided the same: the commands are equal, except the text of a notice.
+    `body` is the encoded command, if the caller has it."""
     command = now.command
     what = (kind_of(command), now.term, target_of_issued(now))
     if (stored.kind, stored.term, stored.target) != what:
         return False
-    if stored.digest == digest(encode_command(command)):
+    if stored.digest == digest(encode_command(command) if body is None else body):
         return True
     if not isinstance(command, Notice) or stored.body is None:
         return False

@@ -3,14 +3,17 @@ meanwhile, so that an answer from a changed log is not given without a word."""
 
 import shlex
 from collections.abc import Sequence
+from typing import TypeVar
 
 from msgspec import Struct, field
 
-from controller.core.canonical import cause_of, encode_reason
+from controller.core.canonical import cause_of, encode_command, encode_reason
 from eventstore.records import CommandRecord, Header
 from replay.logs.folding import AnyIssued, AnyRecorded
 from replay.logs.other_core import diff_command, is_of_this_core, is_same_decision, recorded_by
 from replay.logs.unrecorded import UnrecordedCommands
+
+IssuedT = TypeVar("IssuedT", bound=AnyIssued)
 
 
 class StoredCommandsCheck:
@@ -24,26 +27,35 @@ class StoredCommandsCheck:
         """The first event whose commands differ; 0 for none so far."""
 
     def compare(
-        self, event: AnyRecorded, derived: Sequence[AnyIssued], stored: Sequence[CommandRecord]
-    ) -> None:
-        """Compare the commands of the next event."""
+        self, event: AnyRecorded, derived: Sequence[IssuedT], stored: Sequence[CommandRecord]
+    ) -> list[IssuedT]:
+        """Compare the commands of the next event. Returns those that the log does not have exactly
+        as they were derived: large ones have no body there, and another core may have worded a
+        reason differently."""
         if self.differs_at:
-            return
+            return []
+        inexact: list[IssuedT] = []
         released = self._unrecorded.release(cause_of(event.event) or 0)
         by_ordinal = {one.ordinal: one for one in stored}
         is_same = True
         for one in derived:
             before = by_ordinal.pop(one.id.ordinal, None)
             released += self._unrecorded.add("", one, is_stored=before is not None)
-            is_same &= before is None or self._is_same(before, one)
+            if before is None:
+                inexact.append(one)
+                continue
+            body, reason = encode_command(one.command), encode_reason(one.reason)
+            is_reason_same = before.reason == reason
+            is_same &= (is_reason_same or not self._is_of_this_core) and is_same_decision(
+                before, one, body
+            )
+            if not is_reason_same or before.body != body:
+                inexact.append(one)
         if released:
             self.differs_at = released[0].issued.id.cause
         elif by_ordinal or not is_same:
             self.differs_at = event.seq
-
-    def _is_same(self, before: CommandRecord, now: AnyIssued) -> bool:
-        is_reason_same = not self._is_of_this_core or before.reason == encode_reason(now.reason)
-        return is_reason_same and is_same_decision(before, now)
+        return inexact
 
 
 class StoredCommands(Struct):

@@ -9,13 +9,13 @@ is in a later batch than the event that caused the command.
 
 from array import array
 from collections import deque
-from collections.abc import Iterator
 from typing import Final
 
 from msgspec import Struct
 
 from controller.core.api_requests import ApiRequest, BrokerApiRequest
 from controller.core.canonical import cause_of, kind_of
+from controller.core.commands import CommandId
 from controller.core.events import (
     BrokerProbed,
     BrokerResponded,
@@ -37,6 +37,9 @@ from replay.logs.folding import AnyRecorded
 NOTES_MAX: Final = 20
 """The limit of notes; further ones are left out."""
 
+_FIELDS: Final = ("kind", "cause", "origin", "term", "channel", "monotonic clock")
+_OF_PAYLOAD: Final = 3
+"""So many of the fields repeat what the payload says."""
 _NS_PER_S: Final = 1_000_000_000
 _SIMULATED: Final = ("zookeeper", "session", "watches")
 """The channels of a simulated ZooKeeper."""
@@ -68,19 +71,39 @@ class EventFields:
 
     def wrong(self, record: EventRecord, event: AnyRecorded) -> list[WrongField]:
         """The wrong fields of the next event, before it is folded."""
-        self.answered = max(self.answered, cause_of(event.event) or 0)
-        pairs = (
-            *self._of_payload(record, event.event),
-            ("term", record.term, self._expected_term(record.term)),
-            ("channel", record.channel, self._expected_channel(record.channel, event.event)),
-            ("monotonic clock", record.mono_ns, max(record.mono_ns, self._mono_ns)),
+        content = event.event
+        cause = cause_of(content)
+        self.answered = max(self.answered, cause or 0)
+        stored = (
+            record.kind,
+            record.cause,
+            record.origin,
+            record.term,
+            record.channel,
+            record.mono_ns,
         )
+        expected = (
+            kind_of(content),
+            cause,
+            "exogenous" if cause is None else "reply",
+            self._expected_term(record.term),
+            self._expected_channel(record.channel, content),
+            max(record.mono_ns, self._mono_ns),
+        )
+        command: CommandId | None = getattr(content, "command", None)
+        is_issued = command is None or self._is_issued(*command)
         self._note_clock(record)
-        self._note_connection(record, event.event)
+        self._note_connection(record, content)
+        if stored == expected and is_issued:
+            return []
+        pairs = [*zip(_FIELDS, stored, expected, strict=True)]
+        if command is not None and not is_issued:
+            name = f"{command.cause}.{command.ordinal}"
+            pairs.insert(_OF_PAYLOAD, ("command", name, "a command of an earlier event"))
         return [
-            WrongField(name, str(stored), str(expected))
-            for name, stored, expected in pairs
-            if stored != expected
+            WrongField(name, str(was), str(should_be))
+            for name, was, should_be in pairs
+            if was != should_be
         ]
 
     def folded(self, seq: int, term: int, commands: int) -> None:
@@ -88,18 +111,6 @@ class EventFields:
         self._commands.append(commands)
         if term != self._terms[-1][1]:
             self._terms.append((seq, term))
-
-    def _of_payload(
-        self, record: EventRecord, event: Event | BrokerEvent
-    ) -> Iterator[tuple[str, object, object]]:
-        cause = cause_of(event)
-        yield "kind", record.kind, kind_of(event)
-        yield "cause", record.cause, cause
-        yield "origin", record.origin, "exogenous" if cause is None else "reply"
-        command = getattr(event, "command", None)
-        if command is not None and not self._is_issued(*command):
-            name = f"{command.cause}.{command.ordinal}"
-            yield "command", name, "a command of an earlier event"
 
     def _is_issued(self, cause: int, ordinal: int) -> bool:
         place = cause - self._first_seq

@@ -208,14 +208,28 @@ class _Comparison:
             )
 
 
+_COMPARED: Final = ("kind", "term", "target", "reason", "digest", "body")
+
+
 def _differences(before: CommandRecord, now: AnyIssued) -> list[str]:
     body = encode_command(now.command)
-    compared = {
-        "kind": (before.kind, kind_of(now.command)),
-        "term": (before.term, now.term),
-        "target": (before.target, target_of_issued(now)),
-        "reason": (before.reason, encode_reason(now.reason)),
-        "digest": (before.digest, digest(body)),
-        "body": (before.body, body if before.body is not None else None),
-    }
-    return [name for name, (was, is_now) in compared.items() if was != is_now]
+    derived = (
+        kind_of(now.command),
+        now.term,
+        target_of_issued(now),
+        encode_reason(now.reason),
+        digest(body),
+        body if before.body is not None else None,
+    )
+    recorded = (
+        before.kind,
+        before.term,
+        before.target,
+        before.reason,
+        before.digest,
+        before.body,
+    )
+    if recorded == derived:
+        return []
+    compared = zip(_COMPARED, recorded, derived, strict=True)
+    return [name for name, was, is_now in compared if was != is_now]

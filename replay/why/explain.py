@@ -30,6 +30,11 @@ def explain(
         history = imported.history_of(log, subject, seq, progress)
     else:
         history = recorded.history_of([LogPart(log, seq)], subject, progress)
+    return explain_history(history)
+
+
+def explain_history(history: History) -> Explanation:
+    """The same from a history. Raises ReplayError."""
     _require_subject(history)
     return explanation_of(history)
 
@@ -38,9 +43,7 @@ def explain_runs(
     parts: Sequence[LogPart], subject: Subject, progress: Progress = unreported
 ) -> Explanation:
     """The same for several logs of one cluster, each up to an event. Raises as `explain` does."""
-    history = recorded.history_of(parts, subject, progress)
-    _require_subject(history)
-    return explanation_of(history)
+    return explain_history(recorded.history_of(parts, subject, progress))
 
 
 def explain_terms(
@@ -51,9 +54,7 @@ def explain_terms(
 ) -> Explanation:
     """Explain the controller role from logs of the daemon and imported logs of one cluster, each
     up to an event. Raises as `explain` does."""
-    history = terms.history_of(parts, imports, subject, progress)
-    _require_subject(history)
-    return explanation_of(history)
+    return explain_history(terms.history_of(parts, imports, subject, progress))
 
 
 def _require_broker(history: History, broker: int) -> None:

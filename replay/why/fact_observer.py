@@ -1,6 +1,6 @@
 """Observes a fold and notes facts about a subject."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 
 from controller.core import znodes
@@ -73,7 +73,7 @@ from replay.why.subject import Subject, has_no_cause
 
 _BEGIN_REASSIGNMENTS: Final = (ZkPartitionReassignment.__name__, *FAILOVERS)
 """The procedures that begin the reassignments in /admin/reassign_partitions."""
-_NOT_DELETED: Final = "replicas_not_deleted"
+NOT_DELETED: Final = "replicas_not_deleted"
 """The notice about a broker that has not confirmed the deletion of replicas."""
 _ROLLED_BACK: Final = "reassignment_rolled_back"
 _OF_ROLLBACK: Final = (AssignmentWritten, MoveGivenUp, RollbackStep, StateWritten)
@@ -103,6 +103,8 @@ class FactObserver(NotedFacts, FoldObserver):
         self.rewriting: dict[Partition, tuple[Assignment, Assignment]] = {}
         """Partitions whose assignment is being changed in memory: the assignment in ZooKeeper, and
         the new one."""
+        self.notes_accepted_isr = not subject.is_everything
+        """Of everything, only the refusals: the states that are written show the others."""
         self._role = RoleObserver()
         self._pending: dict[CommandId, Issued] = {}
         self._lost: list[Issued] = []
@@ -164,6 +166,11 @@ class FactObserver(NotedFacts, FoldObserver):
                 self.add(MoveGivenUp, partition=repr(partition), before=before, after=target)
         elif self.moves is not None and self.moves.is_rollback(before, target):
             self.moves.gives_up(partition, before, target)
+
+    @property
+    def has_lost_writes(self) -> bool:
+        """Whether the current procedure has written something and got no reply."""
+        return bool(self._lost)
 
     def stored(self, partition: Partition) -> None:
         """Also called if the reply to the write was lost and the controller has read the result."""
@@ -231,8 +238,7 @@ class FactObserver(NotedFacts, FoldObserver):
                 if any(True for _ in self._covered(operations)):
                     self._pending[issued.id] = issued
             case StopReplicaRequest(broker=broker, partitions=partitions):
-                if any(one.delete and self._is_whole(one.topic) for one in partitions):
-                    topic = self.subject.topic
+                for topic in self.topics_deleted(one.topic for one in partitions if one.delete):
                     self.add(DeletionSent, topic=topic, broker=broker)
             case ReadZnodes(paths=(znodes.REASSIGN_PARTITIONS,)):
                 self._pending[issued.id] = issued
@@ -243,10 +249,13 @@ class FactObserver(NotedFacts, FoldObserver):
             case _:
                 pass
 
-    def _is_whole(self, topic: str) -> bool:
-        """Whether the question is about the whole topic, and the topic is being deleted."""
+    def topics_deleted(self, topics: Iterable[str]) -> list[str]:
+        """The topics in question among those whose replicas are deleted, if they are being deleted
+        as a whole."""
         subject, queued = self.subject, self.controller.context.queued_for_deletion
-        return subject.topic == topic and subject.partition is None and topic in queued
+        if subject.topic is None or subject.partition is not None or subject.topic not in queued:
+            return []
+        return [subject.topic] if subject.topic in topics else []
 
     # Outcomes
 
@@ -374,9 +383,7 @@ class FactObserver(NotedFacts, FoldObserver):
             name = self.topic_name(one.topic) if topic_id is not None else one.topic
             key = ("" if topic_id is not None else one.topic, topic_id, one.partition)
             error = answer.error or errors.get(key, 0)
-            # Of everything, only the refusals: the states that are written show the others.
-            is_wanted = error or not self.subject.is_everything
-            if is_wanted and self.subject.is_about(name, one.partition):
+            if (error or self.notes_accepted_isr) and self.subject.is_about(name, one.partition):
                 self.add(
                     IsrRequested,
                     partition=f"{name}-{one.partition}",
@@ -414,7 +421,7 @@ class FactObserver(NotedFacts, FoldObserver):
         elif notice.code in TOPIC_NOTICES:
             topic = subject_of(notice.subject).topic or notice.subject
             self.add(TopicChanged, code=notice.code, topic=topic, text=notice.text)
-        elif notice.code == _NOT_DELETED and self.moves is not None:
+        elif notice.code == NOT_DELETED and self.moves is not None:
             self.moves.on_unconfirmed(broker_named(notice.subject))
         elif self.subject.covers_notice(notice):
             self.add(

@@ -58,6 +58,15 @@ class NotedFacts:
     def note_external_changes(self, topic: str, number: int) -> None:
         """Note changes of a partition by other processes, which the controller has just read."""
 
+    def is_request_noted(self, partition: str, target: tuple[int, ...], via: str) -> bool:
+        """Whether the current procedure has noted a request."""
+        return any(
+            isinstance(one, ReassignmentRequested)
+            and (one.because, one.partition, one.target, one.via)
+            == (self.because, partition, target, via)
+            for one in reversed(self.facts)
+        )
+
     def note_znode_request(self, partition: str, target: tuple[int, ...], via: str) -> None:
         """Note a request once, however often a procedure reads it. Skip it if the reassignment is
         already under way."""
@@ -67,13 +76,7 @@ class NotedFacts:
         if self.known.record is not None and self.known.record.target == target:
             # The entry of a finished move, about to be removed.
             return
-        is_noted = any(
-            isinstance(one, ReassignmentRequested)
-            and (one.because, one.partition, one.target, one.via)
-            == (self.because, partition, target, via)
-            for one in reversed(self.facts)
-        )
-        if not is_noted:
+        if not self.is_request_noted(partition, target, via):
             moved = self.controller.context.entries_moved.get(partition_named(partition))
             is_moved = via == REASSIGN_PARTITIONS and moved == target
             self.add(

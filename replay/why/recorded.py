@@ -1,13 +1,19 @@
 """The history of a subject from logs of refold's daemon, which are folded again."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from heapq import merge
 from typing import NamedTuple
 
+from msgspec import Struct
+
 from controller.core.canonical import cause_of
+from controller.core.commands import CommandId, Issued
+from controller.core.events import Recorded
+from controller.core.fold import Fold
+from controller.core.snapshot import take_snapshot
 from eventstore import folders
 from eventstore.filters import EventFilter
-from eventstore.records import CommandRecord, EventRecord
+from eventstore.records import CommandRecord, EventRecord, Header
 from replay.cluster_view.views import Cluster
 from replay.cluster_view.waiting import with_times
 from replay.errors import ReplayError
@@ -39,7 +45,7 @@ def history_of(parts: Sequence[LogPart], subject: Subject, progress: Progress) -
     """Fold the logs, event by event in the order of their times. Raises ReplayError, LogError."""
     facts: list[AnyFact] = []
     known = KnownZnodes({}, {})
-    runs = [_Run(part, subject, facts, known) for part in parts]
+    runs = [Run(part, subject, facts, known) for part in parts]
     count = sum(one.count for one in runs)
     current = runs[-1]
     for order, taken in enumerate(merge(*(one.records() for one in runs), key=_wall_ns), 1):
@@ -52,32 +58,95 @@ def history_of(parts: Sequence[LogPart], subject: Subject, progress: Progress) -
     return History(subject, current.cluster(), facts, notes)
 
 
-class _NextEvent(NamedTuple):
+class NextEvent(NamedTuple):
     """The next event of a run, with its stored commands."""
 
-    run: "_Run"
+    run: "Run"
     record: EventRecord
     stored: list[CommandRecord]
 
 
-def _wall_ns(taken: _NextEvent) -> int:
+class TakenEvent(NamedTuple):
+    """An event and the commands that this core derives for it. `inexact` are those that the log
+    does not have exactly so."""
+
+    event: Recorded
+    issued: list[Issued]
+    inexact: list[Issued]
+
+
+def _wall_ns(taken: NextEvent) -> int:
     return taken.record.wall_ns
 
 
-class _Run:
+class Limits(Struct, frozen=True):
+    """What limits an answer from one log. `lost_at` is the event at which the daemon last lost the
+    role, `unrecorded` the first command that an open log does not have; 0 and None if there is
+    none. `differs_at`: see `StoredCommandsCheck`."""
+
+    header: Header
+    differs_at: int = 0
+    is_cut_off: bool = False
+    unrecorded: CommandId | None = None
+    lost_at: int = 0
+
+    def of_core(self, *, is_current: bool) -> list[str]:
+        """That another core recorded the log, or that the log was changed."""
+        if self.differs_at:
+            return [
+                "The answer is based on the decisions of this core:"
+                f" {note_of(self.header, self.differs_at, 'LOG')}."
+            ]
+        if is_current and not is_of_this_core(self.header):
+            return [
+                f"Recorded by {recorded_by(self.header)}; this core decides the same up to here."
+            ]
+        return []
+
+    def of_end(self) -> list[str]:
+        """What is not known about the end of the log."""
+        notes = []
+        if self.is_cut_off:
+            notes.append(
+                "The log was not closed: its daemon was killed, or this copy was made before the "
+                "daemon ended."
+            )
+        if self.unrecorded is not None:
+            notes.append(
+                f"The log has no stored commands from event {self.unrecorded.cause} on: it is not "
+                "known whether the daemon carried out what it decided there."
+            )
+        if self.lost_at:
+            notes.append(
+                f"The daemon lost the role at event {self.lost_at}: the answer is based "
+                "on what it knew then."
+            )
+        return notes
+
+
+NewObserver = Callable[[Fold, Subject, Header], RecordedFactObserver]
+
+
+class Run:
     """One log while it is folded. All runs add to the same facts and share what they know of
     ZooKeeper."""
 
     def __init__(
-        self, part: LogPart, subject: Subject, facts: list[AnyFact], known: KnownZnodes
+        self,
+        part: LogPart,
+        subject: Subject,
+        facts: list[AnyFact],
+        known: KnownZnodes,
+        observer: NewObserver = RecordedFactObserver,
     ) -> None:
         self._log, self._last, self._name = part
         header = self._log.reader.header
         self.count = self._last - header.first_seq + 1
-        self.observer = RecordedFactObserver(fold_at_start(self._log.reader), subject, header)
+        self._fold = fold_at_start(self._log.reader)
+        self.observer = observer(self._fold, subject, header)
         self.observer.facts, self.observer.known = facts, known
         self._check = self._log.commands.begin()
-        self._seq, self._time = 0, ""
+        self._seq = self._wall_ns = 0
         self._order = 0
         self._unusable = ""
         reader = self._log.reader
@@ -88,15 +157,16 @@ class _Run:
     def _number(self, seq: int) -> int:
         return NumberInLog(self._order, seq, self._name) if self._name else seq
 
-    def records(self) -> Iterator[_NextEvent]:
+    def records(self) -> Iterator[NextEvent]:
         """The events up to the one in question."""
         for record, stored in self._log.reader.records(EventFilter(last_seq=self._last)):
-            yield _NextEvent(self, record, stored)
+            yield NextEvent(self, record, stored)
 
-    def take(self, taken: _NextEvent, order: int) -> None:
-        """Fold the next event. If that fails, raises ReplayError if this is the only log."""
+    def take(self, taken: NextEvent, order: int) -> TakenEvent | None:
+        """Fold the next event. If that fails, raises ReplayError if this is the only log; returns
+        None if it is not."""
         if self._unusable:
-            return
+            return None
         record = taken.record
         self._order = order
         try:
@@ -106,9 +176,9 @@ class _Run:
             if not self._name:
                 raise
             self._unusable = f"{error}; this event and later ones are left out."
-            return
-        self._check.compare(event, derived, taken.stored)
-        self._seq, self._time = record.seq, iso_time(record.wall_ns)
+            return None
+        inexact = self._check.compare(event, derived, taken.stored)
+        self._seq, self._wall_ns = record.seq, record.wall_ns
         if self._is_open:
             self._unrecorded.release(cause_of(event.event) or 0)
             ordinals = {one.ordinal for one in taken.stored}
@@ -118,6 +188,7 @@ class _Run:
                 self._note_unrecorded()
         if record.seq == self._last and self._is_cut_off() and self.observer.controller.is_active:
             self.observer.add(LogEnded, because=None)
+        return TakenEvent(event, derived, inexact)
 
     def _note_unrecorded(self) -> None:
         """Add a fact if the log has no stored commands from an event on."""
@@ -136,46 +207,30 @@ class _Run:
 
     def cluster(self) -> Cluster:
         """The cluster after the last event."""
-        found = self.observer.cluster(self._number(self._seq), self._time)
+        time = iso_time(self._wall_ns) if self._seq else ""
+        found = self.observer.cluster(self._number(self._seq), time)
         return with_times(found, lambda seq: time_of(self._log.reader, seq))
+
+    def snapshot(self) -> bytes | None:
+        """The whole fold, or None while a procedure runs."""
+        return take_snapshot(self._fold) if self._fold.is_idle else None
+
+    @property
+    def limits(self) -> Limits:
+        """What limits the answer after the last event."""
+        return Limits(
+            self._log.reader.header,
+            self._check.differs_at,
+            self._is_cut_off(),
+            self._unrecorded.first,
+            self.observer.lost_at,
+        )
 
     def notes(self, *, is_current: bool) -> list[str]:
         """The limits of the answer; for a log other than the current one, only the limits that make
         the answer doubtful.
         """
-        notes = self._of_core(is_current=is_current) + (self._of_end() if is_current else [])
-        return [f"{self._name}: {one}" for one in notes] if self._name else notes
-
-    def _of_core(self, *, is_current: bool) -> list[str]:
+        limits = self.limits
         notes = [self._unusable] if self._unusable else []
-        header, differs_at = self._log.reader.header, self._check.differs_at
-        if differs_at:
-            notes.append(
-                "The answer is based on the decisions of this core:"
-                f" {note_of(header, differs_at, 'LOG')}."
-            )
-        elif is_current and not is_of_this_core(header):
-            notes.append(
-                f"Recorded by {recorded_by(header)}; this core decides the same up to here."
-            )
-        return notes
-
-    def _of_end(self) -> list[str]:
-        notes = []
-        if self._is_cut_off():
-            notes.append(
-                "The log was not closed: its daemon was killed, or this copy was made before the "
-                "daemon ended."
-            )
-        first = self._unrecorded.first
-        if first is not None:
-            notes.append(
-                f"The log has no stored commands from event {first.cause} on: it is not known "
-                "whether the daemon carried out what it decided there."
-            )
-        if self.observer.lost_at:
-            notes.append(
-                f"The daemon lost the role at event {self.observer.lost_at}: the answer is based "
-                "on what it knew then."
-            )
-        return notes
+        notes += limits.of_core(is_current=is_current) + (limits.of_end() if is_current else [])
+        return [f"{self._name}: {one}" for one in notes] if self._name else notes

@@ -72,12 +72,12 @@ class RecordedFactObserver(FactObserver):
         """The cause of the procedure that has ended at this event."""
         self.number_of: Callable[[int], int] = lambda seq: seq
         """Returns the number of an event by which facts name it, if several logs are read."""
-        self._last_context: ControllerContext | None = None
+        self.last_context: ControllerContext | None = None
         self.lost_at = 0
         """The event at which the daemon last lost the role; 0: it has the role, or never had it."""
         self._touched: set[tuple[str, int]] = set()
         """Partitions that may have changed in the current procedures, if all facts are wanted."""
-        self._znodes: dict[CommandId, list[str]] = {}
+        self.znodes: dict[CommandId, list[str]] = {}
         self.begun_by = self._origin
         fold.controller.observer = self
 
@@ -93,7 +93,7 @@ class RecordedFactObserver(FactObserver):
         self._event, self._ended = event, None
         self.begun = []
         if isinstance(event.event, (ZnodesRead, ZnodesWritten)):
-            self._touch(event.event)
+            self.touch(event.event)
             self.on_outcome(event.event)
         elif self.moves is not None and isinstance(event.event, WatchFired):
             self.moves.on_watch(event.event)
@@ -122,9 +122,9 @@ class RecordedFactObserver(FactObserver):
         )
 
     def _note_role(self) -> None:
-        controller, last = self.controller, self._last_context
+        controller, last = self.controller, self.last_context
         if controller.is_active:
-            self._last_context, self.lost_at = controller.context, 0
+            self.last_context, self.lost_at = controller.context, 0
         elif last is not None and last is not controller.context and not self.lost_at:
             self.lost_at = self.seq
 
@@ -132,8 +132,8 @@ class RecordedFactObserver(FactObserver):
         """The current state of the cluster. If the daemon has lost the role: with `keeps_last` what
         it last knew, otherwise nothing."""
         context = self.controller.context
-        if keeps_last and self.lost_at and self._last_context is not None:
-            context = self._last_context
+        if keeps_last and self.lost_at and self.last_context is not None:
+            context = self.last_context
         procedure = None
         if self.because is not None:
             last = self.last_issued
@@ -151,7 +151,7 @@ class RecordedFactObserver(FactObserver):
     def topic_name(self, id: str) -> str:
         """Includes the topics that the daemon knew before it lost the role."""
         name = super().topic_name(id)
-        last = self._last_context
+        last = self.last_context
         known = last.topics_by_id.get(bytes.fromhex(id)) if last is not None else None
         return known.name if name == id and known is not None else name
 
@@ -217,23 +217,27 @@ class RecordedFactObserver(FactObserver):
 
     def ends(self) -> None:
         self._note_queued()
+        self.note_changes_by_others()
+        self._ended = self.because
+        super().ends()
+
+    def note_changes_by_others(self) -> None:
+        """Note the changes by others that the procedure has found."""
         # The procedure of an API request reads no changes by others.
         if self.subject.topic is not None and not isinstance(self.trigger, ApiCall):
             self._note_changes_of_topic(self.subject.topic)
         for key in sorted(self._touched):
             self.note_external_changes(*key)
         self._touched.clear()
-        self._ended = self.because
-        super().ends()
 
     def issues(self, issued: Issued) -> None:
         if self.subject.is_everything and (paths := paths_of_command(issued.command)):
-            self._znodes[issued.id] = paths
+            self.znodes[issued.id] = paths
         super().issues(issued)
 
-    def _touch(self, outcome: ZnodesRead | ZnodesWritten) -> None:
+    def touch(self, outcome: ZnodesRead | ZnodesWritten) -> None:
         """Remember the partitions of the znodes that were read or written."""
-        paths = self._znodes.get(outcome.command, [])
+        paths = self.znodes.get(outcome.command, [])
         end = outcome.offset + len(outcome.errors)
         for path in paths[outcome.offset : end]:
             kind, _, topic, number = subject_of(path)
@@ -245,12 +249,12 @@ class RecordedFactObserver(FactObserver):
             elif found is not None:
                 self._touched.update((topic, one) for one in found.partitions)
         if end >= len(paths):
-            self._znodes.pop(outcome.command, None)
+            self.znodes.pop(outcome.command, None)
 
     def note_external_changes(self, topic: str, number: int) -> None:
         partition = self.controller.context.find(topic, number)
         if partition is not None and partition not in self.rewriting:
-            self._note_changes(partition)
+            self.note_changes(partition)
 
     def _note_changes_of_topic(self, name: str) -> None:
         topic = self.controller.context.topics.get(name)
@@ -259,11 +263,12 @@ class RecordedFactObserver(FactObserver):
         number = self.subject.partition
         if number is None:
             for partition in topic.partitions.values():
-                self._note_changes(partition)
+                self.note_changes(partition)
         elif number in topic.partitions:
-            self._note_changes(topic.partitions[number])
+            self.note_changes(topic.partitions[number])
 
-    def _note_changes(self, partition: Partition) -> None:
+    def note_changes(self, partition: Partition) -> None:
+        """Note how a partition differs from what is known of it."""
         key = partition.key
         known = self.known.assignments.get(key, NO_ASSIGNMENT)
         if partition.assignment != known:

@@ -64,8 +64,7 @@ class Subject(Struct, frozen=True):
         about a broker, the change must concern that broker."""
         if self.topic is not None or self.broker is None:
             return True
-        was = (False, False) if before is None else _role(before, self.broker)
-        return was != _role(after, self.broker)
+        return has_role_changed(before, after, self.broker)
 
     def covers_notice(self, notice: Notice) -> bool:
         """Whether a notice that is no other kind of fact belongs to the answer."""
@@ -83,6 +82,12 @@ class Subject(Struct, frozen=True):
         if self.broker is not None:
             return notice.subject in (f"broker {self.broker}", broker_path(self.broker))
         return self.term is not None and notice.level == "error"
+
+
+def has_role_changed(before: LeaderAndIsr | None, after: LeaderAndIsr, broker: int) -> bool:
+    """Whether a broker began or ceased to lead a partition or to be in sync."""
+    was = (False, False) if before is None else _role(before, broker)
+    return was != _role(after, broker)
 
 
 def _role(state: LeaderAndIsr, broker: int) -> tuple[bool, bool]:

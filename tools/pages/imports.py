@@ -47,6 +47,7 @@ SPINE: Final[Mapping[str, Mapping[str, str]]] = {
         "replay.health": "refold health",
         "replay.migration": "refold check --migration",
         "replay.what_if": "refold what-if",
+        "replay.index": "the index of a log",
         "replay.debug": "refold debug",
     },
 }

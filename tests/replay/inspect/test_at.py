@@ -23,7 +23,7 @@ from replay.progress import unreported
 from replay.world.simulation import Simulation
 from tests.replay.recorded_log import CONFIGURATION, header, incident, write_log
 
-MAKING = "making snapshots, once for this log"
+MAKING = "making an index, once for this log"
 
 
 @pytest.fixture
@@ -39,7 +39,7 @@ def log(simulation: Simulation, tmp_path: Path) -> Path:
 @pytest.fixture
 def snapshots_everywhere(monkeypatch: pytest.MonkeyPatch) -> None:
     """Makes a snapshot every few events, because each reading of the clock is a second later."""
-    clock = SimpleNamespace(perf_counter=count().__next__)
+    clock = SimpleNamespace(process_time=count().__next__)
     monkeypatch.setattr(opening, "time", clock)
 
 

@@ -1,0 +1,48 @@
+"""What `refold why` needs, from the index of a log: the history of a subject."""
+
+from replay.cluster_view.views import Cluster
+from replay.cluster_view.waiting import with_times
+from replay.index.every_fact import belongs, needs_fold, places_of
+from replay.index.store import Index, RoleLost
+from replay.inspect.at import FOLDED_AT_ONCE_MAX, projection_at
+from replay.inspect.projections import RecordedProjection
+from replay.logs.decode import time_of
+from replay.logs.open_log import RecordedLog
+from replay.progress import Progress
+from replay.why.history import History
+from replay.why.recorded import Limits
+from replay.why.subject import Subject
+
+
+def history_of(
+    log: RecordedLog, index: Index, subject: Subject, seq: int, progress: Progress
+) -> History | None:
+    """The history of a subject up to event `seq`. None if only a fold can find it: for a partition
+    that has been reassigned, and for some moments at the end of a log that was not closed. Raises
+    ReplayError, LogError."""
+    about = index.about
+    if needs_fold(subject, index.moved(seq)):
+        return None
+    if about.unrecorded is not None and seq != about.last_seq:
+        return None
+    lost = next((one for one in about.lost if one.seq <= seq and not 0 < one.until <= seq), None)
+    if lost is not None and seq - lost.last_active > FOLDED_AT_ONCE_MAX:
+        return None
+    facts = [one for one in index.facts(places_of(subject), seq) if belongs(one, subject)]
+    limits = Limits(
+        log.reader.header,
+        0,
+        about.is_open and seq == about.last_seq,
+        about.unrecorded,
+        lost.seq if lost is not None else 0,
+    )
+    notes = limits.of_core(is_current=True) + limits.of_end()
+    return History(subject, _cluster(log, seq, lost, progress), facts, notes)
+
+
+def _cluster(log: RecordedLog, seq: int, lost: RoleLost | None, progress: Progress) -> Cluster:
+    """The cluster after an event; after the loss of the role, what the daemon last knew."""
+    projection = projection_at(log, seq, progress, begin=lost.last_active - 1 if lost else seq)
+    assert isinstance(projection, RecordedProjection), "the log is a recorded one"
+    found = projection.cluster(time_of(log.reader, seq), keeps_last=True)
+    return with_times(found, lambda one: time_of(log.reader, one))

@@ -1,0 +1,323 @@
+"""The file of an index: SQLite, next to the segments. It is a cache, and may be deleted.
+
+A file is used only for the log and the code that it was made of: `stamp_of` names both.
+"""
+
+import os
+import sqlite3
+import zlib
+from array import array
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
+from heapq import merge
+from itertools import chain
+from operator import attrgetter
+from pathlib import Path
+from typing import Any, Final, NamedTuple, Self, get_args
+
+import msgspec
+from msgspec import Struct
+
+from controller.core.canonical import (
+    decode_command,
+    decode_reason,
+    encode_command,
+    encode_reason,
+)
+from controller.core.commands import CommandId, Issued
+from controller.fingerprint import core_fingerprint, source_fingerprint
+from eventstore import folders
+from eventstore.errors import LogCorrupt, from_os, from_sqlite
+from eventstore.reader import LogReader
+from eventstore.segment import open_segment
+from replay.index.every_fact import WITH_PARTITIONS, Place, PlacedFact
+from replay.why.facts import AnyFact
+
+_FORMAT: Final = 1
+_SUFFIX: Final = ".index"
+_FACTS_IN_CHUNK: Final = 128
+_FACTS_HELD_MAX: Final = 200_000
+_NUMBERS_HELD_MAX: Final = 8_000_000
+_TABLES: Final = """
+create table about (body blob);
+create table postings (key text, page integer, numbers blob, primary key (key, page));
+create table commands (cause integer, ordinal integer, term integer, body blob, reason blob,
+    primary key (cause, ordinal));
+create table topic_names (id text, seq integer, name text, primary key (id, seq));
+create table names (name text primary key);
+create table facts (topic text, number integer, page integer, body blob,
+    primary key (topic, number, page));
+create table moved (topic text, number integer, seq integer, primary key (topic, number));
+"""
+
+
+class RoleLost(Struct, frozen=True):
+    """From event `seq` on, the daemon has lost the role; `last_active` is the last event after
+    which it had the role. `until` is the event at which it has the role again, 0 for none."""
+
+    seq: int
+    last_active: int
+    until: int = 0
+
+
+class About(Struct, frozen=True):
+    """What an index knows of the whole log. `is_open`: it was not closed. `differs_at` and
+    `unrecorded` are those of replay.why.recorded.Limits after the last event."""
+
+    stamp: str
+    last_seq: int
+    is_open: bool
+    differs_at: int
+    unrecorded: CommandId | None
+    lost: list[RoleLost]
+
+
+def index_path(folder: Path) -> Path:
+    """The file of the index of a log."""
+    return folder / f"{core_fingerprint()}{_SUFFIX}"
+
+
+def stamp_of(reader: LogReader) -> str:
+    """Names the content of a log and the code that reads it. Raises LogError."""
+    parts: list[object] = [_FORMAT, source_fingerprint("controller.core", "replay")]
+    for path in reader.segments:
+        for file in (path, folders.write_ahead_log(path)):
+            if file.exists():
+                found = file.stat()
+                parts += [file.name, found.st_size, found.st_mtime_ns]
+    with open_segment(reader.segments[-1]) as last:
+        parts.append(last.header_body.decode())
+        for table in ("events", "commands"):
+            rows = last.query(f"select rowid, chain from {table} order by rowid desc limit 1")
+            parts += [(number, bytes(value or b"").hex()) for number, value in rows]
+    return msgspec.json.encode(parts).decode()
+
+
+# Writing ----------------------------------------------------------------------------------------
+
+
+class IndexWriter:
+    """Writes an index. Nothing is kept unless the block of `writing` ends."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._connection = connection
+        self._pages = 0
+        self._numbers: defaultdict[str, array[int]] = defaultdict(lambda: array("q"))
+        self._count = 0
+        self._facts: defaultdict[Place, list[tuple[int, int, int, bytes]]] = defaultdict(list)
+        self._order = 0
+        connection.executescript(_TABLES)
+        connection.execute("begin")
+
+    def add_numbers(self, keys: Iterable[str], seq: int) -> None:
+        """An event belongs to these postings."""
+        numbers = self._numbers
+        for key in keys:
+            found = numbers[key]
+            if not found or found[-1] != seq:
+                found.append(seq)
+                self._count += 1
+        if self._count > _NUMBERS_HELD_MAX:
+            self._flush_numbers()
+
+    def add_facts(self, facts: Iterable[PlacedFact]) -> None:
+        """The facts of an event."""
+        for places, fact in facts:
+            self._order += 1
+            row = (self._order, fact.seq, _NUMBER_OF[type(fact)], _encode(fact))
+            for place in places:
+                held = self._facts[place]
+                held.append(row)
+                if len(held) >= _FACTS_IN_CHUNK:
+                    self._flush_facts(place)
+        if len(self._facts) > _FACTS_HELD_MAX:
+            for place in list(self._facts):
+                self._flush_facts(place)
+
+    def add_command(self, issued: Issued) -> None:
+        """A command that the log does not have as it was derived."""
+        body = zlib.compress(encode_command(issued.command), 1)
+        row = (*issued.id, issued.term, body, encode_reason(issued.reason))
+        self._connection.execute("insert into commands values (?, ?, ?, ?, ?)", row)
+
+    def add_topic_name(self, id: str, seq: int, name: str) -> None:
+        """From event `seq` on, a topic's id means this name."""
+        row = (id, seq, name)
+        self._connection.execute("insert or replace into topic_names values (?, ?, ?)", row)
+
+    def finish(self, about: About, names: Iterable[str], moved: Mapping[Place, int]) -> None:
+        """Write the rest."""
+        self._flush_numbers()
+        for place in list(self._facts):
+            self._flush_facts(place)
+        execute = self._connection.executemany
+        execute("insert into names values (?)", ((one,) for one in names))
+        execute("insert into moved values (?, ?, ?)", ((*key, at) for key, at in moved.items()))
+        execute("insert into about values (?)", [(msgspec.json.encode(about),)])
+        self._connection.execute("commit")
+
+    def _flush_numbers(self) -> None:
+        self._pages += 1
+        rows = (
+            (key, self._pages, zlib.compress(numbers.tobytes(), 1))
+            for key, numbers in self._numbers.items()
+        )
+        self._connection.executemany("insert into postings values (?, ?, ?)", rows)
+        self._numbers.clear()
+        self._count = 0
+
+    def _flush_facts(self, place: Place) -> None:
+        rows = self._facts.pop(place)
+        body = zlib.compress(msgspec.msgpack.encode(rows), 1)
+        self._connection.execute(
+            "insert into facts values (?, ?, ?, ?)", (*place, rows[0][0], body)
+        )
+
+
+@contextmanager
+def writing(folder: Path, mode: int) -> Iterator[IndexWriter]:
+    """Write the index of a log with these permissions. It replaces another one when the block ends.
+    Raises LogError."""
+    target = index_path(folder)
+    partial = target.with_name(f".{target.name}.{os.getpid()}{folders.PARTIAL_SUFFIX}")
+    try:
+        descriptor = os.open(partial, os.O_CREAT | os.O_TRUNC | os.O_RDWR, mode)
+        os.close(descriptor)
+        partial.chmod(mode)
+        with closing(sqlite3.connect(partial, isolation_level=None)) as connection:
+            # Losing an index costs only time.
+            connection.execute("pragma synchronous = off")
+            connection.execute("pragma journal_mode = off")
+            yield IndexWriter(connection)
+        partial.replace(target)
+    except sqlite3.Error as error:
+        raise from_sqlite(error, partial) from error
+    except OSError as error:
+        raise from_os(error, partial) from error
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+# Reading ----------------------------------------------------------------------------------------
+
+
+class _StoredFact(NamedTuple):
+    order: int
+    seq: int
+    number: int
+    body: bytes
+
+
+class Index:
+    """An index that was made of the log and the code that use it."""
+
+    def __init__(self, path: Path, connection: sqlite3.Connection, about: About) -> None:
+        self._path = path
+        self._connection = connection
+        self.about = about
+
+    @classmethod
+    def of(cls, reader: LogReader) -> Self | None:
+        """The index of a log; None if there is none that can be used."""
+        path = index_path(reader.path)
+        if not reader.path.is_dir() or not path.exists():
+            return None
+        try:
+            connection = sqlite3.connect(
+                f"{path.absolute().as_uri()}?mode=ro&immutable=1", uri=True
+            )
+            [(body,)] = connection.execute("select body from about").fetchall()
+            about = msgspec.json.decode(body, type=About)
+        except (sqlite3.Error, ValueError, msgspec.DecodeError):
+            return None
+        if about.stamp != stamp_of(reader):
+            connection.close()
+            return None
+        return cls(path, connection, about)
+
+    def close(self) -> None:
+        """Close the file."""
+        self._connection.close()
+
+    def numbers(self, key: str) -> "array[int]":
+        """The events of a posting, in order."""
+        found = array("q")
+        for (body,) in self._query("select numbers from postings where key = ? order by page", key):
+            found.frombytes(self._decompressed(body))
+        return found
+
+    def keys(self, prefix: str) -> list[str]:
+        """The keys of postings that begin with a text."""
+        sql = "select distinct key from postings where key >= ? and key < ?"
+        found = self._query(sql, prefix, f"{prefix[:-1]}{chr(ord(prefix[-1]) + 1)}")
+        return [key for (key,) in found]
+
+    def commands(self, causes: Sequence[int]) -> list[Issued]:
+        """The commands of these events that the log does not have as they were derived."""
+        numbers = ", ".join(map(str, causes))
+        rows = self._query(f"select * from commands where cause in ({numbers})")
+        return [
+            Issued(
+                CommandId(cause, ordinal),
+                term,
+                decode_command(self._decompressed(body)),
+                decode_reason(reason),
+            )
+            for cause, ordinal, term, body, reason in rows
+        ]
+
+    def topic_name(self, id: str, seq: int) -> str:
+        """The name that a topic's id had at an event; the id if it was unknown."""
+        sql = "select name from topic_names where id = ? and seq <= ? order by seq desc limit 1"
+        return next((name for (name,) in self._query(sql, id, seq)), id)
+
+    def names(self) -> set[str]:
+        """The subjects of all events, as SubjectsOfRecords returns them."""
+        return {name for (name,) in self._query("select name from names")}
+
+    def moved(self, last_seq: int) -> list[Place]:
+        """The places that are moved at an event or before it."""
+        rows = self._query("select topic, number from moved where seq <= ?", last_seq)
+        return [(topic, number) for topic, number in rows]
+
+    def facts(self, places: Iterable[Place], last_seq: int) -> Iterator[AnyFact]:
+        """The facts in these places up to an event, in order."""
+        last = 0
+        for one in merge(*map(self._facts_in, places), key=_ORDER):
+            if one.order != last and one.seq <= last_seq:
+                yield _DECODERS[one.number].decode(one.body)
+            last = one.order
+
+    def _facts_in(self, place: Place) -> list[_StoredFact]:
+        topic, number = place
+        if number == WITH_PARTITIONS:
+            rows = self._query("select body from facts where topic = ?", topic)
+        else:
+            sql = "select body from facts where topic = ? and number = ?"
+            rows = self._query(sql, topic, number)
+        chunks = (_rows_decoder.decode(self._decompressed(body)) for (body,) in rows)
+        return sorted(chain.from_iterable(chunks), key=_ORDER)
+
+    def _query(self, sql: str, *values: str | int) -> list[tuple[Any, ...]]:
+        try:
+            return self._connection.execute(sql, values).fetchall()
+        except sqlite3.Error as error:
+            raise self._damaged(error) from error
+
+    def _decompressed(self, body: bytes) -> bytes:
+        try:
+            return zlib.decompress(body)
+        except zlib.error as error:
+            raise self._damaged(error) from error
+
+    def _damaged(self, error: Exception) -> LogCorrupt:
+        return LogCorrupt(self._path, f"{error}: delete it; it can be made again")
+
+
+_ORDER: Final = attrgetter("order")
+_KINDS: Final = get_args(AnyFact)
+_NUMBER_OF: Final = {kind: number for number, kind in enumerate(_KINDS)}
+_DECODERS: Final = [msgspec.msgpack.Decoder(kind) for kind in _KINDS]
+_encode: Final = msgspec.msgpack.Encoder().encode
+_rows_decoder: Final = msgspec.msgpack.Decoder(list[_StoredFact])

@@ -1,0 +1,153 @@
+"""An index is used only for the log and the code that it was made of."""
+
+import os
+import shutil
+import sqlite3
+from pathlib import Path
+from stat import S_IMODE
+
+import msgspec
+import pytest
+
+from controller.event_log.records import command_record, event_record
+from eventstore import folders
+from eventstore.errors import LogCorrupt
+from eventstore.writer import LogWriter
+from replay.index import opening, store
+from replay.index.making import make_index
+from replay.index.opening import index_of
+from replay.index.store import Index, index_path
+from replay.logs.open_log import RecordedLog, open_log
+from replay.progress import unreported
+from tests.replay.cli.command import refold
+from tests.replay.recorded_log import header, incident, write_log
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Path:
+    """A log with its index."""
+    path = write_log(tmp_path / "log", incident())
+    make_index(path)
+    assert is_used(path)
+    return path
+
+
+@pytest.fixture
+def is_any_log_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(opening, "FOLDED_AT_ONCE_MAX", 10)
+
+
+def is_used(path: Path) -> bool:
+    with open_log(path) as log, index_of(log, unreported) as index:
+        return index is not None
+
+
+def test_index_of_a_log_that_has_grown_is_not_used(tmp_path: Path) -> None:
+    path, history = tmp_path / "log", incident().history
+    writer = LogWriter.create(path, header())
+    for recorded, issued in history[:-2]:
+        writer.append([event_record(recorded)], [command_record(one) for one in issued])
+    make_index(path)
+    assert is_used(path)
+    for recorded, issued in history[-2:]:
+        writer.append([event_record(recorded)], [command_record(one) for one in issued])
+    assert not is_used(path)
+    writer.abandon()
+    assert not is_used(path)
+
+
+def test_index_of_another_log_with_equal_size_and_time_is_not_used(log: Path) -> None:
+    other = incident()
+    last, issued = other.history[-1]
+    other.history[-1] = (msgspec.structs.replace(last, wall_ns=last.wall_ns + 1), issued)
+    (segment,) = folders.segments_in(log)
+    times = segment.stat()
+    (found,) = folders.segments_in(write_log(log.parent / "other", other))
+    shutil.copy(found, segment)
+    os.utime(segment, ns=(times.st_atime_ns, times.st_mtime_ns))
+    assert not is_used(log)
+
+
+def test_index_by_other_code_is_not_used(log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(store, "source_fingerprint", lambda *_: "of other code")
+    assert not is_used(log)
+
+
+def test_index_of_a_log_with_other_commands_than_its_events_lead_to_is_not_used(
+    tmp_path: Path,
+) -> None:
+    """These commands are derived by a fold, and the note about the change is printed."""
+    simulation = incident()
+    seq, (recorded, issued) = next(
+        (place, one) for place, one in enumerate(simulation.history) if one[1]
+    )
+    simulation.history[seq] = (recorded, issued[:-1])
+    path = write_log(tmp_path / "log", simulation)
+    make_index(path)
+    assert not is_used(path)
+    shown = refold("decisions", path, "--topic", "t")
+    assert "the log was changed" in shown.stderr
+
+
+@pytest.mark.usefixtures("is_any_log_long")
+def test_index_of_a_long_log_is_made_at_the_first_question(tmp_path: Path) -> None:
+    path = write_log(tmp_path / "log", incident())
+    reported: set[str] = set()
+    with (
+        open_log(path) as log,
+        index_of(log, lambda what, done, total: reported.add(what)) as index,
+    ):
+        assert isinstance(log, RecordedLog)
+        assert index is not None
+        assert index.about.last_seq == log.reader.last_seq
+    assert [*path.glob(".*.partial")] == []
+
+
+@pytest.mark.usefixtures("is_any_log_long")
+def test_no_index_is_made_in_the_folder_of_a_daemon(tmp_path: Path) -> None:
+    path = write_log(tmp_path / "log", incident())
+    lock = folders.FolderLock(path)
+    assert not is_used(path)
+    assert not index_path(path).exists()
+    lock.release()
+    assert is_used(path)
+
+
+@pytest.mark.usefixtures("is_any_log_long")
+def test_question_is_answered_without_an_index_if_the_folder_cannot_be_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = write_log(tmp_path / "log", incident())
+    monkeypatch.setattr(os, "access", lambda *_: False)
+    assert not is_used(path)
+    assert not index_path(path).exists()
+
+
+def test_index_may_be_read_by_those_who_may_read_the_log(tmp_path: Path) -> None:
+    path = write_log(tmp_path / "log", incident())
+    (segment,) = folders.segments_in(path)
+    segment.chmod(0o640)
+    make_index(path)
+    assert S_IMODE(index_path(path).stat().st_mode) == 0o640
+
+
+def test_damaged_index_is_not_used(log: Path) -> None:
+    index_path(log).write_bytes(b"damaged")
+    assert not is_used(log)
+
+
+def test_index_that_is_damaged_in_the_middle_is_reported_with_what_to_do(log: Path) -> None:
+    with sqlite3.connect(index_path(log)) as connection:
+        connection.execute("update postings set numbers = x'00'")
+    connection.close()
+    with open_log(log) as opened:
+        index = Index.of(opened.reader)
+        assert index is not None
+        with pytest.raises(LogCorrupt, match="delete it; it can be made again"):
+            index.numbers("event t-0")
+
+
+def test_log_without_events_has_an_index(tmp_path: Path) -> None:
+    LogWriter.create(tmp_path / "log", header()).close()
+    make_index(tmp_path / "log")
+    assert is_used(tmp_path / "log")
