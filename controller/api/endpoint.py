@@ -19,6 +19,7 @@ from controller.api.heartbeat import Heartbeat
 from controller.api.limits import Limits
 from controller.api.listening import BoundListener
 from controller.api.messages import (
+    ClientThrottled,
     CredentialRead,
     CredentialWanted,
     Link,
@@ -104,6 +105,10 @@ class ApiEndpoint:
     def answer_later(self, request: int) -> None:
         """The response to a request waits for brokers, so its slot is free for another request."""
         self._send(ResponseDeferred(request))
+
+    def throttle(self, request: int, until_ms: int) -> None:
+        """The client of a request, whose answer follows, is throttled until that wall clock."""
+        self._send(ClientThrottled(request, until_ms))
 
     async def close(self) -> None:
         """End `run`. Clients have a moment to receive the responses that were sent."""
@@ -209,7 +214,12 @@ class ApiEndpoint:
 
     def _send(
         self,
-        message: ResponseReady | ResponseDeferred | Shutdown | LiveBrokers | CredentialRead,
+        message: ResponseReady
+        | ResponseDeferred
+        | ClientThrottled
+        | Shutdown
+        | LiveBrokers
+        | CredentialRead,
     ) -> None:
         """Send to the front, if it runs. A new front receives the current state at its start."""
         if self._link is None:

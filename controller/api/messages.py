@@ -63,6 +63,14 @@ class ResponseDeferred(Struct, frozen=True, tag="response_deferred"):
     request: int
 
 
+class ClientThrottled(Struct, frozen=True, tag="client_throttled"):
+    """To the front: the response to a request, which follows, has the time until that wall clock as
+    its throttle time, and the connection is not read for as long."""
+
+    request: int
+    until_ms: int
+
+
 class Shutdown(Struct, frozen=True, tag="shutdown"):
     """To the front: no more responses follow. The front exits when clients have received theirs."""
 
@@ -108,6 +116,7 @@ Message = (
     | LiveBrokers
     | ResponseReady
     | ResponseDeferred
+    | ClientThrottled
     | Shutdown
     | Ping
     | Pong

@@ -219,10 +219,21 @@ class ClientConnection:
     async def _handle_tool_request(self, request: PartialRequest, way: Route) -> None:
         """The response may wait for brokers; meanwhile the request's memory is free."""
         quota, answer = await self._submit_tool_request(request, way)
-        async with self._context.pending.delivering(answer) as given:
+        pending = self._context.pending
+        async with pending.delivering(answer) as given:
             settings = self._context.broker_settings
-            encode = partial(encode_admin_response, request.head, given, settings)
+            throttle_ms = pending.take_throttle_ms(given.request)
+            encode = partial(encode_admin_response, request.head, given, settings, throttle_ms)
             await self._reply(await quota.run_in_thread(encode))
+        await self._mute(throttle_ms)
+
+    async def _mute(self, throttle_ms: int) -> None:
+        """Read nothing from a client that is throttled, for as long as a connection may be idle
+        (ClientQuotaManager.throttle)."""
+        idle_ms = self._limits.connections_max_idle_ms
+        muted_ms = throttle_ms if idle_ms is None else min(throttle_ms, idle_ms)
+        if muted_ms:
+            await asyncio.sleep(muted_ms / 1000)
 
     async def _submit_tool_request(
         self, request: PartialRequest, way: Route

@@ -20,6 +20,7 @@ from controller.api.front.request_quotas import RequestQuotas
 from controller.api.front.streams import READ_AHEAD_BYTES, within, write_through
 from controller.api.listening import BACKLOG
 from controller.api.messages import (
+    ClientThrottled,
     CredentialRead,
     Link,
     Listener,
@@ -141,6 +142,8 @@ class Front:
                 self._pending.answered(answer)
             case ResponseDeferred(request=request):
                 self._pending.later(request)
+            case ClientThrottled(request=request, until_ms=until_ms):
+                self._pending.throttled(request, until_ms)
             case LiveBrokersMessage(brokers=brokers):
                 self._brokers.set(brokers)
             case CredentialRead(number=number, credential=credential):

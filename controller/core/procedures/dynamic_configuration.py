@@ -1,5 +1,5 @@
-"""Configurations that are changed while the cluster runs: unclean leader election (KB 3.10) and
-min.insync.replicas.
+"""Configurations that are changed while the cluster runs: unclean leader election (KB 3.10),
+min.insync.replicas and quotas.
 
 Notifications in /config/changes inform brokers and the active daemon of changes.
 """
@@ -8,6 +8,7 @@ from collections.abc import Iterable
 
 from controller.core import znodes
 from controller.core.controller import Controller
+from controller.core.procedures.admin.mutation_quotas import follow_mutation_quotas
 from controller.core.topic_configs import MIN_INSYNC_REPLICAS, least_in_sync
 from controller.core.triggers import TopicUncleanLeaderElectionEnable, UncleanLeaderElectionEnable
 from controller.core.zookeeper_io import list_numbered_notifications, read_contents
@@ -38,6 +39,7 @@ async def process_config_changes(controller: Controller) -> bool:
         await _read_default(controller)
         if context.unclean_default and not before:
             controller.enqueue(UncleanLeaderElectionEnable())
+    await follow_mutation_quotas(controller, entities)
     topics = [one.removeprefix(_TOPIC) for one in entities if one.startswith(_TOPIC)]
     paths = [znodes.topic_config_path(topic) for topic in topics]
     overrides = await _read(controller, paths, _RULE)
