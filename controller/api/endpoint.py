@@ -15,11 +15,13 @@ from typing import Final
 
 import anyio
 
+from controller.api.connection_counts import ConnectionTotals
 from controller.api.heartbeat import Heartbeat
 from controller.api.limits import Limits
 from controller.api.listening import BoundListener
 from controller.api.messages import (
     ClientThrottled,
+    ConnectionsCounted,
     CredentialRead,
     CredentialWanted,
     Link,
@@ -84,6 +86,7 @@ class ApiEndpoint:
         self._own_configs = tuple(own_configs)
         self._authorization = authorization
         self._credentials = credentials
+        self.connections = ConnectionTotals()
         self._brokers: tuple[Broker, ...] = ()
         self._link: Link | None = None
         self._first_number = 1
@@ -164,6 +167,7 @@ class ApiEndpoint:
                 tasks.cancel_scope.cancel()
         finally:
             self._link = None
+            self.connections.front_ended()
             with anyio.CancelScope(shield=True):
                 await link.close()
                 if process.returncode is None:
@@ -209,6 +213,8 @@ class ApiEndpoint:
             case RequestReceived(connection=connection, event=event):
                 self._first_number = max(self._first_number, connection + 1, event.request + 1)
                 self._on_event(event, f"api:{connection}")
+            case ConnectionsCounted(listeners=listeners):
+                self.connections.counted(listeners)
             case OperatorWarning(text=text):
                 logger.warning("%s", text)
 

@@ -8,6 +8,7 @@ from typing import Any, Final
 import msgspec
 from msgspec import Struct
 
+from controller.api.connection_counts import ListenerCounts
 from controller.api.endpoint_security import PLAIN, EndpointSecurity
 from controller.api.limits import Limits
 from controller.core.api_requests import ApiRequest, ApiResponse
@@ -105,6 +106,12 @@ class CredentialRead(Struct, frozen=True, tag="credential_read"):
     credential: str | None
 
 
+class ConnectionsCounted(Struct, frozen=True, tag="connections_counted"):
+    """To the daemon: what the connections have been through, by listener."""
+
+    listeners: dict[str, ListenerCounts]
+
+
 class OperatorWarning(Struct, frozen=True, tag="operator_warning"):
     """To the daemon: a warning for the operator, most often about a connection that was closed."""
 
@@ -123,6 +130,7 @@ Message = (
     | RequestReceived
     | CredentialWanted
     | CredentialRead
+    | ConnectionsCounted
     | OperatorWarning
 )
 

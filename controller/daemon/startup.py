@@ -18,6 +18,7 @@ from controller.brokers.channel import always
 from controller.brokers.channels import BrokerChannels
 from controller.core.fold import Fold
 from controller.core.metered import Sample
+from controller.daemon.connection_metrics import connection_samples
 from controller.daemon.credentials import CredentialReader
 from controller.daemon.daemon import Daemon, Inbox
 from controller.daemon.errors import DaemonError, texts_of
@@ -237,6 +238,7 @@ async def _run_daemon(
     def samples() -> Iterable[Sample]:
         yield from daemon.metered.samples(time.monotonic_ns())
         lag_s = status.status().event_lag_ms / 1000
+        yield from connection_samples(endpoint.connections.by_listener())
         yield from log_samples(daemon.append_times, log, mirror, lag_s)
 
     reason = ""

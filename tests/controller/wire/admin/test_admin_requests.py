@@ -114,14 +114,18 @@ def event_of(head: RequestHead, request: Any) -> Any:
             new = [new_topic_of(one) for one in request.topics]
             timeout_ms = milliseconds(request.timeout)
             validate_only = getattr(request, "validate_only", False)
-            return CreateTopicsReceived(NUMBER, version, timeout_ms, validate_only, new)
+            return CreateTopicsReceived(
+                NUMBER, version, timeout_ms, validate_only, new, client_id=CLIENT_ID
+            )
         case key if key == DELETE_TOPICS:
             doomed = [
                 TopicToDelete(one.name, one.topic_id.bytes if one.topic_id else None)
                 for one in getattr(request, "topics", ())
             ]
             doomed += [TopicToDelete(name, None) for name in getattr(request, "topic_names", ())]
-            return DeleteTopicsReceived(NUMBER, version, milliseconds(request.timeout), doomed)
+            return DeleteTopicsReceived(
+                NUMBER, version, milliseconds(request.timeout), doomed, client_id=CLIENT_ID
+            )
         case key if key == CREATE_PARTITIONS:
             grown = [
                 NewPartitions(
@@ -135,7 +139,12 @@ def event_of(head: RequestHead, request: Any) -> Any:
             ]
             timeout_ms = milliseconds(request.timeout)
             return CreatePartitionsReceived(
-                NUMBER, version, timeout_ms, request.validate_only, grown
+                NUMBER,
+                version,
+                timeout_ms,
+                request.validate_only,
+                grown,
+                client_id=CLIENT_ID,
             )
         case key if key == ELECT_LEADERS:
             kind = "unclean" if getattr(request, "election_type", 0) else "preferred"
