@@ -1,5 +1,6 @@
 """What the connections of one listener have been through since the front process began."""
 
+from collections.abc import Iterable
 from typing import Final, Literal
 
 from msgspec import Struct, structs
@@ -51,8 +52,8 @@ class ListenerCounts(Struct):
 class ConnectionTotals:
     """The counts of all front processes of a run, by listener."""
 
-    def __init__(self) -> None:
-        self._ended: dict[str, ListenerCounts] = {}
+    def __init__(self, listeners: Iterable[str]) -> None:
+        self._ended = {name: ListenerCounts() for name in listeners}
         self._present: dict[str, ListenerCounts] = {}
 
     def counted(self, listeners: dict[str, ListenerCounts]) -> None:

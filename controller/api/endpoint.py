@@ -86,7 +86,7 @@ class ApiEndpoint:
         self._own_configs = tuple(own_configs)
         self._authorization = authorization
         self._credentials = credentials
-        self.connections = ConnectionTotals()
+        self.connections = ConnectionTotals(one.endpoint.listener for one in listeners)
         self._brokers: tuple[Broker, ...] = ()
         self._link: Link | None = None
         self._first_number = 1

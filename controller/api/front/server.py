@@ -172,7 +172,7 @@ class Front:
 
     async def _report_counts(self) -> None:
         """Report what has happened to connections, for the metrics."""
-        reported: dict[str, ListenerCounts] = {}
+        reported = {name: ListenerCounts() for name in self._counts}
         while True:
             now = {name: one.copy() for name, one in self._counts.items()}
             if now != reported:
