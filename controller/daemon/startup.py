@@ -36,6 +36,7 @@ from controller.fingerprint import code_version, core_fingerprint
 from controller.operator.errors import StartRefused
 from controller.operator.probes import probe_brokers, probe_zookeeper
 from controller.operator.start_checks import (
+    check_authorizer,
     check_broker_settings,
     check_policies,
     check_start,
@@ -130,7 +131,11 @@ async def _may_start(settings: Settings) -> tuple[str, Settings]:
     found: Sequence[BrokerStatus] = ()
     if not any(one.level == "error" for one in results):
         found = await probe_brokers(settings, brokers)
-        results += [*check_policies(found), *check_broker_settings(settings, found)]
+        results += [
+            *check_policies(found),
+            *check_authorizer(settings, found),
+            *check_broker_settings(settings, found),
+        ]
     reasons = [one.line for one in results if one.level == "error"]
     if reasons:
         raise StartRefused(reasons)

@@ -16,6 +16,7 @@ from controller.settings import parsing
 from controller.settings.security import Security, SecurityKeys, jaas_entry, read_tls, tried
 from controller.settings.setting import OWN
 from controller.settings.sources import RawSetting
+from controller.settings.table import AUTHORIZER
 
 _AUTHORIZER: Final = "kafka.security.authorizer.AclAuthorizer"
 _PLAIN: Final = "PLAIN"
@@ -122,14 +123,14 @@ def _number(keys: SecurityKeys, key: str, default: int, most: int = 2**31 - 1) -
 
 def _authorization(keys: SecurityKeys) -> Authorization | None:
     """The settings of AclAuthorizer, if it is selected."""
-    key = "authorizer.class.name"
-    selected = (keys.text(key) or "").strip()
+    selected = (keys.text(AUTHORIZER) or "").strip()
     if not selected:
         return None
     if selected != _AUTHORIZER:
         raise SecurityError(
-            f"{keys.shown(key)} is not allowed: it is a plugin that refold cannot apply, so that "
-            f"its endpoint would allow what the plugin forbids; refold knows {_AUTHORIZER}"
+            f"{keys.shown(AUTHORIZER)} is not allowed: it is a plugin that refold cannot apply, so "
+            "that its endpoint would allow what the plugin forbids; refold knows "
+            f"{_AUTHORIZER}"
         )
     if keys.text("authorizer.zookeeper.url"):
         shown = keys.shown("authorizer.zookeeper.url")

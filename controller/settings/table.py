@@ -336,6 +336,9 @@ POLICIES: Final = ("create.topic.policy.class.name", "alter.config.policy.class.
 """Policies are plugins that brokers apply and refold cannot. If a broker has one, refold does
 not take the role."""
 
+AUTHORIZER: Final = "authorizer.class.name"
+"""Selects what decides who may do what at a broker, and at the endpoint."""
+
 DECIDING: Final = (
     "unclean.leader.election.enable",
     "min.insync.replicas",

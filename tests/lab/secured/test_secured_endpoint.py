@@ -102,14 +102,22 @@ class SecuredEndpoint:
         await timed(named, "there is a controller")
         return found[-1]
 
-    async def connect(self, port: int, user: str, password: str, mechanism: str = "PLAIN") -> Any:
+    async def connect(
+        self,
+        port: int,
+        user: str,
+        password: str,
+        mechanism: str = "PLAIN",
+        client_id: str = "lab",
+    ) -> Any:
         known = self.settings.security.brokers.listeners[LISTENER].arguments()
         login = {
+            "client_id": client_id,
             "sasl_mechanism": mechanism,
             "sasl_plain_username": user,
             "sasl_plain_password": password,
         }
-        return await create_conn(HOST, port, request_timeout_ms=20_000, **(known | login))
+        return await create_conn(HOST, port, request_timeout_ms=60_000, **(known | login))
 
     async def set_acls(self, kind: str, name: str, *operations: str) -> None:
         """Allow alice these operations, and announce it as a broker does."""
