@@ -29,7 +29,7 @@ _FORGOTTEN_MS: Final = 3_600_000
 
 
 class QuotaEntity(NamedTuple):
-    """A user, a client id, or both, as they are spelt in paths; an empty name stands for any."""
+    """A user, a client id, or both, as they are spelt in paths; an empty name means any."""
 
     user: str
     client_id: str

@@ -9,8 +9,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from controller.api.client_address import canonical_address
 from controller.core import config_types, topic_names
+from controller.core.client_address import canonical_address
 from controller.core.errors import ConfigurationError
 from controller.core.protocol_versions import ProtocolVersion
 from controller.zookeeper.errors import BadConnectString

@@ -10,7 +10,6 @@ from typing import Final, NamedTuple
 import anyio
 from anyio.abc import TaskGroup
 
-from controller.api.client_address import canonical_address
 from controller.api.connection_counts import ClosingReason, ListenerCounts
 from controller.api.errors import (
     HandshakeTimedOut,
@@ -46,6 +45,7 @@ from controller.api.messages import (
     Shutdown,
 )
 from controller.api.messages import LiveBrokers as LiveBrokersMessage
+from controller.core.client_address import canonical_address
 from controller.core.values import Endpoint
 from controller.security.errors import LoginRejected
 from controller.wire.client_requests import MalformedRequest

@@ -1,5 +1,5 @@
-"""Configurations that are changed while the cluster runs: unclean leader election (KB 3.10),
-min.insync.replicas and quotas.
+"""Configurations that are changed while the cluster runs: unclean leader election (KB 3.10) and
+min.insync.replicas.
 
 Notifications in /config/changes inform brokers and the active daemon of changes.
 """
@@ -8,7 +8,6 @@ from collections.abc import Iterable
 
 from controller.core import znodes
 from controller.core.controller import Controller
-from controller.core.procedures.admin.mutation_quotas import follow_mutation_quotas
 from controller.core.topic_configs import MIN_INSYNC_REPLICAS, least_in_sync
 from controller.core.triggers import TopicUncleanLeaderElectionEnable, UncleanLeaderElectionEnable
 from controller.core.zookeeper_io import list_numbered_notifications, read_contents
@@ -25,13 +24,13 @@ async def read_dynamic_configuration(controller: Controller) -> None:
     await _read_default(controller)
 
 
-async def process_config_changes(controller: Controller) -> bool:
-    """Process new notifications: those of unclean leader election lead to elections. Returns
-    whether there were any."""
+async def process_config_changes(controller: Controller) -> dict[str, None] | None:
+    """Process new notifications: those of unclean leader election lead to elections. Returns the
+    entities that they name, such as "topics/t"; None if there is no new notification."""
     context = controller.context
     new = [path for path in await _list(controller) if path > context.config_change]
     if not new:
-        return False
+        return None
     context.config_change = new[-1]
     entities = await _entities(controller, new)
     if any(one.startswith(_BROKER) for one in entities):
@@ -39,14 +38,13 @@ async def process_config_changes(controller: Controller) -> bool:
         await _read_default(controller)
         if context.unclean_default and not before:
             controller.enqueue(UncleanLeaderElectionEnable())
-    await follow_mutation_quotas(controller, entities)
     topics = [one.removeprefix(_TOPIC) for one in entities if one.startswith(_TOPIC)]
     paths = [znodes.topic_config_path(topic) for topic in topics]
     overrides = await _read(controller, paths, _RULE)
     for topic, of_topic in zip(topics, overrides, strict=True):
         if _is_true(of_topic.get(_KEY)):
             controller.enqueue(TopicUncleanLeaderElectionEnable(topic))
-    return True
+    return entities
 
 
 async def _list(controller: Controller) -> list[str]:

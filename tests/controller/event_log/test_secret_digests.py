@@ -1,4 +1,4 @@
-"""Secrets of /config/users do not reach the log, whoever reads the znodes."""
+"""Secrets of /config/users do not reach the log, for any read of the znodes."""
 
 from controller.core import znodes
 from controller.core.api_requests.scram_credentials import (

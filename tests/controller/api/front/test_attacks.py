@@ -161,7 +161,7 @@ async def test_login_of_one_listener_does_not_count_at_another(serve: Serve) -> 
         assert await client.closed()
 
 
-async def test_other_protocol_than_that_of_the_listener_is_refused(serve: Serve) -> None:
+async def test_protocol_that_the_listener_does_not_have_is_refused(serve: Serve) -> None:
     served = await serve(names=("PLAIN", "SECURE"), security={"SECURE": SASL})
     async with Client(served.ports["SECURE"]) as client:
         client.send(ALLOCATE_PRODUCER_IDS, 0, allocate_producer_ids())
@@ -188,7 +188,7 @@ async def test_request_of_a_listener_without_a_login_does_not_reach_a_secured_br
 
 
 async def test_second_answer_is_not_sent_to_another_client(secured: Served) -> None:
-    """A client that disconnects leaves its answer behind."""
+    """The client of the request has disconnected."""
     secured.answers_itself = False
     async with AsyncExitStack() as stack:
         first = await stack.enter_async_context(Client(secured.port))

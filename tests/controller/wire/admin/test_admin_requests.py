@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from kio.index import load_payload_module, load_request_schema
 from kio.static.constants import EntityType
+from msgspec import structs
 
 from controller.core.api_requests.elections import ElectLeadersReceived
 from controller.core.api_requests.features import FeatureUpdate, UpdateFeaturesReceived
@@ -28,6 +29,7 @@ from controller.core.api_requests.topics import (
     CreatePartitionsReceived,
     CreateTopicsReceived,
     DeleteTopicsReceived,
+    MutatingRequest,
     NewPartitions,
     NewTopic,
     TopicToDelete,
@@ -107,25 +109,27 @@ def scram_event_of(request: Any) -> AlterUserScramCredentialsReceived:
 
 
 def event_of(head: RequestHead, request: Any) -> Any:
-    """The event for a request of kio."""
+    """The event for a request of kio, from the client `CLIENT_ID`."""
+    event = event_without_client(head, request)
+    is_limited = isinstance(event, MutatingRequest)
+    return structs.replace(event, client_id=CLIENT_ID) if is_limited else event
+
+
+def event_without_client(head: RequestHead, request: Any) -> Any:
     version = head.version
     match head.api_key:
         case key if key == CREATE_TOPICS:
             new = [new_topic_of(one) for one in request.topics]
             timeout_ms = milliseconds(request.timeout)
             validate_only = getattr(request, "validate_only", False)
-            return CreateTopicsReceived(
-                NUMBER, version, timeout_ms, validate_only, new, client_id=CLIENT_ID
-            )
+            return CreateTopicsReceived(NUMBER, version, timeout_ms, validate_only, new)
         case key if key == DELETE_TOPICS:
             doomed = [
                 TopicToDelete(one.name, one.topic_id.bytes if one.topic_id else None)
                 for one in getattr(request, "topics", ())
             ]
             doomed += [TopicToDelete(name, None) for name in getattr(request, "topic_names", ())]
-            return DeleteTopicsReceived(
-                NUMBER, version, milliseconds(request.timeout), doomed, client_id=CLIENT_ID
-            )
+            return DeleteTopicsReceived(NUMBER, version, milliseconds(request.timeout), doomed)
         case key if key == CREATE_PARTITIONS:
             grown = [
                 NewPartitions(
@@ -139,12 +143,7 @@ def event_of(head: RequestHead, request: Any) -> Any:
             ]
             timeout_ms = milliseconds(request.timeout)
             return CreatePartitionsReceived(
-                NUMBER,
-                version,
-                timeout_ms,
-                request.validate_only,
-                grown,
-                client_id=CLIENT_ID,
+                NUMBER, version, timeout_ms, request.validate_only, grown
             )
         case key if key == ELECT_LEADERS:
             kind = "unclean" if getattr(request, "election_type", 0) else "preferred"

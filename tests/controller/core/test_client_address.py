@@ -2,7 +2,7 @@
 
 import pytest
 
-from controller.api.client_address import canonical_address
+from controller.core.client_address import canonical_address
 
 
 @pytest.mark.parametrize(
