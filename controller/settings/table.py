@@ -358,8 +358,8 @@ REFUSED: Final = {
     "with a stock controller",
     "alter.config.policy.class.name": "it is a plugin that refold cannot apply to configuration "
     "changes. Remove it from the daemon's file: brokers change configurations and apply theirs",
-    "client.quota.callback.class": "it is a plugin that refold cannot apply: refold has no client "
-    "quotas. Those of brokers still apply to them",
+    "client.quota.callback.class": "it is a plugin that refold cannot apply: refold would limit "
+    "topic creations and deletions by the quotas in ZooKeeper",
     "process.roles": "it is a KRaft setting, and refold is a controller for ZooKeeper mode",
     "zookeeper.metadata.migration.enable": "the cluster is migrating to KRaft; the controller's "
     "role belongs to a KRaft controller then",
