@@ -30,11 +30,11 @@ def read_metrics(address: str) -> dict[str, float]:
 
 async def test_brokers_log_in_again_on_their_connections(tmp_path: Path) -> None:
     address = f"{HOST}:{free_port()}"
-    more = {
-        "connections_max_reauth_ms": str(SESSION_S * 1000),
-        "refold_metrics_address": address,
-    }
-    async with secured_endpoint(tmp_path, **more) as secured:
+    options = ("--metrics-address", address)
+    session_ms = str(SESSION_S * 1000)
+    async with secured_endpoint(
+        tmp_path, *options, connections_max_reauth_ms=session_ms
+    ) as secured:
         await create_topic(secured, "orders", (1, 2))
         first, _ = secured.lab.brokers
 

@@ -2,7 +2,7 @@
 clients without rights get is compared with the answers of a stock controller."""
 
 import hashlib
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from datetime import timedelta
 from pathlib import Path
@@ -56,7 +56,12 @@ class SecuredEndpoint:
     """The cluster, and a daemon that is its controller."""
 
     def __init__(
-        self, lab: Lab, files: SecuredFiles, folder: Path, more: Mapping[str, str]
+        self,
+        lab: Lab,
+        files: SecuredFiles,
+        folder: Path,
+        more: Mapping[str, str],
+        options: Sequence[str],
     ) -> None:
         folder.mkdir()
         self.lab = lab
@@ -77,7 +82,7 @@ class SecuredEndpoint:
             files.zookeeper_connect,
             OWN_ID,
             folder / "logs",
-            *("--config", str(config), "--take-over"),
+            *("--config", str(config), "--take-over", *options),
             listeners=f"{LISTENER}://{HOST}:{self.port}",
         )
         self.logs = folder / "logs"
@@ -250,9 +255,11 @@ def calls() -> Mapping[str, tuple[int, int, Any]]:
 
 
 @asynccontextmanager
-async def secured_endpoint(tmp_path: Path, **more: str) -> AsyncIterator[SecuredEndpoint]:
-    """A secured cluster with refold as its controller. `more`: settings of the brokers and of
-    refold, with underscores for dots."""
+async def secured_endpoint(
+    tmp_path: Path, *options: str, **more: str
+) -> AsyncIterator[SecuredEndpoint]:
+    """A secured cluster with refold, which has these options, as its controller. `more`: settings
+    of the brokers and of refold, with underscores for dots."""
     given = {key.replace("_", "."): text for key, text in more.items()}
     files = SecuredFiles(tmp_path / "files")
     async with Lab(tmp_path / "lab") as lab:
@@ -266,7 +273,7 @@ async def secured_endpoint(tmp_path: Path, **more: str) -> AsyncIterator[Secured
                 f"-Djava.security.auth.login.config={files.client_jaas()}",
             ),
         )
-        made = SecuredEndpoint(lab, files, tmp_path / "refold", given)
+        made = SecuredEndpoint(lab, files, tmp_path / "refold", given, options)
         await made.daemon.start()
         try:
 
