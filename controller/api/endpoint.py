@@ -15,10 +15,13 @@ from typing import Final
 
 import anyio
 
+from controller.api.connection_counts import ConnectionTotals
 from controller.api.heartbeat import Heartbeat
 from controller.api.limits import Limits
 from controller.api.listening import BoundListener
 from controller.api.messages import (
+    ClientThrottled,
+    ConnectionsCounted,
     CredentialRead,
     CredentialWanted,
     Link,
@@ -83,6 +86,7 @@ class ApiEndpoint:
         self._own_configs = tuple(own_configs)
         self._authorization = authorization
         self._credentials = credentials
+        self.connections = ConnectionTotals(one.endpoint.listener for one in listeners)
         self._brokers: tuple[Broker, ...] = ()
         self._link: Link | None = None
         self._first_number = 1
@@ -104,6 +108,10 @@ class ApiEndpoint:
     def answer_later(self, request: int) -> None:
         """The response to a request waits for brokers, so its slot is free for another request."""
         self._send(ResponseDeferred(request))
+
+    def throttle(self, request: int, until_ms: int) -> None:
+        """The client of a request, whose answer follows, is throttled until that wall clock."""
+        self._send(ClientThrottled(request, until_ms))
 
     async def close(self) -> None:
         """End `run`. Clients have a moment to receive the responses that were sent."""
@@ -159,6 +167,7 @@ class ApiEndpoint:
                 tasks.cancel_scope.cancel()
         finally:
             self._link = None
+            self.connections.front_ended()
             with anyio.CancelScope(shield=True):
                 await link.close()
                 if process.returncode is None:
@@ -204,12 +213,19 @@ class ApiEndpoint:
             case RequestReceived(connection=connection, event=event):
                 self._first_number = max(self._first_number, connection + 1, event.request + 1)
                 self._on_event(event, f"api:{connection}")
+            case ConnectionsCounted(listeners=listeners):
+                self.connections.counted(listeners)
             case OperatorWarning(text=text):
                 logger.warning("%s", text)
 
     def _send(
         self,
-        message: ResponseReady | ResponseDeferred | Shutdown | LiveBrokers | CredentialRead,
+        message: ResponseReady
+        | ResponseDeferred
+        | ClientThrottled
+        | Shutdown
+        | LiveBrokers
+        | CredentialRead,
     ) -> None:
         """Send to the front, if it runs. A new front receives the current state at its start."""
         if self._link is None:

@@ -16,6 +16,9 @@ class EndpointSecurity(Struct, frozen=True, kw_only=True):
     principal_rules: str = "DEFAULT"
     receive_bytes_max: int = 524_288
     """sasl.server.max.receive.size: size of one request before the login is complete."""
+    session_ms: dict[str, int] = {}
+    """connections.max.reauth.ms, by mechanism: a client that does not log in again within this time
+    after its login is disconnected; 0: never."""
     failure_delay_ms: int = 100
     """connection.failed.authentication.delay.ms: how long a client whose login failed waits for the
     answer."""

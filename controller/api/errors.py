@@ -26,3 +26,15 @@ class NotPassedOn(ApiError):
 class NoBrokersKnown(ApiError):
     """A request is to be forwarded before any broker is known. This is no fault: the client
     tries its next bootstrap address."""
+
+
+class HandshakeTimedOut(RequestRejected):
+    """A client did not complete the TLS handshake and the login in time."""
+
+
+class SessionOver(ApiError):
+    """A client sends a request after the time of its login. This is no fault: it connects again."""
+
+
+class IdleTooLong(ApiError):
+    """A client sent no request for so long that its connection is closed."""

@@ -3,6 +3,14 @@
 from msgspec import Struct
 
 
+class ListenerQuota(Struct, frozen=True, kw_only=True):
+    """The limits of one listener: listener.name.<listener>.max.connections and
+    listener.name.<listener>.max.connection.creation.rate; None means no limit."""
+
+    connections_max: int | None = None
+    creation_rate: int | None = None
+
+
 class Limits(Struct, frozen=True, kw_only=True):
     """The limits of one front process. Limits that Kafka has are settings with Kafka's keys.
     They have Kafka's defaults, unless Kafka's default is no limit. See docs/endpoint.md for what
@@ -13,6 +21,18 @@ class Limits(Struct, frozen=True, kw_only=True):
     connection."""
     connections_per_address_max: int = 1024
     """max.connections.per.ip."""
+    connections_of_address_max: dict[str, int] = {}
+    """max.connections.per.ip.overrides: by address."""
+    creation_rate: int | None = None
+    """max.connection.creation.rate: new connections per second on all listeners but
+    `exempt_listener`; None means no limit."""
+    exempt_listener: str | None = None
+    """The inter-broker listener, if there are others."""
+    of_listeners: dict[str, ListenerQuota] = {}
+    """By listener."""
+    creation_burst_seconds: int = 10
+    """For how many seconds new connections may come at once: all windows but one of
+    quota.window.num and quota.window.size.seconds, as in Kafka."""
     connections_max_idle_ms: int | None = 600_000
     """connections.max.idle.ms: how long a connection may be idle; None means no limit."""
     first_request_ms: int = 30_000

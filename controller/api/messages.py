@@ -8,6 +8,7 @@ from typing import Any, Final
 import msgspec
 from msgspec import Struct
 
+from controller.api.connection_counts import ListenerCounts
 from controller.api.endpoint_security import PLAIN, EndpointSecurity
 from controller.api.limits import Limits
 from controller.core.api_requests import ApiRequest, ApiResponse
@@ -63,6 +64,14 @@ class ResponseDeferred(Struct, frozen=True, tag="response_deferred"):
     request: int
 
 
+class ClientThrottled(Struct, frozen=True, tag="client_throttled"):
+    """To the front: the response to a request, which follows, has the time until that wall clock as
+    its throttle time, and the connection is not read for as long."""
+
+    request: int
+    until_ms: int
+
+
 class Shutdown(Struct, frozen=True, tag="shutdown"):
     """To the front: no more responses follow. The front exits when clients have received theirs."""
 
@@ -97,6 +106,12 @@ class CredentialRead(Struct, frozen=True, tag="credential_read"):
     credential: str | None
 
 
+class ConnectionsCounted(Struct, frozen=True, tag="connections_counted"):
+    """To the daemon: what the connections have been through, by listener."""
+
+    listeners: dict[str, ListenerCounts]
+
+
 class OperatorWarning(Struct, frozen=True, tag="operator_warning"):
     """To the daemon: a warning for the operator, most often about a connection that was closed."""
 
@@ -108,12 +123,14 @@ Message = (
     | LiveBrokers
     | ResponseReady
     | ResponseDeferred
+    | ClientThrottled
     | Shutdown
     | Ping
     | Pong
     | RequestReceived
     | CredentialWanted
     | CredentialRead
+    | ConnectionsCounted
     | OperatorWarning
 )
 

@@ -190,6 +190,15 @@ BrokerRequest = LeaderAndIsrRequest | UpdateMetadataRequest | StopReplicaRequest
 # The endpoint, with its answers (api_requests) --------------------------------------------------
 
 
+class ThrottleClient(Struct, frozen=True, array_like=True, tag="throttle_client"):
+    """The client of a request has exceeded its quota (KIP-599): the answer, which follows, has the
+    time that is left until then as throttle time, and the connection is not read for as long.
+    `until_ms` is a wall clock."""
+
+    request: int
+    until_ms: int
+
+
 class DelayResponse(Struct, frozen=True, array_like=True, tag="answer_later"):
     """A request is carried out, and its response waits for brokers."""
 
@@ -263,6 +272,7 @@ Command = (
     | UpdateMetadataRequest
     | StopReplicaRequest
     | ApiResponse
+    | ThrottleClient
     | DelayResponse
     | StartTimer
     | CancelTimer
@@ -344,7 +354,7 @@ def target_of(command: Command) -> str:
             return operations[0].path if len(operations) == 1 else f"{len(operations)} operations"
         case StartTimer(timer=timer) | CancelTimer(timer=timer):
             return timer
-        case DelayResponse(request=request):
+        case ThrottleClient(request=request) | DelayResponse(request=request):
             return f"request {request}"
         case DrawTopicIds(count=count):
             return str(count)

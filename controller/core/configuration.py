@@ -16,6 +16,14 @@ class Authorization(Struct, frozen=True, kw_only=True):
     allows_without_acl: bool = False
 
 
+class QuotaWindow(Struct, frozen=True, kw_only=True):
+    """How many mutations a client may do at once: those of `samples` windows of `seconds`
+    (controller.quota.window.num, controller.quota.window.size.seconds)."""
+
+    samples: int = 11
+    seconds: int = 1
+
+
 class Configuration(Struct, frozen=True, kw_only=True):
     """The settings that affect decisions. Names are Kafka's, with underscores for dots.
 
@@ -37,6 +45,8 @@ class Configuration(Struct, frozen=True, kw_only=True):
       ZooKeeper has deleted it, also with `take_over`.
     - `authorization`: requests need ACLs, which ZooKeeper has; None: everything is allowed, as in
       logs from before this setting existed.
+    - `mutation_quotas`: Kafka's controller mutation quotas, which ZooKeeper has, apply to requests;
+      None: they do not, as in logs from before this setting existed.
     - `registration_check_ms`: after how long a registration that may be stuck is probed; 0: never,
       as in logs from before this setting existed.
 
@@ -66,6 +76,7 @@ class Configuration(Struct, frozen=True, kw_only=True):
     registration_check_ms: int = 0
     standby: bool = False
     authorization: Authorization | None = None
+    mutation_quotas: QuotaWindow | None = None
 
     @property
     def protocol(self) -> ProtocolVersion:

@@ -14,6 +14,7 @@ from controller.core.canonical import decoded
 from controller.core.commands import CommandId, LeaderAndIsrRequest, StopReplicaRequest
 from controller.core.configuration import Configuration
 from controller.core.fold import Fold
+from controller.core.mutation_quotas import QuotaEntity, TokenBucket
 from controller.core.prepared_topics import unprepare
 from controller.core.procedures.admin.waiting_requests import timer_of
 from controller.core.releases import Release
@@ -120,6 +121,8 @@ class _Snapshot(Struct, frozen=True, kw_only=True):
     standby: _StandbyRow | None = None
     acls: list[tuple[ResourcePattern, tuple[Acl, ...]]] = []
     acl_changes: list[str] = []
+    mutation_rates: list[tuple[QuotaEntity, int | None]] = []
+    mutation_buckets: list[tuple[QuotaEntity, TokenBucket]] = []
 
 
 _decoder = msgspec.msgpack.Decoder(_Snapshot)
@@ -184,6 +187,8 @@ def take_snapshot(fold: Fold) -> bytes:
             standby=_standby_row(controller.standby),
             acls=list(context.acls.acls.items()),
             acl_changes=context.acl_changes,
+            mutation_rates=list(context.mutation_quotas.rates.items()),
+            mutation_buckets=list(context.mutation_quotas.buckets.items()),
         )
     )
 
@@ -242,6 +247,8 @@ def load_snapshot(data: bytes, configuration: Configuration) -> Fold:
     for pattern, acls in snapshot.acls:
         context.acls.set(pattern, acls)
     context.acl_changes = snapshot.acl_changes or context.acl_changes
+    context.mutation_quotas.rates = dict(snapshot.mutation_rates)
+    context.mutation_quotas.buckets = dict(snapshot.mutation_buckets)
     context.leaderless = _by_partition(context, snapshot.leaderless)
     context.waiting = snapshot.waiting
     context.propagating = snapshot.propagating

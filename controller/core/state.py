@@ -16,6 +16,7 @@ from controller.core.api_requests.topics import WaitingRequest, WaitingResponse
 from controller.core.authorization import AclIndex
 from controller.core.commands import CommandId, LeaderAndIsrRequest, StopReplicaRequest
 from controller.core.errors import ProcedureError
+from controller.core.mutation_quotas import MutationQuotas
 from controller.core.releases import LATEST, Release
 from controller.core.state_machines import PartitionState, ReplicaState
 from controller.core.values import (
@@ -33,7 +34,6 @@ from controller.core.znodes import Reassignment
 from controller.core.znodes.acls import ACL_CHANGES
 
 UNKNOWN_ZXID: Final = -1
-
 
 NO_REPLICA_STATES: Final[Mapping[int, ReplicaState]] = {}
 
@@ -226,7 +226,7 @@ class ControllerContext:
     - `unclean_default`: whether a topic without this setting may get an unclean leader.
     - `config_change`: the last notification of /config/changes that was processed.
     - `acls`: Kafka's ACLs, if requests are authorized. `acl_changes`: the last notification of each
-      kind that was processed.
+      kind that was processed. `mutation_quotas`: those of clients, if they are followed.
     - `leaderless`: for each partition that could not get a leader, the text that was logged.
     - `waiting`: by number the requests of admin tools whose answer waits for their outcome.
     - `propagating`: by number the requests whose outcome not all brokers have acknowledged.
@@ -299,6 +299,7 @@ class ControllerContext:
         self.config_change = ""
         self.acls = AclIndex()
         self.acl_changes = ["" for _ in ACL_CHANGES]
+        self.mutation_quotas = MutationQuotas()
         self.leaderless: dict[Partition, str] = {}
         self.waiting: dict[int, WaitingRequest] = {}
         self.propagating: dict[int, PropagatingResponse] = {}

@@ -27,6 +27,7 @@ from controller.core.commands import (
     StartTimer,
     Stop,
     StopReplicaRequest,
+    ThrottleClient,
     UpdateMetadataRequest,
 )
 from controller.core.controller import Controller
@@ -217,6 +218,8 @@ class Daemon:
             case answer if isinstance(answer, ApiResponse):
                 self._inbox.secret_digests.forget(answer)
                 self._endpoint.answer(answer)
+            case ThrottleClient(request=request, until_ms=until_ms):
+                self._endpoint.throttle(request, until_ms)
             case DelayResponse(request=request):
                 self._endpoint.answer_later(request)
             case _ if self._inbox.expired:

@@ -7,6 +7,7 @@ from typing import Final
 from controller.core.distribution import Distribution
 from controller.core.metered import Sample, summary_samples
 from controller.core.metric_table import METRICS, Metric
+from controller.daemon.connection_metrics import CONNECTION_METRICS
 from eventstore.mirror.progress import Place, read_progress
 from eventstore.writer import LogWriter
 
@@ -29,7 +30,7 @@ LOG_METRICS: Final = (
         "no such metric.",
     ),
 )
-DAEMON_METRICS: Final = (*METRICS, *LOG_METRICS)
+DAEMON_METRICS: Final = (*METRICS, *LOG_METRICS, *CONNECTION_METRICS)
 """All that a daemon exports."""
 
 

@@ -18,6 +18,7 @@ from controller.brokers.channel import always
 from controller.brokers.channels import BrokerChannels
 from controller.core.fold import Fold
 from controller.core.metered import Sample
+from controller.daemon.connection_metrics import connection_samples
 from controller.daemon.credentials import CredentialReader
 from controller.daemon.daemon import Daemon, Inbox
 from controller.daemon.errors import DaemonError, texts_of
@@ -35,6 +36,7 @@ from controller.fingerprint import code_version, core_fingerprint
 from controller.operator.errors import StartRefused
 from controller.operator.probes import probe_brokers, probe_zookeeper
 from controller.operator.start_checks import (
+    check_authorizer,
     check_broker_settings,
     check_policies,
     check_start,
@@ -129,7 +131,11 @@ async def _may_start(settings: Settings) -> tuple[str, Settings]:
     found: Sequence[BrokerStatus] = ()
     if not any(one.level == "error" for one in results):
         found = await probe_brokers(settings, brokers)
-        results += [*check_policies(found), *check_broker_settings(settings, found)]
+        results += [
+            *check_policies(found),
+            *check_authorizer(settings, found),
+            *check_broker_settings(settings, found),
+        ]
     reasons = [one.line for one in results if one.level == "error"]
     if reasons:
         raise StartRefused(reasons)
@@ -237,6 +243,7 @@ async def _run_daemon(
     def samples() -> Iterable[Sample]:
         yield from daemon.metered.samples(time.monotonic_ns())
         lag_s = status.status().event_lag_ms / 1000
+        yield from connection_samples(endpoint.connections.by_listener())
         yield from log_samples(daemon.append_times, log, mirror, lag_s)
 
     reason = ""

@@ -68,11 +68,12 @@ class SecretDigests:
     def restore_secrets(self, id: CommandId, command: ZooKeeperCommand) -> ZooKeeperCommand:
         """Return the command with the secrets that ZooKeeper is to store."""
         match command:
-            case _ if not self._requests:
-                return command
             case ReadZnodes(paths=paths):
+                # Quotas are in the same znodes: the content is read without a request, too.
                 if any(path.startswith(_BELOW) for path in paths):
                     self._reads[id] = paths
+                return command
+            case _ if not self._requests:
                 return command
             case WriteZnodes(operations=operations) | WriteAtomically(operations=operations):
                 opened = tuple(self._with_secrets(one) for one in operations)
@@ -92,7 +93,8 @@ class SecretDigests:
             return secret
         whole = hmac.digest(self._key, secret.encode(), "sha256")
         digest = whole[:_DIGEST_BYTES].hex()
-        self._secrets[digest] = secret
+        if self._requests:
+            self._secrets[digest] = secret
         return digest
 
     def _data_without_secrets(self, path: str, data: bytes | None) -> bytes | None:

@@ -90,6 +90,11 @@ def check_policies(settings: Settings, status: SystemStatus) -> Iterator[CheckRe
     return start_checks.check_policies([one for one in status.brokers if not one.fault])
 
 
+def check_authorizer(settings: Settings, status: SystemStatus) -> Iterator[CheckResult]:
+    """The authorizers that the start compares."""
+    return start_checks.check_authorizer(settings, status.brokers)
+
+
 def check_broker_settings(settings: Settings, status: SystemStatus) -> Iterator[CheckResult]:
     """The settings that the start compares."""
     return start_checks.check_broker_settings(settings, status.brokers)
@@ -205,6 +210,7 @@ CHECKS: Final[tuple[Check, ...]] = (
     check_brokers,
     check_protocol,
     check_policies,
+    check_authorizer,
     check_broker_settings,
     check_racks,
     check_listeners,

@@ -42,7 +42,7 @@ from controller.operator.zookeeper_client import ZooKeeperClient
 from controller.security.tls import ReloadedContext
 from controller.security.tls_errors import reason_of
 from controller.settings.settings import Settings
-from controller.settings.table import DECIDING, POLICIES
+from controller.settings.table import AUTHORIZER, DECIDING, POLICIES
 from controller.wire.apis import LEADER_AND_ISR, STOP_REPLICA, UPDATE_METADATA
 from controller.zookeeper.connection import PLAIN as ZOOKEEPER_PLAIN
 from controller.zookeeper.servers import ConnectString, Server
@@ -223,15 +223,16 @@ async def _probe_broker(settings: Settings, broker: Broker) -> BrokerStatus:
             for one in entries
             if one.name in DECIDING and one.source != OF_CLUSTER
         },
+        authorizer=next((one.value or "" for one in entries if one.name == AUTHORIZER), ""),
         settings_fault=settings_fault,
     )
 
 
 async def _settings_of(connection: BrokerConnection, broker: int) -> tuple[list[ConfigEntry], str]:
-    """The policies of a broker and the settings by which a controller decides, and why they are
-    unknown."""
+    """The policies of a broker, the settings by which a controller decides and the authorizer, and
+    why they are unknown."""
     try:
-        return await connection.settings_of(broker, (*POLICIES, *DECIDING)), ""
+        return await connection.settings_of(broker, (*POLICIES, *DECIDING, AUTHORIZER)), ""
     except ChannelError as error:
         return [], str(error)
 

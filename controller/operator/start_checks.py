@@ -13,7 +13,7 @@ from controller.core.topic_configs import (
 )
 from controller.operator.status import BrokerStatus, ClusterStatus, ZooKeeperStatus
 from controller.settings.settings import Settings
-from controller.settings.table import POLICIES
+from controller.settings.table import AUTHORIZER, POLICIES
 
 Level = Literal["ok", "warning", "error"]
 
@@ -181,6 +181,29 @@ def check_policies(brokers: Sequence[BrokerStatus]) -> Iterator[CheckResult]:
             yield CheckResult("policies", "warning", text, advice)
     if brokers and not any(one.policies or one.fault or one.settings_fault for one in brokers):
         yield CheckResult("policies", "ok", "no broker has a policy")
+
+
+def check_authorizer(settings: Settings, brokers: Sequence[BrokerStatus]) -> Iterator[CheckResult]:
+    """If brokers have an authorizer, the endpoint has one: otherwise a client that no ACL allows
+    anything could change the cluster there."""
+    found = [one for one in brokers if one.authorizer]
+    if not found:
+        return
+    if settings.security.authorization is not None:
+        text = "the brokers and the daemon have an authorizer"
+        yield CheckResult("authorizer", "ok", text)
+        return
+    ids = ", ".join(str(one.broker) for one in found)
+    who = f"broker {ids} has" if len(found) == 1 else f"brokers {ids} have"
+    text = (
+        f"{who} {AUTHORIZER}={found[0].authorizer}, and the daemon allows everything at its "
+        "listeners"
+    )
+    advice = (
+        f"set {AUTHORIZER} and super.users in the file of --config as in the brokers' "
+        "(docs/security.md#authorization)"
+    )
+    yield CheckResult("authorizer", "warning", text, advice)
 
 
 def check_broker_settings(

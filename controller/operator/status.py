@@ -46,13 +46,15 @@ class BrokerStatus(Struct, frozen=True, kw_only=True):
     sends, its name, the wanted version and the version that would be sent. `fault`: why it is
     not reachable. `policies`: its configured plugins by key. `deciding`: its own values of the
     settings by which a controller decides, without those that are the cluster's dynamic default.
-    `settings_fault`: why both are unknown although the broker answers."""
+    `authorizer`: its authorizer.class.name, empty for none. `settings_fault`: why these are unknown
+    although the broker answers."""
 
     broker: int
     fault: str = ""
     versions: tuple[tuple[str, int, int], ...] = ()
     policies: dict[str, str] = {}
     deciding: dict[str, str] = {}
+    authorizer: str = ""
     settings_fault: str = ""
 
 

@@ -14,8 +14,9 @@ from controller.security.scram import HASHES
 from controller.security.tls import TlsSettings, server_context
 from controller.settings import parsing
 from controller.settings.security import Security, SecurityKeys, jaas_entry, read_tls, tried
+from controller.settings.setting import OWN
 from controller.settings.sources import RawSetting
-from controller.settings.table import OWN
+from controller.settings.table import AUTHORIZER
 
 _AUTHORIZER: Final = "kafka.security.authorizer.AclAuthorizer"
 _PLAIN: Final = "PLAIN"
@@ -72,6 +73,7 @@ def _of_listener(
         users=users,
         principal_rules=rules,
         receive_bytes_max=_number(keys, "sasl.server.max.receive.size", 524_288),
+        session_ms={one: _session_ms(keys, one) for one in mechanisms},
         failure_delay_ms=_number(keys, "connection.failed.authentication.delay.ms", 100),
     )
 
@@ -103,24 +105,32 @@ def _mechanisms(keys: SecurityKeys) -> tuple[str, ...]:
     return mechanisms
 
 
-def _number(keys: SecurityKeys, key: str, default: int) -> int:
+def _session_ms(keys: SecurityKeys, mechanism: str) -> int:
+    """A mechanism may have a separate limit (SaslChannelBuilder)."""
+    key = "connections.max.reauth.ms"
+    of_mechanism = f"{mechanism.lower()}.{key}"
+    is_separate = keys.text(of_mechanism) is not None
+    return _number(keys, of_mechanism if is_separate else key, 0, 2**63 - 1)
+
+
+def _number(keys: SecurityKeys, key: str, default: int, most: int = 2**31 - 1) -> int:
     text = keys.text(key)
     try:
-        return default if text is None else parsing.whole_number(0)(text)
+        return default if text is None else parsing.whole_number(0, most)(text)
     except ValueError as error:
         raise SecurityError(f"{keys.shown(key)}: must be {error}") from None
 
 
 def _authorization(keys: SecurityKeys) -> Authorization | None:
     """The settings of AclAuthorizer, if it is selected."""
-    key = "authorizer.class.name"
-    selected = (keys.text(key) or "").strip()
+    selected = (keys.text(AUTHORIZER) or "").strip()
     if not selected:
         return None
     if selected != _AUTHORIZER:
         raise SecurityError(
-            f"{keys.shown(key)} is not allowed: it is a plugin that refold cannot apply, so that "
-            f"its endpoint would allow what the plugin forbids; refold knows {_AUTHORIZER}"
+            f"{keys.shown(AUTHORIZER)} is not allowed: it is a plugin that refold cannot apply, so "
+            "that its endpoint would allow what the plugin forbids; refold knows "
+            f"{_AUTHORIZER}"
         )
     if keys.text("authorizer.zookeeper.url"):
         shown = keys.shown("authorizer.zookeeper.url")

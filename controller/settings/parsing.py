@@ -3,12 +3,14 @@ values.
 """
 
 import os
+import socket
 import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Final, NamedTuple
 
 from controller.core import config_types, topic_names
+from controller.core.client_address import canonical_address
 from controller.core.errors import ConfigurationError
 from controller.core.protocol_versions import ProtocolVersion
 from controller.zookeeper.errors import BadConnectString
@@ -145,6 +147,23 @@ def _check_host(host: str) -> None:
     except UnicodeError:
         text = "a host name with 1 to 63 characters between two dots"
         raise ValueError(f"{text}, but {host[:80]!r} is not") from None
+
+
+def counts_by_address(text: str) -> dict[str, int]:
+    """HOST:COUNT, comma-separated: the count of each address of the hosts, which are resolved as by
+    Kafka (ConnectionQuotas)."""
+    found: dict[str, int] = {}
+    for one in text.split(","):
+        host, _, count = one.strip().rpartition(":")
+        if not host or not (count.isascii() and count.isdigit()):
+            raise ValueError(f"HOST:COUNT, comma-separated, but {one.strip()!r} is not")
+        _check_host(host)
+        try:
+            resolved = socket.getaddrinfo(host.strip("[]"), None, proto=socket.IPPROTO_TCP)
+        except OSError as error:
+            raise ValueError(f"hosts with an address, but {host} has none: {error}") from None
+        found |= {canonical_address(str(place[0])): int(count) for *_, place in resolved}
+    return found
 
 
 def servers(text: str) -> str:

@@ -2,15 +2,14 @@
 
 from collections.abc import Mapping
 
+from controller.settings.endpoint_limits import OF_ONE_LISTENER
 from controller.settings.security_keys import OF_BROKERS, OF_ENDPOINT, OF_ZOOKEEPER, PLUGINS
+from controller.settings.setting import Setting
 from controller.settings.table import (
     DECIDING,
-    IGNORED,
-    IGNORED_FOR_ONE_LISTENER,
     REFUSED,
     SETTINGS,
     TOPIC_KEYS,
-    Setting,
 )
 
 _HEAD = """\
@@ -89,6 +88,11 @@ them, the keys of the last table, and these. Those of TLS and SASL may have the 
 """
 
 
+_LIMITS_OF_LISTENER = """\
+Two limits can be set for single listeners of the endpoint, in a file only:
+"""
+
+
 def page() -> str:
     """The whole page."""
     return "\n".join(
@@ -110,6 +114,10 @@ def page() -> str:
             *_meanings(OF_BROKERS),
             _OF_ENDPOINT,
             *_meanings(OF_ENDPOINT),
+            _LIMITS_OF_LISTENER,
+            *_meanings(
+                {f"listener.name.<listener>.{key}": it for key, it in OF_ONE_LISTENER.items()}
+            ),
             "## Kafka's keys that refold refuses",
             "",
             "The daemon does not start if one of these is set, unless the value is `false`:",
@@ -124,18 +132,6 @@ def page() -> str:
             "| key | why |",
             "|---|---|",
             *(f"| `{key}` | {why}. |" for key, why in PLUGINS.items()),
-            "",
-            "## Kafka's keys without effect",
-            "",
-            "The daemon logs a warning if one of these is set:",
-            "",
-            "| key | why |",
-            "|---|---|",
-            *(f"| `{key}` | {why}. |" for key, why in IGNORED.items()),
-            *(
-                f"| `listener.name.<listener>.{key}` | {why}. |"
-                for key, why in IGNORED_FOR_ONE_LISTENER.items()
-            ),
             "",
         ]
     )

@@ -21,8 +21,8 @@ from controller.security.stores import StoreSettings
 from controller.security.tls import ReloadedContext, TlsSettings, client_context
 from controller.settings import parsing
 from controller.settings.security_keys import KAFKAS_OWN, PLUGIN_KEY, PLUGINS
+from controller.settings.setting import OWN
 from controller.settings.sources import RawSetting
-from controller.settings.table import OWN
 from controller.zookeeper.acls import CREATOR_ACLS, OPEN_ACLS
 from controller.zookeeper.connection import ZooKeeperSecurity
 from controller.zookeeper.digest_md5 import digest_login, login_of, sasl_login

@@ -64,6 +64,9 @@ OF_ENDPOINT: Final = {
     "65536 bytes are allowed",
     "connection.failed.authentication.delay.ms": "how long a client whose login failed waits for "
     "the answer",
+    "connections.max.reauth.ms": "a client that does not log in again within this time is "
+    "disconnected at its next request. 0, the default: never. Also with the prefix "
+    "`listener.name.<listener>.<mechanism>.`",
     "authorizer.class.name": "kafka.security.authorizer.AclAuthorizer, or empty: everything is "
     "allowed. Others are refused",
     "super.users": "principals that may do everything: User:admin;User:broker",

@@ -1,6 +1,5 @@
 """The settings of one run, merged from all sources and validated."""
 
-import re
 import socket
 from collections.abc import Iterator, Mapping, Sequence
 from difflib import get_close_matches
@@ -10,7 +9,7 @@ from typing import Any, Final, Literal, NamedTuple
 from msgspec import Struct, structs
 
 from controller.api.limits import Limits
-from controller.core.configuration import Configuration
+from controller.core.configuration import Configuration, QuotaWindow
 from controller.core.topic_configs import (
     BROKER_KEYS,
     OF_BROKER,
@@ -21,6 +20,7 @@ from controller.core.topic_configs import (
 )
 from controller.core.values import Endpoint
 from controller.security.errors import SecurityError
+from controller.settings.connection_quotas import limits_of
 from controller.settings.endpoint_security import with_endpoint
 from controller.settings.errors import SettingsError
 from controller.settings.parsing import Address, HostAndPort
@@ -31,6 +31,7 @@ from controller.settings.security import (
     refused_plugins,
     zookeeper_security,
 )
+from controller.settings.setting import OWN, Setting
 from controller.settings.sources import (
     RawSetting,
     effective_setting,
@@ -41,13 +42,9 @@ from controller.settings.sources import (
 from controller.settings.table import (
     BY_KEY,
     CLASSES,
-    IGNORED,
-    IGNORED_FOR_ONE_LISTENER,
-    OWN,
     REFUSED,
     SETTINGS,
     TOPIC_KEYS,
-    Setting,
     is_known,
     kafka_keys,
 )
@@ -60,7 +57,6 @@ _ZOOKEEPER: Final = "zookeeper.connect"
 _WAIT: Final = OWN + "wait.for.zookeeper"
 _OF_SERVICES: Final = ("INVOCATION_ID", "KUBERNETES_SERVICE_HOST")
 """The environment variables that systemd and Kubernetes set for their services."""
-_OF_ONE_LISTENER: Final = re.compile(r"listener\.name\.[^.]+\.(.+)")
 
 
 class Settings(Struct, frozen=True, kw_only=True):
@@ -82,6 +78,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     control_plane_listener: str | None
     socket_timeout_ms: int
     limits: Limits
+    mutation_quotas: QuotaWindow
     unclean_leader_election_enable: bool
     num_partitions: int
     default_replication_factor: int
@@ -133,6 +130,7 @@ class Settings(Struct, frozen=True, kw_only=True):
             kip_236_enable=self.kip_236_enable,
             registration_check_ms=self.registration_check_ms,
             authorization=self.security.authorization,
+            mutation_quotas=self.mutation_quotas,
         )
 
 
@@ -157,12 +155,6 @@ def load(
     problems = unknown if config and is_toml(config) else []
     warnings = [] if problems else unknown
     problems += [*_refused(file), *refused_plugins(file)]
-    warnings += [
-        f"{key} ({given.source}) has no effect: {why}"
-        for key, why in IGNORED.items()
-        if (given := effective_setting(key, [file]))
-    ]
-    warnings += _ignored_for_one_listener(file)
     warnings += _misspelt_variables(environment)
     if config and not is_toml(config):
         layers[-1] = _without_a_brokers_address(layers)
@@ -173,7 +165,7 @@ def load(
         values[_WAIT] = any(one in environment for one in _OF_SERVICES)
     endpoints, advertised = _endpoints(values, problems)
     listener = _inter_broker_listener(values, problems)
-    limits = _limits(values, problems)
+    limits = limits_of(values, file, listener, problems)
     reached = dict.fromkeys([values["control.plane.listener.name"] or listener])
     security = read_security(file, values, reached, problems)
     security = with_endpoint(security, file, values, problems)
@@ -258,13 +250,6 @@ def _refused(file: list[RawSetting]) -> list[str]:
         for key, text, source, _ in {one.key: one for one in file}.values()
         if key in CLASSES and not text
     ]
-
-
-def _ignored_for_one_listener(file: list[RawSetting]) -> Iterator[str]:
-    for key, text, source, _ in file:
-        found = _OF_ONE_LISTENER.fullmatch(key)
-        if found and text and (why := IGNORED_FOR_ONE_LISTENER.get(found[1])):
-            yield f"{key} ({source}) has no effect: {why}"
 
 
 def _without_a_brokers_address(layers: list[list[RawSetting]]) -> list[RawSetting]:
@@ -363,26 +348,6 @@ def _inter_broker_listener(values: Mapping[str, Any], problems: list[str]) -> st
     return str(listener)
 
 
-def _limits(values: Mapping[str, Any], problems: list[str]) -> Limits:
-    """The endpoint's limits for clients."""
-    limits = Limits(
-        connections_max=values["max.connections"],
-        connections_per_address_max=values["max.connections.per.ip"],
-        connections_max_idle_ms=values["connections.max.idle.ms"],
-        request_timeout_ms=values["request.timeout.ms"],
-        request_bytes_max=values["socket.request.max.bytes"],
-        waiting_requests_max=values["queued.max.requests"],
-        whole_bytes_max=values["queued.max.request.bytes"],
-    )
-    largest = min(limits.request_bytes_max, limits.controller_request_bytes_max)
-    if limits.whole_bytes_max is not None and limits.whole_bytes_max < largest:
-        problems.append(
-            f"queued.max.request.bytes={limits.whole_bytes_max}: must be at least "
-            f"{largest}, the maximum size of a request to the controller"
-        )
-    return limits
-
-
 def _settings(
     values: Mapping[str, Any],
     listeners: tuple[Endpoint, ...],
@@ -409,6 +374,10 @@ def _settings(
         control_plane_listener=values["control.plane.listener.name"],
         socket_timeout_ms=values["controller.socket.timeout.ms"],
         limits=limits,
+        mutation_quotas=QuotaWindow(
+            samples=values["controller.quota.window.num"],
+            seconds=values["controller.quota.window.size.seconds"],
+        ),
         unclean_leader_election_enable=values["unclean.leader.election.enable"],
         num_partitions=values["num.partitions"],
         default_replication_factor=values["default.replication.factor"],

@@ -9,7 +9,8 @@ import javaproperties
 
 from controller.settings.config_providers import ConfigProviders
 from controller.settings.errors import SettingsError
-from controller.settings.table import OWN, SETTINGS
+from controller.settings.setting import OWN
+from controller.settings.table import SETTINGS
 
 
 class RawSetting(NamedTuple):

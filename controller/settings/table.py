@@ -3,43 +3,19 @@
 docs/settings.md is generated from this table.
 """
 
-import re
-from collections.abc import Callable
 from functools import cache
 from importlib.resources import files
-from typing import Any, Final, NamedTuple
+from typing import Final
 
-from controller.api.limits import Limits
 from controller.core.protocol_versions import LATEST
 from controller.core.topic_configs import BROKER_KEYS
 from controller.security.passwords import Password
 from controller.settings import parsing
 from controller.settings.config_providers import is_of_providers
+from controller.settings.endpoint_limits import ENDPOINT_LIMITS
 from controller.settings.security_keys import OF_AUTHORIZER, OF_BROKERS, OF_ENDPOINT, OF_ZOOKEEPER
+from controller.settings.setting import OWN, Setting
 from eventstore.writer import SEGMENT_BYTES
-
-OWN: Final = "refold."
-"""Begins a key that is refold's own, or one of Kafka's that is meant for the daemon alone."""
-
-_LIMITS: Final = Limits()
-
-
-class Setting(NamedTuple):
-    """One setting. `default` is the text as in a file. None: the setting is unset by default, or
-    must be set (`required`)."""
-
-    key: str
-    parse: Callable[[str], Any]
-    default: str | None
-    about: str
-    flag: str = ""
-    required: bool = False
-
-    @property
-    def variable(self) -> str:
-        """The environment variable of the setting."""
-        return "REFOLD_" + re.sub("[.-]", "_", self.key.removeprefix(OWN).upper())
-
 
 SETTINGS: Final = (
     Setting(
@@ -146,53 +122,7 @@ SETTINGS: Final = (
         "30000",
         "How long a broker may take to accept a connection or to answer a request.",
     ),
-    Setting(
-        "max.connections",
-        parsing.whole_number(1),
-        str(_LIMITS.connections_max),
-        "The maximum number of connections to the endpoint, over all listeners. Beyond it a new "
-        "connection replaces another one. Kafka's default is no limit.",
-    ),
-    Setting(
-        "max.connections.per.ip",
-        parsing.whole_number(1),
-        str(_LIMITS.connections_per_address_max),
-        "The maximum number of connections from one address. Kafka's default is no limit.",
-    ),
-    Setting(
-        "connections.max.idle.ms",
-        parsing.limit,
-        str(_LIMITS.connections_max_idle_ms),
-        "How long a connection to the endpoint may be idle between two requests. -1: no limit.",
-    ),
-    Setting(
-        "request.timeout.ms",
-        parsing.whole_number(1),
-        str(_LIMITS.request_timeout_ms),
-        "How long a broker may take to answer a client's request that the endpoint forwards.",
-    ),
-    Setting(
-        "socket.request.max.bytes",
-        parsing.whole_number(1),
-        str(_LIMITS.request_bytes_max),
-        "The maximum size of a request to the endpoint. Requests that are not forwarded have "
-        "lower limits ([endpoint.md](endpoint.md#limits)).",
-    ),
-    Setting(
-        "queued.max.requests",
-        parsing.whole_number(1),
-        str(_LIMITS.waiting_requests_max),
-        "The maximum number of brokers' requests that wait for the controller's answer. The "
-        "limit applies separately to requests of admin tools that create, extend or delete topics. "
-        "A tenth of it applies to their other requests.",
-    ),
-    Setting(
-        "queued.max.request.bytes",
-        parsing.limit,
-        str(_LIMITS.whole_bytes_max),
-        "The maximum total size of large requests of brokers that the endpoint holds. -1: no "
-        "limit, which is Kafka's default.",
-    ),
+    *ENDPOINT_LIMITS,
     Setting(
         "unclean.leader.election.enable",
         parsing.boolean,
@@ -406,6 +336,9 @@ POLICIES: Final = ("create.topic.policy.class.name", "alter.config.policy.class.
 """Policies are plugins that brokers apply and refold cannot. If a broker has one, refold does
 not take the role."""
 
+AUTHORIZER: Final = "authorizer.class.name"
+"""Selects what decides who may do what at a broker, and at the endpoint."""
+
 DECIDING: Final = (
     "unclean.leader.election.enable",
     "min.insync.replicas",
@@ -425,8 +358,8 @@ REFUSED: Final = {
     "with a stock controller",
     "alter.config.policy.class.name": "it is a plugin that refold cannot apply to configuration "
     "changes. Remove it from the daemon's file: brokers change configurations and apply theirs",
-    "client.quota.callback.class": "it is a plugin that refold cannot apply: refold has no client "
-    "quotas. Those of brokers still apply to them",
+    "client.quota.callback.class": "it is a plugin that refold cannot apply: refold would limit "
+    "topic creations and deletions by the quotas in ZooKeeper",
     "process.roles": "it is a KRaft setting, and refold is a controller for ZooKeeper mode",
     "zookeeper.metadata.migration.enable": "the cluster is migrating to KRaft; the controller's "
     "role belongs to a KRaft controller then",
@@ -439,23 +372,6 @@ CLASSES: Final = (
     "client.quota.callback.class",
 )
 """Refused keys that name a class for Kafka, which must not be empty (ConfigDef.parseType)."""
-
-IGNORED: Final = {
-    "max.connections.per.ip.overrides": "refold has one limit for all addresses, "
-    "max.connections.per.ip",
-    "max.connection.creation.rate": "refold does not limit how often clients connect; "
-    "max.connections limits how many of them there are",
-    "connections.max.reauth.ms": "clients of refold's endpoint log in once for each connection",
-}
-"""Keys of Kafka without an effect here, about which the operator is warned."""
-
-IGNORED_FOR_ONE_LISTENER: Final = {
-    "max.connections": "refold has one limit for all its listeners together, max.connections",
-    "max.connection.creation.rate": IGNORED["max.connection.creation.rate"],
-    "connections.max.reauth.ms": IGNORED["connections.max.reauth.ms"],
-}
-"""Ignored keys that Kafka also has per listener: listener.name.<listener>.<key>."""
-
 
 _OF_LISTENER: Final = "listener.name."
 

@@ -38,6 +38,7 @@ from controller.core.api_requests.topics import (
     CreateTopicsResponse,
     DeleteTopicsReceived,
     DeleteTopicsResponse,
+    MutatingRequest,
     NewPartitions,
     NewTopic,
 )
@@ -56,8 +57,11 @@ def described_request(request: ApiRequest, name_of: NameOf = _unchanged) -> list
     """A request with its client, if the log has one, then a line for each part. `name_of` returns a
     topic's name by its id in hex."""
     head, *parts = _described(request, name_of)
-    client = request.client
-    return [head if client is None else f"{head} by {client.principal} at {client.host}", *parts]
+    if request.client is not None:
+        head += f" by {request.client.principal} at {request.client.host}"
+    if isinstance(request, MutatingRequest) and request.client_id:
+        head += f", client id {request.client_id}"
+    return [head, *parts]
 
 
 def _described(request: ApiRequest, name_of: NameOf) -> list[str]:

@@ -19,6 +19,7 @@ from controller.core.values import ANY_VERSION
 from controller.core.znodes.config import read_config
 from replay.description.api_requests import described_response
 from replay.description.phrases import in_one_line, listed, some, state
+from replay.times import iso_time
 
 PlainCommand = (
     commands.OpenChannel
@@ -29,6 +30,7 @@ PlainCommand = (
     | commands.DrawNumbers
     | commands.StartTimer
     | commands.CancelTimer
+    | commands.ThrottleClient
     | commands.DelayResponse
     | commands.Stop
 )
@@ -92,6 +94,9 @@ def described(command: PlainCommand) -> str:
             return f"draw numbers below {' '.join(map(str, bounds))}"
         case commands.StartTimer(timer=timer, delay_ms=delay_ms):
             return f"start timer {timer} of {delay_ms} ms"
+        case commands.ThrottleClient(request=request, until_ms=until_ms):
+            until = iso_time(until_ms * 1_000_000)
+            return f"the client of request {request} is throttled until {until}"
         case commands.DelayResponse(request=request):
             return f"request {request} is answered later"
         case commands.CancelTimer(timer=timer):

@@ -31,6 +31,7 @@ _KINDS: Final[Mapping[str, str]] = {
     "rack": "rack",
     "user": "principal",
     "principal": "principal",
+    "client_id": "principal",
     "server": "address",
     "undeleted": "topic",
     **dict.fromkeys(_TEXTS, "text"),

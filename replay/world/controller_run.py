@@ -23,6 +23,7 @@ from controller.core.commands import (
     ProbeBroker,
     StartTimer,
     Stop,
+    ThrottleClient,
 )
 from controller.core.configuration import Configuration
 from controller.core.events import (
@@ -199,7 +200,7 @@ class ControllerRun:
                 self._channels.close(close)
             case answer if isinstance(answer, ApiResponse):
                 self.endpoint.answer(answer)
-            case DelayResponse():
+            case ThrottleClient() | DelayResponse():
                 return
             case _ if self._expired:
                 return  # The session has expired: a term that has ended sends nothing.

@@ -95,9 +95,10 @@ def create_topic(
     configs: dict[str, str] | None = None,
     *,
     times: int = 1,
+    version: int = 5,
 ) -> Any:
     """A request for a topic with these replicas, which names it so many times."""
-    module = schema("create_topics", 5)
+    module = schema("create_topics", version)
     assignments = tuple(
         module.CreatableReplicaAssignment(partition_index=number, broker_ids=tuple(brokers))
         for number, brokers in assignment.items()
@@ -124,6 +125,13 @@ def create_partitions(topic: str, count: int, added: list[list[int]] | None = No
     asked = module.CreatePartitionsTopic(name=topic, count=count, assignments=given)
     return module.CreatePartitionsRequest(
         topics=(asked,), timeout=timedelta(seconds=_SECONDS_MAX), validate_only=False
+    )
+
+
+def delete_topic(topic: str, *, version: int) -> Any:
+    """A request to delete a topic by its name."""
+    return schema("delete_topics", version).DeleteTopicsRequest(
+        topic_names=(topic,), timeout=timedelta(seconds=_SECONDS_MAX)
     )
 
 

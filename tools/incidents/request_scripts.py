@@ -1,5 +1,5 @@
-"""The script of the incident with requests that only faulty clients send. It begins as those in
-`scripts`."""
+"""The scripts of the incidents with requests that only faulty clients send, and with too many
+requests. They begin as those in `scripts`."""
 
 from tools.incidents import endpoint
 from tools.incidents.incident_cluster import UNREGISTERED, IncidentCluster
@@ -60,3 +60,31 @@ async def _add_to_recovering(cluster: IncidentCluster) -> None:
     cluster.broker(2).resume()
     cluster.broker(3).kill()
     await cluster.broker(3).start()
+
+
+async def exceeded_quota(cluster: IncidentCluster) -> None:
+    """A client exceeds its quota for partitions that are created and deleted, which the controller
+    reads at its take-over: newer versions of its requests are refused, older ones are carried out
+    and throttled. Then the quota is deleted."""
+    entity = "users/ANONYMOUS/clients/incident"
+    await cluster.znodes.create("/config/users/ANONYMOUS", {"version": 1, "config": {}})
+    await cluster.znodes.create("/config/users/ANONYMOUS/clients")
+    quota = {"version": 1, "config": {"controller_mutation_rate": "1"}}
+    await cluster.znodes.create(f"/config/{entity}", quota)
+    await cluster.hand_back()
+    await cluster.take_over()
+    many = {number: [1] for number in range(60)}
+    await cluster.send(endpoint.create_topic("many", many, version=7))
+    await cluster.send(endpoint.create_topic("refused", {0: [1]}, version=7))
+    await cluster.send(endpoint.create_partitions("moved", 4))
+    await cluster.send(endpoint.delete_topic("moved", version=5))
+    await cluster.send(endpoint.create_topic("throttled", {0: [1]}))
+    await cluster.send(endpoint.delete_topic("moved", version=4))
+    await cluster.znodes.delete(f"/config/{entity}")
+    change = {"version": 2, "entity_path": entity}
+    await cluster.znodes.create("/config/changes/config_change_0000009999", change)
+    await cluster.until_gone("moved")
+    free = endpoint.create_topic("free", {0: [1]}, version=7)
+    while (await cluster.send(free)).topics[0].error_code:
+        # refold may not have read the change yet.
+        continue

@@ -324,6 +324,7 @@ INCIDENTS: Final[Mapping[str, IncidentScript]] = {
     "log-dir": IncidentScript(rule_scripts.log_dir, log_dirs=2),
     "stale-requests": IncidentScript(rule_scripts.stale_requests),
     "rare-requests": IncidentScript(request_scripts.rare_requests),
+    "exceeded-quota": IncidentScript(request_scripts.exceeded_quota),
     "admin-requests": IncidentScript(rule_scripts.admin_requests),
     "rejected-requests": IncidentScript(rule_scripts.rejected_requests),
     "added-partitions": IncidentScript(rule_scripts.added_partitions),

@@ -230,6 +230,11 @@ TEXTS: Final = {
         "operation and the resource",
         "if the client should have this right: `kafka-acls --add`",
     ),
+    "quota_exceeded": Text(
+        "a client creates or deletes more partitions than its `controller_mutation_rate` allows; "
+        "the message names the user or the client id",
+        "if the client should be allowed more: `kafka-configs --alter --add-config`",
+    ),
     "credentials_not_altered": Text(
         "SCRAM credentials of a user were not written", "repeat the request"
     ),

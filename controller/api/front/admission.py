@@ -1,13 +1,18 @@
 """Decides which connection to close when there are too many. Pure.
 
-A new connection is always accepted; at the limit, another one is closed for it. The order is:
+A new connection is always accepted, unless its address may have none; at a limit, another one is
+closed for it: of the same address or of the same listener, if the limit is theirs. The order is:
 connections without a complete request, then those of clients, then those that sent a request to the
 controller. Within a class the connection with the oldest last request is closed first. With this
 order clients cannot keep a broker out, however many connections they open.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from enum import IntEnum
+from types import MappingProxyType
+from typing import Final
+
+_NONE: Final[Mapping[str, int]] = MappingProxyType({})
 
 
 class ConnectionPriority(IntEnum):
@@ -19,27 +24,40 @@ class ConnectionPriority(IntEnum):
 
 
 class Admission:
-    """The open connections, by number."""
+    """The open connections, by number. `of_addresses`: limits of single addresses, in place of
+    `per_address_max`; `of_listeners`: limits of listeners."""
 
-    def __init__(self, total_max: int, per_address_max: int) -> None:
+    def __init__(
+        self,
+        total_max: int,
+        per_address_max: int,
+        of_addresses: Mapping[str, int] = _NONE,
+        of_listeners: Mapping[str, int] = _NONE,
+    ) -> None:
         self._total_max = total_max
         self._per_address_max = per_address_max
-        self._addresses: dict[int, str] = {}
+        self._of_addresses = of_addresses
+        self._of_listeners = of_listeners
+        self._origins: dict[int, tuple[str, str]] = {}
         self._priorities: dict[int, ConnectionPriority] = {}
-        self._counts: dict[str, int] = {}
+        self._by_address: dict[str, int] = {}
+        self._by_listener: dict[str, int] = {}
         # Ordered by last request, the oldest first.
         self._by_priority: dict[ConnectionPriority, dict[int, None]] = {
             priority: {} for priority in ConnectionPriority
         }
 
-    def admit(self, connection: int, address: str) -> int | None:
-        """Accept a connection; return the one that must be closed for it, which no longer
-        counts."""
-        evicted = self._connection_to_evict(address)
+    def admit(self, connection: int, address: str, listener: str = "") -> int | None:
+        """Accept a connection; return the one that must be closed for it, which no longer counts.
+        It is the new one itself if its address may have none."""
+        if not self._max_of(address):
+            return connection
+        evicted = self._connection_to_evict(address, listener)
         if evicted is not None:
             self.connection_closed(evicted)
-        self._addresses[connection] = address
-        self._counts[address] = self._counts.get(address, 0) + 1
+        self._origins[connection] = address, listener
+        self._by_address[address] = self._by_address.get(address, 0) + 1
+        self._by_listener[listener] = self._by_listener.get(listener, 0) + 1
         self._priorities[connection] = ConnectionPriority.NEW
         self._by_priority[ConnectionPriority.NEW][connection] = None
         return evicted
@@ -55,23 +73,26 @@ class Admission:
 
     def connection_closed(self, connection: int) -> None:
         """The connection was closed. Repeated calls have no effect."""
-        address = self._addresses.pop(connection, None)
-        if address is None:
+        origin = self._origins.pop(connection, None)
+        if origin is None:
             return
         del self._by_priority[self._priorities.pop(connection)][connection]
-        self._counts[address] -= 1
-        if not self._counts[address]:
-            del self._counts[address]
+        for counts, key in zip((self._by_address, self._by_listener), origin, strict=True):
+            counts[key] -= 1
+            if not counts[key]:
+                del counts[key]
 
-    def _connection_to_evict(self, address: str) -> int | None:
-        if self._counts.get(address, 0) >= self._per_address_max:
-            return next(
-                one for one in self._lowest_priority_first() if self._addresses[one] == address
-            )
-        return (
-            next(self._lowest_priority_first()) if len(self._addresses) >= self._total_max else None
-        )
+    def _max_of(self, address: str) -> int:
+        return self._of_addresses.get(address, self._per_address_max)
 
-    def _lowest_priority_first(self) -> Iterator[int]:
+    def _connection_to_evict(self, address: str, listener: str) -> int | None:
+        if self._by_address.get(address, 0) >= self._max_of(address):
+            return next(one for one in self._lowest_first() if self._origins[one][0] == address)
+        of_listener = self._of_listeners.get(listener)
+        if of_listener is not None and self._by_listener.get(listener, 0) >= of_listener:
+            return next(one for one in self._lowest_first() if self._origins[one][1] == listener)
+        return next(self._lowest_first()) if len(self._origins) >= self._total_max else None
+
+    def _lowest_first(self) -> Iterator[int]:
         for priority in ConnectionPriority:
             yield from self._by_priority[priority]

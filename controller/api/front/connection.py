@@ -10,7 +10,14 @@ from typing import Any, Final, NamedTuple, TypeVar
 
 from msgspec import structs
 
-from controller.api.errors import NoBrokersKnown, NotPassedOn, NoUpstream, RequestRejected
+from controller.api.connection_counts import ListenerCounts
+from controller.api.errors import (
+    IdleTooLong,
+    NoBrokersKnown,
+    NotPassedOn,
+    NoUpstream,
+    RequestRejected,
+)
 from controller.api.front.admission import Admission, ConnectionPriority
 from controller.api.front.forwarding import Forwarder
 from controller.api.front.live_brokers import LiveBrokers
@@ -19,21 +26,23 @@ from controller.api.front.pending_requests import PendingRequests
 from controller.api.front.request_quotas import SMALL_BYTES, RequestQuota, RequestQuotas
 from controller.api.front.routing import Route, may_be_repeated, route
 from controller.api.front.sasl import illegal_state
+from controller.api.front.session import Session
 from controller.api.front.streams import before_deadline, within
 from controller.api.front.upstream import Upstream
 from controller.api.front.versions import VersionTable
 from controller.api.limits import Limits
 from controller.core.api_requests import AdminRequest, ApiRequest, ApiResponse, TimedRequest
 from controller.core.api_requests.alter_partition import AlterPartitionResponse
-from controller.core.api_requests.received_request import Client
 from controller.core.configuration import Authorization
 from controller.core.error_codes import REQUEST_TIMED_OUT
 from controller.core.topic_configs import ConfigEntry
 from controller.core.values import Endpoint
+from controller.security.errors import LoginRejected
 from controller.wire.admin.apis import decode_admin_request, encode_admin_response
 from controller.wire.api_versions import read_api_versions
 from controller.wire.client_requests import (
     HEAD_BYTES,
+    MalformedRequest,
     RequestHead,
     UnknownTaggedField,
     decode_request,
@@ -68,6 +77,8 @@ class FrontContext:
     broker_settings: Mapping[str, str]
     own_configs: tuple[ConfigEntry, ...]
     authorization: Authorization | None
+    counts: Mapping[str, ListenerCounts]
+    """By listener."""
 
 
 class PartialRequest(NamedTuple):
@@ -81,20 +92,21 @@ class PartialRequest(NamedTuple):
 
 
 class ClientConnection:
-    """An accepted connection. `number` identifies it in the event log. `client`: who is connected;
-    None if clients have no identity and need none."""
+    """An accepted connection. `number` identifies it in the event log."""
 
     def __init__(
         self,
         number: int,
         listener: Endpoint,
-        client: Client | None,
+        session: Session,
         reader: asyncio.StreamReader,
         writer: asyncio.StreamWriter,
         shared: FrontContext,
     ) -> None:
         self._number = number
-        self._client = client
+        self._session = session
+        self._client = session.client
+        self._counts = shared.counts[listener.listener]
         self._reader = reader
         self._writer = writer
         self._context = shared
@@ -103,11 +115,11 @@ class ClientConnection:
         self._forwarder = Forwarder(listener, shared.brokers, shared.limits)
 
     async def serve(self) -> None:
-        """Handle requests until the client disconnects or is idle for too long.
+        """Handle requests until the client disconnects.
 
-        Raises `RequestRejected` or MalformedRequest if the client is at fault, `NoUpstream` if a
-        broker is, `NoBrokersKnown` if neither is, IncompleteReadError and OSError if either
-        disconnected.
+        Raises `IdleTooLong`, `SessionOver`, `RequestRejected`, LoginRejected or MalformedRequest if
+        the client is at fault, `NoUpstream` if a broker is, `NoBrokersKnown` if neither is,
+        IncompleteReadError and OSError if either disconnected.
         """
         idle_ms = self._limits.connections_max_idle_ms
         wait_ms_max: int | None = self._limits.first_request_ms
@@ -123,16 +135,17 @@ class ClientConnection:
             self._forwarder.close()
 
     async def _start_of_frame(self, wait_ms_max: int | None) -> bytes:
-        """The first bytes of the next request; empty if the client disconnected or is idle for
-        too long."""
+        """The first bytes of the next request; empty if the client disconnected. Raises
+        `IdleTooLong`."""
         try:
             async with asyncio.timeout(None if wait_ms_max is None else wait_ms_max / 1000):
                 return await self._reader.read(_SIZE_BYTES)
         except TimeoutError:
-            return b""
+            raise IdleTooLong from None
 
     async def _handle(self, start: bytes) -> None:
         request = await self._receive_head(start)
+        renews = self._session.renews(request.head)
         way = route(request.head.api_key)
         if self._client is not None and request.head.api_key in SASL_SPANS:
             way = Route.SASL
@@ -149,6 +162,8 @@ class ClientConnection:
             self._context.admission.request_received(self._number, quota.priority)
             if way is Route.CONTROLLER:
                 await self._handle_broker_request(request, quota, held)
+            elif way is Route.SASL and renews:
+                await self._log_in_again(request)
             elif way is Route.SASL:
                 await self._reply(illegal_state(request.head))
             elif way is Route.VERSIONS:
@@ -219,10 +234,21 @@ class ClientConnection:
     async def _handle_tool_request(self, request: PartialRequest, way: Route) -> None:
         """The response may wait for brokers; meanwhile the request's memory is free."""
         quota, answer = await self._submit_tool_request(request, way)
-        async with self._context.pending.delivering(answer) as given:
+        pending = self._context.pending
+        async with pending.delivering(answer) as given:
             settings = self._context.broker_settings
-            encode = partial(encode_admin_response, request.head, given, settings)
+            throttle_ms = pending.take_throttle_ms(given.request)
+            encode = partial(encode_admin_response, request.head, given, settings, throttle_ms)
             await self._reply(await quota.run_in_thread(encode))
+        await self._mute(throttle_ms)
+
+    async def _mute(self, throttle_ms: int) -> None:
+        """Read nothing from a client that is throttled, for as long as a connection may be idle
+        (ClientQuotaManager.throttle)."""
+        idle_ms = self._limits.connections_max_idle_ms
+        muted_ms = throttle_ms if idle_ms is None else min(throttle_ms, idle_ms)
+        if muted_ms:
+            await asyncio.sleep(muted_ms / 1000)
 
     async def _submit_tool_request(
         self, request: PartialRequest, way: Route
@@ -248,6 +274,15 @@ class ClientConnection:
     def _of_client(self, event: ApiRequestT) -> ApiRequestT:
         """The same request with its client."""
         return event if self._client is None else structs.replace(event, client=self._client)
+
+    async def _log_in_again(self, request: PartialRequest) -> None:
+        try:
+            async with within(self._limits.first_request_ms / 1000, "the login was not completed"):
+                await self._session.renew(request.head, request.received)
+        except (LoginRejected, RequestRejected, MalformedRequest):
+            self._counts.failed_renewals += 1
+            raise
+        self._counts.renewals += 1
 
     async def _versions(self, request: PartialRequest) -> bytes:
         asked = read_api_versions(request.head, request.received)

@@ -8,6 +8,7 @@ from itertools import count
 from controller.api.endpoint_security import EndpointSecurity
 from controller.api.front.connection import SECURED_VERSIONS
 from controller.api.front.sasl import Lookup, SaslLogin
+from controller.api.front.session import Session
 from controller.api.messages import CredentialWanted
 from controller.core.api_requests.received_request import ANONYMOUS, Client
 from controller.core.configuration import Authorization
@@ -69,8 +70,8 @@ class Identification:
 
     async def identify(
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, address: str
-    ) -> Client | None:
-        """Who the client is; None if clients have no identity and need none.
+    ) -> Session:
+        """Who the client is.
 
         Raises LoginRejected, MalformedRequest, IncompleteReadError, ConnectionError.
         """
@@ -80,11 +81,15 @@ class Identification:
             except ssl.SSLError as error:
                 raise LoginRejected(f"the TLS handshake failed: {reason_of(error)}") from None
         if not self._is_needed:
-            return None
+            return Session(None)
         if self._security.mechanisms:
-            login = SaslLogin(self._security, SECURED_VERSIONS, self._lookup, reader, writer)
-            return Client(await login.principal(), address)
-        return Client(self._of_certificate(writer), address)
+
+            def new_login() -> SaslLogin:
+                return SaslLogin(self._security, SECURED_VERSIONS, self._lookup, reader, writer)
+
+            login = await new_login().log_in()
+            return Session(Client(login.principal, address), login, new_login)
+        return Session(Client(self._of_certificate(writer), address))
 
     def _of_certificate(self, writer: asyncio.StreamWriter) -> str:
         tls: ssl.SSLObject | None = writer.get_extra_info("ssl_object")

@@ -1,6 +1,7 @@
 """Requests that wait for the controller's response."""
 
 import asyncio
+import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import ExitStack, asynccontextmanager
 from itertools import count
@@ -26,6 +27,7 @@ class PendingRequests:
         self._send = send
         self._numbers = count(first_number)
         self._waiting: dict[int, _Waiting] = {}
+        self._throttled_until_ms: dict[int, int] = {}
         self._undelivered: set[asyncio.Future[ApiResponse]] = set()
         self._delivered = asyncio.Event()
 
@@ -72,11 +74,23 @@ class PendingRequests:
         if waiting is not None:
             waiting.held.close()
 
+    def throttled(self, request: int, until_ms: int) -> None:
+        """The client of a request is throttled until that wall clock."""
+        if request in self._waiting:
+            self._throttled_until_ms[request] = until_ms
+
+    def take_throttle_ms(self, request: int) -> int:
+        """How long the client of an answered request is throttled from now on; 0: not at all."""
+        until_ms = self._throttled_until_ms.pop(request, 0)
+        return max(until_ms - time.time_ns() // 1_000_000, 0)
+
     def answered(self, answer: ApiResponse) -> None:
         """The controller responds. A response to a request of an earlier front is ignored."""
         waiting = self._waiting.pop(answer.request, None)
         if waiting is None:
             return
         waiting.held.close()
-        if not waiting.answer.done():
+        if waiting.answer.done():
+            self._throttled_until_ms.pop(answer.request, None)
+        else:
             waiting.answer.set_result(answer)

@@ -61,21 +61,21 @@ class MemoryPool:
 
 
 class RateLimiter:
-    """Limits bytes per second, with up to `burst` bytes ahead of the rate. First come, first
-    served."""
+    """Limits bytes or connections per second, with up to `burst` of them ahead of the rate. First
+    come, first served."""
 
-    def __init__(self, bytes_per_second: int, burst: int) -> None:
-        self._bytes_per_second = bytes_per_second
-        self._ahead_seconds_max = burst / bytes_per_second
+    def __init__(self, per_second: int, burst: int) -> None:
+        self._per_second = per_second
+        self._ahead_seconds_max = burst / per_second
         self._turn = asyncio.Lock()
         self._paid_until = 0.0
 
     async def acquire(self, count: int) -> None:
-        """Wait until `count` bytes are allowed."""
+        """Wait until so many are allowed."""
         now = asyncio.get_running_loop().time
         async with self._turn:
             await asyncio.sleep(max(self._paid_until - self._ahead_seconds_max - now(), 0))
-            self._paid_until = max(self._paid_until, now()) + count / self._bytes_per_second
+            self._paid_until = max(self._paid_until, now()) + count / self._per_second
 
 
 def _one_thread() -> Executor:

@@ -4,7 +4,8 @@ import asyncio
 import hmac
 import struct
 from collections.abc import Awaitable, Callable
-from typing import Any, Final
+from datetime import timedelta
+from typing import Any, Final, NamedTuple
 
 from kio.schema.errors import ErrorCode
 
@@ -28,6 +29,16 @@ Lookup = Callable[[str, str], Awaitable[ScramCredential | None]]
 """The credential of a user for a mechanism; None if there is none."""
 
 _SIZE_BYTES: Final = 4
+_FIRST_WITH_LIFETIME: Final = 1
+
+
+class Login(NamedTuple):
+    """The result of a login: who the client is, and when it has to log in again, in the event
+    loop's time; None: never."""
+
+    principal: str
+    mechanism: str
+    expires_at: float | None
 
 
 class SaslLogin:
@@ -50,20 +61,45 @@ class SaslLogin:
         self._asked: RequestHead | None = None
         """The request that the next token answers; None if tokens have no header."""
 
-    async def principal(self) -> str:
-        """Carry out the login; return who the client is.
+    async def log_in(self) -> Login:
+        """Carry out the login; return its result.
 
         Raises LoginRejected, MalformedRequest, IncompleteReadError, ConnectionError.
         """
-        mechanism, has_headers = await self._handshake()
+        return await self._log_in(*await self._handshake())
+
+    async def log_in_again(self, head: RequestHead, frame: bytes, earlier: Login) -> Login:
+        """Renew a login, which the client begins with this SaslHandshake (KIP-368). As in Kafka
+        neither the mechanism nor the principal may change. Raises as `log_in` does."""
+        mechanism, has_headers = await self._mechanism(head, frame)
+        if mechanism != earlier.mechanism:
+            raise LoginRejected(
+                f"SASL mechanism {mechanism} is not that of the login, {earlier.mechanism}"
+            )
+        return await self._log_in(mechanism, has_headers, earlier)
+
+    async def _log_in(
+        self, mechanism: str, has_headers: bool, earlier: Login | None = None
+    ) -> Login:
+        text: str | None = None
         try:
             user, last = await self._exchange(mechanism, has_headers)
+            principal = f"User:{user}"
+            if earlier is not None and principal != earlier.principal:
+                # Kafka's text, with its "." and ":".
+                changed = (one.replace(":", ".", 1) for one in (earlier.principal, principal))
+                text = (
+                    f"Cannot change principals during re-authentication from {': '.join(changed)}"
+                )
+                raise LoginRejected(text)
         except LoginRejected:
             await asyncio.sleep(self._security.failure_delay_ms / 1000)
-            await self._refuse(mechanism)
+            await self._refuse(mechanism, text, is_again=earlier is not None)
             raise
-        await self._send_token(last)
-        return f"User:{user}"
+        session_ms = self._security.session_ms.get(mechanism, 0)
+        begun = asyncio.get_running_loop().time()
+        await self._send_token(last, session_ms)
+        return Login(principal, mechanism, begun + session_ms / 1000 if session_ms else None)
 
     async def _handshake(self) -> tuple[str, bool]:
         """The mechanism, and whether its tokens are in SaslAuthenticate requests."""
@@ -137,22 +173,23 @@ class SaslLogin:
         token: bytes = decode_request(head, frame).auth_bytes
         return token
 
-    async def _send_token(self, token: bytes) -> None:
+    async def _send_token(self, token: bytes, session_ms: int = 0) -> None:
         if self._asked is not None:
-            await self._send(authenticated(self._asked, token))
+            await self._send(authenticated(self._asked, token, session_ms=session_ms))
         else:
             await self._send(struct.pack(">i", len(token)) + token)
 
-    async def _refuse(self, mechanism: str) -> None:
+    async def _refuse(self, mechanism: str, text: str | None, *, is_again: bool) -> None:
         """Kafka's answer; the reason is for the log only. Without headers there is none."""
         if self._asked is None:
             return
-        text = (
-            "Authentication failed during authentication due to invalid credentials with SASL "
-            f"mechanism {mechanism}"
-            if mechanism in HASHES
-            else "Authentication failed: Invalid username or password"
-        )
+        if text is None:
+            text = (
+                f"Authentication failed during {'re-' if is_again else ''}authentication due to "
+                f"invalid credentials with SASL mechanism {mechanism}"
+                if mechanism in HASHES
+                else "Authentication failed: Invalid username or password"
+            )
         error = ErrorCode.sasl_authentication_failed
         await self._send(authenticated(self._asked, b"", error, text))
 
@@ -182,9 +219,14 @@ def authenticated(
     token: bytes,
     error: ErrorCode = ErrorCode.none,
     message: str | None = None,
+    session_ms: int = 0,
 ) -> bytes:
-    """The response to a SaslAuthenticate request."""
-    return _response(head, error_code=error, error_message=message, auth_bytes=token)
+    """The response to a SaslAuthenticate request. `session_ms`: after how long the client has to
+    log in again, from version 1 on; 0: never."""
+    fields: dict[str, Any] = {"error_code": error, "error_message": message, "auth_bytes": token}
+    if head.version >= _FIRST_WITH_LIFETIME:
+        fields["session_lifetime"] = timedelta(milliseconds=session_ms)
+    return _response(head, **fields)
 
 
 def illegal_state(head: RequestHead) -> bytes:

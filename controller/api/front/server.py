@@ -5,21 +5,33 @@ import logging
 import socket
 from collections.abc import Callable
 from itertools import count
-from typing import Final
+from typing import Final, NamedTuple
 
 import anyio
 from anyio.abc import TaskGroup
 
-from controller.api.errors import NoBrokersKnown, NotPassedOn, NoUpstream, RequestRejected
+from controller.api.connection_counts import ClosingReason, ListenerCounts
+from controller.api.errors import (
+    HandshakeTimedOut,
+    IdleTooLong,
+    NoBrokersKnown,
+    NotPassedOn,
+    NoUpstream,
+    RequestRejected,
+    SessionOver,
+)
+from controller.api.front.accepting import CreationRates, accept_connections
 from controller.api.front.admission import Admission
 from controller.api.front.connection import ClientConnection, FrontContext
 from controller.api.front.identification import Credentials, Identification
 from controller.api.front.live_brokers import LiveBrokers
 from controller.api.front.pending_requests import PendingRequests
 from controller.api.front.request_quotas import RequestQuotas
-from controller.api.front.streams import READ_AHEAD_BYTES, within, write_through
-from controller.api.listening import BACKLOG
+from controller.api.front.session import Session
+from controller.api.front.streams import write_through
 from controller.api.messages import (
+    ClientThrottled,
+    ConnectionsCounted,
     CredentialRead,
     Link,
     Listener,
@@ -33,6 +45,7 @@ from controller.api.messages import (
     Shutdown,
 )
 from controller.api.messages import LiveBrokers as LiveBrokersMessage
+from controller.core.client_address import canonical_address
 from controller.core.values import Endpoint
 from controller.security.errors import LoginRejected
 from controller.wire.client_requests import MalformedRequest
@@ -41,6 +54,7 @@ logger = logging.getLogger(__name__)
 
 WARNING_INTERVAL_S: Final = 10.0
 _LAST_ANSWERS_SECONDS_MAX: Final = 1.0
+_REPORT_SECONDS: Final = 1.0
 
 
 class RateLimitedWarning:
@@ -69,6 +83,11 @@ class RateLimitedWarning:
         self._warned_at, self._suppressed = now, 0
 
 
+class _Connection(NamedTuple):
+    listener: str
+    writer: asyncio.StreamWriter
+
+
 class Front:
     """Serves the listeners of one `Setup` until the link ends."""
 
@@ -77,8 +96,16 @@ class Front:
         self._setup = setup
         self._link = link
         self._numbers = count(setup.first_number)
-        self._admission = Admission(connections_max, limits.connections_per_address_max)
-        self._writers: dict[int, asyncio.StreamWriter] = {}
+        self._counts = {one.endpoint.listener: ListenerCounts() for one in setup.listeners}
+        self._rates = CreationRates(limits)
+        quotas = limits.of_listeners.items()
+        self._admission = Admission(
+            connections_max,
+            limits.connections_per_address_max,
+            limits.connections_of_address_max,
+            {name: one.connections_max for name, one in quotas if one.connections_max is not None},
+        )
+        self._writers: dict[int, _Connection] = {}
         self._warnings = RateLimitedWarning(self._warn, asyncio.get_running_loop().time)
         self._brokers = LiveBrokers([one.endpoint for one in setup.listeners], self._warn)
         self._credentials = Credentials(link.send)
@@ -93,6 +120,7 @@ class Front:
             setup.broker_settings,
             setup.own_configs,
             setup.authorization,
+            self._counts,
         )
         self._identification = [
             Identification(one.security, setup.authorization, self._credentials.read, self._warn)
@@ -102,22 +130,28 @@ class Front:
     async def run(self) -> None:
         """Serve until the daemon exits or shuts the front down."""
         async with anyio.create_task_group() as connections:
-            listeners = zip(self._setup.listeners, self._identification, strict=True)
-            servers = [await self._listen(*one, connections) for one in listeners]
+            accepting = anyio.CancelScope()
+            connections.start_soon(self._accept, accepting, connections)
+            connections.start_soon(self._report_counts)
             message = await self._link.receive()
             while message is not None and not isinstance(message, Shutdown):
                 self._handle_message(message)
                 message = await self._link.receive()
-            for server in servers:
-                server.close()
+            accepting.cancel()
             if message is not None:
                 with anyio.move_on_after(_LAST_ANSWERS_SECONDS_MAX):
                     await self._pending.wait_until_delivered()
             connections.cancel_scope.cancel()
 
+    async def _accept(self, scope: anyio.CancelScope, connections: TaskGroup) -> None:
+        with scope:
+            async with anyio.create_task_group() as listeners:
+                for one in zip(self._setup.listeners, self._identification, strict=True):
+                    listeners.start_soon(self._listen, *one, connections)
+
     async def _listen(
         self, listener: Listener, identification: Identification, connections: TaskGroup
-    ) -> asyncio.Server:
+    ) -> None:
         def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
             if identification.has_tls:
                 # No byte may arrive before the TLS handshake begins.
@@ -128,12 +162,23 @@ class Front:
                 self._connected, listener.endpoint, identification, reader, writer
             )
 
-        return await asyncio.start_server(
+        name = listener.endpoint.listener
+        await accept_connections(
+            socket.socket(fileno=listener.descriptor),
+            self._rates.of(name),
+            self._counts[name],
             connected,
-            sock=socket.socket(fileno=listener.descriptor),
-            limit=READ_AHEAD_BYTES,
-            backlog=BACKLOG,
         )
+
+    async def _report_counts(self) -> None:
+        """Report what has happened to connections, for the metrics."""
+        reported = {name: ListenerCounts() for name in self._counts}
+        while True:
+            now = {name: one.copy() for name, one in self._counts.items()}
+            if now != reported:
+                self._link.send(ConnectionsCounted(now))
+                reported = now
+            await asyncio.sleep(_REPORT_SECONDS)
 
     def _handle_message(self, message: Message) -> None:
         match message:
@@ -141,6 +186,8 @@ class Front:
                 self._pending.answered(answer)
             case ResponseDeferred(request=request):
                 self._pending.later(request)
+            case ClientThrottled(request=request, until_ms=until_ms):
+                self._pending.throttled(request, until_ms)
             case LiveBrokersMessage(brokers=brokers):
                 self._brokers.set(brokers)
             case CredentialRead(number=number, credential=credential):
@@ -160,22 +207,33 @@ class Front:
     ) -> None:
         number = next(self._numbers)
         address = _address(writer)
-        evicted = self._admission.admit(number, address)
+        counts = self._counts[listener.listener]
+        evicted = self._admission.admit(number, address, listener.listener)
+        if evicted == number:
+            counts.close("refused")
+            self._warnings.add(address, "no connection is allowed (max.connections.per.ip)")
+            writer.transport.abort()
+            return
         if evicted is not None:
             self._warnings.add(
-                _address(self._writers[evicted]),
+                _address(self._writers[evicted].writer),
                 f"too many connections, and {address} needs one",
             )
-            self._writers[evicted].transport.abort()
-        self._writers[number] = writer
+            self._counts[self._writers[evicted].listener].close("replaced")
+            self._writers[evicted].writer.transport.abort()
+        self._writers[number] = _Connection(listener.listener, writer)
+        counts.open += 1
         write_through(writer)
         try:
-            seconds_max = self._context.limits.first_request_ms / 1000
-            async with within(seconds_max, "the TLS handshake and the login were not completed"):
-                client = await identification.identify(reader, writer, address)
-            connection = ClientConnection(number, listener, client, reader, writer, self._context)
+            session = await self._identified(identification, reader, writer, address, counts)
+            connection = ClientConnection(number, listener, session, reader, writer, self._context)
             await connection.serve()
+        except IdleTooLong:
+            counts.close("idle")
+        except SessionOver:
+            counts.close("session expired")
         except (RequestRejected, LoginRejected, NoUpstream, MalformedRequest) as fault:
+            counts.close(_reason(fault))
             self._warnings.add(address, str(fault))
         except (asyncio.IncompleteReadError, OSError, NoBrokersKnown, NotPassedOn):
             pass  # The client or its broker disconnected, or the client must use another address.
@@ -183,10 +241,43 @@ class Front:
             logger.exception("the connection of %s is closed because of a bug in refold", address)
         finally:
             self._admission.connection_closed(number)
+            counts.open -= 1
             del self._writers[number]
             writer.transport.abort()
+
+    async def _identified(
+        self,
+        identification: Identification,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+        address: str,
+        counts: ListenerCounts,
+    ) -> Session:
+        """Who the client is, if it says so in time. Raises `HandshakeTimedOut`, and as `identify`
+        does."""
+        seconds_max = self._context.limits.first_request_ms / 1000
+        try:
+            async with asyncio.timeout(seconds_max):
+                session = await identification.identify(reader, writer, address)
+        except TimeoutError:
+            counts.failed_logins += 1
+            raise HandshakeTimedOut(
+                "the TLS handshake and the login were not completed in time"
+            ) from None
+        except (LoginRejected, MalformedRequest):
+            counts.failed_logins += 1
+            raise
+        if session.client is not None:
+            counts.logins += 1
+        return session
+
+
+def _reason(fault: Exception) -> ClosingReason:
+    if isinstance(fault, HandshakeTimedOut):
+        return "handshake timeout"
+    return "authentication" if isinstance(fault, LoginRejected) else "request"
 
 
 def _address(writer: asyncio.StreamWriter) -> str:
     peer = writer.get_extra_info("peername")
-    return str(peer[0]) if peer else "a disconnected client"
+    return canonical_address(str(peer[0])) if peer else "a disconnected client"

@@ -9,6 +9,17 @@ from controller.core.api_requests.received_request import ReceivedRequest
 from controller.core.error_codes import NONE, NOT_CONTROLLER
 from controller.core.releases import LATEST, Release
 
+
+class MutatingRequest(ReceivedRequest, frozen=True, array_like=True, kw_only=True):
+    """A request to which a controller mutation quota applies (KIP-599). `client_id` is the last
+    field; it is None in logs from before the quotas were followed."""
+
+    STRICT_SINCE: ClassVar[int]
+    """From this version on, what exceeds the quota is refused; earlier versions are throttled."""
+
+    client_id: str | None = None
+
+
 NOT_GIVEN = -1
 """The request leaves the number of partitions or replicas to the controller."""
 _HIDDEN = -2
@@ -28,11 +39,12 @@ class NewTopic(Struct, frozen=True, array_like=True):
 
 
 class CreateTopicsReceived(
-    ReceivedRequest, frozen=True, array_like=True, tag="create_topics_received"
+    MutatingRequest, frozen=True, array_like=True, tag="create_topics_received"
 ):
     """An admin tool creates topics (ZkAdminManager.createTopics)."""
 
     RULE: ClassVar[str] = "topics created by request"
+    STRICT_SINCE: ClassVar[int] = 6
 
     timeout_ms: int
     validate_only: bool
@@ -92,11 +104,12 @@ class NewPartitions(Struct, frozen=True, array_like=True):
 
 
 class CreatePartitionsReceived(
-    ReceivedRequest, frozen=True, array_like=True, tag="create_partitions_received"
+    MutatingRequest, frozen=True, array_like=True, tag="create_partitions_received"
 ):
     """An admin tool adds partitions (ZkAdminManager.createPartitions)."""
 
     RULE: ClassVar[str] = "partitions added by request"
+    STRICT_SINCE: ClassVar[int] = 3
 
     timeout_ms: int
     validate_only: bool
@@ -135,11 +148,12 @@ class TopicToDelete(Struct, frozen=True, array_like=True, gc=False):
 
 
 class DeleteTopicsReceived(
-    ReceivedRequest, frozen=True, array_like=True, tag="delete_topics_received"
+    MutatingRequest, frozen=True, array_like=True, tag="delete_topics_received"
 ):
     """An admin tool deletes topics (ZkAdminManager.deleteTopics)."""
 
     RULE: ClassVar[str] = "topics deleted by request"
+    STRICT_SINCE: ClassVar[int] = 5
 
     timeout_ms: int
     topics: list[TopicToDelete]

@@ -11,6 +11,7 @@ from controller.core.deviations import CREATIONS_TOGETHER, REASSIGNMENTS_TOGETHE
 from controller.core.errors import ControllerMovedError
 from controller.core.failures import describe
 from controller.core.procedures.admin.acls import process_acl_changes
+from controller.core.procedures.admin.mutation_quotas import follow_mutation_quotas
 from controller.core.procedures.api_calls import process_request
 from controller.core.procedures.dynamic_configuration import process_config_changes
 from controller.core.procedures.elections.partition_state_machine import retry_offline_partitions
@@ -160,9 +161,7 @@ async def _run(controller: Controller, trigger: Trigger) -> None:
             await repair_records(controller)
             await retry_rollbacks(controller)
         case ConfigChange():
-            if await process_config_changes(controller):
-                # Another min.insync.replicas may be enough for rollbacks that wait.
-                retry_waiting_rollbacks(controller)
+            await _process_config_changes(controller)
         case AclChange():
             await process_acl_changes(controller)
         case UncleanLeaderElectionEnable():
@@ -171,6 +170,14 @@ async def _run(controller: Controller, trigger: Trigger) -> None:
             await _retry_offline_partitions_of(controller, topic)
         case unknown:
             assert_never(unknown)
+
+
+async def _process_config_changes(controller: Controller) -> None:
+    entities = await process_config_changes(controller)
+    if entities is not None:
+        await follow_mutation_quotas(controller, entities)
+        # Another min.insync.replicas may be enough for rollbacks that wait.
+        retry_waiting_rollbacks(controller)
 
 
 async def _retry_offline_partitions_of(controller: Controller, topic: str) -> None:

@@ -24,13 +24,13 @@ async def read_dynamic_configuration(controller: Controller) -> None:
     await _read_default(controller)
 
 
-async def process_config_changes(controller: Controller) -> bool:
-    """Process new notifications: those of unclean leader election lead to elections. Returns
-    whether there were any."""
+async def process_config_changes(controller: Controller) -> dict[str, None] | None:
+    """Process new notifications: those of unclean leader election lead to elections. Returns the
+    entities that they name, such as "topics/t"; None if there is no new notification."""
     context = controller.context
     new = [path for path in await _list(controller) if path > context.config_change]
     if not new:
-        return False
+        return None
     context.config_change = new[-1]
     entities = await _entities(controller, new)
     if any(one.startswith(_BROKER) for one in entities):
@@ -44,7 +44,7 @@ async def process_config_changes(controller: Controller) -> bool:
     for topic, of_topic in zip(topics, overrides, strict=True):
         if _is_true(of_topic.get(_KEY)):
             controller.enqueue(TopicUncleanLeaderElectionEnable(topic))
-    return True
+    return entities
 
 
 async def _list(controller: Controller) -> list[str]:

@@ -8,7 +8,7 @@
 | topics | /brokers/topics: assignments, leaders and ISRs |
 | notifications | /isr_change_notification, /log_dir_event_notification, /config/changes |
 | acls | /kafka-acl, /kafka-acl-extended, /kafka-acl-changes, /kafka-acl-extended-changes |
-| config | /config/topics, /config/brokers, /config/users |
+| config | /config/topics, /config/brokers, /config/users, /config/clients |
 | admin | /admin/delete_topics, /admin/preferred_replica_election |
 | reassignment | /admin/reassign_partitions, and the znodes of KIP-236 |
 
@@ -47,10 +47,12 @@ from controller.core.znodes.cluster import (
 )
 from controller.core.znodes.config import (
     BROKER_CONFIGS,
+    CLIENT_CONFIGS,
     TOPIC_CONFIGS,
     USER_CONFIGS,
     broker_config_path,
     read_config,
+    sanitized,
     topic_config_path,
     user_config_path,
     user_entity,
@@ -136,6 +138,7 @@ __all__ = [
     "BROKER_CONFIGS",
     "BROKER_IDS",
     "CANCEL_CONTENT",
+    "CLIENT_CONFIGS",
     "CLUSTER_ID",
     "CONFIG_CHANGES",
     "CONFIG_CHANGE_PREFIX",
@@ -214,6 +217,7 @@ __all__ = [
     "registration_version",
     "request_number",
     "request_path",
+    "sanitized",
     "state_of",
     "state_path",
     "topic_config_path",

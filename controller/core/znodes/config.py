@@ -11,6 +11,7 @@ from controller.core.znodes.schema import decoded
 TOPIC_CONFIGS: Final = "/config/topics"
 BROKER_CONFIGS: Final = "/config/brokers"
 USER_CONFIGS: Final = "/config/users"
+CLIENT_CONFIGS: Final = "/config/clients"
 
 
 def topic_config_path(topic: str) -> str:
@@ -26,7 +27,12 @@ def broker_config_path(broker: int | None) -> str:
 def user_entity(user: str) -> str:
     """The user as notifications name them: "users/" and the name as Kafka spells it in paths
     (Sanitizer.sanitize)."""
-    return f"users/{quote(user, safe='').replace('~', '%7E')}"
+    return f"users/{sanitized(user)}"
+
+
+def sanitized(name: str) -> str:
+    """A user or client id as Kafka spells it in paths (Sanitizer.sanitize)."""
+    return quote(name, safe="").replace("~", "%7E")
 
 
 def user_config_path(user: str) -> str:

@@ -5,7 +5,10 @@ from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any, Final
 
+from msgspec import structs
+
 from controller.core.api_requests import AdminRequest, ApiResponse
+from controller.core.api_requests.topics import MutatingRequest
 from controller.wire.admin.admin_api import AdminApi, ResponseBuilder
 from controller.wire.admin.elections import ELECT_LEADERS
 from controller.wire.admin.features import UPDATE_FEATURES
@@ -43,8 +46,6 @@ ADMIN_APIS: Final[Mapping[int, AdminApi[Any]]] = {
 ENTRIES_MAX: Final = 1_000_000
 """The maximum total of topics, partitions, replicas and configurations in one request."""
 
-_UNTHROTTLED: Final = timedelta(0)
-
 
 def decode_admin_request(head: RequestHead, frame: bytes, request: int) -> AdminRequest:
     """Decode a whole request to an event with the number `request`. Raises `MalformedRequest`.
@@ -57,18 +58,23 @@ def decode_admin_request(head: RequestHead, frame: bytes, request: int) -> Admin
     if head.version not in api.versions:
         raise MalformedRequest(f"{head.description} is not supported")
     flexible = api.is_flexible(head.version)
-    _, at = read_header(frame, flexible=flexible)
+    client_id, at = read_header(frame, flexible=flexible)
     body = RequestBody(frame, at, flexible=flexible, entries_max=ENTRIES_MAX)
     try:
         event = api.decode(body, head.version, request)
         body.end()
     except UNREADABLE as fault:
         raise MalformedRequest(f"{head.description} cannot be read: {fault!r}") from fault
+    if isinstance(event, MutatingRequest):
+        return structs.replace(event, client_id=client_id)
     return event
 
 
 def encode_admin_response(
-    head: RequestHead, answer: ApiResponse, broker_settings: Mapping[str, str]
+    head: RequestHead,
+    answer: ApiResponse,
+    broker_settings: Mapping[str, str],
+    throttle_ms: int = 0,
 ) -> bytes:
     """Encode the response to a request with kio. `broker_settings` determine the configuration of
     new topics that they do not set themselves (topic_configs.py)."""
@@ -77,5 +83,6 @@ def encode_admin_response(
     schema = response_schema(head)
     builder = ResponseBuilder(sys.modules[schema.__module__], head.version, broker_settings)
     fields = api.fields(answer, builder)
-    response = builder.make(schema.__name__, throttle_time=_UNTHROTTLED, **fields)
+    throttle_time = timedelta(milliseconds=throttle_ms)
+    response = builder.make(schema.__name__, throttle_time=throttle_time, **fields)
     return encode_response(head, response)

@@ -36,8 +36,8 @@ def schema_of(api_key: int, version: int) -> Any:
     return load_payload_module(api_key, version, EntityType.request)
 
 
-def create_topics(*names: str, timeout_s: float = 30) -> Any:
-    schema = schema_of(CREATE_TOPICS, 7)
+def create_topics(*names: str, timeout_s: float = 30, version: int = 7) -> Any:
+    schema = schema_of(CREATE_TOPICS, version)
     topics = (
         schema.CreatableTopic(
             name=name, num_partitions=3, replication_factor=-1, assignments=(), configs=()
@@ -72,7 +72,9 @@ async def test_created_topic_is_answered_with_its_configuration(served: Served) 
         head = tool.send(CREATE_TOPICS, 7, create_topics("t"))
         (event,) = await served.has_events(1)
         new = NewTopic("t", 3, -1, [], [])
-        assert event == CreateTopicsReceived(event.request, 7, event.timeout_ms, False, [new])
+        assert event == CreateTopicsReceived(
+            event.request, 7, event.timeout_ms, False, [new], client_id="test"
+        )
         assert 20_000 < event.timeout_ms <= 30_000
         assert served.channels[0].startswith("api:")
         served.endpoint.answer(created(event))

@@ -55,6 +55,9 @@ class NoEndpoint:
     def answer_later(self, request: int) -> None:
         """No request can have arrived."""
 
+    def throttle(self, request: int, until_ms: int) -> None:
+        """No request can have arrived."""
+
     def set_brokers(self, brokers: Sequence[Broker]) -> None:
         """Nothing is forwarded."""
 

@@ -10,8 +10,10 @@ import anyio.to_thread
 import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
+from controller.api.connection_counts import ListenerCounts
 from controller.core.metered import Sample
 from controller.core.metric_table import METRICS
+from controller.daemon.connection_metrics import CONNECTION_METRICS, connection_samples
 from controller.daemon.log_metrics import AppendTimes, log_samples
 from controller.daemon.metrics_endpoint import serving_metrics
 from controller.operator.exposition import TimedSample, openmetrics_text
@@ -120,3 +122,29 @@ def test_lag_of_a_mirror_without_progress_is_the_whole_log(tmp_path: Path) -> No
     assert found["refold_mirror_lag_events"] == 0
     assert found["refold_log_append_seconds_count"] == 1
     assert found["refold_event_lag_seconds"] == 0.5
+
+
+def test_every_count_of_connections_is_exported_for_each_listener() -> None:
+    counts = ListenerCounts(
+        open=1,
+        created=5,
+        throttled_ms=500,
+        logins=3,
+        failed_logins=2,
+        closed={"session expired": 4},
+    )
+    found = list(connection_samples({"CLIENTS": counts, "INTERNAL": ListenerCounts()}))
+    assert {one.metric for one in found} == {one.name for one in CONNECTION_METRICS}
+    values = {
+        one.metric.removeprefix("kafka_server_socket_server_metrics_"): one.value
+        for one in found
+        if one.labels == (("listener", "CLIENTS"),)
+    }
+    assert values["connection_count"] == 1
+    assert values["connection_creation_total"] == 5
+    assert values["connection_close_total"] == values["expired_connections_killed_count"] == 4
+    assert values["successful_authentication_total"] == 3
+    assert values["failed_authentication_total"] == 2
+    assert values["refold_connection_throttle_seconds_total"] == 0.5
+    closed = ("refold_connections_closed_total", (("listener", "CLIENTS"), ("reason", "idle")))
+    assert [one.value for one in found if (one.metric, one.labels) == closed] == [0]

@@ -7,6 +7,7 @@ from controller.core.values import Broker, Endpoint
 from controller.operator.checks import check_all
 from controller.operator.start_checks import (
     CheckResult,
+    check_authorizer,
     check_broker_settings,
     with_brokers_min_insync_replicas,
 )
@@ -110,6 +111,11 @@ def test_healthy_cluster_passes() -> None:
             changed(brokers=(structs.replace(ANSWERS, settings_fault="no answer"),)),
             "warning",
             "the policies of broker 1 are unknown: no answer",
+        ),
+        (
+            changed(brokers=(structs.replace(ANSWERS, authorizer="kafka.A"),)),
+            "warning",
+            "broker 1 has authorizer.class.name=kafka.A, and the daemon allows everything",
         ),
         (
             changed(brokers=(deciding(1, REBALANCE, "false"), deciding(3, REBALANCE, "false"))),
@@ -227,3 +233,12 @@ def test_without_zookeeper_the_other_checks_run() -> None:
     assert [one.check for one in check_all(settings(), status)] == [
         *("ZooKeeper", "ZooKeeper", "disk", "disk")
     ]
+
+
+def test_daemon_with_an_authorizer_is_as_strict_as_the_brokers(tmp_path: Path) -> None:
+    file = tmp_path / "server.properties"
+    file.write_text("authorizer.class.name=kafka.security.authorizer.AclAuthorizer\n")
+    brokers = [structs.replace(ANSWERS, authorizer="kafka.security.authorizer.AclAuthorizer")]
+    (result,) = check_authorizer(settings(config=file), brokers)
+    assert result.level == "ok"
+    assert list(check_authorizer(settings(), [ANSWERS])) == []

@@ -110,3 +110,18 @@ def test_authorizer_that_refold_cannot_follow_is_refused(
 ) -> None:
     content = {"authorizer.class.name": AUTHORIZER, key: value}
     assert f"{key}={value}" in problems(tmp_path, content)
+
+
+def test_time_of_a_login_is_that_of_its_mechanism(tmp_path: Path, stores: Stores) -> None:
+    content = of_listener(
+        stores,
+        "SASL_SSL",
+        **{
+            "connections.max.reauth.ms": "60000",
+            "listener.name.clients.scram-sha-512.connections.max.reauth.ms": "1000",
+        },
+    )
+    found = read(tmp_path, content).security.endpoint["CLIENTS"]
+    assert found.session_ms == {"PLAIN": 60_000, "SCRAM-SHA-512": 1_000}
+    content = of_listener(stores, "SASL_SSL", **{"connections.max.reauth.ms": "soon"})
+    assert "connections.max.reauth.ms=soon: must be a whole number" in problems(tmp_path, content)

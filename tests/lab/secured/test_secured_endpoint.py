@@ -2,7 +2,8 @@
 clients without rights get is compared with the answers of a stock controller."""
 
 import hashlib
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -54,7 +55,14 @@ def broker_settings(files: SecuredFiles) -> dict[str, str]:
 class SecuredEndpoint:
     """The cluster, and a daemon that is its controller."""
 
-    def __init__(self, lab: Lab, files: SecuredFiles, folder: Path) -> None:
+    def __init__(
+        self,
+        lab: Lab,
+        files: SecuredFiles,
+        folder: Path,
+        more: Mapping[str, str],
+        options: Sequence[str],
+    ) -> None:
         folder.mkdir()
         self.lab = lab
         self.port = free_port()
@@ -66,6 +74,7 @@ class SecuredEndpoint:
             "refold.broker.id": str(OWN_ID),
             "refold.log.dir": str(folder / "logs"),
             "refold.listeners": f"{LISTENER}://{HOST}:{self.port}",
+            **more,
         }
         config.write_text("".join(f"{key}={text}\n" for key, text in content.items()))
         self.settings: Settings = load([], {}, config).settings
@@ -73,7 +82,7 @@ class SecuredEndpoint:
             files.zookeeper_connect,
             OWN_ID,
             folder / "logs",
-            *("--config", str(config), "--take-over"),
+            *("--config", str(config), "--take-over", *options),
             listeners=f"{LISTENER}://{HOST}:{self.port}",
         )
         self.logs = folder / "logs"
@@ -102,14 +111,22 @@ class SecuredEndpoint:
         await timed(named, "there is a controller")
         return found[-1]
 
-    async def connect(self, port: int, user: str, password: str, mechanism: str = "PLAIN") -> Any:
+    async def connect(
+        self,
+        port: int,
+        user: str,
+        password: str,
+        mechanism: str = "PLAIN",
+        client_id: str = "lab",
+    ) -> Any:
         known = self.settings.security.brokers.listeners[LISTENER].arguments()
         login = {
+            "client_id": client_id,
             "sasl_mechanism": mechanism,
             "sasl_plain_username": user,
             "sasl_plain_password": password,
         }
-        return await create_conn(HOST, port, request_timeout_ms=20_000, **(known | login))
+        return await create_conn(HOST, port, request_timeout_ms=60_000, **(known | login))
 
     async def set_acls(self, kind: str, name: str, *operations: str) -> None:
         """Allow alice these operations, and announce it as a broker does."""
@@ -237,21 +254,26 @@ def calls() -> Mapping[str, tuple[int, int, Any]]:
     return calls_about_topics() | calls_about_the_cluster()
 
 
-@pytest.fixture
-async def secured(tmp_path: Path) -> AsyncIterator[SecuredEndpoint]:
+@asynccontextmanager
+async def secured_endpoint(
+    tmp_path: Path, *options: str, **more: str
+) -> AsyncIterator[SecuredEndpoint]:
+    """A secured cluster with refold, which has these options, as its controller. `more`: settings
+    of the brokers and of refold, with underscores for dots."""
+    given = {key.replace("_", "."): text for key, text in more.items()}
     files = SecuredFiles(tmp_path / "files")
     async with Lab(tmp_path / "lab") as lab:
         await files.start_zookeeper(lab)
         await lab.start_brokers(
             2,
             listeners=[LISTENER],
-            config=broker_settings(files),
+            config=broker_settings(files) | given,
             java_options=(
                 "-Xmx384m",
                 f"-Djava.security.auth.login.config={files.client_jaas()}",
             ),
         )
-        made = SecuredEndpoint(lab, files, tmp_path / "refold")
+        made = SecuredEndpoint(lab, files, tmp_path / "refold", given, options)
         await made.daemon.start()
         try:
 
@@ -263,6 +285,12 @@ async def secured(tmp_path: Path) -> AsyncIterator[SecuredEndpoint]:
             yield made
         finally:
             await made.daemon.kill_if_running()
+
+
+@pytest.fixture
+async def secured(tmp_path: Path) -> AsyncIterator[SecuredEndpoint]:
+    async with secured_endpoint(tmp_path) as made:
+        yield made
 
 
 async def create_topic(secured: SecuredEndpoint, name: str, replicas: tuple[int, ...]) -> None:

@@ -7,6 +7,7 @@ from controller.core.pauses import SLICE_SIZE
 from controller.core.prepared_topics import PreparedTopic, prepare
 from controller.core.procedures.admin.acls import load_acls
 from controller.core.procedures.admin.features import set_up_features
+from controller.core.procedures.admin.mutation_quotas import load_mutation_quotas
 from controller.core.procedures.brokers.registrations import (
     open_channels,
     read_brokers,
@@ -83,6 +84,7 @@ async def fail_over(controller: Controller) -> None:
     await process_deletions(controller)
     await resume_deletions(controller)
     await resume_election(controller)
+    await load_mutation_quotas(controller)
     schedule_rebalance(controller, FIRST_MS)
     controller.standby = StandbyState()
     controller.notice(

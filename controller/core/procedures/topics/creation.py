@@ -18,6 +18,7 @@ from controller.core.operations import NODE_EXISTS, OK, Create, SetData, WriteOp
 from controller.core.outcomes import SLICE, suspend
 from controller.core.pauses import SLICE_SIZE
 from controller.core.procedures.admin.acls import may_create, topic_check
+from controller.core.procedures.admin.mutation_quotas import ControllerMutationQuota
 from controller.core.procedures.admin.waiting_requests import respond_when_done
 from controller.core.procedures.topics.validation import (
     ExistingTopics,
@@ -47,10 +48,12 @@ async def process_create_topics(
 
     KafkaApis.handleCreateTopicsRequest, ZkAdminManager.createTopics.
     """
-    plans, answers = await _judge_all(controller, requests)
+    quotas = [ControllerMutationQuota(controller, asked) for asked in requests]
+    plans, answers = await _judge_all(controller, requests, quotas)
     answers |= await _create(controller, list(plans.values()))
     release = controller.context.oldest_release()
-    for asked in requests:
+    for asked, quota in zip(requests, quotas, strict=True):
+        quota.throttle()
         is_described = topic_check(controller, asked, DESCRIBE_CONFIGS, is_reported=False)
         created = tuple(answers[one.name] for one in asked.topics)
         awaited = [
@@ -65,7 +68,9 @@ async def process_create_topics(
 
 
 async def _judge_all(
-    controller: Controller, requests: list[CreateTopicsReceived]
+    controller: Controller,
+    requests: list[CreateTopicsReceived],
+    quotas: list[ControllerMutationQuota],
 ) -> tuple[dict[str, TopicPlan], Results]:
     """The topics to create, and the answers for the others."""
     topics = await read_children(controller, znodes.TOPICS, _RULE)
@@ -75,13 +80,16 @@ async def _judge_all(
     counts = Counter(topic.name for asked in requests for topic in asked.topics)
     plans: dict[str, TopicPlan] = {}
     answers: Results = {}
-    permitted = [(asked, may_create(controller, asked)) for asked in requests]
+    permitted = [
+        (asked, may_create(controller, asked), quota)
+        for asked, quota in zip(requests, quotas, strict=True)
+    ]
     wanted = [
-        (topic, asked.validate_only, is_allowed)
-        for asked, is_allowed in permitted
+        (topic, asked.validate_only, is_allowed, quota)
+        for asked, is_allowed, quota in permitted
         for topic in asked.topics
     ]
-    for place, (topic, validate_only, is_allowed) in enumerate(wanted):
+    for place, (topic, validate_only, is_allowed, quota) in enumerate(wanted):
         if place % _SLICE_TOPICS == _SLICE_TOPICS - 1:
             await suspend(SLICE)
         try:
@@ -91,6 +99,8 @@ async def _judge_all(
                     error_codes.TOPIC_AUTHORIZATION_FAILED, "Authorization failed."
                 )
             plan = judge(controller, topic, names, brokers)
+            if not validate_only and not quota.allows(plan.partitions):
+                raise RequestRefused(error_codes.THROTTLING_QUOTA_EXCEEDED)
         except RequestRefused as why:
             answers[topic.name] = _refused(topic.name, why)
             continue

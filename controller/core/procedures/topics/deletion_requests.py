@@ -16,7 +16,9 @@ from controller.core.commands import Reason
 from controller.core.controller import Controller
 from controller.core.operations import NODE_EXISTS, OK, Create, WriteOperation
 from controller.core.procedures.admin.acls import topic_check
+from controller.core.procedures.admin.mutation_quotas import ControllerMutationQuota
 from controller.core.procedures.admin.waiting_requests import respond_when_done, send_response
+from controller.core.state import ControllerContext
 from controller.core.zookeeper_io import read_children, write
 
 _RULE = DeleteTopicsReceived.RULE
@@ -32,21 +34,30 @@ async def process_delete_topics(controller: Controller, asked: DeleteTopicsRecei
     if error:
         send_response(controller, asked.refusal(error), _RULE)
         return
+    context = controller.context
     may_see = topic_check(controller, asked, DESCRIBE)
     may_delete = topic_check(controller, asked, DELETE)
     found = [_find(controller, one, may_see, may_delete) for one in asked.topics]
-    marked = await _mark(
-        controller, [one.name for one in found if one.name is not None and not one.error]
-    )
+    names = dict.fromkeys(one.name for one in found if one.name is not None and not one.error)
+    quota = ControllerMutationQuota(controller, asked)
+    marked = await _mark(controller, [name for name in names if quota.allows(_size(context, name))])
+    quota.throttle()
     answered = tuple(
         one
         if one.error or one.name is None
-        else DeletedTopic(one.name, one.topic_id, marked[one.name])
+        else DeletedTopic(
+            one.name, one.topic_id, marked.get(one.name, error_codes.THROTTLING_QUOTA_EXCEEDED)
+        )
         for one in found
     )
     answer = DeleteTopicsResponse(asked.request, error_codes.NONE, answered)
     waited = [name for name, error in marked.items() if not error]
     respond_when_done(controller, WaitingRequest(answer, [], waited), _RULE)
+
+
+def _size(context: ControllerContext, name: str) -> int:
+    """How many partitions are deleted with a topic."""
+    return sum(1 for one in context.topics[name].partitions.values() if one.is_assigned)
 
 
 def _error_of_request(controller: Controller, asked: DeleteTopicsReceived) -> int:

@@ -21,6 +21,7 @@ from controller.core.controller import Controller
 from controller.core.errors import RequestRefused, ZnodeError
 from controller.core.operations import BAD_VERSION, NO_NODE, OK, SetData, WriteOperation
 from controller.core.procedures.admin.acls import topic_check
+from controller.core.procedures.admin.mutation_quotas import ControllerMutationQuota
 from controller.core.procedures.admin.waiting_requests import respond_when_done, send_response
 from controller.core.procedures.topics.daemon_id import daemon_id_problem
 from controller.core.procedures.topics.validation import check_size, check_size_of_counts
@@ -37,11 +38,12 @@ Assignments = dict[int, Assignment]
 
 
 class _Change(NamedTuple):
-    """The new content of a topic's znode, its number of partitions, and the version that was
-    read."""
+    """The new content of a topic's znode, its number of partitions, how many of them are new, and
+    the version that was read."""
 
     data: bytes
     partitions: int
+    added: int
     version: int
 
 
@@ -58,10 +60,17 @@ async def process_create_partitions(
     answers = _judge_request(controller, asked)
     wanted = {one.topic: one for one in asked.topics if not answers[one.topic].error}
     awaited: list[tuple[str, int]] = []
+    quota = ControllerMutationQuota(controller, asked)
+    counted: dict[str, None] = {}
     for _ in range(_ROUNDS_MAX):
         changes = await _plan(controller, wanted, brokers, answers)
         if asked.validate_only:
             changes = {}
+        for name in [one for one in changes if one not in counted]:
+            counted[name] = None
+            if not quota.allows(changes[name].added):
+                answers[name] = TopicResult(name, error_codes.THROTTLING_QUOTA_EXCEEDED)
+                del changes[name]
         again = await _write(controller, changes, answers)
         awaited += [
             (name, number)
@@ -76,6 +85,7 @@ async def process_create_partitions(
         answers[name] = TopicResult(name, error_codes.UNKNOWN_SERVER_ERROR)
         text = f"{name} was changed {_ROUNDS_MAX} times meanwhile: no partition is added, ask again"
         controller.notice("error", "partitions_not_added", znodes.topic_path(name), text)
+    quota.throttle()
     answer = CreatePartitionsResponse(asked.request, tuple(answers.values()))
     respond_when_done(controller, WaitingRequest(answer, awaited, []), _RULE)
 
@@ -125,7 +135,8 @@ async def _plan(
             controller.notice("error", "unreadable_znode", paths[place], str(unreadable))
             answers[name] = TopicResult(name, error_codes.UNKNOWN_SERVER_ERROR)
         else:
-            changes[name] = _Change(data, asked.count, found.versions[place])
+            added = asked.count - len(content.assignments)
+            changes[name] = _Change(data, asked.count, added, found.versions[place])
     return changes
 
 

@@ -50,3 +50,31 @@ def test_calls_for_a_closed_connection_have_no_effect() -> None:
     admission.request_received(1, ConnectionPriority.BROKER)
     admission.connection_closed(1)
     assert admission.admit(3, "c") == 2
+
+
+def test_limit_of_one_address_is_its_own() -> None:
+    admission = Admission(10, 2, of_addresses={"a": 1, "c": 3})
+    assert [admission.admit(1, "a"), admission.admit(2, "b"), admission.admit(3, "b")] == [None] * 3
+    assert admission.admit(4, "a") == 1
+    assert admission.admit(5, "b") == 2
+    assert [admission.admit(number, "c") for number in (6, 7, 8, 9)] == [None, None, None, 6]
+
+
+def test_address_that_may_have_no_connection_is_refused() -> None:
+    admission = Admission(10, 0, of_addresses={"a": 1})
+    assert admission.admit(1, "a") is None
+    assert admission.admit(2, "b") == 2
+    admission.connection_closed(2)
+    assert admission.admit(3, "a") == 1
+
+
+def test_limit_of_one_listener_closes_a_connection_of_that_listener() -> None:
+    admission = Admission(10, 10, of_listeners={"CLIENTS": 2})
+    admission.admit(1, "a", "INTERNAL")
+    admission.admit(2, "b", "CLIENTS")
+    admission.admit(3, "b", "CLIENTS")
+    admission.request_received(2, ConnectionPriority.CLIENT)
+    assert admission.admit(4, "a", "CLIENTS") == 3
+    assert admission.admit(5, "a", "INTERNAL") is None
+    admission.connection_closed(4)
+    assert admission.admit(6, "a", "CLIENTS") is None

@@ -143,6 +143,12 @@ def token(content: bytes) -> Any:
 PASSWORD = token(b"\0alice\0secret")
 
 
+async def log_in_plain(client: Client, password: str) -> Any:
+    """The answer to a login of alice."""
+    await client.ask(SASL_HANDSHAKE, 1, handshake("PLAIN"))
+    return await client.ask(SASL_AUTHENTICATE, 2, token(f"\0alice\0{password}".encode()))
+
+
 async def test_versions_may_be_asked_once_before_the_login(secured: Served) -> None:
     async with Client(secured.port) as client:
         answer = await client.ask(API_VERSIONS, 3, api_versions())

@@ -3,11 +3,13 @@
 import asyncio
 from typing import cast
 
+from controller.api.connection_counts import ListenerCounts
 from controller.api.front.admission import Admission
 from controller.api.front.connection import ClientConnection, FrontContext
 from controller.api.front.live_brokers import LiveBrokers
 from controller.api.front.pending_requests import PendingRequests
 from controller.api.front.request_quotas import RequestQuotas
+from controller.api.front.session import Session
 from controller.api.limits import Limits
 from controller.core.values import Endpoint
 from controller.wire.client_requests import RequestHead, encode_request
@@ -37,13 +39,23 @@ async def test_client_with_many_requests_waits_for_its_turn_before_each() -> Non
     brokers = LiveBrokers([LISTENER], print)
     pending = PendingRequests(print, first_number=1)
     shared = FrontContext(
-        OWN_ID, limits, Admission(1, 1), RequestQuotas(limits), pending, brokers, {}, (), None
+        OWN_ID,
+        limits,
+        Admission(1, 1),
+        RequestQuotas(limits),
+        pending,
+        brokers,
+        {},
+        (),
+        None,
+        {LISTENER.listener: ListenerCounts()},
     )
     reader, taker = asyncio.StreamReader(), Reader()
     reader.feed_data(ASKED_BY_A_BROKER * REQUESTS)
     reader.feed_eof()
     shared.admission.admit(1, "127.0.0.1")
-    client = ClientConnection(1, LISTENER, None, reader, cast(asyncio.StreamWriter, taker), shared)
+    writer = cast(asyncio.StreamWriter, taker)
+    client = ClientConnection(1, LISTENER, Session(None), reader, writer, shared)
     serving = asyncio.create_task(client.serve())
     turns_of_others = 0
     while not serving.done():

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from kio.index import load_payload_module, load_request_schema
 from kio.static.constants import EntityType
+from msgspec import structs
 
 from controller.core.api_requests.elections import ElectLeadersReceived
 from controller.core.api_requests.features import FeatureUpdate, UpdateFeaturesReceived
@@ -28,6 +29,7 @@ from controller.core.api_requests.topics import (
     CreatePartitionsReceived,
     CreateTopicsReceived,
     DeleteTopicsReceived,
+    MutatingRequest,
     NewPartitions,
     NewTopic,
     TopicToDelete,
@@ -107,7 +109,13 @@ def scram_event_of(request: Any) -> AlterUserScramCredentialsReceived:
 
 
 def event_of(head: RequestHead, request: Any) -> Any:
-    """The event for a request of kio."""
+    """The event for a request of kio, from the client `CLIENT_ID`."""
+    event = event_without_client(head, request)
+    is_limited = isinstance(event, MutatingRequest)
+    return structs.replace(event, client_id=CLIENT_ID) if is_limited else event
+
+
+def event_without_client(head: RequestHead, request: Any) -> Any:
     version = head.version
     match head.api_key:
         case key if key == CREATE_TOPICS:

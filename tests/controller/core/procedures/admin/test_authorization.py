@@ -347,3 +347,35 @@ def test_snapshot_has_the_acls() -> None:
     fold = load_snapshot(take_snapshot(cluster.fold), cluster.fold.controller.configuration)
     assert fold.controller.context.acls.acls == cluster.fold.controller.context.acls.acls
     assert fold.controller.context.acls.acls
+
+
+# Attacks ----------------------------------------------------------------------------------------
+
+
+def test_principal_of_a_broker_may_speak_for_another_as_in_kafka() -> None:
+    """ClusterAction is the only right that Kafka asks for. The epoch must be that of the broker in
+    the request, and the log has the principal."""
+    cluster = started(allows("ClusterAction", "User:broker-2"))
+    as_broker_2 = Client("User:broker-2", HOST)
+    epoch = cluster.broker_epoch(1)
+    for its_epoch, error in ((epoch, codes.NONE), (epoch - 1, codes.STALE_BROKER_EPOCH)):
+        number = next_request(cluster)
+        answer = call(
+            cluster, by(as_broker_2, AllocateProducerIdsReceived(number, 0, 1, its_epoch))
+        )
+        assert answer.error == error
+    events = [recorded.event for recorded, _ in cluster.history]
+    sent = [one for one in events if isinstance(one, AllocateProducerIdsReceived)]
+    assert [(one.client, one.broker) for one in sent] == [(as_broker_2, 1)] * 2
+    answer = call(
+        cluster, by(ALICE, AllocateProducerIdsReceived(next_request(cluster), 0, 1, epoch))
+    )
+    assert answer.error == codes.CLUSTER_AUTHORIZATION_FAILED
+
+
+@pytest.mark.parametrize("name", ["../../config/users/alice", "a/b", "..", "."])
+def test_path_as_a_name_reads_and_writes_nothing_else(name: str) -> None:
+    cluster = started(allows("All"))
+    seen = cluster.seen()
+    assert create(cluster, name) == [(name, codes.INVALID_TOPIC_EXCEPTION)]
+    assert seen.written() == []

@@ -1,0 +1,25 @@
+"""What a setting is."""
+
+import re
+from collections.abc import Callable
+from typing import Any, Final, NamedTuple
+
+OWN: Final = "refold."
+"""Begins a key that is refold's own, or one of Kafka's that is meant for the daemon alone."""
+
+
+class Setting(NamedTuple):
+    """One setting. `default` is the text as in a file. None: the setting is unset by default, or
+    must be set (`required`)."""
+
+    key: str
+    parse: Callable[[str], Any]
+    default: str | None
+    about: str
+    flag: str = ""
+    required: bool = False
+
+    @property
+    def variable(self) -> str:
+        """The environment variable of the setting."""
+        return "REFOLD_" + re.sub("[.-]", "_", self.key.removeprefix(OWN).upper())
