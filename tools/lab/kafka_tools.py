@@ -16,6 +16,7 @@ from tools.setup.java import find_java
 SECONDS_MAX = 90.0
 
 MAIN_CLASSES: Mapping[str, tuple[str, ...]] = {
+    "kafka-acls": ("kafka.admin.AclCommand",),
     "kafka-cluster": ("org.apache.kafka.tools.ClusterTool", "kafka.tools.ClusterTool"),
     "kafka-configs": ("kafka.admin.ConfigCommand",),
     "kafka-console-consumer": (
