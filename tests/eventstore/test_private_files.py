@@ -1,4 +1,4 @@
-"""Logs are for the user of the daemon: nobody else reads their files or writes their folders."""
+"""Logs are private: other users neither read their files nor write their folders."""
 
 import os
 import stat
