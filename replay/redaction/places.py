@@ -46,6 +46,8 @@ _OF_ZNODE: Final[dict[str, Mapping[str, str]]] = {
     f"{znodes.CONFIG_CHANGES}/": {"entity_path": "entity", "entity_name": "text"},
     "/config/": {"config": _VALUES, "": "text"},
     "/kafka-acl": {"principal": "principal", "host": "host"},
+    # Owners, renewers and the secrets of tokens.
+    "/delegation_token/": {"": "value"},
     "/consumers/": {"": "text"},
 }
 """By the beginning of a path: the kind of the strings below each key; "" for any other key.

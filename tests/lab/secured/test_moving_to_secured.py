@@ -37,7 +37,7 @@ class MovingCluster(SecuredStage):
         self.connect_string = ""
 
     async def start_plain(self) -> None:
-        """ZooKeeper offers TLS and SASL already, and nobody uses them."""
+        """ZooKeeper offers TLS and SASL, which no broker and no client uses yet."""
         server = await self.files.start_zookeeper(self.lab)
         self.connect_string = server.connect
         brokers = await self.lab.start_brokers(
