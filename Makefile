@@ -11,12 +11,13 @@ MERMAID := $(STAMPS)/jars-mermaid-11.6.0
 OLDEST_JARS := $(STAMPS)/jars-kafka-2.8.2 $(STAMPS)/jars-zookeeper-3.5.9
 SPARK_KAFKA_JARS := $(STAMPS)/jars-spark-kafka-4.2.0
 UV := build/uv
+AUDIT := build/audit
 TEXT_CHECKS := tests/test_tidy.py tests/test_vocabulary.py tests/test_citations.py tests/test_rows.py tests/tools/pages
 
 # The tests start hundreds of Python processes. Without stored bytecode each of them compiles the code again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: setup check test docs long-tests races explore random-draws lab-test ci-lab diff mutations mutations-write ci-mutations agreement demo demo-acks demo-0.8 wheel lock clean prerequisites
+.PHONY: setup check test docs long-tests races explore random-draws lab-test ci-lab diff mutations mutations-write ci-mutations agreement audit sbom demo demo-secure demo-acks demo-0.8 wheel lock clean prerequisites
 
 setup: prerequisites $(STAMPS)/project $(JARS) $(MERMAID)
 
@@ -120,6 +121,10 @@ explore: setup
 demo: setup
 	$(BIN)/python -m tools.demo
 
+# The same with TLS, SASL and ACLs: docs/security.md.
+demo-secure: setup
+	$(BIN)/python -m tools.demo.secured
+
 # What producers and consumers see when a leader dies: docs/acknowledgements.md.
 demo-acks: setup
 	$(BIN)/python -m tools.demo.acks
@@ -128,8 +133,25 @@ demo-acks: setup
 demo-0.8: setup
 	$(BIN)/python -m tools.demo.kafka_0_8
 
+# The wheel and the source archive, in dist. In a clean clone, the same commit leads to the same bytes.
 wheel: setup
-	$(BIN)/pip wheel --no-build-isolation --no-deps --wheel-dir dist .
+	SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct) $(BIN)/python -m hatchling build --directory dist
+
+$(STAMPS)/audit: requirements/audit.lock | $(BIN)/python
+	$(BIN)/python -m venv $(AUDIT)
+	$(AUDIT)/bin/pip install --require-hashes --requirement requirements/audit.lock
+	@touch $@
+
+# Compares the locked dependencies with advisories: those of the package index, or ADVISORIES=FOLDER, a copy of
+# pypa/advisory-database. The last lines say what was compared: an index without advisories is no failure.
+audit: setup $(STAMPS)/audit
+	$(BIN)/python -m tools.audit --program $(AUDIT)/bin/pip-audit $(if $(ADVISORIES),--advisories "$(ADVISORIES)")
+
+# The bill of materials of all locked dependencies in the format CycloneDX, in build/refold.cdx.json.
+sbom: setup $(STAMPS)/audit
+	$(AUDIT)/bin/cyclonedx-py requirements requirements/dev.lock --pyproject pyproject.toml \
+		--output-reproducible --of JSON --output-file build/refold.cdx.json
+	@echo "build/refold.cdx.json: $$(grep -c '"bom-ref": "requirements' build/refold.cdx.json) dependencies"
 
 # Pins the present version of every dependency, for all platforms and Python versions from 3.11 on.
 lock: setup
@@ -140,6 +162,8 @@ lock: setup
 	$(UV)/bin/uv pip compile --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
 		--no-header --no-annotate --all-extras --constraint requirements/build.lock \
 		--output-file requirements/dev.lock pyproject.toml
+	$(UV)/bin/uv pip compile --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
+		--no-header --no-annotate --output-file requirements/audit.lock requirements/audit.in
 
 clean:
 	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -12,17 +12,19 @@ def copy_log(source: Path, target: Path) -> list[Path]:
     """Copy a log (a folder or one segment) and its snapshots to the folder `target`; return the new
     segments. Each segment is copied as of one moment. `verify` can then check the copy.
 
-    Raises LogExists if `target` contains a log, and the errors of reading and writing.
+    Raises LogExists if `target` contains a log, LogExposed, and the errors of reading and writing.
     """
     originals = folders.segments_of(source)
     try:
-        target.mkdir(parents=True, exist_ok=True)
+        folders.make_private(target)
         if folders.segments_in(target):
             raise LogExists(target, "already contains a log: use another folder")
         copies = [_copy_segment(original, target) for original in originals]
         if source.is_dir():
             for name in snapshots.names_in(source):
-                shutil.copy(name.path, target)
+                copy = target / name.path.name
+                folders.make_private_file(copy)
+                shutil.copyfile(name.path, copy)
         folders.sync_folder(target)
     except OSError as error:
         raise from_os(error, target) from error

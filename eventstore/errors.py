@@ -36,6 +36,10 @@ class LogLocked(LogError):
     """Another process writes the log."""
 
 
+class LogExposed(LogError):
+    """Other users may change the folder of a log."""
+
+
 class LogReadOnly(LogError):
     """Permissions or a read-only file system do not allow writing."""
 

@@ -4,13 +4,15 @@ writes the log."""
 import fcntl
 import os
 import re
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from itertools import takewhile
 from pathlib import Path
 from typing import BinaryIO
 
-from eventstore.errors import LogLocked, NotALog, from_os
+from eventstore.errors import LogExposed, LogLocked, NotALog, from_os
 
 SEGMENT_SUFFIX = ".refold"
 PARTIAL_SUFFIX = ".partial"
@@ -20,6 +22,10 @@ _SEGMENT = re.compile(r"\d{20}\.refold")
 LOCK_NAME = "lock"
 MIRRORED_NAME = "mirrored.json"
 """Records how far a log is published (eventstore.mirror)."""
+
+_PRIVATE_FOLDER = 0o700
+_PRIVATE_FILE = 0o600
+_OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
 
 
 def run_folder(parent: Path, wall_ns: int) -> Path:
@@ -96,6 +102,42 @@ def discard(segment: Path) -> None:
         segment.with_name(segment.name + suffix).unlink(missing_ok=True)
 
 
+def make_private(folder: Path) -> None:
+    """Create a folder, and the missing folders above it, for this user only.
+
+    Raises LogExposed if the folder exists and others may write it, LogReadOnly, LogFailed.
+    """
+    missing = list(takewhile(lambda one: not one.exists(), (folder, *folder.parents)))
+    try:
+        for one in reversed(missing):
+            one.mkdir(_PRIVATE_FOLDER, exist_ok=True)
+        require_private(folder)
+    except OSError as error:
+        raise from_os(error, folder) from None
+
+
+def require_private(folder: Path) -> None:
+    """Raises LogExposed if other users may write a folder: they could replace what is in it.
+    Raises OSError."""
+    found = folder.stat()
+    if found.st_uid not in (0, os.geteuid()):
+        text = f"belongs to user {found.st_uid}, who could replace its files: use another folder"
+        raise LogExposed(folder, text)
+    if found.st_mode & _OTHERS_WRITE:
+        mode = stat.S_IMODE(found.st_mode)
+        text = f"other users may write it (mode {mode:04o}): run chmod go-w, or use another folder"
+        raise LogExposed(folder, text)
+
+
+def make_private_file(path: Path) -> None:
+    """Create an empty file that only this user may read and write. Raises OSError."""
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW, _PRIVATE_FILE)
+    try:
+        os.fchmod(descriptor, _PRIVATE_FILE)
+    finally:
+        os.close(descriptor)
+
+
 def sync_folder(folder: Path) -> None:
     """Make new and renamed files in a folder survive a power failure."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
@@ -106,13 +148,18 @@ def sync_folder(folder: Path) -> None:
 
 
 @contextmanager
-def replacing(path: Path, *, is_durable: bool = True) -> Iterator[BinaryIO]:
+def replacing(
+    path: Path, *, is_durable: bool = True, is_private: bool = False
+) -> Iterator[BinaryIO]:
     """A file that replaces the one at `path` when the block ends, and is deleted if it fails.
 
-    With `is_durable` the new file survives a power failure. Raises OSError.
+    With `is_durable` the new file survives a power failure. With `is_private` only this user may
+    read and write it. Raises OSError.
     """
     partial = path.with_name(f".{path.name}{PARTIAL_SUFFIX}")
     try:
+        if is_private:
+            make_private_file(partial)
         with partial.open("wb") as file:
             yield file
             if is_durable:
@@ -136,7 +183,7 @@ class FolderLock:
         """Acquire the lock. Raises LogLocked, which names the process that holds it."""
         path = folder / LOCK_NAME
         try:
-            self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+            self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT, _PRIVATE_FILE)
         except OSError as error:
             raise from_os(error, path) from None
         try:

@@ -8,7 +8,7 @@ from typing import Final
 import msgspec
 from sqlite_utils import Database, Migrations
 
-from eventstore import chain
+from eventstore import chain, folders
 from eventstore.records import FORMAT, Closing, Header
 
 APPLICATION_ID: Final = int.from_bytes(b"rfld", "big")
@@ -71,7 +71,9 @@ def connect(path: Path, busy_ms: int, *, is_durable: bool = True) -> Database:
 
 
 def create(path: Path, header_body: bytes, *, is_durable: bool = True) -> None:
-    """Create a segment with only its header."""
+    """Create a segment with only its header. Only this user may read it."""
+    # SQLite gives its write-ahead log and shared memory the mode of this file.
+    folders.make_private_file(path)
     database = connect(path, busy_ms=0, is_durable=is_durable)
     try:
         database.execute(f"pragma page_size = {_PAGE_BYTES}")

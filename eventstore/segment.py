@@ -197,6 +197,7 @@ class Segment:
     def copy_to(self, target: Path) -> None:
         """Copy the current state of the segment to a new file, even while it grows."""
         try:
+            folders.make_private_file(target)
             copy = sqlite3.connect(target)
             try:
                 self._database.conn.backup(copy)
@@ -204,6 +205,8 @@ class Segment:
                 copy.close()
         except SQLITE_ERRORS as error:
             raise from_sqlite(error, target) from error
+        except OSError as error:
+            raise from_os(error, target) from error
 
     def _chained_events(self, wanted: EventFilter) -> Iterator[EventRecord]:
         expected = max(wanted.first_seq or 0, self.header.first_seq)

@@ -31,7 +31,7 @@ def put_snapshot(folder: Path, fingerprint: str, seq: int, body: bytes) -> Path:
     if not _NAME.fullmatch(path.name):
         raise ValueError(f"not a valid file name: {path.name}")
     try:
-        with replacing(path) as file:
+        with replacing(path, is_private=True) as file:
             file.write(_MAGIC + _digest(body) + body)
     except OSError as error:
         raise from_os(error, path) from error

@@ -64,13 +64,11 @@ class LogWriter:
     ) -> Self:
         """Create a log in `folder`, which is created if necessary.
 
-        Raises LogExists (one log is one run of the daemon), LogLocked, LogReadOnly, LogFull.
+        Raises LogExists (one log is one run of the daemon), LogExposed, LogLocked, LogReadOnly,
+        LogFull.
         """
         is_new = not folder.exists()
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise from_os(error, folder) from None
+        folders.make_private(folder)
         if folders.segments_in(folder):
             raise LogExists(folder, "already contains a log: use a separate folder for each run")
         try:

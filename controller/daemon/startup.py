@@ -48,7 +48,7 @@ from controller.settings.settings import Settings
 from controller.zookeeper.connection import ZooKeeperConnection
 from controller.zookeeper.session import SessionSettings
 from eventstore.errors import LogError
-from eventstore.folders import run_folder
+from eventstore.folders import make_private, run_folder
 from eventstore.mirror.progress import Place
 from eventstore.records import Header
 from eventstore.writer import LogWriter
@@ -91,6 +91,7 @@ async def _run(
     except CannotListen as error:
         raise StartRefused([str(error)]) from None
     try:
+        make_private(settings.log_dir)
         log = LogWriter.create(
             folder, _header(settings, cluster_id), segment_bytes=settings.segment_bytes
         )

@@ -178,7 +178,7 @@ def check_disk(settings: Settings, status: SystemStatus) -> Iterator[CheckResult
     disk = status.disk
     limit_ms = settings.session_timeout_ms / 3
     if disk.fault:
-        text = f"cannot write to the log directory {disk.folder}: {disk.fault}"
+        text = f"cannot use the log directory {disk.folder}: {disk.fault}"
         yield CheckResult(
             "disk", "error", text, "check owner, mode and mount, or use another directory"
         )

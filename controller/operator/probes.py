@@ -46,6 +46,8 @@ from controller.settings.table import AUTHORIZER, DECIDING, POLICIES
 from controller.wire.apis import LEADER_AND_ISR, STOP_REPLICA, UPDATE_METADATA
 from controller.zookeeper.connection import PLAIN as ZOOKEEPER_PLAIN
 from controller.zookeeper.servers import ConnectString, Server
+from eventstore.errors import LogExposed
+from eventstore.folders import require_private
 
 SERVER_SECONDS_MAX: Final = 3.0
 BROKER_MS_MAX: Final = 5_000
@@ -280,11 +282,15 @@ def probe_disk(folder: Path) -> DiskStatus:
         existing = next(one for one in (folder, *folder.absolute().parents) if os.path.lexists(one))
         if not existing.is_dir():
             return DiskStatus(folder=folder, fault=f"{existing} is not a folder")
+        if existing == folder:
+            require_private(folder)
         with tempfile.TemporaryFile(dir=existing) as file:
             sync_ms = max(_sync_ms(file.fileno()) for _ in range(_SYNCS))
         free_bytes = shutil.disk_usage(existing).free
     except OSError as error:
         return DiskStatus(folder=folder, fault=f"{existing}: {error.strerror}")
+    except LogExposed as error:
+        return DiskStatus(folder=folder, fault=error.text)
     return DiskStatus(folder=folder, free_bytes=free_bytes, sync_ms=sync_ms)
 
 

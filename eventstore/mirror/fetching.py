@@ -166,7 +166,7 @@ class _IncomingLog:
         _refuse_existing(self._folder)
         try:
             shutil.rmtree(self._partial, ignore_errors=True)
-            self._partial.mkdir(parents=True)
+            folders.make_private(self._partial)
         except OSError as error:
             raise from_os(error, self._partial) from error
         self._resources.callback(shutil.rmtree, self._partial, ignore_errors=True)
@@ -200,7 +200,7 @@ class _IncomingLog:
             return NotFetched(self._key, self._reason)
         self._receiver.close()
         try:
-            folder.parent.mkdir(parents=True, exist_ok=True)
+            folders.make_private(folder.parent)
             self._partial.rename(folder)
             folders.sync_folder(folder.parent)
         except OSError as error:

@@ -50,7 +50,7 @@ def write_progress(log: Path, progress: Progress) -> None:
     """Write the note. Raises LogFull, LogReadOnly, LogFailed."""
     path = log / folders.MIRRORED_NAME
     try:
-        with folders.replacing(path, is_durable=False) as file:
+        with folders.replacing(path, is_durable=False, is_private=True) as file:
             file.write(msgspec.json.encode(progress))
     except OSError as error:
         raise from_os(error, path) from error

@@ -12,7 +12,7 @@ from eventstore.filters import EventFilter
 from eventstore.reader import LogReader
 from replay.cli.exit_status import errors_in_one_line
 from replay.cli.options import LogPosition, log_position, named_partition
-from replay.cli.progress import progress
+from replay.cli.redacted import Redact, redacted_logs
 from replay.errors import ReplayError
 from replay.incidents.cutting import cut
 from replay.incidents.incident_folder import (
@@ -65,9 +65,7 @@ def new_incident(
         str | None,
         typer.Option(metavar="T-0", help="From the first to the last event about this partition."),
     ] = None,
-    redact: Annotated[
-        bool, typer.Option("--redact", help="Replace the names of topics, hosts and principals.")
-    ] = False,
+    redact: Redact = False,
     into: Annotated[Path, typer.Option(help="The folder of the incidents.")] = _INTO,
     is_update: Annotated[
         bool,
@@ -182,12 +180,7 @@ def _keep(
         made = cut(reader, Path(scratch) / "log", first, last)
         shorter = Path(scratch) / "log"
         if redact:
-            from replay.redaction.redacting import redact as redact_log
-
-            shorter = Path(scratch) / "redacted"
-            cut_log = opened.enter_context(open_reader(Path(scratch) / "log"))
-            with progress() as report:
-                redact_log(cut_log, shorter, report)
+            [shorter], _ = opened.enter_context(redacted_logs([shorter]))
         origin = f"refold new-incident: events {made.first} to {made.last} of a log"
         about = IncidentDescription(
             title, f"{origin}, redacted" if redact else origin, partition or ""

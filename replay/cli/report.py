@@ -12,6 +12,7 @@ from replay.cli.exit_status import errors_in_one_line, unwound_by_sigterm
 from replay.cli.log_notes import note_changed_commands
 from replay.cli.options import Log
 from replay.cli.progress import progress
+from replay.cli.redacted import Redact, redacted_logs
 from replay.errors import ReplayError
 
 if TYPE_CHECKING:
@@ -65,6 +66,7 @@ def report(
     force: Annotated[
         bool, typer.Option("--force", help="Overwrite a file that is not a report.")
     ] = False,
+    redact: Redact = False,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print the findings as one JSON object; write no file.")
     ] = False,
@@ -80,13 +82,16 @@ def report(
         raise typer.BadParameter("not together with --out or --format", param_hint="--json")
     if futures is not None and format not in (None, FormatOption.html):
         raise typer.BadParameter("only with --format html", param_hint="--futures")
+    if futures is not None and redact:
+        text = "not together with --futures, which has names: first `refold log copy --redact`"
+        raise typer.BadParameter(text, param_hint="--redact")
     chosen = FORMATS[(format or FormatOption.html).value]
     file = out or Path(chosen.file)
     is_file = not as_json and str(file) != "-"
     with errors_in_one_line("report"), unwound_by_sigterm():
         if is_file:
             require_writable(file, chosen, force=force)
-        reports = [_read(one) for one in (log, against) if one is not None]
+        reports = _read([log] if against is None else [log, against], redact=redact)
         if against is not None:
             from replay.report.against import compare
 
@@ -110,15 +115,25 @@ def report(
     typer.echo(f"{file}: {counted(count, 'finding')}, {bad} of them bad")
 
 
-def _read(path: str) -> "Report":
-    from replay.logs.open_log import open_log
-    from replay.report.building import report_of
+def _read(paths: list[str], *, redact: bool) -> "list[Report]":
     from replay.what_if.saved_run import log_of
 
-    source = log_of(path)
+    sources = [log_of(one) for one in paths]
+    if not redact:
+        return [_read_one(*one) for one in zip(paths, sources, sources, strict=True)]
+    with redacted_logs(sources) as other:
+        # The path of a log may have the name of a host.
+        titles = ("redacted log", "second redacted log")
+        return [_read_one(*one) for one in zip(paths, other.logs, titles, strict=False)]
+
+
+def _read_one(path: str, source: Path | str, title: str) -> "Report":
+    from replay.logs.open_log import open_log
+    from replay.report.building import report_of
+
     with progress() as show, open_log(source, show) as opened:
         if not opened.reader.last_seq:
             raise ReplayError(f"{path} has no events: there is nothing to report")
-        found = report_of(opened, source, show)
-        note_changed_commands("report", source, opened)
+        found = report_of(opened, title, show)
+        note_changed_commands("report", path, opened)
         return found

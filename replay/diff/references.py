@@ -22,6 +22,7 @@ from typing import Final
 
 from msgspec import Struct
 
+from eventstore.folders import make_private
 from replay.errors import DiffError
 
 INSTALLED: Final = "installed"
@@ -61,9 +62,12 @@ def find_version(reference: str, repository: Path, cache: Path) -> Version:
 
 
 def cache_folder() -> Path:
-    """The folder of stored versions: refold/diff in XDG_CACHE_HOME."""
+    """The folder of stored versions: refold/diff in XDG_CACHE_HOME. Their code is executed, so only
+    this user may write it. Raises LogExposed, LogReadOnly, LogFailed."""
     base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(base) / "refold" / "diff"
+    folder = Path(base) / "refold" / "diff"
+    make_private(folder)
+    return folder
 
 
 # A git ref ----------------------------------------------------------------------------------------

@@ -15,16 +15,19 @@ _DAMAGED: Final = (gzip.BadGzipFile, lzma.LZMAError, zlib.error)
 
 
 @contextmanager
-def new_file(path: Path) -> Iterator[BinaryIO]:
+def new_file(path: Path, *, is_private: bool = False) -> Iterator[BinaryIO]:
     """Yield a new file, compressed if its name ends in .gz or .xz. It has a temporary name until it
-    is complete.
+    is complete. With `is_private` only this user may read it.
 
     Raises LogExists, LogFull, LogReadOnly, LogFailed.
     """
     if path.exists():
         raise LogExists(path, "exists already: name another file, or delete it first")
     try:
-        with replacing(path) as file, _compressed(file, path.suffix) as compressed:
+        with (
+            replacing(path, is_private=is_private) as file,
+            _compressed(file, path.suffix) as compressed,
+        ):
             yield compressed
     except OSError as error:
         raise from_os(error, path) from error

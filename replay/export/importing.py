@@ -34,6 +34,10 @@ _CHANGED: Final = "the records were changed after the export: export the log aga
 _CUT: Final = 'is cut: its last line is not "end"; export the log again'
 
 
+_LINE_BYTES_MAX: Final = 1 << 30
+"""A snapshot of a large cluster is the longest line."""
+
+
 class Imported(NamedTuple):
     """The size of the new log."""
 
@@ -60,7 +64,7 @@ def import_lines(
     with _new_folder(folder):
         importing = _Importing(name, folder, progress)
         try:
-            for number, text in enumerate(source, 1):
+            for number, text in enumerate(_lines_of(source, name), 1):
                 importing.take(number, text)
             imported = importing.result()
         except EOFError:
@@ -73,14 +77,19 @@ def import_lines(
         return imported
 
 
+def _lines_of(source: BinaryIO, name: str) -> Iterator[bytes]:
+    """The lines. Raises LogCorrupt for one that would not fit into memory."""
+    while text := source.readline(_LINE_BYTES_MAX + 1):
+        if len(text) > _LINE_BYTES_MAX:
+            raise LogCorrupt(name, "has an impossible length", "a line")
+        yield text
+
+
 @contextmanager
 def _new_folder(folder: Path) -> Iterator[None]:
     """Make a folder for a new log. After an error the folder is restored."""
     is_new = not folder.exists()
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise from_os(error, folder) from None
+    folders.make_private(folder)
     if folders.segments_in(folder):
         raise LogExists(folder, "contains a log already: name another folder")
     try:

@@ -14,7 +14,7 @@ from eventstore.folders import is_segment, segments_in
 from replay.errors import ReplayError
 from replay.progress import Progress, unreported
 from replay.stock_clusters.imports.importing import Selection, import_source
-from replay.stock_clusters.zookeeper_log.source import is_source
+from replay.stock_clusters.zookeeper_log.source import bytes_allowed, is_source
 
 PACKED: Final = (".tar.xz", ".tar.gz")
 LOG_OF_INCIDENT: Final = "log.tar.xz"
@@ -68,7 +68,7 @@ def _imported(recording: Path, scratch: Path, progress: Progress) -> Path:
 def _unpacked(archive: Path, scratch: Path, progress: Progress) -> Path:
     try:
         with tarfile.open(archive) as packed:
-            segments = [one for one in packed.getmembers() if is_segment(Path(one.name))]
+            segments = _segments(packed, bytes_allowed(archive))
             packed.extractall(scratch, segments, filter="data")
         if segments:
             return (scratch / segments[0].name).parent
@@ -76,3 +76,16 @@ def _unpacked(archive: Path, scratch: Path, progress: Progress) -> Path:
         why = str(error).partition("\n")[0].removesuffix(":")
         raise ReplayError(f"{archive} cannot be opened: {why}") from None
     return _imported(archive, scratch, progress)
+
+
+def _segments(packed: tarfile.TarFile, left: int) -> list[tarfile.TarInfo]:
+    """The segments in an archive. Raises TarError if its files have more than `left` bytes; the
+    rest is not even decompressed."""
+    found = []
+    for member in packed:
+        left -= member.size
+        if left < 0:
+            raise tarfile.TarError("it unpacks to more bytes than logs of its size have")
+        if member.isreg() and is_segment(Path(member.name)):
+            found.append(member)
+    return found

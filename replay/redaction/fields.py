@@ -6,6 +6,7 @@ from typing import Any, Final
 from msgspec import Struct, structs
 
 from controller.core.api_requests.alter_partition import AlterPartitionReceived
+from controller.core.api_requests.features import UpdateFeaturesResponse
 from controller.core.events import ChildrenRead, ZnodesRead
 from replay.redaction import places
 from replay.redaction.names import Names
@@ -32,6 +33,10 @@ _KINDS: Final[Mapping[str, str]] = {
     "user": "principal",
     "principal": "principal",
     "client_id": "principal",
+    "feature": "text",
+    "super_users": "principal",
+    # The digest of a credential (controller.event_log.secret_digests), which becomes a value.
+    "credential": "value",
     "server": "address",
     "undeleted": "topic",
     **dict.fromkeys(_TEXTS, "text"),
@@ -42,7 +47,7 @@ _ROWS: Final[Mapping[str, tuple[str, ...]]] = {
     "remaining": ("topic",),
     # A topic's name or id: it depends on the version of the request.
     "partition_errors": ("known",),
-    "configs": ("none", "text"),
+    "configs": ("none", "value"),
     "live_leaders": ("none", "host"),
 }
 _OF_TOPICS: Final = ("NewTopic", "CreatedTopic", "TopicToDelete", "DeletedTopic", "TopicResult")
@@ -97,9 +102,13 @@ def _special(names: Names, found: Struct) -> Any:
     """The types for which the names of the fields are not enough; None for others."""
     match found:
         case AlterPartitionReceived(version=version) if version >= _FIRST_BY_TOPIC_ID:
-            return found
+            return structs.replace(found, client=value(names, found.client))
+        case UpdateFeaturesResponse(message=message, features=features):
+            # The results are about features. A topic may have the same name.
+            results = [structs.replace(one, name=names.text(one.name)) for one in features]
+            return structs.replace(found, message=message, features=tuple(results))
         case Acl(scheme=scheme, id=id) if scheme not in ("world", "auth"):
-            return structs.replace(found, id=names.stand_in_of("principal", id))
+            return structs.replace(found, id=places.principal(names, id))
         case Transaction(content=content):
             # The digest is that of the tree with the original names.
             return structs.replace(found, content=value(names, content), digest=None)
@@ -115,7 +124,7 @@ def _special(names: Names, found: Struct) -> Any:
         case RequestServed():
             return structs.replace(
                 found,
-                client=names.stand_in_of("principal", found.client),
+                client=places.principal(names, found.client),
                 connection=_connection(names, found.connection),
                 request=places.json(names, found.request, places.REQUEST),
                 response=places.json(names, found.response, places.REQUEST),

@@ -3,10 +3,12 @@
 import re
 from typing import Final, Literal, get_args
 
-from replay.redaction.topic_names import topic_stand_ins
+from replay.redaction.topic_names import prefix_stand_ins, topic_stand_ins
 
-Kind = Literal["topic", "host", "rack", "principal"]
+Kind = Literal["topic", "prefix", "host", "rack", "principal", "value"]
 KINDS: Final[tuple[Kind, ...]] = get_args(Kind)
+_FOUND_IN_TEXTS: Final[tuple[Kind, ...]] = ("topic", "host", "rack", "principal")
+"""A prefix of ACLs or a configuration value that equals a word of a text is not that word."""
 
 _INTERNAL: Final = ("__consumer_offsets", "__transaction_state", "__cluster_metadata")
 """Kafka's internal topics: their names are public, and Kafka treats them differently."""
@@ -23,6 +25,13 @@ _WORDS: Final = frozenset(
 """Words of formats. They may remain in a log even if a topic or host has such a name."""
 _SHORTEST: Final = 3
 """A shorter text that equals a name may be something else, where no name is expected."""
+_PLAIN_VALUE: Final = re.compile(
+    r"\*?|[-+]?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?|\d+:\d+|\d+(?:\.\d+){1,2}(?:-IV\d+)?"
+    r"|(?i:true|false)|compact|delete|CreateTime|LogAppendTime"
+    r"|uncompressed|zstd|lz4|snappy|gzip|producer"
+)
+"""An entry of a configuration value that is no secret, and that decisions may depend on: numbers,
+booleans, replicas, releases, and the words that configurations of topics may have."""
 _PARTITION: Final = r"(?=-\d+(?![\w.-])|\.?(?![\w.-]))"
 
 
@@ -37,8 +46,7 @@ class Names:
 
     def stand_in_of(self, kind: Kind, name: str) -> str:
         """Collect a name and return it."""
-        # Brokers use their ids as client names.
-        if name not in _NO_NAMES and not (kind == "principal" and name.isdigit()):
+        if not _is_kept(kind, name):
             self.found[kind].add(name)
         return name
 
@@ -60,14 +68,16 @@ class StandIns(Names):
         topics = names.found["topic"]
         kept = [one for one in _INTERNAL if one in topics]
         self.of: dict[Kind, dict[str, str]] = {
-            "topic": topic_stand_ins(topics, kept),
+            "topic": topic_stand_ins(topics, kept, names.found["prefix"]),
+            "prefix": prefix_stand_ins(names.found["prefix"], topics, kept),
             "host": _numbered("host", names.found["host"]),
             "rack": _numbered("rack", names.found["rack"]),
             "principal": _numbered("name", names.found["principal"]),
+            "value": _numbered("value", names.found["value"]),
         }
         self._by_name = {
             name: stand_in
-            for kind in reversed(KINDS)
+            for kind in reversed(_FOUND_IN_TEXTS)
             for name, stand_in in self.of[kind].items()
             if name
         }
@@ -101,6 +111,17 @@ class StandIns(Names):
     def stand_ins(self) -> set[str]:
         """All stand-ins."""
         return set(self._by_name.values())
+
+
+def _is_kept(kind: Kind, name: str) -> bool:
+    match kind:
+        case "principal":
+            # Brokers use their ids as client names.
+            return name in _NO_NAMES or name.isdigit()
+        case "value":
+            return all(_PLAIN_VALUE.fullmatch(one.strip()) for one in name.split(","))
+        case _:
+            return name in _NO_NAMES
 
 
 def _numbered(word: str, names: set[str]) -> dict[str, str]:

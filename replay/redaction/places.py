@@ -7,7 +7,10 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
+import msgspec
+
 from controller.core import znodes
+from controller.core.znodes.acls import EXTENDED_ACL_CHANGES, LITERAL_ACL_CHANGES
 from replay.redaction.names import Kind, Names
 from replay.world.paths import below
 
@@ -22,25 +25,34 @@ _OF_CONFIG: Final[dict[str, Kind]] = {
     "clients": "principal",
     "ips": "host",
 }
-_OF_ACL: Final[dict[str, Kind]] = {"Topic": "topic", "topic": "topic"}
-_PARTITIONS: Final[dict[str, str]] = {"topic": "topic"}
+_OF_ACL: Final = {"topic": "topic", "cluster": "none"}
+"""The kind of the resources of a type; others are users, groups and the like."""
+_PRINCIPAL_TYPE: Final = re.compile(r"(?:[A-Za-z]+:)?")
+_RESOURCE_TYPE: Final = re.compile(rb'"resourceType"\s*:\s*"(\w*)"')
+_PARTITIONS: Final = {"topic": "topic", "partitions": "text"}
+"""A string in place of the list of partitions is what a person wrote by mistake."""
 _TOPIC_KEYS: Final = "topic keys"
 """The kind of an object whose keys are topics."""
+_VALUES: Final = "values"
+"""The kind of an object whose values are configuration values."""
 _OF_ZNODE: Final[dict[str, Mapping[str, str]]] = {
     f"{znodes.BROKER_IDS}/": {"host": "host", "endpoints": "address", "rack": "rack"},
     znodes.REASSIGN_PARTITIONS: _PARTITIONS,
-    f"{znodes.REASSIGNMENT_REQUESTS}/": {"assignments": _TOPIC_KEYS},
-    f"{znodes.REPLICA_DELETIONS}/": {"partitions": _TOPIC_KEYS},
+    f"{znodes.REASSIGNMENT_REQUESTS}/": {"assignments": _TOPIC_KEYS, "": "text"},
+    f"{znodes.REPLICA_DELETIONS}/": {"partitions": _TOPIC_KEYS, "": "text"},
     znodes.PREFERRED_ELECTION: _PARTITIONS,
     f"{znodes.ISR_CHANGES}/": _PARTITIONS,
     f"{znodes.LOG_DIR_EVENTS}/": _PARTITIONS,
     f"{znodes.CONFIG_CHANGES}/": {"entity_path": "entity", "entity_name": "text"},
-    "/config/": {"": "text"},
+    "/config/": {"config": _VALUES, "": "text"},
     "/kafka-acl": {"principal": "principal", "host": "host"},
+    # Owners, renewers and the secrets of tokens.
+    "/delegation_token/": {"": "value"},
     "/consumers/": {"": "text"},
 }
 """By the beginning of a path: the kind of the strings below each key; "" for any other key.
-_TOPIC_KEYS: the keys of the object below the key are topics."""
+_TOPIC_KEYS: the keys of the object below the key are topics. _VALUES: its values are configuration
+values."""
 REQUEST: Final[Mapping[str, str]] = {
     "topicName": "topic",
     "topic": "topic",
@@ -49,6 +61,7 @@ REQUEST: Final[Mapping[str, str]] = {
     "principal": "principal",
     "groupId": "principal",
     "transactionalId": "principal",
+    "value": "value",
     "": "text",
 }
 """The same for requests in the format of Kafka's request log."""
@@ -67,9 +80,9 @@ def path(names: Names, whole: str) -> str:
         case ["config", kind, _, *_] if kind in _OF_CONFIG:
             _entity(names, segments, 2)
         case ["kafka-acl", kind, _, *_]:
-            segments[3] = names.stand_in_of(_OF_ACL.get(kind, "principal"), segments[3])
+            segments[3] = string(names, _kind_of_resource(kind), segments[3])
         case ["kafka-acl-extended", _, kind, _, *_]:
-            segments[4] = names.stand_in_of(_OF_ACL.get(kind, "principal"), segments[4])
+            segments[4] = string(names, _kind_of_resource(kind, is_prefix=True), segments[4])
         case ["consumers", _, *rest]:
             segments[2] = names.stand_in_of("principal", segments[2])
             if len(rest) > 1 and rest[0] in ("offsets", "owners"):
@@ -95,6 +108,12 @@ def address(names: Names, text: str) -> str:
 
 def znode(names: Names, whole: str, data: bytes | None) -> bytes | None:
     """The content of a znode."""
+    if data and whole.startswith(f"{names.chroot}{LITERAL_ACL_CHANGES}/"):
+        return _changed_resource(names, data)
+    if data and whole.startswith(f"{names.chroot}{EXTENDED_ACL_CHANGES}/"):
+        found = _RESOURCE_TYPE.search(data)
+        kind = _kind_of_resource(found[1].decode() if found else "", is_prefix=True)
+        return json(names, data, {"name": kind})
     for begin, kinds in _OF_ZNODE.items():
         if data and whole.startswith(names.chroot + begin):
             return json(names, data, kinds)
@@ -121,8 +140,7 @@ def json(names: Names, data: bytes, kinds: Mapping[str, str]) -> bytes:
             key = enclosing.pop() if enclosing else ""
             return found[0]
         if found[2] is None:
-            kind = kinds.get(key, kinds.get("", "none"))
-            return f'"{string(names, kind, found[1])}"'
+            return _json_string(names, _kind_below(kinds, key, enclosing), found[0])
         key = found[1]
         if enclosing and kinds.get(enclosing[-1]) == _TOPIC_KEYS:
             return f'"{names.stand_in_of("topic", key)}"{found[2]}'
@@ -131,11 +149,54 @@ def json(names: Names, data: bytes, kinds: Mapping[str, str]) -> bytes:
     return _TOKEN.sub(replaced, text).encode()
 
 
+def _kind_below(kinds: Mapping[str, str], key: str, enclosing: list[str]) -> str:
+    """The kind of a string in JSON, by its key and the keys of the objects around it."""
+    if not enclosing:
+        return "text"
+    if kinds.get(enclosing[-1]) == _VALUES:
+        return "value"
+    return kinds.get(key, kinds.get("", "none"))
+
+
+def _json_string(names: Names, kind: str, quoted: str) -> str:
+    """A string of JSON, as it was spelt unless a name in it is replaced."""
+    text = quoted[1:-1]
+    if "\\" in text:
+        try:
+            text = msgspec.json.decode(quoted, type=str)
+        except msgspec.DecodeError:
+            return f'"{string(names, kind, text)}"'
+    after = string(names, kind, text)
+    return quoted if after == text else msgspec.json.encode(after).decode()
+
+
+def _kind_of_resource(kind: str, *, is_prefix: bool = False) -> str:
+    """The kind of the names of a type of resources, by Kafka's spellings of the type."""
+    found = _OF_ACL.get(kind.lower(), "principal")
+    return "prefix" if is_prefix and found == "topic" else found
+
+
+def _changed_resource(names: Names, data: bytes) -> bytes:
+    """The content of a notification about ACLs with literal names: "Topic:orders"."""
+    kind, colon, name = data.decode(errors="surrogateescape").partition(":")
+    after = string(names, _kind_of_resource(kind), name)
+    return f"{kind}{colon}{after}".encode(errors="surrogateescape")
+
+
+def principal(names: Names, text: str) -> str:
+    """A principal, such as "User:alice", or only its name. The type remains."""
+    found = _PRINCIPAL_TYPE.match(text)
+    kind = found[0] if found else ""
+    return kind + names.stand_in_of("principal", text[len(kind) :])
+
+
 def string(names: Names, kind: str, text: str) -> str:
     """A string that is a name, or contains names."""
     match kind:
-        case "topic" | "host" | "rack" | "principal":
+        case "topic" | "prefix" | "host" | "rack" | "value":
             return names.stand_in_of(kind, text)
+        case "principal":
+            return principal(names, text)
         case "known":
             return names.known("topic", text)
         case "path":

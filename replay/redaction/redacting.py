@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import msgspec
-from msgspec import structs
+from msgspec import Struct, structs
 
 from controller.core.canonical import kind_of
 from controller.core.commands import (
@@ -39,30 +39,34 @@ _WRITTEN_AT_ONCE: Final = 500
 _TEXT_FIELDS: Final = ("message", "text", "subject", "reason")
 
 
-def redact(reader: LogReader, target: Path, progress: Progress) -> StandIns:
-    """Write the redacted log to the new folder `target` and return the stand-ins.
-
-    Raises ReplayError if a decision would differ or a name would remain, and LogError.
-    """
+def collect_names(reader: LogReader, names: Names) -> None:
+    """Add the names in a log to `names`. Raises ReplayError if the log cannot be redacted."""
     if reader.header.first_seq != 1:
         raise ReplayError(
             f"{reader.path} begins with event {reader.header.first_seq}: the state before it is "
             "only in a snapshot, which cannot be redacted. `refold new-incident` cuts logs"
         )
     is_recorded = reader.header.kind == "recorded"
-    names = Names()
     _header(names, reader.header)
     for _ in _recorded(reader, names) if is_recorded else _imported(reader, names):
         pass
-    stand_ins = StandIns(names)
+
+
+def write_redacted(
+    reader: LogReader, target: Path, stand_ins: StandIns, progress: Progress
+) -> None:
+    """Write the redacted log to the new folder `target`. `stand_ins` are those of the names that
+    `collect_names` found, also in other logs.
+
+    Raises ReplayError if a decision would differ or a name would remain, and LogError.
+    """
     header = _header(stand_ins, reader.header)
     with LogWriter.create(target, header) as writer:
-        if is_recorded:
+        if reader.header.kind == "recorded":
             written = _derived(reader, stand_ins, header)
         else:
             written = ((one, []) for one in _imported(reader, stand_ins))
         _write(writer, stand_ins, written, reader.last_seq, progress)
-    return stand_ins
 
 
 def _write(
@@ -87,7 +91,9 @@ def _header(names: Names, header: Header) -> Header:
     if header.kind != "recorded":
         return header
     configuration = fields.value(names, configuration_of(header))
-    settings = {key: names.text(one) for key, one in configuration.broker_settings.items()}
+    settings = {
+        key: names.stand_in_of("value", one) for key, one in configuration.broker_settings.items()
+    }
     configuration = structs.replace(configuration, broker_settings=settings)
     return structs.replace(
         header,
@@ -171,13 +177,15 @@ def _without_texts(command: Command) -> Any:
     """A command without its texts, in which names can have any form."""
     if isinstance(command, Notice):
         return command.code
-    return _without_text_fields(msgspec.to_builtins(structs.asdict(command)))
+    return _without_text_fields(command)
 
 
 def _without_text_fields(found: Any) -> Any:
-    if isinstance(found, dict):
-        kept = {key: one for key, one in found.items() if key not in _TEXT_FIELDS}
-        return {key: _without_text_fields(one) for key, one in kept.items()}
+    if isinstance(found, Struct):
+        kept = [one for one in found.__struct_fields__ if one not in _TEXT_FIELDS]
+        return {one: _without_text_fields(getattr(found, one)) for one in kept}
+    if isinstance(found, (list, tuple)):
+        return [_without_text_fields(one) for one in found]
     return found
 
 

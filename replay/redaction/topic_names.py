@@ -49,11 +49,13 @@ _ONES: Final = [(_BASE**count - 1) // (_BASE - 1) for count in range(_FREE + 1)]
 """The numbers whose digits in base 31 are this many ones."""
 
 
-def topic_stand_ins(names: Collection[str], kept: Collection[str]) -> dict[str, str]:
-    """The stand-in of each name; names in `kept` are their own stand-ins. Raises ReplayError if
-    there are no suitable stand-ins."""
+def topic_stand_ins(
+    names: Collection[str], kept: Collection[str], prefixes: Collection[str] = ()
+) -> dict[str, str]:
+    """The stand-in of each name; names in `kept` are their own stand-ins. The stand-ins fit those
+    of `prefixes` (`prefix_stand_ins`). Raises ReplayError if there are no suitable stand-ins."""
     legal = [one for one in sorted(names) if _has_legal_characters(one)]
-    shapes = _Tree(legal, [one for one in kept if one in names]).shapes()
+    shapes = _shapes([*names, *prefixes], kept)
     by_unified: dict[str, str] = {}
     found = {one: one for one in names if one in kept or one in ("", ".", "..")}
     for name in legal:
@@ -66,6 +68,30 @@ def topic_stand_ins(names: Collection[str], kept: Collection[str]) -> dict[str, 
         found[name] = f"!{number:0{max(7, len(name) - 1) if len(name) > _LONGEST else 7}}"
     _check(found)
     return found
+
+
+def prefix_stand_ins(
+    prefixes: Collection[str], names: Collection[str], kept: Collection[str]
+) -> dict[str, str]:
+    """The stand-in of each prefix of a prefixed ACL (KIP-290): the stand-ins of exactly those
+    `names` begin with it that begin with the prefix. Raises ReplayError if there is none."""
+    shapes = _shapes([*names, *prefixes], kept)
+    found = {one: shapes.get(one, f"!{number}") for number, one in enumerate(sorted(prefixes))}
+    stand_ins = topic_stand_ins(names, kept, prefixes)
+    for prefix, after in found.items():
+        if any(
+            name.startswith(prefix) is not stand_in.startswith(after)
+            for name, stand_in in stand_ins.items()
+        ):
+            raise ReplayError(
+                f"no stand-in of the prefix {prefix!r} fits the topics: this log cannot be redacted"
+            )
+    return found
+
+
+def _shapes(names: Collection[str], kept: Collection[str]) -> dict[str, str]:
+    legal = [one for one in sorted(set(names)) if _has_legal_characters(one)]
+    return _Tree(legal, [one for one in kept if one in names]).shapes()
 
 
 def hash_code(name: str) -> int:

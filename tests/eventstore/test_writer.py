@@ -214,3 +214,19 @@ def test_records_survive_kill_9(tmp_path: Path) -> None:
     subprocess.run([sys.executable, "-c", program, str(tmp_path / "log")], check=False)
     assert list(LogReader(tmp_path / "log").events()) == events(1, 100)
     assert not verify(tmp_path / "log").living
+
+
+def test_log_that_is_swapped_while_it_is_written_gets_no_record(tmp_path: Path) -> None:
+    other = write_log(tmp_path / "other")
+    before = [one.read_bytes() for one in sorted(other.iterdir())]
+    writer = LogWriter.create(tmp_path / "log", header())
+    writer.append(events(1, 3))
+    (segment,) = (tmp_path / "log").glob("*.refold")
+    (swapped,) = other.glob("*.refold")
+    segment.rename(tmp_path / "original")
+    (tmp_path / "log" / swapped.name).symlink_to(swapped)
+    for _ in range(2):
+        with pytest.raises(LogFailed, match="was moved, deleted or replaced"):
+            writer.append(events(4, 5))
+    writer.abandon()
+    assert [one.read_bytes() for one in sorted(other.iterdir())] == before

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack
 from pathlib import Path
-from typing import NoReturn, Self
+from typing import Any, NoReturn, Self, TypeVar
 
 from rich.console import Console
 from rich.table import Column, Table
@@ -46,6 +46,9 @@ class Stage:
     def __init__(self, lab: Lab, folder: Path) -> None:
         self.lab = lab
         self.view: ClusterView
+        self.client_security: Mapping[str, Any] = {}
+        """How clients connect to brokers, as arguments of aiokafka."""
+        self._folder = folder
         self._log_dir = folder / "refold-logs"
         self._began = time.monotonic()
         self._refold: Refold
@@ -59,12 +62,15 @@ class Stage:
 
     async def start(self, config: Mapping[str, str], protocol: str | None = None) -> None:
         """Start ZooKeeper and three stock brokers with this configuration. Raises LabError."""
-        self.say("starting ZooKeeper and three stock brokers")
-        await self.lab.start_zookeeper()
-        await self.lab.start_brokers(BROKERS, inter_broker_protocol=protocol, config=config)
+        await self._start_servers(config, protocol)
         await self.connect()
         stock = await self.view.controller()
         self.say(f"stock broker {stock} is controller, epoch {await self.view.controller_epoch()}")
+
+    async def _start_servers(self, config: Mapping[str, str], protocol: str | None) -> None:
+        self.say("starting ZooKeeper and three stock brokers")
+        await self.lab.start_zookeeper()
+        await self.lab.start_brokers(BROKERS, inter_broker_protocol=protocol, config=config)
 
     async def connect(self) -> None:
         """Connect to ZooKeeper, if the servers of the lab run already."""
@@ -73,17 +79,20 @@ class Stage:
 
     async def take_over(self) -> None:
         """Start refold and wait until it is controller."""
-        self._refold = Refold(
-            self.lab.zookeepers[0].connect,
-            DAEMON_ID,
-            self._log_dir,
-            # A stock server.properties, which refold reads unchanged.
-            *("--config", str(self.lab.brokers[0].folder / "server.properties"), "--take-over"),
-        )
+        self._refold = self._daemon(self._log_dir)
         await self._refold.start()
         self._exit.push_async_callback(self._refold.kill_if_running)
         await self.until(self._is_controller, "the take-over")
         self.say(f"refold took the role, epoch {await self.view.controller_epoch()}")
+
+    def _daemon(self, log_dir: Path) -> Refold:
+        return Refold(
+            self.lab.zookeepers[0].connect,
+            DAEMON_ID,
+            log_dir,
+            # A stock server.properties, which refold reads unchanged.
+            *("--config", str(self.lab.brokers[0].folder / "server.properties"), "--take-over"),
+        )
 
     async def _is_controller(self) -> bool:
         if not self._refold.running:
@@ -139,6 +148,9 @@ class Stage:
         console.print(f"[dim]{time.monotonic() - self._began:6.1f} s[/dim]  {text}")
 
 
+_Stage = TypeVar("_Stage", bound=Stage)
+
+
 async def replay_logs(logs: Mapping[str, Path], decisions: Mapping[str, str]) -> None:
     """Fold every log again in a new process and print the result, and how many decisions there are
     of these kinds. Raises DemoFailed if a decision differs."""
@@ -162,13 +174,19 @@ async def replay_logs(logs: Mapping[str, Path], decisions: Mapping[str, str]) ->
     console.print(decided)
 
 
-def perform(play: Callable[[Stage], Awaitable[None]], folder: Path | None, name: str) -> None:
+def perform(
+    play: Callable[[_Stage], Awaitable[None]],
+    folder: Path | None,
+    name: str,
+    stage_of: Callable[[Lab, Path], _Stage] = Stage,  # type: ignore[assignment]
+) -> None:
     """Run a demonstration on a separate lab, in `folder` or a temporary one.
 
     Exits with status 1 and one line if a check or a server fails. Servers end with this process.
     """
-    # Clients log errors while brokers are down; these are part of the incident.
-    logging.getLogger("aiokafka").setLevel(logging.CRITICAL)
+    # Clients log errors while brokers are down, or when they are refused; these are expected.
+    for client in ("aiokafka", "aiozk"):
+        logging.getLogger(client).setLevel(logging.CRITICAL)
     # On SIGTERM, exit normally, so that the servers of the lab are stopped.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     folder = folder or Path(tempfile.mkdtemp(prefix=f"refold-{name}-"))
@@ -177,7 +195,7 @@ def perform(play: Callable[[Stage], Awaitable[None]], folder: Path | None, name:
         def report(line: str) -> None:
             console.print(f"[dim]{line}[/dim]")
 
-        async with Lab(folder / "cluster", report=report) as lab, Stage(lab, folder) as stage:
+        async with Lab(folder / "cluster", report=report) as lab, stage_of(lab, folder) as stage:
             await play(stage)
 
     try:

@@ -23,7 +23,8 @@ class KafkaBroker(Server):
     """A broker with settings for a small machine; `config` overrides any of them.
 
     Each listener has a separate port; the first is `port`, the inter-broker listener. Listeners are
-    plain text unless `config` says otherwise.
+    plain text unless `config` says otherwise. Changes of `config` and `java_options` count from the
+    next start on.
     """
 
     def __init__(
@@ -53,7 +54,7 @@ class KafkaBroker(Server):
         self._jars = jars
         self._zookeeper = zookeeper
         self._registration = f"{chroot}/brokers/ids/{broker_id}"
-        self._java_options = tuple(java_options)
+        self.java_options = tuple(java_options)
         self._quick_start = quick_start
 
     def _defaults(self, zookeeper: str) -> dict[str, str]:
@@ -87,7 +88,7 @@ class KafkaBroker(Server):
             "kafka.Kafka",
             str(properties),
             folder=self.folder,
-            options=self._java_options,
+            options=self.java_options,
             quick_start=self._quick_start,
             traced=_TRACED,
         )

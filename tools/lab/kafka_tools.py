@@ -16,6 +16,7 @@ from tools.setup.java import find_java
 SECONDS_MAX = 90.0
 
 MAIN_CLASSES: Mapping[str, tuple[str, ...]] = {
+    "kafka-acls": ("kafka.admin.AclCommand",),
     "kafka-cluster": ("org.apache.kafka.tools.ClusterTool", "kafka.tools.ClusterTool"),
     "kafka-configs": ("kafka.admin.ConfigCommand",),
     "kafka-console-consumer": (
@@ -80,12 +81,16 @@ class KafkaTools:
 
 
 async def run_main_class(
-    kafka: str, main_class: str, *arguments: str, given: str = ""
+    kafka: str,
+    main_class: str,
+    *arguments: str,
+    given: str = "",
+    java_options: Sequence[str] = (),
 ) -> ToolResult:
     """Run any class of a Kafka version with the standard input `given`. Raises TimeoutError after
     SECONDS_MAX."""
     jars = await anyio.to_thread.run_sync(_jars, kafka)
-    return await _run_java(jars, (), main_class, arguments, given)
+    return await _run_java(jars, java_options, main_class, arguments, given)
 
 
 async def _run_java(

@@ -13,6 +13,8 @@ from tools.lab.zookeeper import ZooKeeperServer
 USER = "kafka"
 ZOOKEEPER_PASSWORD = "zookeeper-secret"
 BROKER_PASSWORD = "broker-secret"
+CLIENT = "alice"
+CLIENT_PASSWORD = "alice-secret"
 LISTENER = "SECURE"
 
 
@@ -80,6 +82,22 @@ class SecuredFiles:
             "ssl.truststore.password": PASSWORD,
             "ssl.truststore.type": "PKCS12",
             **self.zookeeper_config(),
+        }
+
+    def authorized_config(self) -> Mapping[str, str]:
+        """As `broker_config`, with the user `CLIENT`, SCRAM, and Kafka's authorizer."""
+        listener = f"listener.name.{LISTENER.lower()}"
+        config = self.broker_config()
+        login = config[f"{listener}.plain.sasl.jaas.config"].removesuffix(";")
+        return {
+            **config,
+            f"{listener}.plain.sasl.jaas.config": f'{login} user_{CLIENT}="{CLIENT_PASSWORD}";',
+            f"{listener}.scram-sha-512.sasl.jaas.config": (
+                "org.apache.kafka.common.security.scram.ScramLoginModule required;"
+            ),
+            "sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-512",
+            "authorizer.class.name": "kafka.security.authorizer.AclAuthorizer",
+            "super.users": f"User:{USER}",
         }
 
     def zookeeper_config(self) -> Mapping[str, str]:

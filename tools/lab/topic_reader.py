@@ -1,8 +1,9 @@
 """Reads topics: everything once, or continuously."""
 
 import asyncio
-from collections.abc import Sequence
-from typing import NamedTuple, Self
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, NamedTuple, Self
 
 from aiokafka import AIOKafkaConsumer
 
@@ -18,13 +19,17 @@ class Place(NamedTuple):
     offset: int
 
 
-async def read_all(bootstrap: str, *topics: str) -> dict[Place, bytes]:
+async def read_all(
+    bootstrap: str, *topics: str, security: Mapping[str, Any] = MappingProxyType({})
+) -> dict[Place, bytes]:
     """The values of all committed records of topics whose partitions have leaders, in the order of
-    their offsets.
+    their offsets. `security` has arguments of aiokafka.
 
     Raises TimeoutError.
     """
-    consumer = AIOKafkaConsumer(*topics, bootstrap_servers=bootstrap, auto_offset_reset="earliest")
+    consumer = AIOKafkaConsumer(
+        *topics, bootstrap_servers=bootstrap, auto_offset_reset="earliest", **security
+    )
     await consumer.start()
     try:
         partitions = list(consumer.assignment())

@@ -3,7 +3,9 @@
 import asyncio
 import time
 from collections import Counter
-from typing import Literal, Self
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any, Literal, Self
 
 from aiokafka import AIOKafkaProducer
 from aiokafka.errors import KafkaError
@@ -20,7 +22,8 @@ class Traffic:
 
     `sent` counts all records, `acknowledged` those that the leader (acks=1) or all in-sync replicas
     (acks=all) have acknowledged, `refused` those that the producer gave up. With acks=0 a record
-    counts as acknowledged when it was sent. A record is sent every `pause_seconds`.
+    counts as acknowledged when it was sent. A record is sent every `pause_seconds`. `security` has
+    arguments of aiokafka.
     """
 
     def __init__(
@@ -31,10 +34,12 @@ class Traffic:
         acks: Acks = "all",
         idempotent: bool = True,
         pause_seconds: float = _PAUSE_SECONDS,
+        security: Mapping[str, Any] = MappingProxyType({}),
     ) -> None:
         self._bootstrap = bootstrap
         self._topic = topic
         self._pause_seconds = pause_seconds
+        self._security = security
         self._producer = AIOKafkaProducer(
             bootstrap_servers=bootstrap,
             acks=acks,
@@ -42,6 +47,7 @@ class Traffic:
             linger_ms=5,
             request_timeout_ms=30_000,
             metadata_max_age_ms=5_000,
+            **security,
         )
         self._acknowledged: set[int] = set()
         self._sending: set[asyncio.Task[None]] = set()
@@ -121,7 +127,7 @@ class Traffic:
         """Stop producing and read all records; returns the acknowledged records that are
         missing."""
         await self.stop()
-        values = (await read_all(self._bootstrap, self._topic)).values()
+        values = (await read_all(self._bootstrap, self._topic, security=self._security)).values()
         self._copies = Counter(int(value) for value in values)
         return self._acknowledged - self._copies.keys()
 

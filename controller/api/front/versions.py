@@ -22,8 +22,10 @@ _OURS: Final = {
     **{api.key: (api.first, api.last) for api in (*BROKER_APIS.values(), *ADMIN_APIS.values())},
     API_VERSIONS: (FIRST, LAST),
 }
-_TO_ANY_BROKER: Final = (3, 10, 22, 60)
-"""Metadata, FindCoordinator, InitProducerId, DescribeCluster."""
+_TO_ANY_BROKER: Final = (3, 10, 22, 29, 30, 31, 48, 49, 50, 60, 74, 75)
+"""Metadata, FindCoordinator, InitProducerId; DescribeAcls, CreateAcls, DeleteAcls,
+DescribeClientQuotas, AlterClientQuotas, DescribeUserScramCredentials, DescribeCluster,
+ListClientMetricsResources, DescribeTopicPartitions (KafkaAdminClient.LeastLoadedNodeProvider)."""
 _FIRST_THROTTLED: Final = 1
 _FIRST_WITH_FEATURES: Final = 3
 

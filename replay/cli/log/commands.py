@@ -1,6 +1,8 @@
 """`refold log`: the app, and the commands verify, stats and copy."""
 
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -20,6 +22,7 @@ from replay.cli.log.mirror import fetch, mirror
 from replay.cli.log.show import show, tail
 from replay.cli.log_notes import note_unchecked
 from replay.cli.options import JsonLines
+from replay.cli.redacted import Redact, redacted_logs
 from replay.description.as_json import json_text
 from replay.times import iso_time
 
@@ -88,10 +91,12 @@ def copy(
     target: Annotated[
         str, typer.Argument(metavar="FOLDER", help='A folder, or "-" for a stream to a pipe.')
     ],
+    redact: Redact = False,
 ) -> None:
     """Copy a log and verify the copy. The daemon may be writing the log.
 
-    `refold log copy - FOLDER` makes a log from a stream.
+    `refold log copy - FOLDER` makes a log from a stream. With --redact, the copy has the same
+    decisions under other names; every command can read it.
 
     Exit status: 0 done, 1 the copy is damaged, 2 the log cannot be used.
     """
@@ -99,16 +104,27 @@ def copy(
         if target == "-":
             if sys.stdout.isatty():
                 raise LogError("standard output", "is a terminal: send the stream to a pipe")
-            with local_log(log) as path:
+            with _source(log, redact=redact) as path:
                 stream.send(path, sys.stdout.buffer)
             return
         folder = Path(target)
-        with local_log(log) as path:
+        with _source(log, redact=redact) as path:
             copying.copy_log(path, folder)
         report = verify(folder)
         for damage in report.damages:
             raise LogCorrupt(damage.file, damage.text, damage.record)
     print_note(f"{target}: {_summary(report)}")
+
+
+@contextmanager
+def _source(log: str, *, redact: bool) -> Iterator[Path]:
+    """The log to copy."""
+    with local_log(log) as path:
+        if not redact:
+            yield path
+            return
+        with redacted_logs([path]) as other:
+            yield other.logs[0]
 
 
 app.command("export")(export)

@@ -5,8 +5,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
-from tempfile import TemporaryDirectory
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import msgspec
 import typer
@@ -15,7 +14,11 @@ from eventstore.errors import LogError
 from eventstore.reader import LogReader
 from replay.cli.log.conventions import Log, local_log, log_errors, print_note
 from replay.cli.progress import progress
+from replay.cli.redacted import Redact, redacted_logs
 from replay.progress import Progress
+
+if TYPE_CHECKING:
+    from replay.redaction.names import StandIns
 
 
 class Format(StrEnum):
@@ -39,10 +42,7 @@ def export(
     as_format: Annotated[
         Format, typer.Option("--format", help="JSON lines, or two Parquet tables for analysis.")
     ] = Format.JSONL,
-    redact: Annotated[
-        bool,
-        typer.Option("--redact", help="Replace the names of topics, hosts, principals and racks."),
-    ] = False,
+    redact: Redact = False,
     names: Annotated[
         Path | None,
         typer.Option(help="With --redact: a new file with the replaced names. Keep it secret."),
@@ -58,8 +58,10 @@ def export(
         raise typer.BadParameter("needs --redact", param_hint="--names")
     with log_errors(), local_log(log) as path:
         if redact:
-            with _redacted(path, names) as other:
-                _export(other, out, as_format)
+            with redacted_logs([path]) as other:
+                if names is not None:
+                    _write_names(names, other.stand_ins)
+                _export(other.logs[0], out, as_format)
         else:
             _export(path, out, as_format)
 
@@ -135,17 +137,8 @@ def _event_progress(total: int | None = None) -> Iterator[Progress]:
         yield report
 
 
-@contextmanager
-def _redacted(path: Path, names: Path | None) -> Iterator[Path]:
-    """Yield the log with other names, in a temporary folder."""
+def _write_names(path: Path, stand_ins: "StandIns") -> None:
     from replay.export.files import new_file
-    from replay.logs.open_log import open_reader
-    from replay.redaction.redacting import redact
 
-    with TemporaryDirectory(prefix="refold-redacted-") as folder:
-        with open_reader(path) as reader, _event_progress() as report:
-            stand_ins = redact(reader, Path(folder) / "log", report)
-        if names is not None:
-            with new_file(names) as file:
-                file.write(msgspec.json.format(msgspec.json.encode(stand_ins.of, order="sorted")))
-        yield Path(folder) / "log"
+    with new_file(path, is_private=True) as file:
+        file.write(msgspec.json.format(msgspec.json.encode(stand_ins.of, order="sorted")))

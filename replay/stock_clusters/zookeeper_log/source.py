@@ -51,6 +51,8 @@ from replay.stock_clusters.zookeeper_log.restoring import State
 
 ARCHIVES: Final = (".tar", ".tar.gz", ".tgz", ".tar.xz", ".txz")
 MEMBER_BYTES_MAX: Final = 16 * 1024**3
+_UNPACKED_BYTES_MIN: Final = 1024**3
+_UNPACKED_RATIO_MAX: Final = 200
 """The size of a file in an archive: a sparse file may claim any size."""
 
 _CHUNK_BYTES: Final = 1024 * 1024
@@ -360,9 +362,11 @@ def _unpack(archive: Path, folder: Path, progress: Progress, notes: list[str]) -
     unpacked: dict[str, Path] = {}
     try:
         size = archive.stat().st_size
+        left = bytes_allowed(archive)
         for number, (name, content, position) in enumerate(_members(archive)):
             path = unpacked[name] = folder / str(number)
-            _copy(content, path, partial(_report_position, progress, position, size))
+            report = partial(_report_position, progress, position, size)
+            left = _copy(content, path, left, report)
     except (*BROKEN, tarfile.TarError, lzma.LZMAError) as error:
         if not unpacked:
             raise ReplayError(f"{archive} cannot be unpacked: {error}") from None
@@ -396,13 +400,24 @@ def _report_position(progress: Progress, position: Callable[[], int], size: int)
     progress("unpacking", position(), size)
 
 
-def _copy(content: IO[bytes], path: Path, on_chunk: Callable[[], None]) -> None:
-    """Copy a file as a sparse file: logs are filled with zeros."""
+def bytes_allowed(archive: Path) -> int:
+    """How many bytes an archive may unpack to. Logs compress well; an archive with more in it was
+    made to fill the disk."""
+    return max(_UNPACKED_BYTES_MIN, _UNPACKED_RATIO_MAX * archive.stat().st_size)
+
+
+def _copy(content: IO[bytes], path: Path, left: int, on_chunk: Callable[[], None]) -> int:
+    """Copy a file as a sparse file: logs are filled with zeros. `left` bytes may be stored; returns
+    how many may be stored after this file. Raises TarError if it has more."""
     with path.open("wb") as target:
         while chunk := content.read(_CHUNK_BYTES):
             if chunk.count(0) == len(chunk):
                 target.seek(len(chunk), os.SEEK_CUR)
             else:
+                left -= len(chunk)
+                if left < 0:
+                    raise tarfile.TarError("it unpacks to more bytes than logs of its size have")
                 target.write(chunk)
             target.truncate()
             on_chunk()
+    return left

@@ -130,7 +130,7 @@ def test_healthy_cluster_passes() -> None:
         (changed(clock_ahead_ms=-6000), "warning", "6.0 s behind"),
         (changed(clock_ahead_ms=6000), "warning", "6.0 s ahead of"),
         (changed(clock_ahead_ms=None), "warning", "cannot read ZooKeeper's clock"),
-        (disk(fault="/: Permission denied"), "error", "cannot write to the log directory /logs"),
+        (disk(fault="/: Permission denied"), "error", "cannot use the log directory /logs"),
         (disk(free_bytes=1000), "error", "0.0 GiB free"),
         (disk(free_bytes=1 << 29), "warning", "0.5 GiB free"),
         (disk(sync_ms=150.0), "warning", "fsync takes up to 150.0 ms"),

@@ -91,3 +91,13 @@ def test_address_in_use_is_reported(listener: str) -> None:
         endpoint = Endpoint(listener, listener, "127.0.0.1", taken.getsockname()[1])
         assert "cannot listen on" in probe_listeners([endpoint])
     assert probe_listeners([endpoint]) == ""
+
+
+def test_log_directory_that_others_may_write_is_reported(tmp_path: Path) -> None:
+    tmp_path.chmod(0o775)
+    found = probe_disk(tmp_path)
+    assert found.fault == (
+        "other users may write it (mode 0775): run chmod go-w, or use another folder"
+    )
+    tmp_path.chmod(0o755)
+    assert probe_disk(tmp_path).fault == ""

@@ -9,19 +9,15 @@ import pytest
 from controller.core import znodes
 from controller.core.operations import OK, Create, CreateSequential, WriteOperation
 from tests.controller.daemon.lab_cluster import timed
-from tests.lab.secured.test_secured_endpoint import (
-    ALICE_PASSWORD,
+from tests.lab.secured.secured_endpoint import (
     CREATE_PARTITIONS,
     CREATE_TOPICS,
     DELETE_TOPICS,
     SecuredEndpoint,
     ask,
     schema,
-    secured,
 )
-from tools.lab.secured import BROKER_PASSWORD, USER
-
-__all__ = ["secured"]
+from tools.lab.secured import ALICE_PASSWORD, BROKER_PASSWORD, USER
 
 pytestmark = [pytest.mark.lab, pytest.mark.timeout(300)]
 

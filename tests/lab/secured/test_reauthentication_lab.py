@@ -9,7 +9,7 @@ from anyio import to_thread
 
 from controller.core import znodes
 from tests.controller.daemon.lab_cluster import timed
-from tests.lab.secured.test_secured_endpoint import create_topic, secured_endpoint
+from tests.lab.secured.secured_endpoint import create_topic, running_endpoint
 from tools.lab.ports import HOST, free_port
 from tools.lab.secured import LISTENER
 
@@ -32,9 +32,8 @@ async def test_brokers_log_in_again_on_their_connections(tmp_path: Path) -> None
     address = f"{HOST}:{free_port()}"
     options = ("--metrics-address", address)
     session_ms = str(SESSION_S * 1000)
-    async with secured_endpoint(
-        tmp_path, *options, connections_max_reauth_ms=session_ms
-    ) as secured:
+    everywhere = {"connections.max.reauth.ms": session_ms}
+    async with running_endpoint(tmp_path, *options, everywhere=everywhere) as secured:
         await create_topic(secured, "orders", (1, 2))
         first, _ = secured.lab.brokers
 

@@ -7,6 +7,7 @@ import pytest
 
 from tools.lab import Lab
 from tools.lab.certificates import CertificateAuthority
+from tools.lab.ports import HOST, free_port
 from tools.lab.refold import run
 from tools.lab.secured import USER, ZOOKEEPER_PASSWORD, SecuredFiles
 
@@ -77,3 +78,23 @@ async def test_login_that_the_server_rejects_is_reported(tmp_path: Path) -> None
         without_tls = {"zookeeper.connect": files.zookeeper_connect}
         reason = await refused_start(tmp_path, without_tls)
         assert "the server closed the connection at the handshake: it does not serve, or" in reason
+
+
+async def test_log_folder_that_others_may_write_is_refused(tmp_path: Path) -> None:
+    logs = tmp_path / "logs"
+    logs.mkdir()
+    logs.chmod(0o775)
+    async with Lab(tmp_path / "lab") as lab:
+        server = await lab.start_zookeeper()
+        await lab.start_brokers(1)
+        config = {
+            "zookeeper.connect": server.connect,
+            "refold.listeners": f"PLAINTEXT://{HOST}:{free_port()}",
+            "refold.metrics.address": "off",
+        }
+        reason = await refused_start(tmp_path, config)
+    assert reason == (
+        f"cannot create an event log: {logs}: other users may write it (mode 0775): run chmod go-w,"
+        " or use another folder"
+    )
+    assert list(logs.glob("run-*")) == []

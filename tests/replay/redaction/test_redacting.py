@@ -17,7 +17,7 @@ from controller.core.configuration import Configuration
 from controller.core.values import Endpoint
 from replay.cli.main import app
 from replay.incidents.incident_folder import unpacked
-from replay.redaction import fields
+from replay.redaction import fields, places
 from replay.redaction.names import Names, StandIns
 from replay.stock_clusters.imports.importing import Selection, import_source
 from replay.world.simulation import Simulation
@@ -76,6 +76,60 @@ def test_users_of_scram_credentials_are_replaced() -> None:
     redacted_request = fields.value(StandIns(found), request)
     users = [one.user for one in (*redacted_request.deletions, *redacted_request.upsertions)]
     assert sorted(users) == ["name-1", "name-2"]
+
+
+def redacted_znode(path: str, data: bytes) -> bytes:
+    found = Names()
+    places.path(found, path)
+    places.znode(found, path, data)
+    changed = places.znode(StandIns(found), path, data)
+    assert changed is not None
+    return changed
+
+
+@pytest.mark.parametrize(
+    ("path", "data", "gone", "kept"),
+    [
+        (
+            "/config/users/alice",
+            b'{"version":1,"config":{"SCRAM-SHA-512":"salt=c2FsdA==,iterations=4096",'
+            b'"producer_byte_rate":"1024"}}',
+            (b"c2FsdA",),
+            (b"SCRAM-SHA-512", b'"1024"'),
+        ),
+        (
+            "/config/brokers/1",
+            b'{"config":{"ssl.key.password":"encrypted:\\"x\\"", "log.cleaner.threads":"2"}}',
+            (b"encrypted",),
+            (b"ssl.key.password", b'"2"'),
+        ),
+        (
+            "/delegation_token/tokens/id",
+            b'{"version":1,"owner":"User:alice","hmac":"c2VjcmV0","maxTimestamp":"5"}',
+            (b"alice", b"c2VjcmV0"),
+            (b'"5"',),
+        ),
+        ("/kafka-acl-changes/acl_changes_01", b"Topic:orders", (b"orders",), (b"Topic:",)),
+        (
+            "/kafka-acl-extended-changes/acl_changes_01",
+            b'{"resourceType":"TOPIC","name":"team-","patternType":"PREFIXED","version":1}',
+            (b"team",),
+            (b"PREFIXED", b"TOPIC"),
+        ),
+        (
+            "/kafka-acl/Cluster/kafka-cluster",
+            b'{"version":1,"acls":[{"principal":"User:CN=a\\\\,b","host":"h1","operation":"All"}]}',
+            (b"CN=", b"h1"),
+            (b"User:", b"All"),
+        ),
+    ],
+)
+def test_secrets_and_names_of_a_znode_are_replaced(
+    path: str, data: bytes, gone: tuple[bytes, ...], kept: tuple[bytes, ...]
+) -> None:
+    after = redacted_znode(path, data)
+    assert [one for one in gone if one in after] == []
+    assert [one for one in kept if one not in after] == []
 
 
 def test_names_are_replaced_in_all_places(tmp_path: Path) -> None:

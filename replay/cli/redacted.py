@@ -1,0 +1,51 @@
+"""Option --redact: logs with other names, for files that leave the machine."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Annotated, NamedTuple
+
+import typer
+
+from replay.cli.progress import progress
+
+if TYPE_CHECKING:
+    from replay.redaction.names import StandIns
+
+Redact = Annotated[
+    bool,
+    typer.Option(
+        "--redact",
+        help="Replace the names of topics, hosts, principals, clients and racks, and configuration"
+        " values.",
+    ),
+]
+
+
+class Redacted(NamedTuple):
+    """Redacted logs, and what replaces the names in them."""
+
+    logs: list[Path]
+    stand_ins: "StandIns"
+
+
+@contextmanager
+def redacted_logs(logs: Sequence[Path | str]) -> Iterator[Redacted]:
+    """Write the logs with other names into a temporary folder. A name is replaced by the same name
+    in all logs. Raises ReplayError if a log cannot be redacted, and LogError."""
+    from replay.logs.open_log import open_reader
+    from replay.redaction.names import Names, StandIns
+    from replay.redaction.redacting import collect_names, write_redacted
+
+    with TemporaryDirectory(prefix="refold-redacted-") as folder:
+        targets = [Path(folder) / f"log-{number}" for number, _ in enumerate(logs, 1)]
+        with ExitStack() as opened, progress() as report:
+            readers = [opened.enter_context(open_reader(one)) for one in logs]
+            names = Names()
+            for reader in readers:
+                collect_names(reader, names)
+            stand_ins = StandIns(names)
+            for reader, target in zip(readers, targets, strict=True):
+                write_redacted(reader, target, stand_ins, report)
+        yield Redacted(targets, stand_ins)

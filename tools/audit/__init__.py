@@ -1,0 +1,1 @@
+"""Compares the locked dependencies with published advisories: `make audit`."""
