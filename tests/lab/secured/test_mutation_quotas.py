@@ -17,7 +17,7 @@ from tests.lab.secured.secured_endpoint import (
     ask,
     schema,
 )
-from tools.lab.secured import ALICE_PASSWORD, BROKER_PASSWORD, USER
+from tools.lab.secured import BROKER_PASSWORD, CLIENT_PASSWORD, USER
 
 pytestmark = [pytest.mark.lab, pytest.mark.timeout(300)]
 
@@ -126,7 +126,7 @@ async def test_quotas_are_applied_as_by_a_stock_controller(secured: SecuredEndpo
     await secured.set_acls("Cluster", "kafka-cluster", "Create")
     await secured.set_acls("Topic", "*", "Alter", "Delete", "DescribeConfigs")
     clients = {
-        "alice": ("alice", ALICE_PASSWORD, "any"),
+        "alice": ("alice", CLIENT_PASSWORD, "any"),
         "app": (USER, BROKER_PASSWORD, "app"),
         "free": (USER, BROKER_PASSWORD, "free"),
     }
@@ -135,7 +135,7 @@ async def test_quotas_are_applied_as_by_a_stock_controller(secured: SecuredEndpo
         module = schema(CREATE_TOPICS, 7)
         call = create(7, "dry", 1)[2]
         dry = module.CreateTopicsRequest(topics=call.topics, timeout=TIMEOUT, validate_only=True)
-        connection = await secured.connect(secured.port, "alice", ALICE_PASSWORD)
+        connection = await secured.connect(secured.port, "alice", CLIENT_PASSWORD)
         answer = await ask(connection, CREATE_TOPICS, 7, dry)
         connection.close()
         return not answer.topics[0].error_code
