@@ -393,7 +393,30 @@ SETTINGS: Final = (
         "text. auto: text on a terminal.",
         "--log-format",
     ),
+    Setting(
+        "refold.messages.level",
+        parsing.one_of("info", "warning", "error"),
+        "info",
+        "The lowest level of the messages that the daemon writes to standard error. The event log "
+        "has all notices.",
+    ),
+    Setting(
+        "refold.messages.per.minute",
+        parsing.limit,
+        "100",
+        "The maximum number of messages with the same code in a minute. The daemon then logs how "
+        "many were left out; the event log has them. -1: no limit.",
+    ),
 )
+
+RELOADED: Final = (
+    "refold.messages",
+    "refold.messages.level",
+    "refold.messages.per.minute",
+    "refold.log.retention.bytes",
+    "refold.log.retention.ms",
+)
+"""Settings that a running daemon reads again at SIGHUP. None of them affects decisions."""
 
 BY_KEY: Final = {setting.key: setting for setting in SETTINGS}
 
@@ -472,9 +495,19 @@ def is_known(key: str) -> bool:
     own = key.removeprefix(OWN)
     if key == own:
         return key in BY_KEY or is_of_broker(key)
+    return key in BY_KEY or own in BY_KEY or _is_of_security(own)
+
+
+def is_used(key: str) -> bool:
+    """Whether the daemon uses this key of a file."""
+    own = key.removeprefix(OWN)
+    is_setting = key in BY_KEY or own in BY_KEY or key in TOPIC_KEYS
+    return is_setting or _is_of_security(own) or is_of_providers(key) or key in OF_AUTHORIZER
+
+
+def _is_of_security(key: str) -> bool:
     tables = (OF_ZOOKEEPER, OF_BROKERS, OF_ENDPOINT)
-    is_security = any(own in one for one in tables) or own.startswith(_OF_LISTENER)
-    return key in BY_KEY or own in BY_KEY or is_security
+    return any(key in one for one in tables) or key.startswith(_OF_LISTENER)
 
 
 def is_of_broker(key: str) -> bool:
