@@ -1,12 +1,14 @@
 """The limit of messages with the same code."""
 
 import logging
+from collections import Counter
 
 import pytest
 
 from controller.core.commands import CommandId, Issued, Notice, Reason
 from controller.daemon import notices
 from controller.daemon.notices import NoticeLog
+from tests.controller.core.cluster import Cluster
 
 
 class Clock:
@@ -78,3 +80,21 @@ def test_without_a_limit_everything_is_logged(
 ) -> None:
     log(NoticeLog(None), "topic_found", *map(str, range(500)))
     assert len(caplog.messages) == 500
+
+
+def notices_of(partitions: int) -> Counter[str]:
+    """The codes of the notices of a start, a crash, a failover and a return with so many
+    partitions."""
+    cluster = Cluster(1, 2, 3, auto_leader_rebalance_enable=False).start()
+    cluster.create_topic("orders", dict.fromkeys(range(partitions), (1, 2, 3)))
+    cluster.stop_broker(1)
+    cluster.expire()
+    cluster.start_broker(1)
+    codes = (one.command.code for one in cluster.commands() if isinstance(one.command, Notice))
+    return Counter(codes)
+
+
+def test_lines_of_a_failover_do_not_grow_with_the_number_of_partitions() -> None:
+    found = notices_of(1000)
+    assert found["elected"] == 2
+    assert found == notices_of(3)
