@@ -23,6 +23,7 @@ from controller.core.values import Endpoint
 from controller.security.errors import SecurityError
 from controller.settings.endpoint_security import with_endpoint
 from controller.settings.errors import SettingsError
+from controller.settings.keys import is_known, is_used, kafka_keys
 from controller.settings.parsing import Address, HostAndPort
 from controller.settings.security import (
     LOGIN_KEYS,
@@ -48,9 +49,6 @@ from controller.settings.table import (
     SETTINGS,
     TOPIC_KEYS,
     Setting,
-    is_known,
-    is_used,
-    kafka_keys,
 )
 from controller.zookeeper.connection import ZooKeeperSecurity
 from controller.zookeeper.servers import ConnectString

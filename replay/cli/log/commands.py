@@ -1,6 +1,7 @@
 """`refold log`: the app, and the commands verify, stats and copy."""
 
 import sys
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -20,6 +21,7 @@ from replay.cli.log.mirror import fetch, mirror
 from replay.cli.log.show import show, tail
 from replay.cli.log_notes import note_unchecked
 from replay.cli.options import JsonLines
+from replay.cli.progress import LINE_S, progress
 from replay.description.as_json import json_text
 from replay.times import iso_time
 
@@ -91,6 +93,8 @@ def copy(
 ) -> None:
     """Copy a log and verify the copy. The daemon may be writing the log.
 
+    The copy is complete or absent. After an interruption, run the command again.
+
     `refold log copy - FOLDER` makes a log from a stream.
 
     Exit status: 0 done, 1 the copy is damaged, 2 the log cannot be used.
@@ -103,8 +107,11 @@ def copy(
                 stream.send(path, sys.stdout.buffer)
             return
         folder = Path(target)
-        with local_log(log) as path:
-            copying.copy_log(path, folder)
+        with (
+            local_log(log) as path,
+            progress(what="copying", every=1, line_s=LINE_S) as copied,
+        ):
+            copying.copy_log(path, folder, partial(copied, "copying"))
         report = verify(folder)
         for damage in report.damages:
             raise LogCorrupt(damage.file, damage.text, damage.record)
