@@ -19,6 +19,7 @@ from replay.cli.log.export import export, import_command
 from replay.cli.log.metrics import metrics
 from replay.cli.log.mirror import fetch, mirror
 from replay.cli.log.show import show, tail
+from replay.cli.log.traces import traces
 from replay.cli.log_notes import note_unchecked
 from replay.cli.options import JsonLines
 from replay.cli.progress import LINE_S, progress
@@ -121,6 +122,7 @@ def copy(
 app.command("export")(export)
 app.command("import")(import_command)
 app.command("metrics")(metrics)
+app.command("traces")(traces)
 app.command("mirror")(mirror)
 app.command("fetch")(fetch)
 
