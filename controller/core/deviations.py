@@ -94,7 +94,10 @@ RESTARTS_SEEN_AT_FAILOVER: Final = Deviation(
     rule="A failover removes brokers from the ISR that registered after the state was written, and "
     "elects another leader. If no other replica in sync is alive, the leader continues with a new "
     "leader epoch. It does not matter how long ago the brokers registered. So the first failover "
-    "after a stock controller can write the states of many partitions.",
+    "after a stock controller can write the states of many partitions. A broker whose session "
+    "ended, but not its process, is removed as well, if its leader had written the state before "
+    "the broker registered again. If the machine of the leader fails at the same moment and loses "
+    "data, the ISR no longer has that broker.",
     source="KB 3.3.5, KB 12.4.2, refold explore",
 )
 

@@ -166,7 +166,7 @@ class ZooKeeperFacts:
         if before is not None and after.leader >= 0 and after.leader not in before.isr:
             known.losses.unclean(name, after.leader_epoch)
         assignment = known.assignment(name)
-        kept = self._kept(process, assignment.target, after.isr) if assignment is not None else ()
+        kept = self._kept(process, name, assignment, after.isr) if assignment is not None else ()
         by_controller = before is None or after.leader_epoch != before.leader_epoch
         epoch = after.leader_epoch
         known.losses.isr_stored(name, epoch, after.isr, kept, by_controller=by_controller)
@@ -180,12 +180,18 @@ class ZooKeeperFacts:
         for check in self._state_written:
             check(write)
 
-    def _kept(self, process: str, target: Sequence[int], isr: Sequence[int]) -> Sequence[int]:
+    def _kept(
+        self, process: str, name: Name, assignment: Assignment, isr: Sequence[int]
+    ) -> Sequence[int]:
         """The replicas that a controller removes from the ISR only for a failure.
 
         A broker in controlled shutdown asks for it, and the controller grants it if it knows the
-        other members to be live (KB 9.5 step 8).
+        other members to be live (KB 9.5 step 8). The rollback of a reassignment removes the
+        replicas that were added (docs/kip-236-design.md).
         """
+        target = assignment.target
+        if self._known.is_cancelled(name):
+            target = tuple(one for one in target if one not in assignment.adding)
         live = self._known.live_brokers_of(process)
         if live is None or any(one not in live for one in isr):
             return target

@@ -205,6 +205,12 @@ class Known:
         """Whether /admin/reassign_cancel exists."""
         return znodes.REASSIGN_CANCEL in self.admin
 
+    def is_cancelled(self, name: Name) -> bool:
+        """Whether the reassignment of a partition is being cancelled, or a client has requested
+        that."""
+        requests = self.requests.get(name)
+        return self.is_cancelling() or (requests is not None and requests.is_cancelled)
+
     def waits(self, broker: int, name: Name) -> bool:
         """Whether a reassignment that adds this replica may not go on: /admin/reassign_cancel
         exists (KB 14.2.3)."""

@@ -3,7 +3,8 @@
 A record is lost when a replica leads that has lost it. Four ways to that leadership are Kafka's:
 
 - The election was unclean.
-- All other members of the ISR have failed as well (KIP-966 describes the gap).
+- All other members of the ISR have failed as well (KIP-966 describes the gap). So has a member
+  whose broker registers again after it joined: refold's failover removes it.
 - The broker registered again, and no controller noticed it. A new controller knows only the current
   registrations. With Kafka's rules, it does not compare them with the states of the partitions.
   refold does (RESTARTS_SEEN_AT_FAILOVER). It cannot see the restart if the state was written later.
@@ -83,8 +84,9 @@ class Losses:
         self._failures.setdefault(broker, []).append(self.next())
 
     def registered(self, broker: int) -> None:
-        """The znode of a broker was created."""
-        self._registrations.setdefault(broker, []).append(self.next())
+        """The znode of a broker was created. Controllers take that for a failure, too."""
+        self.failed(broker)
+        self._registrations.setdefault(broker, []).append(self.at)
 
     def lost(self, broker: int, name: Name, offset: int, records: Sequence[int]) -> None:
         """A replica lost its records from `offset` on."""

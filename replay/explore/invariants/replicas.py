@@ -17,25 +17,50 @@ from replay.explore.invariants.known import Known, TopicKnown
 
 
 class IsrWithinAssignment(Invariant):
-    """Source: race R18 (KAFKA-1097)."""
+    """Source: race R18 (KAFKA-1097).
+
+    With Kafka's rules, a replica leaves the assignment before the ISR (KB 7.8.1). Until its leader
+    knows, the leader may add it: with ZooKeeper's version before 2.7, later with the partition
+    epoch, which the new assignment does not change.
+    """
 
     NAME: ClassVar[str] = "isr-within-assignment"
     STATEMENT: ClassVar[str] = (
         "Every member of a partition's ISR is one of its replicas, unless a tool has written the "
-        "topic's znode with other replicas."
+        "topic's znode with other replicas. If a controller with Kafka's rules has removed a "
+        "replica from the assignment, the leader and that controller may still add it."
     )
+
+    def __init__(self, known: Known, report: Report) -> None:
+        super().__init__(known, report)
+        self._removed: dict[Name, tuple[int, ...]] = {}
+        """The replicas that controllers with Kafka's rules have removed from an assignment."""
 
     def state_written(self, write: StateWrite) -> None:
         before = write.before.isr if write.before is not None else ()
+        if not write.is_controller or self.known.is_kafka(write.process):
+            before += self._removed.get(write.name, ())
         self._check(write.name, tuple(one for one in write.after.isr if one not in before))
 
     def assignment_written(self, write: AssignmentWrite) -> None:
+        self._remember(write)
         state = self.known.states.get(write.name)
-        # With Kafka's rules, a replica leaves the assignment before the ISR (KB 7.8.1). A tool may
-        # write what it read before a reassignment.
+        # A tool may write what it read before a reassignment.
         known, process = self.known, write.process
         if state is not None and known.is_refold(process) and not known.is_kafka(process):
             self._check(write.name, state.isr)
+
+    def topic_deleted(self, topic: TopicKnown) -> None:
+        for number in topic.assignments:
+            self._removed.pop((topic.name, number), None)
+
+    def _remember(self, write: AssignmentWrite) -> None:
+        removed = self._removed.get(write.name, ())
+        if write.before is not None and self.known.is_kafka(write.process):
+            removed += write.before.replicas
+        self._removed[write.name] = tuple(
+            one for one in dict.fromkeys(removed) if one not in write.after.replicas
+        )
 
     def _check(self, name: Name, isr: tuple[int, ...]) -> None:
         assignment = self.known.assignment(name)

@@ -283,6 +283,39 @@ class _Maker:
             made.append(ExpireSession(at_ms + numbers.between(20, 1_300), process))
         return made
 
+    def leader_cut_off(self, at_ms: int) -> list[DesignInput]:
+        """A leader loses its followers, and about when it removes them from the ISR it loses
+        ZooKeeper until its session has ended. Producers can still reach it."""
+        numbers = self._numbers
+        replicas = self._replicas_of_some_partition()
+        leader = f"broker {replicas[0]}"
+        alone_ms = numbers.choice((9_000, 14_000))
+        made: list[DesignInput] = []
+        for follower in replicas[1:]:
+            made.append(HoldLink(at_ms, leader, f"broker {follower}", alone_ms))
+            made.append(HoldLink(at_ms, f"broker {follower}", leader, alone_ms))
+        removes_ms = at_ms + int(_BROKER_SETTINGS["replica.lag.time.max.ms"])
+        lost_ms = removes_ms + numbers.between(-500, 2_500)
+        made.append(CutConnection(lost_ms, leader, "zookeeper", numbers.choice((4_000, 9_000))))
+        if numbers.chance(60):
+            made.append(ExpireSession(lost_ms + numbers.choice(_NEAR_MS), leader))
+        return made
+
+    def paused_candidate(self, at_ms: int) -> list[DesignInput]:
+        """A leader ends, and so does its successor, while a third replica is paused between its
+        reads and its transaction."""
+        numbers = self._numbers
+        leader, *others = self._replicas_of_some_partition()
+        made = [self._end(at_ms, leader)]
+        if len(others) > 1:
+            paused, elected = numbers.sample(others, 2)
+            elected_ms = at_ms + numbers.choice((0, 1_000)) + numbers.between(0, 12)
+            pause_ms = numbers.choice((2_000, 4_500))
+            made.append(PauseProcess(elected_ms, f"broker {paused}", pause_ms))
+            ends_ms = elected_ms + numbers.between(200, pause_ms)
+            made.append(ExpireSession(ends_ms, f"broker {elected}"))
+        return made
+
 
 def _on_this_disk(one: Input) -> Input:
     """Machines do not fail in this world."""
@@ -320,4 +353,6 @@ _PATTERNS: Final[tuple[tuple[Callable[[_Maker, int], list[DesignInput]], int], .
     (_Maker.interrupted_move, 4),
     (_Maker.interrupted_isr_change, 3),
     (_Maker.trouble_of_sessions, 4),
+    (_Maker.leader_cut_off, 3),
+    (_Maker.paused_candidate, 3),
 )

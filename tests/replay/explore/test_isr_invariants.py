@@ -1,10 +1,11 @@
-"""A broker that failed, registered again or shuts down leaves the ISRs, except as last member."""
+"""Members of an ISR are assigned; a broker that failed, registered again or shuts down leaves the
+ISRs, except as last member."""
 
 import pytest
 
 from controller.core import znodes
 from replay.explore.invariants.known import Candidates
-from replay.explore.invariants.replicas import FailedLeaveIsr
+from replay.explore.invariants.replicas import FailedLeaveIsr, IsrWithinAssignment
 from tests.replay.explore.facts import NAME, History
 
 REFOLD = "refold 100"
@@ -139,3 +140,51 @@ def test_kafkas_controller_whose_states_no_longer_change_is_not_judged(is_report
         made.invariant.noticed("stock 4", "elected", "/controller")
     made.invariant.shutdown_granted("stock 4", 2)
     assert bool(made.reported) is is_reported
+
+
+def test_isr_outside_of_assignment_is_reported() -> None:
+    history = History(IsrWithinAssignment)
+    history.state(1, 1, (1, 2))
+    assert not history.reported
+    history.state(1, 1, (1, 2, 4))
+    assert "the ISR has [4]" in history.reported[0]
+
+
+def test_assignment_without_a_member_of_the_isr_is_reported() -> None:
+    history = History(IsrWithinAssignment)
+    history.state(1, 1, (1, 2, 3))
+    history.assign((1, 2))
+    assert "the ISR has [3]" in history.reported[0]
+
+
+def test_tool_may_write_an_assignment_that_it_read_before_a_reassignment() -> None:
+    history = History(IsrWithinAssignment)
+    history.state(1, 1, (1, 2, 3))
+    history.assign((1, 2), process="admin")
+    assert not history.reported
+
+
+def test_leader_may_add_a_replica_that_a_stock_controller_has_just_removed() -> None:
+    history = History(IsrWithinAssignment)
+    history.known.is_kafka = lambda process: process == "stock 1"
+    history.state(1, 1, (1, 2))
+    history.assign((1, 2), process="stock 1")
+    history.state(1, 1, (1, 2, 3), process="broker 1")
+    assert not history.reported
+
+
+def test_refold_may_not_add_a_replica_that_a_stock_controller_has_removed() -> None:
+    history = History(IsrWithinAssignment)
+    history.known.is_kafka = lambda process: process == "stock 1"
+    history.state(1, 1, (1, 2))
+    history.assign((1, 2), process="stock 1")
+    history.state(1, 1, (1, 2, 3), process="refold 100")
+    assert "the ISR has [3]" in history.reported[0]
+
+
+def test_leader_may_not_add_a_replica_that_refold_has_removed() -> None:
+    history = History(IsrWithinAssignment)
+    history.state(1, 1, (1, 2))
+    history.assign((1, 2))
+    history.state(1, 1, (1, 2, 3), process="broker 1")
+    assert "the ISR has [3]" in history.reported[0]

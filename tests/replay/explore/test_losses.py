@@ -73,6 +73,21 @@ def test_failure_before_a_member_joined_excuses_nothing() -> None:
     assert not history.is_excused()
 
 
+@pytest.mark.parametrize("joins_first", [True, False])
+def test_member_whose_broker_registers_after_it_joined_has_failed(joins_first: bool) -> None:
+    history = _History(2)
+    if joins_first:
+        history.by_leader(2, 1)
+        history.losses.registered(1)
+    else:
+        history.losses.registered(1)
+        history.by_leader(2, 1)
+    history.lose()
+    history.take_over()
+    history.by_controller(2)
+    assert history.is_excused() is joins_first
+
+
 def test_member_that_its_leader_removed_need_not_fail() -> None:
     history = _History(1, 2, 3)
     history.lose()

@@ -22,7 +22,6 @@ from replay.explore.invariants.records import AcknowledgedRecordsKept, ReadRecor
 from replay.explore.invariants.replicas import (
     AssignedReplicasKept,
     IsrAsRequested,
-    IsrWithinAssignment,
     NoIneligibleInIsr,
 )
 from replay.world.observer import Acknowledged
@@ -219,28 +218,6 @@ def test_second_record_at_a_read_offset_is_reported() -> None:
     assert not history.reported
     history.invariant.consumed("consumer 0", NAME, 5, 71, 1)
     assert "read record 71 at offset 5" in history.reported[0]
-
-
-def test_isr_outside_of_assignment_is_reported() -> None:
-    history = History(IsrWithinAssignment)
-    history.state(1, 1, (1, 2))
-    assert not history.reported
-    history.state(1, 1, (1, 2, 4))
-    assert "the ISR has [4]" in history.reported[0]
-
-
-def test_assignment_without_a_member_of_the_isr_is_reported() -> None:
-    history = History(IsrWithinAssignment)
-    history.state(1, 1, (1, 2, 3))
-    history.assign((1, 2))
-    assert "the ISR has [3]" in history.reported[0]
-
-
-def test_tool_may_write_an_assignment_that_it_read_before_a_reassignment() -> None:
-    history = History(IsrWithinAssignment)
-    history.state(1, 1, (1, 2, 3))
-    history.assign((1, 2), process="admin")
-    assert not history.reported
 
 
 def test_replica_that_shuts_down_and_joins_the_isr_is_reported() -> None:

@@ -1,8 +1,10 @@
 """What the invariants get to know about the transactions of ZooKeeper."""
 
+import pytest
+
 from controller.core import znodes
 from controller.core.operations import Create, Delete, SetData
-from controller.core.values import ANY_VERSION, LeaderAndIsr
+from controller.core.values import ANY_VERSION, Assignment, LeaderAndIsr
 from replay.explore.invariants.invariant import StateWrite
 from replay.explore.invariants.known import Known
 from replay.explore.zookeeper_facts import ZooKeeperFacts
@@ -30,3 +32,28 @@ def test_member_that_registered_again_has_restarted_even_if_its_znode_is_gone_no
     facts.committed("refold 100", [("data", path)])
     [write] = [one for one in writes if one.before is not None]
     assert write.restarted == (3,)
+
+
+@pytest.mark.parametrize("is_cancelled", [True, False])
+def test_loss_is_excused_if_the_rollback_has_removed_the_other_members_of_the_isr(
+    is_cancelled: bool,
+) -> None:
+    name = ("payments", 1)
+    topics = (TopicSpec("payments", ((1,), (3, 4))),)
+    path = znodes.state_path(*name)
+    isr = znodes.write_state(LeaderAndIsr(4, 1, (4, 1), 0, 1)).decode()
+    state = start_state(Scenario(brokers=(), topics=topics, controllers=(), znodes={path: isr}))
+    known = Known()
+    facts = ZooKeeperFacts(known, state, lambda fact: [])
+    facts.load()
+    topic = known.topics["payments"]
+    topic.assignments[1] = Assignment((1, 2, 3, 4), adding=(1, 2), removing=(3, 4))
+    acknowledged = known.losses.at
+    known.losses.lost(4, name, 1, [5])
+    known.requests_of(name).is_cancelled = is_cancelled
+    session = state.create_session()
+    alone = znodes.write_state(LeaderAndIsr(4, 2, (4,), 0, 1))
+    state.apply(session, SetData(path, alone, ANY_VERSION), 0)
+    facts.committed("refold 100", [("data", path)])
+    known.losses.led(name, 4, 2)
+    assert known.losses.excuse(name, 1, 5, acknowledged, 1) is is_cancelled
