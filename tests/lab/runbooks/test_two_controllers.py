@@ -16,7 +16,7 @@ async def test_daemon_that_took_the_role_is_found_and_stopped(tmp_path: Path) ->
         await lab_cluster.create_topic("orders", {0: [1, 2, 3]})
         first = await lab_cluster.controlling("--standby")
         await lab_cluster.until_reported(first, "failover_done")
-        # Somebody starts another daemon, which takes the role from the pair.
+        # An operator starts another daemon, which takes the role from the pair.
         other = lab_cluster.daemon(
             *("--take-over", "--listeners", f"PLAINTEXT://{HOST}:{free_port()}"), broker_id=1001
         )
