@@ -45,15 +45,19 @@ class TextLines(logging.Formatter):
         return line
 
 
-def configure(form: Literal["auto", "json", "text"], *more: str) -> None:
-    """Log refold's messages from level "info" on to standard error, those of libraries from
-    "warning" on. `more` are further packages of refold."""
+Level = Literal["info", "warning", "error"]
+
+
+def configure(form: Literal["auto", "json", "text"], *more: str, level: Level = "info") -> None:
+    """Log refold's messages from `level` on to standard error, those of libraries from "warning"
+    on, or from "error" on if that is the level. `more` are further packages of refold."""
     is_text = form == "text" or (form == "auto" and sys.stderr.isatty())
     handler = logging.StreamHandler()
     handler.setFormatter(TextLines() if is_text else JsonLines())
-    logging.basicConfig(level=logging.WARNING, handlers=[handler], force=True)
+    least = logging.getLevelNamesMapping()[level.upper()]
+    logging.basicConfig(level=max(logging.WARNING, least), handlers=[handler], force=True)
     for package in ("controller", "eventstore", *more):
-        logging.getLogger(package).setLevel(logging.INFO)
+        logging.getLogger(package).setLevel(least)
     # refold reports failures of these libraries itself, once; the libraries would log every
     # attempt.
     for library in ("aiokafka", "aiozk"):

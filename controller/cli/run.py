@@ -11,7 +11,7 @@ from controller import structured_log
 from controller.daemon.errors import DaemonError
 from controller.daemon.startup import run
 from controller.operator.errors import StartRefused
-from controller.settings.settings import Loaded
+from controller.settings.settings import Loaded, Sources
 from eventstore.errors import LogError
 
 _GAVE_UP: Final = 1
@@ -20,18 +20,18 @@ _REFUSED: Final = 2
 logger = logging.getLogger(__name__)
 
 
-def run_daemon(loaded: Loaded, snapshot_command: Sequence[str]) -> None:
+def run_daemon(loaded: Loaded, sources: Sources, snapshot_command: Sequence[str]) -> None:
     """Run the daemon until it ends, and log why it gave up or refused to start.
 
-    `snapshot_command` makes the snapshots of a log, see Housekeeping. Raises typer.Exit with the
-    exit status, unless the daemon stopped cleanly.
+    `sources` are read again at SIGHUP. `snapshot_command` makes the snapshots of a log, see
+    Housekeeping. Raises typer.Exit with the exit status, unless the daemon stopped cleanly.
     """
     settings, warnings = loaded
-    structured_log.configure(settings.messages)
+    structured_log.configure(settings.messages, level=settings.messages_level)
     for warning in warnings:
         logger.warning("%s", warning)
     try:
-        asyncio.run(run(settings, snapshot_command))
+        asyncio.run(run(settings, sources, snapshot_command))
     except StartRefused as refused:
         for reason in refused.reasons:
             logger.error("refused to start: %s", reason)

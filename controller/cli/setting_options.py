@@ -10,7 +10,7 @@ from typing import Annotated, Any, NamedTuple, TypedDict, TypeVar, get_type_hint
 import typer
 
 from controller.settings.errors import SettingsError
-from controller.settings.settings import Loaded, ZooKeeperAccess, load, zookeeper_of
+from controller.settings.settings import Loaded, Sources, ZooKeeperAccess, load, zookeeper_of
 from controller.settings.sources import RawSetting
 from controller.settings.table import SETTINGS
 
@@ -103,6 +103,10 @@ class GivenSettings(NamedTuple):
         """All settings, from options, environment and file. `fallbacks` are used where these
         have none."""
         return self._checked(partial(load, fallbacks=fallbacks))
+
+    def sources(self) -> Sources:
+        """From where the settings can be read again."""
+        return Sources(self.flags, os.environ, self.config)
 
     def zookeeper(self) -> ZooKeeperAccess:
         """Only the access to ZooKeeper; no other setting needs to be given."""

@@ -48,7 +48,7 @@ from controller.daemon.arrivals import Arrivals
 from controller.daemon.draws import draw_numbers, draw_topic_ids
 from controller.daemon.encoding_ahead import EncodingAhead
 from controller.daemon.garbage import DroppedTopics, GarbageCollection
-from controller.daemon.notices import log_notice, log_session
+from controller.daemon.notices import NoticeLog, log_session
 from controller.daemon.peers import Channels, Endpoint, ZooKeeper
 from controller.daemon.progress import Progress
 from controller.daemon.timers import Timers
@@ -129,6 +129,7 @@ class Daemon:
         self._encoding_ahead = EncodingAhead(fold)
         self._garbage = GarbageCollection()
         self.progress = Progress()
+        self.notices = NoticeLog()
         self.append_times = self._appender.times
         self.metered: Metered = _Observer(fold.controller, self._garbage.dropped)
 
@@ -206,7 +207,7 @@ class Daemon:
         """Carry out a command of the fold, or start to."""
         match issued.command:
             case Notice() as notice:
-                log_notice(notice, issued)
+                self.notices.log(notice, issued)
             case Stop() as stop:
                 self._stop = stop
             case StartTimer(timer=timer, delay_ms=delay_ms):

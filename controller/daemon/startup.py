@@ -5,8 +5,10 @@ import asyncio
 import logging
 import signal
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Sequence
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import anyio
 import msgspec
@@ -26,8 +28,9 @@ from controller.daemon.garbage import prepare_for_many_objects
 from controller.daemon.log_metrics import DAEMON_METRICS, log_samples
 from controller.daemon.metrics_endpoint import serving_metrics
 from controller.daemon.standby_list import StandbyList
-from controller.daemon.status import RunningParts, StatusSource
+from controller.daemon.status import RunningParts
 from controller.daemon.status_socket import StatusSocket
+from controller.daemon.surroundings import Surroundings
 from controller.daemon.zookeeper_silence import report_silence
 from controller.event_log.housekeeping import Housekeeping, Retention
 from controller.event_log.mirror_process import MirrorTask
@@ -44,7 +47,7 @@ from controller.operator.start_checks import (
     with_brokers_min_insync_replicas,
 )
 from controller.operator.status import BrokerStatus, ZooKeeperStatus
-from controller.settings.settings import Settings
+from controller.settings.settings import Settings, Sources
 from controller.zookeeper.connection import ZooKeeperConnection
 from controller.zookeeper.session import SessionSettings
 from eventstore.errors import LogError
@@ -62,20 +65,29 @@ long."""
 _ZOOKEEPER_PAUSE_SECONDS_MAX = 30.0
 
 
-async def run(settings: Settings, snapshot_command: Sequence[str]) -> None:
+async def run(settings: Settings, sources: Sources, snapshot_command: Sequence[str]) -> None:
     """Run the controller, or wait for the role, until SIGTERM, SIGINT or an error. A second signal
-    ends the process at once. `snapshot_command` makes the snapshots of a log, see Housekeeping.
+    ends the process at once. `sources` are read again at SIGHUP. `snapshot_command` makes the
+    snapshots of a log, see Housekeeping.
 
     Raises StartRefused before anything was changed, DaemonError if the controller gave up, LogError
     if the log could not be closed.
     """
-    status = StatusSource(settings.broker_id)
-    with StatusSocket(settings.log_dir, settings.status_socket, status.document) as socket:
-        await _run(settings, snapshot_command, status, socket)
+    surroundings = Surroundings(settings, sources)
+    asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, surroundings.reload.now)
+    document = surroundings.status.document
+    with (
+        StatusSocket(settings.log_dir, settings.status_socket, document) as socket,
+        serving_metrics(settings.metrics_address, DAEMON_METRICS, surroundings.probed),
+    ):
+        await _run(settings, snapshot_command, surroundings, socket)
 
 
 async def _run(
-    settings: Settings, snapshot_command: Sequence[str], status: StatusSource, socket: StatusSocket
+    settings: Settings,
+    snapshot_command: Sequence[str],
+    surroundings: Surroundings,
+    socket: StatusSocket,
 ) -> None:
     cluster_id = ""
     await socket.open()
@@ -103,7 +115,7 @@ async def _run(
             fields = {"log": str(folder), "cluster": cluster_id, "broker_id": settings.broker_id}
             logger.info("refold %s starts", code_version(), extra={"fields": fields})
             await socket.open()
-            reason = await _run_daemon(settings, log, listeners, snapshot_command, status)
+            reason = await _run_daemon(settings, log, listeners, snapshot_command, surroundings)
     if reason:
         raise DaemonError(reason)
     logger.info("stopped cleanly", extra={"fields": {"log": str(folder)}})
@@ -200,7 +212,7 @@ async def _run_daemon(
     log: LogWriter,
     listeners: tuple[BoundListener, ...],
     snapshot_command: Sequence[str],
-    status: StatusSource,
+    surroundings: Surroundings,
 ) -> str:
     """Run the daemon; return the reason why it gave up, empty for none. Raises DaemonError."""
     inbox = Inbox()
@@ -235,30 +247,60 @@ async def _run_daemon(
         housekeeping,
         settings.session_timeout_ms,
     )
-    standbys = StandbyList(settings, status.status())
-    status.parts = RunningParts(
+    standbys = StandbyList(settings, surroundings.status.status())
+    surroundings.status.parts = RunningParts(
         fold, inbox, daemon.progress, log, lambda: zookeeper.status, lambda: standbys.others
     )
-    _on_signal(daemon.shut_down)
+
+    def shut_down(received: str) -> None:
+        surroundings.service_manager.stopping(f"stopping: {received}")
+        daemon.shut_down(received)
+
+    _on_signal(shut_down)
 
     def samples() -> Iterable[Sample]:
         yield from daemon.metered.samples(time.monotonic_ns())
-        lag_s = status.status().event_lag_ms / 1000
+        lag_s = surroundings.status.status().event_lag_ms / 1000
         yield from connection_samples(endpoint.connections.by_listener())
         yield from log_samples(daemon.append_times, log, mirror, lag_s)
 
-    reason = ""
+    surroundings.probed.samples = samples
+    more = [standbys.keep] if settings.standby else []
+    more += [partial(report_silence, lambda: zookeeper.status)]
     try:
-        with serving_metrics(settings.metrics_address, DAEMON_METRICS, samples):
-            async with anyio.create_task_group() as tasks:
-                tasks.start_soon(housekeeping.apply_retention)
-                tasks.start_soon(report_silence, lambda: zookeeper.status)
-                if settings.standby:
-                    tasks.start_soon(standbys.keep)
-                reason = await daemon.run()
-                tasks.cancel_scope.cancel()
+        return await _until_ended(daemon, housekeeping, settings, surroundings, more)
     except* (DaemonError, LogError) as faults:
         raise DaemonError("; ".join(texts_of(faults))) from None
+
+
+async def _until_ended(
+    daemon: Daemon,
+    housekeeping: Housekeeping,
+    settings: Settings,
+    surroundings: Surroundings,
+    more: Iterable[Callable[[], Coroutine[Any, Any, None]]],
+) -> str:
+    """Run the daemon and what runs next to it. Returns the reason as `Daemon.run`."""
+    daemon.notices.per_minute_max = settings.messages_per_minute
+    async with anyio.create_task_group() as tasks:
+
+        def reload(changed: Settings) -> None:
+            daemon.notices.per_minute_max = changed.messages_per_minute
+            limits = (changed.retention_bytes, changed.retention_ms)
+            tasks.start_soon(housekeeping.change_limits, *limits)
+
+        tasks.start_soon(housekeeping.apply_retention)
+        tasks.start_soon(daemon.notices.keep)
+        tasks.start_soon(surroundings.service_manager.keep_alive, surroundings.line)
+        for one in more:
+            tasks.start_soon(one)
+        surroundings.reload.apply = reload
+        surroundings.service_manager.ready()
+        try:
+            reason = await daemon.run()
+        finally:
+            surroundings.reload.apply = None
+        tasks.cancel_scope.cancel()
     return reason
 
 

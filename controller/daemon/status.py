@@ -93,6 +93,17 @@ class StatusSource:
             zookeeper=_session(parts.session()),
         )
 
+    @property
+    def is_prepared(self) -> bool:
+        """Whether the daemon is active, or has read what a standby reads before it can take the
+        role fast."""
+        if self.parts is None:
+            return False
+        controller = self.parts.fold.controller
+        standby = controller.standby
+        follows = controller.configuration.standby and not controller.is_active
+        return not follows or standby.is_ready or standby.is_unsupported
+
     def _status(self, role: Role, queue: QueueStatus) -> DaemonStatus:
         return DaemonStatus(
             version=self._version,

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import anyio
 from anyio.to_thread import run_sync
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from eventstore.errors import LogError
 from eventstore.mirror.progress import Place, is_mirrored
@@ -35,6 +35,13 @@ class Housekeeping:
         self._retention = retention
         self._snapshot_command = snapshot_command
         self._one_helper = anyio.Lock()
+
+    async def change_limits(self, bytes_max: int | None, age_ms_max: int | None) -> None:
+        """Apply other limits from now on."""
+        async with self._one_helper:
+            changes = {"bytes_max": bytes_max, "age_ms_max": age_ms_max}
+            self._retention = structs.replace(self._retention, **changes)
+            await self.apply_retention()
 
     async def after_roll(self) -> None:
         """Make the snapshot in a helper process, then apply retention. Only one call works at a

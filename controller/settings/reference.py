@@ -8,6 +8,7 @@ from controller.settings.setting import Setting
 from controller.settings.table import (
     DECIDING,
     REFUSED,
+    RELOADED,
     SETTINGS,
     TOPIC_KEYS,
 )
@@ -49,6 +50,15 @@ A key that neither refold nor Kafka 3.9 has is an error in TOML, and a warning i
 Generated from `controller/settings/table.py` by `python -m tools.pages --write`.
 
 ## All settings
+"""
+
+_RELOADED = """\
+## Settings that can be reloaded
+
+At SIGHUP (`systemctl reload refold`) the daemon reads its file again and applies changes of the
+following settings. It logs the keys of other changed settings, which need a restart. If a setting
+is invalid, nothing changes. Files of certificates and keys are read again without a signal, when
+they change. The environment and the command line of a process cannot change.
 """
 
 _DECIDING = """\
@@ -101,6 +111,9 @@ def page() -> str:
             "| key | command line, environment | default | meaning |",
             "|---|---|---|---|",
             *map(_row, SETTINGS),
+            "",
+            _RELOADED,
+            *(f"- `{key}`" for key in RELOADED),
             "",
             _DECIDING,
             *(f"- `{key}`" for key in DECIDING),

@@ -23,6 +23,7 @@ from controller.security.errors import SecurityError
 from controller.settings.connection_quotas import limits_of
 from controller.settings.endpoint_security import with_endpoint
 from controller.settings.errors import SettingsError
+from controller.settings.keys import is_known, is_used, kafka_keys
 from controller.settings.parsing import Address, HostAndPort
 from controller.settings.security import (
     LOGIN_KEYS,
@@ -45,8 +46,6 @@ from controller.settings.table import (
     REFUSED,
     SETTINGS,
     TOPIC_KEYS,
-    is_known,
-    kafka_keys,
 )
 from controller.zookeeper.connection import ZooKeeperSecurity
 from controller.zookeeper.servers import ConnectString
@@ -105,6 +104,8 @@ class Settings(Struct, frozen=True, kw_only=True):
     mirror_topic: str
     mirror_client_config: Path | None
     messages: Literal["auto", "json", "text"]
+    messages_level: Literal["info", "warning", "error"]
+    messages_per_minute: int | None
 
     def configuration(self) -> Configuration:
         """The settings that affect decisions. They are part of the log's header."""
@@ -176,6 +177,31 @@ def load(
         values, endpoints, advertised, listener, limits, topics, _config_entries(layers), security
     )
     return Loaded(settings, tuple(warnings))
+
+
+class Sources(NamedTuple):
+    """Where the settings of a process are. They can be read again while it runs."""
+
+    flags: Sequence[RawSetting]
+    environment: Mapping[str, str]
+    config: Path | None
+
+    def load(self) -> Loaded:
+        """The settings now. Raises SettingsError with all problems."""
+        return load(self.flags, self.environment, self.config)
+
+    def texts(self) -> dict[str, str]:
+        """The text of each key that is set and that the daemon uses. Some are passwords: compare
+        them, never print them. Raises SettingsError if the file cannot be read."""
+        file = from_file(self.config) if self.config else []
+        layers = [list(self.flags), list(from_environment(self.environment)), file]
+        found = {one.key: one.text for one in file if is_used(one.key)}
+        for key in BY_KEY:
+            # With the prefix, a key of Kafka means the same setting.
+            found.pop(OWN + key, None)
+            if given := effective_setting(key, layers):
+                found[key] = given.text
+        return found
 
 
 class ZooKeeperAccess(NamedTuple):
@@ -404,4 +430,6 @@ def _settings(
         mirror_topic=values[OWN + "mirror.topic"],
         mirror_client_config=values[OWN + "mirror.client.config"],
         messages=values[OWN + "messages"],
+        messages_level=values[OWN + "messages.level"],
+        messages_per_minute=values[OWN + "messages.per.minute"],
     )

@@ -3,18 +3,14 @@
 docs/settings.md is generated from this table.
 """
 
-from functools import cache
-from importlib.resources import files
 from typing import Final
 
 from controller.core.protocol_versions import LATEST
 from controller.core.topic_configs import BROKER_KEYS
 from controller.security.passwords import Password
 from controller.settings import parsing
-from controller.settings.config_providers import is_of_providers
 from controller.settings.endpoint_limits import ENDPOINT_LIMITS
-from controller.settings.security_keys import OF_AUTHORIZER, OF_BROKERS, OF_ENDPOINT, OF_ZOOKEEPER
-from controller.settings.setting import OWN, Setting
+from controller.settings.setting import Setting
 from eventstore.writer import SEGMENT_BYTES
 
 SETTINGS: Final = (
@@ -323,7 +319,30 @@ SETTINGS: Final = (
         "text. auto: text on a terminal.",
         "--log-format",
     ),
+    Setting(
+        "refold.messages.level",
+        parsing.one_of("info", "warning", "error"),
+        "info",
+        "The lowest level of the messages that the daemon writes to standard error. The event log "
+        "has all notices.",
+    ),
+    Setting(
+        "refold.messages.per.minute",
+        parsing.limit,
+        "100",
+        "The maximum number of messages with the same code in a minute. The daemon then logs how "
+        "many were left out; the event log has them. -1: no limit.",
+    ),
 )
+
+RELOADED: Final = (
+    "refold.messages",
+    "refold.messages.level",
+    "refold.messages.per.minute",
+    "refold.log.retention.bytes",
+    "refold.log.retention.ms",
+)
+"""Settings that a running daemon reads again at SIGHUP. None of them affects decisions."""
 
 BY_KEY: Final = {setting.key: setting for setting in SETTINGS}
 
@@ -372,29 +391,3 @@ CLASSES: Final = (
     "client.quota.callback.class",
 )
 """Refused keys that name a class for Kafka, which must not be empty (ConfigDef.parseType)."""
-
-_OF_LISTENER: Final = "listener.name."
-
-
-@cache
-def kafka_keys() -> frozenset[str]:
-    """All keys that Kafka 3.9 documents for brokers."""
-    listing = files("controller.settings").joinpath("kafka_keys.txt").read_text(encoding="utf-8")
-    return frozenset(listing.split())
-
-
-def is_known(key: str) -> bool:
-    """Whether a file may contain this key: a key of refold or of a broker."""
-    own = key.removeprefix(OWN)
-    if key == own:
-        return key in BY_KEY or is_of_broker(key)
-    tables = (OF_ZOOKEEPER, OF_BROKERS, OF_ENDPOINT)
-    is_security = any(own in one for one in tables) or own.startswith(_OF_LISTENER)
-    return key in BY_KEY or own in BY_KEY or is_security
-
-
-def is_of_broker(key: str) -> bool:
-    """Whether Kafka has this key; a listener may have separate settings, and the names of config
-    providers are the operator's."""
-    is_kafkas = key in kafka_keys() or key in OF_AUTHORIZER
-    return is_kafkas or key.startswith(_OF_LISTENER) or is_of_providers(key)

@@ -10,6 +10,7 @@ import typer
 from typer.core import TyperGroup
 
 from controller.cli.output import OutputFault, standard_output
+from controller.fingerprint import core_fingerprint
 
 _CANNOT_WRITE: Final = 2
 
@@ -132,9 +133,9 @@ def _print_version(wanted: bool) -> None:
     if not wanted:
         return
     try:
-        typer.echo(f"refold {version('refold')}")
+        typer.echo(f"refold {version('refold')} (core {core_fingerprint()})")
     except PackageNotFoundError:
-        typer.echo("refold, not installed (run from its source folder)")
+        typer.echo(f"refold, run from its source folder (core {core_fingerprint()})")
     raise typer.Exit()
 
 
@@ -143,7 +144,10 @@ def _root(
     _version: Annotated[
         bool,
         typer.Option(
-            "--version", callback=_print_version, is_eager=True, help="Print the version and exit."
+            "--version",
+            callback=_print_version,
+            is_eager=True,
+            help="Print the version and the core's fingerprint, and exit.",
         ),
     ] = False,
 ) -> None:

@@ -95,11 +95,16 @@ def _from_source(given: GivenSettings, source: str, at: str | None) -> _Report:
 
 
 def _print(report: _Report) -> None:
+    from rich.console import Console
+    from rich.text import Text
+
+    console = Console()
     after = "" if report.seq is None else f", after event {report.seq}"
     typer.echo(f"{report.source}{after}, {report.time}")
     for one in report.findings:
-        level = typer.style(f"{one.level:8}", _COLOURS[one.level])
-        typer.echo(f"{level} {one.check}: {one.text}")
+        # rich knows NO_COLOR; click does not.
+        level = (f"{one.level:8}", _COLOURS[one.level])
+        console.print(Text.assemble(level, f" {one.check}: {one.text}"), soft_wrap=True)
         if one.where:
             typer.echo(f"{_INDENT}where: {_where(one)}")
         if one.advice:

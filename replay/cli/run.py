@@ -136,7 +136,7 @@ def run(
         )
         run_shadow(settings, options)
         return
-    run_daemon(given.load(), snapshot_command())
+    run_daemon(given.load(), given.sources(), snapshot_command())
 
 
 def _refuse_unused(mode: str, given: GivenSettings, of_shadow: Collection[str]) -> None:

@@ -1,3 +1,4 @@
+import errno
 import io
 import threading
 from pathlib import Path
@@ -6,8 +7,9 @@ import pytest
 
 from eventstore import stream
 from eventstore.copying import copy_log
-from eventstore.errors import LogCorrupt, LogExists, LogTooNew, NotALog
+from eventstore.errors import LogCorrupt, LogExists, LogFull, LogTooNew, NotALog
 from eventstore.reader import LogReader
+from eventstore.segment import Segment
 from eventstore.snapshots import put_snapshot, read_snapshot
 from eventstore.verify import verify
 from eventstore.writer import LogWriter
@@ -34,6 +36,44 @@ def test_copy_does_not_overwrite_a_log(tmp_path: Path) -> None:
     write_log(tmp_path / "log")
     with pytest.raises(LogExists, match="use another folder"):
         copy_log(tmp_path / "log", tmp_path / "log")
+
+
+def test_interrupted_copy_is_no_log_and_the_next_one_is_complete(tmp_path: Path) -> None:
+    original = write_log(tmp_path / "log", 30, segment_bytes=1)
+    segments = len(list(original.glob("*.refold")))
+    assert segments > 2
+    seen: list[tuple[int, int]] = []
+
+    def interrupt(done: int, total: int) -> None:
+        seen.append((done, total))
+        if len(seen) == 2:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        copy_log(original, tmp_path / "copy", interrupt)
+    with pytest.raises(NotALog):
+        LogReader(tmp_path / "copy")
+    seen.clear()
+    copy_log(original, tmp_path / "copy", lambda done, total: seen.append((done, total)))
+    assert verify(tmp_path / "copy") == verify(original)
+    assert not list((tmp_path / "copy").glob("*.partial"))
+    assert len(seen) == segments
+    assert (
+        seen[-1][0] == seen[-1][1] == sum(one.stat().st_size for one in original.glob("*.refold"))
+    )
+
+
+def test_copy_to_a_full_disk_names_the_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_log(tmp_path / "log")
+
+    def no_space(self: object, target: Path) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(Segment, "copy_to", no_space)
+    with pytest.raises(LogFull, match=str(tmp_path / "copy")):
+        copy_log(tmp_path / "log", tmp_path / "copy")
 
 
 def test_copies_of_a_running_daemons_log_are_intact(tmp_path: Path) -> None:

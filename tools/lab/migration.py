@@ -71,6 +71,10 @@ class Migration:
         await self._view.delete("/controller")
         if not keeps_migration:
             await self._view.delete("/migration")
+        await self.restart_brokers()
+
+    async def restart_brokers(self) -> None:
+        """The end of a rollback: restart the brokers in ZooKeeper mode, one by one."""
         await self._until_known()
         for broker in self._lab.brokers:
             for key in self.controller.broker_config:

@@ -61,19 +61,19 @@ class Refold:
 
     def kill(self) -> None:
         """Send SIGKILL."""
-        self._signal(signal.SIGKILL)
+        self.signal(signal.SIGKILL)
 
     def pause(self) -> None:
         """Send SIGSTOP."""
-        self._signal(signal.SIGSTOP)
+        self.signal(signal.SIGSTOP)
 
     def resume(self) -> None:
         """Send SIGCONT."""
-        self._signal(signal.SIGCONT)
+        self.signal(signal.SIGCONT)
 
     async def stop(self, number: signal.Signals = signal.SIGTERM) -> int:
         """Send a signal that ends it cleanly, and wait; returns the exit status."""
-        self._signal(number)
+        self.signal(number)
         return await self.ended()
 
     async def ended(self) -> int:
@@ -119,7 +119,8 @@ class Refold:
         """The end of the process's output."""
         return self._output.read_text(errors="replace")[-2000:]
 
-    def _signal(self, number: signal.Signals) -> None:
+    def signal(self, number: signal.Signals) -> None:
+        """Send a signal if the process is running."""
         assert self._process is not None
         if self.running:
             os.kill(self._process.pid, number)

@@ -3,6 +3,7 @@
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -20,8 +21,10 @@ from replay.cli.log.export import export, import_command
 from replay.cli.log.metrics import metrics
 from replay.cli.log.mirror import fetch, mirror
 from replay.cli.log.show import show, tail
+from replay.cli.log.traces import traces
 from replay.cli.log_notes import note_unchecked
 from replay.cli.options import JsonLines
+from replay.cli.progress import LINE_S, progress
 from replay.cli.redacted import Redact, redacted_logs
 from replay.description.as_json import json_text
 from replay.times import iso_time
@@ -95,6 +98,8 @@ def copy(
 ) -> None:
     """Copy a log and verify the copy. The daemon may be writing the log.
 
+    The copy is complete or absent. After an interruption, run the command again.
+
     `refold log copy - FOLDER` makes a log from a stream. With --redact, the copy has the same
     decisions under other names; every command can read it.
 
@@ -108,8 +113,11 @@ def copy(
                 stream.send(path, sys.stdout.buffer)
             return
         folder = Path(target)
-        with _source(log, redact=redact) as path:
-            copying.copy_log(path, folder)
+        with (
+            _source(log, redact=redact) as path,
+            progress(what="copying", every=1, line_s=LINE_S) as copied,
+        ):
+            copying.copy_log(path, folder, partial(copied, "copying"))
         report = verify(folder)
         for damage in report.damages:
             raise LogCorrupt(damage.file, damage.text, damage.record)
@@ -130,6 +138,7 @@ def _source(log: str, *, redact: bool) -> Iterator[Path]:
 app.command("export")(export)
 app.command("import")(import_command)
 app.command("metrics")(metrics)
+app.command("traces")(traces)
 app.command("mirror")(mirror)
 app.command("fetch")(fetch)
 

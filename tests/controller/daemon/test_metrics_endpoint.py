@@ -3,6 +3,7 @@
 import logging
 import socket
 import urllib.request
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from urllib.error import HTTPError
 
@@ -13,9 +14,10 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families
 from controller.api.connection_counts import ListenerCounts
 from controller.core.metered import Sample
 from controller.core.metric_table import METRICS
+from controller.daemon import metrics_endpoint
 from controller.daemon.connection_metrics import CONNECTION_METRICS, connection_samples
 from controller.daemon.log_metrics import AppendTimes, log_samples
-from controller.daemon.metrics_endpoint import serving_metrics
+from controller.daemon.metrics_endpoint import Probed, Source, serving_metrics
 from controller.operator.exposition import TimedSample, openmetrics_text
 from controller.settings.parsing import HostAndPort, metrics_address
 from eventstore.mirror.progress import Place
@@ -28,9 +30,15 @@ TIMER = "kafka_controller_controllerstats_isrchangerateandtimems"
 REQUESTS = "kafka_controller_controllerchannelmanager_requestrateandqueuetimems"
 
 
-async def scrape(port: int, accept: str = "") -> str:
+def probed(samples: Source) -> Probed:
+    made = Probed()
+    made.samples = samples
+    return made
+
+
+async def scrape(port: int, accept: str = "", path: str = "/metrics") -> str:
     def get() -> str:
-        asked = urllib.request.Request(f"http://127.0.0.1:{port}/metrics")
+        asked = urllib.request.Request(f"http://127.0.0.1:{port}{path}")
         asked.add_header("Accept", accept)
         with urllib.request.urlopen(asked, timeout=10) as response:
             return str(response.read().decode())
@@ -45,7 +53,7 @@ async def test_scrape_has_both_forms_of_a_count() -> None:
         Sample(TIMER, TIMER, (("quantile", "0.99"),), 4.5),
         Sample(TIMER, f"{TIMER}_count", (), 7),
     ]
-    with serving_metrics(HostAndPort("127.0.0.1", port), METRICS, lambda: samples):
+    with serving_metrics(HostAndPort("127.0.0.1", port), METRICS, probed(lambda: samples)):
         text = await scrape(port)
     lines = text.splitlines()
     assert f"{ACTIVE} 1.0" in lines
@@ -56,11 +64,52 @@ async def test_scrape_has_both_forms_of_a_count() -> None:
 async def test_fault_of_the_source_fails_the_scrape_and_not_the_daemon() -> None:
     port = free_port()
     with (
-        serving_metrics(HostAndPort("127.0.0.1", port), METRICS, lambda: [][0]),
+        serving_metrics(HostAndPort("127.0.0.1", port), METRICS, probed(lambda: [][0])),
         pytest.raises(HTTPError, match="500") as failed,
     ):
         await scrape(port)
     failed.value.close()
+
+
+async def refusal(port: int, path: str) -> str:
+    with pytest.raises(HTTPError, match="503") as refused:
+        await scrape(port, path=path)
+    with refused.value:
+        return refused.value.read().decode()
+
+
+async def test_daemon_that_starts_is_alive_and_neither_ready_nor_scraped() -> None:
+    port = free_port()
+    asked = Probed()
+    with serving_metrics(HostAndPort("127.0.0.1", port), METRICS, asked):
+        assert await scrape(port, path="/livez") == "ok\n"
+        assert await refusal(port, "/readyz") == "the daemon starts\n"
+        # Prometheus must not take an empty answer for a daemon without the role.
+        assert await refusal(port, "/metrics") == "the daemon starts\n"
+        asked.unready = str
+        asked.samples = list
+        assert await scrape(port, path="/readyz") == "ok\n"
+        await scrape(port)
+
+
+async def test_busy_event_loop_is_not_alive(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(metrics_endpoint, "_SECONDS_MAX", 0.2)
+    port = free_port()
+    with (
+        ThreadPoolExecutor(1) as pool,
+        serving_metrics(HostAndPort("127.0.0.1", port), METRICS, Probed()),
+    ):
+
+        def get() -> int:
+            try:
+                with urllib.request.urlopen(f"http://127.0.0.1:{port}/livez", timeout=10) as found:
+                    return int(found.status)
+            except HTTPError as error:
+                with error:
+                    return error.code
+
+        # The event loop waits here for the answer, so it cannot answer.
+        assert pool.submit(get).result() == 503
 
 
 async def test_address_in_use_is_logged(caplog: pytest.LogCaptureFixture) -> None:
@@ -68,7 +117,7 @@ async def test_address_in_use_is_logged(caplog: pytest.LogCaptureFixture) -> Non
         port = other.getsockname()[1]
         with (
             caplog.at_level(logging.WARNING),
-            serving_metrics(HostAndPort("127.0.0.1", port), METRICS, list),
+            serving_metrics(HostAndPort("127.0.0.1", port), METRICS, probed(list)),
         ):
             pass
     assert "set refold.metrics.address to another address" in caplog.text

@@ -149,8 +149,10 @@ async def test_long_queue_is_counted_and_its_beginning_shown(tmp_path: Path) -> 
     controller = harness.fold.controller
     for number in range(40):
         controller.triggers.append(f"trigger {number}")
-    assert status.now.queue.waiting == 40
-    assert len(status.now.queue.next) == 10
+    with harness.log:
+        found = status.now
+    assert found.queue.waiting == 40
+    assert len(found.queue.next) == 10
 
 
 @pytest.mark.parametrize("is_connected", [True, False])
@@ -158,7 +160,8 @@ async def test_session_is_shown_as_zookeeper_prints_it(tmp_path: Path, is_connec
     harness = DaemonHarness(tmp_path / "log", 1)
     status = observed(harness)
     status.session = status.session._replace(is_connected=is_connected)
-    found = status.now.zookeeper
+    with harness.log:
+        found = status.now.zookeeper
     assert found is not None
     assert found.session == "0xfffffffffffffffe"
     assert found.fault == ("" if is_connected else "an old fault")

@@ -25,6 +25,7 @@ class Runbook:
         blocks = (one.content for one in tokens if one.type == "fence" and one.info == "sh")
         self._commands = [line for block in blocks for line in block.splitlines()]
         self._places = places
+        self._folder = folder
         self._path = folder / "bin"
         self._path.mkdir()
         self._add("refold", *command())
@@ -51,9 +52,18 @@ class Runbook:
             line = line.replace(word, place)
         process = await asyncio.create_subprocess_exec(
             *("bash", "-c", line),
+            cwd=self._folder,
             env={**os.environ, "PATH": f"{self._path}:{os.environ['PATH']}"},
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.STDOUT,
         )
         output, _ = await process.communicate()
         return process.returncode or 0, output.decode()
+
+    async def expect(self, status: int = 0, *words: str, **places: str) -> str:
+        """Run the next command, which must exit with this status and print these words. Returns
+        its output."""
+        found, output = await self.step(**places)
+        assert found == status, output
+        assert [word for word in words if word not in output] == [], output
+        return output

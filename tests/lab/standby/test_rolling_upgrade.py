@@ -36,13 +36,18 @@ def folder() -> Iterator[Path]:
 @pytest.fixture
 def old(tmp_path: Path) -> Path:
     """The code of another version, whose decisions differ."""
-    code = tmp_path / "refold-1"
+    code = copied(tmp_path / "refold-1")
+    text = (code / RULE).read_text()
+    (code / RULE).write_text(text.replace("FIRST_MS = 5_000", "FIRST_MS = 6_000"))
+    return code
+
+
+def copied(code: Path) -> Path:
+    """Copy the code of this version to a folder."""
     code.mkdir()
     for name in CODE:
         copy = shutil.copytree if (ROOT / name).is_dir() else shutil.copy
         copy(ROOT / name, code / name)
-    text = (code / RULE).read_text()
-    (code / RULE).write_text(text.replace("FIRST_MS = 5_000", "FIRST_MS = 6_000"))
     return code
 
 

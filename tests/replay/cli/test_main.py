@@ -4,6 +4,7 @@ import sys
 import pytest
 from typer.testing import CliRunner
 
+from controller.fingerprint import core_fingerprint
 from replay.cli import main
 from replay.cli.main import SubCommand, app
 
@@ -26,6 +27,8 @@ def test_version_is_printed() -> None:
     result = CliRunner().invoke(app, ["--version"])
     assert result.exit_code == 0
     assert result.output.startswith("refold")
+    # Decisions of two installations are the same if these are.
+    assert result.output.endswith(f"(core {core_fingerprint()})\n")
 
 
 def test_unknown_sub_command_is_an_error() -> None:

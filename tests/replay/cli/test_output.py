@@ -94,10 +94,14 @@ def _until_closed(terminal: int) -> Iterator[bytes]:
 HEALTH = ("health", "tests/incidents/broker-crash", "--at", "81")
 
 
-def test_terminal_has_colours_unless_no_color_is_set() -> None:
-    assert COLOUR.search(on_a_terminal(*HEALTH))
-    plain = on_a_terminal(*HEALTH, NO_COLOR="1")
-    assert b"orders" in plain
+MIGRATION = ("check", "--migration", "tests/incidents/migration-left", "--at", "42")
+
+
+@pytest.mark.parametrize(("command", "word"), [(HEALTH, b"orders"), (MIGRATION, b"is controller")])
+def test_terminal_has_colours_unless_no_color_is_set(command: tuple[str, ...], word: bytes) -> None:
+    assert COLOUR.search(on_a_terminal(*command))
+    plain = on_a_terminal(*command, NO_COLOR="1")
+    assert word in plain
     assert COLOUR.search(plain) is None
 
 

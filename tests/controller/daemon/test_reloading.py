@@ -1,0 +1,121 @@
+"""What a daemon does at SIGHUP."""
+
+import logging
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from controller import structured_log
+from controller.daemon.reloading import Reload
+from controller.daemon.service_manager import ServiceManager
+from controller.settings.settings import Settings, Sources
+from controller.settings.sources import RawSetting
+
+NEEDED = "zookeeper.connect=zk:2181\nbroker.id=1000\nrefold.log.dir=/logs\n"
+
+
+class Reloaded:
+    """A reload with the settings that it applied."""
+
+    def __init__(self, file: Path, *flags: RawSetting) -> None:
+        self._file = file
+        self.change("")
+        self.reload = Reload(Sources(flags, {}, file), ServiceManager({}))
+        self.applied: list[Settings] = []
+        self.reload.apply = self.applied.append
+
+    def change(self, more: str) -> None:
+        self._file.write_text(NEEDED + more)
+
+
+@pytest.fixture
+def reloaded(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> Iterator[Reloaded]:
+    caplog.set_level(logging.INFO)
+    yield Reloaded(tmp_path / "server.properties")
+    for one in ("controller", "eventstore"):
+        logging.getLogger(one).setLevel(logging.NOTSET)
+
+
+def messages(caplog: pytest.LogCaptureFixture) -> list[str]:
+    found = caplog.messages
+    caplog.clear()
+    return found
+
+
+@pytest.fixture(autouse=True)
+def handlers(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The levels that are set. The handlers of pytest stay."""
+    levels: list[str] = []
+
+    def configure(form: str, *, level: str) -> None:
+        levels.append(level)
+
+    monkeypatch.setattr(structured_log, "configure", configure)
+    return levels
+
+
+def test_safe_settings_are_applied(
+    reloaded: Reloaded, handlers: list[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    reloaded.change(
+        "refold.log.retention.bytes=5000\nrefold.log.retention.ms=60000\n"
+        "refold.messages.level=error\nrefold.messages.per.minute=7\n"
+    )
+    reloaded.reload.now()
+    [settings] = reloaded.applied
+    assert (settings.retention_bytes, settings.retention_ms) == (5000, 60000)
+    assert settings.messages_per_minute == 7
+    assert handlers == ["error"]
+    assert messages(caplog) == [
+        "SIGHUP: settings reloaded; changed: refold.log.retention.bytes, refold.log.retention.ms, "
+        "refold.messages.level, refold.messages.per.minute"
+    ]
+
+
+def test_settings_that_need_a_restart_are_named_until_then_without_their_values(
+    reloaded: Reloaded, caplog: pytest.LogCaptureFixture
+) -> None:
+    reloaded.change(
+        "unclean.leader.election.enable=true\nrefold.listeners=PLAINTEXT://:1\n"
+        "ssl.keystore.password=secret\nmax.message.bytes=9\nmin.insync.replicas=2\n"
+        # A broker's key that the daemon does not use.
+        "log.dirs=/data\n"
+    )
+    named = (
+        "SIGHUP: these changes need a restart: listeners, min.insync.replicas, "
+        "ssl.keystore.password, unclean.leader.election.enable"
+    )
+    for _ in range(2):
+        reloaded.reload.now()
+        assert messages(caplog)[-2:] == ["SIGHUP: settings reloaded; changed: none", named]
+    reloaded.change("")
+    reloaded.reload.now()
+    assert messages(caplog) == ["SIGHUP: settings reloaded; changed: none"]
+
+
+def test_invalid_setting_changes_nothing(
+    reloaded: Reloaded, handlers: list[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    reloaded.change("refold.log.retention.ms=soon\nrefold.messages.level=error\n")
+    reloaded.reload.now()
+    assert reloaded.applied == []
+    assert handlers == []
+    [text] = messages(caplog)
+    assert text.startswith("SIGHUP: no setting was changed: refold.log.retention.ms=soon (")
+    # The repaired file is compared with the settings that are in effect.
+    reloaded.change("refold.log.retention.ms=1000\n")
+    reloaded.reload.now()
+    assert messages(caplog) == ["SIGHUP: settings reloaded; changed: refold.log.retention.ms"]
+
+
+def test_option_of_the_command_line_still_takes_precedence(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    flag = RawSetting("refold.log.retention.ms", "9000", "--retention")
+    reloaded = Reloaded(tmp_path / "server.properties", flag)
+    reloaded.change("refold.log.retention.ms=1000\n")
+    reloaded.reload.now()
+    assert reloaded.applied[0].retention_ms == 9000
+    assert messages(caplog) == ["SIGHUP: settings reloaded; changed: none"]
