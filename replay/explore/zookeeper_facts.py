@@ -229,6 +229,7 @@ class ZooKeeperFacts:
     def _assignments_changed(
         self, process: str, topic: TopicKnown, before: dict[int, Assignment]
     ) -> None:
+        known = self._known
         removed = [number for number in before if number not in topic.assignments]
         if removed and process:
             for check in self._partitions_removed:
@@ -237,6 +238,7 @@ class ZooKeeperFacts:
             earlier = before.get(number)
             if earlier == after:
                 continue
+            topic.assigned(number, earlier, by_controller=known.is_controller(process))
             write = AssignmentWrite((topic.name, number), topic, earlier, after, process)
             for check in self._assignment_written:
                 check(write)

@@ -21,10 +21,11 @@ class TopicKnown:
     """A topic's znode. By its `czxid` it differs from a deleted topic of the same name.
 
     `has_lost_id`: a tool removed its id, and a controller that did not know it drew another one
-    (race R29). Nothing can repair such a topic.
+    (race R29). Nothing can repair such a topic. `by_tools`: the partitions whose assignment a tool
+    has changed since a controller wrote it; the controller goes on with the one that it knows.
     """
 
-    __slots__ = ("assignments", "czxid", "has_lost_id", "id", "name")
+    __slots__ = ("assignments", "by_tools", "czxid", "has_lost_id", "id", "name")
 
     def __init__(self, name: str, czxid: int) -> None:
         self.name = name
@@ -32,6 +33,13 @@ class TopicKnown:
         self.id: bytes | None = None
         self.has_lost_id = False
         self.assignments: dict[int, Assignment] = {}
+        self.by_tools: dict[int, None] = {}
+
+    def assigned(self, number: int, before: Assignment | None, *, by_controller: bool) -> None:
+        """The assignment of a partition was written."""
+        self.by_tools.pop(number, None)
+        if before is not None and not by_controller:
+            self.by_tools[number] = None
 
 
 class Requests:
@@ -163,6 +171,11 @@ class Known:
         """The assignment of a partition; None if the partition does not exist."""
         topic = self.topics.get(name[0])
         return topic.assignments.get(name[1]) if topic is not None else None
+
+    def is_assigned_by_tool(self, name: Name) -> bool:
+        """Whether a tool has changed the assignment of a partition since a controller wrote it."""
+        topic = self.topics.get(name[0])
+        return topic is not None and name[1] in topic.by_tools
 
     def is_queued(self, topic: str) -> bool:
         """Whether the deletion of a topic is requested."""

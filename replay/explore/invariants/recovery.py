@@ -133,7 +133,8 @@ class PreferredLeaders(Recovery):
     STATEMENT: ClassVar[str] = (
         "If the controller rebalances leaders automatically, the share of a broker's preferred "
         "partitions that it does not lead, although it is live and in their ISRs, is within "
-        "leader.imbalance.per.broker.percentage."
+        "leader.imbalance.per.broker.percentage. Partitions whose assignment a tool has changed in "
+        "the topic's znode do not count: the controller goes on with the one that it knows."
     )
     WITHIN_MS: ClassVar[int] = 60_000
     ONLY_REFOLD: ClassVar[bool] = True
@@ -148,7 +149,7 @@ class PreferredLeaders(Recovery):
         wrong: dict[int, list[Name]] = {}
         for name, assignment in known.recoverable():
             state = known.states.get(name)
-            if state is None or not assignment.replicas:
+            if state is None or not assignment.replicas or known.is_assigned_by_tool(name):
                 continue
             preferred = assignment.replicas[0]
             preferring[preferred] = preferring.get(preferred, 0) + 1
@@ -309,7 +310,7 @@ class StraysDeleted(Recovery):
     NAME: ClassVar[str] = "strays-deleted"
     STATEMENT: ClassVar[str] = (
         "No live broker has a replica that is not assigned to it, unless a controller with Kafka's "
-        "rules has had the role."
+        "rules has had the role, or a tool has changed the assignment in the topic's znode."
     )
     WITHIN_MS: ClassVar[int] = 60_000
     ONLY_REFOLD: ClassVar[bool] = True
@@ -320,7 +321,9 @@ class StraysDeleted(Recovery):
         if known.had_kafka or active is None or not known.restores_order(active):
             return
         for broker, name, topic_id in self.view.replicas():
-            if known.is_beyond_recovery(name[0]) or not self.view.is_live(broker, name):
+            if known.is_beyond_recovery(name[0]) or known.is_assigned_by_tool(name):
+                continue
+            if not self.view.is_live(broker, name):
                 continue
             topic, assignment = known.topics.get(name[0]), known.assignment(name)
             is_other = topic is None or (None not in (topic.id, topic_id) and topic.id != topic_id)
@@ -338,7 +341,7 @@ class MetadataCurrent(Recovery):
     NAME: ClassVar[str] = "metadata-current"
     STATEMENT: ClassVar[str] = (
         "Every registered broker has the leader, the leader epoch, the ISR and the replicas of "
-        "every partition that are in ZooKeeper."
+        "every partition that are in ZooKeeper, unless a tool has changed the assignment there."
     )
     WITHIN_MS: ClassVar[int] = 60_000
     ONLY_REFOLD: ClassVar[bool] = True
@@ -353,7 +356,7 @@ class MetadataCurrent(Recovery):
                 if name[0] not in known.topics or known.is_beyond_recovery(name[0]):
                     continue
                 assignment = known.assignment(name)
-                if assignment is None:
+                if assignment is None or known.is_assigned_by_tool(name):
                     continue
                 expected = PartitionMetadata(
                     state.leader, state.leader_epoch, state.isr, assignment.replicas

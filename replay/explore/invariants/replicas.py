@@ -263,14 +263,8 @@ class AssignedReplicasKept(Invariant):
 
     def __init__(self, known: Known, report: Report) -> None:
         super().__init__(known, report)
-        self._by_tools: dict[Name, None] = {}
         self._by_kafka: dict[tuple[int, Name], None] = {}
         """The deletions that a controller with Kafka's rules has requested last."""
-
-    def assignment_written(self, write: AssignmentWrite) -> None:
-        self._by_tools.pop(write.name, None)
-        if write.before is not None and not self.known.is_controller(write.process):
-            self._by_tools[write.name] = None
 
     def sent(self, process: str, epoch: int, request: BrokerRequest) -> None:
         if not isinstance(request, StopReplicaRequest) or epoch != self.known.epoch:
@@ -282,7 +276,8 @@ class AssignedReplicasKept(Invariant):
             self._by_kafka.pop((request.broker, name), None)
             if self.known.is_kafka(process):
                 self._by_kafka[request.broker, name] = None
-            if name in self._by_tools or self.known.has_earlier_log(request.broker, name):
+            known = self.known
+            if known.is_assigned_by_tool(name) or known.has_earlier_log(request.broker, name):
                 continue
             assignment = self.known.assignment(name)
             # Until a reassignment has ended, the topic's znode has the replicas being removed.

@@ -83,6 +83,7 @@ class History:
         before = self.topic.assignments[0]
         after = Assignment(tuple(replicas), tuple(adding), tuple(removing))
         self.topic.assignments[0] = after
+        self.topic.assigned(0, before, by_controller=self.known.is_controller(process))
         write = AssignmentWrite(NAME, self.topic, before, after, process)
         self.invariant.assignment_written(write)
 

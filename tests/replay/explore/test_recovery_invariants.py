@@ -65,6 +65,18 @@ def test_partition_that_its_preferred_replica_could_lead_is_missed() -> None:
     assert not cluster.missing()
 
 
+@pytest.mark.parametrize("invariant", [PreferredLeaders, StraysDeleted, MetadataCurrent])
+def test_assignment_that_a_tool_has_changed_does_not_count(invariant: type[Recovery]) -> None:
+    cluster = Recovering(invariant)
+    before, by_tool = cluster.topic.assignments[0], Assignment((2, 1))
+    cluster.topic.assignments[0] = by_tool
+    assert cluster.missing()
+    cluster.topic.assigned(0, before, by_controller=False)
+    assert not cluster.missing()
+    cluster.topic.assigned(0, by_tool, by_controller=True)
+    assert cluster.missing()
+
+
 def test_partition_whose_isr_is_dead_needs_no_leader() -> None:
     cluster = Recovering(PartitionsLed)
     cluster.known.states[NAME] = LeaderAndIsr(-1, 6, (3,), 0, 1)
