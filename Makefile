@@ -17,7 +17,7 @@ TEXT_CHECKS := tests/test_tidy.py tests/test_vocabulary.py tests/test_citations.
 # The tests start hundreds of Python processes. Without stored bytecode each of them compiles the code again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: setup check test docs long-tests races explore random-draws lab-test ci-lab diff mutations mutations-write ci-mutations agreement audit sbom demo demo-secure demo-acks demo-0.8 wheel release lock clean prerequisites
+.PHONY: setup check test docs long-tests races explore random-draws lab-test ci-lab diff mutations mutations-write ci-mutations agreement audit sbom demo demo-secure demo-acks demo-0.8 wheel lock clean prerequisites
 
 setup: prerequisites $(STAMPS)/project $(JARS) $(MERMAID)
 
@@ -152,11 +152,6 @@ sbom: setup $(STAMPS)/audit
 	$(AUDIT)/bin/cyclonedx-py requirements requirements/dev.lock --pyproject pyproject.toml \
 		--output-reproducible --of JSON --output-file build/refold.cdx.json
 	@echo "build/refold.cdx.json: $$(grep -c '"bom-ref": "requirements' build/refold.cdx.json) dependencies"
-
-# The wheel and the source distribution of a release, in dist.
-release: setup
-	rm -rf dist
-	$(BIN)/hatchling build
 
 # Pins the present version of every dependency, for all platforms and Python versions from 3.11 on.
 lock: setup

@@ -184,4 +184,5 @@ def test_script_has_every_tool() -> None:
         for call in getattr(step, "calls", ()) or [getattr(step, "call", None)]
         if call is not None
     ]
-    assert {call.tool for call in calls} == MAIN_CLASSES.keys()
+    # kafka-acls needs an authorizer: tests/lab/secured runs it.
+    assert {call.tool for call in calls} == MAIN_CLASSES.keys() - {"kafka-acls"}
