@@ -30,8 +30,5 @@ def built(folder: Path, umask: int) -> dict[str, str]:
 
 def test_two_builds_of_a_commit_have_the_same_bytes(tmp_path: Path) -> None:
     first = built(tmp_path / "a", 0o022)
-    assert sorted(name.partition("-")[2] for name in first) == [
-        "0.1.0-py3-none-any.whl",
-        "0.1.0.tar.gz",
-    ]
+    assert sorted(Path(name).suffix for name in first) == [".gz", ".whl"]
     assert built(tmp_path / "elsewhere" / "b", 0o077) == first
