@@ -10,7 +10,7 @@ from controller.core.api_requests.topics import MutatingRequest
 from controller.core.commands import Reason, ThrottleClient
 from controller.core.controller import Controller
 from controller.core.errors import ZnodeError
-from controller.core.mutation_quotas import MUTATION_RATE, MutationQuotas, QuotaEntity, parse_rate
+from controller.core.mutation_quotas import MUTATION_RATE, QuotaEntity, parse_rate
 from controller.core.operations import OK
 from controller.core.zookeeper_io import (
     read_children,
@@ -28,7 +28,6 @@ async def load_mutation_quotas(controller: Controller) -> None:
     again."""
     if controller.configuration.mutation_quotas is None:
         return
-    controller.context.mutation_quotas = MutationQuotas()
     users = (await read_children(controller, znodes.USER_CONFIGS, _RULE)).children
     clients = (await read_children(controller, znodes.CLIENT_CONFIGS, _RULE)).children
     parents = [f"{znodes.USER_CONFIGS}/{user}/clients" for user in users]
@@ -50,8 +49,6 @@ async def follow_mutation_quotas(controller: Controller, entities: Iterable[str]
     named = {one: entity for one in entities if (entity := _entity(one)) is not None}
     paths = [f"/config/{one}" for one in named]
     quotas = controller.context.mutation_quotas
-    for entity in named.values():
-        quotas.set_rate(entity, None, is_set=False)
     rates = await read_contents(controller, paths, _RULE, _read_rate)
     for path, entity in zip(paths, named.values(), strict=True):
         is_set, rate = rates.get(path, (False, None))

@@ -198,6 +198,16 @@ def test_log_says_why_a_request_was_refused() -> None:
     assert "quota exceeded: controller_mutation_rate of user alice" in rules
 
 
+def test_rule_names_the_user_and_the_client_id_of_the_quota() -> None:
+    cluster = Cluster(1, 2, mutation_quotas=QuotaWindow())
+    put(cluster, "users/alice/clients/app", "2")
+    cluster.start()
+    create(cluster, FULL + 10)
+    create(cluster, 1)
+    rules = [one.reason.rule for one in cluster.commands() if "quota" in one.reason.rule]
+    assert "quota exceeded: controller_mutation_rate of user alice with client id app" in rules
+
+
 def test_quotas_of_a_log_without_the_setting_do_not_apply() -> None:
     cluster = Cluster(1, 2)
     put(cluster, "users/alice", "0")
@@ -293,14 +303,36 @@ def test_changed_quota_counts_for_the_next_request() -> None:
 
 
 @pytest.mark.parametrize(
-    "entity", ["users/", "users/../brokers/ids/1", "clients/a/b", "users/alice/clients/", "ips/1"]
+    "entity",
+    [
+        "users/",
+        "users//clients/app",
+        "users/../brokers/ids/1",
+        "clients/",
+        "clients/a/b",
+        "users/alice/clients/",
+        "ips/1",
+    ],
 )
 def test_notification_of_no_quota_reads_nothing(entity: str) -> None:
     cluster = started()
     seen = cluster.seen()
     announce(cluster, entity, 0)
-    assert [one for one in seen.commands if "/config/" in str(one) and ".." in str(one)] == []
+    assert [one for one in seen.commands if f"/config/{entity}" in str(one)] == []
     assert seen.texts_of("procedure_failed") == []
+
+
+def test_user_without_a_quota_has_the_default() -> None:
+    cluster = started()
+    put(cluster, "users/<default>", "2")
+    put(cluster, "users/alice", None)
+    for number, entity in enumerate(("users/<default>", "users/alice")):
+        announce(cluster, entity, number)
+    assert create(cluster, FULL + 10) == [codes.NONE]
+    assert create(cluster, 1) == [QUOTA_EXCEEDED]
+    cluster.remove("/config/users/alice")
+    announce(cluster, "users/alice", 2)
+    assert create(cluster, 1) == [QUOTA_EXCEEDED]
 
 
 def test_unreadable_quota_is_reported_and_does_not_apply() -> None:
