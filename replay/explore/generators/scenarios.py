@@ -37,7 +37,7 @@ _ZOOKEEPERS: Final = (("3.9", 3), ("3.5", 1))
 _FACTORS: Final = ((3, 12), (2, 5), (1, 1), (4, 2))
 _TAKES_OVER_PERCENT: Final = 10
 _KIP_236_PERCENT: Final = 90
-"""Without it, as by default, nobody follows the znodes of KIP-236."""
+"""Without it, as by default, no controller follows the znodes of KIP-236."""
 _UNCLEAN: Final = "unclean.leader.election.enable"
 _UNCLEAN_PERCENT: Final = 5
 

@@ -84,8 +84,7 @@ class Known:
         self.open_api: dict[tuple[str, int], list[Name]] = {}
         """The partitions of open AlterPartitionReassignments, by controller and request."""
         self.open_requests: dict[tuple[str, int], str] = {}
-        """The requests that a controller has received and not answered, by controller and
-        number."""
+        """The requests that were not answered yet, by controller and number."""
         self.cancel = 0
         """The czxid of /admin/reassign_cancel; 0: it does not exist."""
         self.was_cancelled = False
@@ -95,8 +94,7 @@ class Known:
         self.children_known_to: Callable[[str, str], Collection[str] | None] = (
             lambda process, path: None
         )
-        """The children of /brokers/ids or /brokers/topics that a controller knows; None: it keeps
-        no such list."""
+        """The children of a path that a controller knows; None: it keeps no such list."""
         self.candidates_of: Callable[[str, Name], Candidates | None] = lambda process, name: None
         """Between which replicas a controller chooses a leader; None: it does not know the
         partition."""
