@@ -12,6 +12,7 @@ from controller.core import znodes
 from controller.core.errors import ZnodeError
 from controller.core.values import Assignment, LeaderAndIsr
 from controller.core.znodes import Name, ReassignmentRequest, ReplicaDeletion, TopicContent
+from controller.core.znodes.schema import natural
 from replay.explore.invariants.losses import Losses
 
 ADMIN: Final = "/admin/"
@@ -135,6 +136,11 @@ class Known:
         """Whether the active controller follows the znodes of KIP-236."""
         self.active_process: Callable[[], str | None] = lambda: None
         """The controller that has the role; None: none."""
+
+    def min_insync_max(self, topic: str) -> int:
+        """The largest min.insync.replicas that a topic has had, also by the dynamic default."""
+        values = [*self.min_insync.get(topic, ()), *self.min_insync.get("", ())]
+        return max((natural(one) or 1 for one in values if one is not None), default=1)
 
     def requests_of(self, name: Name) -> Requests:
         """What was requested for a partition."""

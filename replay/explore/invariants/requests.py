@@ -158,7 +158,7 @@ class RequestsKept(Invariant):
         for name, target in found.items():
             entry = before.get(name)
             if contained.get(name) != target:
-                entry = self._possible(name, target)
+                entry = self._possible(path, name, target)
                 if needs_entry and not self._is_requested(name, target):
                     # A request made of an entry that an administrator has withdrawn meanwhile, or
                     # a forged one.
@@ -184,7 +184,7 @@ class RequestsKept(Invariant):
     def transaction_ended(self) -> None:
         removed, self._removed = self._removed, []
         for path, name, entry, process in removed:
-            if self._is_dropped(name, entry):
+            if self._is_dropped(path, name, entry):
                 self.violated(
                     partition_text(name),
                     f"{process} removed its entry {list(entry.target)} from {path}, and the "
@@ -203,7 +203,7 @@ class RequestsKept(Invariant):
         """Whether an entry of a znode has this target."""
         return any(self.known.entries_of(path).get(name) == target for path in _ENTRIES)
 
-    def _possible(self, name: Name, target: tuple[int, ...]) -> _Entry | None:
+    def _possible(self, path: str, name: Name, target: tuple[int, ...]) -> _Entry | None:
         """An entry that nothing prevents, now."""
         known = self.known
         topic = known.topics.get(name[0])
@@ -215,14 +215,17 @@ class RequestsKept(Invariant):
             return None
         if len(brokers) != len(target) or not any(one in target for one in state.isr):
             return None
+        # A request needs min.insync.replicas replicas, an entry does not (KIP-236).
+        if path not in _ENTRIES and len(assignment.replicas) < known.min_insync_max(name[0]):
+            return None
         requested = known.requests_of(name).targets
         if any(one != target for one in requested):
             return None  # Another request may replace this one.
         return _Entry(target, topic.czxid, brokers, len(requested))
 
-    def _is_dropped(self, name: Name, entry: _Entry) -> bool:
+    def _is_dropped(self, path: str, name: Name, entry: _Entry) -> bool:
         known = self.known
-        now = self._possible(name, entry.target)
+        now = self._possible(path, name, entry.target)
         requests = known.requests_of(name)
         if now is None or entry.is_over or known.was_cancelled or requests.is_cancelled:
             return False

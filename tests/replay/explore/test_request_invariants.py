@@ -165,6 +165,20 @@ def test_request_that_is_removed_before_its_reassignment_begins_is_reported() ->
     assert "removed its entry [3, 2] from /admin/reassignment_requests" in history.reported[0]
 
 
+@pytest.mark.parametrize(("topic", "least"), [("orders", "4"), ("", "4"), ("orders", "3")])
+def test_request_for_fewer_replicas_than_min_insync_replicas_may_be_rejected(
+    topic: str, least: str
+) -> None:
+    history = _requests()
+    history.known.min_insync[topic] = [None, least]
+    history.admin(_REQUEST, write_request({NAME: (3, 2)}))
+    history.admin(_REQUEST, None, "refold 100")
+    assert bool(history.reported) is (least == "3")
+    history.admin(_LEGACY, _entry())
+    history.admin(_LEGACY, None, "refold 100")
+    assert "removed its entry [3, 2] from /admin/reassign_partitions" in history.reported[-1]
+
+
 def test_request_that_is_made_of_a_withdrawn_entry_may_be_removed() -> None:
     """The controller had read the entry before the administrator withdrew it."""
     history = _requests()
