@@ -207,9 +207,12 @@ DELETIONS_OF_THIS_TERM: Final = Deviation(
     name="deletions-of-this-term",
     defect="A controller loses the role and takes it again at once. A queued response to a "
     "deletion of its earlier term then counts for the new term, in which brokers have created the "
-    "logs again. The topic's znodes are deleted, although a broker still has its logs.",
-    rule="Only responses to requests of this term confirm deletions of a topic's replicas.",
-    source="race R8, KB 8.2.2",
+    "logs again. The topic's znodes are deleted, although a broker still has its logs. The same "
+    "happens if a reassignment deletes a replica, another one creates it again, and the topic is "
+    "deleted before the broker responds.",
+    rule="Only responses to requests of this term confirm deletions of a topic's replicas, and "
+    "only if no later request to delete the replica waits for its response.",
+    source="race R8, KB 8.2.2, refold explore",
 )
 ISR_BY_LEADER: Final = Deviation(
     name="isr-by-leader",

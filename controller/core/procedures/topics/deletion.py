@@ -7,7 +7,7 @@ of its replicas is offline, the topic is ineligible and waits.
 from collections.abc import Iterable
 
 from controller.core import znodes
-from controller.core.commands import Reason
+from controller.core.commands import Reason, StopReplicaRequest
 from controller.core.controller import Controller
 from controller.core.deviations import (
     DELETION_ENDS_REASSIGNMENT,
@@ -164,6 +164,21 @@ def is_of_an_earlier_term(controller: Controller, epoch: int) -> bool:
     return epoch not in (0, controller.context.epoch)
 
 
+def _requested_again(controller: Controller, broker: int) -> set[tuple[str, int]]:
+    """The replicas whose deletion was requested after the request of this response, and not
+    confirmed yet. A reassignment may have made the broker create a log again in between
+    (DELETIONS_OF_THIS_TERM)."""
+    if not DELETIONS_OF_THIS_TERM.applies(controller.configuration):
+        return set()
+    return {
+        (one.topic, one.partition)
+        for request in controller.context.in_flight.values()
+        if isinstance(request, StopReplicaRequest) and request.broker == broker
+        for one in request.partitions
+        if one.delete
+    }
+
+
 async def process_stop_replica_response(
     controller: Controller, answer: BrokerResponded, asked: list[tuple[str, int]]
 ) -> None:
@@ -176,7 +191,8 @@ async def process_stop_replica_response(
     ]
     broker = answer.broker
     await fail_deletion(controller, {broker: [one for one in partitions if one.key in failed]})
-    deleted = [one for one in partitions if one.key not in failed]
+    unconfirmed = failed | _requested_again(controller, broker)
+    deleted = [one for one in partitions if one.key not in unconfirmed]
     if deleted:
         done = {broker: _queued(controller.context, deleted)}
         await change_replicas(controller, done, ReplicaState.DELETION_SUCCESSFUL, _RULE)

@@ -265,3 +265,20 @@ def test_response_that_an_earlier_term_received_confirms_no_deletion(
     controller.enqueue(earlier)
     cluster.put(znodes.PREFERRED_ELECTION, b'{"version":1,"partitions":[]}')
     assert (cluster.data(znodes.topic_path("t")) is None) is is_deleted
+
+
+@pytest.mark.parametrize(("rules", "is_deleted"), [("refold", False), ("kafka", True)])
+def test_response_to_an_earlier_request_for_the_replica_confirms_no_deletion(
+    rules: str, is_deleted: bool
+) -> None:
+    """A reassignment had the replica deleted, and another one had it created again. Found by refold
+    explore."""
+    cluster = cluster_with_topic(rules=rules)
+    slow_to_delete(cluster, 2)
+    mark(cluster, "t")
+    controller = cluster.fold.controller
+    answer = BrokerResponded(CommandId(1, 0), 2, cluster.broker_epoch(2), 0, [])
+    earlier = TopicDeletionStopReplicaResponseReceived(answer, [T0], controller.context.epoch)
+    controller.enqueue(earlier)
+    cluster.put(znodes.PREFERRED_ELECTION, b'{"version":1,"partitions":[]}')
+    assert (cluster.data(znodes.topic_path("t")) is None) is is_deleted
