@@ -36,13 +36,14 @@ class EarlierRunsRefused(Invariant):
 
     NAME: ClassVar[str] = "earlier-runs-refused"
     STATEMENT: ClassVar[str] = (
-        "A controller grants no AlterPartition request and no controlled shutdown with another "
+        "A controller grants no AlterPartition request and no controlled shutdown with an earlier "
         "broker epoch than the one that it knows of that broker."
     )
 
     def granted(self, process: str, broker: int, broker_epoch: int) -> None:
         known = self.known.broker_epoch_known_to(process, broker)
-        if broker_epoch != known and broker_epoch != UNKNOWN_BROKER_EPOCH:
+        is_earlier = known is None or broker_epoch < known
+        if is_earlier and broker_epoch != UNKNOWN_BROKER_EPOCH:
             self.violated(
                 f"broker {broker}",
                 f"{process} granted a request with broker epoch {broker_epoch}, and knows the "

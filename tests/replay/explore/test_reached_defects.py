@@ -7,6 +7,7 @@ import pytest
 
 from controller.core.procedures import dispatch
 from controller.core.procedures.reassignment import extra_znode, rollback
+from controller.core.procedures.topics import deletion
 from controller.core.triggers import Follow
 from replay.explore.generators.scenarios import generic
 from replay.explore.run import run
@@ -27,6 +28,7 @@ from replay.world.inputs import (
 
 def _counts_confirmations_of_earlier_terms(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(dispatch, "is_of_an_earlier_term", lambda controller, epoch: False)
+    patch.setattr(deletion, "_requested_again", lambda controller, broker: set())
 
 
 def _ignores_min_insync_replicas(patch: pytest.MonkeyPatch) -> None:
