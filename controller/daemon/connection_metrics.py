@@ -5,7 +5,7 @@ from typing import Final
 
 from controller.api.connection_counts import REASONS, ListenerCounts
 from controller.core.metered import Sample
-from controller.core.metric_table import Metric
+from controller.core.metric_table import Kind, Metric
 
 _PREFIX: Final = "kafka_server_socket_server_metrics_"
 _EXPIRED: Final = "session expired"
@@ -23,7 +23,7 @@ def _kafkas(name: str) -> str:
     return f"kafka.server:type=socket-server-metrics,listener=<listener>,networkProcessor=*:{name}"
 
 
-_KAFKAS: Final[tuple[tuple[str, str, str, Value], ...]] = (
+_KAFKAS: Final[tuple[tuple[str, Kind, str, Value], ...]] = (
     ("connection-count", "gauge", "Open connections.", lambda one: one.open),
     (
         "connection-creation-total",
@@ -73,7 +73,7 @@ CONNECTION_METRICS: Final = (
     *(
         Metric(
             _exported(name),
-            "gauge" if kind == "gauge" else "counter",
+            kind,
             "connections",
             about,
             _kafkas(name),

@@ -9,6 +9,7 @@ from controller.security.errors import SecurityError
 from controller.settings import parsing
 from controller.settings.endpoint_limits import OF_ONE_LISTENER
 from controller.settings.security import SecurityKeys, tried
+from controller.settings.setting import of_listener
 from controller.settings.sources import RawSetting
 
 _INT_MAX: Final = 2**31 - 1
@@ -25,7 +26,7 @@ def limits_of(
     listeners = [one.listener for one in values["listeners"]]
     rate = values[_RATE]
     of_listeners = {
-        one: tried(partial(_of_listener, SecurityKeys(file, _prefix(one)), rate), problems)
+        one: tried(partial(_of_listener, SecurityKeys(file, of_listener(one, "")), rate), problems)
         for one in listeners
     }
     is_exempt = len(listeners) > 1 and inter_broker_listener in listeners
@@ -56,10 +57,6 @@ def limits_of(
             "is not set"
         )
     return limits
-
-
-def _prefix(listener: str) -> str:
-    return f"listener.name.{listener.lower()}."
 
 
 def _of_listener(keys: SecurityKeys, rate: int) -> ListenerQuota | None:

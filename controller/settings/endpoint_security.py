@@ -14,7 +14,7 @@ from controller.security.scram import HASHES
 from controller.security.tls import TlsSettings, server_context
 from controller.settings import parsing
 from controller.settings.security import Security, SecurityKeys, jaas_entry, read_tls, tried
-from controller.settings.setting import OWN
+from controller.settings.setting import OF_LISTENER, OWN
 from controller.settings.sources import RawSetting
 from controller.settings.table import AUTHORIZER
 
@@ -81,7 +81,7 @@ def _of_listener(
 def _tls(keys: SecurityKeys, listener: str, is_sasl: bool) -> TlsSettings:
     key = "ssl.client.auth"
     given = keys.given(key)
-    is_of_listener = given is not None and given.key.removeprefix(OWN).startswith("listener.name.")
+    is_of_listener = given is not None and given.key.removeprefix(OWN).startswith(OF_LISTENER)
     client_auth = (keys.text(key) or "none").lower()
     if client_auth not in _CLIENT_AUTH:
         raise SecurityError(f"{keys.shown(key)}: must be one of {', '.join(_CLIENT_AUTH)}")

@@ -2,14 +2,11 @@
 
 from functools import cache
 from importlib.resources import files
-from typing import Final
 
 from controller.settings.config_providers import is_of_providers
 from controller.settings.security_keys import OF_AUTHORIZER, OF_BROKERS, OF_ENDPOINT, OF_ZOOKEEPER
-from controller.settings.setting import OWN
+from controller.settings.setting import OF_LISTENER, OWN
 from controller.settings.table import BY_KEY, TOPIC_KEYS
-
-_OF_LISTENER: Final = "listener.name."
 
 
 @cache
@@ -36,11 +33,11 @@ def is_used(key: str) -> bool:
 
 def _is_of_security(key: str) -> bool:
     tables = (OF_ZOOKEEPER, OF_BROKERS, OF_ENDPOINT)
-    return any(key in one for one in tables) or key.startswith(_OF_LISTENER)
+    return any(key in one for one in tables) or key.startswith(OF_LISTENER)
 
 
 def is_of_broker(key: str) -> bool:
     """Whether Kafka has this key; a listener may have separate settings, and the names of config
     providers are the operator's."""
     is_kafkas = key in kafka_keys() or key in OF_AUTHORIZER
-    return is_kafkas or key.startswith(_OF_LISTENER) or is_of_providers(key)
+    return is_kafkas or key.startswith(OF_LISTENER) or is_of_providers(key)

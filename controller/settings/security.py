@@ -21,7 +21,7 @@ from controller.security.stores import StoreSettings
 from controller.security.tls import ReloadedContext, TlsSettings, client_context
 from controller.settings import parsing
 from controller.settings.security_keys import KAFKAS_OWN, PLUGIN_KEY, PLUGINS
-from controller.settings.setting import OWN
+from controller.settings.setting import OWN, of_listener
 from controller.settings.sources import RawSetting
 from controller.zookeeper.acls import CREATOR_ACLS, OPEN_ACLS
 from controller.zookeeper.connection import ZooKeeperSecurity
@@ -96,8 +96,7 @@ class SecurityKeys:
     def given(self, key: str) -> RawSetting | None:
         """The setting, which may be empty."""
         whole = self._prefix + key
-        of_listener = f"listener.name.{self._listener.lower()}.{whole}"
-        for name in (of_listener, whole) if self._listener else (whole,):
+        for name in (of_listener(self._listener, whole), whole) if self._listener else (whole,):
             for one in (OWN + name, name):
                 if one in self._file:
                     return self._file[one]
@@ -314,7 +313,7 @@ def jaas_entry(
         if section in sections:
             return sections[section], f"refold.login.config {jaas}, section {section}"
     raise SecurityError(
-        f"listener.name.{listener.lower()}.{key} is not set: refold needs a login to brokers, "
+        f"{of_listener(listener, key)} is not set: refold needs a login to brokers, "
         "and the users of PLAIN who may log in to its endpoint"
     )
 

@@ -7,6 +7,14 @@ from typing import Any, Final, NamedTuple
 OWN: Final = "refold."
 """Begins a key that is refold's own, or one of Kafka's that is meant for the daemon alone."""
 
+OF_LISTENER: Final = "listener.name."
+"""Begins a key of Kafka's for one listener."""
+
+
+def of_listener(listener: str, key: str) -> str:
+    """A key of Kafka's for one listener."""
+    return f"{OF_LISTENER}{listener.lower()}.{key}"
+
 
 class Setting(NamedTuple):
     """One setting. `default` is the text as in a file. None: the setting is unset by default, or

@@ -13,12 +13,12 @@ import sys
 import time
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Annotated, Final
+from typing import Final
 
 import typer
 
 from replay.index.store import index_path
-from tools.bench.inspect import make_log
+from tools.bench.inspect import Events, KeptLog, make_log
 
 _QUESTIONS: Final = (
     ("events", "--partition", "t-5"),
@@ -34,10 +34,8 @@ _QUESTIONS: Final = (
 
 
 def main(
-    events: Annotated[int, typer.Option(help="Events of the log.")] = 1_000_000,
-    log: Annotated[
-        Path | None, typer.Option(help="Keep the log here, or use an existing one.")
-    ] = None,
+    events: Events = 1_000_000,
+    log: KeptLog = None,
 ) -> None:
     """Generate a log, make its index, and ask questions."""
     with TemporaryDirectory(prefix="refold-bench-") as folder:

@@ -34,13 +34,14 @@ _ACTS_BETWEEN_DEATHS = 5_000
 _MEASURED = ("elapsed time", "CPU time")
 _CONFIGURATION = Configuration(broker_id=1000, inter_broker_protocol_version="2.8", take_over=True)
 
+Events = Annotated[int, typer.Option(help="Events of the log.")]
+KeptLog = Annotated[Path | None, typer.Option(help="Keep the log here, or use an existing one.")]
+
 
 def main(
-    events: Annotated[int, typer.Option(help="Events of the log.")] = 1_000_000,
+    events: Events = 1_000_000,
     moments: Annotated[int, typer.Option(help="How many events to inspect.")] = 10,
-    log: Annotated[
-        Path | None, typer.Option(help="Keep the log here, or use an existing one.")
-    ] = None,
+    log: KeptLog = None,
 ) -> None:
     """Generate a log and its snapshots, and inspect some of its events."""
     with TemporaryDirectory(prefix="refold-bench-") as folder:

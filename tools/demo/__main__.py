@@ -6,22 +6,19 @@ refold takes the controller's role from a stock broker. A broker is killed and r
 killed and restarted, and finally refold hands the role back. Then every log is replayed.
 """
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from tools.demo.incident import BROKER_CONFIG, Incident
-from tools.demo.stage import Stage, perform
+from tools.demo.stage import ServersFolder, Stage, perform
 
 app = typer.Typer(pretty_exceptions_enable=False)
 
 
 @app.command()
 def main(
-    folder: Annotated[
-        Path | None, typer.Option(help="For servers and logs; default: a temporary folder.")
-    ] = None,
+    folder: ServersFolder = None,
     inter_broker_protocol: Annotated[
         str | None, typer.Option(help="inter.broker.protocol.version; default: Kafka's default.")
     ] = None,

@@ -8,7 +8,6 @@ does; the brokers' user is a super user.
 import ssl
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated
 
 import typer
 from aiokafka import AIOKafkaProducer
@@ -16,7 +15,7 @@ from aiokafka.errors import KafkaError
 from aiozk.exc import NoAuth
 
 from tools.demo.incident import BROKER_CONFIG, TOPIC, Incident
-from tools.demo.stage import BROKERS, DAEMON_ID, DemoFailed, Stage, perform
+from tools.demo.stage import BROKERS, DAEMON_ID, DemoFailed, ServersFolder, Stage, perform
 from tools.lab import Lab
 from tools.lab.kafka_tools import KafkaTools, ToolResult
 from tools.lab.ports import HOST, free_port
@@ -145,9 +144,7 @@ app = typer.Typer(pretty_exceptions_enable=False)
 
 @app.command()
 def main(
-    folder: Annotated[
-        Path | None, typer.Option(help="For servers and logs; default: a temporary folder.")
-    ] = None,
+    folder: ServersFolder = None,
 ) -> None:
     """Show refold on a secured cluster. Exit status: 0 all checks passed, 1 one failed."""
 

@@ -11,8 +11,9 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack
 from pathlib import Path
-from typing import Any, NoReturn, Self, TypeVar
+from typing import Annotated, Any, NoReturn, Self, TypeVar
 
+import typer
 from rich.console import Console
 from rich.table import Column, Table
 
@@ -34,6 +35,11 @@ _DECISIONS = {
 }
 
 console = Console(soft_wrap=True)
+
+
+ServersFolder = Annotated[
+    Path | None, typer.Option(help="For servers and logs; default: a temporary folder.")
+]
 
 
 class DemoFailed(Exception):

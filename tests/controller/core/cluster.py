@@ -73,6 +73,15 @@ class Cluster(Simulation):
         exists = self.ask(Exists(path)).error == 0
         self.ask(SetData(path, data, ANY_VERSION) if exists else Create(path, data))
 
+    def put_with_parents(self, path: str, data: bytes) -> None:
+        """As `put`; missing parents are created empty."""
+        parts = path.split("/")[1:]
+        for count in range(1, len(parts)):
+            parent = "/" + "/".join(parts[:count])
+            if self.data(parent) is None:
+                self.put(parent, b"")
+        self.put(path, data)
+
     def remove_quietly(self, path: str) -> None:
         """A tool deletes a znode and all below it. The controller does not react yet."""
         for child in self.ask(GetChildren(path)).children or ():

@@ -148,6 +148,19 @@ def schema(key: int, version: int) -> Any:
     return request_schema(key, version)
 
 
+async def add_scram_user(secured: SecuredEndpoint, user: str, salted: bytes) -> None:
+    """The brokers' user gives a user a SCRAM-SHA-512 credential, with the salt "salt"."""
+    scram = schema(ALTER_SCRAM, 0)
+    upsertion = scram.ScramCredentialUpsertion(
+        name=user, mechanism=2, iterations=4096, salt=b"salt", salted_password=salted
+    )
+    connection = await secured.connect(secured.port, USER, BROKER_PASSWORD)
+    request = scram.AlterUserScramCredentialsRequest(deletions=(), upsertions=(upsertion,))
+    answer = await ask(connection, ALTER_SCRAM, 0, request)
+    connection.close()
+    assert not answer.results[0].error_code
+
+
 async def create_topic(secured: SecuredEndpoint, name: str, replicas: tuple[int, ...]) -> None:
     """The brokers' user creates a topic at the controller."""
     create = schema(CREATE_TOPICS, 7)

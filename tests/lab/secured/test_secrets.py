@@ -11,12 +11,10 @@ from aiokafka.errors import KafkaError
 from anyio import open_process
 
 from tests.lab.secured.secured_endpoint import (
-    ALTER_SCRAM,
     SecuredEndpoint,
-    ask,
+    add_scram_user,
     create_topic,
     running_endpoint,
-    schema,
 )
 from tools.lab.certificates import PASSWORD
 from tools.lab.ports import HOST, free_port
@@ -106,15 +104,7 @@ async def use(secured: SecuredEndpoint) -> None:
     ):
         with pytest.raises(KafkaError):
             await secured.connect(secured.port, user, password, mechanism)
-    scram = schema(ALTER_SCRAM, 0)
-    upsertion = scram.ScramCredentialUpsertion(
-        name="carol", mechanism=2, iterations=4096, salt=b"salt", salted_password=SALTED
-    )
-    connection = await secured.connect(secured.port, USER, BROKER_PASSWORD)
-    request = scram.AlterUserScramCredentialsRequest(deletions=(), upsertions=(upsertion,))
-    answer = await ask(connection, ALTER_SCRAM, 0, request)
-    connection.close()
-    assert not answer.results[0].error_code
+    await add_scram_user(secured, "carol", SALTED)
     for user, password, mechanism in (
         (CLIENT, CLIENT_PASSWORD, "PLAIN"),
         ("carol", CAROLS, "SCRAM-SHA-512"),

@@ -25,6 +25,7 @@ from tests.lab.secured.secured_endpoint import (
     TIMEOUT,
     UPDATE_FEATURES,
     SecuredEndpoint,
+    add_scram_user,
     ask,
     create_topic,
     schema,
@@ -198,16 +199,8 @@ async def test_scram_credential_that_is_written_at_the_controller_is_valid_there
 ) -> None:
     with pytest.raises(KafkaError):
         await secured.connect(secured.port, "carol", "carol-secret", "SCRAM-SHA-512")
-    scram = schema(ALTER_SCRAM, 0)
     salted = hashlib.pbkdf2_hmac("sha512", b"carol-secret", b"salt", 4096)
-    upsertion = scram.ScramCredentialUpsertion(
-        name="carol", mechanism=2, iterations=4096, salt=b"salt", salted_password=salted
-    )
-    connection = await secured.connect(secured.port, USER, BROKER_PASSWORD)
-    request = scram.AlterUserScramCredentialsRequest(deletions=(), upsertions=(upsertion,))
-    answer = await ask(connection, ALTER_SCRAM, 0, request)
-    connection.close()
-    assert not answer.results[0].error_code
+    await add_scram_user(secured, "carol", salted)
     with anyio.fail_after(10):
         connection = await secured.connect(secured.port, "carol", "carol-secret", "SCRAM-SHA-512")
     listing = calls()["list reassignments"]

@@ -164,22 +164,19 @@ def test_tool_may_write_an_assignment_that_it_read_before_a_reassignment() -> No
     assert not history.reported
 
 
-def test_leader_may_add_a_replica_that_a_stock_controller_has_just_removed() -> None:
+@pytest.mark.parametrize("process", ["broker 1", "refold 100"])
+def test_only_the_leader_may_add_a_replica_that_a_stock_controller_has_removed(
+    process: str,
+) -> None:
     history = History(IsrWithinAssignment)
-    history.known.is_kafka = lambda process: process == "stock 1"
+    history.known.is_kafka = lambda one: one == "stock 1"
     history.state(1, 1, (1, 2))
     history.assign((1, 2), process="stock 1")
-    history.state(1, 1, (1, 2, 3), process="broker 1")
-    assert not history.reported
-
-
-def test_refold_may_not_add_a_replica_that_a_stock_controller_has_removed() -> None:
-    history = History(IsrWithinAssignment)
-    history.known.is_kafka = lambda process: process == "stock 1"
-    history.state(1, 1, (1, 2))
-    history.assign((1, 2), process="stock 1")
-    history.state(1, 1, (1, 2, 3), process="refold 100")
-    assert "the ISR has [3]" in history.reported[0]
+    history.state(1, 1, (1, 2, 3), process=process)
+    if process == "broker 1":
+        assert not history.reported
+    else:
+        assert "the ISR has [3]" in history.reported[0]
 
 
 def test_leader_may_not_add_a_replica_that_refold_has_removed() -> None:

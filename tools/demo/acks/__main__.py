@@ -6,14 +6,12 @@ counts what became of its records; the demonstration fails if a count is not wha
 """
 
 from collections.abc import Iterator
-from pathlib import Path
-from typing import Annotated
 
 import typer
 
 from tools.demo.acks import committed_offset, leader_killed, only_replica
 from tools.demo.acks.clients import BROKER_CONFIG
-from tools.demo.stage import DemoFailed, Stage, console, perform
+from tools.demo.stage import DemoFailed, ServersFolder, Stage, console, perform
 
 
 async def play(stage: Stage) -> None:
@@ -56,9 +54,7 @@ app = typer.Typer(pretty_exceptions_enable=False)
 
 @app.command()
 def main(
-    folder: Annotated[
-        Path | None, typer.Option(help="For servers and logs; default: a temporary folder.")
-    ] = None,
+    folder: ServersFolder = None,
 ) -> None:
     """Count lost and duplicated records on real servers. Exit status: 0 all checks passed, 1 one
     failed."""

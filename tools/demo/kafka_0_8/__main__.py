@@ -6,8 +6,7 @@ and a leader goes on writing after its session has expired. At the end every ack
 read back, and every log of every broker is replayed.
 """
 
-from pathlib import Path
-from typing import Annotated, Final
+from typing import Final
 
 import typer
 
@@ -16,7 +15,7 @@ from controller.kafka_0_8_broker.errors import Broker08Error
 from controller.operator.errors import OperatorError
 from tools.demo.kafka_0_8 import scenes
 from tools.demo.kafka_0_8.brokers import CONFIG, Brokers
-from tools.demo.stage import DemoFailed, Stage, perform, replay_logs
+from tools.demo.stage import DemoFailed, ServersFolder, Stage, perform, replay_logs
 
 COUNT: Final = 3
 _DECISIONS: Final = {
@@ -70,9 +69,7 @@ app = typer.Typer(pretty_exceptions_enable=False)
 
 @app.command()
 def main(
-    folder: Annotated[
-        Path | None, typer.Option(help="For servers and logs; default: a temporary folder.")
-    ] = None,
+    folder: ServersFolder = None,
 ) -> None:
     """Show the 0.8 design on a real ZooKeeper. Exit status: 0 all checks passed, 1 one failed."""
     perform(play, folder, "demo-0.8")

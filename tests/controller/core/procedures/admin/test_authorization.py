@@ -61,22 +61,12 @@ def denies(operation: str, who: str = "User:alice", host: str = "*") -> Rule:
     return who, "Deny", operation, host
 
 
-def put(cluster: Cluster, path: str, data: bytes) -> None:
-    """As a broker, which creates the parents at its start."""
-    parts = path.split("/")[1:]
-    for count in range(1, len(parts)):
-        parent = "/" + "/".join(parts[:count])
-        if cluster.data(parent) is None:
-            cluster.put(parent, b"")
-    cluster.put(path, data)
-
-
 def started(*rules: Rule, path: str = CLUSTER, **settings: bool) -> Cluster:
     """A controller with an authorizer, these ACLs and the topic t."""
     authorization = Authorization(super_users=("User:root",), **settings)
     cluster = Cluster(1, 2, authorization=authorization)
     if rules:
-        put(cluster, path, acls(*rules))
+        cluster.put_with_parents(path, acls(*rules))
     cluster.create_topic("t", {0: [1, 2]})
     return cluster.start()
 
@@ -185,7 +175,7 @@ def test_resource_without_acls_may_be_open_to_everybody() -> None:
 
 def test_without_an_authorizer_everything_is_allowed_and_no_acl_is_read() -> None:
     cluster = Cluster(1, 2)
-    put(cluster, CLUSTER, acls(denies("All", "User:*")))
+    cluster.put_with_parents(CLUSTER, acls(denies("All", "User:*")))
     cluster.start()
     assert listing(cluster) == codes.NONE
     assert "kafka-acl" not in repr([one.command for one in cluster.commands()])
@@ -221,7 +211,7 @@ def test_topics_are_created_where_an_acl_allows_it(path: str, allowed: list[str]
 
 def test_denied_prefix_precedes_an_allowed_name() -> None:
     cluster = started(allows("Create"), path="/kafka-acl/Topic/a-1")
-    put(cluster, "/kafka-acl-extended/prefixed/Topic/a", acls(denies("Create")))
+    cluster.put_with_parents("/kafka-acl-extended/prefixed/Topic/a", acls(denies("Create")))
     change(cluster, "a", is_prefix=True)
     assert create(cluster, "a-1") == [("a-1", codes.TOPIC_AUTHORIZATION_FAILED)]
 
@@ -307,20 +297,20 @@ def change(
         path, data = "/kafka-acl-extended-changes", msgspec.json.encode(fields)
     else:
         path, data = "/kafka-acl-changes", f"{kind}:{name}".encode()
-    put(cluster, f"{path}/acl_changes_{number:010}", data)
+    cluster.put_with_parents(f"{path}/acl_changes_{number:010}", data)
 
 
 def test_changed_acls_count_for_the_next_request() -> None:
     cluster = started(allows("Describe", "User:bob"))
     assert listing(cluster) == codes.CLUSTER_AUTHORIZATION_FAILED
-    put(cluster, CLUSTER, acls(allows("Describe")))
+    cluster.put_with_parents(CLUSTER, acls(allows("Describe")))
     change(cluster, "kafka-cluster", kind="CLUSTER")
     assert listing(cluster) == codes.NONE
     cluster.remove(CLUSTER)
     change(cluster, "kafka-cluster", kind="CLUSTER", number=1)
     assert listing(cluster) == codes.CLUSTER_AUTHORIZATION_FAILED
     assert create(cluster, "a-1") == [("a-1", codes.TOPIC_AUTHORIZATION_FAILED)]
-    put(cluster, "/kafka-acl-extended/prefixed/Topic/a-", acls(allows("Create")))
+    cluster.put_with_parents("/kafka-acl-extended/prefixed/Topic/a-", acls(allows("Create")))
     change(cluster, "a-", is_prefix=True)
     assert create(cluster, "a-1") == [("a-1", codes.NONE)]
     cluster.remove("/kafka-acl-extended/prefixed/Topic/a-")
@@ -330,14 +320,14 @@ def test_changed_acls_count_for_the_next_request() -> None:
 
 def test_unreadable_notification_has_all_acls_read_again() -> None:
     cluster = started()
-    put(cluster, CLUSTER, acls(allows("Describe")))
-    put(cluster, "/kafka-acl-extended-changes/acl_changes_0000000000", b"{")
+    cluster.put_with_parents(CLUSTER, acls(allows("Describe")))
+    cluster.put_with_parents("/kafka-acl-extended-changes/acl_changes_0000000000", b"{")
     assert listing(cluster) == codes.NONE
 
 
 def test_unreadable_acls_deny_everything() -> None:
     cluster = Cluster(1, authorization=Authorization(allows_without_acl=True))
-    put(cluster, CLUSTER, b'{"version":1,"acls":[{"principal":"User:alice"}]}')
+    cluster.put_with_parents(CLUSTER, b'{"version":1,"acls":[{"principal":"User:alice"}]}')
     cluster.start()
     assert listing(cluster) == codes.CLUSTER_AUTHORIZATION_FAILED
 

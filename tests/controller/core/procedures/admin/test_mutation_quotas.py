@@ -41,13 +41,7 @@ def put(cluster: Cluster, entity: str, rate: str | None) -> None:
 
 
 def put_config(cluster: Cluster, entity: str, data: bytes) -> None:
-    path = f"/config/{entity}"
-    parts = path.split("/")[1:]
-    for count in range(1, len(parts)):
-        parent = "/" + "/".join(parts[:count])
-        if cluster.data(parent) is None:
-            cluster.put(parent, b"")
-    cluster.put(path, data)
+    cluster.put_with_parents(f"/config/{entity}", data)
 
 
 def announce(cluster: Cluster, entity: str, number: int) -> None:
