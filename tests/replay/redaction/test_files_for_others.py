@@ -15,7 +15,7 @@ from controller.core.znodes.acls import PREFIXED_ACLS
 from replay.redaction.topic_names import prefix_stand_ins, topic_stand_ins
 from tests.controller.core.cluster import Cluster
 from tests.controller.core.endpoint import call, next_request
-from tests.controller.core.procedures.admin.test_authorization import acls, allows, by, put
+from tests.controller.core.procedures.admin.test_authorization import acls, allows, by
 from tests.replay.recorded_log import write_log
 from tests.replay.redaction.test_redacting import refold
 
@@ -40,8 +40,10 @@ def log(tmp_path_factory: pytest.TempPathFactory) -> Path:
         authorization=Authorization(super_users=(f"User:{MARK}-admin",)),
         broker_settings={"min.insync.replicas": "2", "log.cleanup.policy": f"{MARK}-policy"},
     )
-    put(cluster, PREFIXED, acls(allows("Create", USER, f"{MARK}.host")))
-    put(cluster, "/config/brokers/<default>", znodes.write_config({"x": f'"{MARK}" value'}))
+    cluster.put_with_parents(PREFIXED, acls(allows("Create", USER, f"{MARK}.host")))
+    cluster.put_with_parents(
+        "/config/brokers/<default>", znodes.write_config({"x": f'"{MARK}" value'})
+    )
     cluster.start()
     client = Client(USER, f"{MARK}.host")
     configs: list[tuple[str, str | None]] = [("retention.ms", "1000"), ("cleanup.policy", MARK)]
