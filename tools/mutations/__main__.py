@@ -4,6 +4,8 @@
 a test that a page names as evidence notices no mutant. 2: the run cannot begin.
 """
 
+import signal
+import sys
 import tempfile
 import time
 from functools import partial
@@ -51,6 +53,7 @@ def main(
     jobs: Annotated[int, typer.Option(min=1, help="Mutants at a time.")] = 2,
 ) -> None:
     """Change the code of the current folder, one place at a time, and run the tests."""
+    signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
     root = Path.cwd()
     deadline = time.monotonic() + minutes * 60 if minutes else float("inf")
     try:

@@ -8,6 +8,7 @@ import contextlib
 import gc
 import os
 import resource
+import signal
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from multiprocessing.connection import Connection
@@ -120,6 +121,7 @@ def try_change(
 def _set_up_fork(tests_seconds: float | None) -> None:
     """A process group that is ended with its children; quiet, and limited."""
     os.setpgrp()
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
     os.dup2(1, 2)
     # Collecting garbage would copy the memory that forks share, for a process that soon ends.
     gc.freeze()
@@ -197,6 +199,7 @@ class _InsteadOfRunning:
         self.was_called = True
         try:
             self._work(Suite(session))
-        except Exception as error:
+        # pytest would end in the usual way after an interrupt, and a part would look like the whole.
+        except BaseException as error:
             self.error = error
         return True

@@ -88,12 +88,18 @@ def measured(
         for at in range(0, len(tests), size)
     ]
     parts = []
-    for fork in forks:
-        wait([fork.result])
-        data = fork.end()
-        if data is None:
-            raise MutationError("the process that runs the unchanged tests ended without a result")
-        parts.append(msgspec.msgpack.decode(data, type=Measured))
+    try:
+        while forks:
+            wait([forks[0].result])
+            data = forks.pop(0).end()
+            if data is None:
+                raise MutationError(
+                    "the process that runs the unchanged tests ended without a result"
+                )
+            parts.append(msgspec.msgpack.decode(data, type=Measured))
+    finally:
+        for fork in forks:
+            fork.end()
     failed = {test: words for part in parts for test, words in part.failed.items()}
     if failed:
         said = "\n".join(f"{test}:\n{words}" for test, words in failed.items())
@@ -112,21 +118,30 @@ def run_trials(
     waiting = iter(trials)
     at_work: dict[Connection, tuple[_Fork, Trial]] = {}
     following = next(waiting, None)
-    while at_work or following is not None:
-        while following is not None and len(at_work) < jobs:
-            fork = _begin(suite, coverage_map, following, lately.get(following.group, []))
-            at_work[fork.result] = (fork, following)
-            following = next(waiting, None)
-        for result in _ready(at_work):
-            fork, trial = at_work.pop(result)
-            verdict = _verdict(fork.end())
-            if verdict.noticed_by not in ("", TIME_OUT):
-                tests = lately.setdefault(trial.group, [])
-                with suppress(ValueError):
-                    tests.remove(verdict.noticed_by)
-                tests.insert(0, verdict.noticed_by)
-                del tests[_KEPT_TESTS_MAX:]
-            yield trial, verdict
+    try:
+        while at_work or following is not None:
+            while following is not None and len(at_work) < jobs:
+                fork = _begin(suite, coverage_map, following, lately.get(following.group, []))
+                at_work[fork.result] = (fork, following)
+                following = next(waiting, None)
+            for result in _ready(at_work):
+                fork, trial = at_work.pop(result)
+                verdict = _verdict(fork.end())
+                _keep_first(lately, trial.group, verdict.noticed_by)
+                yield trial, verdict
+    finally:
+        for fork, _ in at_work.values():
+            fork.end()
+
+
+def _keep_first(lately: dict[str, list[str]], group: str, test: str) -> None:
+    if test in ("", TIME_OUT):
+        return
+    tests = lately.setdefault(group, [])
+    with suppress(ValueError):
+        tests.remove(test)
+    tests.insert(0, test)
+    del tests[_KEPT_TESTS_MAX:]
 
 
 def _begin(suite: Suite, coverage_map: CoverageMap, trial: Trial, lately: list[str]) -> _Fork:

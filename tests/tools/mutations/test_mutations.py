@@ -1,6 +1,7 @@
 """Mutation testing of a source tree with two functions, a table and three tests."""
 
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -388,3 +389,35 @@ def test_base_that_git_does_not_know_is_an_error(tree: Path) -> None:
     status, output = mutations(tree, "--base", "nowhere")
     assert status == 2
     assert "git diff: " in output
+
+
+SLOW_TEST = """
+import os
+import time
+from pathlib import Path
+
+from product.rule import larger
+
+
+def test_slow():
+    larger(1, 2)
+    Path("process").write_text(str(os.getpid()))
+    time.sleep(600)
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_stopped_run_leaves_no_process_behind(tree: Path, number: signal.Signals) -> None:
+    write(tree, "tests/test_slow.py", SLOW_TEST)
+    os.mkfifo(tree / "process")
+    command = [sys.executable, "-m", "tools.mutations"]
+    environment = os.environ | {"PYTHONPATH": str(ROOT)}
+    with subprocess.Popen(command, cwd=tree, env=environment, stderr=subprocess.DEVNULL) as run:
+        test = int((tree / "process").read_text(encoding="utf-8"))
+        run.send_signal(number)
+        try:
+            assert run.wait(timeout=40) in (128 + number, -number)
+            with pytest.raises(ProcessLookupError):
+                os.kill(test, signal.SIGKILL)
+        finally:
+            run.kill()
