@@ -199,7 +199,7 @@ class _InsteadOfRunning:
         self.was_called = True
         try:
             self._work(Suite(session))
-        # pytest would end in the usual way after an interrupt, and a part would look like the whole.
+        # pytest would end as usual after an interrupt, and a part would look like the whole.
         except BaseException as error:
             self.error = error
         return True
