@@ -276,7 +276,7 @@ class Monitor(Observer):
                 if one.replicas is None:
                     requests.is_cancelled = True
                 else:
-                    requests.targets.append(one.replicas)
+                    requests.add(one.replicas)
                     requests.submitted += 1
         elif isinstance(event, WatchFired):
             if event.change == "children" and self._has_role(process):

@@ -62,7 +62,7 @@ class ZooKeeperFacts:
         for topic in known.topics.values():
             for number, assignment in topic.assignments.items():
                 if assignment.is_being_reassigned:
-                    known.requests_of((topic.name, number)).targets.append(assignment.target)
+                    known.requests_of((topic.name, number)).add(assignment.target)
 
     def committed(self, process: str, changes: Sequence[tuple[str, str]]) -> None:
         """A transaction was committed."""
@@ -187,11 +187,14 @@ class ZooKeeperFacts:
 
         A broker in controlled shutdown asks for it, and the controller grants it if it knows the
         other members to be live (KB 9.5 step 8). The rollback of a reassignment removes the
-        replicas that were added (docs/kip-236-design.md).
+        replicas that were added (docs/kip-236-design.md), as does a request for other replicas.
         """
-        target = assignment.target
+        requests = self._known.requests.get(name)
+        requested = requests.targets[-1] if requests is not None and requests.targets else ()
         if self._known.is_cancelled(name):
-            target = tuple(one for one in target if one not in assignment.adding)
+            requested = ()
+        stays = {*assignment.replicas} - {*assignment.adding} | {*requested}
+        target = tuple(one for one in assignment.target if one in stays)
         live = self._known.live_brokers_of(process)
         if live is None or any(one not in live for one in isr):
             return target
@@ -265,8 +268,7 @@ class ZooKeeperFacts:
             requests: Requests = known.requests_of(name)
             if not known.is_refold(process):
                 requests.submitted += 1
-            if replicas not in requests.targets:
-                requests.targets.append(replicas)
+            requests.add(replicas)
             if path == znodes.REASSIGN_PARTITIONS_EXTRA:
                 # An entry for a partition that is being reassigned rolls that back first.
                 requests.is_cancelled = True

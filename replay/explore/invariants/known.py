@@ -44,8 +44,8 @@ class TopicKnown:
 
 
 class Requests:
-    """The targets that were requested for a partition, and whether a cancellation was. `submitted`:
-    how often a client requested one."""
+    """The targets that were requested for a partition, the latest one last, and whether a
+    cancellation was requested. `submitted`: how often a client requested a target."""
 
     __slots__ = ("is_cancelled", "submitted", "targets")
 
@@ -53,6 +53,12 @@ class Requests:
         self.targets: list[tuple[int, ...]] = []
         self.submitted = 0
         self.is_cancelled = False
+
+    def add(self, target: tuple[int, ...]) -> None:
+        """A client requests this target. It becomes the last of `targets`."""
+        if target in self.targets:
+            self.targets.remove(target)
+        self.targets.append(target)
 
 
 class Candidates(NamedTuple):

@@ -34,9 +34,16 @@ def test_member_that_registered_again_has_restarted_even_if_its_znode_is_gone_no
     assert write.restarted == (3,)
 
 
-@pytest.mark.parametrize("is_cancelled", [True, False])
+@pytest.mark.parametrize(
+    ("is_cancelled", "requested", "is_excused"),
+    [
+        (True, (1, 2), True),
+        (False, (1, 2), False),
+        (False, (4, 3), True),
+    ],
+)
 def test_loss_is_excused_if_the_rollback_has_removed_the_other_members_of_the_isr(
-    is_cancelled: bool,
+    is_cancelled: bool, requested: tuple[int, ...], is_excused: bool
 ) -> None:
     name = ("payments", 1)
     topics = (TopicSpec("payments", ((1,), (3, 4))),)
@@ -51,9 +58,10 @@ def test_loss_is_excused_if_the_rollback_has_removed_the_other_members_of_the_is
     acknowledged = known.losses.at
     known.losses.lost(4, name, 1, [5])
     known.requests_of(name).is_cancelled = is_cancelled
+    known.requests_of(name).add(requested)
     session = state.create_session()
     alone = znodes.write_state(LeaderAndIsr(4, 2, (4,), 0, 1))
     state.apply(session, SetData(path, alone, ANY_VERSION), 0)
     facts.committed("refold 100", [("data", path)])
     known.losses.led(name, 4, 2)
-    assert known.losses.excuse(name, 1, 5, acknowledged, 1) is is_cancelled
+    assert known.losses.excuse(name, 1, 5, acknowledged, 1) is is_excused
