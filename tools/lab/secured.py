@@ -59,10 +59,16 @@ class SecuredFiles:
             config=settings | config, java_options=(f"-Djava.security.auth.login.config={jaas}",)
         )
 
-    def broker_config(self) -> Mapping[str, str]:
-        """The settings of brokers with one listener, `LISTENER`, and Kafka's ACLs in ZooKeeper.
+    async def start_brokers(self, lab: Lab, count: int, config: Mapping[str, str]) -> None:
+        """Start brokers with the listener `LISTENER`, which log in to ZooKeeper by `client_jaas`.
+        `config`: that of `broker_config` or `authorized_config`, and more."""
+        login = f"-Djava.security.auth.login.config={self.client_jaas()}"
+        await lab.start_brokers(
+            count, listeners=[LISTENER], config=config, java_options=("-Xmx384m", login)
+        )
 
-        Pass `client_jaas` to their Java, too."""
+    def broker_config(self) -> Mapping[str, str]:
+        """The settings of brokers with one listener, `LISTENER`, and Kafka's ACLs in ZooKeeper."""
         identity = self.authority.issue("broker")
         login = (
             "org.apache.kafka.common.security.plain.PlainLoginModule required "
