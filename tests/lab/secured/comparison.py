@@ -45,15 +45,15 @@ BEGIN: Final = "<!-- The table is written by python -m tests.lab.secured.compari
 CLOSED: Final = "connection closed"
 NOT_SENT: Final = "answers"
 """Kafka's answers to calls that refold never answers on a secured listener."""
-_STRANGER: Final = ""
+_ANONYMOUS: Final = ""
 """A client that is not logged in has no user."""
 _PREFIX_LENGTH: Final = 3
 _PASSWORD: Final = "lab-secret"
 _ALLOWED: Final = ("owner", "wildcard", "prefix", USER)
 
 PRINCIPALS: Final[Mapping[str, str]] = {
-    _STRANGER: "not logged in",
-    "nobody": "a user without ACLs",
+    _ANONYMOUS: "not logged in",
+    "stranger": "a user without ACLs",
     "reader": "a user with Read and Write on the topic",
     "elsewhere": "a user with the right, from another host",
     "denied": "a user with the right and a denial",
@@ -82,14 +82,14 @@ Answers = dict[tuple[str, str], str]
 
 def expected_of(call: Call, user: str) -> str:
     """The answer by Kafka's rules."""
-    if user == _STRANGER:
+    if user == _ANONYMOUS:
         return CLOSED
     return call.allowed if call.resource is None or user in _ALLOWED else call.refused
 
 
 def expected_here(call: Call, user: str) -> str:
     """The answer of refold, whose front has no ACLs (docs/security.md#authorization)."""
-    if call.is_local and user not in (_STRANGER, USER):
+    if call.is_local and user not in (_ANONYMOUS, USER):
         return call.refused
     return expected_of(call, user)
 
@@ -129,7 +129,7 @@ async def observed(secured: SecuredEndpoint) -> list[Row]:
     await create_topic(secured, PRESENT, (1, 2))
     salted = hashlib.pbkdf2_hmac("sha512", _PASSWORD.encode(), b"salt", 4096)
     for user in PRINCIPALS:
-        if user not in (_STRANGER, USER):
+        if user not in (_ANONYMOUS, USER):
             await add_scram_user(secured, user, salted)
     for one in acls():
         await secured.write_acls(*one)
@@ -194,7 +194,7 @@ async def _answer(secured: SecuredEndpoint, port: int, node: int, call: Call, us
 async def _connect(secured: SecuredEndpoint, port: int, user: str) -> Any:
     if user == USER:
         return await secured.connect(port, USER, BROKER_PASSWORD)
-    if user != _STRANGER:
+    if user != _ANONYMOUS:
         return await secured.connect(port, user, _PASSWORD, "SCRAM-SHA-512")
     known = secured.settings.security.brokers.listeners[LISTENER].arguments()
     tls = {"security_protocol": "SSL", "ssl_context": known["ssl_context"]}
@@ -202,7 +202,7 @@ async def _connect(secured: SecuredEndpoint, port: int, user: str) -> Any:
 
 
 async def _not_answered(secured: SecuredEndpoint) -> list[Row]:
-    """The calls that refold answers for nobody on a secured listener."""
+    """The calls that refold never answers on a secured listener."""
     routes = {
         "requests that a broker must answer": Route.BROKER,
         "requests that no client may send to refold": Route.UNSUPPORTED,
