@@ -128,6 +128,29 @@ async def test_commands_read_a_secured_cluster(cluster: SecuredBrokers) -> None:
     assert "requires a login by SASL" in output
 
 
+async def test_commands_ask_secured_brokers(cluster: SecuredBrokers) -> None:
+    """The registrations are in ZooKeeper; min.insync.replicas and releases only in brokers."""
+    await cluster.until_controller()
+    await cluster.create_topic("orders", (1, 2, 3))
+    await cluster.until_leader(cluster.lab.brokers[0], "orders", 1)
+    config = ("--config", str(cluster.config))
+    status, output = await run("health", *config, "--topic", "orders", "--probe")
+    assert status == 0, output
+    assert "read back" in output
+    assert "min.insync.replicas is not known" not in output
+    zookeeper_only = cluster.config.with_name("zookeeper.properties")
+    zookeeper_only.write_text(
+        "".join(f"{key}={text}\n" for key, text in cluster.files.zookeeper_config().items())
+        + f"refold.login.config={cluster.files.client_jaas()}\n"
+    )
+    _, output = await run("health", "--config", str(zookeeper_only), "--topic", "orders")
+    assert "min.insync.replicas is not known" in output
+    _, output = await run("check", "--migration", *config)
+    assert "all brokers have inter.broker.protocol.version 3.9-IV0" in output
+    _, output = await run("check", "--migration", "--config", str(zookeeper_only))
+    assert "has no listener without TLS and SASL: give a broker's settings" in output
+
+
 def texts_in(folder: Path) -> Mapping[Path, bytes]:
     return {one: one.read_bytes() for one in folder.rglob("*") if one.is_file()}
 
