@@ -36,6 +36,11 @@ class SecuredFiles:
         self, lab: Lab, identity: Identity | None = None, **config: str
     ) -> ZooKeeperServer:
         """Start a server with SASL on both of its ports."""
+        settings, login = self.zookeeper_server(identity)
+        return await lab.start_zookeeper(config=settings | config, java_options=(login,))
+
+    def zookeeper_server(self, identity: Identity | None = None) -> tuple[dict[str, str], str]:
+        """The settings of such a server, and its Java option."""
         identity = identity or self.authority.issue("zookeeper")
         jaas = self.jaas(
             "Server",
@@ -55,9 +60,7 @@ class SecuredFiles:
             # Kafka's default for clients is TLSv1.2, the server's is TLSv1.3.
             "ssl.enabledProtocols": "TLSv1.2,TLSv1.3",
         }
-        return await lab.start_zookeeper(
-            config=settings | config, java_options=(f"-Djava.security.auth.login.config={jaas}",)
-        )
+        return settings, f"-Djava.security.auth.login.config={jaas}"
 
     async def start_brokers(self, lab: Lab, count: int, config: Mapping[str, str]) -> None:
         """Start brokers with the listener `LISTENER`, which log in to ZooKeeper by `client_jaas`.
