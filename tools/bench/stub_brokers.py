@@ -313,4 +313,4 @@ class StubBrokers:
 
 
 if __name__ == "__main__":
-    anyio.run(_serve, *sys.argv[1:4])
+    anyio.run(_serve, sys.argv[1], sys.argv[2], sys.argv[3])
