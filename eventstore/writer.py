@@ -156,12 +156,13 @@ class LogWriter:
         before.close()
         return self._segment
 
-    def close(self) -> None:
+    def close(self, closed_ns: int | None = None) -> None:
         """Write the closing record and close the log. After a failure there is no closing
-        record, since the log did not end cleanly."""
+        record, since the log did not end cleanly. `closed_ns`: when it ended; by default now."""
         try:
             if self._failure is None:
-                closing = Closing(closed_ns=time.time_ns(), tip=self._tip)
+                at_ns = time.time_ns() if closed_ns is None else closed_ns
+                closing = Closing(closed_ns=at_ns, tip=self._tip)
                 schema.store_closing(self._database, schema.document(closing))
         except sqlite3.Error as error:
             raise from_sqlite(error, self._segment, "closing record") from error

@@ -8,6 +8,7 @@ from msgspec import Struct, structs
 ClosingReason = Literal[
     "replaced",
     "refused",
+    "address rate",
     "handshake timeout",
     "authentication",
     "session expired",
@@ -18,6 +19,7 @@ ClosingReason = Literal[
 REASONS: Final[dict[ClosingReason, str]] = {
     "replaced": "a limit was reached, and another connection took its place",
     "refused": "no connection is allowed from the address",
+    "address rate": "the address has too many new connections (connection_creation_rate)",
     "handshake timeout": "the TLS handshake and the login were not complete in time",
     "authentication": "the TLS handshake or the login failed",
     "session expired": "the client did not log in again within connections.max.reauth.ms",

@@ -20,6 +20,7 @@ from controller.api.heartbeat import Heartbeat
 from controller.api.limits import Limits
 from controller.api.listening import BoundListener
 from controller.api.messages import (
+    AddressRates,
     ClientThrottled,
     ConnectionsCounted,
     CredentialRead,
@@ -88,6 +89,7 @@ class ApiEndpoint:
         self._credentials = credentials
         self.connections = ConnectionTotals(one.endpoint.listener for one in listeners)
         self._brokers: tuple[Broker, ...] = ()
+        self._address_rates = AddressRates()
         self._link: Link | None = None
         self._first_number = 1
         self._is_ending = False
@@ -100,6 +102,11 @@ class ApiEndpoint:
         if tuple(brokers) != self._brokers:
             self._brokers = tuple(brokers)
             self._send(LiveBrokers(self._brokers))
+
+    def set_address_rates(self, rates: AddressRates) -> None:
+        """Limit how many connections per second are accepted from single addresses."""
+        self._address_rates = rates
+        self._send(rates)
 
     def answer(self, answer: ApiResponse) -> None:
         """Answer a request by its number. Has no effect if the client has disconnected."""
@@ -155,6 +162,7 @@ class ApiEndpoint:
         link = await Link.over(ours)
         link.send(self._setup())
         link.send(LiveBrokers(self._brokers))
+        link.send(self._address_rates)
         self._link = link
         heartbeat = Heartbeat()
         try:
@@ -225,6 +233,7 @@ class ApiEndpoint:
         | ClientThrottled
         | Shutdown
         | LiveBrokers
+        | AddressRates
         | CredentialRead,
     ) -> None:
         """Send to the front, if it runs. A new front receives the current state at its start."""

@@ -51,6 +51,14 @@ class LiveBrokers(Struct, frozen=True, tag="live_brokers"):
     brokers: tuple[Broker, ...]
 
 
+class AddressRates(Struct, frozen=True, tag="address_rates"):
+    """To the front: how many connections per second are accepted from an address, and from each
+    other one; None: any number."""
+
+    rates: dict[str, int] = {}
+    default: int | None = None
+
+
 class ResponseReady(Struct, frozen=True, tag="response_ready"):
     """To the front: the controller's response to a request."""
 
@@ -121,6 +129,7 @@ class OperatorWarning(Struct, frozen=True, tag="operator_warning"):
 Message = (
     Setup
     | LiveBrokers
+    | AddressRates
     | ResponseReady
     | ResponseDeferred
     | ClientThrottled

@@ -3,7 +3,7 @@
 import base64
 import json
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Final, NamedTuple
 
 from aiokafka.abc import AbstractTokenProvider
@@ -85,6 +85,26 @@ class BrokerSecurity(NamedTuple):
                 "listener.security.protocol.map"
             )
         return {} if known is None else known.arguments()
+
+    def reachable(self, endpoints: Iterable[Endpoint]) -> Endpoint | None:
+        """The endpoint of a broker that a command asks: the first one at a listener that has
+        settings here, otherwise the first one in plain text."""
+        offered = tuple(endpoints)
+        known = [one for one in offered if one.listener in self.listeners]
+        plain = [one for one in offered if one.security_protocol == "PLAINTEXT"]
+        return next(iter(known or plain), None)
+
+    def login(self) -> dict[str, Any]:
+        """Arguments for a client of aiokafka, at the first listener that has settings here. They
+        contain the password."""
+        return next((one.arguments() for one in self.listeners.values()), {})
+
+    def endpoint(self, host: str, port: int) -> Endpoint:
+        """An address that no broker has registered, at the first listener that has settings here,
+        otherwise in plain text."""
+        for listener, security in self.listeners.items():
+            return Endpoint(listener, security.protocol, host, port)
+        return Endpoint("", "PLAINTEXT", host, port)
 
 
 PLAIN: Final = BrokerSecurity({})

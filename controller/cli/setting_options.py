@@ -10,7 +10,7 @@ from typing import Annotated, Any, NamedTuple, TypedDict, TypeVar, get_type_hint
 import typer
 
 from controller.settings.errors import SettingsError
-from controller.settings.settings import Loaded, Sources, ZooKeeperAccess, load, zookeeper_of
+from controller.settings.settings import ClusterAccess, Loaded, Sources, access_of, load
 from controller.settings.sources import RawSetting
 from controller.settings.table import SETTINGS
 
@@ -108,9 +108,9 @@ class GivenSettings(NamedTuple):
         """From where the settings can be read again."""
         return Sources(self.flags, os.environ, self.config)
 
-    def zookeeper(self) -> ZooKeeperAccess:
-        """Only the access to ZooKeeper; no other setting needs to be given."""
-        return self._checked(zookeeper_of)
+    def access(self) -> ClusterAccess:
+        """Only the access to ZooKeeper and the brokers; no other setting needs to be given."""
+        return self._checked(access_of)
 
     def _checked(self, read: Callable[..., Read]) -> Read:
         try:

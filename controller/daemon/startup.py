@@ -20,6 +20,7 @@ from controller.brokers.channel import always
 from controller.brokers.channels import BrokerChannels
 from controller.core.fold import Fold
 from controller.core.metered import Sample
+from controller.daemon.address_rates import AddressRateReader
 from controller.daemon.connection_metrics import connection_samples
 from controller.daemon.credentials import CredentialReader
 from controller.daemon.daemon import Daemon, Inbox
@@ -27,6 +28,7 @@ from controller.daemon.errors import DaemonError, texts_of
 from controller.daemon.garbage import prepare_for_many_objects
 from controller.daemon.log_metrics import DAEMON_METRICS, log_samples
 from controller.daemon.metrics_endpoint import serving_metrics
+from controller.daemon.session_reads import SessionReads
 from controller.daemon.standby_list import StandbyList
 from controller.daemon.status import RunningParts
 from controller.daemon.status_socket import StatusSocket
@@ -216,11 +218,12 @@ async def _run_daemon(
 ) -> str:
     """Run the daemon; return the reason why it gave up, empty for none. Raises DaemonError."""
     inbox = Inbox()
-    credentials = CredentialReader(lambda *read: zookeeper.submit(*read), inbox.put)
-    endpoint = _endpoint(settings, listeners, inbox, credentials)
+    reads = SessionReads(lambda *read: zookeeper.submit(*read), inbox.put)
+    endpoint = _endpoint(settings, listeners, inbox, CredentialReader(reads))
+    address_rates = AddressRateReader(reads, endpoint.set_address_rates)
     zookeeper = ZooKeeperConnection(
         settings.zookeeper,
-        credentials.take,
+        reads.take,
         settings=_session_settings(settings),
         security=settings.security.zookeeper,
     )
@@ -266,7 +269,7 @@ async def _run_daemon(
 
     surroundings.probed.samples = samples
     more = [standbys.keep] if settings.standby else []
-    more += [partial(report_silence, lambda: zookeeper.status)]
+    more += [partial(report_silence, lambda: zookeeper.status), address_rates.keep]
     try:
         return await _until_ended(daemon, housekeeping, settings, surroundings, more)
     except* (DaemonError, LogError) as faults:

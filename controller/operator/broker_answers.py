@@ -8,6 +8,7 @@ from msgspec import Struct
 
 from controller.brokers.connection import BrokerConnection
 from controller.brokers.errors import ChannelError
+from controller.brokers.security import PLAIN, BrokerSecurity
 from controller.core.values import Broker
 
 _CLIENT_ID: Final = "refold"
@@ -27,10 +28,12 @@ class BrokerAnswer(Struct, frozen=True, kw_only=True):
     fault: str = ""
 
 
-async def ask_brokers(brokers: Sequence[Broker], keys: Sequence[str]) -> tuple[BrokerAnswer, ...]:
-    """The API versions of each broker, and its values of these settings. A broker is asked on its
-    first listener without TLS and SASL."""
-    return await of_each(brokers, lambda one: _ask(one, keys))
+async def ask_brokers(
+    brokers: Sequence[Broker], keys: Sequence[str], security: BrokerSecurity = PLAIN
+) -> tuple[BrokerAnswer, ...]:
+    """The API versions of each broker, and its values of these settings. A broker is asked on the
+    listener that `security` has, or else on its first one without TLS and SASL."""
+    return await of_each(brokers, lambda one: _ask(one, keys, security))
 
 
 async def of_each(
@@ -50,12 +53,13 @@ async def of_each(
     return tuple(found[broker.id] for broker in brokers)
 
 
-async def _ask(broker: Broker, keys: Sequence[str]) -> BrokerAnswer:
-    plain = [one for one in broker.endpoints if one.security_protocol == "PLAINTEXT"]
-    if not plain:
-        return BrokerAnswer(broker=broker.id, fault="has no listener without TLS and SASL")
+async def _ask(broker: Broker, keys: Sequence[str], security: BrokerSecurity) -> BrokerAnswer:
+    endpoint = security.reachable(broker.endpoints)
+    if endpoint is None:
+        fault = "has no listener without TLS and SASL: give a broker's settings with --config"
+        return BrokerAnswer(broker=broker.id, fault=fault)
     try:
-        connection = await BrokerConnection.open(plain[0], _CLIENT_ID, _ANSWER_MS_MAX)
+        connection = await BrokerConnection.open(endpoint, _CLIENT_ID, _ANSWER_MS_MAX, security)
     except ChannelError as error:
         return BrokerAnswer(broker=broker.id, fault=str(error))
     highest = tuple(connection.highest_versions)

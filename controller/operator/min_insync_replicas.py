@@ -6,6 +6,7 @@ from typing import Final
 
 from msgspec import Struct
 
+from controller.brokers.security import PLAIN, BrokerSecurity
 from controller.core.releases import Release, release_of
 from controller.core.topic_configs import MIN_INSYNC_REPLICAS
 from controller.core.values import Broker
@@ -27,10 +28,11 @@ class MinInsyncReplicas(Struct, frozen=True):
     is_bounded: bool = False
 
 
-async def ask_brokers(brokers: Sequence[Broker]) -> MinInsyncReplicas:
-    """The answers of the brokers that have a listener without TLS and SASL. Those that do not
-    answer are passed over."""
-    answers = await broker_answers.ask_brokers(brokers, (MIN_INSYNC_REPLICAS,))
+async def ask_brokers(
+    brokers: Sequence[Broker], security: BrokerSecurity = PLAIN
+) -> MinInsyncReplicas:
+    """The answers of the brokers that can be asked. Those that do not answer are passed over."""
+    answers = await broker_answers.ask_brokers(brokers, (MIN_INSYNC_REPLICAS,), security)
     releases = [release_of(one.highest_versions) for one in answers if one.highest_versions]
     values = [one.settings.get(MIN_INSYNC_REPLICAS, "") for one in answers]
     return MinInsyncReplicas(

@@ -85,18 +85,19 @@ async def probe_zookeeper(settings: Settings) -> ZooKeeperStatus:
         async with ZooKeeperClient(
             settings.zookeeper, settings.connection_timeout_ms, settings.security.zookeeper
         ) as reader:
-            return ZooKeeperStatus(cluster=await _cluster(reader))
+            return ZooKeeperStatus(cluster=await _cluster(reader, settings.broker_id))
     except ZooKeeperUnavailable as error:
         return ZooKeeperStatus(fault=str(error))
 
 
-async def _cluster(reader: ZooKeeperClient) -> ClusterStatus:
+async def _cluster(reader: ZooKeeperClient, own_id: int) -> ClusterStatus:
     if not await reader.exists("/"):
         return ClusterStatus(chroot_exists=False)
     is_kafka = await reader.exists(znodes.BROKER_IDS)
     names = [one for one in await reader.children(znodes.BROKER_IDS) if one.isdecimal()]
     ids = sorted(map(int, names))
-    single = (znodes.CONTROLLER, znodes.MIGRATION, CLUSTER_ID)
+    dynamic = znodes.broker_config_path(own_id)
+    single = (znodes.CONTROLLER, znodes.MIGRATION, CLUSTER_ID, dynamic)
     found = await reader.znodes((*single, *map(znodes.broker_path, ids)))
     brokers: list[Broker] = []
     unreadable: list[str] = []
@@ -119,7 +120,16 @@ async def _cluster(reader: ZooKeeperClient) -> ClusterStatus:
         registration_versions=versions,
         controller=_controller(found),
         migrating="" if found.errors[1] else _migrating(found.data[1]),
+        dynamic_keys=_keys(dynamic, found.data[3]),
     )
+
+
+def _keys(path: str, data: bytes | None) -> tuple[str, ...]:
+    """The keys of a dynamic configuration. The controller reports one that cannot be read."""
+    try:
+        return tuple(sorted(znodes.read_config(path, data)))
+    except ZnodeError:
+        return ()
 
 
 def _controller(found: Znodes) -> ControllerStatus | None:

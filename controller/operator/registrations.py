@@ -12,6 +12,7 @@ from msgspec import Struct
 
 from controller.brokers.connection import BrokerConnection, probe
 from controller.brokers.errors import ChannelError
+from controller.brokers.security import PLAIN, BrokerSecurity
 from controller.core.events import ANSWERS
 from controller.core.procedures.brokers.registration_checks import shows_stuck
 from controller.core.values import Broker, Endpoint
@@ -31,7 +32,9 @@ class StuckRegistration(Struct, frozen=True):
 
 
 async def probe_registrations(
-    registered: Sequence[Broker], lost: Mapping[int, Sequence[Endpoint]]
+    registered: Sequence[Broker],
+    lost: Mapping[int, Sequence[Endpoint]],
+    security: BrokerSecurity = PLAIN,
 ) -> list[StuckRegistration]:
     """The brokers whose registration looks stuck now, by id. `lost`: brokers that are not
     registered, and addresses at which they may answer."""
@@ -41,20 +44,19 @@ async def probe_registrations(
 
     async def of_registered(broker: Broker, endpoint: Endpoint) -> None:
         async with limit:
-            result, _ = await probe(endpoint, _CLIENT_ID, _PROBE_MS_MAX)
+            result, _ = await probe(endpoint, _CLIENT_ID, _PROBE_MS_MAX, security)
         if shows_stuck(result, is_registered=True):
             found.append(StuckRegistration(broker.id, True, _address(endpoint)))
 
     async def of_lost(broker: int, endpoint: Endpoint) -> None:
         async with limit:
-            result = ANSWERS if await _is_at(broker, endpoint) else ""
+            result = ANSWERS if await _is_at(broker, endpoint, security) else ""
         if shows_stuck(result, is_registered=False):
             found.append(StuckRegistration(broker, False, _address(endpoint)))
 
     async with anyio.create_task_group() as tasks:
         for one in registered:
-            plain = [each for each in one.endpoints if each.security_protocol == "PLAINTEXT"]
-            for endpoint in plain[:1]:
+            if (endpoint := security.reachable(one.endpoints)) is not None:
                 tasks.start_soon(of_registered, one, endpoint)
         for broker, endpoints in lost.items():
             for endpoint in endpoints:
@@ -64,10 +66,10 @@ async def probe_registrations(
     return list({one.broker: one for one in sorted(found, key=_order, reverse=True)}.values())[::-1]
 
 
-async def _is_at(broker: int, endpoint: Endpoint) -> bool:
+async def _is_at(broker: int, endpoint: Endpoint, security: BrokerSecurity) -> bool:
     """Whether a broker with this id answers: each refuses to describe another one."""
     try:
-        connection = await BrokerConnection.open(endpoint, _CLIENT_ID, _PROBE_MS_MAX)
+        connection = await BrokerConnection.open(endpoint, _CLIENT_ID, _PROBE_MS_MAX, security)
     except ChannelError:
         return False
     try:

@@ -40,6 +40,9 @@ _WITHOUT_POLICY: Final = (
 _DYNAMIC: Final = (MIN_INSYNC_REPLICAS, "unclean.leader.election.enable")
 """The `DECIDING` settings that Kafka can change at run time for the whole cluster."""
 
+_OF_SECURITY: Final = ("listener.name.", "ssl.", "sasl.", "principal.builder.class")
+"""How the dynamic settings of security begin (DynamicSecurityConfigs, DynamicListenerConfig)."""
+
 ClusterCheck = Callable[[Settings, ClusterStatus], Iterator[CheckResult]]
 
 
@@ -165,6 +168,20 @@ def check_protocol_version(settings: Settings, cluster: ClusterStatus) -> Iterat
         yield CheckResult("protocol", "ok", text, advice)
 
 
+def check_dynamic_settings(settings: Settings, cluster: ClusterStatus) -> Iterator[CheckResult]:
+    """The daemon has no security settings in ZooKeeper. A broker would prefer them to its file, and
+    decrypt passwords in them with password.encoder.secret (DynamicBrokerConfig)."""
+    found = [one for one in cluster.dynamic_keys if one.startswith(_OF_SECURITY)]
+    if found:
+        own = settings.broker_id
+        text = f"/config/brokers/{own} has {', '.join(found)}: the daemon reads these from its file"
+        advice = (
+            "set them in the file of --config, and delete them: kafka-configs --entity-type "
+            f"brokers --entity-name {own} --alter --delete-config {','.join(found)}"
+        )
+        yield CheckResult("dynamic settings", "error", text, advice)
+
+
 def check_policies(brokers: Sequence[BrokerStatus]) -> Iterator[CheckResult]:
     """No broker has a policy, since refold as controller cannot apply policies."""
     for one in brokers:
@@ -283,4 +300,5 @@ CLUSTER_CHECKS: Final[tuple[ClusterCheck, ...]] = (
     check_controller,
     check_migration,
     check_protocol_version,
+    check_dynamic_settings,
 )

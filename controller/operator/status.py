@@ -28,7 +28,7 @@ class ClusterStatus(Struct, frozen=True, kw_only=True):
     """The cluster below the chroot. `registered`: the ids in /brokers/ids. `unreadable`:
     registrations that cannot be read, and why. `registration_versions`: JSON version of the
     readable ones, by broker id. `migrating`: the state of a migration in /migration, empty for
-    none."""
+    none. `dynamic_keys`: the settings in /config/brokers of the daemon's id."""
 
     chroot_exists: bool
     is_kafka: bool = False
@@ -39,6 +39,7 @@ class ClusterStatus(Struct, frozen=True, kw_only=True):
     registration_versions: dict[int, int] = {}
     controller: ControllerStatus | None = None
     migrating: str = ""
+    dynamic_keys: tuple[str, ...] = ()
 
 
 class BrokerStatus(Struct, frozen=True, kw_only=True):

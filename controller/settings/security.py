@@ -132,6 +132,18 @@ def read_security(
     """The security of ZooKeeper, and of these listeners of brokers. `values`: the settings that are
     parsed by their table. Problems are appended."""
     zookeeper = tried(lambda: zookeeper_security(file, values), problems)
+    found = broker_listeners(file, values, listeners, problems)
+    return Security(zookeeper or ZooKeeperSecurity(), BrokerSecurity(found))
+
+
+def broker_listeners(
+    file: Sequence[RawSetting],
+    values: Mapping[str, Any],
+    listeners: Iterable[str],
+    problems: list[str],
+) -> dict[str, ListenerSecurity]:
+    """The security of these listeners of brokers, without those in plain text. Problems are
+    appended."""
     found: dict[str, ListenerSecurity] = {}
     protocols: Mapping[str, str] = values["listener.security.protocol.map"]
     for listener in listeners:
@@ -141,7 +153,7 @@ def read_security(
             read = partial(_of_listener, SecurityKeys(file, "", listener), protocol, listener, jaas)
             if (one := tried(read, problems)) is not None:
                 found[listener] = one
-    return Security(zookeeper or ZooKeeperSecurity(), BrokerSecurity(found))
+    return found
 
 
 def refused_plugins(file: Iterable[RawSetting]) -> list[str]:

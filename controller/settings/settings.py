@@ -9,6 +9,7 @@ from typing import Any, Final, Literal, NamedTuple
 from msgspec import Struct, structs
 
 from controller.api.limits import Limits
+from controller.brokers.security import BrokerSecurity
 from controller.core.configuration import Configuration, QuotaWindow
 from controller.core.topic_configs import (
     BROKER_KEYS,
@@ -28,6 +29,7 @@ from controller.settings.parsing import Address, HostAndPort
 from controller.settings.security import (
     LOGIN_KEYS,
     Security,
+    broker_listeners,
     read_security,
     refused_plugins,
     zookeeper_security,
@@ -53,6 +55,12 @@ from controller.zookeeper.servers import ConnectString
 _EVERY_INTERFACE: Final = ("0.0.0.0", "::")
 _KAFKAS: Final = tuple(one.key for one in SETTINGS if one.key in kafka_keys())
 _ZOOKEEPER: Final = "zookeeper.connect"
+_LISTENER_KEYS: Final = (
+    "inter.broker.listener.name",
+    "security.inter.broker.protocol",
+    "control.plane.listener.name",
+    "listener.security.protocol.map",
+)
 _WAIT: Final = OWN + "wait.for.zookeeper"
 _OF_SERVICES: Final = ("INVOCATION_ID", "KUBERNETES_SERVICE_HOST")
 """The environment variables that systemd and Kubernetes set for their services."""
@@ -209,6 +217,30 @@ class ZooKeeperAccess(NamedTuple):
 
     connect: ConnectString
     security: ZooKeeperSecurity
+
+
+class ClusterAccess(NamedTuple):
+    """Where ZooKeeper is, and how ZooKeeper and the brokers are connected to."""
+
+    zookeeper: ZooKeeperAccess
+    brokers: BrokerSecurity
+
+
+def access_of(
+    flags: Sequence[RawSetting], environment: Mapping[str, str], config: Path | None
+) -> ClusterAccess:
+    """Only the access to ZooKeeper, and to the brokers at the inter-broker listener. Raises
+    SettingsError."""
+    zookeeper = zookeeper_of(flags, environment, config)
+    file = from_file(config) if config else []
+    layers = [list(flags), list(from_environment(environment)), file]
+    problems: list[str] = []
+    values = {key: _value(BY_KEY[key], layers, problems) for key in (*LOGIN_KEYS, *_LISTENER_KEYS)}
+    listener = "" if problems else _inter_broker_listener(values, problems)
+    brokers = {} if problems else broker_listeners(file, values, [listener], problems)
+    if problems:
+        raise SettingsError(problems)
+    return ClusterAccess(zookeeper, BrokerSecurity(brokers))
 
 
 def zookeeper_of(

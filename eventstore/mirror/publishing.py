@@ -44,7 +44,8 @@ _CONCURRENT_LOGS: Final = 8
 
 class MirrorEvent(Struct, frozen=True, rename={"kind": "what"}):
     """The result for a log: "published" records, "whole" (published completely), "failed", "waits"
-    for another producer, "made" (the topic was created), or "damaged" (a record was changed).
+    for another producer, "made" (the topic was created), "damaged" (a record was changed), or
+    "withheld" (it cannot be redacted, or not yet).
     """
 
     kind: str
@@ -97,11 +98,7 @@ class Publisher:
         """Only the last record on the topic is compared. This record represents all earlier records
         only if the log is consistent with its own checksum chain.
         """
-        report = verify(log)
-        for damage in report.damages:
-            text = f"{damage.file}, {damage.record}: {damage.text}"
-            self._on_event(MirrorEvent("damaged", str(log), text))
-        return report.is_sound
+        return report_damages(log, self._on_event)
 
     def _logs(self) -> list[Path]:
         try:
@@ -187,6 +184,15 @@ class Publisher:
     def _wait(self, log: Path) -> None:
         text = f"{self._topic.place}: waiting for another producer's transaction to end"
         self._on_event(MirrorEvent("waits", str(log), text))
+
+
+def report_damages(log: Path, on_event: OnEvent) -> bool:
+    """Report each damage of a log; returns whether there is none."""
+    report = verify(log)
+    for damage in report.damages:
+        text = f"{damage.file}, {damage.record}: {damage.text}"
+        on_event(MirrorEvent("damaged", str(log), text))
+    return report.is_sound
 
 
 class _LogPublisher:

@@ -28,7 +28,8 @@ def check(
         typer.Option(
             "--migration",
             help="Check what is in the way of a migration to KRaft, or left of one that was rolled"
-            " back. Of the settings only --zookeeper is needed, and none with SOURCE.",
+            " back. Of the settings only --zookeeper is needed, and --config for TLS"
+            " and logins; none with SOURCE.",
         ),
     ] = False,
     at: At = None,

@@ -12,6 +12,7 @@ from typing import Annotated, Any, Final
 import typer
 from msgspec import Struct, structs
 
+from controller.brokers.security import PLAIN, BrokerSecurity
 from controller.cli.output import print_result, print_table
 from controller.core.values import Broker
 from controller.core.znodes import topic_path
@@ -23,7 +24,7 @@ from controller.operator.topic_probe import warning
 from controller.settings import parsing
 from controller.settings.client_options import client_options
 from controller.settings.errors import SettingsError
-from controller.settings.settings import ZooKeeperAccess, zookeeper_of
+from controller.settings.settings import ClusterAccess, ZooKeeperAccess, access_of
 from controller.settings.sources import RawSetting
 from eventstore.errors import LogError
 from replay.cli.exit_status import errors_in_one_line
@@ -134,9 +135,15 @@ _Patience = Annotated[
         "command waits so long if one looks so.",
     ),
 ]
-_ZooKeeperConfig = Annotated[
+_Config = Annotated[
     Path | None,
-    typer.Option(metavar="FILE", help="TLS and login for --zookeeper (docs/security.md)."),
+    typer.Option(
+        "--config",
+        "--zk-tls-config-file",
+        metavar="FILE",
+        help="A broker's server.properties, or the settings of `refold run`: where ZooKeeper is, "
+        "and TLS and logins for ZooKeeper and the brokers (docs/security.md).",
+    ),
 ]
 _CommandConfig = Annotated[
     Path | None, typer.Option(metavar="FILE", help="Client properties for --probe.")
@@ -151,7 +158,7 @@ _Interval = Annotated[
 def health(
     log: _Source = None,
     zookeeper: _ZooKeeper = None,
-    zk_tls_config_file: _ZooKeeperConfig = None,
+    config: _Config = None,
     daemon: _Daemon = None,
     topic: _Topic = None,
     at: At = None,
@@ -176,12 +183,14 @@ def health(
     there, or there is no such topic; 130 Ctrl-C.
     """
     _check_servers(bootstrap_server)
-    registrations = RegistrationLooks(patience, bootstrap_server)
-    look = _look(
-        log, zookeeper, zk_tls_config_file, daemon, topic, at, registrations, waits=not watch
-    )
+    _check_source(log, zookeeper, config, daemon)
+    is_live = log is None and daemon is None
+    access = _access(zookeeper, config) if is_live else None
+    security = PLAIN if access is None else access.brokers
+    registrations = RegistrationLooks(patience, bootstrap_server, security)
+    look = _look(log, access, daemon, topic, at, registrations, waits=not watch)
     options = _probe_options(
-        probe, watch, topic, bootstrap_server if zookeeper is None else None, command_config
+        probe, watch, topic, None if is_live else bootstrap_server, command_config
     )
     shown = Shown(
         topic is not None, limit if limit is not None else (0 if topic is not None else _SHOWN)
@@ -193,14 +202,14 @@ def health(
         moment = look()
         cluster = selected(moment.cluster, topic, None)
         if asked == MinInsyncReplicas() and _needs_brokers(cluster, min_insync_replicas):
-            asked = asyncio.run(ask_brokers(moment.brokers))
+            asked = asyncio.run(ask_brokers(moment.brokers, security))
         own = asked.own if min_insync_replicas is None else min_insync_replicas
         found = evaluate(cluster, own, is_bounded=asked.is_bounded)
         probed = []
         if probe and topic is not None:
-            servers = bootstrap_server or _plaintext(moment.cluster)
             typer.echo(f"refold health: {warning(topic)}", err=True)
-            probed = asyncio.run(probe_topic(topic, servers, options))
+            servers = bootstrap_server or _servers(moment, security)
+            probed = asyncio.run(probe_topic(topic, servers, options or security.login()))
         return report_of(moment.source, cluster, found, shown, moment.problem, probed)
 
     if watch:
@@ -240,14 +249,18 @@ def _probe_options(
         raise typer.BadParameter("; ".join(error.problems), param_hint="--command-config") from None
 
 
-def _plaintext(cluster: Cluster) -> str:
-    """The brokers' addresses without TLS. Raises ReplayError if there are none."""
-    urls = [one for broker in cluster.brokers for one in broker.endpoints]
-    found = [one.partition("://")[2] for one in urls if one.startswith("PLAINTEXT://")]
+def _servers(moment: _Moment, security: BrokerSecurity) -> str:
+    """The addresses of the brokers that can be reached. Raises ReplayError if there are none."""
+    if security.listeners:
+        reachable = [security.reachable(one.endpoints) for one in moment.brokers]
+        found = [f"{one.host}:{one.port}" for one in reachable if one is not None]
+    else:
+        urls = [one for broker in moment.cluster.brokers for one in broker.endpoints]
+        found = [one.partition("://")[2] for one in urls if one.startswith("PLAINTEXT://")]
     if not found:
         raise ReplayError(
-            "no registered broker has a listener PLAINTEXT: give --bootstrap-server, and "
-            "--command-config for TLS or SASL"
+            "no registered broker has a listener PLAINTEXT: give --config, or --bootstrap-server "
+            "and --command-config for TLS or SASL"
         )
     return ",".join(found)
 
@@ -266,10 +279,35 @@ def _check_servers(servers: str | None) -> None:
         raise typer.BadParameter(f"must be {error}", param_hint="--bootstrap-server") from None
 
 
+def _check_source(
+    log: str | None, zookeeper: str | None, config: Path | None, daemon: Path | None
+) -> None:
+    """Raises typer.BadParameter unless exactly one source is given."""
+    sources = [one for one in (log, zookeeper, daemon) if one is not None]
+    if len(sources) > 1 or (not sources and config is None):
+        raise typer.BadParameter(
+            "give a log, --zookeeper, --config or --daemon",
+            param_hint="LOG, --zookeeper, --config, --daemon",
+        )
+    if config is not None and zookeeper is None and sources:
+        raise typer.BadParameter("applies to --zookeeper", param_hint="--config")
+
+
+def _access(zookeeper: str | None, config: Path | None) -> ClusterAccess:
+    """Raises typer.BadParameter."""
+    flags = []
+    if zookeeper is not None:
+        flags.append(RawSetting("zookeeper.connect", zookeeper, "--zookeeper"))
+    try:
+        return access_of(flags, os.environ, config)
+    except SettingsError as error:
+        hint = "--zookeeper, --config"
+        raise typer.BadParameter("; ".join(error.problems), param_hint=hint) from None
+
+
 def _look(
     log: str | None,
-    zookeeper: str | None,
-    zookeeper_config: Path | None,
+    access: ClusterAccess | None,
     daemon: Path | None,
     topic: str | None,
     at: str | None,
@@ -278,28 +316,17 @@ def _look(
     waits: bool,
 ) -> _Look:
     """How to read the cluster. `waits`: until it is clear whether a registration is stuck. Raises
-    typer.BadParameter unless exactly one source is given."""
+    typer.BadParameter."""
     position = log_position(at, "--at")
-    if sum(one is not None for one in (log, zookeeper, daemon)) != 1:
-        raise typer.BadParameter(
-            "give a log, --zookeeper or --daemon", param_hint="LOG, --zookeeper, --daemon"
-        )
-    if zookeeper_config is not None and zookeeper is None:
-        raise typer.BadParameter("applies to --zookeeper", param_hint="--zk-tls-config-file")
     if log is not None:
         return lambda: _from_log(log, *position)
     if at is not None:
         raise typer.BadParameter("is a moment of a log", param_hint="--at")
     if daemon is not None:
         return lambda: _from_daemon(daemon)
-    assert zookeeper is not None
-    flag = RawSetting("zookeeper.connect", zookeeper, "--zookeeper")
-    try:
-        access = zookeeper_of([flag], os.environ, zookeeper_config)
-    except SettingsError as error:
-        hint = "--zookeeper, --zk-tls-config-file"
-        raise typer.BadParameter("; ".join(error.problems), param_hint=hint) from None
-    return lambda: _from_zookeeper(access, topic, registrations, waits=waits)
+    assert access is not None
+    zookeeper = access.zookeeper
+    return lambda: _from_zookeeper(zookeeper, topic, registrations, waits=waits)
 
 
 def _from_log(log: str, seq: int | None, wall_ns: int | None) -> _Moment:

@@ -17,7 +17,7 @@ _MIN_ISR_UNKNOWN: Final = (
     "min.insync.replicas is not known for every topic: {why}; give it with --min-insync-replicas"
 )
 _NOT_IN_LOG: Final = "a log does not have the brokers' own setting"
-_NO_ANSWER: Final = "no broker has reported its own setting on a listener without TLS and SASL"
+_NO_ANSWER: Final = "no broker has reported its own setting (--config for TLS and SASL)"
 _COLOURS: Final = {
     State.OFFLINE: "bold red",
     State.UNDER_MIN_ISR: "red",

@@ -59,9 +59,9 @@ def _from_zookeeper(given: GivenSettings, at: str | None) -> _Report:
     """Raises typer.BadParameter, typer.Exit, ReplayError."""
     if at is not None:
         raise typer.BadParameter("is a moment of SOURCE", param_hint="--at")
-    connect, security = given.zookeeper()
+    (connect, security), brokers = given.access()
     view = asyncio.run(live_znodes(connect, security=security))
-    answers = asyncio.run(ask_brokers(registered_brokers(view), KEYS))
+    answers = asyncio.run(ask_brokers(registered_brokers(view), KEYS, brokers))
     now = iso_time(time.time_ns())
     subject = Subject(cluster_of(view, 0, now), view, list(map(_settings_of, answers)))
     return _Report(shown(connect), None, now, subject.epoch, findings_of(subject))

@@ -31,15 +31,18 @@ class Redacted(NamedTuple):
 
 
 @contextmanager
-def redacted_logs(logs: Sequence[Path | str]) -> Iterator[Redacted]:
-    """Write the logs with other names into a temporary folder. A name is replaced by the same name
-    in all logs. Raises ReplayError if a log cannot be redacted, and LogError."""
+def redacted_logs(
+    logs: Sequence[Path | str], *, below: Path | None = None, name: str = ""
+) -> Iterator[Redacted]:
+    """Write the logs with other names into a temporary folder, which is created below `below`. The
+    folder of each log is numbered, unless there is only one and it has a `name`. A name is replaced
+    by the same name in all logs. Raises ReplayError if a log cannot be redacted, and LogError."""
     from replay.logs.open_log import open_reader
     from replay.redaction.names import Names, StandIns
     from replay.redaction.redacting import collect_names, write_redacted
 
-    with TemporaryDirectory(prefix="refold-redacted-") as folder:
-        targets = [Path(folder) / f"log-{number}" for number, _ in enumerate(logs, 1)]
+    with TemporaryDirectory(prefix="refold-redacted-", dir=below) as folder:
+        targets = [Path(folder) / (name or f"log-{number}") for number, _ in enumerate(logs, 1)]
         with ExitStack() as opened, progress() as report:
             readers = [opened.enter_context(open_reader(one)) for one in logs]
             names = Names()

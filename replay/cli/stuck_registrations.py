@@ -7,6 +7,7 @@ So a registration counts as stuck if it looks so twice, and for some time.
 import asyncio
 from collections.abc import Mapping, Sequence
 
+from controller.brokers.security import PLAIN, BrokerSecurity
 from controller.core import znodes
 from controller.core.values import Broker, Endpoint
 from controller.operator.registrations import StuckRegistration, probe_registrations
@@ -16,11 +17,15 @@ from replay.cluster_view.views import Cluster, StuckRegistrationView
 class RegistrationLooks:
     """Remembers for each broker where it was registered, and since when it looks stuck."""
 
-    def __init__(self, seconds: float, servers: str | None) -> None:
+    def __init__(
+        self, seconds: float, servers: str | None, security: BrokerSecurity = PLAIN
+    ) -> None:
         """`seconds`: how long it must look so. `servers` (HOST:PORT,...) are tried for brokers
-        that are not registered."""
+        that are not registered. `security`: how brokers are asked."""
         self._seconds = seconds
-        self._servers = [_endpoint(one) for one in servers.split(",")] if servers else []
+        self._security = security
+        given = [one.strip().rpartition(":") for one in (servers or "").split(",") if one]
+        self._servers = [security.endpoint(host, int(port)) for host, _, port in given]
         self._endpoints: dict[int, Sequence[Endpoint]] = {}
         self._since: dict[tuple[StuckRegistration, int], float] = {}
 
@@ -34,7 +39,9 @@ class RegistrationLooks:
         """The registrations that are stuck, and in how many seconds another look may show more;
         None if nothing looks stuck. `sessions` own the registrations, by broker id."""
         epochs = {one.id: one.epoch for one in registered}
-        found = asyncio.run(probe_registrations(registered, self._lost(cluster, epochs)))
+        found = asyncio.run(
+            probe_registrations(registered, self._lost(cluster, epochs), self._security)
+        )
         self._endpoints |= {one.id: one.endpoints for one in registered}
         before, self._since = self._since, {}
         stuck: list[StuckRegistrationView] = []
@@ -67,8 +74,3 @@ class RegistrationLooks:
 def _view(one: StuckRegistration, session: int) -> StuckRegistrationView:
     znode = znodes.broker_path(one.broker)
     return StuckRegistrationView(one.broker, znode, one.is_registered, session, one.address)
-
-
-def _endpoint(server: str) -> Endpoint:
-    host, _, port = server.strip().rpartition(":")
-    return Endpoint("", "PLAINTEXT", host, int(port))

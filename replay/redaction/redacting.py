@@ -56,7 +56,8 @@ def write_redacted(
     reader: LogReader, target: Path, stand_ins: StandIns, progress: Progress
 ) -> None:
     """Write the redacted log to the new folder `target`. `stand_ins` are those of the names that
-    `collect_names` found, also in other logs.
+    `collect_names` found, also in other logs. The same log and stand-ins lead to the same records:
+    the closing record has the time of the original one, or of the last event.
 
     Raises ReplayError if a decision would differ or a name would remain, and LogError.
     """
@@ -66,7 +67,9 @@ def write_redacted(
             written = _derived(reader, stand_ins, header)
         else:
             written = ((one, []) for one in _imported(reader, stand_ins))
-        _write(writer, stand_ins, written, reader.last_seq, progress)
+        last_ns = _write(writer, stand_ins, written, reader.last_seq, progress)
+        closing = reader.closing
+        writer.close(closing.closed_ns if closing is not None else last_ns or header.created_ns)
 
 
 def _write(
@@ -75,16 +78,20 @@ def _write(
     records: Iterable[tuple[EventRecord, list[CommandRecord]]],
     last: int,
     progress: Progress,
-) -> None:
-    """Write many records at once, because each append is synced to disk."""
+) -> int:
+    """Write many records at once, because each append is synced to disk. Returns the time of the
+    last event; 0 if there is none."""
+    last_ns = 0
     coming = iter(records)
     while some := list(islice(coming, _WRITTEN_AT_ONCE)):
         for event, _ in some:
             _require_no_name(names, event)
             progress("redacting", event.seq, last)
+            last_ns = event.wall_ns
         writer.append(
             [event for event, _ in some], [one for _, commands in some for one in commands]
         )
+    return last_ns
 
 
 def _header(names: Names, header: Header) -> Header:

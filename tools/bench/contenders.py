@@ -2,11 +2,12 @@
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from tools.lab import KafkaBroker, Server, ZooKeeperServer
 from tools.lab.ports import HOST, free_port
+from tools.lab.secured import LISTENER, SecuredFiles
 from tools.setup.jars import fetch, pyspark_jars
 
 PEER_ID = 100
@@ -28,8 +29,14 @@ class FastZooKeeper(ZooKeeperServer):
     """A ZooKeeper with Java's default collector and compilers, as in production. The lab's
     ZooKeeper starts faster, but is so slow that it would determine the results."""
 
-    def __init__(self, folder: Path, heap: str) -> None:
-        super().__init__(folder / "zookeeper", pyspark_jars())
+    def __init__(self, folder: Path, heap: str, files: SecuredFiles | None = None) -> None:
+        """`files`: it has a port with TLS and SASL, too."""
+        config: Mapping[str, str] = {}
+        options: tuple[str, ...] = ()
+        if files is not None:
+            config, login = files.zookeeper_server()
+            options = (login,)
+        super().__init__(folder / "zookeeper", pyspark_jars(), config=config, java_options=options)
         self._heap = heap
 
     def _command(self) -> Sequence[str]:
@@ -106,6 +113,7 @@ class Refold(Contender):
 
     title = "refold"
     broker_id = REFOLD_ID
+    _listener = "PLAINTEXT"
     options: Sequence[str] = ("--take-over",)
     conditions = (
         f"refold: `refold run --take-over`, Python {sys.version.split()[0]}, the event log in the "
@@ -114,25 +122,56 @@ class Refold(Contender):
 
     def __init__(self, folder: Path, zookeeper: ZooKeeperServer, protocol: str) -> None:
         super().__init__("refold", folder / "refold", free_port())
-        self._zookeeper = zookeeper
+        self._connect = zookeeper.connect
         self._protocol = protocol
+
+    def _more_settings(self) -> Mapping[str, str]:
+        """Settings that only some of these daemons have."""
+        return {}
 
     def _command(self) -> Sequence[str]:
         settings = self.folder / "server.properties"
-        settings.write_text(
-            f"inter.broker.protocol.version={self._protocol}\n"
-            "auto.leader.rebalance.enable=false\n"
-            f"zookeeper.session.timeout.ms={SESSION_TIMEOUT_MS}\n"
-        )
+        content = {
+            "inter.broker.protocol.version": self._protocol,
+            "auto.leader.rebalance.enable": "false",
+            "zookeeper.session.timeout.ms": str(SESSION_TIMEOUT_MS),
+            **self._more_settings(),
+        }
+        settings.write_text("".join(f"{key}={text}\n" for key, text in content.items()))
         return (
             *(sys.executable, "-m", "replay.cli.main", "run", *self.options),
             *("--config", str(settings)),
-            *("--zookeeper", self._zookeeper.connect),
+            *("--zookeeper", self._connect),
             *("--broker-id", str(self.broker_id)),
-            *("--listeners", f"PLAINTEXT://{HOST}:{self.port}"),
+            *("--listeners", f"{self._listener}://{HOST}:{self.port}"),
             *("--log-dir", str(self.folder / "log")),
         )
 
     async def _answers(self) -> bool:
         """The caller waits in ZooKeeper until refold is controller."""
         return True
+
+
+class SecuredRefold(Refold):
+    """The same over TLS and SASL, to ZooKeeper and to brokers, and at its endpoint."""
+
+    title = "refold, TLS and SASL"
+    conditions = (
+        f"{title}: ZooKeeper with TLS and DIGEST-MD5, brokers with TLS and PLAIN; the rest as above"
+    )
+    _listener = LISTENER
+
+    def __init__(
+        self, folder: Path, zookeeper: ZooKeeperServer, protocol: str, files: SecuredFiles
+    ) -> None:
+        super().__init__(folder / "secured", zookeeper, protocol)
+        self._connect = files.zookeeper_connect
+        self._files = files
+
+    def _more_settings(self) -> Mapping[str, str]:
+        return {
+            **self._files.broker_config(),
+            # The znodes of the benchmark have no owner.
+            "zookeeper.set.acl": "false",
+            "refold.login.config": str(self._files.client_jaas()),
+        }

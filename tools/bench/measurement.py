@@ -24,6 +24,7 @@ from tools.bench.population import Population
 from tools.bench.stub_brokers import UPDATE_METADATA, Request, StubBrokers
 from tools.bench.zookeeper_reads import Client, client_of
 from tools.lab import ZooKeeperServer
+from tools.lab.secured import SecuredFiles
 
 STEP_SECONDS_MAX = 300.0
 QUIET_SECONDS_MIN = 3.0
@@ -238,9 +239,11 @@ async def bench(
     protocol: str,
     report: Report,
     kind: type[AnyBench],
+    files: SecuredFiles | None = None,
 ) -> AsyncIterator[AnyBench]:
-    """Set up a bench of class `kind` in `folder`. All its processes end with the block."""
-    server = FastZooKeeper(folder, zookeeper_heap(population.partitions))
+    """Set up a bench of class `kind` in `folder`. All its processes end with the block. `files`:
+    the servers have listeners with TLS and SASL, too."""
+    server = FastZooKeeper(folder, zookeeper_heap(population.partitions), files)
     report(f"populating a real ZooKeeper with {population.partitions:,} partitions")
     try:
         # A session would end while so many topics are made.
@@ -248,7 +251,12 @@ async def bench(
         await server.start()
         async with client_of(server.connect) as client:
             log = folder / "stub-brokers.log"
-            stubs = await StubBrokers.start(server.connect, log, protocol)
+            stubs = await StubBrokers.start(
+                server.connect,
+                log,
+                protocol,
+                None if files is None else files.authority.issue("stubs").pem,
+            )
             try:
                 made = kind(population, server, client, stubs, report)
                 await made.set_up()

@@ -10,10 +10,11 @@ The responses name no partition: partitions without an error need not be listed.
 
 import asyncio
 import json
+import ssl
 import struct
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final, NamedTuple, Self
 
@@ -25,6 +26,7 @@ from controller.core.operations import OK, Create, Delete
 from controller.core.protocol_versions import LATEST, ProtocolVersion
 from controller.core.values import ANY_VERSION
 from tools.bench.zookeeper_reads import Client, client_of
+from tools.lab.secured import LISTENER
 
 HOST: Final = "127.0.0.1"
 _BUFFER_BYTES: Final = 256 * 1024
@@ -38,7 +40,23 @@ STOP_REPLICA: Final = 5
 UPDATE_METADATA: Final = 6
 API_VERSIONS: Final = 18
 
-_HIGHEST: Final = {LEADER_AND_ISR: 7, STOP_REPLICA: 4, UPDATE_METADATA: 8, API_VERSIONS: 4}
+SASL_HANDSHAKE: Final = 17
+SASL_AUTHENTICATE: Final = 36
+
+_HIGHEST: Final = {
+    LEADER_AND_ISR: 7,
+    STOP_REPLICA: 4,
+    UPDATE_METADATA: 8,
+    API_VERSIONS: 4,
+    SASL_HANDSHAKE: 1,
+    SASL_AUTHENTICATE: 0,
+}
+_LOGIN: Final = {
+    # No error, and the mechanisms.
+    SASL_HANDSHAKE: struct.pack(">hih5s", 0, 1, 5, b"PLAIN"),
+    # No error, no text, no bytes: everybody may log in.
+    SASL_AUTHENTICATE: struct.pack(">hhi", 0, -1, 0),
+}
 _FIRST_FLEXIBLE: Final = {LEADER_AND_ISR: 4, STOP_REPLICA: 2, UPDATE_METADATA: 6}
 _API_VERSIONS_FIRST_FLEXIBLE: Final = 3
 
@@ -61,6 +79,8 @@ def answer_to(api: int, version: int, correlation_id: int) -> bytes:
     """A complete response frame without errors. Raises KeyError for an unknown API."""
     if api == API_VERSIONS:
         body = _offered(version)
+    elif api in _LOGIN:
+        body = _LOGIN[api]
     elif version < _FIRST_FLEXIBLE[api]:
         body = bytes(2) if api == UPDATE_METADATA else bytes(2 + 4)
     else:
@@ -132,7 +152,7 @@ class _Connection(asyncio.BufferedProtocol):
 
     def _end(self, api: int, version: int, correlation_id: int, controller: int, size: int) -> None:
         self._request = None
-        if api != API_VERSIONS:
+        if api in _FIRST_FLEXIBLE:
             self._note(Request(self._broker, api, version, controller, size, time.monotonic_ns()))
         self._transport.write(answer_to(api, version, correlation_id))
 
@@ -140,12 +160,15 @@ class _Connection(asyncio.BufferedProtocol):
 class _Stubs:
     """All stubs of the process."""
 
-    def __init__(self, zookeeper: Client, protocol: ProtocolVersion) -> None:
+    def __init__(
+        self, zookeeper: Client, protocol: ProtocolVersion, tls: ssl.SSLContext | None
+    ) -> None:
         self._zookeeper = zookeeper
         self._protocol = protocol
+        self._listeners = {"PLAINTEXT": None} if tls is None else {"PLAINTEXT": None, LISTENER: tls}
         self._requests: list[Request] = []
-        self._servers: dict[int, asyncio.Server] = {}
-        self._ports: dict[int, int] = {}
+        self._servers: dict[int, list[asyncio.Server]] = {}
+        self._ports: dict[tuple[int, str], int] = {}
         self._connections: dict[int, list[_Connection]] = {}
 
     async def execute(self, order: dict[str, Any]) -> Any:
@@ -161,7 +184,7 @@ class _Stubs:
         raise ValueError(f"unknown command: {order}")
 
     async def _register(self, broker: int) -> int:
-        """Listen on the same port as before and register; returns the time of the registration
+        """Listen on the same ports as before and register; returns the time of the registration
         request."""
         self._connections[broker] = []
 
@@ -171,18 +194,23 @@ class _Stubs:
             return connection
 
         loop = asyncio.get_running_loop()
-        server = await loop.create_server(accept, HOST, self._ports.get(broker, 0))
-        self._servers[broker] = server
-        port = self._ports[broker] = server.sockets[0].getsockname()[1]
+        ports: dict[str, int] = {}
+        servers = self._servers[broker] = []
+        for listener, tls in self._listeners.items():
+            before = self._ports.get((broker, listener), 0)
+            server = await loop.create_server(accept, HOST, before, ssl=tls)
+            servers.append(server)
+            ports[listener] = self._ports[broker, listener] = server.sockets[0].getsockname()[1]
         requested_ns = time.monotonic_ns()
-        registration = _registration(port, self._protocol)
+        registration = _registration(ports, self._protocol)
         await self._write(Create(znodes.broker_path(broker), registration, ephemeral=True))
         return requested_ns
 
     async def _unregister(self, broker: int) -> int:
         """Delete the registration and close all connections; returns the time of the delete
         request."""
-        self._servers.pop(broker).close()
+        for server in self._servers.pop(broker):
+            server.close()
         for connection in self._connections.pop(broker):
             connection._transport.abort()
         requested_ns = time.monotonic_ns()
@@ -198,26 +226,31 @@ class _Stubs:
         self._requests.append(request)
 
 
-def _registration(port: int, protocol: ProtocolVersion) -> bytes:
+def _registration(ports: Mapping[str, int], protocol: ProtocolVersion) -> bytes:
+    security = {"PLAINTEXT": "PLAINTEXT", LISTENER: "SASL_SSL"}
     znode = {
         "version": 5 if protocol.at_least("2.7-IV0") else 4,
         "host": HOST,
-        "port": port,
+        "port": ports["PLAINTEXT"],
         "jmx_port": -1,
-        "endpoints": [f"PLAINTEXT://{HOST}:{port}"],
-        "listener_security_protocol_map": {"PLAINTEXT": "PLAINTEXT"},
+        "endpoints": [f"{name}://{HOST}:{port}" for name, port in ports.items()],
+        "listener_security_protocol_map": {name: security[name] for name in ports},
         "features": {},
         "timestamp": str(time.time_ns() // 1_000_000),
     }
     return json.dumps(znode).encode()
 
 
-async def _serve(connect: str, protocol: str) -> None:
+async def _serve(connect: str, protocol: str, identity: str) -> None:
+    tls = None
+    if identity:
+        tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+        tls.load_cert_chain(identity)
     loop = asyncio.get_running_loop()
     orders = asyncio.StreamReader()
     await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(orders), sys.stdin)
     async with client_of(connect) as zookeeper:
-        stubs = _Stubs(zookeeper, ProtocolVersion(protocol))
+        stubs = _Stubs(zookeeper, ProtocolVersion(protocol), tls)
         while line := await orders.readline():
             answer = json.dumps(await stubs.execute(json.loads(line)))
             sys.stdout.write(answer + "\n")
@@ -232,12 +265,16 @@ class StubBrokers:
         self._turn = anyio.Lock()
 
     @classmethod
-    async def start(cls, connect: str, log: Path, protocol: str = LATEST) -> Self:
+    async def start(
+        cls, connect: str, log: Path, protocol: str = LATEST, identity: Path | None = None
+    ) -> Self:
         """Start the process without brokers. Brokers will register like those of `protocol`. Its
-        errors are written to `log`."""
+        errors are written to `log`. `identity`: the key and certificate of a second listener, with
+        SASL_SSL, where everybody may log in by PLAIN."""
         with log.open("ab") as errors:
             process = await asyncio.create_subprocess_exec(
                 *(sys.executable, "-m", "tools.bench.stub_brokers", connect, protocol),
+                str(identity or ""),
                 stdin=asyncio.subprocess.PIPE,
                 stdout=asyncio.subprocess.PIPE,
                 stderr=errors,
@@ -276,4 +313,4 @@ class StubBrokers:
 
 
 if __name__ == "__main__":
-    anyio.run(_serve, sys.argv[1], sys.argv[2])
+    anyio.run(_serve, sys.argv[1], sys.argv[2], sys.argv[3])

@@ -36,6 +36,11 @@ class SecuredFiles:
         self, lab: Lab, identity: Identity | None = None, **config: str
     ) -> ZooKeeperServer:
         """Start a server with SASL on both of its ports."""
+        settings, login = self.zookeeper_server(identity)
+        return await lab.start_zookeeper(config=settings | config, java_options=(login,))
+
+    def zookeeper_server(self, identity: Identity | None = None) -> tuple[dict[str, str], str]:
+        """The settings of such a server, and its Java option."""
         identity = identity or self.authority.issue("zookeeper")
         jaas = self.jaas(
             "Server",
@@ -55,14 +60,18 @@ class SecuredFiles:
             # Kafka's default for clients is TLSv1.2, the server's is TLSv1.3.
             "ssl.enabledProtocols": "TLSv1.2,TLSv1.3",
         }
-        return await lab.start_zookeeper(
-            config=settings | config, java_options=(f"-Djava.security.auth.login.config={jaas}",)
+        return settings, f"-Djava.security.auth.login.config={jaas}"
+
+    async def start_brokers(self, lab: Lab, count: int, config: Mapping[str, str]) -> None:
+        """Start brokers with the listener `LISTENER`, which log in to ZooKeeper by `client_jaas`.
+        `config`: that of `broker_config` or `authorized_config`, and more."""
+        login = f"-Djava.security.auth.login.config={self.client_jaas()}"
+        await lab.start_brokers(
+            count, listeners=[LISTENER], config=config, java_options=("-Xmx384m", login)
         )
 
     def broker_config(self) -> Mapping[str, str]:
-        """The settings of brokers with one listener, `LISTENER`, and Kafka's ACLs in ZooKeeper.
-
-        Pass `client_jaas` to their Java, too."""
+        """The settings of brokers with one listener, `LISTENER`, and Kafka's ACLs in ZooKeeper."""
         identity = self.authority.issue("broker")
         login = (
             "org.apache.kafka.common.security.plain.PlainLoginModule required "

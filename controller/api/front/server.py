@@ -21,6 +21,7 @@ from controller.api.errors import (
     SessionOver,
 )
 from controller.api.front.accepting import CreationRates, accept_connections
+from controller.api.front.address_rates import AddressQuotas
 from controller.api.front.admission import Admission
 from controller.api.front.connection import ClientConnection, FrontContext
 from controller.api.front.identification import Credentials, Identification
@@ -30,6 +31,7 @@ from controller.api.front.request_quotas import RequestQuotas
 from controller.api.front.session import Session
 from controller.api.front.streams import write_through
 from controller.api.messages import (
+    AddressRates,
     ClientThrottled,
     ConnectionsCounted,
     CredentialRead,
@@ -98,6 +100,7 @@ class Front:
         self._numbers = count(setup.first_number)
         self._counts = {one.endpoint.listener: ListenerCounts() for one in setup.listeners}
         self._rates = CreationRates(limits)
+        self._addresses = AddressQuotas(limits.creation_burst_seconds)
         quotas = limits.of_listeners.items()
         self._admission = Admission(
             connections_max,
@@ -190,6 +193,8 @@ class Front:
                 self._pending.throttled(request, until_ms)
             case LiveBrokersMessage(brokers=brokers):
                 self._brokers.set(brokers)
+            case AddressRates():
+                self._addresses.set(message)
             case CredentialRead(number=number, credential=credential):
                 self._credentials.arrived(number, credential)
             case Ping():
@@ -208,6 +213,11 @@ class Front:
         number = next(self._numbers)
         address = _address(writer)
         counts = self._counts[listener.listener]
+        if not self._addresses.allows(address, asyncio.get_running_loop().time()):
+            counts.close("address rate")
+            self._warnings.add(address, "too many new connections (connection_creation_rate)")
+            writer.transport.abort()
+            return
         evicted = self._admission.admit(number, address, listener.listener)
         if evicted == number:
             counts.close("refused")

@@ -48,6 +48,7 @@ from controller.core.znodes.cluster import (
 from controller.core.znodes.config import (
     BROKER_CONFIGS,
     CLIENT_CONFIGS,
+    IP_CONFIGS,
     TOPIC_CONFIGS,
     USER_CONFIGS,
     broker_config_path,
@@ -149,6 +150,7 @@ __all__ = [
     "DELETION_PREFIX",
     "FEATURE",
     "FORCED_CANCEL_CONTENT",
+    "IP_CONFIGS",
     "ISR_CHANGES",
     "LOG_DIR_EVENTS",
     "MIGRATION",

@@ -12,6 +12,7 @@ TOPIC_CONFIGS: Final = "/config/topics"
 BROKER_CONFIGS: Final = "/config/brokers"
 USER_CONFIGS: Final = "/config/users"
 CLIENT_CONFIGS: Final = "/config/clients"
+IP_CONFIGS: Final = "/config/ips"
 
 
 def topic_config_path(topic: str) -> str:

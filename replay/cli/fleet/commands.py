@@ -1,5 +1,6 @@
 """`refold fleet`: the app, and the commands ingest, decode and package."""
 
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -19,8 +20,10 @@ from replay.cli.fleet.options import (
     settings_of,
     spark_with_progress,
 )
+from replay.cli.fleet.redacted_sources import redacted_sources
 from replay.cli.fleet.replay import divergences, replay
 from replay.cli.options import Json
+from replay.cli.redacted import Redact
 from replay.description.phrases import some
 from replay.escape_path import escape_path
 
@@ -64,6 +67,7 @@ def ingest(
             help="Data of a stock cluster that replaces the same transactions. Can be repeated.",
         ),
     ] = None,
+    redact: Redact = False,
     master: Master = None,
     conf: Conf = None,
     as_json: Json = False,
@@ -73,6 +77,9 @@ def ingest(
     Records that are in the table are not read again. The command can be killed at any time: run it
     again. An input that cannot be read is set aside, and DIR/set_aside.jsonl has the reason.
 
+    With --redact, the table and everything made from it have other names. Name all logs in one call
+    and use a new DIR. Nothing is added if a log cannot be redacted.
+
     Exit status: 0 done; 1 done, but an input is set aside, or a log of the table is incomplete; 2 a
     source, DIR or Spark cannot be used.
     """
@@ -80,13 +87,18 @@ def ingest(
     named, replacing = sources or [], replace or []
     if not named and not replacing:
         raise typer.BadParameter("name at least one source", param_hint="SOURCES")
+    if redact and replacing:
+        raise typer.BadParameter("not together with --replace", param_hint="--redact")
     with fleet_errors("ingest", into=out / "records"):
         from replay.fleet.ingest import ingest as ingest_sources
         from replay.fleet.inputs import check_inputs
 
         check_inputs([*named, *replacing])
-        with spark_with_progress(master, settings, is_brief=True) as (spark, progress):
-            result = ingest_sources(spark, named, out, progress, replacing=replacing)
+        with (
+            redacted_sources(named, out) if redact else nullcontext(named) as read,
+            spark_with_progress(master, settings, is_brief=True) as (spark, progress),
+        ):
+            result = ingest_sources(spark, read, out, progress, replacing=replacing)
     print_result(result, lambda: _print(result), as_json=as_json)
     if result.set_aside or result.incomplete:
         raise typer.Exit(INCOMPLETE)

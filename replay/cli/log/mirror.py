@@ -5,16 +5,24 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
 import typer
+from msgspec import structs
 
 from controller.settings.errors import SettingsError
+from eventstore.errors import from_os
 from replay.cli.exit_status import DAMAGED, UNUSABLE
 from replay.cli.log.conventions import log_errors
 from replay.cli.options import JsonLines
 from replay.cli.progress import progress
+from replay.cli.redacted import Redact, redacted_logs
+from replay.errors import ReplayError
+
+if TYPE_CHECKING:
+    from eventstore.mirror.publishing import OnEvent
+    from eventstore.mirror.topic import Topic
 
 _CONFIG = "--command-config"
 
@@ -39,6 +47,7 @@ def mirror(
     servers: Servers,
     topic: TopicName = "refold-log",
     config: Config = None,
+    redact: Redact = False,
     as_json: JsonLines = False,
 ) -> None:
     """Publish the logs below LOGS to a topic, each record once.
@@ -47,33 +56,71 @@ def mirror(
     any time and continues at the next call. A daemon with `refold run --mirror` publishes its log
     while it runs, without verifying it.
 
-    Exit status: 0 done, 1 a log is damaged, 2 the logs or the topic cannot be used.
+    With --redact, each log is published under other names, once its daemon has ended. Use a topic
+    that has no logs with the original names.
+
+    Exit status: 0 done; 1 a log is damaged or cannot be redacted; 2 the logs or the topic cannot be
+    used.
     """
     from anyio import run as run_async
 
     from eventstore.mirror.publishing import MirrorEvent, Publisher
 
-    damaged: set[str] = set()
+    left: set[str] = set()
 
     def on_event(event: MirrorEvent) -> None:
-        if event.kind == "damaged":
-            damaged.add(event.log)
+        if event.kind in ("damaged", "withheld"):
+            left.add(event.log)
         if as_json:
             typer.echo(msgspec.json.encode(event))
         elif event.kind == "whole":
             typer.echo(f"{event.log}: {event.records} records published, complete")
-        elif event.kind == "damaged":
+        elif event.kind in ("damaged", "withheld"):
             typer.echo(event.text, err=True)
         elif event.text:
             typer.echo(f"{event.log}: {event.text}")
 
     with _errors():
-        publisher = Publisher(parent, mirrored_topic(servers, topic, config), on_event)
-        count = run_async(publisher.publish)
+        target = mirrored_topic(servers, topic, config)
+        if redact:
+            count = _publish_redacted(parent, target, on_event)
+        else:
+            count = run_async(Publisher(parent, target, on_event).publish)
     if not as_json:
         typer.echo(f"{count} records published")
-    if damaged:
+    if left:
         raise typer.Exit(DAMAGED)
+
+
+def _publish_redacted(parent: Path, topic: "Topic", on_event: "OnEvent") -> int:
+    """Publish the logs with other names; returns the number of records. Each log has its own, so
+    that a published log does not change when others follow. Raises LogError."""
+    from anyio import run as run_async
+
+    from eventstore import folders
+    from eventstore.mirror.publishing import MirrorEvent, Publisher, report_damages
+
+    try:
+        logs = folders.logs_in(parent)
+    except OSError as error:
+        raise from_os(error, parent) from error
+    count = 0
+    for log in logs:
+
+        def of_original(event: MirrorEvent, log: Path = log) -> None:
+            on_event(structs.replace(event, log=str(log)))
+
+        if folders.is_being_written(log):
+            text = f"{log} is being written: it can be redacted once its daemon has ended"
+            on_event(MirrorEvent("withheld", str(log), text))
+        elif report_damages(log, on_event):
+            try:
+                with redacted_logs([log], name=log.name) as other:
+                    [copy] = other.logs
+                    count += run_async(Publisher(copy.parent, topic, of_original).publish)
+            except ReplayError as error:
+                on_event(MirrorEvent("withheld", str(log), f"{log} is not published: {error}"))
+    return count
 
 
 def fetch(

@@ -24,7 +24,7 @@ async def test_any_broker_is_asked_for_settings_and_versions() -> None:
         key: highest for key, (_, highest) in broker.offered.items()
     }
     assert answers[0].fault == ""
-    assert answers[1].fault == "has no listener without TLS and SASL"
+    assert answers[1].fault.startswith("has no listener without TLS and SASL")
     assert answers[2].fault == answers[1].fault
 
 

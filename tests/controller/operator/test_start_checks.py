@@ -14,6 +14,7 @@ def status(
     controller: ControllerStatus | None = None,
     migrating: str = "",
     registration_versions: dict[int, int] | None = None,
+    dynamic_keys: tuple[str, ...] = (),
 ) -> ZooKeeperStatus:
     return ZooKeeperStatus(
         cluster=ClusterStatus(
@@ -24,6 +25,7 @@ def status(
             controller=controller,
             migrating=migrating,
             registration_versions=registration_versions or {},
+            dynamic_keys=dynamic_keys,
         )
     )
 
@@ -38,6 +40,7 @@ def test_all_start_checks_pass() -> None:
     # Unreadable content of /controller is no controller, as in Kafka. The session of its znode may
     # be replaced.
     assert errors(status(controller=ControllerStatus(broker_id=None))) == []
+    assert errors(status(dynamic_keys=("log.cleaner.threads",))) == []
 
 
 @pytest.mark.parametrize(
@@ -58,6 +61,12 @@ def test_all_start_checks_pass() -> None:
             "kraftControllerEpoch 5",
         ),
         (status(migrating="KRaft controller 3000 migrates"), "KRaft controller 3000 migrates"),
+        (
+            status(
+                dynamic_keys=("listener.name.secure.ssl.keystore.password", "log.cleaner.threads")
+            ),
+            "/config/brokers/1000 has listener.name.secure.ssl.keystore.password: the daemon reads",
+        ),
     ],
 )
 def test_failed_start_check_refuses_the_start(found: ZooKeeperStatus, expected: str) -> None:

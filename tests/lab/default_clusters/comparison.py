@@ -299,11 +299,11 @@ def _brief_state(one: Mapping[str, Any]) -> str:
     )
 
 
-def with_table(page: str, text: str) -> str:
-    """The page with its table replaced."""
-    before, _, rest = page.partition(BEGIN)
+def with_table(page: str, begin: str, text: str) -> str:
+    """The page with its table replaced, which is after the line `begin`."""
+    before, _, rest = page.partition(begin)
     _, _, after = rest.partition(END)
-    return f"{before}{BEGIN}\n{text}\n{END}{after}"
+    return f"{before}{begin}\n{text}\n{END}{after}"
 
 
 def report(found: Iterable[Difference]) -> str:
@@ -321,7 +321,7 @@ async def _write_page() -> str:
         refold = await answers_of_refold(refold_folder, "refold")
     found = unexplained(stock, refold, "refold")
     if not found:
-        PAGE.write_text(with_table(PAGE.read_text(), table(stock, refold)))
+        PAGE.write_text(with_table(PAGE.read_text(), BEGIN, table(stock, refold)))
     return report(found)
 
 

@@ -1,7 +1,7 @@
 """A cluster whose ZooKeeper has TLS and SASL, and whose brokers have SASL_SSL and ACLs. A daemon
 with such an endpoint is its controller."""
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from datetime import timedelta
 from pathlib import Path
@@ -10,79 +10,46 @@ from typing import Any
 import msgspec
 from aiokafka.conn import AIOKafkaConnection, create_conn
 
-from controller.core import znodes
 from controller.core.operations import OK, Create, CreateSequential, WriteOperation
-from controller.operator.zookeeper_client import ZooKeeperClient
-from controller.settings.settings import Settings, load
+from controller.core.znodes.acls import (
+    EXTENDED_ACL_CHANGES,
+    LITERAL_ACL_CHANGES,
+    Acl,
+    ResourcePattern,
+    acls_path,
+)
 from controller.wire.aiokafka_request import AiokafkaRequest
 from controller.wire.client_requests import RequestHead, decode_response, encode_request
 from tests.controller.api.client import request_schema
 from tests.controller.daemon.lab_cluster import timed
+from tests.lab.secured.secured_cluster import OWN_ID, SecuredCluster
 from tools.lab import Lab
 from tools.lab.ports import HOST, free_port
 from tools.lab.refold import Refold
-from tools.lab.secured import BROKER_PASSWORD, LISTENER, USER, SecuredFiles
+from tools.lab.secured import BROKER_PASSWORD, CLIENT, LISTENER, USER, SecuredFiles
 
-OWN_ID = 1000
-CREATE_TOPICS, DELETE_TOPICS, CREATE_PARTITIONS = 19, 20, 37
+CONTROLLED_SHUTDOWN, CREATE_TOPICS, DELETE_TOPICS, CREATE_PARTITIONS = 7, 19, 20, 37
 ELECT_LEADERS, ALTER_REASSIGNMENTS, LIST_REASSIGNMENTS = 43, 45, 46
 ALTER_SCRAM, UPDATE_FEATURES, ALTER_PARTITION, ALLOCATE = 51, 57, 56, 67
 TIMEOUT = timedelta(seconds=10)
 
 
-class SecuredEndpoint:
-    """The cluster, and a daemon that is its controller."""
+class SecuredEndpoint(SecuredCluster):
+    """The cluster, and a daemon that is its controller. `options` and `settings` are the
+    daemon's."""
 
     def __init__(
         self, lab: Lab, files: SecuredFiles, folder: Path, *options: str, **settings: str
     ) -> None:
-        folder.mkdir()
-        self.lab = lab
         self.port = free_port()
-        self.config = config = folder / "server.properties"
-        content = {
-            **files.authorized_config(),
-            "refold.login.config": str(files.client_jaas()),
-            "zookeeper.session.timeout.ms": "6000",
-            "refold.broker.id": str(OWN_ID),
-            "refold.log.dir": str(folder / "logs"),
-            "refold.listeners": f"{LISTENER}://{HOST}:{self.port}",
-            **settings,
-        }
-        config.write_text("".join(f"{key}={text}\n" for key, text in content.items()))
-        self.settings: Settings = load([], {}, config).settings
-        self.files = files
-        self.logs = folder / "logs"
+        self._listeners = f"{LISTENER}://{HOST}:{self.port}"
+        config = {"refold.listeners": self._listeners, **settings}
+        super().__init__(lab, files, folder, {**files.authorized_config(), **config})
         self.daemon = self.new_daemon(*options)
 
-    def new_daemon(self, *options: str) -> Refold:
+    def new_daemon(self, *options: str, listeners: str | None = None) -> Refold:
         """A daemon with the settings of the file, not yet started."""
-        return Refold(
-            self.files.zookeeper_connect,
-            OWN_ID,
-            self.logs,
-            *("--config", str(self.config), "--take-over", *options),
-            listeners=f"{LISTENER}://{HOST}:{self.port}",
-        )
-
-    async def until_controller(self) -> None:
-        """Wait until the daemon is controller."""
-
-        async def is_controller() -> bool:
-            assert self.daemon.running, self.daemon.last_output()
-            return await self.controller_id() == OWN_ID
-
-        await timed(is_controller, "refold is controller")
-
-    @property
-    def client(self) -> ZooKeeperClient:
-        return ZooKeeperClient(self.settings.zookeeper, 6000, self.settings.security.zookeeper)
-
-    async def controller_id(self) -> int | None:
-        async with self.client as client:
-            (znode,) = await client.read((znodes.CONTROLLER,))
-        holder = None if znode is None else znodes.read_controller(znode.data)
-        return None if holder is None else holder.brokerid
+        return super().new_daemon(*options, listeners=listeners or self._listeners)
 
     async def controller_port(self) -> int:
         """The port of the controller, when there is one."""
@@ -117,20 +84,21 @@ class SecuredEndpoint:
 
     async def set_acls(self, kind: str, name: str, *operations: str) -> None:
         """Allow alice these operations, and announce it as a broker does."""
-        entries = [
-            {
-                "principal": "User:alice",
-                "permissionType": "Allow",
-                "operation": operation,
-                "host": "*",
-            }
-            for operation in operations
-        ]
+        acls = [Acl(f"User:{CLIENT}", "Allow", operation, "*") for operation in operations]
+        await self.write_acls(ResourcePattern(kind, name), acls)
+
+    async def write_acls(self, pattern: ResourcePattern, acls: Sequence[Acl]) -> None:
+        """The first ACLs of this pattern, announced as a broker does."""
+        kind, name, is_prefix = pattern
+        change = f"{kind}:{name}".encode()
+        if is_prefix:
+            change = msgspec.json.encode(
+                {"version": 1, "resourceType": kind, "name": name, "patternType": "PREFIXED"}
+            )
+        changes = EXTENDED_ACL_CHANGES if is_prefix else LITERAL_ACL_CHANGES
         writes: tuple[WriteOperation, ...] = (
-            Create(
-                f"/kafka-acl/{kind}/{name}", msgspec.json.encode({"version": 1, "acls": entries})
-            ),
-            CreateSequential("/kafka-acl-changes/acl_changes_", f"{kind}:{name}".encode()),
+            Create(acls_path(pattern), msgspec.json.encode({"version": 1, "acls": acls})),
+            CreateSequential(f"{changes}/acl_changes_", change),
         )
         async with self.client as client:
             assert await client.write(writes) == OK
@@ -189,15 +157,7 @@ async def running_endpoint(
     files = SecuredFiles(folder / "files")
     async with Lab(folder / "lab") as lab:
         await files.start_zookeeper(lab)
-        await lab.start_brokers(
-            2,
-            listeners=[LISTENER],
-            config={**files.authorized_config(), **everywhere},
-            java_options=(
-                "-Xmx384m",
-                f"-Djava.security.auth.login.config={files.client_jaas()}",
-            ),
-        )
+        await files.start_brokers(lab, 2, {**files.authorized_config(), **everywhere})
         given = {**everywhere, **settings}
         made = SecuredEndpoint(lab, files, folder / "refold", *options, **given)
         await made.daemon.start()

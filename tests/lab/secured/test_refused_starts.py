@@ -4,7 +4,9 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
+from anyio.to_thread import run_sync
 
+from controller.core import znodes
 from tools.lab import Lab
 from tools.lab.certificates import CertificateAuthority
 from tools.lab.ports import HOST, free_port
@@ -25,6 +27,7 @@ async def refused_start(folder: Path, config: Mapping[str, str]) -> str:
         "refold.log.dir": str(folder / "logs"),
         "zookeeper.connection.timeout.ms": "1500",
         "refold.messages": "text",
+        "refold.metrics.address": "off",
     }
     file.write_text("".join(f"{key}={text}\n" for key, text in content.items()))
     status, output = await run("run", "--config", str(file))
@@ -90,7 +93,6 @@ async def test_log_folder_that_others_may_write_is_refused(tmp_path: Path) -> No
         config = {
             "zookeeper.connect": server.connect,
             "refold.listeners": f"PLAINTEXT://{HOST}:{free_port()}",
-            "refold.metrics.address": "off",
         }
         reason = await refused_start(tmp_path, config)
     assert reason == (
@@ -98,3 +100,32 @@ async def test_log_folder_that_others_may_write_is_refused(tmp_path: Path) -> No
         " or use another folder"
     )
     assert list(logs.glob("run-*")) == []
+
+
+async def test_encrypted_password_of_the_daemons_id_is_refused_by_name(tmp_path: Path) -> None:
+    """Kafka's own tool stores it, as for a broker that has not started yet."""
+    files = SecuredFiles(tmp_path / "files")
+    key = "listener.name.secure.ssl.keystore.password"
+    async with Lab(tmp_path / "lab") as lab:
+        await files.start_zookeeper(lab)
+        content = {
+            "/brokers/ids": b"",
+            "/cluster/id": b'{"version":"1","id":"c"}',
+            "/config/brokers/1000": znodes.write_config({key: "encrypted"}),
+        }
+
+        def write() -> None:
+            kazoo = files.kazoo()
+            kazoo.start(timeout=8)
+            for path, data in content.items():
+                kazoo.create(path, data, makepath=True)
+            kazoo.stop()
+            kazoo.close()
+
+        await run_sync(write)
+        login = {"refold.login.config": str(files.client_jaas())}
+        reason = await refused_start(tmp_path, {**files.zookeeper_config(), **login})
+    assert reason.startswith(
+        f"/config/brokers/1000 has {key}: the daemon reads these from its file"
+    )
+    assert f"--delete-config {key}" in reason

@@ -14,46 +14,26 @@ from kazoo.security import ACL, READ_ACL_UNSAFE, make_acl
 from controller.core import znodes
 from controller.core.operations import OK, Create
 from controller.core.values import Endpoint
-from controller.operator.zookeeper_client import ZooKeeperClient
-from controller.settings.settings import Settings, load
 from tests.controller.daemon.lab_cluster import timed
+from tests.lab.secured.secured_cluster import OWN_ID, SecuredCluster
 from tools.lab import KafkaBroker, Lab
 from tools.lab.ports import HOST
-from tools.lab.refold import Refold, run
-from tools.lab.secured import BROKER_PASSWORD, LISTENER, USER, ZOOKEEPER_PASSWORD, SecuredFiles
+from tools.lab.refold import run
+from tools.lab.secured import BROKER_PASSWORD, USER, ZOOKEEPER_PASSWORD, SecuredFiles
 
 pytestmark = [pytest.mark.lab, pytest.mark.timeout(240)]
 
-OWN_ID = 1000
 OWNED = [make_acl("sasl", USER, all=True), *READ_ACL_UNSAFE]
 """Kafka's ACL of a znode that is not sensitive."""
 
 
-class SecuredCluster:
+class SecuredBrokers(SecuredCluster):
     """The cluster, a daemon that has the role, and a client with the daemon's settings."""
 
     def __init__(self, lab: Lab, files: SecuredFiles, folder: Path) -> None:
-        self.lab = lab
-        self.files = files
-        folder.mkdir()
+        super().__init__(lab, files, folder, files.broker_config())
         self.plain_zookeeper = lab.zookeepers[0].connect
-        self.config = config = folder / "server.properties"
-        content = {
-            **files.broker_config(),
-            "refold.login.config": str(files.client_jaas()),
-            "zookeeper.session.timeout.ms": "6000",
-            "refold.broker.id": str(OWN_ID),
-            "refold.log.dir": str(folder / "logs"),
-        }
-        config.write_text("".join(f"{key}={text}\n" for key, text in content.items()))
-        self.settings: Settings = load([], {}, config).settings
-        self.daemon = Refold(
-            files.zookeeper_connect, OWN_ID, folder / "logs", "--config", str(config), "--take-over"
-        )
-
-    @property
-    def client(self) -> ZooKeeperClient:
-        return ZooKeeperClient(self.settings.zookeeper, 6000, self.settings.security.zookeeper)
+        self.daemon = self.new_daemon()
 
     async def create_topic(self, topic: str, replicas: Sequence[int]) -> None:
         """Write a topic's znodes as a broker does that creates it automatically."""
@@ -65,18 +45,6 @@ class SecuredCluster:
                 Create(znodes.topic_path(topic), json.dumps(content).encode()),
             ]
             assert await client.write(tuple(writes)) == OK
-
-    async def until_controller(self, *ids: int) -> None:
-        """Wait until one of these ids is in /controller."""
-
-        async def named() -> bool:
-            assert self.daemon.running or OWN_ID not in ids, self.daemon.last_output()
-            async with self.client as client:
-                (znode,) = await client.read((znodes.CONTROLLER,))
-            holder = None if znode is None else znodes.read_controller(znode.data)
-            return holder is not None and holder.brokerid in ids
-
-        await timed(named, f"one of {ids} is controller")
 
     async def acls(self, path: str) -> list[ACL]:
         """The ACL of a znode, as another client of the same user sees it."""
@@ -128,22 +96,14 @@ class SecuredCluster:
 
 
 @pytest.fixture
-async def cluster(tmp_path: Path) -> AsyncIterator[SecuredCluster]:
+async def cluster(tmp_path: Path) -> AsyncIterator[SecuredBrokers]:
     files = SecuredFiles(tmp_path / "files")
     async with Lab(tmp_path / "lab") as lab:
         # No session may do anything before its login.
         enforced = {"enforce.auth.enabled": "true", "enforce.auth.schemes": "sasl"}
         await files.start_zookeeper(lab, **enforced)
-        await lab.start_brokers(
-            3,
-            listeners=[LISTENER],
-            config=files.broker_config(),
-            java_options=(
-                "-Xmx384m",
-                f"-Djava.security.auth.login.config={files.client_jaas()}",
-            ),
-        )
-        made = SecuredCluster(lab, files, tmp_path / "refold")
+        await files.start_brokers(lab, 3, files.broker_config())
+        made = SecuredBrokers(lab, files, tmp_path / "refold")
         await made.daemon.start()
         try:
             yield made
@@ -151,7 +111,7 @@ async def cluster(tmp_path: Path) -> AsyncIterator[SecuredCluster]:
             await made.daemon.kill_if_running()
 
 
-async def test_commands_read_a_secured_cluster(cluster: SecuredCluster) -> None:
+async def test_commands_read_a_secured_cluster(cluster: SecuredBrokers) -> None:
     await cluster.until_controller(OWN_ID)
     await cluster.create_topic("orders", (1, 2, 3))
     await cluster.until_leader(cluster.lab.brokers[0], "orders", 1)
@@ -168,11 +128,34 @@ async def test_commands_read_a_secured_cluster(cluster: SecuredCluster) -> None:
     assert "requires a login by SASL" in output
 
 
+async def test_commands_ask_secured_brokers(cluster: SecuredBrokers) -> None:
+    """The registrations are in ZooKeeper; min.insync.replicas and releases only in brokers."""
+    await cluster.until_controller()
+    await cluster.create_topic("orders", (1, 2, 3))
+    await cluster.until_leader(cluster.lab.brokers[0], "orders", 1)
+    config = ("--config", str(cluster.config))
+    status, output = await run("health", *config, "--topic", "orders", "--probe")
+    assert status == 0, output
+    assert "read back" in output
+    assert "min.insync.replicas is not known" not in output
+    zookeeper_only = cluster.config.with_name("zookeeper.properties")
+    zookeeper_only.write_text(
+        "".join(f"{key}={text}\n" for key, text in cluster.files.zookeeper_config().items())
+        + f"refold.login.config={cluster.files.client_jaas()}\n"
+    )
+    _, output = await run("health", "--config", str(zookeeper_only), "--topic", "orders")
+    assert "min.insync.replicas is not known" in output
+    _, output = await run("check", "--migration", *config)
+    assert "all brokers have inter.broker.protocol.version 3.9-IV0" in output
+    _, output = await run("check", "--migration", "--config", str(zookeeper_only))
+    assert "has no listener without TLS and SASL: give a broker's settings" in output
+
+
 def texts_in(folder: Path) -> Mapping[Path, bytes]:
     return {one: one.read_bytes() for one in folder.rglob("*") if one.is_file()}
 
 
-async def test_refold_controls_a_secured_cluster(cluster: SecuredCluster, tmp_path: Path) -> None:
+async def test_refold_controls_a_secured_cluster(cluster: SecuredBrokers, tmp_path: Path) -> None:
     await cluster.until_controller(OWN_ID)
     await cluster.create_topic("orders", (1, 2, 3))
     first, second, _ = cluster.lab.brokers

@@ -11,19 +11,17 @@ import pytest
 from aiokafka.errors import KafkaError
 
 from controller.core import znodes
+from controller.core.authorization import THE_CLUSTER
 from tests.controller.daemon.lab_cluster import timed
+from tests.lab.secured.calls import CALLS, api_name
+from tests.lab.secured.secured_cluster import OWN_ID
 from tests.lab.secured.secured_endpoint import (
-    ALLOCATE,
-    ALTER_PARTITION,
     ALTER_REASSIGNMENTS,
-    ALTER_SCRAM,
     CREATE_PARTITIONS,
     CREATE_TOPICS,
     DELETE_TOPICS,
-    ELECT_LEADERS,
     LIST_REASSIGNMENTS,
     TIMEOUT,
-    UPDATE_FEATURES,
     SecuredEndpoint,
     add_scram_user,
     ask,
@@ -68,67 +66,17 @@ def calls_about_topics() -> dict[str, tuple[int, int, Any]]:
     }
 
 
-def calls_about_the_cluster() -> dict[str, tuple[int, int, Any]]:
-    """As `calls_about_topics`."""
-    elect, features = schema(ELECT_LEADERS, 2), schema(UPDATE_FEATURES, 1)
-    alter, scram = schema(ALTER_REASSIGNMENTS, 0), schema(ALTER_SCRAM, 0)
-    partition = schema(ALTER_PARTITION, 2)
-    return {
-        "elect": (
-            ELECT_LEADERS,
-            2,
-            elect.ElectLeadersRequest(
-                election_type=0,
-                topic_partitions=(elect.TopicPartitions(topic="orders", partitions=(0,)),),
-            ),
-        ),
-        "alter reassignments": (
-            ALTER_REASSIGNMENTS,
-            0,
-            alter.AlterPartitionReassignmentsRequest(
-                topics=(
-                    alter.ReassignableTopic(
-                        name="orders",
-                        partitions=(alter.ReassignablePartition(partition_index=0, replicas=None),),
-                    ),
-                )
-            ),
-        ),
-        "list reassignments": (
-            LIST_REASSIGNMENTS,
-            0,
-            schema(LIST_REASSIGNMENTS, 0).ListPartitionReassignmentsRequest(topics=None),
-        ),
-        "update features": (
-            UPDATE_FEATURES,
-            1,
-            features.UpdateFeaturesRequest(feature_updates=(), validate_only=True),
-        ),
-        "delete credentials": (
-            ALTER_SCRAM,
-            0,
-            scram.AlterUserScramCredentialsRequest(
-                deletions=(scram.ScramCredentialDeletion(name="bob", mechanism=2),), upsertions=()
-            ),
-        ),
-        "alter partition": (
-            ALTER_PARTITION,
-            2,
-            partition.AlterPartitionRequest(broker_id=1, broker_epoch=1, topics=()),
-        ),
-        "producer ids": (
-            ALLOCATE,
-            0,
-            schema(ALLOCATE, 0).AllocateProducerIdsRequest(broker_id=1, broker_epoch=1),
-        ),
-    }
-
-
 def calls() -> Mapping[str, tuple[int, int, Any]]:
-    return calls_about_topics() | calls_about_the_cluster()
+    about_the_cluster = {
+        one.name: (one.key, one.version, one.request(OWN_ID))
+        for one in CALLS
+        if one.resource == THE_CLUSTER and not one.is_local
+    }
+    return calls_about_topics() | about_the_cluster
 
 
-TEXTS = ("alter reassignments", "list reassignments")
+LISTING = api_name(LIST_REASSIGNMENTS)
+TEXTS = (api_name(ALTER_REASSIGNMENTS), LISTING)
 """Kafka's text describes the connection there (docs/security.md#authorization)."""
 
 
@@ -158,9 +106,7 @@ async def test_clients_without_rights_get_the_answers_of_a_stock_controller(
     await secured.set_acls("Cluster", "kafka-cluster", "Describe")
 
     async def is_seen() -> bool:
-        return (await answers_of(secured))["list reassignments"] != without_rights[
-            "list reassignments"
-        ]
+        return (await answers_of(secured))[LISTING] != without_rights[LISTING]
 
     await timed(is_seen, "refold has the ACLs")
     with_rights = await answers_of(secured)
@@ -203,6 +149,6 @@ async def test_scram_credential_that_is_written_at_the_controller_is_valid_there
     await add_scram_user(secured, "carol", salted)
     with anyio.fail_after(10):
         connection = await secured.connect(secured.port, "carol", "carol-secret", "SCRAM-SHA-512")
-    listing = calls()["list reassignments"]
+    listing = calls()[LISTING]
     assert "authorization_failed" in repr(await ask(connection, *listing))
     connection.close()

@@ -84,8 +84,9 @@ def test_unknown_topic_is_named(log: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        ([], "give a log, --zookeeper or --daemon"),
-        (["LOG", "--daemon", "/logs"], "give a log, --zookeeper or --daemon"),
+        ([], "give a log, --zookeeper, --config or --daemon"),
+        (["LOG", "--daemon", "/logs"], "give a log, --zookeeper, --config or --daemon"),
+        (["LOG", "--config", "/no.properties"], "applies to --zookeeper"),
         (["--daemon", "/logs", "--at", "3"], "is a moment of a log"),
         (["--zookeeper", "localhost:no"], "is not HOST:PORT"),
         (["--zookeeper", "localhost:1", "--at", "3"], "is a moment of a log"),

@@ -29,8 +29,7 @@ PREFIXED = f"{PREFIXED_ACLS}/Topic/{PREFIX}"
 pytestmark = pytest.mark.timeout(120)
 
 
-@pytest.fixture(scope="module")
-def log(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def log_with_names(folder: Path) -> Path:
     """A log with names in all places: topics, ACLs, principals, hosts, racks, configurations."""
     cluster = Cluster(
         1,
@@ -55,7 +54,12 @@ def log(tmp_path_factory: pytest.TempPathFactory) -> Path:
     request = CreateTopicsReceived(next_request(cluster), 5, 1000, False, topics)
     errors = [one.error for one in call(cluster, by(client, request)).topics]
     assert errors == [0, 29, 40], "created, TOPIC_AUTHORIZATION_FAILED, INVALID_CONFIG"
-    return write_log(tmp_path_factory.mktemp("recorded") / f"{MARK}-log", cluster)
+    return write_log(folder, cluster)
+
+
+@pytest.fixture(scope="module")
+def log(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return log_with_names(tmp_path_factory.mktemp("recorded") / f"{MARK}-log")
 
 
 def contents(path: Path) -> Iterator[tuple[str, bytes]]:
@@ -80,6 +84,7 @@ def contents(path: Path) -> Iterator[tuple[str, bytes]]:
         "report LOG --against LOG --out OUT",
         "report LOG --format markdown --out OUT",
         "report LOG --format perfetto --out OUT",
+        "fleet ingest LOG --master local[1] --out OUT",
     ],
 )
 def test_file_has_the_names_only_without_redact(tmp_path: Path, log: Path, command: str) -> None:

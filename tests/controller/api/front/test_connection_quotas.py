@@ -9,7 +9,9 @@ import pytest
 
 from controller.api.connection_counts import ConnectionTotals, ListenerCounts
 from controller.api.front.accepting import CreationRates
+from controller.api.front.address_rates import AddressQuotas
 from controller.api.limits import Limits, ListenerQuota
+from controller.api.messages import AddressRates
 from controller.core.api_requests.topics import CreatedTopic, CreateTopicsResponse
 from tests.controller.api.client import Client, allocate_producer_ids
 from tests.controller.api.conftest import Serve, Served
@@ -81,6 +83,44 @@ async def test_connections_beyond_the_rate_wait(serve: Serve) -> None:
     found = await until(served, lambda one: one.created == 8 and one.open == 0)
     assert found.throttled_ms > 300
     assert found.closed == {}
+
+
+async def test_address_beyond_its_rate_is_refused(serve: Serve) -> None:
+    served = await serve(creation_burst_seconds=2)
+    served.endpoint.set_address_rates(AddressRates({"127.0.0.2": 1, "127.0.0.3": 0}))
+    async with Client(served.port) as other:
+        await ask(other)
+        for _ in range(2):
+            async with Client(served.port, "127.0.0.2") as client:
+                await ask(client)
+        async with (
+            Client(served.port, "127.0.0.2") as third,
+            Client(served.port, "127.0.0.3") as unwanted,
+        ):
+            assert await third.closed()
+            assert await unwanted.closed()
+        found = await until(served, lambda one: one.closed == {"address rate": 2})
+        assert found.created == 5
+        await ask(other)
+
+
+async def test_restarted_front_has_the_rates_of_addresses(serve: Serve) -> None:
+    served = await serve()
+    async with Client(served.port) as first:
+        await ask(first)
+        served.endpoint.set_address_rates(AddressRates(default=0))
+        async with Client(served.port) as client:
+            assert await client.closed()
+
+
+def test_rate_of_an_address_comes_back_with_time() -> None:
+    quotas = AddressQuotas(burst_seconds=3)
+    quotas.set(AddressRates({"a": 2}, default=1))
+    assert [quotas.allows("a", 100.0) for _ in range(8)] == [True] * 6 + [False] * 2
+    assert [quotas.allows("a", 100.5) for _ in range(2)] == [True, False]
+    assert [quotas.allows("b", 100.0) for _ in range(4)] == [True] * 3 + [False]
+    quotas.set(AddressRates())
+    assert quotas.allows("b", 100.0)
 
 
 def test_inter_broker_listener_does_not_wait_for_others() -> None:

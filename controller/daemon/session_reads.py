@@ -1,0 +1,67 @@
+"""Reads over the daemon's session that decide nothing in the core and never reach the event log."""
+
+import asyncio
+from collections.abc import Callable
+from itertools import count
+from typing import Final
+
+import anyio
+
+from controller.core.commands import CommandId, ReadChildren, ReadZnodes
+from controller.core.events import ChildrenRead, Event, ZnodesRead
+from controller.core.operations import NO_NODE, OK
+
+_SECONDS_MAX: Final = 5.0
+_READS_MAX: Final = 8
+"""At once: strangers may ask for any user."""
+_NO_EVENT: Final = -1
+"""No event of a log has this number, so these commands cannot be mistaken for the fold's."""
+
+_Answer = ZnodesRead | ChildrenRead
+
+
+class SessionReads:
+    """Takes the events of the session, and passes on those that are not replies to these reads."""
+
+    def __init__(
+        self,
+        submit: Callable[[CommandId, ReadZnodes | ReadChildren], None],
+        on_event: Callable[[Event, str], None],
+    ) -> None:
+        self._submit = submit
+        self._on_event = on_event
+        self._ordinals = count()
+        self._waiting: dict[CommandId, asyncio.Future[_Answer]] = {}
+        self._turns = asyncio.Semaphore(_READS_MAX)
+
+    async def data(self, path: str) -> bytes | None:
+        """The content of a znode. None if there is none, or ZooKeeper cannot be read."""
+        found = await self._read(ReadZnodes((path,)))
+        return found.data[0] if isinstance(found, ZnodesRead) and found.errors == [OK] else None
+
+    async def children(self, path: str) -> list[str] | None:
+        """The children of a znode; none if it does not exist. None if ZooKeeper cannot be read."""
+        found = await self._read(ReadChildren(path))
+        if isinstance(found, ChildrenRead) and found.error in (OK, NO_NODE):
+            return found.children
+        return None
+
+    async def _read(self, command: ReadZnodes | ReadChildren) -> _Answer | None:
+        """None if there is no answer in time."""
+        id = CommandId(_NO_EVENT, next(self._ordinals))
+        answered: asyncio.Future[_Answer] = asyncio.get_running_loop().create_future()
+        async with self._turns:
+            self._waiting[id] = answered
+            self._submit(id, command)
+            with anyio.move_on_after(_SECONDS_MAX):
+                return await answered
+        return None
+
+    def take(self, event: Event, channel: str) -> None:
+        """Take an event of the session."""
+        if not isinstance(event, ZnodesRead | ChildrenRead) or event.command.cause != _NO_EVENT:
+            self._on_event(event, channel)
+            return
+        answered = self._waiting.pop(event.command)
+        if not answered.done():
+            answered.set_result(event)
