@@ -21,7 +21,7 @@ from prometheus_client.registry import Collector
 
 from controller.core.metered import Sample
 from controller.core.metric_table import Metric
-from controller.operator.exposition import TimedSample, families
+from controller.exposition import TimedSample, families
 from controller.settings.parsing import HostAndPort
 
 logger = logging.getLogger(__name__)

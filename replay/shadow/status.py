@@ -8,22 +8,28 @@ from typing import Final
 import msgspec
 from msgspec import Struct
 
+from controller.core.metered import Sample
+from controller.core.metric_table import Metric
+from controller.exposition import TimedSample, prometheus_text
 from eventstore.errors import LogError
 from eventstore.folders import replacing
 from replay.agreement.results import Side
 from replay.shadow.summary import ShadowResult
 
 _FILE: Final = "shadow.json"
-_PREFIX: Final = "refold_shadow"
-_HELP: Final = {
-    "decisions": "Decisions, by the result of the comparison.",
-    "requests": "Requests to brokers, by the result of the comparison.",
-    "undecided": "Differences that wait for evidence.",
-    "unseen_versions": "Versions of znodes that were overwritten before they were read.",
-    "missing_transactions": "Transactions that were not read.",
-    "zxid": "The last transaction that was read.",
-    "time": "When these metrics were written, in seconds since 1970.",
+_METRICS: Final = {
+    field: Metric(f"refold_shadow_{field}", "gauge", unit, about)
+    for field, unit, about in (
+        ("decisions", "", "Decisions, by the result of the comparison."),
+        ("requests", "", "Requests to brokers, by the result of the comparison."),
+        ("undecided", "", "Differences that wait for evidence."),
+        ("unseen_versions", "", "Versions of znodes that were overwritten before they were read."),
+        ("missing_transactions", "", "Transactions that were not read."),
+        ("zxid", "", "The last transaction that was read."),
+        ("time", "s", "When these metrics were written, since 1970."),
+    )
 }
+"""The metrics, by the field of `ShadowStatus`."""
 
 
 class Counts(Struct, frozen=True):
@@ -63,16 +69,15 @@ class ShadowStatus(Struct, frozen=True):
             f" {self.requests.different} requests that differ; `refold agree` shows them."
         )
 
-    def metrics(self) -> Iterator[str]:
-        """The lines of the text format of Prometheus."""
-        for name, value in msgspec.structs.asdict(self).items():
-            yield f"# HELP {_PREFIX}_{name} {_HELP[name]}"
-            yield f"# TYPE {_PREFIX}_{name} gauge"
+    def samples(self) -> Iterator[Sample]:
+        """The values of the metrics."""
+        for field, value in msgspec.structs.asdict(self).items():
+            name = _METRICS[field].name
             if isinstance(value, Counts):
                 for result, count in msgspec.structs.asdict(value).items():
-                    yield f'{_PREFIX}_{name}{{result="{result}"}} {count}'
+                    yield Sample(name, name, (("result", result),), count)
             else:
-                yield f"{_PREFIX}_{name} {value}"
+                yield Sample(name, name, (), value)
 
 
 def status_of(result: ShadowResult) -> ShadowStatus:
@@ -92,7 +97,8 @@ def write_status(status: ShadowStatus, folder: Path, metrics: Path | None) -> No
     """Write the status to a log's folder, and to the file `metrics`. Raises LogError."""
     _replace(folder / _FILE, msgspec.json.encode(status) + b"\n")
     if metrics is not None:
-        _replace(metrics, "".join(f"{one}\n" for one in status.metrics()).encode())
+        samples = map(TimedSample, status.samples())
+        _replace(metrics, prometheus_text(tuple(_METRICS.values()), samples).encode())
 
 
 def read_status(folder: Path) -> ShadowStatus | None:

@@ -10,7 +10,7 @@ from rich.table import Table
 from controller.cli.output import print_result, print_table
 from controller.core.metered import Metered, Sample
 from controller.core.metric_table import METRICS
-from controller.operator.exposition import TimedSample, openmetrics_text
+from controller.exposition import TimedSample, openmetrics_text
 from eventstore.filters import EventFilter
 from eventstore.reader import LogReader
 from replay.cli.exit_status import DAMAGED, errors_in_one_line

@@ -111,6 +111,14 @@ class LabCluster:
 
         return await timed(named, "a stock broker is controller")
 
+    async def until_unregistered(self, broker: int) -> float:
+        """Wait until a broker's registration is deleted. Returns the seconds."""
+
+        async def deleted() -> bool:
+            return not await self.view.exists(f"/brokers/ids/{broker}")
+
+        return await timed(deleted, f"broker {broker} is no longer registered")
+
     async def until_reported(self, daemon: Refold, code: str) -> dict[str, Any]:
         """Wait until the daemon has logged a notice with this code. Returns the first one."""
         found: list[dict[str, Any]] = []

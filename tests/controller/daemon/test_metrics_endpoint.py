@@ -18,7 +18,7 @@ from controller.daemon import metrics_endpoint
 from controller.daemon.connection_metrics import CONNECTION_METRICS, connection_samples
 from controller.daemon.log_metrics import AppendTimes, log_samples
 from controller.daemon.metrics_endpoint import Probed, Source, serving_metrics
-from controller.operator.exposition import TimedSample, openmetrics_text
+from controller.exposition import TimedSample, openmetrics_text
 from controller.settings.parsing import HostAndPort, metrics_address
 from eventstore.mirror.progress import Place
 from eventstore.records import Header

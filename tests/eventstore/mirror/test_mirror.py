@@ -2,7 +2,7 @@
 
 import sqlite3
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, closing
 from pathlib import Path
 
 import anyio
@@ -285,9 +285,10 @@ async def test_changed_record_is_reported(topic: Topic, tmp_path: Path) -> None:
     assert await publisher(logs, topic).publish() == 22 + 21
     write_log(logs / "run-c", 10)
     for name in ("run-a", "run-b", "run-c"):
-        with sqlite3.connect(logs / name / "00000000000000000001.refold") as file:
+        with closing(
+            sqlite3.connect(logs / name / "00000000000000000001.refold", isolation_level=None)
+        ) as file:
             file.execute("update events set payload = x'00' where seq = 4")
-        file.close()
     write_log(logs / "run-d", 10)
     assert await publisher(logs, topic, reports).publish() == 22
     assert [Path(one.log).name for one in reports.events if one.kind == "whole"] == ["run-d"]

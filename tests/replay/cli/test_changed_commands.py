@@ -1,6 +1,7 @@
 """Commands that fold a log notice that its stored commands are not those of its events."""
 
 import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -42,7 +43,7 @@ def test_log_without_its_last_commands_is_damaged(command: str, tmp_path: Path) 
     """Later events of the log answer them."""
     log = write_log(tmp_path / "log", incident(), close=False)
     [segment] = folders.segments_of(log)
-    with sqlite3.connect(segment) as database:
+    with closing(sqlite3.connect(segment, isolation_level=None)) as database:
         [(last,)] = database.execute("select max(seq) from events")
         database.execute("delete from commands where cause > ?", (last // 2,))
     result = CliRunner().invoke(app, [command, str(log)])

@@ -5,6 +5,7 @@ import random
 import shutil
 import sqlite3
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -54,7 +55,7 @@ def rechain(segment: Path) -> None:
     with open_segment(segment) as opened:
         tip = chain.start(opened.header, opened.header_body)
         events = [row for page in opened.event_rows() for row in page]
-    with sqlite3.connect(segment) as database:
+    with closing(sqlite3.connect(segment, isolation_level=None)) as database:
         previous = tip.event_chain
         for row in events:
             previous = chain.link(previous, row[:-1])
@@ -104,7 +105,7 @@ def test_flipped_bits_of_a_packed_log_never_end_in_a_traceback(
 def test_payload_that_cannot_be_decoded_is_reported_with_its_event(
     command: str, payload: bytes, segment: Path
 ) -> None:
-    with sqlite3.connect(segment) as database:
+    with closing(sqlite3.connect(segment, isolation_level=None)) as database:
         database.execute("update events set payload = ? where seq = 20", (payload,))
     rechain(segment)
     result = run(command, segment.parent)
@@ -127,7 +128,7 @@ CHANGES: dict[str, Callable[[sqlite3.Connection], object]] = {
 @pytest.mark.parametrize("change", CHANGES)
 @pytest.mark.parametrize("command", COMMANDS)
 def test_no_command_answers_from_a_changed_log(command: str, change: str, segment: Path) -> None:
-    with sqlite3.connect(segment) as database:
+    with closing(sqlite3.connect(segment, isolation_level=None)) as database:
         CHANGES[change](database)
     result = run(command, segment.parent)
     assert ends_without_traceback(result), result.exc_info

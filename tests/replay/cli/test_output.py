@@ -7,7 +7,7 @@ import sqlite3
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 
 import pytest
@@ -45,9 +45,8 @@ def test_exit_status_is_kept_without_a_reader(log: Path) -> None:
     assert unread("log", "verify", log) == (0, "")
     assert unread("log", "stats", log) == (0, "")
     [segment] = log.glob("*.refold")
-    with sqlite3.connect(segment) as database:
+    with closing(sqlite3.connect(segment, isolation_level=None)) as database:
         database.execute("update events set payload = x'00'")
-    database.close()
     assert unread("log", "verify", log) == (1, "")
     assert unread("log", "verify", "--json", log) == (1, "")
 

@@ -3,6 +3,7 @@
 import json
 import shutil
 import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -29,7 +30,7 @@ def runs(tmp_path: Path) -> Path:
 
 
 def change_term(log: Path) -> None:
-    with sqlite3.connect(next(log.glob("*.refold"))) as database:
+    with closing(sqlite3.connect(next(log.glob("*.refold")), isolation_level=None)) as database:
         database.execute("update events set term = 9 where seq = 5")
 
 
@@ -68,7 +69,7 @@ def test_folder_of_incidents_passes_over_imported_logs(tmp_path: Path) -> None:
 def test_closed_log_without_its_closing_record_is_reported_as_not_closed(tmp_path: Path) -> None:
     with log_at(INCIDENTS / "bounced-broker") as unpacked:
         log = shutil.copytree(unpacked, tmp_path / "log")
-    with sqlite3.connect(next(log.glob("*.refold"))) as database:
+    with closing(sqlite3.connect(next(log.glob("*.refold")), isolation_level=None)) as database:
         database.execute("delete from closing")
     done = replay(log)
     assert f"{log}: not closed: records at the end may be missing" in done.output
@@ -80,7 +81,7 @@ def test_closed_log_without_its_closing_record_is_reported_as_not_closed(tmp_pat
 
 def test_log_of_a_killed_daemon_without_commands_is_damaged(tmp_path: Path) -> None:
     log = write_log(tmp_path / "log", incident(), close=False)
-    with sqlite3.connect(next(log.glob("*.refold"))) as database:
+    with closing(sqlite3.connect(next(log.glob("*.refold")), isolation_level=None)) as database:
         database.execute("delete from commands")
     done = replay(log)
     assert done.exit_code == 2

@@ -104,7 +104,7 @@ def test_running_shadow_shows_its_counts(folder_of: Get, tmp_path: Path) -> None
         well = refold("health", log)
         status = read_status(log)
         assert status is not None
-        assert 'refold_shadow_decisions{result="agreed"} 105' in metrics.read_text()
+        assert 'refold_shadow_decisions{result="agreed"} 105.0' in metrics.read_text()
         different = structs.replace(status, decisions=structs.replace(status.decisions, differs=2))
         write_status(different, log, None)
         not_well = refold("health", log)

@@ -3,6 +3,7 @@
 import os
 import shutil
 import sqlite3
+from contextlib import closing
 from pathlib import Path
 from stat import S_IMODE
 
@@ -137,9 +138,8 @@ def test_damaged_index_is_not_used(log: Path) -> None:
 
 
 def test_index_that_is_damaged_in_the_middle_is_reported_with_what_to_do(log: Path) -> None:
-    with sqlite3.connect(index_path(log)) as connection:
+    with closing(sqlite3.connect(index_path(log), isolation_level=None)) as connection:
         connection.execute("update postings set numbers = x'00'")
-    connection.close()
     with open_log(log) as opened:
         index = Index.of(opened.reader)
         assert index is not None

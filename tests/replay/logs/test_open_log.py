@@ -1,6 +1,7 @@
 """A log with missing records or a damaged index is rejected before anything is answered from it."""
 
 import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -21,9 +22,8 @@ def changed(folder: Path, sql: str) -> Path:
         copy = folder / "log" / segment.name
         copy.parent.mkdir()
         copy.write_bytes(segment.read_bytes())
-    with sqlite3.connect(copy) as database:
+    with closing(sqlite3.connect(copy, isolation_level=None)) as database:
         database.executescript(sql)
-    database.close()
     return copy.parent
 
 
@@ -51,7 +51,7 @@ def test_missing_records_are_reported(command: str, sql: str, text: str, tmp_pat
 def test_damaged_index_is_reported(command: str, tmp_path: Path) -> None:
     log = changed(tmp_path, "")
     [segment] = log.glob("*.refold")
-    with sqlite3.connect(segment) as database:
+    with closing(sqlite3.connect(segment, isolation_level=None)) as database:
         ((page,), (size,)) = (
             database.execute(sql).fetchone()
             for sql in (
@@ -59,7 +59,6 @@ def test_damaged_index_is_reported(command: str, tmp_path: Path) -> None:
                 "pragma page_size",
             )
         )
-    database.close()
     content = bytearray(segment.read_bytes())
     content[page * size - 5] ^= 1
     segment.write_bytes(content)

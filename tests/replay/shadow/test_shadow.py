@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from prometheus_client.parser import text_string_to_metric_families
 
 from controller.core import election
 from eventstore.errors import LogError
@@ -116,10 +117,16 @@ def test_counts_are_in_the_folder_of_the_log_and_in_the_metrics(
         f"The shadow reports {result.differs} decisions and 0 requests that differ; `refold agree`"
         " shows them."
     )
-    lines = (tmp_path / "shadow.prom").read_text().splitlines()
-    assert f'refold_shadow_decisions{{result="differs"}} {result.differs}' in lines
-    assert f'refold_shadow_requests{{result="unseen"}} {result.requests.unjudged}' in lines
-    assert f"refold_shadow_zxid {result.zxid}" in lines
+    families = text_string_to_metric_families((tmp_path / "shadow.prom").read_text())
+    values = {
+        (sample.name, sample.labels.get("result")): sample.value
+        for family in families
+        for sample in family.samples
+    }
+    assert values["refold_shadow_decisions", "differs"] == result.differs
+    assert values["refold_shadow_requests", "unseen"] == result.requests.unjudged
+    assert values["refold_shadow_zxid", None] == result.zxid
+    assert values["refold_shadow_time", None] == pytest.approx(status.time)
 
 
 def test_metrics_that_cannot_be_written_end_the_run(crash: Path, tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ import shutil
 import sqlite3
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -257,7 +258,7 @@ def test_changed_event_changes_the_commands(tmp_path: Path) -> None:
 def flip_byte(log: Path, query: str, table: str, column: str) -> None:
     """Changes one byte of a value, as a defective disk would."""
     [segment] = segments_of(log)
-    with sqlite3.connect(segment) as database:
+    with closing(sqlite3.connect(segment, isolation_level=None)) as database:
         rowid, value = database.execute(query).fetchone()
         data = value.encode() if isinstance(value, str) else bytes(value)
         middle = len(data) // 2
@@ -349,7 +350,7 @@ def test_event_of_a_newer_refold_is_refused(tmp_path: Path) -> None:
 def test_log_without_its_first_segment_needs_a_snapshot(tmp_path: Path) -> None:
     log = write_log(tmp_path / "log", incident())
     [segment] = segments_of(log)
-    with sqlite3.connect(segment) as database:
+    with closing(sqlite3.connect(segment, isolation_level=None)) as database:
         database.execute("delete from events where rowid = 1")
     with pytest.raises(ReplayError):
         verified(log)

@@ -4,13 +4,17 @@ import json
 import re
 import shutil
 import subprocess
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from copy import deepcopy
+from enum import Enum
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple, get_type_hints
 
 import pytest
 from grafana_foundation_sdk.cog.encoder import JSONEncoder
+from grafana_foundation_sdk.cog.plugins import register_default_plugins
 from grafana_foundation_sdk.models.dashboard import Dashboard
+from pydantic import ConfigDict, TypeAdapter, ValidationError
 
 from controller.core.metric_table import Metric
 from controller.daemon.log_metrics import DAEMON_METRICS
@@ -119,11 +123,108 @@ def test_metrics_of_public_alert_rules_are_exported() -> None:
     assert set(OF_PUBLIC_RULES) - EXPORTED == set()
 
 
-def test_dashboard_is_one_of_grafanas_schema() -> None:
-    text = DASHBOARD.read_text(encoding="utf-8")
-    read = Dashboard.from_json(json.loads(text))
-    assert json.loads(JSONEncoder().encode(read)) == json.loads(text)
-    assert all(panel["title"] for panel in json.loads(text)["panels"])
+def faults(dashboard: Any) -> list[str]:
+    """Where a dashboard's JSON is not what Grafana's own library reads: names that it does not
+    know, and values of other types."""
+    try:
+        read = Dashboard.from_json(deepcopy(dashboard))
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        return [f"cannot be read: {error!r}"]
+    known = json.loads(JSONEncoder().encode(read))
+    return [*_unknown(dashboard, known, "dashboard"), *_mistyped(read, "dashboard")]
+
+
+def _unknown(given: Any, known: Any, place: str) -> Iterator[str]:
+    """What is lost when the library writes the JSON again. Defaults may be added."""
+    if isinstance(given, dict) and isinstance(known, dict):
+        for key, value in given.items():
+            yield from _unknown(value, known.get(key), f"{place}.{key}")
+    elif isinstance(given, list) and isinstance(known, list) and len(given) == len(known):
+        for number, (one, other) in enumerate(zip(given, known, strict=True)):
+            yield from _unknown(one, other, f"{place}[{number}]")
+    elif given != known:
+        yield f"{place}: {given!r}"
+
+
+def _mistyped(value: object, place: str) -> Iterator[str]:
+    """The attributes of the library's objects that have other types than it declares."""
+    if isinstance(value, list):
+        for number, one in enumerate(value):
+            yield from _mistyped(one, f"{place}[{number}]")
+    elif _is_library_object(value):
+        for name, hint in get_type_hints(type(value)).items():
+            found = getattr(value, name, None)
+            adapter = TypeAdapter[object](hint, config=_STRICT)
+            try:
+                # In JSON, an enumeration has its value.
+                if _is_library_object(found):
+                    adapter.validate_python(found)
+                else:
+                    adapter.validate_json(json.dumps(found))
+            except ValidationError:
+                yield f"{place}.{name}: {found!r}"
+            yield from _mistyped(found, f"{place}.{name}")
+
+
+def _is_library_object(value: object) -> bool:
+    """Whether it is an object of the library, or a list of them."""
+    one = value[0] if isinstance(value, list) and value else value
+    return type(one).__module__.startswith("grafana_foundation_sdk.") and not isinstance(one, Enum)
+
+
+_STRICT = ConfigDict(strict=True, arbitrary_types_allowed=True)
+
+
+@pytest.fixture(scope="module")
+def dashboard() -> Any:
+    register_default_plugins()
+    return json.loads(DASHBOARD.read_text(encoding="utf-8"))
+
+
+def test_dashboard_is_one_of_grafanas_schema(dashboard: Any) -> None:
+    assert faults(dashboard) == []
+    assert all(panel["title"] for panel in dashboard["panels"])
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        ("title", 5),
+        ("refresh", 30),
+        ("panels", {}),
+        ("colour", "red"),
+        ("panels 0 type", None),
+        ("panels 0 gridPos x", "a"),
+        ("panels 0 colour", "red"),
+        ("panels 0 options colorMode", "nope"),
+        ("panels 0 targets 0 expr", 5),
+        ("panels 0 targets 0 expression", "up"),
+        ("panels 7 options legend showLegend", "yes"),
+        ("templating list 0 hide", "never"),
+    ],
+)
+def test_dashboard_with_one_wrong_value_is_not_one_of_grafanas_schema(
+    dashboard: Any, path: str, value: object
+) -> None:
+    changed = deepcopy(dashboard)
+    *parents, last = (int(one) if one.isdigit() else one for one in path.split())
+    place = changed
+    for one in parents:
+        place = place[one]
+    place[last] = value
+    assert faults(changed)
+
+
+@needs_promtool
+def test_queries_of_the_dashboard_are_expressions_of_prometheus(tmp_path: Path) -> None:
+    rules = [
+        {"record": f"query_{number}", "expr": query.replace("$cluster", ".*")}
+        for number, query in enumerate(queries())
+    ]
+    file = tmp_path / "rules.yaml"
+    file.write_text(json.dumps({"groups": [{"name": "dashboard", "rules": rules}]}))
+    done = subprocess.run(["promtool", "check", "rules", file], capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
 
 
 def test_every_rule_has_a_case_and_a_row_in_the_page() -> None:

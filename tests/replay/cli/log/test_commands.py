@@ -6,6 +6,7 @@ import signal
 import sqlite3
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 
 import msgspec
@@ -76,7 +77,6 @@ def test_verify_reports_a_damaged_log(log: Path) -> None:
     segment = log / "00000000000000000001.refold"
     connection = sqlite3.connect(segment)
     connection.executescript("update events set term = 9 where seq = 2")
-    connection.close()
     done = refold("log", "verify", log)
     assert done.returncode == 1
     assert done.stdout.startswith(f"{segment}, event 2: it was changed")
@@ -305,9 +305,8 @@ def test_verify_reports_a_copy_of_a_growing_log(tmp_path: Path) -> None:
 
 def test_changed_header_is_reported_with_the_remedy(log: Path) -> None:
     [segment] = log.glob("*.refold")
-    with sqlite3.connect(segment) as database:
+    with closing(sqlite3.connect(segment, isolation_level=None)) as database:
         database.execute("update header set body = replace(body, 'c', 'd')")
-    database.close()
     done = refold("log", "show", log)
     assert done.returncode == 1
     assert f"{segment}, header: it was changed: replace the file with an intact copy" in done.stderr

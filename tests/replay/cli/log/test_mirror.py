@@ -1,6 +1,7 @@
 """`refold log mirror` and `fetch` without a reachable cluster."""
 
 import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 from typer.testing import CliRunner
@@ -34,9 +35,10 @@ def test_folder_without_logs_publishes_nothing(tmp_path: Path) -> None:
 def test_changed_log_is_not_published(tmp_path: Path) -> None:
     """The change is found before a broker is contacted."""
     log = write_log(tmp_path / "run-1", 5)
-    with sqlite3.connect(log / "00000000000000000001.refold") as file:
+    with closing(
+        sqlite3.connect(log / "00000000000000000001.refold", isolation_level=None)
+    ) as file:
         file.execute("update events set payload = x'00' where seq = 3")
-    file.close()
     for options in ([], ["--json"]):
         status, output = run("mirror", str(tmp_path), *NOWHERE, *options)
         assert status == 1

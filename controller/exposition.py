@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
+from prometheus_client import exposition as prometheus
 from prometheus_client.metrics_core import Metric as Family
 from prometheus_client.openmetrics import exposition as openmetrics
 from prometheus_client.registry import Collector
@@ -80,3 +81,8 @@ def openmetrics_text(metrics: Sequence[Metric], samples: Iterable[TimedSample]) 
         _Given(families(metrics, samples))
     )
     return text.decode()
+
+
+def prometheus_text(metrics: Sequence[Metric], samples: Iterable[TimedSample]) -> str:
+    """Samples in the text format of Prometheus, for the textfile collector of node_exporter."""
+    return prometheus.generate_latest(_Given(families(metrics, samples))).decode()
