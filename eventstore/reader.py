@@ -128,7 +128,9 @@ class LogReader:
                 _require_adjacent(last_seq, segment)
             for page in _stored_events(segment, stored, subjects_of):
                 events = self._upcast(page, segment.path)
-                yield [one for one in events if one.kind in wanted.kinds] if wanted.kinds else events
+                yield (
+                    [one for one in events if one.kind in wanted.kinds] if wanted.kinds else events
+                )
                 if page and wanted.is_range:
                     last_seq = page[-1].seq
 
