@@ -120,7 +120,7 @@ def damage_reported() -> Iterator[None]:
 
 class Verifier:
     """Compares the events of a log and their commands with what a fold derives from them, while
-    somebody else reads and folds the log. The records that are read must be chained."""
+    the caller reads and folds the log. The caller's reader must check the checksum chain."""
 
     def __init__(self, reader: LogReader) -> None:
         """Raises ReplayError for a log that the daemon did not write, and LogCorrupt if records
