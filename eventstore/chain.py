@@ -4,7 +4,7 @@ Events and commands have separate chains; both begin with the header. The chain 
 and careless edits. It uses no key, so it does not protect against someone who recomputes it.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from hashlib import blake2b
 
 import msgspec
@@ -70,6 +70,33 @@ def command_fault(previous: bytes, row: Row) -> str | None:
     if link(previous, row[:-1]) != row[-1]:
         return "it was changed, moved or inserted, or the previous one was or is missing"
     return None
+
+
+def sound_events(previous: bytes, expected: int, rows: Sequence[Row]) -> list[EventRecord]:
+    """The first of these rows, up to the first one with a fault: the first one should be event
+    number `expected` and follow the chain value `previous`. On the hot path of each fold."""
+    found: list[EventRecord] = []
+    for row in rows:
+        event = EventRecord._make(row[:-1])
+        value = blake2b(previous + _encode(event), digest_size=CHAIN_BYTES).digest()
+        if row[0] != expected or value != row[-1]:
+            break
+        found.append(event)
+        previous, expected = value, expected + 1
+    return found
+
+
+def sound_commands(previous: bytes, rows: Sequence[Row]) -> list[CommandRecord]:
+    """As `sound_events`, for commands."""
+    found: list[CommandRecord] = []
+    for row in rows:
+        command = CommandRecord._make(row[:-1])
+        value = blake2b(previous + _encode(command), digest_size=CHAIN_BYTES).digest()
+        if value != row[-1]:
+            break
+        found.append(command)
+        previous = value
+    return found
 
 
 def chained(

@@ -4,6 +4,7 @@ indicates a bug of the caller."""
 import errno
 import sqlite3
 from pathlib import Path
+from typing import Self
 
 PUT_A_COPY = "replace the file with an intact copy"
 """What to do about a damaged file."""
@@ -18,6 +19,10 @@ class LogError(Exception):
         self.text = text
         place = f"{file}, {record}" if record else f"{file}"
         super().__init__(f"{place}: {text}")
+
+    def __reduce__(self) -> tuple[type[Self], tuple[Path | str, str, str | None]]:
+        """For errors of other processes."""
+        return type(self), (self.file, self.text, self.record)
 
 
 class LogNotFound(LogError):

@@ -1,7 +1,8 @@
 """Reads a log from a folder, one segment, or a stream on standard input, in constant memory."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
+from itertools import chain
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import BinaryIO, Self
@@ -18,6 +19,9 @@ from eventstore.upcasters import Upcasters
 from eventstore.verify import verify
 
 ALL = EventFilter()
+
+_NONE = 1 << 63
+"""After each number of an event."""
 
 
 class LogReader:
@@ -113,17 +117,29 @@ class LogReader:
         stored = wanted
         if self._upcasters and wanted.kinds:
             stored = structs.replace(wanted, kinds=self._upcasters.stored_kinds(wanted.kinds))
+        return chain.from_iterable(self._event_pages(wanted, stored, subjects_of))
+
+    def _event_pages(
+        self, wanted: EventFilter, stored: EventFilter, subjects_of: SubjectsOf | None
+    ) -> Iterator[Iterable[EventRecord]]:
         last_seq: int | None = None
         for segment in self._opened(wanted.first_seq, wanted.last_seq):
             if wanted.is_range and last_seq is not None:
                 _require_adjacent(last_seq, segment)
-            for event in _stored_events(segment, stored, subjects_of):
-                current = event
-                if self._upcasters:
-                    current = self._upcasters.upcast(event, segment.path)
-                last_seq = event.seq
-                if not wanted.kinds or current.kind in wanted.kinds:
-                    yield current
+            for page in _stored_events(segment, stored, subjects_of):
+                events = self._upcast(page, segment.path)
+                yield (
+                    [one for one in events if one.kind in wanted.kinds] if wanted.kinds else events
+                )
+                if page and wanted.is_range:
+                    last_seq = page[-1].seq
+
+    def _upcast(self, page: list[EventRecord], path: Path) -> Iterable[EventRecord]:
+        upcasters = self._upcasters
+        if upcasters is None or upcasters.are_current(page):
+            return page
+        # Lazily: the events before one that cannot be read are returned.
+        return (upcasters.upcast(one, path) for one in page)
 
     def commands(
         self, first_cause: int | None = None, last_cause: int | None = None, kind: str = ""
@@ -132,14 +148,19 @@ class LogReader:
         may not be stored yet. After a crash they may never be stored. With `kind` only
         those of one kind: their checksum chain is not checked, since it includes the others.
         """
+        return chain.from_iterable(self._command_pages(first_cause, last_cause, kind))
+
+    def _command_pages(
+        self, first_cause: int | None, last_cause: int | None, kind: str
+    ) -> Iterator[Iterable[CommandRecord]]:
         first = 0 if first_cause is None else first_cause
         last = (1 << 63) - 1 if last_cause is None else last_cause
         # A command is stored after its cause: in the same or a later segment.
         for segment in self._opened(first_cause, None):
             if kind:
-                yield from segment.commands_of_kind(kind, first, last)
+                yield segment.commands_of_kind(kind, first, last)
             else:
-                yield from segment.commands(first, last)
+                yield from segment.command_pages(first, last)
             if segment.header.first_seq > last:
                 return
 
@@ -165,13 +186,15 @@ class LogReader:
         """The events that pass a filter, each with the commands that it caused."""
         commands = self.commands(wanted.first_seq, wanted.last_seq)
         command = next(commands, None)
+        cause = _NONE if command is None else command.cause
         for event in self.events(wanted, subjects_of):
-            while command and command.cause < event.seq:
-                command = next(commands, None)
+            seq = event.seq
             caused: list[CommandRecord] = []
-            while command and command.cause == event.seq:
-                caused.append(command)
+            while cause <= seq:
+                if cause == seq and command is not None:
+                    caused.append(command)
                 command = next(commands, None)
+                cause = _NONE if command is None else command.cause
             yield event, caused
 
     def _opened(self, first_seq: int | None, last_seq: int | None) -> Iterator[Segment]:
@@ -202,9 +225,9 @@ def _require_adjacent(last_seq: int, segment: Segment) -> None:
 
 def _stored_events(
     segment: Segment, wanted: EventFilter, subjects_of: SubjectsOf | None
-) -> Iterator[EventRecord]:
+) -> Iterator[list[EventRecord]]:
     if wanted.subject is None:
-        return segment.events(wanted)
+        return segment.event_pages(wanted)
     if subjects_of is None:
         raise ValueError("a filter by subject requires subjects_of")
     return subjects.events_about(segment, wanted, subjects_of)

@@ -10,6 +10,7 @@ import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from functools import lru_cache, partial
+from itertools import chain as chain_iterables
 from operator import itemgetter
 from pathlib import Path
 from sys import getsizeof
@@ -107,31 +108,38 @@ class Segment:
     def events(self, wanted: EventFilter) -> Iterator[EventRecord]:
         """The events that pass a filter, except for its subject. Raises LogCorrupt for a changed
         record, and in a range also for a missing one."""
+        return chain_iterables.from_iterable(self.event_pages(wanted))
+
+    def event_pages(self, wanted: EventFilter) -> Iterator[list[EventRecord]]:
+        """The same, page by page."""
         if wanted.is_range:
             return self._chained_events(wanted)
-        return self._events(*wanted.where())
+        return self._unchained_events(*wanted.where())
 
     def events_numbered(self, numbers: list[int], wanted: EventFilter) -> Iterator[EventRecord]:
         """The events with these numbers that pass a filter, except for its subject."""
         conditions, parameters = wanted.where()
         conditions.append(f"seq in ({', '.join(map(str, numbers))})")
-        return self._events(conditions, parameters)
+        return chain_iterables.from_iterable(self._unchained_events(conditions, parameters))
 
-    def commands(self, first_cause: int, last_cause: int) -> Iterator[CommandRecord]:
-        """The commands caused by a range of events, in stored order. Raises LogCorrupt if one was
-        changed or is missing between two others."""
+    def command_pages(self, first_cause: int, last_cause: int) -> Iterator[list[CommandRecord]]:
+        """Pages of the commands caused by a range of events, in stored order. Raises LogCorrupt if
+        one was changed or is missing between two others."""
         conditions = ["cause between :first and :last"]
         parameters = {"first": first_cause, "last": last_cause}
         previous: bytes | None = None
         for page in self._pages(_COMMANDS, conditions, parameters):
             if previous is None:
                 previous = self._command_chain_before(page[0][0])
-            for row in _unnumbered(page):
-                fault = chain.command_fault(previous, row)
-                if fault:
-                    raise self._changed(fault, f"command {row[0]}.{row[1]}")
-                yield CommandRecord._make(row[:-1])
-                previous = chain.value_of(row)
+            rows = _unnumbered(page)
+            commands = chain.sound_commands(previous, rows)
+            yield commands
+            if len(commands) < len(rows):
+                row = rows[len(commands)]
+                previous = chain.value_of(rows[len(commands) - 1]) if commands else previous
+                fault = chain.command_fault(previous, row) or ""
+                raise self._changed(fault, f"command {row[0]}.{row[1]}")
+            previous = chain.value_of(rows[-1])
 
     def commands_of_kind(
         self, kind: str, first_cause: int, last_cause: int
@@ -208,17 +216,18 @@ class Segment:
         except OSError as error:
             raise from_os(error, target) from error
 
-    def _chained_events(self, wanted: EventFilter) -> Iterator[EventRecord]:
+    def _chained_events(self, wanted: EventFilter) -> Iterator[list[EventRecord]]:
         expected = max(wanted.first_seq or 0, self.header.first_seq)
         previous = self._event_chain_before(expected)
         for page in self._pages(_EVENTS, *wanted.where()):
-            for row in page:
-                fault = chain.event_fault(previous, expected, row)
-                if fault:
-                    raise self._changed(fault, f"event {row[0]}")
-                event = EventRecord._make(row[:-1])
-                yield event
-                previous, expected = chain.value_of(row), event.seq + 1
+            events = chain.sound_events(previous, expected, page)
+            yield events
+            if events:
+                previous, expected = chain.value_of(page[len(events) - 1]), events[-1].seq + 1
+            if len(events) < len(page):
+                row = page[len(events)]
+                fault = chain.event_fault(previous, expected, row) or ""
+                raise self._changed(fault, f"event {row[0]}")
 
     def _event_chain_before(self, seq: int) -> bytes:
         """The chain value that event `seq` follows."""
@@ -240,12 +249,17 @@ class Segment:
     def _changed(self, fault: str, record: str) -> LogCorrupt:
         return LogCorrupt(self.path, f"{fault}: {PUT_A_COPY}", record)
 
-    def _events(self, conditions: list[str], parameters: dict[str, Any]) -> Iterator[EventRecord]:
+    def _unchained_events(
+        self, conditions: list[str], parameters: dict[str, Any]
+    ) -> Iterator[list[EventRecord]]:
         for page in self._pages(_EVENTS, conditions, parameters):
+            events: list[EventRecord] = []
             for row in page:
                 if tuple(map(type, row)) not in _EVENT_TYPES:
+                    yield events
                     raise self._changed("it was changed", f"event {row[0]}")
-                yield EventRecord._make(row[:-1])
+                events.append(EventRecord._make(row[:-1]))
+            yield events
 
     def _pages(
         self, table: _Table, conditions: list[str], parameters: dict[str, Any], after: int = 0

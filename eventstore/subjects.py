@@ -46,9 +46,9 @@ def index_subjects(segment: Segment, subjects_of: SubjectsOf, path: Path | None 
 
 def events_about(
     segment: Segment, wanted: EventFilter, subjects_of: SubjectsOf
-) -> Iterator[EventRecord]:
-    """The events of a segment that pass a filter including its subject, found with the index. If
-    the index cannot be kept next to the segment, it is made in a temporary folder."""
+) -> Iterator[list[EventRecord]]:
+    """Pages of the events of a segment that pass a filter including its subject, found with the
+    index. If the index cannot be kept next to the segment, it is made in a temporary folder."""
     with TemporaryDirectory(prefix="refold-") as temporary:
         path = _kept_index(segment, subjects_of)
         if path is None:
@@ -56,7 +56,7 @@ def events_about(
             path = index_subjects(segment, subjects_of, elsewhere)
         with _index(path) as database:
             for numbers in _numbers(database, wanted):
-                yield from segment.events_numbered(numbers, wanted)
+                yield list(segment.events_numbered(numbers, wanted))
 
 
 def _kept_index(segment: Segment, subjects_of: SubjectsOf) -> Path | None:

@@ -1,6 +1,6 @@
 """Reads old records: each step converts a payload from one schema version to the next."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from msgspec import Struct
 
@@ -26,6 +26,11 @@ class Upcasters:
         """`steps` is keyed by the kind and schema version that a step reads."""
         self._current = current
         self._steps = dict(steps or {})
+
+    def are_current(self, events: Sequence[EventRecord]) -> bool:
+        """Whether `upcast` returns these events as they are."""
+        current = self._current
+        return all(one.schema == current.get(one.kind) for one in events)
 
     def upcast(self, event: EventRecord, file: object) -> EventRecord:
         """The event in its current schema; errors name `file`.

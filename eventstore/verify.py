@@ -90,6 +90,37 @@ def check_complete(path: Path) -> None:
                 raise LogCorrupt(segment.path, f"{fault}: {PUT_A_COPY}", "commands")
 
 
+def check_ends(path: Path) -> None:
+    """Check that each segment ends where the next one or the closing record says. Together with
+    `check_complete`, and a reader of all records that checks their chain, this finds what `verify`
+    finds. Raises LogCorrupt."""
+    before: Tip | None = None
+    for file in folders.segments_of(path):
+        with open_segment(file) as segment:
+            named = segment.header.predecessor
+            if before is not None and named != before:
+                fault = "has no predecessor" if named is None else _difference(named, before)
+                text = f"the end of the previous segment does not match: {fault}: {PUT_A_COPY}"
+                raise LogCorrupt(segment.path, text, "header")
+            closing = segment.closing
+            before = _stored_tip(segment)
+            if closing is not None and closing.tip != before:
+                text = f"{_difference(closing.tip, before)}: {PUT_A_COPY}"
+                raise LogCorrupt(segment.path, text, "closing record")
+
+
+def _stored_tip(segment: Segment) -> Tip:
+    start = chain.start(segment.header, segment.header_body)
+    last = "select chain from {} order by rowid desc limit 1"
+    events, commands = (segment.query(last.format(one)) for one in ("events", "commands"))
+    return Tip(
+        last_seq=segment.last_seq(),
+        commands=start.commands + segment.command_count(),
+        event_chain=events[0][0] if events else start.event_chain,
+        command_chain=commands[0][0] if commands else start.command_chain,
+    )
+
+
 def _file_faults(segment: Segment) -> Iterator[str]:
     """What SQLite finds in the parts that contain no records: its trees and the commands' index."""
     for (finding,) in segment.query("pragma integrity_check(3)"):

@@ -211,6 +211,9 @@ def subjects_of_broker(value: BrokerEvent | BrokerCommand) -> list[str]:
 def paths_of_command(command: commands.Command) -> list[str]:
     """The znodes that a command reads or writes."""
     match command:
+        case commands.UpdateMetadataRequest():
+            # The most frequent command.
+            return []
         case commands.ReadZnodes(paths=paths) | commands.ReadStats(paths=paths):
             return list(paths)
         case (
@@ -251,12 +254,15 @@ def _of_paths(paths: Iterable[str]) -> tuple[str, ...]:
 
 def subjects_of_command(command: commands.Command) -> Iterator[str]:
     """The subjects of a command; some of them occur several times."""
-    yield from _of_paths(paths_of_command(command))
+    if paths := paths_of_command(command):
+        yield from _of_paths(paths)
     broker = getattr(command, "broker", None)
     if broker is not None:
         yield f"broker {broker}"
     yield from _partitions(getattr(command, "partitions", ()), str)
     match command:
+        case commands.UpdateMetadataRequest():
+            return
         case commands.StartTimer(timer=timer) | commands.CancelTimer(timer=timer):
             yield timer
         case commands.Notice(subject=subject):
@@ -297,7 +303,8 @@ def _partitions(partitions: Iterable[object], name_of: NameOf) -> Iterator[str]:
         topic, number = getattr(one, "topic", ""), getattr(one, "partition", None)
         if topic and number is not None:
             name = name_of(topic)
-            yield from (name, f"{name}-{number}")
+            yield name
+            yield f"{name}-{number}"
 
 
 def _topics(topics: Iterable[object]) -> Iterator[str]:

@@ -33,6 +33,7 @@ _reason_decoder: msgspec.msgpack.Decoder[Reason] = msgspec.msgpack.Decoder(Reaso
 DIGEST_BYTES: Final = 16
 
 _FORM: Final = "canonical"
+_FEW_PARTITIONS: Final = 8
 
 T = TypeVar("T")
 
@@ -75,7 +76,8 @@ def encode_in_chunks(command: msgspec.Struct) -> list[bytes]:
     """A command's canonical body in chunks, of which other commands may share some."""
     if isinstance(command, (LeaderAndIsrRequest, UpdateMetadataRequest)):
         partitions = command.partitions
-        if isinstance(partitions, RequestEntries):
+        # Sharing saves more than it costs if there are many partitions.
+        if isinstance(partitions, RequestEntries) and len(partitions) > _FEW_PARTITIONS:
             return _encode_request(command, partitions)
     return [_encoder.encode(command)]
 

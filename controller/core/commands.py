@@ -343,6 +343,9 @@ class Issued(IssuedCommand[Command]):
 
 def target_of(command: Command) -> str:
     """The target of a command, for people and the store's index: a path, a broker, a timer."""
+    if isinstance(command, UpdateMetadataRequest):
+        # The most frequent command.
+        return f"broker {command.broker}"
     if isinstance(command, ApiResponse):
         return f"request {command.request}"
     match command:

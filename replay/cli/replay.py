@@ -18,11 +18,20 @@ from replay.cli.options import Json
 from replay.cli.progress import progress
 from replay.diff.logs import opened
 from replay.errors import ReplayError
+from replay.index.making import make_index
+from replay.inspect.at import keeps_snapshots
 from replay.logs.open_log import open_reader
 from replay.logs.other_core import diff_command
 from replay.progress import Progress
 from replay.verify.differences import DIFFERENCES_MAX
-from replay.verify.verification import NO_ORDINAL, Mismatch, Verification, verify_decisions
+from replay.verify.verification import (
+    NO_ORDINAL,
+    Mismatch,
+    Verification,
+    Verifier,
+    damage_reported,
+    verify_decisions,
+)
 
 _SHOWN = 50
 _AGREED, _DIFFERS = 0, 1
@@ -50,6 +59,14 @@ def replay(
         ),
     ],
     as_json: Json = False,
+    index: Annotated[
+        bool,
+        typer.Option(
+            "--index",
+            help="In the same pass, make the index with which `why`, `events`, `decisions` and"
+            " `inspect` answer quickly. LOG is a folder of segments that no daemon writes.",
+        ),
+    ] = False,
 ) -> None:
     """Derive the controller's decisions again from LOG and compare them with the recorded ones.
 
@@ -60,8 +77,12 @@ def replay(
     """
     columns = (TextColumn("folding"), BarColumn(), TextColumn("{task.completed} events"))
     with errors_in_one_line("replay"), progress(*columns) as report, _paths(log) as paths:
+        if index and (len(paths) != 1 or not keeps_snapshots(paths[0][1])):
+            raise ReplayError(
+                "--index is for one log, whose folder can be written and has no running daemon"
+            )
         if len(paths) == 1:
-            only = _verified(paths[0][1], report)
+            only = (_indexed if index else _verified)(paths[0][1], report)
             several = []
         else:
             only = None
@@ -90,6 +111,13 @@ def _paths(log: Path) -> Iterator[list[tuple[str, Path]]]:
 def _verified(path: Path, report: Progress) -> Verification:
     with open_reader(path) as reader:
         return verify_decisions(reader, report)
+
+
+def _indexed(path: Path, report: Progress) -> Verification:
+    with open_reader(path) as reader, damage_reported():
+        verifier = Verifier(reader)
+        make_index(path, report, verifier=verifier)
+        return verifier.result()
 
 
 def _replayed(name: str, path: Path, report: Progress) -> _Replayed:

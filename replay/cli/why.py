@@ -10,6 +10,7 @@ from replay.cli.log_notes import note_changed_commands
 from replay.cli.options import At, Json, log_position, named_partition
 from replay.cli.progress import progress
 from replay.cli.why_report import explanation_lines
+from replay.garbage_collection import rare_garbage_collection
 from replay.index.history import history_of
 from replay.index.opening import index_of
 from replay.logs.open_log import OpenedLog, RecordedLog, open_any_log, seq_at
@@ -87,7 +88,7 @@ def why(
     subject = _subject(partition, broker, topic, reassignment, term)
     subject = _all_unhealthy(subject) if unhealthy else subject
     seq, wall_ns = log_position(at, "--at")
-    with errors_in_one_line("why"):
+    with errors_in_one_line("why"), rare_garbage_collection():
         found = _explanation(logs_of(log), subject, seq, wall_ns)
     print_result(
         found,

@@ -24,7 +24,7 @@ from replay.explore.coverage import Coverage
 from replay.explore.generators.attempt import BudgetSpent, Case, Found
 from replay.explore.generators.strategies import Start, do_job
 from replay.explore.invariants.invariant import Violation
-from replay.explore.worker_processes import begin_worker, how_ended, signals_wait
+from replay.worker_processes import begin_worker, how_ended, signals_wait
 
 _REPORT_S: Final = 0.5
 """How often a worker reports its coverage."""

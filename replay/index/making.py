@@ -5,89 +5,161 @@ The pass derives all commands again and compares them with those that the log ha
 does. An index of a log that has other commands is never used.
 """
 
-import re
+import os
 import sys
-from collections.abc import Callable
-from contextlib import suppress
+from collections import deque
+from concurrent.futures import Future
+from contextlib import ExitStack
 from pathlib import Path
 from stat import S_IMODE
-from typing import Final
+from typing import Any, Final, Self
 
 import msgspec
 
-from controller.core.canonical import decode_command, kind_of
-from controller.core.commands import CommandId
-from controller.core.events import BrokerResponded, Event
 from controller.fingerprint import core_fingerprint
 from eventstore import snapshots
 from eventstore.errors import LogError
-from eventstore.reader import LogReader
-from eventstore.records import CommandRecord, EventRecord
 from replay.errors import ReplayError
+from replay.garbage_collection import rare_garbage_collection
 from replay.index.every_fact import EVERYTHING, EveryFactObserver
+from replay.index.postings import FoldPostings, RangePostings, postings_of_range, ranges
 from replay.index.store import About, Index, IndexWriter, RoleLost, stamp_of, writing
 from replay.inspect.at import SnapshotSchedule, make_snapshots
 from replay.logs.open_log import RecordedLog, open_log
 from replay.progress import Progress, unreported
-from replay.subjects import subjects_of_command, subjects_of_event
+from replay.verify.verification import Verifier
 from replay.why.noted_facts import KnownZnodes
-from replay.why.recorded import LogPart, NextEvent, Run, TakenEvent
+from replay.why.recorded import LogPart, NextEvent, Run
+from replay.worker_processes import worker_pool
 
-_COMMANDS_REMEMBERED: Final = 100_000
 _REPORTED_EVERY: Final = 5_000
-_ID: Final = re.compile("[0-9a-f]{32}")
+_NUMBERS_HELD_MAX: Final = 4_000_000
+_WORTH_A_PROCESS: Final = 20_000
+"""With fewer events, no other process is started."""
+_EVENTS_IN_PART_MAX: Final = 250_000
+_PARTS_OF_PROCESS: Final = 4
 
 
-def make_index(path: Path, progress: Progress = unreported) -> None:
-    """Make the index of a log, unless there is one that can be used, and snapshots.
+def make_index(
+    path: Path,
+    progress: Progress = unreported,
+    processes: int = 0,
+    verifier: Verifier | None = None,
+) -> None:
+    """Make the index of a log, unless there is one that can be used, and snapshots. `processes`: 0
+    for one on each core. `verifier` verifies the log in the same pass; the index is made again.
 
     Raises LogError, ReplayError.
     """
     with open_log(path) as log:
-        if not isinstance(log, RecordedLog) or Index.of(log.reader) is not None:
+        has_index = verifier is None and Index.of(log.reader) is not None
+        if not isinstance(log, RecordedLog) or has_index:
             make_snapshots(path, progress)
             return
         mode = S_IMODE(log.reader.segments[0].stat().st_mode)
         stamp, last = stamp_of(log.reader), log.reader.last_seq
-        with writing(path, mode) as writer:
-            made = _Pass(log, last, writer)
-            made.run(path, progress)
+        processes = processes or _processes(last - log.reader.header.first_seq + 1)
+        with (
+            rare_garbage_collection(),
+            writing(path, mode) as writer,
+            _Reading(path, (log.reader.header.first_seq, last), processes) as reading,
+        ):
+            made = _Pass(log, last, writer, verifier)
+            made.run(path, progress, reading)
             made.finish(stamp)
+
+
+def _processes(events: int) -> int:
+    return (os.cpu_count() or 1) if events > _WORTH_A_PROCESS else 1
+
+
+class _Reading:
+    """The postings of a log, which other processes find while this one folds the log."""
+
+    def __init__(self, path: Path, events: tuple[int, int], processes: int) -> None:
+        """`events` are the first and the last one."""
+        self._path = path
+        self._others = processes - 1
+        parts = max(1, self._others) * _PARTS_OF_PROCESS
+        self._ranges = [*ranges(*events, parts, _EVENTS_IN_PART_MAX)]
+        self._resources = ExitStack()
+        self._parts: deque[Future[RangePostings]] = deque()
+
+    def __enter__(self) -> Self:
+        if self._others:
+            pool = self._resources.enter_context(worker_pool(self._others))
+            found = (pool.submit(postings_of_range, self._path, *one) for one in self._ranges)
+            self._parts.extend(found)
+        return self
+
+    def __exit__(self, *raised: Any) -> bool | None:
+        return self._resources.__exit__(*raised)
+
+    def take_done(self, writer: IndexWriter) -> None:
+        """Write what is found."""
+        while self._parts and self._parts[0].done():
+            _write(self._parts.popleft().result(), writer)
+
+    def finish(self, writer: IndexWriter) -> None:
+        """Wait for the rest and write it. Raises LogError, ReplayError."""
+        if not self._others:
+            for first, last in self._ranges:
+                _write(postings_of_range(self._path, first, last), writer)
+        for one in self._parts:
+            _write(one.result(), writer)
+
+
+def _write(found: RangePostings, writer: IndexWriter) -> None:
+    writer.add_pages(found.pages)
+    writer.add_names(found.names)
 
 
 class _Pass:
     """Folds the whole log once."""
 
-    def __init__(self, log: RecordedLog, last: int, writer: IndexWriter) -> None:
+    def __init__(
+        self, log: RecordedLog, last: int, writer: IndexWriter, verifier: Verifier | None = None
+    ) -> None:
         self._last = last
+        self._verifier = verifier
         self._run = Run(LogPart(log, last), EVERYTHING, [], KnownZnodes({}, {}), EveryFactObserver)
         observer = self._run.observer
         assert isinstance(observer, EveryFactObserver), "the run makes it"
         self._observer = observer
         self._writer = writer
-        self._subjects = _Subjects(log.reader, observer.topic_name, writer)
+        if verifier is not None:
+            verifier.begin(observer.controller.term)
+        self._postings = FoldPostings(observer.topic_name, writer.add_topic_name)
         self._lost: list[RoleLost] = []
         self._last_active = 0
 
-    def run(self, path: Path, progress: Progress) -> None:
+    def run(self, path: Path, progress: Progress, reading: _Reading) -> None:
         """Fold the events. Raises LogError, ReplayError."""
         last = snapshots.latest_snapshot(path, core_fingerprint(), self._last)
         schedule = SnapshotSchedule(path, last.seq if last is not None else 0)
         for order, taken in enumerate(self._run.records(), 1):
             self._take(taken, order)
             seq = taken.record.seq
-            progress("making the index", seq, self._last)
+            if not seq % _REPORTED_EVERY:
+                progress("making the index", seq, self._last)
+                reading.take_done(self._writer)
             schedule.offer(seq, self._run.snapshot)
+        reading.finish(self._writer)
 
     def _take(self, taken: NextEvent, order: int) -> None:
         folded = self._run.take(taken, order)
         assert folded is not None, "a single log raises an error instead"
         record = taken.record
+        if self._verifier is not None:
+            term = self._observer.controller.term
+            self._verifier.add(record, folded.event, folded.issued, taken.stored, term)
         for one in folded.inexact:
             self._writer.add_command(one)
-        keys = self._subjects.keys(record, folded, taken.stored)
-        self._writer.add_numbers(keys, record.seq)
-        self._writer.add_facts(self._observer.take_facts())
+        self._postings.add(record.seq, folded.event.event, folded.inexact)
+        if self._postings.postings.count > _NUMBERS_HELD_MAX:
+            self._writer.add_pages(self._postings.postings.take())
+        if self._observer.facts:
+            self._writer.add_facts(self._observer.take_facts())
         self._note_role(record.seq)
 
     def _note_role(self, seq: int) -> None:
@@ -106,74 +178,8 @@ class _Pass:
         about = About(
             stamp, self._last, limits.is_cut_off, limits.differs_at, limits.unrecorded, self._lost
         )
-        self._writer.finish(about, self._subjects.names, self._observer.moved)
-
-
-class _Subjects:
-    """Called with the events in order, returns the keys of the postings of each."""
-
-    def __init__(
-        self, reader: LogReader, topic_name: Callable[[str], str], writer: IndexWriter
-    ) -> None:
-        self.names: dict[str, None] = {}
-        self._reader = reader
-        self._topic_name = topic_name
-        self._writer = writer
-        self._known_ids: dict[str, str] = {}
-        self._of_commands: dict[CommandId, tuple[tuple[str, ...], bool]] = {}
-        """The subjects of commands, and whether the log has their bodies."""
-
-    def keys(
-        self, record: EventRecord, folded: TakenEvent, stored: list[CommandRecord]
-    ) -> list[str]:
-        """The keys of the next event."""
-        keys = [f"event kind {record.kind}", f"event term {record.term}"]
-        keys += [f"event {one}" for one in self._of_event(record.seq, folded.event.event)]
-        bodies = {one.ordinal for one in stored if one.body is not None}
-        for one in folded.issued:
-            subjects = tuple(dict.fromkeys(subjects_of_command(one.command)))
-            self._of_commands[one.id] = (subjects, one.id.ordinal in bodies)
-            keys += [
-                f"decision kind {kind_of(one.command)}",
-                f"decision term {one.term}",
-                f"rule {one.reason.rule}",
-            ]
-            keys += [f"decision {each}" for each in subjects]
-        while len(self._of_commands) > _COMMANDS_REMEMBERED:
-            del self._of_commands[next(iter(self._of_commands))]
-        return keys
-
-    def _of_event(self, seq: int, event: Event) -> list[str]:
-        ids: dict[str, str] = {}
-
-        def name_of(id: str) -> str:
-            name = ids[id] = self._topic_name(id)
-            if self._known_ids.get(id) != name:
-                self._known_ids[id] = name
-                self._writer.add_topic_name(id, seq, name)
-            return name
-
-        found = list(subjects_of_event(event, name_of))
-        self.names.update(dict.fromkeys(subjects_of_event(event, str) if ids else found))
-        if isinstance(event, BrokerResponded):
-            for topic, _, _ in event.partition_errors:
-                if _ID.fullmatch(topic):
-                    name_of(topic)
-        command: CommandId | None = getattr(event, "command", None)
-        if command is not None:
-            subjects, has_body = self._of_commands.get(command) or self._in_log(command)
-            found += subjects
-            if has_body:
-                self.names.update(dict.fromkeys(subjects))
-        return found
-
-    def _in_log(self, command: CommandId) -> tuple[tuple[str, ...], bool]:
-        """The subjects of an earlier command, which is not remembered."""
-        for one in self._reader.commands_caused_by([command.cause]):
-            if one.ordinal == command.ordinal and one.body is not None:
-                with suppress(msgspec.DecodeError):
-                    return tuple(subjects_of_command(decode_command(one.body))), True
-        return (), False
+        self._writer.add_pages(self._postings.postings.take())
+        self._writer.finish(about, self._observer.moved)
 
 
 def main() -> None:

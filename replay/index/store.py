@@ -32,13 +32,13 @@ from eventstore.errors import LogCorrupt, from_os, from_sqlite
 from eventstore.reader import LogReader
 from eventstore.segment import open_segment
 from replay.index.every_fact import WITH_PARTITIONS, Place, PlacedFact
+from replay.index.postings import Pages, numbers_of
 from replay.why.facts import AnyFact
 
-_FORMAT: Final = 1
+_FORMAT: Final = 2
 _SUFFIX: Final = ".index"
 _FACTS_IN_CHUNK: Final = 128
 _FACTS_HELD_MAX: Final = 200_000
-_NUMBERS_HELD_MAX: Final = 8_000_000
 _TABLES: Final = """
 create table about (body blob);
 create table postings (key text, page integer, numbers blob, primary key (key, page));
@@ -103,23 +103,21 @@ class IndexWriter:
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection = connection
         self._pages = 0
-        self._numbers: defaultdict[str, array[int]] = defaultdict(lambda: array("q"))
-        self._count = 0
         self._facts: defaultdict[Place, list[tuple[int, int, int, bytes]]] = defaultdict(list)
         self._order = 0
         connection.executescript(_TABLES)
         connection.execute("begin")
 
-    def add_numbers(self, keys: Iterable[str], seq: int) -> None:
-        """An event belongs to these postings."""
-        numbers = self._numbers
-        for key in keys:
-            found = numbers[key]
-            if not found or found[-1] != seq:
-                found.append(seq)
-                self._count += 1
-        if self._count > _NUMBERS_HELD_MAX:
-            self._flush_numbers()
+    def add_pages(self, pages: Pages) -> None:
+        """Numbers of events for postings."""
+        self._pages += 1
+        rows = ((key, self._pages, body) for key, body in pages.items())
+        self._connection.executemany("insert into postings values (?, ?, ?)", rows)
+
+    def add_names(self, names: Iterable[str]) -> None:
+        """Subjects of events."""
+        rows = ((one,) for one in names)
+        self._connection.executemany("insert or ignore into names values (?)", rows)
 
     def add_facts(self, facts: Iterable[PlacedFact]) -> None:
         """The facts of an event."""
@@ -146,26 +144,14 @@ class IndexWriter:
         row = (id, seq, name)
         self._connection.execute("insert or replace into topic_names values (?, ?, ?)", row)
 
-    def finish(self, about: About, names: Iterable[str], moved: Mapping[Place, int]) -> None:
+    def finish(self, about: About, moved: Mapping[Place, int]) -> None:
         """Write the rest."""
-        self._flush_numbers()
         for place in list(self._facts):
             self._flush_facts(place)
         execute = self._connection.executemany
-        execute("insert into names values (?)", ((one,) for one in names))
         execute("insert into moved values (?, ?, ?)", ((*key, at) for key, at in moved.items()))
         execute("insert into about values (?)", [(msgspec.json.encode(about),)])
         self._connection.execute("commit")
-
-    def _flush_numbers(self) -> None:
-        self._pages += 1
-        rows = (
-            (key, self._pages, zlib.compress(numbers.tobytes(), 1))
-            for key, numbers in self._numbers.items()
-        )
-        self._connection.executemany("insert into postings values (?, ?, ?)", rows)
-        self._numbers.clear()
-        self._count = 0
 
     def _flush_facts(self, place: Place) -> None:
         rows = self._facts.pop(place)
@@ -241,11 +227,12 @@ class Index:
         self._connection.close()
 
     def numbers(self, key: str) -> "array[int]":
-        """The events of a posting, in order."""
-        found = array("q")
-        for (body,) in self._query("select numbers from postings where key = ? order by page", key):
-            found.frombytes(self._decompressed(body))
-        return found
+        """The events of a posting, and perhaps others, in no order."""
+        pages = self._query("select numbers from postings where key = ?", key)
+        try:
+            return numbers_of(body for (body,) in pages)
+        except zlib.error as error:
+            raise self._damaged(error) from error
 
     def keys(self, prefix: str) -> list[str]:
         """The keys of postings that begin with a text."""

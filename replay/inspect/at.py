@@ -31,6 +31,8 @@ FOLDED_AT_ONCE_MAX: Final = 30_000
 _HELPER: Final = "replay.index.making"
 _APART_S: Final = 0.4
 """Seconds of CPU time between two snapshots; longer if a snapshot takes longer than that."""
+_CLOCK_EVERY: Final = 64
+"""Events between two looks at the clock."""
 
 
 def cluster_at(log: OpenedLog, seq: int, progress: Progress = unreported) -> Cluster:
@@ -123,17 +125,22 @@ class SnapshotSchedule:
         """Up to event `after`, the log has snapshots."""
         self._path, self._after = path, after
         self._apart_s, self._begun = _APART_S, time.process_time()
+        self._count, self._is_due = 0, False
 
     def offer(self, seq: int, take: Callable[[], bytes | None]) -> bool:
         """Store a snapshot after event `seq` if the last one is far enough away. `take` returns
         None in the middle of a procedure. Raises LogError."""
+        self._count += 1
+        if self._count % _CLOCK_EVERY and not self._is_due:
+            return False
         now = time.process_time()
+        self._is_due = now - self._begun >= self._apart_s
         if now - self._begun < self._apart_s or seq <= self._after:
             return False
         body = take()
         if body is None:
             return False
         snapshots.put_snapshot(self._path, core_fingerprint(), seq, body)
-        self._begun = time.process_time()
+        self._begun, self._is_due = time.process_time(), False
         self._apart_s = max(_APART_S, self._begun - now)
         return True

@@ -86,8 +86,13 @@ def folding(header: Header, seq: int) -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        if is_of_this_core(header):
-            raise
+        refuse_other_core(header, seq, error)
+        raise
+
+
+def refuse_other_core(header: Header, seq: int, error: Exception) -> None:
+    """Raises ReplayError if another core recorded the log whose event could not be folded."""
+    if not is_of_this_core(header):
         raise ReplayError(
             f"recorded by {recorded_by(header)}; this core cannot fold event {seq} ({error!r}): "
             "use that version"

@@ -8,12 +8,23 @@ from typing import TypeVar
 from msgspec import Struct, field
 
 from controller.core.canonical import cause_of, encode_command, encode_reason
+from controller.event_log.records import command_record
 from eventstore.records import CommandRecord, Header
 from replay.logs.folding import AnyIssued, AnyRecorded
 from replay.logs.other_core import diff_command, is_of_this_core, is_same_decision, recorded_by
 from replay.logs.unrecorded import UnrecordedCommands
 
 IssuedT = TypeVar("IssuedT", bound=AnyIssued)
+
+
+def is_exact(derived: Sequence[AnyIssued], stored: Sequence[CommandRecord]) -> bool:
+    """Whether the log has exactly the commands that were derived."""
+    if len(derived) != len(stored):
+        return False
+    for one, before in zip(derived, stored, strict=True):
+        if before.body is None or command_record(one) != before:
+            return False
+    return True
 
 
 class StoredCommandsCheck:
@@ -32,7 +43,7 @@ class StoredCommandsCheck:
         """Compare the commands of the next event. Returns those that the log does not have exactly
         as they were derived: large ones have no body there, and another core may have worded a
         reason differently."""
-        if self.differs_at:
+        if self.differs_at or (not self._unrecorded and is_exact(derived, stored)):
             return []
         inexact: list[IssuedT] = []
         released = self._unrecorded.release(cause_of(event.event) or 0)

@@ -44,6 +44,8 @@ class UnrecordedCommands:
 
     def release(self, last_seq: int) -> list[UnrecordedCommand]:
         """Remove and return the commands of events up to `last_seq`."""
+        if not self._held_back:
+            return []
         released = [one for one in self._held_back if one.issued.id.cause <= last_seq]
         self._held_back = self._held_back[len(released) :]
         return released

@@ -124,9 +124,14 @@ class EventFields:
         otherwise its term now."""
         while len(self._terms) > 1 and self._terms[1][0] <= self.answered:
             self._terms.popleft()
+        if len(self._terms) == 1:
+            return self._terms[0][1]
         return term if any(one == term for _, one in self._terms) else self._terms[-1][1]
 
     def _expected_channel(self, channel: str, event: Event | BrokerEvent) -> str:
+        if isinstance(event, BrokerResponded) and channel == f"broker:{event.broker}":
+            # A simulated broker has one channel.
+            return channel
         match event:
             case TimerFired(timer=timer):
                 return f"timer:{timer}"
@@ -140,7 +145,6 @@ class EventFields:
                 | VersionsOffered(broker=broker, broker_epoch=epoch)
             ):
                 whole = f"broker:{broker}:{epoch}"
-                # A simulated broker has one channel.
                 return channel if channel == f"broker:{broker}" else whole
             case BrokerProbed(broker=broker, broker_epoch=epoch):
                 return f"probe:{broker}:{epoch}"

@@ -6,6 +6,8 @@ wording of notices are not compared (replay/logs/other_core.py). The other field
 checked, too (event_fields.py).
 """
 
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Final, Literal
 
 from msgspec import Struct
@@ -13,14 +15,22 @@ from msgspec import Struct
 from controller.core.canonical import digest, encode_command, encode_reason, kind_of
 from controller.core.commands import Stop
 from controller.event_log.records import target_of_issued
+from eventstore.errors import LogCorrupt
 from eventstore.filters import EventFilter
 from eventstore.reader import LogReader
-from eventstore.records import CommandRecord
-from eventstore.verify import verify
+from eventstore.records import CommandRecord, EventRecord
+from eventstore.verify import check_complete, check_ends
 from replay.errors import ReplayError
+from replay.garbage_collection import rare_garbage_collection
 from replay.logs.decode import require_recorded
-from replay.logs.folding import AnyIssued, folding_at_start
-from replay.logs.other_core import folding, is_of_this_core, is_same_decision, recorded_by
+from replay.logs.folding import AnyIssued, AnyRecorded, folding_at_start
+from replay.logs.other_core import (
+    is_of_this_core,
+    is_same_decision,
+    recorded_by,
+    refuse_other_core,
+)
+from replay.logs.stored_commands import is_exact
 from replay.logs.unrecorded import UnrecordedCommand, UnrecordedCommands
 from replay.progress import Progress, unreported
 from replay.verify.differences import CommandDifference, differences
@@ -30,6 +40,7 @@ MISMATCHES_MAX = 1000
 """The limit of the list; further mismatches are only counted."""
 
 
+_REPORTED_EVERY: Final = 1000
 NO_ORDINAL: Final = -1
 """In place of the ordinal of a command, if a mismatch is about the event itself."""
 
@@ -79,30 +90,77 @@ class Verification(Struct, frozen=True):
 def verify_decisions(reader: LogReader, progress: Progress = unreported) -> Verification:
     """Fold a log again and compare every command. Raises ReplayError if the log is damaged or
     cannot be folded."""
-    _check_usable(reader)
-    header = reader.header
-    other_core = "" if is_of_this_core(header) else recorded_by(header)
-    comparison = _Comparison(header.first_seq, other_core)
-    fold = folding_at_start(reader)
-    fields = EventFields(header.first_seq, fold.term)
-    # A daemon may be writing the log. Up to this event, all answered commands are stored.
-    is_closed, last = reader.closing is not None, reader.last_seq
-    for record, stored in reader.records(EventFilter(last_seq=last)):
-        event = fold.decode(record)
-        comparison.add_wrong_fields(event.seq, record.kind, fields.wrong(record, event))
-        with folding(header, event.seq):
-            derived = fold.fold(event)
-        fields.folded(event.seq, fold.term, max(len(derived), len(stored)))
-        comparison.compare(event.seq, kind_of(event.event), derived, stored)
-        progress("folding", event.seq - header.first_seq + 1, last - header.first_seq + 1)
-    return comparison.result(last, is_closed, fields)
+    with rare_garbage_collection(), damage_reported():
+        verifier = Verifier(reader)
+        header, last = reader.header, verifier.last_seq
+        fold = folding_at_start(reader)
+        verifier.begin(fold.term)
+        count = last - header.first_seq + 1
+        for record, stored in reader.records(EventFilter(last_seq=last)):
+            event = fold.decode(record)
+            try:
+                derived = fold.fold(event)
+            except Exception as error:
+                refuse_other_core(header, event.seq, error)
+                raise
+            verifier.add(record, event, derived, stored, fold.term)
+            if not record.seq % _REPORTED_EVERY or record.seq == last:
+                progress("folding", record.seq - header.first_seq + 1, count)
+        return verifier.result()
 
 
-def _check_usable(reader: LogReader) -> None:
-    report = verify(reader.path)
-    for damage in report.damages:
-        raise ReplayError(f"{damage.file}, {damage.record}: {damage.text}")
-    require_recorded(reader.header)
+@contextmanager
+def damage_reported() -> Iterator[None]:
+    """Raises ReplayError instead of LogCorrupt."""
+    try:
+        yield
+    except LogCorrupt as error:
+        raise ReplayError(f"{error.file}, {error.record}: {error.text}") from error
+
+
+class Verifier:
+    """Compares the events of a log and their commands with what a fold derives from them, while
+    the caller reads and folds the log. The caller's reader must check the checksum chain."""
+
+    def __init__(self, reader: LogReader) -> None:
+        """Raises ReplayError for a log that the daemon did not write, and LogCorrupt if records
+        are missing."""
+        self._path = reader.path
+        check_complete(reader.path)
+        require_recorded(reader.header)
+        header = reader.header
+        self._first_seq = header.first_seq
+        # A daemon may be writing the log. Up to this event, all answered commands are stored.
+        self._is_closed, self.last_seq = reader.closing is not None, reader.last_seq
+        other_core = "" if is_of_this_core(header) else recorded_by(header)
+        self._comparison = _Comparison(header.first_seq, other_core)
+        self.begin(0)
+
+    def begin(self, term: int) -> None:
+        """The term before the first event of the log."""
+        self._fields = EventFields(self._first_seq, term)
+
+    def add(
+        self,
+        record: EventRecord,
+        event: AnyRecorded,
+        derived: Sequence[AnyIssued],
+        stored: Sequence[CommandRecord],
+        term: int,
+    ) -> None:
+        """The next event with the commands that a fold derives and that the log has, and the term
+        after it."""
+        wrong = self._fields.wrong(record, event)
+        if wrong:
+            self._comparison.add_wrong_fields(event.seq, record.kind, wrong)
+        self._fields.folded(event.seq, term, max(len(derived), len(stored)))
+        if derived or stored:
+            self._comparison.compare(event.seq, kind_of(event.event), derived, stored)
+
+    def result(self) -> Verification:
+        """The result after the last event. Raises LogCorrupt."""
+        check_ends(self._path)
+        return self._comparison.result(self.last_seq, self._is_closed, self._fields)
 
 
 class _Comparison:
@@ -122,9 +180,15 @@ class _Comparison:
         self._unrecorded = UnrecordedCommands()
 
     def compare(
-        self, seq: int, kind: str, derived: list[AnyIssued], stored: list[CommandRecord]
+        self, seq: int, kind: str, derived: Sequence[AnyIssued], stored: Sequence[CommandRecord]
     ) -> None:
         """Compare the commands of one event."""
+        if not len(self._unrecorded) and is_exact(derived, stored):
+            self._last_cause = seq
+            self._commands += len(derived)
+            self._agreed += len(derived)
+            self._has_stopped |= any(isinstance(one.command, Stop) for one in derived)
+            return
         if stored:
             self._last_cause = seq
             self._has_stopped |= any(isinstance(one.command, Stop) for one in derived)
@@ -146,9 +210,7 @@ class _Comparison:
             self._add(seq, ordinal, kind, "missing", [], before, None)
 
     def add_wrong_fields(self, seq: int, kind: str, wrong: list[WrongField]) -> None:
-        """Add a mismatch for an event with wrong fields, if there are any."""
-        if not wrong:
-            return
+        """Add a mismatch for an event with wrong fields."""
         self._mismatched += 1
         if len(self._mismatches) < MISMATCHES_MAX:
             names = [one.name for one in wrong]

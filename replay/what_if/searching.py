@@ -14,13 +14,13 @@ from typing import Final
 
 from msgspec import Struct, field
 
-from replay.explore.worker_processes import worker_pool
 from replay.progress import Progress, unreported
 from replay.what_if.branches import Branch, Futures, run_branch
 from replay.what_if.changes import Changed
 from replay.what_if.conditions import Condition, OfPartition, had_unclean_election
 from replay.what_if.incident import Incident
 from replay.what_if.starting import Continuation, continuation
+from replay.worker_processes import worker_pool
 
 _HORIZON_MS: Final = 10_000
 """How long a future goes on after the end of the log."""

@@ -1,6 +1,7 @@
 """Shortens a chain of causes without cutting its root causes."""
 
 import re
+from collections import defaultdict
 from collections.abc import Iterator
 from typing import Final
 
@@ -19,18 +20,17 @@ def shortened(explanation: Explanation, limit: int) -> list[Link]:
     if not limit:
         return chain
     kept = set(range(min(limit, len(chain))))
-    named = set(_events_in(explanation.answer, explanation.log))
-    kept |= {place for place, one in enumerate(chain) if (one.log, one.seq) in named}
+    places: defaultdict[tuple[str, int], set[int]] = defaultdict(set)
+    for place, one in enumerate(chain):
+        places[one.log, one.seq].add(place)
+    for name in _events_in(explanation.answer, explanation.log):
+        kept |= places[name]
     pending = list(kept)
     while pending:
         because = chain[pending.pop()].because
         if because is None:
             continue
-        found = {
-            place
-            for place, one in enumerate(chain)
-            if one.seq == because.seq and one.log == because.log
-        }
+        found = places[because.log, because.seq]
         pending += found - kept
         kept |= found
     return [chain[place] for place in sorted(kept)]

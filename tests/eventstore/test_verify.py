@@ -1,12 +1,13 @@
 """Every kind of damage to a log is detected and reported."""
 
+import pickle
 import sqlite3
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from eventstore.errors import LogFailed, LogNotFound, LogTooNew, NotALog
+from eventstore.errors import LogCorrupt, LogFailed, LogNotFound, LogTooNew, NotALog
 from eventstore.verify import verify
 from eventstore.writer import LogWriter
 from tests.eventstore.samples import command, events, header, write_log
@@ -193,3 +194,14 @@ def test_newer_format_is_reported(tmp_path: Path) -> None:
     damaged(folder, "pragma user_version = 2")
     with pytest.raises(LogTooNew, match="format 2, this one reads 1"):
         verify(folder)
+
+
+def test_error_of_another_process_names_file_and_record() -> None:
+    error = LogCorrupt(Path("log"), "it was changed", "event 3")
+    copy = pickle.loads(pickle.dumps(error))
+    assert (copy.file, copy.text, copy.record, str(copy)) == (
+        error.file,
+        error.text,
+        error.record,
+        str(error),
+    )

@@ -4,7 +4,8 @@
 
 Bias: the log is that of tools.bench.inspect, whose partitions change in turn, so that a question
 about one partition concerns events everywhere in the log. Each question is asked in a new process,
-as by a user. `refold replay` of the same log is measured for comparison.
+as by a user. `refold replay` of the same log is measured for comparison, and then with `--index`,
+which makes the index in the same pass. CPU time includes that of all processes.
 """
 
 import resource
@@ -46,6 +47,9 @@ def main(
             one.unlink()
         _report("replay", _measured("replay.cli.main", "replay", str(path)), events)
         _report("index and snapshots", _measured("replay.index.making", str(path)), events)
+        _report(
+            "replay and index", _measured("replay.cli.main", "replay", str(path), "--index"), events
+        )
         size = sum(one.stat().st_size for one in path.glob("*.snapshot"))
         typer.echo(f"index {index_path(path).stat().st_size:,} bytes, snapshots {size:,} bytes")
         for command, *options in _QUESTIONS:

@@ -8,7 +8,7 @@ from typing import Final
 from msgspec import Struct, field
 
 from replay.explore.numbers import seed_of
-from replay.explore.worker_processes import worker_pool
+from replay.worker_processes import worker_pool
 from replay.world.cluster import Cluster
 from replay.world.kafka_0_8.networked.cluster import NetworkedCluster
 from tools.design_comparison.broker_failure import Failure

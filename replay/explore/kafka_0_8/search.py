@@ -17,8 +17,8 @@ from replay.explore.kafka_0_8.generator import drawn
 from replay.explore.kafka_0_8.run import Coverage, Played, breaks
 from replay.explore.numbers import Numbers, seed_of
 from replay.explore.shrink import shrink
-from replay.explore.worker_processes import worker_pool
 from replay.progress import Progress, unreported
+from replay.worker_processes import worker_pool
 from replay.world.kafka_0_8.networked.inputs import DesignInput
 from replay.world.scenario import Scenario
 

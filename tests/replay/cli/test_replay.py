@@ -85,7 +85,7 @@ def test_log_of_a_killed_daemon_without_commands_is_damaged(tmp_path: Path) -> N
         database.execute("delete from commands")
     done = replay(log)
     assert done.exit_code == 2
-    assert "commands of event 122: missing" in done.stderr
+    assert "commands: those of event 122 are missing" in done.stderr
     verified = CliRunner().invoke(app, ["log", "verify", str(log)])
     assert verified.exit_code == 1
     assert "commands of event 122: missing" in verified.output

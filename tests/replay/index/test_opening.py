@@ -17,6 +17,7 @@ from eventstore.writer import LogWriter
 from replay.index import opening, store
 from replay.index.making import make_index
 from replay.index.opening import index_of
+from replay.index.postings import numbers_of
 from replay.index.store import Index, index_path
 from replay.logs.open_log import RecordedLog, open_log
 from replay.progress import unreported
@@ -151,3 +152,45 @@ def test_log_without_events_has_an_index(tmp_path: Path) -> None:
     LogWriter.create(tmp_path / "log", header()).close()
     make_index(tmp_path / "log")
     assert is_used(tmp_path / "log")
+
+
+def contents(path: Path) -> dict[str, object]:
+    """What an index contains, whatever the order in which processes have found it."""
+    with sqlite3.connect(index_path(path)) as connection:
+        postings: dict[str, set[int]] = {}
+        for key, body in connection.execute("select key, numbers from postings"):
+            postings.setdefault(key, set()).update(numbers_of([body]))
+        others = {
+            table: sorted(connection.execute(f"select * from {table}"))
+            for table in ("commands", "topic_names", "names", "facts", "moved")
+        }
+    connection.close()
+    return {"postings": postings, **others}
+
+
+def test_index_by_several_processes_is_that_of_one(tmp_path: Path) -> None:
+    one = write_log(tmp_path / "one", incident())
+    several = write_log(tmp_path / "several", incident())
+    make_index(one, processes=1)
+    make_index(several, processes=3)
+    assert contents(several) == contents(one)
+
+
+def test_replay_makes_the_index_in_the_same_pass(tmp_path: Path) -> None:
+    path, other = (write_log(tmp_path / name, incident()) for name in ("log", "other"))
+    without = refold("replay", other, "--json")
+    shown = refold("replay", path, "--json", "--index")
+    assert (shown.returncode, shown.stdout) == (0, without.stdout)
+    assert is_used(path)
+    make_index(other)
+    assert contents(path) == contents(other)
+
+
+def test_replay_makes_no_index_in_the_folder_of_a_daemon(tmp_path: Path) -> None:
+    path = write_log(tmp_path / "log", incident())
+    lock = folders.FolderLock(path)
+    shown = refold("replay", path, "--index")
+    lock.release()
+    assert shown.returncode == 2
+    assert "no running daemon" in shown.stderr
+    assert not index_path(path).exists()

@@ -124,7 +124,7 @@ def test_command_that_a_later_event_answers_is_not_lost_in_a_crash(tmp_path: Pat
 
 def test_log_without_any_command_is_refused(tmp_path: Path) -> None:
     log = write_log(tmp_path / "log", incident(), close=False, commands_until=0)
-    with pytest.raises(ReplayError, match=r"commands of event .* missing"):
+    with pytest.raises(ReplayError, match=r"commands: those of event .* are missing"):
         verified(log)
 
 
