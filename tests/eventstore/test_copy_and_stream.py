@@ -141,3 +141,32 @@ def test_stream_of_a_newer_format_is_reported(tmp_path: Path) -> None:
     newer = content.replace(b"\xa7segment\x01", b"\xa7segment\x02", 1)
     with pytest.raises(LogTooNew, match="format 2"):
         LogReader.open("-", standard_input=io.BytesIO(newer))
+
+
+def test_copy_begins_after_the_segments_that_retention_removes_meanwhile(tmp_path: Path) -> None:
+    original = write_log(tmp_path / "log", 30, segment_bytes=1)
+    segments = sorted(original.glob("*.refold"))
+    third = int(segments[2].stem)
+    put_snapshot(original, "c0ffee", 1, b"removed")
+    put_snapshot(original, "c0ffee", third - 1, b"state")
+
+    def remove(done: int, total: int) -> None:
+        for one in segments[:2]:
+            one.unlink(missing_ok=True)
+
+    copy_log(original, tmp_path / "copy", remove)
+    assert verify(tmp_path / "copy") == verify(original)
+    copied = LogReader(tmp_path / "copy")
+    assert [one.seq for one in copied.events()] == list(range(third, 31))
+    assert [one.seq for one in copied.snapshots] == [third - 1]
+
+
+def test_copy_has_no_snapshot_of_events_that_came_later(tmp_path: Path) -> None:
+    original = write_log(tmp_path / "log", 30)
+    copy_log(original, tmp_path / "copy", lambda done, total: later(original))
+    assert [one.seq for one in LogReader(tmp_path / "copy").snapshots] == [30]
+
+
+def later(log: Path) -> None:
+    put_snapshot(log, "c0ffee", 30, b"state")
+    put_snapshot(log, "c0ffee", 31, b"later")
