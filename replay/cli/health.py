@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Annotated, Any, Final
 
 import typer
-from msgspec import Struct, structs
+from msgspec import Struct
 
 from controller.brokers.security import PLAIN, BrokerSecurity
 from controller.cli.output import print_result, print_table
@@ -384,7 +384,7 @@ def _from_zookeeper(
         text = "a registration may be stuck, or a broker has just ended: looks again in"
         typer.echo(f"refold health: {text} {again_s:.0f} s", err=True)
         time.sleep(again_s)
-    cluster = structs.replace(cluster, stuck_registrations=stuck)
+    cluster = cluster.with_stuck(stuck)
     problem = " ".join(stuck_registrations(cluster))
     return _Moment(shown(connect), cluster, problem, brokers)
 

@@ -123,7 +123,9 @@ def controller_of(fold: Fold, context: ControllerContext) -> ControllerView:
 def _broker(context: ControllerContext, broker: Broker) -> BrokerView:
     endpoints = [f"{one.listener}://{one.host}:{one.port}" for one in broker.endpoints]
     is_shutting_down = broker.id in context.shutting_down
-    return BrokerView(broker.id, broker.epoch, endpoints, broker.rack, is_shutting_down)
+    suspect = context.suspects.get(broker.id)
+    is_stuck = suspect is not None and suspect.is_registered and suspect.is_reported
+    return BrokerView(broker.id, broker.epoch, endpoints, broker.rack, is_shutting_down, is_stuck)
 
 
 def _partition(

@@ -5,6 +5,7 @@ from enum import StrEnum
 from typing import Literal
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from controller.core.values import NO_EPOCH, RECOVERING, Assignment, LeaderAndIsr
 
@@ -20,6 +21,7 @@ class NotInSync(StrEnum):
     """The reason why a replica is not in the ISR."""
 
     NOT_REGISTERED = "not registered"
+    REGISTRATION_LEFT = "registered, but no process listens at its address"
     SHUTTING_DOWN = "shutting down"
     FAILED_LOG_DIR = "its log directory has failed"
     BEING_REMOVED = "being removed"
@@ -45,13 +47,15 @@ class ControllerView(Struct, frozen=True):
 
 
 class BrokerView(Struct, frozen=True):
-    """A registered broker. `epoch` is the czxid of its registration."""
+    """A registered broker. `epoch` is the czxid of its registration. `is_stuck`: the controller has
+    reported that no process listens at its address."""
 
     id: int
     epoch: int
     endpoints: list[str]
     rack: str | None
     is_shutting_down: bool = False
+    is_stuck: bool = False
 
 
 class PartitionView(Struct, frozen=True):
@@ -259,6 +263,15 @@ class Cluster(Struct, frozen=True, kw_only=True):
     unanswered: list[UnansweredView] = field(default_factory=list)
     stuck_registrations: list[StuckRegistrationView] = field(default_factory=list)
 
+    def with_stuck(self, found: list[StuckRegistrationView]) -> "Cluster":
+        """This cluster with registrations that were found to be stuck."""
+        left = {one.broker for one in found if one.is_registered}
+        brokers = [replace(one, is_stuck=one.id in left) for one in self.brokers]
+        reassignments = reassignments_of(self.topics, brokers)
+        return replace(
+            self, brokers=brokers, reassignments=reassignments, stuck_registrations=found
+        )
+
     def topic(self, name: str) -> TopicView | None:
         """The topic with that name."""
         return next((one for one in self.topics if one.name == name), None)
@@ -311,6 +324,8 @@ def why_not_in_sync(
     """The reason why a replica is not in sync, as far as the controller knows it."""
     if broker not in live:
         return NotInSync.NOT_REGISTERED
+    if live[broker].is_stuck:
+        return NotInSync.REGISTRATION_LEFT
     if live[broker].is_shutting_down:
         return NotInSync.SHUTTING_DOWN
     if broker in partition.in_failed_dirs:

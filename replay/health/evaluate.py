@@ -40,7 +40,11 @@ class State(StrEnum):
 
 
 WORST_FIRST: Final = tuple(State)
-_NEEDS_REPAIR: Final = (NotInSync.NOT_REGISTERED, NotInSync.FAILED_LOG_DIR)
+_NEEDS_REPAIR: Final = (
+    NotInSync.NOT_REGISTERED,
+    NotInSync.REGISTRATION_LEFT,
+    NotInSync.FAILED_LOG_DIR,
+)
 
 
 class PartitionHealth(Struct, frozen=True):

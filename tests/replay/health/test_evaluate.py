@@ -11,6 +11,7 @@ from replay.cluster_view.views import (
     ControllerView,
     DeletionView,
     NotInSync,
+    StuckRegistrationView,
     TopicView,
     partition_view,
 )
@@ -84,6 +85,16 @@ def test_partition_without_a_leader_is_offline(
     found = one(evaluate(cluster((Assignment((1, 2)), leader, isr), live=live)))
     assert found.worst == State.OFFLINE
     assert found.leader_is_lost == is_lost
+
+
+def test_broker_whose_registration_is_left_is_not_called_live() -> None:
+    partition = (Assignment((1, 2)), 1, (1,))
+    left = StuckRegistrationView(2, "/brokers/ids/2", True, 0, "host:9092")
+    found = one(evaluate(cluster(partition).with_stuck([left])))
+    assert found.missing == {2: NotInSync.REGISTRATION_LEFT}
+    silent = StuckRegistrationView(2, "/brokers/ids/2", False, 0, "host:9092")
+    found = one(evaluate(cluster(partition).with_stuck([silent])))
+    assert found.missing == {2: NotInSync.LAGGING}
 
 
 def test_offline_partition_waits_for_the_members_of_its_isr() -> None:
