@@ -110,7 +110,7 @@ class _Entry:
     """A request to reassign a partition that could be carried out when it was written. A controller
     may have rejected another one, even if nothing prevents it any more when it is removed.
 
-    `brokers`: the target's brokers with their broker epochs; `requested`: how many targets were
+    `brokers`: the target's brokers with their broker epochs; `requested`: how often a target was
     requested for the partition so far; `is_over`: the partition was reassigned meanwhile, or an
     administrator withdrew a request for it.
     """
@@ -133,8 +133,8 @@ class RequestsKept(Invariant):
     NAME: ClassVar[str] = "requests-kept"
     STATEMENT: ClassVar[str] = (
         "A controller removes an entry of /admin/reassign_partitions or its KIP-236 counterpart, "
-        "or a request, only if the reassignment has begun, could not begin, or was withdrawn. Not "
-        "checked with Kafka's rules."
+        "or a request, only if the reassignment has begun, could not begin, or was withdrawn, or if "
+        "another request takes its place. Not checked with Kafka's rules."
     )
 
     def __init__(self, known: Known, report: Report) -> None:
@@ -164,6 +164,8 @@ class RequestsKept(Invariant):
                     # A request made of an entry that an administrator has withdrawn meanwhile, or
                     # a forged one.
                     entry = None
+            elif entry is not None and not self.known.is_refold(process):
+                entry.requested += 1  # The same entry, written once more.
             if entry is not None:
                 after[name] = entry
         if after:
@@ -219,10 +221,10 @@ class RequestsKept(Invariant):
         # A request needs min.insync.replicas replicas, an entry does not (KIP-236).
         if path not in _ENTRIES and len(assignment.replicas) < known.min_insync_max(name[0]):
             return None
-        requested = known.requests_of(name).targets
-        if any(one != target for one in requested):
+        requests = known.requests_of(name)
+        if any(one != target for one in requests.targets):
             return None  # Another request may replace this one.
-        return _Entry(target, topic.czxid, brokers, len(requested))
+        return _Entry(target, topic.czxid, brokers, requests.submitted)
 
     def _is_dropped(self, path: str, name: Name, entry: _Entry) -> bool:
         known = self.known
@@ -230,6 +232,8 @@ class RequestsKept(Invariant):
         requests = known.requests_of(name)
         if now is None or entry.is_over or known.was_cancelled or requests.is_cancelled:
             return False
+        if known.is_requested_by_api(name):
+            return False  # A request by the API takes its place.
         is_moved = any(
             name in entries and entries[name].target == entry.target
             for entries in self._entries.values()

@@ -85,6 +85,25 @@ def test_entry_that_is_removed_before_its_reassignment_begins_is_reported() -> N
     assert "removed its entry [3, 2] from /admin/reassign_partitions" in history.reported[0]
 
 
+def test_entry_that_was_written_twice_is_not_replaced_by_itself() -> None:
+    history = _requests()
+    for times in (1, 2):
+        history.known.requests_of(NAME).submitted = times
+        history.admin(_LEGACY, _entry())
+    history.admin(_LEGACY, None, "refold 100")
+    history.invariant.transaction_ended()
+    assert history.reported
+
+
+def test_entry_may_be_removed_for_a_request_by_the_api() -> None:
+    history = _requests()
+    history.known.open_api["refold 100", 1] = [NAME]
+    history.admin(_LEGACY, _entry())
+    history.admin(_LEGACY, None, "refold 100")
+    history.invariant.transaction_ended()
+    assert not history.reported
+
+
 def test_entries_that_a_controller_with_kafka_rules_overwrites_are_not_checked() -> None:
     history = _requests()
     history.known.is_kafka = lambda process: process == "stock 1"
