@@ -179,7 +179,7 @@ class Schedule:
         scenario = start.scenario(self.controllers, last_ms, _SESSION_MS)
         notes = [*self.notes, *start.notes, *self.controllers.notes]
         if self._left_out:
-            counted = ", ".join(f"{count} {kind}" for kind, count in self._left_out.items())
+            counted = ", ".join(f"{kind} ({count})" for kind, count in self._left_out.items())
             notes.append(f"left out: {counted}")
         if not inputs:
             notes.append(

@@ -203,7 +203,7 @@ class ClusterAtStart:
                 self._brokers.update(dict.fromkeys(one))
             found.append(TopicSpec(name, replicas))
         if left_out:
-            self.notes.append(f"{left_out} topics were left out; {len(found)} are explored")
+            self.notes.append(f"topics: {len(found)} are explored, {left_out} left out")
         return tuple(found)
 
 

@@ -218,7 +218,7 @@ def test_events_without_an_input_are_counted_by_kind() -> None:
     schedule.begin(0, {}, [1])
     for kind in ("changes of quotas", "changes of ACLs", "changes of quotas"):
         schedule.leave_out(kind)
-    assert "left out: 2 changes of quotas, 1 changes of ACLs" in schedule.result().notes
+    assert "left out: changes of quotas (2), changes of ACLs (1)" in schedule.result().notes
 
 
 @pytest.mark.slow
