@@ -20,7 +20,7 @@ from controller.security.passwords import Password
 from controller.security.stores import StoreSettings
 from controller.security.tls import ReloadedContext, TlsSettings, client_context
 from controller.settings import parsing
-from controller.settings.security_keys import KAFKAS_OWN, PLUGIN_KEY, PLUGINS
+from controller.settings.security_keys import KAFKAS_OWN, PLUGIN_KEY, PLUGINS, TOKENS
 from controller.settings.setting import OWN, of_listener
 from controller.settings.sources import RawSetting
 from controller.zookeeper.acls import CREATOR_ACLS, OPEN_ACLS
@@ -162,6 +162,15 @@ def refused_plugins(file: Iterable[RawSetting]) -> list[str]:
         f"{one.key}={one.given} ({one.source}) is not allowed: {PLUGINS[found[1]]}"
         for one in {one.key: one for one in file}.values()
         if (found := PLUGIN_KEY.fullmatch(one.key)) and one.text and one.text not in KAFKAS_OWN
+    ]
+
+
+def tokens_warnings(file: Iterable[RawSetting]) -> list[str]:
+    """A warning for each key that has an effect in a broker only: it enables delegation tokens."""
+    return [
+        f"{one.key} ({one.source}) has no effect: refold has no delegation tokens, and refuses "
+        "clients that log in with one; they use the brokers"
+        for one in {one.key: one for one in file if one.key in TOKENS}.values()
     ]
 
 
@@ -325,8 +334,8 @@ def jaas_entry(
         if section in sections:
             return sections[section], f"refold.login.config {jaas}, section {section}"
     raise SecurityError(
-        f"{of_listener(listener, key)} is not set: refold needs a login to brokers, "
-        "and the users of PLAIN who may log in to its endpoint"
+        f"{of_listener(listener, key)} is not set: refold needs a login to brokers"
+        f"{', and the users who may log in to its endpoint' if mechanism == 'PLAIN' else ''}"
     )
 
 

@@ -93,6 +93,9 @@ PLUGINS: Final = {
 """Keys that select a class of the operator, and why refold refuses it. They are refused for single
 listeners and mechanisms, too."""
 
+TOKENS: Final = ("delegation.token.master.key", "delegation.token.secret.key")
+"""Keys that let clients log in to a broker with delegation tokens. They are reported."""
+
 KAFKAS_OWN: Final = (
     "org.apache.kafka.common.security.authenticator.DefaultKafkaPrincipalBuilder",
     "org.apache.kafka.common.security.ssl.DefaultSslEngineFactory",

@@ -32,6 +32,7 @@ from controller.settings.security import (
     broker_listeners,
     read_security,
     refused_plugins,
+    tokens_warnings,
     zookeeper_security,
 )
 from controller.settings.setting import OWN, Setting
@@ -164,7 +165,7 @@ def load(
     problems = unknown if config and is_toml(config) else []
     warnings = [] if problems else unknown
     problems += [*_refused(file), *refused_plugins(file)]
-    warnings += _misspelt_variables(environment)
+    warnings += [*_misspelt_variables(environment), *tokens_warnings(file)]
     if config and not is_toml(config):
         layers[-1] = _without_a_brokers_address(layers)
     values = _values(layers, problems)

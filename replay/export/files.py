@@ -15,9 +15,9 @@ _DAMAGED: Final = (gzip.BadGzipFile, lzma.LZMAError, zlib.error)
 
 
 @contextmanager
-def new_file(path: Path, *, is_private: bool = False) -> Iterator[BinaryIO]:
+def new_file(path: Path) -> Iterator[BinaryIO]:
     """Yield a new file, compressed if its name ends in .gz or .xz. It has a temporary name until it
-    is complete. With `is_private` only this user may read it.
+    is complete. Only this user may read it, as the log.
 
     Raises LogExists, LogFull, LogReadOnly, LogFailed.
     """
@@ -25,7 +25,7 @@ def new_file(path: Path, *, is_private: bool = False) -> Iterator[BinaryIO]:
         raise LogExists(path, "exists already: name another file, or delete it first")
     try:
         with (
-            replacing(path, is_private=is_private) as file,
+            replacing(path, is_private=True) as file,
             _compressed(file, path.suffix) as compressed,
         ):
             yield compressed

@@ -12,6 +12,7 @@ from typing import Any, Final, Self
 
 from eventstore import schema
 from eventstore.errors import LogExists, from_os
+from eventstore.folders import make_private
 from eventstore.reader import LogReader
 from eventstore.records import CommandRecord, EventRecord, Header
 from replay.description.as_json import json_text, readable_body, readable_event, readable_reason
@@ -88,13 +89,13 @@ def _arrow() -> Any:
 
 @contextmanager
 def _new_folder(folder: Path) -> Iterator[Path]:
-    """Yield a new folder. It has a temporary name until it is complete."""
+    """Yield a new folder for this user only. It has a temporary name until it is complete."""
     if folder.exists():
         raise LogExists(folder, "exists already: name another folder, or delete it first")
     partial = folder.with_name(folder.name + ".partial")
     try:
         shutil.rmtree(partial, ignore_errors=True)
-        partial.mkdir(parents=True)
+        make_private(partial)
         yield partial
         partial.rename(folder)
     except OSError as error:

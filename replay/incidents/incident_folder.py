@@ -9,7 +9,7 @@ from typing import Final
 import msgspec
 from msgspec import Struct
 
-from eventstore.folders import segments_in
+from eventstore.folders import make_private, segments_in
 from replay.errors import ReplayError
 from replay.incidents.transcript import transcript
 from replay.logs.packed import LOG_OF_INCIDENT, log_at
@@ -33,9 +33,10 @@ def require_new(folder: Path) -> None:
 
 
 def keep(log: Path, folder: Path, about: IncidentDescription) -> None:
-    """Make the folder of an incident. Raises ReplayError if the folder exists."""
+    """Make the folder of an incident, for this user only, as the log. Raises ReplayError if the
+    folder exists, and LogErrors."""
     require_new(folder)
-    folder.mkdir(parents=True)
+    make_private(folder)
     with tarfile.open(folder / LOG_OF_INCIDENT, "w:xz") as archive:
         for segment in segments_in(log):
             archive.add(segment, f"log/{segment.name}", filter=_without_owner)

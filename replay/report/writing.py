@@ -6,6 +6,7 @@ from typing import Final, Literal
 
 from msgspec import Struct
 
+from eventstore.folders import replacing
 from replay.errors import ReplayError
 from replay.report import html, markdown, perfetto
 from replay.report.document import Report
@@ -48,8 +49,9 @@ def require_writable(path: Path, format: Format, *, force: bool = False) -> None
 
 
 def write_report(path: Path, text: str) -> None:
-    """Write the file. Raises ReplayError."""
+    """Write the file, which only this user may read, as the log. Raises ReplayError."""
     try:
-        path.write_text(text, encoding="utf-8")
+        with replacing(path, is_durable=False, is_private=True) as file:
+            file.write(text.encode())
     except OSError as error:
         raise ReplayError(f"{path} cannot be written: {error.strerror}") from error

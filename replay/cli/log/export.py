@@ -140,5 +140,5 @@ def _event_progress(total: int | None = None) -> Iterator[Progress]:
 def _write_names(path: Path, stand_ins: "StandIns") -> None:
     from replay.export.files import new_file
 
-    with new_file(path, is_private=True) as file:
+    with new_file(path) as file:
         file.write(msgspec.json.format(msgspec.json.encode(stand_ins.of, order="sorted")))

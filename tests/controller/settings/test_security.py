@@ -232,6 +232,15 @@ def test_key_for_the_daemon_alone_precedes_that_of_the_broker(
     assert warnings == ()
 
 
+def test_keys_of_delegation_tokens_are_named_without_their_value(tmp_path: Path) -> None:
+    file = tmp_path / "server.properties"
+    content = NEEDED | {"delegation.token.master.key": "topsecret"}
+    file.write_text("".join(f"{name}={text}\n" for name, text in content.items()))
+    [warning] = load([], {}, file).warnings
+    assert "delegation.token.master.key" in warning
+    assert "topsecret" not in warning
+
+
 def test_security_protocol_selects_the_listener_of_its_name(tmp_path: Path, stores: Stores) -> None:
     content = {
         "security.inter.broker.protocol": "SSL",

@@ -1,5 +1,6 @@
 """Files that leave the machine: with --redact, none of them has a name of the cluster."""
 
+import stat
 import tarfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -95,6 +96,25 @@ def test_file_has_the_names_only_without_redact(tmp_path: Path, log: Path, comma
         assert result.exit_code == 0, result.output
         found = {name for name, content in contents(out) if MARK.encode() in content}
         assert bool(found) is has_names, found
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "log export LOG --out OUT",
+        "log export LOG --format parquet --out OUT",
+        "log copy LOG OUT",
+        "new-incident LOG --name incident --into OUT",
+        "report LOG --out OUT",
+    ],
+)
+def test_files_with_the_content_of_a_log_are_for_this_user_only(
+    tmp_path: Path, log: Path, command: str
+) -> None:
+    out = tmp_path / "out"
+    result = refold(*({"LOG": log, "OUT": out}.get(one, one) for one in command.split()))
+    assert result.exit_code == 0, result.output
+    assert stat.S_IMODE(out.stat().st_mode) & 0o077 == 0
 
 
 def test_redacted_copy_replays_and_keeps_what_acls_decide(tmp_path: Path, log: Path) -> None:
