@@ -75,6 +75,8 @@ class Known:
     def __init__(self) -> None:
         self.topics: dict[str, TopicKnown] = {}
         self.states: dict[Name, LeaderAndIsr] = {}
+        self.changed_by_tools: dict[Name, None] = {}
+        """The partitions whose assignment a tool has changed, also those of deleted topics."""
         self.past_states: dict[Name, dict[LeaderAndIsr, None]] = {}
         """All states that a partition's znode has had, also those of deleted topics, as
         `without_controller`."""

@@ -321,7 +321,7 @@ class StraysDeleted(Recovery):
         if known.had_kafka or active is None or not known.restores_order(active):
             return
         for broker, name, topic_id in self.view.replicas():
-            if known.is_beyond_recovery(name[0]) or known.is_assigned_by_tool(name):
+            if known.is_beyond_recovery(name[0]) or name in known.changed_by_tools:
                 continue
             if not self.view.is_live(broker, name):
                 continue

@@ -34,6 +34,26 @@ def test_member_that_registered_again_has_restarted_even_if_its_znode_is_gone_no
     assert write.restarted == (3,)
 
 
+@pytest.mark.parametrize(("process", "by_tool"), [("admin", True), ("refold 100", False)])
+def test_assignment_that_a_tool_has_changed_is_remembered_after_the_deletion_of_its_topic(
+    process: str, by_tool: bool
+) -> None:
+    topics = (TopicSpec("orders", ((1,),)),)
+    state = start_state(Scenario(brokers=(), topics=topics, controllers=(), znodes={}))
+    known = Known()
+    facts = ZooKeeperFacts(known, state, lambda fact: [])
+    facts.load()
+    path, session = znodes.topic_path("orders"), state.create_session()
+    data = b'{"version":1,"partitions":{"0":[2]}}'
+    state.apply(session, SetData(path, data, ANY_VERSION), 0)
+    facts.committed(process, [("data", path)])
+    for child in ("/partitions/0/state", "/partitions/0", "/partitions", ""):
+        state.apply(session, Delete(path + child, ANY_VERSION), 0)
+    facts.committed("refold 100", [("deleted", path)])
+    assert "orders" not in known.topics
+    assert (("orders", 0) in known.changed_by_tools) is by_tool
+
+
 @pytest.mark.parametrize(
     ("is_cancelled", "requested", "is_excused"),
     [

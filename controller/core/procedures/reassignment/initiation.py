@@ -351,9 +351,17 @@ def _resumed(controller: Controller, partition: Partition) -> Assignment:
 
 
 async def resume_on_brokers(controller: Controller, brokers: list[int]) -> None:
-    """Brokers started: resume the reassignments that wait for them (KB 9.1 step 6)."""
+    """Brokers started: resume the reassignments that wait for them (KB 9.1 step 6).
+
+    After a change of target, an added replica can be outside of the target (docs/kip-236-design.md,
+    the drop set). It is started as well.
+    """
     ordered = controller.order.partitions(controller.context.reassigning)
-    waiting = [one for one in ordered if any(id in brokers for id in one.assignment.target)]
+    waiting = [
+        one
+        for one in ordered
+        if any(id in brokers for id in (*one.assignment.target, *one.assignment.adding))
+    ]
     await _resume(controller, [Move(one, one.assignment) for one in waiting])
 
 

@@ -218,6 +218,19 @@ def test_leading_intermediate_is_kept_until_another_replica_leads() -> None:
     assert 3 not in files(cluster)
 
 
+def test_kept_intermediate_starts_with_its_broker() -> None:
+    """Its broker was down from the beginning, so that it was sent nothing. Found by refold
+    explore."""
+    cluster = interruptible(4, 1, 2)
+    cluster.stop_broker(4)
+    cluster.stop_broker(2)
+    request(cluster, {T0: [4, 3]})
+    request(cluster, {T0: [1, 2]})
+    assert assignment(cluster) == "1,2,4 adding 4 removing 4"
+    cluster.start_broker(4)
+    assert 4 in files(cluster)
+
+
 def test_dropped_replica_does_not_return_to_the_isr() -> None:
     cluster = interruptible(4, 1, 2)
     request(cluster, {T0: [3, 4]})
