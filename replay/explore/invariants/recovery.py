@@ -168,7 +168,8 @@ class IsrsFull(Recovery):
     STATEMENT: ClassVar[str] = (
         "Every broker that runs is registered and knows its broker epoch, and every replica whose "
         "broker runs is in the ISR of its partition, except those that a reassignment adds while "
-        "/admin/reassign_cancel exists: they wait."
+        "/admin/reassign_cancel exists: they wait. Without kip-236.enable, the controller "
+        "remembers no deletions, so that a replica with the log of an earlier topic does not count."
     )
     WITHIN_MS: ClassVar[int] = 60_000
     ONLY_REFOLD: ClassVar[bool] = True
@@ -192,7 +193,10 @@ class IsrsFull(Recovery):
             absent = [
                 one
                 for one in assignment.replicas
-                if one not in state.isr and view.is_live(one, name) and not known.waits(one, name)
+                if one not in state.isr
+                and view.is_live(one, name)
+                and not known.waits(one, name)
+                and (known.has_kip_236() or not known.has_earlier_log(one, name))
             ]
             if absent:
                 isr = list(state.isr)

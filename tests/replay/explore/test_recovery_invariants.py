@@ -138,6 +138,18 @@ def test_added_replica_waits_while_a_cancellation_exists(is_cancelling: bool) ->
     assert bool(cluster.missing()) is not is_cancelling
 
 
+@pytest.mark.parametrize("has_kip_236", [True, False])
+def test_replica_with_the_log_of_an_earlier_topic_needs_remembered_deletions(
+    has_kip_236: bool,
+) -> None:
+    cluster = Recovering(IsrsFull)
+    cluster.known.states[NAME] = LeaderAndIsr(1, 5, (1, 2), 0, 1)
+    cluster.known.has_kip_236 = lambda: has_kip_236
+    assert cluster.missing()
+    cluster.known.has_earlier_log = lambda broker, name: (broker, name) == (3, NAME)
+    assert bool(cluster.missing()) is has_kip_236
+
+
 def test_running_broker_without_registration_is_missed() -> None:
     cluster = Recovering(IsrsFull)
     del cluster.known.brokers[3]
