@@ -80,8 +80,8 @@ async def delete_topic(zookeeper: ZooKeeperClient, topic: str) -> None:
     for child in await zookeeper.children(parent):
         if natural(child) not in stored:
             raise AdminError(
-                f"topic {topic} cannot be deleted: {parent}/{child} is not a partition of the "
-                "design; delete that znode first"
+                f"topic {topic} cannot be deleted: {parent}/{child} is not a partition with "
+                "replicas; delete that znode first"
             )
     moved = znodes.reassigned_topic_path(topic)
     moves = await zookeeper.children(moved) if await zookeeper.exists(moved) else None
