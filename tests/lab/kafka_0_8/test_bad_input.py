@@ -74,6 +74,8 @@ async def test_unusable_replicas_are_reported(brokers: Brokers) -> None:
     await brokers.broker(1).stop()
     await brokers.broker(1).start()
     await assert_unharmed(brokers)
+    for topic in GARBAGE:
+        await administration.delete_topic(brokers.zookeeper, topic)
 
 
 async def test_unknown_broker_among_the_replicas_is_reported(brokers: Brokers) -> None:
