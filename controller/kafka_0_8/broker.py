@@ -41,6 +41,7 @@ class Broker:
 
     epoch_version: Final = None
     """No write is guarded by a controller epoch."""
+    settle_rule: Final = rules.SETTLE
 
     def __init__(self, configuration: BrokerConfiguration) -> None:
         self.configuration = configuration

@@ -109,7 +109,8 @@ class Partition:
         """Set the assigned replicas; known ones keep their state."""
         known = {**self.ar, self.local.broker_id: self.local}
         self.ar = {
-            one: known.get(one) or Replica(one, self, is_local=False, now_ms=now_ms) for one in brokers
+            one: known.get(one) or Replica(one, self, is_local=False, now_ms=now_ms)
+            for one in brokers
         }
 
     def forget_leader(self) -> None:
