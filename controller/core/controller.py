@@ -83,6 +83,11 @@ class Controller:
         """The version of /controller_epoch that guards this term's writes."""
         return self.context.epoch_version
 
+    @property
+    def settle_rule(self) -> str:
+        """The reason of the reads that settle writes whose reply was lost."""
+        return "settle writes whose reply was lost"
+
     def begin(self, seq: int, now_ms: int) -> None:
         """Begin to fold an event: its number is the cause of the commands that follow."""
         self._cause, self._ordinal, self.now_ms = seq, 0, now_ms

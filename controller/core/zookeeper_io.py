@@ -77,6 +77,7 @@ class ZooKeeperClient(Protocol):
     - `connections`: the number of connections to ZooKeeper so far.
     - `epoch_version`: each write happens only while /controller_epoch has this version; None: no
       write is guarded.
+    - `settle_rule`: the reason of the reads that settle writes whose reply was lost.
     """
 
     is_connected: bool
@@ -85,6 +86,10 @@ class ZooKeeperClient(Protocol):
     @property
     def epoch_version(self) -> int | None:
         """The version that guards writes."""
+
+    @property
+    def settle_rule(self) -> str:
+        """The rule in that reason."""
 
     def issue(self, command: ZooKeeperCommand, reason: Reason) -> CommandId:
         """Issue a command for ZooKeeper."""
@@ -354,8 +359,8 @@ def _require_not_fenced(errors: list[int]) -> None:
 
 
 async def _verdicts(client: ZooKeeperClient, operations: list[WriteOperation]) -> list[int]:
-    rule = "settle writes whose reply was lost"
-    found = await read_latest(client, [one.path for one in operations], rule)
+    paths = [one.path for one in operations]
+    found = await read_latest(client, paths, client.settle_rule)
     return [
         _verdict(*one)
         for one in zip(operations, found.errors, found.data, found.versions, strict=True)
@@ -371,8 +376,8 @@ async def _settle(
     if not lost:
         return []
     await _is_lost([done.errors[place] for place in lost])
-    rule = "settle writes whose reply was lost"
-    found = await read_latest(client, [operations[place].path for place in lost], rule)
+    paths = [operations[place].path for place in lost]
+    found = await read_latest(client, paths, client.settle_rule)
     again = []
     for place, error, data, version in zip(
         lost, found.errors, found.data, found.versions, strict=True

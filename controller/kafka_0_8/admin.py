@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 from msgspec import Struct
 
-from controller.core.errors import CoreError
+from controller.core.errors import CoreError, ZnodeError
 from controller.core.operations import Check, Create, CreateSequential, Delete, WriteOperation
 from controller.core.topic_names import problem_of
 from controller.core.values import ANY_VERSION
@@ -21,14 +21,44 @@ class AdminError(CoreError):
 
 
 class StoredPartition(Struct, frozen=True):
-    """A partition in ZooKeeper. `version` is that of the replicas znode, `children` are the names
-    of the znodes below the partition; `is_reassigned`: it has a path below the reassigned
-    partitions."""
+    """A partition in ZooKeeper. `replicas` is None if their znode cannot be read; `version` is that
+    of the replicas znode, `children` are the names of the znodes below the partition;
+    `is_reassigned`: it has a path below the reassigned partitions."""
 
-    replicas: tuple[int, ...]
+    replicas: tuple[int, ...] | None
     version: int
     children: tuple[str, ...]
     is_reassigned: bool = False
+
+
+class Assignments:
+    """What remove-brokers knows of partitions. `replicas`: those of each, the new ones of a
+    reassignment included; `unreadable`: why the replicas of a partition are not known."""
+
+    def __init__(self) -> None:
+        self.replicas: dict[Name, tuple[int, ...]] = {}
+        self.unreadable: dict[Name, str] = {}
+
+    def add(self, name: Name, stored: bytes | None, new: bytes | None) -> None:
+        """Add a partition with the content of its replicas znode, and of that of its reassignment;
+        None: there is none. A reassignment that cannot be read has no replicas: it cannot begin
+        before its znode is corrected, and a broker without a queue cannot be a new replica
+        (A-04)."""
+        replicas: tuple[int, ...] = ()
+        if stored is not None:
+            try:
+                replicas = znodes.read_brokers(znodes.replicas_path(*name), stored)
+            except ZnodeError as error:
+                self.unreadable[name] = str(error)
+        self.replicas[name] = (*replicas, *(replicas_or_none(name, new) or ()))
+
+
+def replicas_or_none(name: Name, data: bytes | None) -> tuple[int, ...] | None:
+    """A list of replicas; None if it cannot be read."""
+    try:
+        return znodes.read_brokers(znodes.replicas_path(*name), data)
+    except ZnodeError:
+        return None
 
 
 def add_brokers(brokers: Sequence[int], existing: Collection[str]) -> list[WriteOperation]:
@@ -43,17 +73,16 @@ def add_brokers(brokers: Sequence[int], existing: Collection[str]) -> list[Write
 def remove_brokers(
     brokers: Sequence[int],
     queues: Mapping[int, Sequence[str]],
-    assigned: Mapping[Name, tuple[int, ...]],
+    assigned: Assignments,
     registered: Collection[int],
 ) -> list[WriteOperation]:
     """Delete the state paths of brokers (C-02). `queues`: the children of each state path that
-    exists; `assigned`: the replicas of each partition, those of a reassignment included;
-    `registered`: the registered brokers."""
+    exists; `assigned`: the replicas of each partition; `registered`: the registered brokers."""
     operations: list[WriteOperation] = []
     for broker in brokers:
         if broker not in queues:
             raise AdminError(f"broker {broker} cannot be removed: it has no state path")
-        for (topic, partition), replicas in assigned.items():
+        for (topic, partition), replicas in assigned.replicas.items():
             if broker in replicas:
                 raise AdminError(
                     f"broker {broker} cannot be removed: it has a replica of {topic}-{partition}; "
@@ -61,6 +90,12 @@ def remove_brokers(
                 )
         if broker in registered:
             raise AdminError(f"broker {broker} cannot be removed: it is registered; stop it first")
+        if assigned.unreadable:
+            (topic, partition), why = next(iter(assigned.unreadable.items()))
+            raise AdminError(
+                f"broker {broker} cannot be removed: it may have a replica of {topic}-{partition}, "
+                f"because {why}; correct that znode, or delete topic {topic}"
+            )
         # The transaction fails if the broker has registered since the znodes were read.
         operations += _none_at(znodes.broker_path(broker))
         path = znodes.state_path(broker)
@@ -94,12 +129,14 @@ def delete_topic(
     partitions: Mapping[int, StoredPartition],
     brokers: Collection[int],
     *,
-    had_moves: bool,
+    moves: Collection[str] | None,
 ) -> list[WriteOperation]:
-    """Close the replicas of a topic and delete its znodes (C-04). `brokers`: those with a state
-    path; `had_moves`: the topic has a path below the reassigned partitions."""
+    """Close the replicas of a topic and delete its znodes (C-04). If the replicas of a partition
+    cannot be read, every broker has to close it. `brokers`: those with a state path; `moves`: the
+    children of the topic's path below the reassigned partitions, None if there is no such path."""
     # The transaction fails if a reassignment was requested since the znodes were read.
-    operations = [] if had_moves else _none_at(znodes.reassigned_topic_path(topic))
+    parent = znodes.reassigned_topic_path(topic)
+    operations = _none_at(parent) if moves is None else []
     for partition, stored in sorted(partitions.items()):
         if stored.is_reassigned:
             raise AdminError(
@@ -108,16 +145,17 @@ def delete_topic(
             )
         path = znodes.partition_path(topic, partition)
         operations.append(Check(znodes.replicas_path(topic, partition), stored.version))
-        if had_moves:
+        if moves is not None:
             operations += _none_at(znodes.reassigned_path(topic, partition))
         close = znodes.write_state_change(StateChange("close-replica", topic, partition))
+        closing = brokers if stored.replicas is None else stored.replicas
         operations += [
-            CreateSequential(znodes.request_prefix(one), close)
-            for one in stored.replicas
-            if one in brokers
+            CreateSequential(znodes.request_prefix(one), close) for one in closing if one in brokers
         ]
         operations += [Delete(f"{path}/{child}", ANY_VERSION) for child in stored.children]
         operations.append(Delete(path, ANY_VERSION))
+    if moves is not None and not moves:
+        operations.append(Delete(parent, ANY_VERSION))
     return [*operations, Delete(znodes.topic_path(topic), ANY_VERSION)]
 
 

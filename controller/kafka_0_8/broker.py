@@ -1,7 +1,8 @@
 """What all procedures of a broker work with: its partitions, and the commands that it issues."""
 
 from collections import deque
-from typing import Final
+from collections.abc import Callable, Sequence
+from typing import Final, TypeVar
 
 from controller.core.commands import CommandId, Notice, Reason, StartTimer
 from controller.core.errors import ZnodeError
@@ -11,9 +12,13 @@ from controller.kafka_0_8.configuration import BrokerConfiguration
 from controller.kafka_0_8.state import Append, Name, Partition
 from controller.kafka_0_8.triggers import Trigger
 
+T = TypeVar("T")
+
 ISR_TIMER: Final = "isr"
 CHECKPOINT_TIMER: Final = "checkpoint"
 REGISTER_TIMER: Final = "register"
+UNREADABLE_ZNODE: Final = "unreadable_znode"
+"""The code of notices about znodes that are skipped."""
 ELECTION, FOLLOW, FETCH = "election", "follow", "fetch"
 """Kinds of timers of a partition."""
 
@@ -30,11 +35,13 @@ class Broker:
     - `connections`: the number of connections to ZooKeeper in this run.
     - `fetches`, `appends`: the commands in flight that no procedure awaits.
     - `timers`: the periodic timers that run.
+    - `reported`: what is wrong and was reported, by code and subject, with the wrong content.
     - `now_ms`, `seq`: the clock and the number of the event that is folded. The clock is monotonic.
     """
 
     epoch_version: Final = None
     """No write is guarded by a controller epoch."""
+    settle_rule: Final = rules.SETTLE
 
     def __init__(self, configuration: BrokerConfiguration) -> None:
         self.configuration = configuration
@@ -47,6 +54,7 @@ class Broker:
         self.fetches: dict[CommandId, Name] = {}
         self.appends: dict[CommandId, Append] = {}
         self.timers: dict[str, None] = {}
+        self.reported: dict[tuple[str, str], bytes] = {}
         self.now_ms = 0
         self.seq = 0
         self._ordinal = 0
@@ -72,9 +80,46 @@ class Broker:
         """Log one line for the operator."""
         self.issue(Notice(level, code, subject, text), Reason(rule))
 
-    def report(self, path: str, error: ZnodeError) -> None:
-        """Report a znode with unreadable content."""
-        self.notice("error", "unreadable_znode", path, f"{error}; skipped", rules.UNREADABLE)
+    def notice_once(
+        self, level: str, code: str, subject: str, text: str, rule: str, content: bytes
+    ) -> None:
+        """Log a line, unless the last one with this code and subject was about the same content."""
+        if self.reported.get((code, subject)) != content:
+            self.reported[code, subject] = content
+            self.notice(level, code, subject, text, rule)
+
+    def forget(self, subject: str, code: str = UNREADABLE_ZNODE) -> None:
+        """Nothing is wrong with this subject: report it again when something is wrong again."""
+        self.reported.pop((code, subject), None)
+
+    def read(
+        self, reader: Callable[[str, bytes | None], T], path: str, data: bytes | None
+    ) -> T | None:
+        """The content of a znode. None if it is unreadable, which is reported once until the
+        content changes (S-10)."""
+        try:
+            value = reader(path, data)
+        except ZnodeError as error:
+            self._report(path, str(error), data or b"")
+            return None
+        self.forget(path)
+        return value
+
+    def report_children(
+        self, parent: str, children: Sequence[str], is_usable: Callable[[str], bool], why: str
+    ) -> None:
+        """Report the children of a znode that are skipped, once until they are deleted (S-10)."""
+        for code, path in list(self.reported):
+            folder, _, name = path.rpartition("/")
+            if folder == parent and name not in children:
+                self.forget(path, code)
+        for child in children:
+            if not is_usable(child):
+                self._report(f"{parent}/{child}", f"{parent}/{child} {why}", b"")
+
+    def _report(self, path: str, text: str, content: bytes) -> None:
+        text = f"{text}; skipped"
+        self.notice_once("error", UNREADABLE_ZNODE, path, text, rules.UNREADABLE, content)
 
     def enqueue(self, trigger: Trigger) -> None:
         """Queue work, unless it is queued: a procedure reads the current state anyway."""

@@ -34,7 +34,7 @@ class Append(NamedTuple):
 
 
 class Replica:
-    """A replica of a partition.
+    """A replica of `partition`.
 
     `is_local`: it is on this broker. `hw` is the offset after the last committed record, `leo` the
     log end offset. Of a replica on another broker the leader knows only `leo`, when the replica had
@@ -43,12 +43,19 @@ class Replica:
     the fold.
     """
 
-    __slots__ = ("assigned_at", "broker_id", "caught_up_ms", "hw", "is_local", "leo")
+    __slots__ = ("assigned_at", "broker_id", "caught_up_ms", "hw", "is_local", "leo", "partition")
 
     def __init__(
-        self, broker_id: int, *, is_local: bool, now_ms: int = 0, assigned_at: int = 0
+        self,
+        broker_id: int,
+        partition: "Partition",
+        *,
+        is_local: bool,
+        now_ms: int = 0,
+        assigned_at: int = 0,
     ) -> None:
         self.broker_id = broker_id
+        self.partition = partition
         self.is_local = is_local
         self.hw = 0
         self.leo = 0 if is_local else UNKNOWN_LEO
@@ -80,7 +87,7 @@ class Partition:
 
     def __init__(self, name: Name, broker_id: int) -> None:
         self.name = name
-        self.local = Replica(broker_id, is_local=True)
+        self.local = Replica(broker_id, self, is_local=True)
         self.is_open = False
         self.leader = NO_LEADER
         self.epoch = NO_EPOCH
@@ -114,7 +121,7 @@ class Partition:
         known = {**self.ar, self.local.broker_id: self.local}
         self.ar = {
             one: known.get(one)
-            or Replica(one, is_local=False, now_ms=now_ms, assigned_at=assigned_at)
+            or Replica(one, self, is_local=False, now_ms=now_ms, assigned_at=assigned_at)
             for one in brokers
         }
 

@@ -107,6 +107,11 @@ def is_request(child: str) -> bool:
     return child.startswith(_REQUEST)
 
 
+def is_number(child: str) -> bool:
+    """Whether a child is named as brokers and partitions are."""
+    return natural(child) is not None
+
+
 def partition_of_leader(path: str) -> tuple[str, int] | None:
     """The partition whose leader znode this is; None for another path."""
     parts = path.split("/")

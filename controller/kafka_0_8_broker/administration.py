@@ -6,9 +6,6 @@ read, and ZooKeeperUnavailable. Nothing is written then.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any
-
-from msgspec import Struct
 
 from controller.core.operations import (
     BAD_VERSION,
@@ -20,32 +17,17 @@ from controller.core.operations import (
 )
 from controller.core.znodes.schema import natural
 from controller.kafka_0_8 import admin, znodes
-from controller.kafka_0_8.admin import AdminError, StoredPartition
+from controller.kafka_0_8.admin import (
+    AdminError,
+    Assignments,
+    StoredPartition,
+    replicas_or_none,
+)
 from controller.kafka_0_8.state import Name
-from controller.operator.zookeeper_client import ZooKeeperClient
+from controller.operator.zookeeper_client import Znode, ZooKeeperClient
 
 _CHANGED = {BAD_VERSION, NO_NODE, NODE_EXISTS}
 """Codes of a write for which something else has changed the znodes since they were read."""
-
-
-class PartitionStatus(Struct, frozen=True):
-    """What ZooKeeper has of a partition; "" where there is no znode."""
-
-    topic: str
-    partition: int
-    replicas: str
-    leader: str
-    isr: str
-    reassigned_to: str
-
-
-class ClusterStatus(Struct, frozen=True):
-    """What ZooKeeper has of a cluster. `brokers`: the address of each registered broker; `queues`:
-    the number of requests in each state path."""
-
-    brokers: dict[str, str]
-    queues: dict[str, int]
-    partitions: list[PartitionStatus]
 
 
 async def add_brokers(zookeeper: ZooKeeperClient, brokers: Sequence[int]) -> None:
@@ -59,13 +41,11 @@ async def remove_brokers(zookeeper: ZooKeeperClient, brokers: Sequence[int]) -> 
     """Delete the state paths of brokers that are not registered and have no replicas."""
     known = await _known(zookeeper)
     queues = {one: await zookeeper.children(znodes.state_path(one)) for one in known}
-    assigned: dict[Name, tuple[int, ...]] = {}
+    assigned = Assignments()
     for name in await _partitions(zookeeper):
         paths = znodes.replicas_path(*name), znodes.reassigned_path(*name)
-        for path, found in zip(paths, await zookeeper.read(paths), strict=True):
-            if found is not None:
-                replicas = znodes.read_brokers(path, found.data)
-                assigned[name] = (*assigned.get(name, ()), *replicas)
+        stored, new = await zookeeper.read(paths)
+        assigned.add(name, _data(stored), _data(new))
     registered = await _numbers(zookeeper, znodes.BROKER_IDS)
     await _write(zookeeper, admin.remove_brokers(brokers, queues, assigned, registered))
 
@@ -83,21 +63,30 @@ async def create_topic(
 
 async def delete_topic(zookeeper: ZooKeeperClient, topic: str) -> None:
     """Delete a topic. Its brokers delete their records, now or when they start."""
-    _require_topic(topic, await zookeeper.children(znodes.TOPICS))
+    if topic not in await zookeeper.children(znodes.TOPICS):
+        raise AdminError(f"topic {topic} cannot be deleted: it does not exist")
+    parent = znodes.topic_path(topic)
     stored: dict[int, StoredPartition] = {}
     for name in await _partitions(zookeeper, topic):
         path = znodes.replicas_path(*name)
         (found,) = await zookeeper.read((path,))
         if found is not None:
             stored[name[1]] = StoredPartition(
-                znodes.read_brokers(path, found.data),
+                replicas_or_none(name, found.data),
                 found.version,
                 tuple(await zookeeper.children(znodes.partition_path(*name))),
                 await zookeeper.exists(znodes.reassigned_path(*name)),
             )
-    had_moves = await zookeeper.exists(znodes.reassigned_topic_path(topic))
+    for child in await zookeeper.children(parent):
+        if natural(child) not in stored:
+            raise AdminError(
+                f"topic {topic} cannot be deleted: {parent}/{child} is not a partition with "
+                "replicas; delete that znode first"
+            )
+    moved = znodes.reassigned_topic_path(topic)
+    moves = await zookeeper.children(moved) if await zookeeper.exists(moved) else None
     known = await _known(zookeeper)
-    await _write(zookeeper, admin.delete_topic(topic, stored, known, had_moves=had_moves))
+    await _write(zookeeper, admin.delete_topic(topic, stored, known, moves=moves))
 
 
 async def reassign(zookeeper: ZooKeeperClient, name: Name, replicas: tuple[int, ...]) -> None:
@@ -107,32 +96,8 @@ async def reassign(zookeeper: ZooKeeperClient, name: Name, replicas: tuple[int, 
     await _write(zookeeper, operations)
 
 
-async def status(zookeeper: ZooKeeperClient) -> ClusterStatus:
-    """The brokers, queues and partitions."""
-    ids = await zookeeper.children(znodes.BROKER_IDS)
-    registered = await zookeeper.read(tuple(f"{znodes.BROKER_IDS}/{one}" for one in ids))
-    queues = await zookeeper.children(znodes.STATE)
-    waiting = [len(await zookeeper.children(f"{znodes.STATE}/{one}")) for one in queues]
-    partitions = []
-    for name in await _partitions(zookeeper):
-        paths = (
-            znodes.replicas_path(*name),
-            znodes.leader_path(*name),
-            znodes.isr_path(*name),
-            znodes.reassigned_path(*name),
-        )
-        partitions.append(PartitionStatus(*name, *map(_text, await zookeeper.read(paths))))
-    addresses = dict(zip(ids, map(_text, registered), strict=True))
-    return ClusterStatus(addresses, dict(zip(queues, waiting, strict=True)), partitions)
-
-
-def _text(znode: Any) -> str:
-    return "" if znode is None else znode.data.decode("utf-8", "replace")
-
-
-def _require_topic(topic: str, topics: Sequence[str]) -> None:
-    if topic not in topics:
-        raise AdminError(f"topic {topic} cannot be deleted: it does not exist")
+def _data(znode: Znode | None) -> bytes | None:
+    return None if znode is None else znode.data
 
 
 async def _known(zookeeper: ZooKeeperClient) -> list[int]:

@@ -7,10 +7,12 @@ from typing import Annotated, Any, cast
 
 import typer
 
+from controller.kafka_0_8 import znodes
 from controller.kafka_0_8_broker import administration
-from controller.kafka_0_8_broker.administration import ClusterStatus
+from controller.kafka_0_8_broker import status as cluster_status
 from controller.kafka_0_8_broker.client import Client
 from controller.kafka_0_8_broker.messages import Acks
+from controller.kafka_0_8_broker.status import ClusterStatus, PartitionStatus
 from controller.operator.zookeeper_client import ZooKeeperClient
 from replay.explore.kafka_0_8.saved import write_logs
 from replay.world.kafka_0_8.scenarios import SCENARIOS
@@ -137,25 +139,49 @@ def reassign(
 
 @app.command()
 def status(zookeeper: ZooKeeper, as_json: AsJson = False) -> None:
-    """Show what ZooKeeper has of brokers, queues and partitions."""
+    """Show what ZooKeeper has of brokers, queues and partitions, and which znodes are wrong."""
+    perform(zookeeper, cluster_status.status, text_of, as_json=as_json)
 
-    def show(found: ClusterStatus) -> str:
-        return "\n".join(_lines(found))
 
-    perform(zookeeper, administration.status, show, as_json=as_json)
+def text_of(found: ClusterStatus) -> str:
+    """A status for people."""
+    return "\n".join(_lines(found))
 
 
 def _lines(found: ClusterStatus) -> Iterator[str]:
     for broker, address in found.brokers.items():
-        yield f"broker {broker} at {address}"
+        path = znodes.broker_path(int(broker))
+        where = "an unreadable address" if _is_unreadable(path, found.problems) else address
+        yield f"broker {broker} at {where}"
     for broker, waiting in found.queues.items():
         state = "" if broker in found.brokers else ", the broker is not registered"
         yield f"queue of broker {broker}: {waiting} requests{state}"
     for one in found.partitions:
-        moves = f", moves to {one.reassigned_to}" if one.reassigned_to else ""
-        leader = f"leader;epoch {one.leader}" if one.leader else "no leader"
-        isr = f"ISR;epoch {one.isr}" if one.isr else "no ISR"
-        yield f"{one.topic}-{one.partition}: replicas {one.replicas}, {leader}, {isr}{moves}"
+        yield _partition_line(one, found.problems)
+    for path, text in found.problems.items():
+        yield f"problem: {path} {text}"
+
+
+def _partition_line(one: PartitionStatus, problems: dict[str, str]) -> str:
+    name = (one.topic, one.partition)
+    words = []
+    for path, what, label, content in (
+        (znodes.replicas_path(*name), "replicas", "replicas", one.replicas),
+        (znodes.leader_path(*name), "leader", "leader;epoch", one.leader),
+        (znodes.isr_path(*name), "ISR", "ISR;epoch", one.isr),
+        (znodes.reassigned_path(*name), "", "moves to", one.reassigned_to),
+    ):
+        if _is_unreadable(path, problems):
+            words.append(f"unreadable {what or 'reassignment'}")
+        elif content:
+            words.append(f"{label} {content}")
+        elif what:
+            words.append(f"no {what}")
+    return f"{one.topic}-{one.partition}: {', '.join(words)}"
+
+
+def _is_unreadable(path: str, problems: dict[str, str]) -> bool:
+    return "cannot be read" in problems.get(path, "")
 
 
 # Clients ----------------------------------------------------------------------------------------

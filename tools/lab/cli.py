@@ -167,7 +167,8 @@ def _detached(folder: Path, arguments: list[str]) -> control.Answer:
         process = subprocess.Popen(
             [sys.executable, "-m", "tools.lab", *arguments],
             stdin=subprocess.DEVNULL,
-            stdout=output,
+            # The table of servers: this process prints it.
+            stdout=subprocess.DEVNULL,
             stderr=output,
             start_new_session=True,
         )

@@ -3,7 +3,6 @@
 from typing import Final, NamedTuple
 
 from controller.core.commands import Reason
-from controller.core.errors import ZnodeError
 from controller.core.operations import (
     BAD_VERSION,
     CONNECTION_LOSS,
@@ -37,6 +36,9 @@ _RACED: Final = (
 )
 """Codes after which the znodes are read again: there is another leader or epoch, or the reply was
 lost."""
+_NOT_ELIGIBLE: Final = "not_eligible"
+_REFUSED: Final = "election_refused"
+"""Codes of notices."""
 _REPLICAS, _ISR, _LEADER, _EPOCH = range(4)
 
 
@@ -74,17 +76,12 @@ async def elect_or_follow(broker: Broker, partition: Partition, *, has_waited: b
             await _follow(broker, partition, found)
             return
         _leave(broker, partition, "its leader znode does not exist")
-        try:
-            candidacy = _candidacy(broker, partition, found)
-        except ZnodeError as error:
-            broker.report(znodes.partition_path(*partition.name), error)
-            _retry(broker, partition, broker.configuration.retry_ms, rules.ELECTION_RETRY)
-            return
+        candidacy = _candidacy(broker, partition, found)
         if candidacy is None:
             return
         if candidacy.replicas[0] != broker.id and not has_waited:
             wait_ms = broker.configuration.leader_election_wait_time_ms
-            _retry(broker, partition, wait_ms, rules.ELECTION_WAIT)
+            _start_timer(broker, partition, wait_ms, rules.ELECTION_WAIT)
             return
         reason = Reason(rules.WRITE_LEADERSHIP)
         errors = await write_atomically(broker, candidacy.operations, reason)
@@ -94,8 +91,9 @@ async def elect_or_follow(broker: Broker, partition: Partition, *, has_waited: b
         if any(error not in _RACED for error in errors):
             path = znodes.leader_path(*partition.name)
             text = f"ZooKeeper refused the election (codes {errors}); it is tried again"
-            broker.notice("error", "election_refused", path, text, rules.ELECTION_RETRY)
-            _retry(broker, partition, broker.configuration.retry_ms, rules.ELECTION_RETRY)
+            content = str(errors).encode()
+            broker.notice_once("error", _REFUSED, path, text, rules.ELECTION_RETRY, content)
+            _retry(broker, partition)
             return
 
 
@@ -107,7 +105,11 @@ async def _read(broker: Broker, partition: Partition) -> Znodes:
         znodes.leader_path(*name),
         znodes.EPOCH,
     ]
-    return await fetch_znodes(broker, paths, rules.ELECT_OR_FOLLOW)
+    found = await fetch_znodes(broker, paths, rules.ELECT_OR_FOLLOW)
+    for path, error in zip(paths, found.errors, strict=True):
+        if error == NO_NODE:
+            broker.forget(path)
+    return found
 
 
 def _leave(broker: Broker, partition: Partition, why: str) -> None:
@@ -117,17 +119,20 @@ def _leave(broker: Broker, partition: Partition, why: str) -> None:
     partition.forget_leader()
 
 
-def _retry(broker: Broker, partition: Partition, delay_ms: int, rule: str) -> None:
+def _retry(broker: Broker, partition: Partition) -> None:
+    """Try again later (E-08)."""
+    _start_timer(broker, partition, broker.configuration.retry_ms, rules.ELECTION_RETRY)
+
+
+def _start_timer(broker: Broker, partition: Partition, delay_ms: int, rule: str) -> None:
     broker.start_timer(timer_of(ELECTION, partition.name), delay_ms, rule)
 
 
 async def _follow(broker: Broker, partition: Partition, found: Znodes) -> None:
     """There is a leader: another broker, this session of this broker, or an earlier one (R-04)."""
     path = znodes.leader_path(*partition.name)
-    try:
-        leader = znodes.read_leader(path, found.data[_LEADER])
-    except ZnodeError as error:
-        broker.report(path, error)
+    leader = broker.read(znodes.read_leader, path, found.data[_LEADER])
+    if leader is None:
         return
     if leader.broker != broker.id:
         _note_versions(partition, found)
@@ -142,21 +147,19 @@ async def _follow(broker: Broker, partition: Partition, found: Znodes) -> None:
 
 async def _won(broker: Broker, partition: Partition, found: Znodes, leader: Leader) -> None:
     """This session created the znode; the reply to that or to a later transaction was lost."""
-    name = partition.name
-    try:
-        replicas = znodes.read_brokers(znodes.replicas_path(*name), found.data[_REPLICAS])
-        in_sync = znodes.read_isr(znodes.isr_path(*name), found.data[_ISR]).brokers
-    except ZnodeError as error:
-        broker.report(znodes.partition_path(*name), error)
-        _retry(broker, partition, broker.configuration.retry_ms, rules.ELECTION_RETRY)
+    topic, number = partition.name
+    replicas = _read_replicas(broker, partition, found)
+    in_sync = _read_isr(broker, partition, found) if replicas else None
+    if replicas is None or in_sync is None:
+        _retry(broker, partition)
         return
     isr = tuple(one for one in replicas if one in in_sync)
     if broker.id not in isr:
         _leave(broker, partition, "the ISR does not have this broker")
-        topic, number = name
         text = "this broker has created the leader znode, but is not in the ISR: correct the ISR"
-        broker.notice("error", "not_eligible", f"{topic}-{number}", text, rules.NOT_ELIGIBLE)
-        _retry(broker, partition, broker.configuration.retry_ms, rules.ELECTION_RETRY)
+        name, rule, content = f"{topic}-{number}", rules.NOT_ELIGIBLE, str(in_sync).encode()
+        broker.notice_once("error", _NOT_ELIGIBLE, name, text, rule, content)
+        _retry(broker, partition)
         return
     _note_versions(partition, found)
     # In this leader epoch, replicas may have been removed and added again.
@@ -166,6 +169,9 @@ async def _won(broker: Broker, partition: Partition, found: Znodes, leader: Lead
 
 
 async def _lead(broker: Broker, partition: Partition, won: _Candidacy) -> None:
+    topic, number = partition.name
+    broker.forget(f"{topic}-{number}", _NOT_ELIGIBLE)
+    broker.forget(znodes.leader_path(topic, number), _REFUSED)
     partition.isr_version = won.isr_version
     await become_leader(broker, partition, won.epoch, won.replicas, won.isr, won.assigned_at)
 
@@ -174,33 +180,54 @@ def _note_versions(partition: Partition, found: Znodes) -> None:
     partition.replicas_version = found.versions[_REPLICAS]
 
 
+def _read_replicas(broker: Broker, partition: Partition, found: Znodes) -> tuple[int, ...] | None:
+    path = znodes.replicas_path(*partition.name)
+    return broker.read(znodes.read_brokers, path, found.data[_REPLICAS])
+
+
+def _read_isr(broker: Broker, partition: Partition, found: Znodes) -> tuple[int, ...] | None:
+    path = znodes.isr_path(*partition.name)
+    isr = broker.read(znodes.read_isr, path, found.data[_ISR])
+    return None if isr is None else isr.brokers
+
+
+def _next_epoch(broker: Broker, found: Znodes) -> int | None:
+    if found.errors[_EPOCH] != OK:
+        return 1
+    epoch = broker.read(lambda _, data: znodes.read_epoch(data), znodes.EPOCH, found.data[_EPOCH])
+    return None if epoch is None else epoch + 1
+
+
 def _candidacy(broker: Broker, partition: Partition, found: Znodes) -> _Candidacy | None:
-    """What this broker writes to become leader; None if it must not (E-01). Raises ZnodeError."""
-    name = partition.name
-    replicas = znodes.read_brokers(znodes.replicas_path(*name), found.data[_REPLICAS])
+    """What this broker writes to become leader; None if it must not (E-01), or if a znode is
+    unreadable, which is tried again (E-08)."""
     has_isr = found.errors[_ISR] == OK
-    isr: tuple[int, ...] = (broker.id,) if broker.id in replicas else ()
-    if has_isr:
-        in_sync = znodes.read_isr(znodes.isr_path(*name), found.data[_ISR]).brokers
-        isr = tuple(one for one in replicas if one in in_sync)
+    replicas = _read_replicas(broker, partition, found)
+    in_sync = _read_isr(broker, partition, found) if replicas and has_isr else (broker.id,)
+    if replicas is None or in_sync is None:
+        _retry(broker, partition)
+        return None
+    isr = tuple(one for one in replicas if one in in_sync)
     if broker.id not in isr:
-        topic, number = name
+        topic, number = partition.name
         what = "the ISR" if broker.id in replicas else "the assigned replicas"
         text = f"there is no leader, and this broker is not in {what}: it waits for a leader"
-        broker.notice("info", "not_eligible", f"{topic}-{number}", text, rules.NOT_ELIGIBLE)
+        broker.notice("info", _NOT_ELIGIBLE, f"{topic}-{number}", text, rules.NOT_ELIGIBLE)
+        return None
+    epoch = _next_epoch(broker, found)
+    if epoch is None:
+        _retry(broker, partition)
         return None
     _note_versions(partition, found)
-    has_epoch = found.errors[_EPOCH] == OK
-    epoch = znodes.read_epoch(found.data[_EPOCH]) + 1 if has_epoch else 1
     content = znodes.write_isr(Isr(isr, epoch))
     version = found.versions[_ISR]
-    path = znodes.isr_path(*name)
+    path = znodes.isr_path(*partition.name)
     leader = znodes.write_leader(Leader(broker.id, epoch))
     operations: list[WriteOperation] = [
         SetData(znodes.EPOCH, znodes.write_epoch(epoch), found.versions[_EPOCH])
-        if has_epoch
+        if found.errors[_EPOCH] == OK
         else Create(znodes.EPOCH, znodes.write_epoch(epoch)),
         SetData(path, content, version) if has_isr else Create(path, content),
-        Create(znodes.leader_path(*name), leader, ephemeral=True),
+        Create(znodes.leader_path(*partition.name), leader, ephemeral=True),
     ]
     return _Candidacy(epoch, replicas, isr, version + 1 if has_isr else 0, operations)

@@ -1,7 +1,6 @@
 """Becoming leader, becoming follower, and the end of a leadership."""
 
 from controller.core.commands import Reason
-from controller.core.errors import ZnodeError
 from controller.core.operations import NO_NODE, OK, CreateSequential, WriteOperation
 from controller.core.outcomes import Wait, suspend
 from controller.core.values import NO_LEADER
@@ -116,12 +115,9 @@ async def _address_of(broker: Broker, partition: Partition, leader: int) -> str:
     path = znodes.broker_path(leader)
     found = await fetch_znodes(broker, [path], rules.LEADER_ADDRESS)
     if found.errors[0] != OK:
+        broker.forget(path)
         return ""
-    try:
-        return znodes.read_address(path, found.data[0])
-    except ZnodeError as error:
-        broker.report(path, error)
-        return ""
+    return broker.read(znodes.read_address, path, found.data[0]) or ""
 
 
 async def truncate(broker: Broker, partition: Partition, offset: int, rule: str) -> None:

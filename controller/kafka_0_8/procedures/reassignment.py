@@ -5,6 +5,7 @@ was elected.
 """
 
 from collections.abc import Sequence
+from typing import Final
 
 from controller.core.commands import Reason
 from controller.core.errors import ZnodeError
@@ -31,6 +32,9 @@ from controller.kafka_0_8.state import Partition
 from controller.kafka_0_8.triggers import LeaderChanged
 from controller.kafka_0_8.znodes import Isr, StateChange
 
+_UNUSABLE: Final = "unusable_reassignment"
+"""The code of notices about reassignments that cannot begin or go on."""
+
 
 async def read_reassignments(broker: Broker) -> None:
     """The children of the reassigned partitions changed: read those that this broker leads."""
@@ -48,6 +52,8 @@ async def read_reassignment(broker: Broker, partition: Partition) -> None:
         return
     parent = f"{znodes.REASSIGNED}/{topic}"
     partitions = await fetch_children(broker, parent, rule, watch=True)
+    why = "is not named by a partition number"
+    broker.report_children(parent, partitions.children, znodes.is_number, why)
     if str(number) not in partitions.children:
         return
     path = znodes.reassigned_path(topic, number)
@@ -64,7 +70,8 @@ async def read_reassignment(broker: Broker, partition: Partition) -> None:
 
 def _refuse(broker: Broker, path: str, why: str) -> None:
     text = f"{why}; the partition is not reassigned: correct or delete the znode"
-    broker.notice("error", "unusable_reassignment", path, text, rules.UNUSABLE_REASSIGNMENT)
+    rule = rules.UNUSABLE_REASSIGNMENT
+    broker.notice_once("error", _UNUSABLE, path, text, rule, why.encode())
 
 
 async def _begin(broker: Broker, partition: Partition, rar: tuple[int, ...]) -> None:
@@ -142,13 +149,14 @@ async def _write(
     """One transaction of this leadership. If it was refused or its reply was lost, the result is
     False, and ZooKeeper is read again as at the beginning of the leadership."""
     errors = await write_atomically(broker, operations, Reason(rule))
+    path = znodes.reassigned_path(*partition.name)
     if all(error == OK for error in errors):
+        broker.forget(path, _UNUSABLE)
         return True
     partition.forget_leader()
     if CONNECTION_LOSS in errors:
         broker.enqueue(LeaderChanged(*partition.name))
         return False
-    path = znodes.reassigned_path(*partition.name)
     _refuse(broker, path, f"ZooKeeper refused a step (codes {errors}), it is tried again")
     retry_ms = broker.configuration.retry_ms
     broker.start_timer(timer_of(ELECTION, partition.name), retry_ms, rules.ELECTION_RETRY)

@@ -62,10 +62,10 @@ async def _assigned_since(broker: Broker, name: Name) -> int:
     cases."""
     path = znodes.replicas_path(*name)
     found = await fetch_znodes(broker, [path], rules.START_REPLICA)
-    try:
-        replicas = znodes.read_brokers(path, found.data[0]) if found.errors[0] == OK else ()
-    except ZnodeError as error:
-        broker.report(path, error)
+    replicas: tuple[int, ...] | None = ()
+    if found.errors[0] == OK:
+        replicas = broker.read(znodes.read_brokers, path, found.data[0])
+    if replicas is None:
         return 0
     if broker.id in replicas:
         return found.czxids[0]
@@ -92,6 +92,8 @@ async def drain(broker: Broker, rule: str) -> None:
     """Carry out the requests in the queue in order, and watch it (Q-02)."""
     parent = znodes.state_path(broker.id)
     children = await fetch_children(broker, parent, rule, watch=True)
+    why = "is not named request-NNNNNNNNNN"
+    broker.report_children(parent, children.children, znodes.is_request, why)
     names = [one for one in children.children if znodes.is_request(one)]
     paths = [f"{parent}/{one}" for one in names]
     found = await fetch_znodes(broker, paths, rule)
@@ -122,11 +124,10 @@ async def _is_to_be_closed(broker: Broker, change: StateChange) -> bool:
     path = znodes.replicas_path(change.topic, change.partition)
     found = await fetch_znodes(broker, [path], rules.ASSIGNMENT_DECIDES)
     if found.errors[0] == NO_NODE:
+        broker.forget(path)
         return True
-    try:
-        replicas = znodes.read_brokers(path, found.data[0])
-    except ZnodeError as error:
-        broker.report(path, error)
+    replicas = broker.read(znodes.read_brokers, path, found.data[0])
+    if replicas is None:
         return False
     if broker.id not in replicas:
         return True

@@ -1,7 +1,6 @@
 """brokerStartup(), in the order of the design (S-01 to S-10)."""
 
 from controller.core.commands import Reason
-from controller.core.errors import ZnodeError
 from controller.core.operations import (
     CONNECTION_LOSS,
     NO_NODE,
@@ -56,25 +55,16 @@ async def _assigned(broker: Broker) -> list[Name]:
     children = await read_children_of_each(broker, paths, rule)
     names: list[Name] = []
     for topic, path in zip(topics, paths, strict=True):
-        for child in children[path]:
-            number = natural(child)
-            if number is None:
-                text = f"{path}/{child} is not named by a partition number"
-                broker.report(f"{path}/{child}", ZnodeError(text))
-            else:
-                names.append((topic, number))
+        why = "is not named by a partition number"
+        broker.report_children(path, children[path], znodes.is_number, why)
+        names += [(topic, one) for one in map(natural, children[path]) if one is not None]
     names.sort()
     replicas = [znodes.replicas_path(*name) for name in names]
     found = await fetch_znodes(broker, replicas, rule)
     assigned = []
     for name, path, error, data in zip(names, replicas, found.errors, found.data, strict=True):
-        if error != OK:
-            continue
-        try:
-            if broker.id in znodes.read_brokers(path, data):
-                assigned.append(name)
-        except ZnodeError as unreadable:
-            broker.report(path, unreadable)
+        if error == OK and broker.id in (broker.read(znodes.read_brokers, path, data) or ()):
+            assigned.append(name)
     return assigned
 
 

@@ -26,8 +26,14 @@ from controller.core.commands import (
 from controller.core.error_codes import REQUEST_TIMED_OUT
 from controller.core.events import SessionConnected, SessionDisconnected, SessionExpired, TimerFired
 from controller.core.operations import CONNECTION_LOSS, OK, WriteOperation
+from controller.core.znodes.schema import natural
 from controller.kafka_0_8 import admin, znodes
-from controller.kafka_0_8.admin import AdminError, StoredPartition
+from controller.kafka_0_8.admin import (
+    AdminError,
+    Assignments,
+    StoredPartition,
+    replicas_or_none,
+)
 from controller.kafka_0_8.commands import (
     AppendRecords,
     BrokerCommand,
@@ -194,12 +200,13 @@ class Cluster08:
     def remove_brokers(self, *brokers: int) -> None:
         """The command remove-brokers. Raises AdminError."""
         queues = {one: self.children(znodes.state_path(one)) for one in self._known()}
-        assigned = {
-            (topic, number): stored.replicas
-            for topic in self.children(znodes.TOPICS)
-            for number, stored in self._stored(topic).items()
-        }
-        registered = list(map(int, self.children(znodes.BROKER_IDS)))
+        assigned = Assignments()
+        for topic in self.children(znodes.TOPICS):
+            for number in self._numbers(znodes.topic_path(topic)):
+                stored = self._content(znodes.replicas_path(topic, number))
+                new = self._content(znodes.reassigned_path(topic, number))
+                assigned.add((topic, number), stored, new)
+        registered = self._numbers(znodes.BROKER_IDS)
         self._write(admin.remove_brokers(brokers, queues, assigned, registered))
 
     def create_topic(self, topic: str, assignment: dict[int, tuple[int, ...]]) -> None:
@@ -208,9 +215,10 @@ class Cluster08:
 
     def delete_topic(self, topic: str) -> None:
         """The command delete. Raises AdminError."""
-        had_moves = self._exists(znodes.reassigned_topic_path(topic))
+        path = znodes.reassigned_topic_path(topic)
+        moves = self.children(path) if self._exists(path) else None
         stored = self._stored(topic)
-        self._write(admin.delete_topic(topic, stored, self._known(), had_moves=had_moves))
+        self._write(admin.delete_topic(topic, stored, self._known(), moves=moves))
 
     def reassign(self, name: Name, replicas: tuple[int, ...]) -> None:
         """The command reassign. Raises AdminError."""
@@ -219,17 +227,21 @@ class Cluster08:
         self._write(admin.reassign(*name, replicas, self._known(), existing))
 
     def _known(self) -> list[int]:
-        return [int(one) for one in self.children(znodes.STATE)]
+        return self._numbers(znodes.STATE)
+
+    def _numbers(self, path: str) -> list[int]:
+        numbers = map(natural, self.children(path))
+        return [one for one in numbers if one is not None]
 
     def _stored(self, topic: str) -> dict[int, StoredPartition]:
         found = {}
-        for child in self.children(znodes.topic_path(topic)):
-            name = (topic, int(child))
+        for number in self._numbers(znodes.topic_path(topic)):
+            name = (topic, number)
             path = znodes.replicas_path(*name)
             read = self.zookeeper.apply(self._admin, GetData(path), self.now_ms).result
             assert read.stat is not None
-            found[int(child)] = StoredPartition(
-                znodes.read_brokers(path, read.data),
+            found[number] = StoredPartition(
+                replicas_or_none(name, read.data),
                 read.stat.version,
                 tuple(self.children(znodes.partition_path(*name))),
                 self._exists(znodes.reassigned_path(*name)),
@@ -251,8 +263,12 @@ class Cluster08:
 
     def data(self, path: str) -> str | None:
         """The content of a znode; None if it does not exist."""
+        content = self._content(path)
+        return None if content is None else content.decode("utf-8", "replace")
+
+    def _content(self, path: str) -> bytes | None:
         found = self.zookeeper.apply(self._admin, GetData(path), self.now_ms).result
-        return None if found.error else (found.data or b"").decode("utf-8", "replace")
+        return None if found.error else (found.data or b"")
 
     def children(self, path: str) -> list[str]:
         """The children of a znode."""

@@ -4,9 +4,10 @@ from collections.abc import Callable
 
 import pytest
 
-from controller.core.operations import Check, Create, Delete
+from controller.core.operations import Check, Create, Delete, SetData
+from controller.core.values import ANY_VERSION
 from controller.kafka_0_8 import admin
-from controller.kafka_0_8.admin import AdminError
+from controller.kafka_0_8.admin import AdminError, Assignments
 from tests.controller.kafka_0_8.clusters import T, cluster, replicated
 
 
@@ -54,6 +55,44 @@ def test_broker_with_a_replica_is_not_removed() -> None:
     assert found.children("/brokers/state") == ["1", "2"]
 
 
+def test_broker_is_not_removed_while_replicas_of_a_partition_cannot_be_read() -> None:
+    found = replicated()
+    found.create_topic("u", {0: (1,), 1: (2,)})
+    found.add_brokers(4)
+    found.write(SetData("/brokers/topics/u/1/replicas", b"everywhere", ANY_VERSION))
+    why = (
+        "^broker 4 cannot be removed: it may have a replica of u-1, because "
+        "/brokers/topics/u/1/replicas cannot be read as a list of broker ids such as 1,2,3: "
+        "'everywhere' is no number; correct that znode, or delete topic u$"
+    )
+    with pytest.raises(AdminError, match=why):
+        found.remove_brokers(4)
+    assert "4" in found.children("/brokers/state")
+    found.delete_topic("u")
+    found.remove_brokers(4)
+    assert found.children("/brokers/state") == ["1", "2", "3"]
+
+
+def test_unreadable_reassignment_does_not_prevent_the_removal_of_a_broker() -> None:
+    found = replicated()
+    found.add_brokers(4)
+    found.write(
+        Create("/brokers/partitions_reassigned/t"),
+        Create("/brokers/partitions_reassigned/t/0", b"4,everywhere"),
+    )
+    found.remove_brokers(4)
+    assert found.children("/brokers/state") == ["1", "2", "3"]
+
+
+def test_broker_that_a_reassignment_names_is_not_removed() -> None:
+    found = replicated()
+    found.add_brokers(4)
+    found.cut = {(1, 2): None}
+    found.reassign(T, (1, 4))
+    with pytest.raises(AdminError, match="it has a replica of t-0"):
+        found.remove_brokers(4)
+
+
 def test_registered_broker_is_not_removed() -> None:
     found = cluster(1, 2)
     found.start(1, 2)
@@ -65,7 +104,7 @@ def test_registered_broker_is_not_removed() -> None:
 
 def test_broker_that_has_registered_meanwhile_is_not_removed() -> None:
     found = cluster(1)
-    operations = admin.remove_brokers([1], {1: ()}, {}, registered=())
+    operations = admin.remove_brokers([1], {1: ()}, Assignments(), registered=())
     found.start(1)
     found.run(100)
     with pytest.raises(AdminError, match="/brokers/ids/1"):
@@ -113,7 +152,7 @@ def test_topic_that_is_being_reassigned_is_not_deleted() -> None:
 
 def test_topic_is_deleted_in_one_transaction() -> None:
     stored = admin.StoredPartition((1, 9), 2, ("ISR", "replicas"))
-    operations = admin.delete_topic("t", {0: stored}, [1], had_moves=False)
+    operations = admin.delete_topic("t", {0: stored}, [1], moves=None)
     assert operations[:3] == [
         Create("/brokers/partitions_reassigned/t"),
         Delete("/brokers/partitions_reassigned/t", -1),
@@ -129,6 +168,37 @@ def test_topic_is_deleted_in_one_transaction() -> None:
     assert operations[-1] == Delete("/brokers/topics/t", -1)
 
 
+@pytest.mark.parametrize("content", [b"", b"\xff", b"everywhere"])
+def test_topic_with_unreadable_replicas_is_deleted_from_every_broker(content: bytes) -> None:
+    found = replicated()
+    found.produce(1, T, ["a"], -1, wait_ms=1000)
+    found.write(SetData("/brokers/topics/t/0/replicas", content, ANY_VERSION))
+    found.delete_topic("t")
+    found.run(2000)
+    assert found.children("/brokers/topics") == []
+    assert [T in found.brokers[one].logs for one in (1, 2, 3)] == [False] * 3
+
+
+def test_other_topic_is_deleted_while_replicas_cannot_be_read() -> None:
+    found = replicated()
+    found.create_topic("u", {0: (1,)})
+    found.write(SetData("/brokers/topics/u/0/replicas", b"everywhere", ANY_VERSION))
+    found.delete_topic("t")
+    assert found.children("/brokers/topics") == ["u"]
+
+
+@pytest.mark.parametrize("garbage", [(), ("note",)])
+def test_deletion_removes_the_empty_path_of_earlier_reassignments(garbage: tuple[str, ...]) -> None:
+    found = replicated()
+    found.reassign(T, (1, 3, 2))
+    found.run(3000)
+    path = "/brokers/partitions_reassigned/t"
+    found.write(*(Create(f"{path}/{one}") for one in garbage))
+    found.delete_topic("t")
+    assert found.children("/brokers/topics") == []
+    assert found.children("/brokers/partitions_reassigned") == (["t"] if garbage else [])
+
+
 @pytest.mark.parametrize("had_moves", [False, True])
 def test_topic_is_not_deleted_if_a_reassignment_was_requested_meanwhile(had_moves: bool) -> None:
     found = replicated()
@@ -138,7 +208,7 @@ def test_topic_is_not_deleted_if_a_reassignment_was_requested_meanwhile(had_move
     node = found.zookeeper.find("/brokers/topics/t/0/replicas")
     assert node is not None
     stored = admin.StoredPartition((1, 2, 3), node.version, ("ISR", "leader", "replicas"))
-    operations = admin.delete_topic("t", {0: stored}, [1, 2, 3], had_moves=had_moves)
+    operations = admin.delete_topic("t", {0: stored}, [1, 2, 3], moves=() if had_moves else None)
     found.reassign(T, (2, 1))
     with pytest.raises(AdminError, match="/brokers/partitions_reassigned/t"):
         found.write(*operations)

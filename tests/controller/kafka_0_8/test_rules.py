@@ -36,9 +36,8 @@ def test_every_rule_has_one_id_and_a_known_source() -> None:
 
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda one: one.__name__)
 def test_every_decision_has_a_rule_of_the_table(scenario) -> None:
-    settling = "settle writes whose reply was lost"
     for process in scenario().cluster.brokers.values():
         for run in process.runs:
             for _, issued in run:
                 for one in issued:
-                    assert one.reason.rule in (*coded(), settling)
+                    assert one.reason.rule in coded()

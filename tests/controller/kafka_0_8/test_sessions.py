@@ -1,8 +1,14 @@
-"""Lost connections and replies, and the end of sessions: X-01, X-02."""
+"""Lost connections and replies, and the end of sessions: X-01 to X-03."""
 
 import pytest
 
-from controller.core.commands import ReadChildren, WriteAtomically, WriteZnodes
+from controller.core.commands import (
+    ReadChildren,
+    ReadZnodes,
+    SyncZnodes,
+    WriteAtomically,
+    WriteZnodes,
+)
 from controller.core.error_codes import NOT_LEADER_OR_FOLLOWER
 from controller.core.events import (
     SessionConnected,
@@ -129,6 +135,27 @@ def test_election_whose_reply_is_lost_ends_with_a_readable_isr_that_has_the_brok
     found.run(300)
     assert partition(found, 1).is_leader
     assert leader_of(found) == "1;1"
+
+
+def test_write_whose_reply_is_lost_is_settled_by_a_read_and_not_repeated() -> None:
+    found = replicated()
+    found.stop(3)
+    found.produce(1, T, ["a"], -1, wait_ms=6000)
+    path = "/brokers/topics/t/0/ISR"
+    before = found.zookeeper.find(path)
+    assert before is not None
+    version = before.version
+    lost = lose_reply(found, "I-02")
+    found.start(3)
+    found.run(3000)
+    assert len(lost) == 1
+    assert found.data(path) == "1,2,3;1"
+    after = found.zookeeper.find(path)
+    assert after is not None
+    assert after.version == version + 1
+    read = [SyncZnodes("/"), ReadZnodes((path,), False)]
+    assert issued(found, 1, "X-03 settle writes whose reply was lost") == read
+    assert partition(found, 1).is_leader
 
 
 def test_election_write_is_repeated_only_if_it_did_not_happen() -> None:

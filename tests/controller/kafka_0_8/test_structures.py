@@ -2,7 +2,7 @@
 
 from controller.core.values import NO_LEADER
 from controller.kafka_0_8.state import Partition
-from tests.controller.kafka_0_8.clusters import partition, replicated
+from tests.controller.kafka_0_8.clusters import T, partition, replicated
 
 
 def test_replica_has_the_fields_of_the_design() -> None:
@@ -10,6 +10,14 @@ def test_replica_has_the_fields_of_the_design() -> None:
     fields = [(one.broker_id, one.is_local, one.hw, one.leo) for one in leader.ar.values()]
     assert fields == [(1, True, 0, 0), (2, False, 0, 0), (3, False, 0, 0)]
     assert leader.ar[1] is leader.local
+    assert all(one.partition is leader for one in leader.ar.values())
+
+
+def test_log_of_a_replica_is_on_the_disk_of_its_broker() -> None:
+    found = replicated()
+    found.produce(1, T, ["a"], -1, wait_ms=1000)
+    leader = partition(found, 1)
+    assert (leader.is_open, leader.local.leo) == (True, len(found.brokers[1].logs[T]))
 
 
 def test_partition_has_the_fields_of_the_design() -> None:

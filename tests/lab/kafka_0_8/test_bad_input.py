@@ -4,9 +4,12 @@ nothing else is harmed. Also: commands of administrators and broker processes th
 import json
 from pathlib import Path
 
+import anyio
 import pytest
 
 from controller.core.operations import Create, Delete, SetData, WriteOperation
+from controller.kafka_0_8.admin import AdminError
+from controller.kafka_0_8_broker import administration
 from tools.demo.kafka_0_8.brokers import Brokers
 from tools.demo.kafka_0_8.scenes import ORDERS
 from tools.lab.broker_0_8 import Broker08
@@ -71,6 +74,8 @@ async def test_unusable_replicas_are_reported(brokers: Brokers) -> None:
     await brokers.broker(1).stop()
     await brokers.broker(1).start()
     await assert_unharmed(brokers)
+    for topic in GARBAGE:
+        await administration.delete_topic(brokers.zookeeper, topic)
 
 
 async def test_unknown_broker_among_the_replicas_is_reported(brokers: Brokers) -> None:
@@ -138,20 +143,58 @@ async def test_unusable_epoch_prevents_only_elections_until_it_is_corrected(
     await assert_unharmed(brokers)
 
 
-async def test_unknown_znodes_are_skipped(brokers: Brokers) -> None:
-    await write(
-        brokers,
-        Create("/brokers/topics/orders/first"),
-        Create("/brokers/state/everyone"),
-        Create("/brokers/state/3/note"),
-        Create("/brokers/partitions_reassigned/nothing"),
-        Create("/brokers/ids/nobody"),
+async def test_unknown_znodes_are_skipped_and_shown(brokers: Brokers) -> None:
+    unknown = (
+        "/brokers/ids/nobody",
+        "/brokers/state/3/note",
+        "/brokers/state/everyone",
+        "/brokers/topics/orders/0/note",
+        "/brokers/topics/orders/first",
+        "/brokers/partitions_reassigned/nothing",
     )
+    await write(brokers, *map(Create, unknown))
+    found = await brokers.status()
+    assert [one for one in found.problems if one in unknown] == list(unknown)
+    assert {"nobody", "everyone"}.isdisjoint((*found.brokers, *found.queues))
+    await until_reported(brokers, 3, "/brokers/state/3/note is not named request-NNNNNNNNNN")
     await brokers.broker(3).stop()
     await brokers.broker(3).start()
     await until_reported(brokers, 3, "/brokers/topics/orders/first is not named by a partition")
     await assert_unharmed(brokers)
-    await write(brokers, Delete("/brokers/topics/orders/first", -1))
+    await write(brokers, *(Delete(one, -1) for one in unknown))
+
+
+async def test_empty_isr_is_reported_once_and_shown(brokers: Brokers) -> None:
+    path = "/brokers/topics/orders/0/ISR"
+    (found,) = await brokers.zookeeper.read((path,))
+    assert found is not None
+    await write(brokers, SetData(path, b"", -1), Delete("/brokers/topics/orders/0/leader", -1))
+    await until_reported(brokers, 1, f"{path} cannot be read as broker ids")
+    problem = (await brokers.status()).problems[path]
+    assert problem.startswith("cannot be read as broker ids and a leader epoch such as 1,2;7")
+    await anyio.sleep(3)
+    assert sum(path in one for one in messages(brokers.broker(1))) == 1
+    await write(brokers, SetData(path, found.data, -1))
+    await assert_unharmed(brokers)
+
+
+async def test_topic_with_unusable_replicas_prevents_no_deletion(brokers: Brokers) -> None:
+    zookeeper = brokers.zookeeper
+    await administration.add_brokers(zookeeper, [4])
+    for topic in ("broken", "other"):
+        await administration.create_topic(zookeeper, topic, {0: (1,)})
+        await brokers.until_in_sync((topic, 0), {1})
+    await write(brokers, SetData("/brokers/topics/broken/0/replicas", b"everywhere", -1))
+    await administration.delete_topic(zookeeper, "other")
+    why = "it may have a replica of broken-0, because /brokers/topics/broken/0/replicas cannot be"
+    with pytest.raises(AdminError, match=why):
+        await administration.remove_brokers(zookeeper, [4])
+    await administration.delete_topic(zookeeper, "broken")
+    await brokers.until_drained(1)
+    assert not brokers.has_records(1, ("broken", 0))
+    await administration.remove_brokers(zookeeper, [4])
+    assert list((await brokers.status()).queues) == ["1", "2", "3"]
+    await assert_unharmed(brokers)
 
 
 async def assert_exits(broker: Broker08, words: str) -> None:

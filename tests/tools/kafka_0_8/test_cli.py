@@ -6,8 +6,10 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from controller.kafka_0_8_broker.problems import Tree
+from controller.kafka_0_8_broker.status import status_of
 from tools.kafka_0_8 import options
-from tools.kafka_0_8.cli import app
+from tools.kafka_0_8.cli import app, text_of
 from tools.lab.cli import app as lab
 from tools.lab.ports import HOST, free_port
 
@@ -101,3 +103,39 @@ def test_lab_rejects_designs_that_it_cannot_start(
     assert result.exit_code == 1
     assert message in result.output
     assert not folder.exists()
+
+
+def test_status_shows_unreadable_content_as_unreadable_and_names_the_problems() -> None:
+    contents = {
+        "/brokers": b"",
+        "/brokers/ids": b"",
+        "/brokers/ids/1": b"\x1b[2J",
+        "/brokers/ids/2": b"host2:9092",
+        "/brokers/partitions_reassigned": b"",
+        "/brokers/partitions_reassigned/t": b"",
+        "/brokers/partitions_reassigned/t/0": b"",
+        "/brokers/state": b"",
+        "/brokers/state/2": b"",
+        "/brokers/state/2/hello": b"",
+        "/brokers/topics": b"",
+        "/brokers/topics/t": b"",
+        "/brokers/topics/t/0": b"",
+        "/brokers/topics/t/0/ISR": b"",
+        "/brokers/topics/t/0/replicas": b"2",
+        "/brokers/topics/t/1": b"",
+    }
+    lines = text_of(status_of(Tree(contents))).splitlines()
+    assert lines[:5] == [
+        "broker 1 at an unreadable address",
+        "broker 2 at host2:9092",
+        "queue of broker 2: 0 requests",
+        "t-0: replicas 2, no leader, unreadable ISR, unreadable reassignment",
+        "t-1: no replicas, no leader, no ISR",
+    ]
+    assert [one.split()[:2] for one in lines[5:]] == [
+        ["problem:", "/brokers/ids/1"],
+        ["problem:", "/brokers/state/2/hello"],
+        ["problem:", "/brokers/topics/t/0/ISR"],
+        ["problem:", "/brokers/topics/t/1"],
+        ["problem:", "/brokers/partitions_reassigned/t/0"],
+    ]

@@ -91,6 +91,8 @@ def test_command_line_starts_controls_and_stops_a_lab(tmp_path: Path) -> None:
     assert started.returncode == 0, started.stderr
     try:
         assert {server["state"] for server in json.loads(started.stdout)["servers"]} == {"running"}
+        # What the process in the background prints is shown as progress on standard error.
+        assert "servers" not in (tmp_path / "up.log").read_text()
         assert run("pause", "broker-1").returncode == 0
         assert json.loads(run("status", "--json").stdout)["servers"][0]["state"] == "paused"
         assert run("kill", "broker-1").returncode == 0

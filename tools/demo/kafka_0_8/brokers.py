@@ -6,11 +6,10 @@ from pathlib import Path
 from typing import Final, Self
 
 from controller.kafka_0_8.state import Name
-from controller.kafka_0_8_broker import administration
-from controller.kafka_0_8_broker.administration import ClusterStatus, PartitionStatus
 from controller.kafka_0_8_broker.client import Client
 from controller.kafka_0_8_broker.disk import files_of
 from controller.kafka_0_8_broker.startup import RECORDS
+from controller.kafka_0_8_broker.status import ClusterStatus, PartitionStatus, status
 from controller.operator.errors import ZooKeeperUnavailable
 from controller.operator.zookeeper_client import ZooKeeperClient
 from controller.zookeeper.servers import parse_connect_string
@@ -77,7 +76,7 @@ class Brokers:
 
     async def status(self) -> ClusterStatus:
         """What ZooKeeper has."""
-        return await administration.status(self.zookeeper)
+        return await status(self.zookeeper)
 
     async def partition(self, name: Name) -> PartitionStatus:
         """What ZooKeeper has of a partition. Raises DemoFailed if it does not exist."""

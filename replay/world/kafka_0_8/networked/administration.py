@@ -7,12 +7,16 @@ is lost, the administrator runs the whole command again. A command that is refus
 from collections.abc import Callable, Generator
 from typing import Final
 
-from controller.core.errors import ZnodeError
 from controller.core.operations import OK, Create, SetData, WriteOperation
 from controller.core.values import ANY_VERSION
 from controller.core.znodes.schema import natural
 from controller.kafka_0_8 import admin, znodes
-from controller.kafka_0_8.admin import AdminError, StoredPartition
+from controller.kafka_0_8.admin import (
+    AdminError,
+    Assignments,
+    StoredPartition,
+    replicas_or_none,
+)
 from controller.kafka_0_8.state import Name
 from replay.world.admin import RETRY_US, Admin
 from replay.world.inputs import CreateTopic, DeleteTopic, Reassign, Target, WriteZnode
@@ -24,7 +28,7 @@ _ATTEMPTS_MAX: Final = 20
 
 Reads = Generator[Read, Result, list[WriteOperation]]
 """Yields requests, receives their results, and returns the writes of the transaction. Raises
-AdminError, ZnodeError."""
+AdminError."""
 
 
 class DesignAdmin(Admin):
@@ -59,7 +63,7 @@ class _Command:
                 writes = Multi(tuple(end.value))
                 self._admin.zookeeper.submit(writes, self._written)
             return
-        except (AdminError, ZnodeError):
+        except AdminError:
             return
         self._admin.zookeeper.submit(request, self._received)
 
@@ -106,15 +110,13 @@ def _remove_brokers(brokers: tuple[int, ...]) -> Reads:
     queues = {}
     for one in (yield from _known()):
         queues[one] = yield from _children(znodes.state_path(one))
-    assigned: dict[Name, tuple[int, ...]] = {}
+    assigned = Assignments()
     for topic in (yield from _children(znodes.TOPICS)):
         for number in (yield from _numbers(znodes.topic_path(topic))):
             name = (topic, number)
-            for path in (znodes.replicas_path(*name), znodes.reassigned_path(*name)):
-                found = yield GetData(path)
-                if found.error == OK:
-                    replicas = znodes.read_brokers(path, found.data)
-                    assigned[name] = (*assigned.get(name, ()), *replicas)
+            stored = yield GetData(znodes.replicas_path(*name))
+            new = yield GetData(znodes.reassigned_path(*name))
+            assigned.add(name, _content(stored), _content(new))
     registered = yield from _numbers(znodes.BROKER_IDS)
     return admin.remove_brokers(brokers, queues, assigned, registered)
 
@@ -136,13 +138,14 @@ def _delete_topic(topic: str) -> Reads:
         found = yield GetData(path)
         if found.error == OK and found.stat is not None:
             stored[number] = StoredPartition(
-                znodes.read_brokers(path, found.data),
+                replicas_or_none((topic, number), found.data),
                 found.stat.version,
                 tuple((yield from _children(znodes.partition_path(topic, number)))),
                 (yield Exists(znodes.reassigned_path(topic, number))).error == OK,
             )
-    had_moves = (yield Exists(znodes.reassigned_topic_path(topic))).error == OK
-    return admin.delete_topic(topic, stored, (yield from _known()), had_moves=had_moves)
+    moved = yield GetChildren(znodes.reassigned_topic_path(topic))
+    moves = (moved.children or ()) if moved.error == OK else None
+    return admin.delete_topic(topic, stored, (yield from _known()), moves=moves)
 
 
 def _write(path: str, data: bytes) -> Reads:
@@ -162,6 +165,11 @@ def _reassigning(target: Target) -> Callable[[], Reads]:
 def _reassign(name: Name, replicas: tuple[int, ...]) -> Reads:
     existing = yield from _existing(admin.paths_of_reassignment(*name))
     return admin.reassign(*name, replicas, (yield from _known()), existing)
+
+
+def _content(found: Result) -> bytes | None:
+    """The content of a znode; None if it does not exist."""
+    return (found.data or b"") if found.error == OK else None
 
 
 def _known() -> Generator[Read, Result, list[int]]:

@@ -1,0 +1,83 @@
+"""What ZooKeeper has of a cluster of the 0.8 design."""
+
+import asyncio
+from typing import Final
+
+from msgspec import Struct
+
+from controller.kafka_0_8 import znodes
+from controller.kafka_0_8_broker.problems import ROOT, Tree, problems_of
+from controller.operator.zookeeper_client import ZooKeeperClient
+
+_READS_MAX: Final = 1000
+"""How many reads are in flight."""
+
+
+class PartitionStatus(Struct, frozen=True):
+    """What ZooKeeper has of a partition; "" where there is no znode."""
+
+    topic: str
+    partition: int
+    replicas: str
+    leader: str
+    isr: str
+    reassigned_to: str
+
+
+class ClusterStatus(Struct, frozen=True):
+    """What ZooKeeper has of a cluster. `brokers`: the address of each registered broker; `queues`:
+    the number of requests in each state path; `problems`: by the path of a znode, why it cannot be
+    used, and what to do."""
+
+    brokers: dict[str, str]
+    queues: dict[str, int]
+    partitions: list[PartitionStatus]
+    problems: dict[str, str]
+
+
+async def status(zookeeper: ZooKeeperClient) -> ClusterStatus:
+    """The brokers, queues and partitions, and what is wrong with their znodes."""
+    return status_of(await read_tree(zookeeper))
+
+
+async def read_tree(zookeeper: ZooKeeperClient) -> Tree:
+    """All znodes of a cluster. They may change while they are read."""
+    contents: dict[str, bytes] = {}
+    level = [ROOT]
+    while level:
+        below: list[str] = []
+        for start in range(0, len(level), _READS_MAX):
+            paths = tuple(level[start : start + _READS_MAX])
+            found = await zookeeper.read(paths)
+            contents |= {
+                path: one.data for path, one in zip(paths, found, strict=True) if one is not None
+            }
+            listed = await asyncio.gather(*(zookeeper.children(one) for one in paths))
+            for path, names in zip(paths, listed, strict=True):
+                below += [f"{path}/{name}" for name in names]
+        level = below
+    return Tree(contents)
+
+
+def status_of(tree: Tree) -> ClusterStatus:
+    """The status of a cluster with these znodes."""
+    text = {path: data.decode("utf-8", "replace") for path, data in tree.contents.items()}
+    ids, queues = tree.numbers(znodes.BROKER_IDS), tree.numbers(znodes.STATE)
+    return ClusterStatus(
+        {str(one): text[znodes.broker_path(one)] for one in ids},
+        {
+            str(one): sum(map(znodes.is_request, tree.children(znodes.state_path(one))))
+            for one in queues
+        },
+        [
+            PartitionStatus(
+                *name,
+                text.get(znodes.replicas_path(*name), ""),
+                text.get(znodes.leader_path(*name), ""),
+                text.get(znodes.isr_path(*name), ""),
+                text.get(znodes.reassigned_path(*name), ""),
+            )
+            for name in tree.partitions()
+        ],
+        problems_of(tree),
+    )

@@ -1,0 +1,87 @@
+"""What `status` shows, and the problems that it names."""
+
+import pytest
+
+from controller.kafka_0_8 import znodes
+from controller.kafka_0_8.znodes import StateChange
+from controller.kafka_0_8_broker.problems import Tree, problems_of
+from controller.kafka_0_8_broker.status import PartitionStatus, status_of
+
+START = znodes.write_state_change(StateChange("start-replica", "t", 0))
+USABLE = {
+    "/brokers": b"",
+    "/brokers/epoch": b"7",
+    "/brokers/ids": b"",
+    "/brokers/ids/1": b"host1:9092",
+    "/brokers/partitions_reassigned": b"",
+    "/brokers/partitions_reassigned/t": b"",
+    "/brokers/partitions_reassigned/t/0": b"2",
+    "/brokers/state": b"",
+    "/brokers/state/1": b"",
+    "/brokers/state/2": b"",
+    "/brokers/state/2/request-0000000000": START,
+    "/brokers/topics": b"",
+    "/brokers/topics/t": b"",
+    "/brokers/topics/t/0": b"",
+    "/brokers/topics/t/0/ISR": b"1;7",
+    "/brokers/topics/t/0/leader": b"1;7",
+    "/brokers/topics/t/0/replicas": b"1,2",
+    "/brokers/topics/t/1": b"",
+    "/brokers/topics/t/1/replicas": b"2",
+}
+
+
+def test_usable_znodes_have_no_problems() -> None:
+    found = status_of(Tree(USABLE))
+    assert found.problems == {}
+    assert found.brokers == {"1": "host1:9092"}
+    assert found.queues == {"1": 0, "2": 1}
+    assert found.partitions == [
+        PartitionStatus("t", 0, "1,2", "1;7", "1;7", "2"),
+        PartitionStatus("t", 1, "2", "", "", ""),
+    ]
+
+
+def test_empty_cluster_has_no_problems() -> None:
+    assert problems_of(Tree({})) == {}
+
+
+@pytest.mark.parametrize(
+    ("path", "content", "why"),
+    [
+        ("/brokers/note", b"", "is not a znode of the design; delete it"),
+        ("/brokers/epoch", b"", "an epoch that can be incremented: '' is no number; correct it"),
+        ("/brokers/epoch/note", b"", "is not a znode of the design; delete it"),
+        ("/brokers/ids/xyz", b"h:1", "is not named by a broker id; delete it"),
+        ("/brokers/ids/01", b"h:1", "is not named by a broker id; delete it"),
+        ("/brokers/ids/1", b"", "host:port of a broker: ''; delete it, and restart broker 1"),
+        ("/brokers/state/abc", b"", "is not named by a broker id; delete it"),
+        ("/brokers/state/1/hello", b"", "is not named request-NNNNNNNNNN, so that it is ignored"),
+        ("/brokers/state/1/request-0000000001", b"", "broker 1 deletes it when it runs"),
+        ("/brokers/topics/empty", b"", "has no partitions; delete the topic"),
+        ("/brokers/topics/t/first", b"", "is not named by a partition number; delete it"),
+        ("/brokers/topics/t/2", b"", "has no replicas; create its replicas znode, or delete it"),
+        ("/brokers/topics/t/0/note", b"", "is not a znode of the design; delete it"),
+        ("/brokers/topics/t/0/ISR/note", b"", "is not a znode of the design; delete it"),
+        ("/brokers/topics/t/0/ISR", b"", "such as 1,2;7: the list is empty; correct it"),
+        ("/brokers/topics/t/0/leader", b"\xff", "such as 1;7: it has other characters; correct it"),
+        ("/brokers/topics/t/0/replicas", b"1,1", "twice; correct it, or delete topic t"),
+        ("/brokers/topics/t/0/replicas", b"1,9", "names broker 9, which has no queue; add the"),
+        ("/brokers/partitions_reassigned/u", b"", "is of a topic that does not exist; delete it"),
+        ("/brokers/partitions_reassigned/t/x", b"2", "is not named by a partition number"),
+        ("/brokers/partitions_reassigned/t/9", b"2", "is of a partition that does not exist"),
+        ("/brokers/partitions_reassigned/t/0", b"", "the list is empty; correct or delete it"),
+        ("/brokers/partitions_reassigned/t/0", b"9", "names broker 9, which has no queue"),
+    ],
+)
+def test_znode_that_cannot_be_used_is_named_with_the_reason(
+    path: str, content: bytes, why: str
+) -> None:
+    problems = problems_of(Tree(USABLE | {path: content}))
+    assert list(problems) == [path]
+    assert why in problems[path]
+
+
+def test_problem_does_not_repeat_its_path() -> None:
+    path = "/brokers/topics/t/0/ISR"
+    assert problems_of(Tree(USABLE | {path: b""}))[path].startswith("cannot be read as broker ids")
