@@ -179,7 +179,7 @@ def test_topic_with_unreadable_replicas_is_deleted_from_every_broker(content: by
     assert [T in found.brokers[one].logs for one in (1, 2, 3)] == [False] * 3
 
 
-def test_other_topic_is_deleted_while_replicas_cannot_be_read() -> None:
+def test_deletion_of_a_topic_needs_no_readable_replicas_of_other_topics() -> None:
     found = replicated()
     found.create_topic("u", {0: (1,)})
     found.write(SetData("/brokers/topics/u/0/replicas", b"everywhere", ANY_VERSION))
