@@ -105,7 +105,7 @@ def discard(segment: Path) -> None:
 def make_private(folder: Path) -> None:
     """Create a folder, and the missing folders above it, for this user only.
 
-    Raises LogExposed if the folder exists and others may write it, LogReadOnly, LogFailed.
+    Raises LogExposed if others may write the folder or replace it, LogReadOnly, LogFailed.
     """
     missing = list(takewhile(lambda one: not one.exists(), (folder, *folder.parents)))
     try:
@@ -117,8 +117,8 @@ def make_private(folder: Path) -> None:
 
 
 def require_private(folder: Path) -> None:
-    """Raises LogExposed if other users may write a folder: they could replace what is in it.
-    Raises OSError."""
+    """Raises LogExposed if other users may write a folder: they could replace what is in it. The
+    same holds for the folders above it, in which they could replace the folder. Raises OSError."""
     found = folder.stat()
     if found.st_uid not in (0, os.geteuid()):
         text = f"belongs to user {found.st_uid}, who could replace its files: use another folder"
@@ -127,6 +127,30 @@ def require_private(folder: Path) -> None:
         mode = stat.S_IMODE(found.st_mode)
         text = f"other users may write it (mode {mode:04o}): run chmod go-w, or use another folder"
         raise LogExposed(folder, text)
+    require_not_replaceable(folder)
+
+
+def require_not_replaceable(folder: Path) -> None:
+    """Raises LogExposed if other users may replace a folder, which may be missing, in one of the
+    folders above it. Raises OSError."""
+    for parent in folder.resolve().parents:
+        found = parent.stat() if parent.exists() else None
+        if found is not None and _may_be_replaced_below(found):
+            mode = stat.S_IMODE(found.st_mode)
+            text = (
+                f"other users may replace it, because they may write {parent} (mode {mode:04o}): "
+                f"run chmod go-w or chmod +t on {parent}, or use another folder"
+            )
+            raise LogExposed(folder, text)
+
+
+def _may_be_replaced_below(parent: os.stat_result) -> bool:
+    """Whether other users may rename what is in a folder. With the sticky bit they may not. The
+    group of this process often has no other members, and then its folders are not exposed."""
+    if parent.st_mode & stat.S_ISVTX:
+        return False
+    is_groups = parent.st_mode & stat.S_IWGRP and parent.st_gid != os.getegid()
+    return bool(is_groups or parent.st_mode & stat.S_IWOTH)
 
 
 def make_private_file(path: Path) -> None:

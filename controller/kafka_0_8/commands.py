@@ -17,6 +17,7 @@ from controller.core.commands import (
     WriteZnodes,
 )
 from controller.core.commands import target_of as core_target_of
+from controller.core.values import ANY_VERSION
 
 
 class OpenLog(Struct, frozen=True, array_like=True, tag="open_log"):
@@ -54,8 +55,8 @@ class AppendRecords(Struct, frozen=True, array_like=True, tag="append_records"):
 
 
 class SendFetch(Struct, frozen=True, array_like=True, tag="send_fetch"):
-    """Fetch a partition from the broker `leader` at `address` (host:port). Outcome:
-    `FetchResponded`."""
+    """Fetch a partition from the broker `leader` at `address` (host:port). `assignment` is the
+    version of the replicas znode that this broker has read last. Outcome: `FetchResponded`."""
 
     topic: str
     partition: int
@@ -63,6 +64,7 @@ class SendFetch(Struct, frozen=True, array_like=True, tag="send_fetch"):
     address: str
     offset: int
     epoch: int
+    assignment: int = ANY_VERSION
 
 
 class RespondProduce(Struct, frozen=True, array_like=True, tag="respond_produce"):

@@ -5,12 +5,13 @@ from typing import Final
 
 from controller.core.commands import Reason
 from controller.core.error_codes import (
+    INELIGIBLE_REPLICA,
     NONE,
     NOT_LEADER_OR_FOLLOWER,
     OFFSET_OUT_OF_RANGE,
     UNKNOWN_TOPIC_OR_PARTITION,
 )
-from controller.core.values import NO_LEADER
+from controller.core.values import ANY_VERSION, NO_LEADER
 from controller.kafka_0_8 import rules
 from controller.kafka_0_8.broker import FETCH, Broker, timer_of
 from controller.kafka_0_8.commands import (
@@ -27,7 +28,7 @@ from controller.kafka_0_8.events import (
     RecordsAppended,
 )
 from controller.kafka_0_8.state import Append, Name, Partition, Pending
-from controller.kafka_0_8.triggers import Diverged, IsrChange
+from controller.kafka_0_8.triggers import Diverged, FollowAgain, IsrChange
 
 ACKS_NONE: Final = 0
 ACKS_LEADER: Final = 1
@@ -114,6 +115,8 @@ def fetch(broker: Broker, event: FetchReceived) -> None:
         _respond(broker, event, partition, UNKNOWN_TOPIC_OR_PARTITION, rules.REPLICATE)
     elif event.epoch != partition.epoch:
         _respond(broker, event, partition, NOT_LEADER_OR_FOLLOWER, rules.LEADER_EPOCH)
+    elif ANY_VERSION < event.assignment < partition.ar[event.replica].assigned_at:
+        _respond(broker, event, partition, INELIGIBLE_REPLICA, rules.ADDED_REPLICA)
     elif event.offset > partition.local.leo:
         _respond(broker, event, partition, OFFSET_OUT_OF_RANGE, rules.REPLICATE)
     else:
@@ -177,6 +180,7 @@ def send_fetch(broker: Broker, partition: Partition) -> None:
         partition.address,
         partition.local.leo,
         partition.epoch,
+        partition.replicas_version,
     )
     partition.fetch = broker.issue(command, Reason(rules.FOLLOW))
     broker.fetches[partition.fetch] = partition.name
@@ -201,6 +205,8 @@ def responded(broker: Broker, event: FetchResponded) -> None:
     elif event.error == OFFSET_OUT_OF_RANGE:
         broker.enqueue(Diverged(*name, event.leo))
         return
+    elif event.error == INELIGIBLE_REPLICA:
+        broker.enqueue(FollowAgain(*name))
     _fetch_later(broker, name)
 
 

@@ -42,6 +42,7 @@ COMMIT: Final = "D-03 the high watermark is the smallest log end offset in the I
 CONSUME: Final = "D-04 a consumer reads up to the high watermark"
 REPLICATE: Final = "D-05 the offset of a follower's fetch is its log end offset"
 LEADER_EPOCH: Final = "D-06 a follower must name the leader's epoch"
+ADDED_REPLICA: Final = "D-07 a fetch from before the replica was assigned does not count"
 KEEP_IN_SYNC: Final = "I-01 remove a follower that lags for KeepInSyncTime from the ISR"
 CAUGHT_UP: Final = "I-02 a caught-up replica joins the ISR"
 ISR_REFUSED: Final = "I-03 the ISR changes in ZooKeeper first, if no other leader has changed it"

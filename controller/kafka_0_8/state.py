@@ -37,14 +37,22 @@ class Replica:
     """A replica of `partition`.
 
     `is_local`: it is on this broker. `hw` is the offset after the last committed record, `leo` the
-    log end offset. Of a replica on another broker the leader knows only `leo`, and when the replica
-    had all records (`caught_up_ms`). The log itself is on the broker's disk, not in the fold.
+    log end offset. Of a replica on another broker the leader knows only `leo`, when the replica had
+    all records (`caught_up_ms`), and the version of the replicas znode since which it is assigned
+    (`assigned_at`; 0: since before the leadership). The log itself is on the broker's disk, not in
+    the fold.
     """
 
-    __slots__ = ("broker_id", "caught_up_ms", "hw", "is_local", "leo", "partition")
+    __slots__ = ("assigned_at", "broker_id", "caught_up_ms", "hw", "is_local", "leo", "partition")
 
     def __init__(
-        self, broker_id: int, partition: "Partition", *, is_local: bool, now_ms: int = 0
+        self,
+        broker_id: int,
+        partition: "Partition",
+        *,
+        is_local: bool,
+        now_ms: int = 0,
+        assigned_at: int = 0,
     ) -> None:
         self.broker_id = broker_id
         self.partition = partition
@@ -52,6 +60,7 @@ class Replica:
         self.hw = 0
         self.leo = 0 if is_local else UNKNOWN_LEO
         self.caught_up_ms = now_ms
+        self.assigned_at = assigned_at
 
 
 class Partition:
@@ -63,6 +72,7 @@ class Partition:
       the deletion and creation of the partition, the znode has another one.
     - `address`: host:port of the leader; `fetch`, `append`: the command in flight, while following.
     - `leader_hw`: the high watermark in the last fetch response.
+    - `replicas_version`: the version of the replicas znode.
 
     The leader maintains:
 
@@ -70,7 +80,7 @@ class Partition:
       of `ar`.
     - `joining`: replicas of the CUR that an unfinished write adds to the ISR. They count for the
       high watermark already.
-    - `isr_version`, `replicas_version`: the versions of the znodes.
+    - `isr_version`: the version of the ISR znode.
     - `start_leo`: the log end offset at the beginning of the leadership.
     - `commit_queue`: the commitQ.
     """
@@ -105,11 +115,13 @@ class Partition:
         """The replicas that are catching up: those assigned that are not in the ISR."""
         return tuple(one for one in self.ar if one not in self.isr)
 
-    def assign(self, brokers: tuple[int, ...], now_ms: int) -> None:
-        """Set the assigned replicas; known ones keep their state."""
+    def assign(self, brokers: tuple[int, ...], now_ms: int, assigned_at: int) -> None:
+        """Set the assigned replicas; known ones keep their state. `assigned_at`: that of the
+        others."""
         known = {**self.ar, self.local.broker_id: self.local}
         self.ar = {
-            one: known.get(one) or Replica(one, self, is_local=False, now_ms=now_ms)
+            one: known.get(one)
+            or Replica(one, self, is_local=False, now_ms=now_ms, assigned_at=assigned_at)
             for one in brokers
         }
 

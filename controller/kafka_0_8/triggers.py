@@ -28,7 +28,7 @@ class ElectionWaitOver(Struct, frozen=True):
 
 
 class FollowAgain(Struct, frozen=True):
-    """The address of a leader is read again."""
+    """The leader, its address and the assignment are read again."""
 
     topic: str
     partition: int

@@ -55,6 +55,7 @@ class Fetching:
                 command.partition,
                 command.offset,
                 command.epoch,
+                command.assignment,
             )
             response = await connection.ask(request, REQUEST_SECONDS_MAX)
             if isinstance(response, FetchResponse):

@@ -7,6 +7,7 @@ from typing import Annotated, Final, Literal
 import msgspec
 from msgspec import Meta, Struct
 
+from controller.core.values import ANY_VERSION
 from controller.core.znodes.schema import Int32, Natural32
 from controller.kafka_0_8.events import CONSUMER
 from controller.kafka_0_8_broker.errors import BadFrame
@@ -18,6 +19,7 @@ _LENGTH_BYTES: Final = 4
 Topic = Annotated[str, Meta(min_length=1)]
 Offset = Annotated[int, Meta(ge=0, le=2**62)]
 Replica = Annotated[int, Meta(ge=CONSUMER, le=2**31 - 1)]
+Version = Annotated[int, Meta(ge=ANY_VERSION, le=2**31 - 1)]
 Acks = Literal[-1, 0, 1]
 Record = Annotated[bytes, Meta(max_length=RECORD_BYTES_MAX)]
 
@@ -34,7 +36,8 @@ class ProduceRequest(Struct, frozen=True, array_like=True, tag="produce"):
 
 class FetchRequest(Struct, frozen=True, array_like=True, tag="fetch"):
     """Read a partition from an offset on. `replica` is CONSUMER for a consumer, `epoch` the leader
-    epoch that a replica follows."""
+    epoch that a replica follows, `assignment` the version of the replicas znode that it has read
+    last."""
 
     correlation: Natural32
     replica: Replica
@@ -42,6 +45,7 @@ class FetchRequest(Struct, frozen=True, array_like=True, tag="fetch"):
     partition: Natural32
     offset: Offset
     epoch: Natural32
+    assignment: Version = ANY_VERSION
 
 
 class ProduceResponse(Struct, frozen=True, array_like=True, tag="produced"):

@@ -124,5 +124,6 @@ class Server:
             request.partition,
             request.offset,
             request.epoch,
+            request.assignment,
         )
         self._on_request(fetched, channel, [])

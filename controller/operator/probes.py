@@ -47,7 +47,7 @@ from controller.wire.apis import LEADER_AND_ISR, STOP_REPLICA, UPDATE_METADATA
 from controller.zookeeper.connection import PLAIN as ZOOKEEPER_PLAIN
 from controller.zookeeper.servers import ConnectString, Server
 from eventstore.errors import LogExposed
-from eventstore.folders import require_private
+from eventstore.folders import require_not_replaceable, require_private
 
 SERVER_SECONDS_MAX: Final = 3.0
 BROKER_MS_MAX: Final = 5_000
@@ -294,6 +294,8 @@ def probe_disk(folder: Path) -> DiskStatus:
             return DiskStatus(folder=folder, fault=f"{existing} is not a folder")
         if existing == folder:
             require_private(folder)
+        else:
+            require_not_replaceable(folder)
         with tempfile.TemporaryFile(dir=existing) as file:
             sync_ms = max(_sync_ms(file.fileno()) for _ in range(_SYNCS))
         free_bytes = shutil.disk_usage(existing).free

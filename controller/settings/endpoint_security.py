@@ -48,6 +48,13 @@ def with_endpoint(
     return security._replace(endpoint=found, authorization=authorization)
 
 
+def authorizer_problems(file: Sequence[RawSetting]) -> list[str]:
+    """Why the settings of the authorizer cannot be followed; empty if they can."""
+    problems: list[str] = []
+    tried(lambda: _authorization(SecurityKeys(file, "")), problems)
+    return problems
+
+
 def _of_listener(
     keys: SecurityKeys, protocol: str, listener: str, jaas: Path | None
 ) -> EndpointSecurity:

@@ -3,7 +3,13 @@
 from collections.abc import Mapping
 
 from controller.settings.endpoint_limits import OF_ONE_LISTENER
-from controller.settings.security_keys import OF_BROKERS, OF_ENDPOINT, OF_ZOOKEEPER, PLUGINS
+from controller.settings.security_keys import (
+    OF_BROKERS,
+    OF_ENDPOINT,
+    OF_TOKENS,
+    OF_ZOOKEEPER,
+    PLUGINS,
+)
 from controller.settings.setting import Setting
 from controller.settings.table import (
     DECIDING,
@@ -98,6 +104,10 @@ them, the keys of the last table, and these. Those of TLS and SASL may have the 
 """
 
 
+_OF_TOKENS = """\
+refold has no delegation tokens. Clients with tokens use the brokers.
+"""
+
 _LIMITS_OF_LISTENER = """\
 Two limits can be set for single listeners of the endpoint, in a file only:
 """
@@ -131,6 +141,8 @@ def page() -> str:
             *_meanings(
                 {f"listener.name.<listener>.{key}": it for key, it in OF_ONE_LISTENER.items()}
             ),
+            _OF_TOKENS,
+            *_meanings(OF_TOKENS),
             "## Kafka's keys that refold refuses",
             "",
             "The daemon does not start if one of these is set, unless the value is `false`:",

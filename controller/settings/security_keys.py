@@ -96,6 +96,21 @@ listeners and mechanisms, too."""
 TOKENS: Final = ("delegation.token.master.key", "delegation.token.secret.key")
 """Keys that let clients log in to a broker with delegation tokens. They are reported."""
 
+OF_TOKENS: Final = {
+    **dict.fromkeys(
+        TOKENS,
+        "no effect, and the daemon warns about it: brokers issue and accept delegation tokens, "
+        "refold's endpoint refuses a login with one",
+    ),
+    "delegation.token.max.lifetime.ms": "ignored: refold issues no tokens",
+    "delegation.token.expiry.time.ms": "ignored: refold issues no tokens",
+    "delegation.token.expiry.check.interval.ms": "ignored: a stock controller deletes expired "
+    "tokens from ZooKeeper, refold does not",
+    "<mechanism>.sasl.jaas.config with tokenauth=true": "refused: refold logs in to brokers with a "
+    "user and a password",
+}
+"""Keys of delegation tokens, for docs/settings.md."""
+
 KAFKAS_OWN: Final = (
     "org.apache.kafka.common.security.authenticator.DefaultKafkaPrincipalBuilder",
     "org.apache.kafka.common.security.ssl.DefaultSslEngineFactory",

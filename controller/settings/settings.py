@@ -22,7 +22,7 @@ from controller.core.topic_configs import (
 from controller.core.values import Endpoint
 from controller.security.errors import SecurityError
 from controller.settings.connection_quotas import limits_of
-from controller.settings.endpoint_security import with_endpoint
+from controller.settings.endpoint_security import authorizer_problems, with_endpoint
 from controller.settings.errors import SettingsError
 from controller.settings.keys import is_known, is_used, kafka_keys
 from controller.settings.parsing import Address, HostAndPort
@@ -158,19 +158,22 @@ def load(
     fallbacks: Sequence[RawSetting] = (),
 ) -> Loaded:
     """Merge settings: flags take precedence over the environment, the file, the fallbacks and the
-    defaults. Raises SettingsError with all problems."""
+    defaults. Raises SettingsError with all problems, those of the authorizer first."""
     file = [*fallbacks, *(from_file(config) if config else ())]
     layers = [list(flags), list(from_environment(environment)), file]
     unknown = list(_unknown(file))
-    problems = unknown if config and is_toml(config) else []
-    warnings = [] if problems else unknown
-    problems += [*_refused(file), *refused_plugins(file)]
+    is_strict = config is not None and is_toml(config)
+    # The most important ones: without its authorizer, the endpoint would allow everything.
+    first = authorizer_problems(file)
+    problems = [*(unknown if is_strict else ()), *_refused(file), *refused_plugins(file)]
+    warnings = [*(() if is_strict else unknown)]
     warnings += [*_misspelt_variables(environment), *tokens_warnings(file)]
-    if config and not is_toml(config):
+    if config and not is_strict:
         layers[-1] = _without_a_brokers_address(layers)
     values = _values(layers, problems)
     if problems:
-        raise SettingsError(problems)
+        raise SettingsError([*first, *problems])
+    problems = first
     if values[_WAIT] is None:
         values[_WAIT] = any(one in environment for one in _OF_SERVICES)
     endpoints, advertised = _endpoints(values, problems)

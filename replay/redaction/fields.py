@@ -33,11 +33,12 @@ _KINDS: Final[Mapping[str, str]] = {
     "user": "principal",
     "principal": "principal",
     "client_id": "principal",
-    "feature": "text",
+    "feature": "feature",
     "super_users": "principal",
     # The digest of a credential (controller.event_log.secret_digests), which becomes a value.
     "credential": "value",
-    "server": "address",
+    # An address, or the folder of a server's files.
+    "server": "server",
     "undeleted": "topic",
     **dict.fromkeys(_TEXTS, "text"),
 }
@@ -47,7 +48,7 @@ _ROWS: Final[Mapping[str, tuple[str, ...]]] = {
     "remaining": ("topic",),
     # A topic's name or id: it depends on the version of the request.
     "partition_errors": ("known",),
-    "configs": ("none", "value"),
+    "configs": ("config key", "value"),
     "live_leaders": ("none", "host"),
 }
 _OF_TOPICS: Final = ("NewTopic", "CreatedTopic", "TopicToDelete", "DeletedTopic", "TopicResult")
@@ -105,7 +106,10 @@ def _special(names: Names, found: Struct) -> Any:
             return structs.replace(found, client=value(names, found.client))
         case UpdateFeaturesResponse(message=message, features=features):
             # The results are about features. A topic may have the same name.
-            results = [structs.replace(one, name=names.text(one.name)) for one in features]
+            results = [
+                structs.replace(one, name=places.string(names, "feature", one.name))
+                for one in features
+            ]
             return structs.replace(found, message=message, features=tuple(results))
         case Acl(scheme=scheme, id=id) if scheme not in ("world", "auth"):
             return structs.replace(found, id=places.principal(names, id))
@@ -138,4 +142,4 @@ def _connection(names: Names, text: str) -> str:
     parts = text.split("-")
     if len(parts) != 3:
         return names.text(text)
-    return "-".join(places.address(names, one) for one in parts)
+    return "-".join(places.string(names, "server", one) for one in parts)

@@ -5,10 +5,15 @@ from typing import Final, Literal, get_args
 
 from replay.redaction.topic_names import prefix_stand_ins, topic_stand_ins
 
-Kind = Literal["topic", "prefix", "host", "rack", "principal", "value"]
+Kind = Literal["topic", "prefix", "host", "rack", "principal", "value", "foreign"]
 KINDS: Final[tuple[Kind, ...]] = get_args(Kind)
 _FOUND_IN_TEXTS: Final[tuple[Kind, ...]] = ("topic", "host", "rack", "principal")
 """A prefix of ACLs or a configuration value that equals a word of a text is not that word."""
+_LONGEST_FOREIGN: Final = 200
+"""Longer foreign content is not searched for in texts."""
+_COMMON: Final = re.compile(r"[a-z]+|[\d.:-]+", re.ASCII)
+"""A foreign word that may be a word of the language: it is replaced in texts only as a part of a
+path or in quotes."""
 
 _INTERNAL: Final = ("__consumer_offsets", "__transaction_state", "__cluster_metadata")
 """Kafka's internal topics: their names are public, and Kafka treats them differently."""
@@ -54,6 +59,10 @@ class Names:
         """Return a text that is a name only if it is collected elsewhere."""
         return name
 
+    def any(self, name: str) -> str:
+        """Collect a name whose kind is not known, unless it is collected elsewhere."""
+        return self.stand_in_of("foreign", name)
+
     def text(self, text: str) -> str:
         """Return a text. Names in it are collected elsewhere, or not at all."""
         return text
@@ -74,6 +83,7 @@ class StandIns(Names):
             "rack": _numbered("rack", names.found["rack"]),
             "principal": _numbered("name", names.found["principal"]),
             "value": _numbered("value", names.found["value"]),
+            "foreign": _numbered("word", names.found["foreign"]),
         }
         self._by_name = {
             name: stand_in
@@ -85,6 +95,7 @@ class StandIns(Names):
         longest = sorted(self._by_name, key=len, reverse=True)
         choices = "|".join(map(re.escape, longest))
         self._pattern = re.compile(rf"(?<![\w.-])(?:{choices}){_PARTITION}") if longest else None
+        self._foreign = _foreign_words(names.found["foreign"])
 
     def stand_in_of(self, kind: Kind, name: str) -> str:
         """The stand-in of a name; the name itself if it was not collected."""
@@ -94,9 +105,15 @@ class StandIns(Names):
 
     def text(self, text: str) -> str:
         """The text with every name in it replaced, if the name is a whole word."""
-        if self._pattern is None:
-            return text
-        return self._pattern.sub(lambda found: self._by_name[found[0]], text)
+        if self._pattern is not None:
+            text = self._pattern.sub(lambda found: self._by_name[found[0]], text)
+        if self._foreign is not None:
+            text = self._foreign.sub(lambda found: self.of["foreign"][found[0]], text)
+        return text
+
+    def any(self, name: str) -> str:
+        """The stand-in of a name of any kind."""
+        return self._by_name.get(name) or self.stand_in_of("foreign", name)
 
     def remaining_names(self, text: str) -> list[str]:
         """The names that are still in a text, without words that may remain."""
@@ -111,6 +128,16 @@ class StandIns(Names):
     def stand_ins(self) -> set[str]:
         """All stand-ins."""
         return set(self._by_name.values())
+
+
+def _foreign_words(words: set[str]) -> re.Pattern[str] | None:
+    """Finds foreign words in texts."""
+    found = [one for one in words if _SHORTEST <= len(one) <= _LONGEST_FOREIGN]
+    choices = [
+        rf"(?<=[/\"']){re.escape(one)}" if _COMMON.fullmatch(one) else re.escape(one)
+        for one in sorted(set(found) - _WORDS, key=len, reverse=True)
+    ]
+    return re.compile(rf"(?<![\w.-])(?:{'|'.join(choices)})(?![\w-])") if choices else None
 
 
 def _is_kept(kind: Kind, name: str) -> bool:

@@ -88,6 +88,43 @@ def test_folder_of_another_user_is_refused(tmp_path: Path) -> None:
         LogWriter.create(folder, header())
 
 
+@pytest.mark.parametrize("mode", [0o777, 0o757])
+def test_folder_below_one_that_others_may_write_is_refused(tmp_path: Path, mode: int) -> None:
+    parent = tmp_path / "parent"
+    folder = parent / "between" / "log"
+    parent.mkdir()
+    parent.chmod(mode)
+    message = (
+        f"{folder}: other users may replace it, because they may write {parent} .mode 0{mode:o}"
+    )
+    with pytest.raises(LogExposed, match=message):
+        LogWriter.create(folder, header())
+    assert list(folder.iterdir()) == []
+    parent.chmod(mode | 0o1000)
+    LogWriter.create(folder, header()).close()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give folders away")
+def test_folder_below_one_that_another_group_may_write_is_refused(tmp_path: Path) -> None:
+    parent = tmp_path / "parent"
+    parent.mkdir()
+    parent.chmod(0o775)
+    LogWriter.create(parent / "log", header()).close()
+    os.chown(parent, -1, 12345)
+    with pytest.raises(LogExposed, match=f"they may write {parent} .mode 0775.: run chmod go-w or"):
+        LogWriter.create(parent / "other", header())
+
+
+def test_folder_behind_a_link_is_checked_where_it_is(tmp_path: Path) -> None:
+    real = tmp_path / "open" / "log"
+    real.mkdir(parents=True, mode=0o700)
+    real.parent.chmod(0o777)
+    link = tmp_path / "link"
+    link.symlink_to(real)
+    with pytest.raises(LogExposed, match=f"they may write {real.parent} "):
+        LogWriter.create(link, header())
+
+
 def test_link_in_place_of_a_new_file_is_not_followed(tmp_path: Path) -> None:
     target, link = tmp_path / "target", tmp_path / "link"
     target.write_text("mine")

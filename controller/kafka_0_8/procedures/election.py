@@ -43,13 +43,15 @@ _REPLICAS, _ISR, _LEADER, _EPOCH = range(4)
 
 
 class _Candidacy(NamedTuple):
-    """What a candidate writes, and the replicas that it read."""
+    """What a candidate writes, and the replicas that it read. `assigned_at`: as of
+    `become_leader`."""
 
     epoch: int
     replicas: tuple[int, ...]
     isr: tuple[int, ...]
     isr_version: int
     operations: list[WriteOperation]
+    assigned_at: int = 0
 
 
 async def watch_leader(broker: Broker, partition: Partition) -> None:
@@ -133,6 +135,7 @@ async def _follow(broker: Broker, partition: Partition, found: Znodes) -> None:
     if leader is None:
         return
     if leader.broker != broker.id:
+        _note_versions(partition, found)
         await become_follower(broker, partition, leader)
     elif found.owners[_LEADER] != broker.session_id:
         _leave(broker, partition, "its leader znode belongs to another session")
@@ -159,8 +162,10 @@ async def _won(broker: Broker, partition: Partition, found: Znodes, leader: Lead
         _retry(broker, partition)
         return
     _note_versions(partition, found)
-    version = found.versions[_ISR]
-    await _lead(broker, partition, _Candidacy(leader.epoch, replicas, isr, version, []))
+    # In this leader epoch, replicas may have been removed and added again.
+    version, assigned_at = found.versions[_ISR], partition.replicas_version
+    won = _Candidacy(leader.epoch, replicas, isr, version, [], assigned_at)
+    await _lead(broker, partition, won)
 
 
 async def _lead(broker: Broker, partition: Partition, won: _Candidacy) -> None:
@@ -168,7 +173,7 @@ async def _lead(broker: Broker, partition: Partition, won: _Candidacy) -> None:
     broker.forget(f"{topic}-{number}", _NOT_ELIGIBLE)
     broker.forget(znodes.leader_path(topic, number), _REFUSED)
     partition.isr_version = won.isr_version
-    await become_leader(broker, partition, won.epoch, won.replicas, won.isr)
+    await become_leader(broker, partition, won.epoch, won.replicas, won.isr, won.assigned_at)
 
 
 def _note_versions(partition: Partition, found: Znodes) -> None:

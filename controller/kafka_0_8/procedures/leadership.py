@@ -44,12 +44,16 @@ async def become_leader(
     epoch: int,
     replicas: tuple[int, ...],
     isr: tuple[int, ...],
+    assigned_at: int,
 ) -> None:
-    """This broker has created the leader znode (L-01 to L-04)."""
+    """This broker has created the leader znode (L-01 to L-04).
+
+    `assigned_at`: the version of the replicas znode from which on fetches count (D-07).
+    """
     topic, number = partition.name
     partition.forget_leader()
     partition.leader, partition.epoch = broker.id, epoch
-    partition.assign(replicas, broker.now_ms)
+    partition.assign(replicas, broker.now_ms, assigned_at)
     partition.isr = isr
     partition.start_leo = partition.local.leo
     text = f"leader with epoch {epoch}, ISR {_ids(isr)}, CUR {_ids(partition.cur)}"

@@ -95,7 +95,7 @@ async def _begin(broker: Broker, partition: Partition, rar: tuple[int, ...]) -> 
         if not await _write(broker, partition, operations, rules.ADD_REPLICAS):
             return
         partition.replicas_version += 1
-        partition.assign(replicas, broker.now_ms)
+        partition.assign(replicas, broker.now_ms, partition.replicas_version)
     partition.rar = rar
     await complete_if_caught_up(broker, partition)
 
@@ -127,7 +127,7 @@ async def complete_if_caught_up(broker: Broker, partition: Partition) -> None:
         return
     partition.isr_version += 1
     partition.replicas_version += 1
-    partition.assign(rar, broker.now_ms)
+    partition.assign(rar, broker.now_ms, partition.replicas_version)
     partition.isr, partition.rar = rar, ()
     commit(broker, partition)
 

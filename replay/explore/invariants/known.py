@@ -78,8 +78,7 @@ class Known:
         self.changed_by_tools: dict[Name, None] = {}
         """The partitions whose assignment a tool has changed, also those of deleted topics."""
         self.past_states: dict[Name, dict[LeaderAndIsr, None]] = {}
-        """All states that a partition's znode has had, also those of deleted topics, as
-        `without_controller`."""
+        """All states that partitions have had, of deleted topics too; `without_controller`."""
         self.brokers: dict[int, int] = {}
         """The registered brokers with their broker epochs."""
         self.controller: int | None = None
@@ -105,8 +104,7 @@ class Known:
         )
         """The children of a path that a controller knows; None: it keeps no such list."""
         self.candidates_of: Callable[[str, Name], Candidates | None] = lambda process, name: None
-        """Between which replicas a controller chooses a leader; None: it does not know the
-        partition."""
+        """The candidates to lead a partition; None: the controller does not know it."""
         self.allows_unclean: dict[str, None] = {}
         """The topics whose unclean election was allowed or requested at some time; "": all."""
         self.allows_unclean_by_default = False

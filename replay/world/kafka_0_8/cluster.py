@@ -382,6 +382,7 @@ class Cluster08:
             command.partition,
             command.offset,
             command.epoch,
+            command.assignment,
         )
         self._deliver(leader, "replica", event)
 

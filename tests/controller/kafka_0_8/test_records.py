@@ -1,16 +1,20 @@
-"""Produce, commit and fetch: D-01 to D-06, F-01 to F-05, R-02 and R-05."""
+"""Produce, commit and fetch: D-01 to D-07, F-01 to F-05, R-02 and R-05."""
 
 import pytest
 
 from controller.core.error_codes import (
+    INELIGIBLE_REPLICA,
     NONE,
     NOT_LEADER_OR_FOLLOWER,
     OFFSET_OUT_OF_RANGE,
     UNKNOWN_TOPIC_OR_PARTITION,
 )
+from controller.core.operations import SetData
+from controller.core.values import ANY_VERSION
 from controller.kafka_0_8.commands import RespondFetch, SendFetch, TruncateLog, WriteCheckpoint
 from controller.kafka_0_8.events import FetchReceived, FetchResponded
 from controller.kafka_0_8.fold import BrokerFold
+from controller.kafka_0_8.triggers import LeaderChanged
 from replay.world.kafka_0_8.cluster import Cluster08
 from tests.controller.kafka_0_8.clusters import T, cluster, issued, notices, partition, replicated
 
@@ -107,6 +111,55 @@ def test_fetch_of_an_earlier_epoch_does_not_move_the_high_watermark() -> None:
     for replica in (2, 3):
         respond(found, FetchReceived(999, replica, *T, 1, 1))
     assert partition(found, 1).local.hw == 1
+
+
+def stored_again(found: Cluster08) -> None:
+    """A client writes the replicas znode, with the content that it has."""
+    found.write(SetData("/brokers/topics/t/0/replicas", b"1,2,3", ANY_VERSION))
+
+
+def test_fetch_of_the_deleted_log_of_a_replica_that_was_added_again_does_not_count() -> None:
+    found = replicated()
+    found.produce(1, T, ["a", "b"], -1, wait_ms=1000)
+    before = partition(found, 1).replicas_version
+    for target in ((1, 2), (1, 2, 3)):
+        found.reassign(T, target)
+        found.run(3000)
+    leader = partition(found, 1)
+    assert (leader.epoch, leader.isr) == (1, (1, 2, 3))
+    leader.isr, leader.ar[3].leo = (1, 2), 0
+    late = FetchReceived(999, 3, *T, 2, 1, before)
+    assert respond(found, late).error == INELIGIBLE_REPLICA
+    assert leader.ar[3].leo == 0
+    now = FetchReceived(999, 3, *T, 2, 1, leader.replicas_version)
+    assert respond(found, now).error == NONE
+    assert leader.ar[3].leo == 2
+
+
+def test_leader_that_reads_the_assignment_again_takes_no_earlier_fetch() -> None:
+    """After a lost reply it does not know whether replicas were removed and added again."""
+    found = replicated()
+    found.produce(1, T, ["a"], -1, wait_ms=1000)
+    before = partition(found, 1).replicas_version
+    stored_again(found)
+    leader = partition(found, 1)
+    leader.forget_leader()
+    found.lose_connection(1)
+    found.brokers[1].fold.broker.enqueue(LeaderChanged(*T))
+    found.run(3000)
+    assert (leader.epoch, leader.is_leader, leader.isr) == (1, True, (1, 2, 3))
+    late = FetchReceived(999, 3, *T, 1, 1, before)
+    assert respond(found, late).error == INELIGIBLE_REPLICA
+
+
+def test_refused_replica_reads_the_assignment_and_fetches_again() -> None:
+    found = replicated()
+    stored_again(found)
+    partition(found, 1).ar[3].assigned_at = 1
+    assert partition(found, 3).replicas_version == 0
+    request = found.produce(1, T, ["a"], -1, wait_ms=3000)
+    assert found.error_of(request) == NONE
+    assert partition(found, 3).replicas_version == 1
 
 
 def test_follower_learns_the_high_watermark_with_its_next_fetch() -> None:

@@ -30,13 +30,11 @@ def test_partition_has_the_fields_of_the_design() -> None:
 
 def test_replica_that_stays_assigned_keeps_its_state() -> None:
     one = Partition(("t", 0), 1)
-    one.assign((1, 2), 5)
+    one.assign((1, 2), 5, 0)
     one.ar[2].leo = 7
-    one.assign((2, 3), 9)
-    assert {id: (each.leo, each.caught_up_ms) for id, each in one.ar.items()} == {
-        2: (7, 5),
-        3: (-1, 9),
-    }
+    one.assign((2, 3), 9, 4)
+    found = {id: (each.leo, each.caught_up_ms, each.assigned_at) for id, each in one.ar.items()}
+    assert found == {2: (7, 5, 0), 3: (-1, 9, 4)}
 
 
 def test_partition_without_leader_has_no_sets() -> None:

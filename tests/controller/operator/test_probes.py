@@ -101,3 +101,15 @@ def test_log_directory_that_others_may_write_is_reported(tmp_path: Path) -> None
     )
     tmp_path.chmod(0o755)
     assert probe_disk(tmp_path).fault == ""
+
+
+@pytest.mark.parametrize("name", ["existing", "missing"])
+def test_log_directory_that_others_may_replace_is_reported(tmp_path: Path, name: str) -> None:
+    (tmp_path / "existing").mkdir(0o700)
+    tmp_path.chmod(0o777)
+    assert probe_disk(tmp_path / name).fault == (
+        f"other users may replace it, because they may write {tmp_path} (mode 0777): run chmod go-w"
+        f" or chmod +t on {tmp_path}, or use another folder"
+    )
+    tmp_path.chmod(0o755)
+    assert probe_disk(tmp_path / name).fault == ""

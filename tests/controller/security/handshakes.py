@@ -1,6 +1,7 @@
 """TLS handshakes in memory."""
 
 import ssl
+from contextlib import suppress
 
 
 def shake_hands(
@@ -27,3 +28,18 @@ def shake_hands(
     cipher = sides[0].cipher()
     assert cipher is not None
     return sides[0].version(), cipher[0]
+
+
+def alert_of(client: ssl.SSLContext, server: ssl.SSLContext, host: str) -> ssl.SSLError:
+    """What the client sees if the server refuses its certificate after a handshake of TLS 1.3."""
+    to_server, to_client = ssl.MemoryBIO(), ssl.MemoryBIO()
+    asking = client.wrap_bio(to_client, to_server, server_hostname=host)
+    answering = server.wrap_bio(to_server, to_client, server_side=True)
+    for side in (asking, answering, asking, answering):
+        with suppress(ssl.SSLError):
+            side.do_handshake()
+    try:
+        asking.read(1)
+    except ssl.SSLError as error:
+        return error
+    raise AssertionError("the server accepts the client")

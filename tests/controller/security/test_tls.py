@@ -8,7 +8,7 @@ from controller.security.passwords import Password
 from controller.security.stores import StoreSettings
 from controller.security.tls import ReloadedContext, TlsSettings, client_context, server_context
 from controller.security.tls_errors import reason_of
-from tests.controller.security.handshakes import shake_hands
+from tests.controller.security.handshakes import alert_of, shake_hands
 from tools.lab.certificates import PASSWORD, CertificateAuthority, Identity
 
 HOST = "zk1.example"
@@ -56,7 +56,10 @@ def test_certificates_in_pkcs12_and_pem_are_trusted(
 def test_server_of_another_authority_is_rejected(tmp_path: Path, server: Identity) -> None:
     other = CertificateAuthority(tmp_path, "other")
     found = failure(client_context(trusting(other.pem)), serving(server.pem))
-    assert found == "its certificate cannot be trusted: unable to get local issuer certificate"
+    assert found == (
+        "its certificate cannot be trusted: unable to get local issuer certificate: the truststore "
+        "does not contain the authority that issued it"
+    )
 
 
 def test_expired_certificate_is_rejected(authority: CertificateAuthority) -> None:
@@ -94,7 +97,42 @@ def test_client_shows_its_certificate(
     )
     stranger = CertificateAuthority(tmp_path, "other").issue("stranger")
     found = failure(client_context(trusting(authority.pem, stranger.pem)), demanding)
-    assert "cannot be trusted" in found
+    assert found == (
+        "its certificate cannot be trusted: unable to get local issuer certificate: the truststore "
+        "does not contain the authority that issued it"
+    )
+
+
+def test_client_whose_certificate_is_refused_reports_why(
+    tmp_path: Path, authority: CertificateAuthority, server: Identity
+) -> None:
+    demanding = serving(server.pem, authority.pem, client_auth="required")
+    stranger = CertificateAuthority(tmp_path, "other").issue("stranger")
+    refusal = "it refuses the certificate that it was shown: "
+    for own, why in (
+        (stranger.pem, "its truststore does not contain the authority that issued it"),
+        (authority.issue("old", ended=True).pem, "the certificate has expired"),
+        (None, "it requires one, and none is in the keystore"),
+    ):
+        error = alert_of(client_context(trusting(authority.pem, own)), demanding, HOST)
+        assert reason_of(error) == refusal + why
+
+
+def test_client_of_an_authority_that_was_taken_out_of_the_truststore_is_refused(
+    tmp_path: Path, authority: CertificateAuthority, server: Identity
+) -> None:
+    old = CertificateAuthority(tmp_path, "old-authority")
+    trusted = tmp_path / "trusted.pem"
+    trusted.write_bytes(authority.pem.read_bytes() + old.pem.read_bytes())
+    settings = trusting(trusted, server.pem, client_auth="required")
+    reloaded = ReloadedContext(settings, server_context, pytest.fail)
+    of_old = client_context(trusting(authority.pem, old.issue("old-client").pem))
+    of_new = client_context(trusting(authority.pem, authority.issue("new-client").pem))
+    for client in (of_old, of_new):
+        shake_hands(client, reloaded.current(), HOST)
+    trusted.write_bytes(authority.pem.read_bytes())
+    assert "does not contain the authority" in failure(of_old, reloaded.current())
+    shake_hands(of_new, reloaded.current(), HOST)
 
 
 @pytest.mark.parametrize(

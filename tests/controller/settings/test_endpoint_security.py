@@ -6,6 +6,7 @@ import pytest
 
 from controller.core.configuration import Authorization
 from controller.security.passwords import Password
+from controller.settings.errors import SettingsError
 from controller.settings.settings import Settings
 from tests.controller.settings.test_security import Stores, loaded, problems, stores
 
@@ -81,6 +82,40 @@ def test_key_that_refold_cannot_follow_is_refused_by_name(
     tmp_path: Path, stores: Stores, key: str, value: str, reported: str
 ) -> None:
     assert reported in problems(tmp_path, of_listener(stores, "SASL_SSL", **{key: value}))
+
+
+def test_oauthbearer_is_refused_with_what_to_do(tmp_path: Path, stores: Stores) -> None:
+    content = of_listener(stores, "SASL_SSL", **{"sasl.enabled.mechanisms": "OAUTHBEARER"})
+    assert (
+        "sasl.enabled.mechanisms=OAUTHBEARER: refold's endpoint does not support OAUTHBEARER, only "
+        "PLAIN, SCRAM-SHA-256, SCRAM-SHA-512; set refold.sasl.enabled.mechanisms for refold alone"
+    ) in problems(tmp_path, content)
+
+
+@pytest.mark.parametrize("authorizer", ["org.example.Authorizer", AUTHORIZER])
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("sasl.enabled.mechanisms", "OAUTHBEARER"),
+        ("principal.builder.class", "org.example.Builder"),
+        ("process.roles", "broker"),
+        ("num.partitions", "many"),
+        ("zookeeper.set.acl", "maybe"),
+    ],
+)
+def test_problem_of_the_authorizer_is_the_first_of_several(
+    tmp_path: Path, stores: Stores, authorizer: str, key: str, value: str
+) -> None:
+    content = {
+        **of_listener(stores, "SASL_SSL", **{key: value}),
+        "authorizer.class.name": authorizer,
+        "super.users": "admin",
+    }
+    with pytest.raises(SettingsError) as raised:
+        loaded(tmp_path, content)
+    first, second, *_ = raised.value.problems
+    assert first.startswith("authorizer.class.name=" if authorizer != AUTHORIZER else "super.users")
+    assert key in second
 
 
 def test_authorizer_of_kafka_is_followed(tmp_path: Path) -> None:

@@ -375,7 +375,9 @@ class _Run:
             )
         name = (command.topic, command.partition)
         number = leader.peer.send(
-            lambda number: ReplicaFetch(number, self._store.id, name, command.offset, command.epoch)
+            lambda number: ReplicaFetch(
+                number, self._store.id, name, command.offset, command.epoch, command.assignment
+            )
         )
         leader.sent[number] = id
 

@@ -131,7 +131,12 @@ class Accepted:
 
         host.ask(
             lambda request: FetchReceived(
-                request, message.replica, *message.name, message.offset, message.epoch
+                request,
+                message.replica,
+                *message.name,
+                message.offset,
+                message.epoch,
+                message.assignment,
             ),
             (),
             respond,
