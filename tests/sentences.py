@@ -16,10 +16,11 @@ _TEST: Final = re.compile(r"`(tests/[^`]+::[^`]+)`")
 
 
 class Row(NamedTuple):
-    """A sentence: its section and number there, and what shows it."""
+    """A sentence: its section and number there, its words, and what shows it."""
 
     section: str
     number: int
+    sentence: str
     text: str
 
 
@@ -27,7 +28,7 @@ def rows(page: Path) -> list[Row]:
     """The sentences of a page, in order."""
     parts = _SENTENCE.split(page.read_text(encoding="utf-8"))[1:]
     return [
-        Row(section, int(number), _SHOWN_BY.split(text, maxsplit=1)[1])
+        Row(section, int(number), *_SHOWN_BY.split(text, maxsplit=1))
         for section, number, text in zip(parts[::3], parts[1::3], parts[2::3], strict=True)
     ]
 

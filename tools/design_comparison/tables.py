@@ -18,6 +18,9 @@ from tools.design_comparison.meter import Measured
 from tools.design_comparison.scenarios import FAULTS, KILLED, STOPPED
 
 EXTRAPOLATED: Final = (10_000, 100_000)
+NO_TIME: Final = "not measured"
+"""A controller's time does not depend on the number of partitions in the world, which has no
+processors: that would be wrong for many."""
 _ACKS: Final = ("0", "1", "all")
 _OPERATIONS: Final = {
     "reads": "znodes read",
@@ -217,7 +220,7 @@ def _failures(measured: Sequence[Failure]) -> str:
                 TITLES[one.case],
                 "measured" if is_measured else "by formula",
                 *(f"{count:,}" for count in counts),
-                f"{one.elected_ms / 1000:,.2f} s" if is_known else "",
+                f"{one.elected_ms / 1000:,.2f} s" if is_known else NO_TIME,
                 f"{seconds(one):,.3g} s",
             ]
         )

@@ -10,11 +10,12 @@ from typer.testing import CliRunner
 from replay.world.inputs import CutConnection
 from tools.design_comparison import page
 from tools.design_comparison.__main__ import main
+from tools.design_comparison.broker_failure import TITLES
 from tools.design_comparison.charts import bars, charts, lines
 from tools.design_comparison.comparison import Compared, compare, run_seeds
 from tools.design_comparison.meter import Measured, Operations
 from tools.design_comparison.scenarios import FAULTS, FIRST_FAULT_MS, drawn, kind_of
-from tools.design_comparison.tables import percentile, tables
+from tools.design_comparison.tables import NO_TIME, percentile, tables
 
 
 @pytest.fixture(scope="module")
@@ -92,6 +93,16 @@ def test_the_page_has_the_tables_that_the_tool_writes(compared: Compared) -> Non
     for name in charts(compared):
         assert f"design-comparison/{name}.svg" in text
         assert (page.CHARTS / f"{name}.svg").read_text(encoding="utf-8").startswith("<svg")
+
+
+def test_table_of_failures_says_where_the_time_is_not_measured(compared: Compared) -> None:
+    name = "broker failure"
+    page_rows = part_of(page.PAGE.read_text(encoding="utf-8"), name).splitlines()[2:]
+    for line in (*page_rows, *tables(compared)[name].splitlines()[2:]):
+        _, partitions, title, origin, *_, time, _, _ = map(str.strip, line.split("|"))
+        is_known = origin == "measured" or title == TITLES["0.8"]
+        assert (time != NO_TIME) == is_known, partitions
+        assert time
 
 
 def test_written_parts_replace_only_themselves() -> None:
