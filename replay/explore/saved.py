@@ -91,7 +91,9 @@ def _make(folder: Path) -> None:
     try:
         folder.mkdir(parents=True)
     except FileExistsError:
-        raise ReplayError(f"{folder} exists already: give another one with --out") from None
+        raise ReplayError(
+            f"{folder} exists already: delete it, or give another one with --out"
+        ) from None
     except OSError as error:
         raise ReplayError(f"{folder} cannot be created: {error.strerror}") from error
 

@@ -14,16 +14,16 @@ LISTENER: Final = "PLAINTEXT"
 _LATEST: Final = ProtocolVersion(LATEST)
 
 _BY_KAFKA_NAME: Final = {
-    "replica.lag.time.max.ms": ("lag_us", MS),
-    "replica.fetch.wait.max.ms": ("fetch_wait_us", MS),
-    "replica.fetch.backoff.ms": ("fetch_backoff_us", MS),
-    "replica.socket.timeout.ms": ("socket_timeout_us", MS),
-    "replica.high.watermark.checkpoint.interval.ms": ("checkpoint_us", MS),
-    "log.flush.interval.ms": ("flush_us", MS),
-    "min.insync.replicas": ("min_isr", 1),
-    "zookeeper.session.timeout.ms": ("session_timeout_ms", 1),
-    "controlled.shutdown.max.retries": ("shutdown_attempts", 1),
-    "controlled.shutdown.retry.backoff.ms": ("shutdown_backoff_us", MS),
+    "replica.lag.time.max.ms": ("lag_us", MS, 1),
+    "replica.fetch.wait.max.ms": ("fetch_wait_us", MS, 0),
+    "replica.fetch.backoff.ms": ("fetch_backoff_us", MS, 1),
+    "replica.socket.timeout.ms": ("socket_timeout_us", MS, 1),
+    "replica.high.watermark.checkpoint.interval.ms": ("checkpoint_us", MS, 1),
+    "log.flush.interval.ms": ("flush_us", MS, 1),
+    "min.insync.replicas": ("min_isr", 1, 1),
+    "zookeeper.session.timeout.ms": ("session_timeout_ms", 1, 1),
+    "controlled.shutdown.max.retries": ("shutdown_attempts", 1, 0),
+    "controlled.shutdown.retry.backoff.ms": ("shutdown_backoff_us", MS, 0),
 }
 
 KAFKA_NAMES: Final = tuple(sorted(_BY_KAFKA_NAME))
@@ -65,14 +65,16 @@ class BrokerSettings(Struct, frozen=True, kw_only=True):
 
 def settings_of(protocol: str, kafka: Mapping[str, str]) -> BrokerSettings:
     """The settings by Kafka's names. Raises ValueError for others, and for values that are no
-    numbers."""
+    numbers or too small."""
     known = {}
     for name, value in kafka.items():
         if name not in _BY_KAFKA_NAME:
             names = ", ".join(KAFKA_NAMES)
             raise ValueError(f"broker_settings: {name!r} has no effect here; use {names}")
+        field, unit, least = _BY_KAFKA_NAME[name]
         if not value.strip().isdecimal():
             raise ValueError(f"broker_settings: {name} must be a whole number, not {value!r}")
-        field, unit = _BY_KAFKA_NAME[name]
+        if int(value) < least:
+            raise ValueError(f"broker_settings: {name} must be at least {least}, not {value!r}")
         known[field] = int(value) * unit
     return BrokerSettings(protocol=ProtocolVersion(protocol), **known)

@@ -115,6 +115,10 @@ def test_input_that_names_what_does_not_exist_is_refused(wrong: Input, problem: 
             "broker_settings: replica.lag.time.max.ms must be a whole number, not 'abc'",
         ),
         (
+            {"broker_settings": {"replica.lag.time.max.ms": "0"}},
+            "broker_settings: replica.lag.time.max.ms must be at least 1, not '0'",
+        ),
+        (
             {"broker_settings": {"replica.lag.max.ms": "5"}},
             "broker_settings: 'replica.lag.max.ms' has no effect here; use controlled.shutdown.max",
         ),
