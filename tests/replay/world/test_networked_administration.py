@@ -98,12 +98,23 @@ def test_refused_command_writes_nothing(refused: DesignInput) -> None:
     assert contents[0] == contents[1]
 
 
-def test_content_that_a_command_cannot_read_refuses_it() -> None:
-    mistake = WriteZnode(3_000, znodes.reassigned_path("t", 0), "garbage")
+@pytest.mark.parametrize(
+    ("path", "is_removed"),
+    [(znodes.replicas_path("t", 0), False), (znodes.reassigned_path("t", 0), True)],
+)
+def test_broker_is_not_removed_while_replicas_cannot_be_read(path: str, is_removed: bool) -> None:
+    mistake = WriteZnode(3_000, path, "garbage")
     stop, remove = StopBroker(3_000, 3, None), RemoveBrokers(5_000, (3,))
     cluster = run(mistake, stop, remove)
-    assert data(cluster, znodes.reassigned_path("t", 0)) == b"garbage"
-    assert data(cluster, znodes.state_path(3)) == b""
+    assert data(cluster, path) == b"garbage"
+    assert data(cluster, znodes.state_path(3)) == (None if is_removed else b"")
+
+
+def test_topic_with_unreadable_replicas_is_deleted_from_its_brokers() -> None:
+    mistake = WriteZnode(3_000, znodes.replicas_path("t", 0), "garbage")
+    cluster = run(mistake, DeleteTopic(5_000, "t"))
+    assert data(cluster, znodes.topic_path("t")) is None
+    assert all(("t", 0) not in one.store.logs for one in cluster.brokers.values())
 
 
 def test_act_that_the_design_does_not_have_is_refused() -> None:
