@@ -70,11 +70,12 @@ def worker_pool(workers: int) -> Iterator[WorkerPool]:
             "--workers"
         ) from ended
     finally:
-        pool.shutdown(wait=False, cancel_futures=True)
         for process in multiprocessing.active_children():
             if process not in others:
                 process.kill()
                 process.join()
+        # Waits for the thread of the pool: Python's own end would use a pipe that it closes.
+        pool.shutdown(cancel_futures=True)
 
 
 def how_ended(status: int | None) -> str:
