@@ -56,12 +56,13 @@ class KafkaTools:
         self._kafka = kafka
         self._archive = folder / "tools.jsa"
 
-    async def warm_up(self, bootstrap: str) -> None:
-        """Archive the classes that a first tool loads: later ones start in half the time."""
+    async def warm_up(self, bootstrap: str, *options: str) -> None:
+        """Archive the classes that a first tool loads: later ones start in half the time.
+        `options`: those of a secured cluster."""
         await self._run(
             f"-XX:ArchiveClassesAtExit={self._archive}",
             "kafka-topics",
-            *("--bootstrap-server", bootstrap, "--list"),
+            *("--bootstrap-server", bootstrap, "--list", *options),
         )
 
     async def run(self, tool: str, *arguments: str, given: str = "") -> ToolResult:
