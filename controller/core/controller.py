@@ -2,6 +2,7 @@
 
 from collections import deque
 from collections.abc import Iterable
+from typing import Final
 
 from controller.core.api_requests import ApiResponse
 from controller.core.batch import RequestBatch
@@ -47,6 +48,8 @@ class Controller:
     - `order`: the processing order for items that are handled sequentially.
     """
 
+    settle_rule: Final = "settle writes whose reply was lost"
+
     def __init__(self, configuration: Configuration) -> None:
         self.configuration = configuration
         self.protocol = configuration.protocol
@@ -82,11 +85,6 @@ class Controller:
     def epoch_version(self) -> int | None:
         """The version of /controller_epoch that guards this term's writes."""
         return self.context.epoch_version
-
-    @property
-    def settle_rule(self) -> str:
-        """The reason of the reads that settle writes whose reply was lost."""
-        return "settle writes whose reply was lost"
 
     def begin(self, seq: int, now_ms: int) -> None:
         """Begin to fold an event: its number is the cause of the commands that follow."""

@@ -89,7 +89,7 @@ class ZooKeeperClient(Protocol):
 
     @property
     def settle_rule(self) -> str:
-        """The rule in that reason."""
+        """The reason of those reads."""
 
     def issue(self, command: ZooKeeperCommand, reason: Reason) -> CommandId:
         """Issue a command for ZooKeeper."""

@@ -55,8 +55,8 @@ class AppendRecords(Struct, frozen=True, array_like=True, tag="append_records"):
 
 
 class SendFetch(Struct, frozen=True, array_like=True, tag="send_fetch"):
-    """Fetch a partition from the broker `leader` at `address` (host:port). `assignment` is the
-    version of the replicas znode that this broker has read last. Outcome: `FetchResponded`."""
+    """Fetch a partition from the broker `leader` at `address` (host:port). `replicas_version` is
+    that of the replicas znode as this broker has read it last. Outcome: `FetchResponded`."""
 
     topic: str
     partition: int
@@ -64,7 +64,7 @@ class SendFetch(Struct, frozen=True, array_like=True, tag="send_fetch"):
     address: str
     offset: int
     epoch: int
-    assignment: int = ANY_VERSION
+    replicas_version: int = ANY_VERSION
 
 
 class RespondProduce(Struct, frozen=True, array_like=True, tag="respond_produce"):

@@ -36,8 +36,8 @@ class ProduceReceived(Struct, frozen=True, array_like=True, tag="produce_receive
 
 class FetchReceived(Struct, frozen=True, array_like=True, tag="fetch_received"):
     """A replica, or a consumer (CONSUMER), asks for the records from `offset` on. `epoch` is the
-    leader epoch that a replica follows, `assignment` the version of the replicas znode that it has
-    read last (ANY_VERSION: a log from before this field)."""
+    leader epoch that a replica follows, `replicas_version` that of the replicas znode as it has
+    read it last (ANY_VERSION: a log from before this field)."""
 
     request: int
     replica: int
@@ -45,7 +45,7 @@ class FetchReceived(Struct, frozen=True, array_like=True, tag="fetch_received"):
     partition: int
     offset: int
     epoch: int
-    assignment: int = ANY_VERSION
+    replicas_version: int = ANY_VERSION
 
 
 class FetchResponded(Struct, frozen=True, array_like=True, tag="fetch_responded"):

@@ -115,7 +115,7 @@ def fetch(broker: Broker, event: FetchReceived) -> None:
         _respond(broker, event, partition, UNKNOWN_TOPIC_OR_PARTITION, rules.REPLICATE)
     elif event.epoch != partition.epoch:
         _respond(broker, event, partition, NOT_LEADER_OR_FOLLOWER, rules.LEADER_EPOCH)
-    elif ANY_VERSION < event.assignment < partition.ar[event.replica].assigned_at:
+    elif ANY_VERSION < event.replicas_version < partition.ar[event.replica].assigned_at:
         _respond(broker, event, partition, INELIGIBLE_REPLICA, rules.ADDED_REPLICA)
     elif event.offset > partition.local.leo:
         _respond(broker, event, partition, OFFSET_OUT_OF_RANGE, rules.REPLICATE)

@@ -55,7 +55,7 @@ class Fetching:
                 command.partition,
                 command.offset,
                 command.epoch,
-                command.assignment,
+                command.replicas_version,
             )
             response = await connection.ask(request, REQUEST_SECONDS_MAX)
             if isinstance(response, FetchResponse):

@@ -36,8 +36,8 @@ class ProduceRequest(Struct, frozen=True, array_like=True, tag="produce"):
 
 class FetchRequest(Struct, frozen=True, array_like=True, tag="fetch"):
     """Read a partition from an offset on. `replica` is CONSUMER for a consumer, `epoch` the leader
-    epoch that a replica follows, `assignment` the version of the replicas znode that it has read
-    last."""
+    epoch that a replica follows, `replicas_version` that of the replicas znode as it has read
+    it last."""
 
     correlation: Natural32
     replica: Replica
@@ -45,7 +45,7 @@ class FetchRequest(Struct, frozen=True, array_like=True, tag="fetch"):
     partition: Natural32
     offset: Offset
     epoch: Natural32
-    assignment: Version = ANY_VERSION
+    replicas_version: Version = ANY_VERSION
 
 
 class ProduceResponse(Struct, frozen=True, array_like=True, tag="produced"):

@@ -2,7 +2,7 @@
 can use. Brokers skip these znodes (S-10), so that only `status` shows all of them."""
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import Final
+from typing import Final, NamedTuple
 
 from controller.core.errors import ZnodeError
 from controller.core.znodes.schema import natural
@@ -13,10 +13,16 @@ ROOT: Final = "/brokers"
 _TOP: Final = (*znodes.PERSISTENT[1:], znodes.EPOCH)
 _UNKNOWN: Final = "is not a znode of the design; delete it"
 
-Problem = tuple[str, str]
-"""The path of a znode, and what is wrong, which names the path."""
 Reader = Callable[[str, bytes], object]
 """Raises ZnodeError."""
+
+
+class Problem(NamedTuple):
+    """What is wrong with a znode, and what to do. `is_unreadable`: its content is wrong."""
+
+    path: str
+    text: str
+    is_unreadable: bool = False
 
 
 class Tree:
@@ -44,28 +50,30 @@ class Tree:
         return [(one, number) for one in topics for number in self.numbers(znodes.topic_path(one))]
 
 
-def problems_of(tree: Tree) -> dict[str, str]:
+def problems_of(tree: Tree) -> dict[str, Problem]:
     """What is wrong, by the path of the znode."""
-    return dict(
-        [
-            *((f"{ROOT}/{one}", _UNKNOWN) for one in tree.children(ROOT) if _is_unknown(one)),
-            *_content(tree, znodes.EPOCH, lambda _, data: znodes.read_epoch(data), "correct it"),
-            *_registrations(tree),
-            *_queues(tree),
-            *_topics(tree),
-            *_reassignments(tree),
-        ]
-    )
+    found = [
+        *_strange_children(tree),
+        *_content(tree, znodes.EPOCH, lambda _, data: znodes.read_epoch(data), "correct it"),
+        *_registrations(tree),
+        *_queues(tree),
+        *_topics(tree),
+        *_reassignments(tree),
+    ]
+    return {one.path: one for one in found}
 
 
-def _is_unknown(child: str) -> bool:
-    return f"{ROOT}/{child}" not in _TOP
+def _strange_children(tree: Tree) -> Iterator[Problem]:
+    for child in tree.children(ROOT):
+        path = f"{ROOT}/{child}"
+        if path not in _TOP:
+            yield Problem(path, _UNKNOWN)
 
 
 def _registrations(tree: Tree) -> Iterator[Problem]:
     for path, number in _numbered(tree, znodes.BROKER_IDS):
         if number is None:
-            yield path, "is not named by a broker id; delete it"
+            yield Problem(path, "is not named by a broker id; delete it")
         else:
             what_to_do = f"delete it, and restart broker {number}"
             yield from _content(tree, path, znodes.read_address, what_to_do)
@@ -74,12 +82,14 @@ def _registrations(tree: Tree) -> Iterator[Problem]:
 def _queues(tree: Tree) -> Iterator[Problem]:
     for queue, number in _numbered(tree, znodes.STATE):
         if number is None:
-            yield queue, "is not named by a broker id; delete it"
+            yield Problem(queue, "is not named by a broker id; delete it")
             continue
         for child in tree.children(queue):
             path = f"{queue}/{child}"
             if not znodes.is_request(child):
-                yield path, "is not named request-NNNNNNNNNN, so that it is ignored; delete it"
+                yield Problem(
+                    path, "is not named request-NNNNNNNNNN, so that it is ignored; delete it"
+                )
                 continue
             what_to_do = f"broker {number} deletes it when it runs"
             yield from _content(tree, path, znodes.read_state_change, what_to_do)
@@ -89,10 +99,10 @@ def _topics(tree: Tree) -> Iterator[Problem]:
     for topic in tree.children(znodes.TOPICS):
         parent = znodes.topic_path(topic)
         if not tree.children(parent):
-            yield parent, "has no partitions; delete the topic"
+            yield Problem(parent, "has no partitions; delete the topic")
         for path, number in _numbered(tree, parent):
             if number is None:
-                yield path, "is not named by a partition number; delete it"
+                yield Problem(path, "is not named by a partition number; delete it")
             else:
                 yield from _partition(tree, (topic, number))
 
@@ -106,11 +116,11 @@ def _partition(tree: Tree, name: Name) -> Iterator[Problem]:
         znodes.isr_path(*name): znodes.read_isr,
     }
     if replicas not in tree.contents:
-        yield parent, "has no replicas; create its replicas znode, or delete it"
+        yield Problem(parent, "has no replicas; create its replicas znode, or delete it")
     for child in tree.children(parent):
         path = f"{parent}/{child}"
         if path not in readers:
-            yield path, _UNKNOWN
+            yield Problem(path, _UNKNOWN)
             continue
         deletion = f", or delete topic {name[0]}" if path == replicas else ""
         yield from _content(tree, path, readers[path], f"correct it{deletion}")
@@ -121,13 +131,13 @@ def _reassignments(tree: Tree) -> Iterator[Problem]:
     for topic in tree.children(znodes.REASSIGNED):
         parent = znodes.reassigned_topic_path(topic)
         if znodes.topic_path(topic) not in tree.contents:
-            yield parent, "is of a topic that does not exist; delete it"
+            yield Problem(parent, "is of a topic that does not exist; delete it")
             continue
         for path, number in _numbered(tree, parent):
             if number is None:
-                yield path, "is not named by a partition number; delete it"
+                yield Problem(path, "is not named by a partition number; delete it")
             elif znodes.partition_path(topic, number) not in tree.contents:
-                yield path, "is of a partition that does not exist; delete it"
+                yield Problem(path, "is of a partition that does not exist; delete it")
             else:
                 yield from _content(tree, path, znodes.read_brokers, "correct or delete it")
                 yield from _strangers(tree, path)
@@ -146,9 +156,10 @@ def _content(tree: Tree, path: str, read: Reader, what_to_do: str) -> Iterator[P
     try:
         read(path, tree.contents[path])
     except ZnodeError as error:
-        yield path, f"{str(error).removeprefix(path).strip()}; {what_to_do}"
+        text = f"{str(error).removeprefix(path).strip()}; {what_to_do}"
+        yield Problem(path, text, is_unreadable=True)
     for child in tree.children(path):
-        yield f"{path}/{child}", _UNKNOWN
+        yield Problem(f"{path}/{child}", _UNKNOWN)
 
 
 def _strangers(tree: Tree, path: str) -> Iterator[Problem]:
@@ -161,4 +172,4 @@ def _strangers(tree: Tree, path: str) -> Iterator[Problem]:
     for one in replicas:
         if one not in known:
             text = f"names broker {one}, which has no queue; add the broker, or correct the znode"
-            yield path, text
+            yield Problem(path, text)

@@ -124,6 +124,6 @@ class Server:
             request.partition,
             request.offset,
             request.epoch,
-            request.assignment,
+            request.replicas_version,
         )
         self._on_request(fetched, channel, [])

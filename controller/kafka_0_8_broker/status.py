@@ -27,12 +27,13 @@ class PartitionStatus(Struct, frozen=True):
 class ClusterStatus(Struct, frozen=True):
     """What ZooKeeper has of a cluster. `brokers`: the address of each registered broker; `queues`:
     the number of requests in each state path; `problems`: by the path of a znode, why it cannot be
-    used, and what to do."""
+    used, and what to do; `unreadable`: those whose content is wrong."""
 
     brokers: dict[str, str]
     queues: dict[str, int]
     partitions: list[PartitionStatus]
     problems: dict[str, str]
+    unreadable: list[str]
 
 
 async def status(zookeeper: ZooKeeperClient) -> ClusterStatus:
@@ -62,6 +63,7 @@ async def read_tree(zookeeper: ZooKeeperClient) -> Tree:
 def status_of(tree: Tree) -> ClusterStatus:
     """The status of a cluster with these znodes."""
     text = {path: data.decode("utf-8", "replace") for path, data in tree.contents.items()}
+    problems = problems_of(tree)
     ids, queues = tree.numbers(znodes.BROKER_IDS), tree.numbers(znodes.STATE)
     return ClusterStatus(
         {str(one): text[znodes.broker_path(one)] for one in ids},
@@ -79,5 +81,6 @@ def status_of(tree: Tree) -> ClusterStatus:
             )
             for name in tree.partitions()
         ],
-        problems_of(tree),
+        {path: one.text for path, one in problems.items()},
+        [path for path, one in problems.items() if one.is_unreadable],
     )

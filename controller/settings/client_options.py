@@ -5,10 +5,10 @@ from pathlib import Path
 from typing import Any
 
 from controller.brokers.security import ListenerSecurity
+from controller.core.znodes.brokers import SECURITY_PROTOCOLS
 from controller.security.errors import SecurityError
 from controller.security.jaas import parse_entry
 from controller.settings.errors import SettingsError
-from controller.settings.parsing import SECURITY_PROTOCOLS
 from controller.settings.security import SecurityKeys, broker_login, broker_tls, read_mechanism
 from controller.settings.sources import RawSetting, from_file
 

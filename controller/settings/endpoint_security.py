@@ -31,8 +31,7 @@ def with_endpoint(
     values: Mapping[str, Any],
     problems: list[str],
 ) -> Security:
-    """The same with the security of the daemon's listeners and its authorizer. Problems are
-    appended."""
+    """The same with the security of the daemon's listeners. Problems are appended."""
     protocols: Mapping[str, str] = values["listener.security.protocol.map"]
     found: dict[str, EndpointSecurity] = {}
     for address in values["listeners"]:
@@ -44,15 +43,12 @@ def with_endpoint(
             )
             if (one := tried(read, problems)) is not None:
                 found[address.listener] = one
-    authorization = tried(lambda: _authorization(SecurityKeys(file, "")), problems)
-    return security._replace(endpoint=found, authorization=authorization)
+    return security._replace(endpoint=found)
 
 
-def authorizer_problems(file: Sequence[RawSetting]) -> list[str]:
-    """Why the settings of the authorizer cannot be followed; empty if they can."""
-    problems: list[str] = []
-    tried(lambda: _authorization(SecurityKeys(file, "")), problems)
-    return problems
+def read_authorization(file: Sequence[RawSetting], problems: list[str]) -> Authorization | None:
+    """What the authorizer needs; None if there is none. Problems are appended."""
+    return tried(lambda: _authorization(SecurityKeys(file, "")), problems)
 
 
 def _of_listener(

@@ -13,10 +13,9 @@ from controller.core import config_types, topic_names
 from controller.core.client_address import canonical_address
 from controller.core.errors import ConfigurationError
 from controller.core.protocol_versions import ProtocolVersion
+from controller.core.znodes.brokers import SECURITY_PROTOCOLS
 from controller.zookeeper.errors import BadConnectString
 from controller.zookeeper.servers import ConnectString, parse_connect_string
-
-SECURITY_PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 
 SOCKET_PATH_BYTES_MAX: Final = 106 if sys.platform == "linux" else 102
 """The longest path of a status socket. The system stores 108 bytes (Linux) or 104 (BSD, macOS): one

@@ -22,7 +22,7 @@ from controller.core.topic_configs import (
 from controller.core.values import Endpoint
 from controller.security.errors import SecurityError
 from controller.settings.connection_quotas import limits_of
-from controller.settings.endpoint_security import authorizer_problems, with_endpoint
+from controller.settings.endpoint_security import read_authorization, with_endpoint
 from controller.settings.errors import SettingsError
 from controller.settings.keys import is_known, is_used, kafka_keys
 from controller.settings.parsing import Address, HostAndPort
@@ -164,10 +164,14 @@ def load(
     unknown = list(_unknown(file))
     is_strict = config is not None and is_toml(config)
     # The most important ones: without its authorizer, the endpoint would allow everything.
-    first = authorizer_problems(file)
+    first: list[str] = []
+    authorization = read_authorization(file, first)
     problems = [*(unknown if is_strict else ()), *_refused(file), *refused_plugins(file)]
-    warnings = [*(() if is_strict else unknown)]
-    warnings += [*_misspelt_variables(environment), *tokens_warnings(file)]
+    warnings = [
+        *(() if is_strict else unknown),
+        *_misspelt_variables(environment),
+        *tokens_warnings(file),
+    ]
     if config and not is_strict:
         layers[-1] = _without_a_brokers_address(layers)
     values = _values(layers, problems)
@@ -180,7 +184,7 @@ def load(
     listener = _inter_broker_listener(values, problems)
     limits = limits_of(values, file, listener, problems)
     reached = dict.fromkeys([values["control.plane.listener.name"] or listener])
-    security = read_security(file, values, reached, problems)
+    security = read_security(file, values, reached, problems)._replace(authorization=authorization)
     security = with_endpoint(security, file, values, problems)
     topics = _broker_settings(layers, problems)
     if problems:

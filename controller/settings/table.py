@@ -7,6 +7,7 @@ from typing import Final
 
 from controller.core.protocol_versions import LATEST
 from controller.core.topic_configs import BROKER_KEYS
+from controller.core.znodes.brokers import SECURITY_PROTOCOLS
 from controller.security.passwords import Password
 from controller.settings import parsing
 from controller.settings.endpoint_limits import ENDPOINT_LIMITS
@@ -57,7 +58,7 @@ SETTINGS: Final = (
     Setting(
         "listener.security.protocol.map",
         parsing.protocol_map,
-        ",".join(f"{one}:{one}" for one in parsing.SECURITY_PROTOCOLS),
+        ",".join(f"{one}:{one}" for one in SECURITY_PROTOCOLS),
         "The security protocol of each listener name.",
     ),
     Setting(
@@ -77,7 +78,7 @@ SETTINGS: Final = (
     ),
     Setting(
         "security.inter.broker.protocol",
-        parsing.one_of(*parsing.SECURITY_PROTOCOLS),
+        parsing.one_of(*SECURITY_PROTOCOLS),
         None,
         "Selects the listener with that name if inter.broker.listener.name is not set.",
     ),

@@ -241,11 +241,11 @@ class ZooKeeperFacts:
             earlier = before.get(number)
             if earlier == after:
                 continue
-            by_controller = known.is_controller(process)
-            topic.assigned(number, earlier, by_controller=by_controller)
-            if earlier is not None and not by_controller:
-                known.changed_by_tools[topic.name, number] = None
-            write = AssignmentWrite((topic.name, number), topic, earlier, after, process)
+            name = (topic.name, number)
+            topic.assigned(number, earlier, by_controller=known.is_controller(process))
+            if known.is_assigned_by_tool(name):
+                known.changed_by_tools[name] = None
+            write = AssignmentWrite(name, topic, earlier, after, process)
             for check in self._assignment_written:
                 check(write)
 

@@ -3,6 +3,7 @@
 import re
 from typing import Final, Literal, get_args
 
+from controller.core.znodes.brokers import SECURITY_PROTOCOLS
 from replay.redaction.topic_names import prefix_stand_ins, topic_stand_ins
 
 Kind = Literal["topic", "prefix", "host", "rack", "principal", "value", "foreign"]
@@ -20,7 +21,7 @@ _INTERNAL: Final = ("__consumer_offsets", "__transaction_state", "__cluster_meta
 _NO_NAMES: Final = ("", "*", "<default>", "ANONYMOUS", "User:ANONYMOUS", "User:*")
 _WORDS: Final = frozenset(
     (
-        *("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL", "INTERNAL", "EXTERNAL", "controller"),
+        *(*SECURITY_PROTOCOLS, "INTERNAL", "EXTERNAL", "controller"),
         *("broker", "brokers", "topic", "topics", "partition", "partitions", "leader", "isr"),
         *("version", "replicas", "config", "host", "port", "endpoints", "rack", "features", "id"),
         *("timestamp", "ids", "state", "changes", "users", "clients", "ips", "type", "true"),

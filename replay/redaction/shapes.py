@@ -9,7 +9,13 @@ from typing import Final
 from msgspec import Struct
 
 from controller.core import znodes
-from controller.core.znodes.acls import EXTENDED_ACL_CHANGES, LITERAL_ACL_CHANGES, PREFIXED_ACLS
+from controller.core.znodes.acls import (
+    EXTENDED_ACL_CHANGES,
+    LITERAL_ACL_CHANGES,
+    LITERAL_ACLS,
+    PREFIXED_ACLS,
+)
+from controller.core.znodes.brokers import SECURITY_PROTOCOLS
 
 KNOWN_WORDS: Final[Mapping[str, frozenset[str]]] = {
     "cluster": frozenset(("kafka-cluster",)),
@@ -29,7 +35,7 @@ KNOWN_WORDS: Final[Mapping[str, frozenset[str]]] = {
     ),
     "pattern type": frozenset(("LITERAL", "PREFIXED")),
     "permission": frozenset(("Allow", "Deny")),
-    "protocol": frozenset(("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")),
+    "protocol": frozenset(SECURITY_PROTOCOLS),
     "resource type": frozenset(
         (
             *("Topic", "Group", "Cluster", "TransactionalId", "DelegationToken", "User"),
@@ -131,7 +137,7 @@ _CONTENTS: Final[Mapping[str, Content]] = {
     f"{znodes.IP_CONFIGS}/<host>": _CONFIG,
     **{
         f"{parent}/{kind}/<{name}>": _ACLS
-        for parent, topic in (("/kafka-acl", "topic"), (PREFIXED_ACLS, "prefix"))
+        for parent, topic in ((LITERAL_ACLS, "topic"), (PREFIXED_ACLS, "prefix"))
         for kind, name in (
             ("Topic", topic),
             ("Cluster", "cluster"),

@@ -1,7 +1,7 @@
 """The command line: brokers, administrators, producers and consumers of the 0.8 design."""
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Annotated, Any, cast
 
@@ -151,18 +151,18 @@ def text_of(found: ClusterStatus) -> str:
 def _lines(found: ClusterStatus) -> Iterator[str]:
     for broker, address in found.brokers.items():
         path = znodes.broker_path(int(broker))
-        where = "an unreadable address" if _is_unreadable(path, found.problems) else address
+        where = "an unreadable address" if path in found.unreadable else address
         yield f"broker {broker} at {where}"
     for broker, waiting in found.queues.items():
         state = "" if broker in found.brokers else ", the broker is not registered"
         yield f"queue of broker {broker}: {waiting} requests{state}"
     for one in found.partitions:
-        yield _partition_line(one, found.problems)
+        yield _partition_line(one, found.unreadable)
     for path, text in found.problems.items():
         yield f"problem: {path} {text}"
 
 
-def _partition_line(one: PartitionStatus, problems: dict[str, str]) -> str:
+def _partition_line(one: PartitionStatus, unreadable: Sequence[str]) -> str:
     name = (one.topic, one.partition)
     words = []
     for path, what, label, content in (
@@ -171,17 +171,13 @@ def _partition_line(one: PartitionStatus, problems: dict[str, str]) -> str:
         (znodes.isr_path(*name), "ISR", "ISR;epoch", one.isr),
         (znodes.reassigned_path(*name), "", "moves to", one.reassigned_to),
     ):
-        if _is_unreadable(path, problems):
+        if path in unreadable:
             words.append(f"unreadable {what or 'reassignment'}")
         elif content:
             words.append(f"{label} {content}")
         elif what:
             words.append(f"no {what}")
     return f"{one.topic}-{one.partition}: {', '.join(words)}"
-
-
-def _is_unreadable(path: str, problems: dict[str, str]) -> bool:
-    return "cannot be read" in problems.get(path, "")
 
 
 # Clients ----------------------------------------------------------------------------------------

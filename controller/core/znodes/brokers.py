@@ -11,7 +11,7 @@ from controller.core.znodes.schema import Int32, decoded, natural
 
 BROKER_IDS: Final = "/brokers/ids"
 
-_SECURITY_PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
+SECURITY_PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 _PORT_MAX: Final = 65535
 
 Port = Annotated[int, Meta(ge=-1, le=_PORT_MAX)]
@@ -70,6 +70,6 @@ def _endpoint(path: str, text: str, protocols: dict[str, str]) -> Endpoint:
         raise ZnodeError(f"{path}: endpoint {text[:80]!r} is not LISTENER://host:port")
     # A listener that the map lacks: its name is the protocol's (Kafka's default map).
     protocol = protocols.get(listener, listener)
-    if protocol not in _SECURITY_PROTOCOLS:
+    if protocol not in SECURITY_PROTOCOLS:
         raise ZnodeError(f"{path}: listener {listener} has no known security protocol")
     return Endpoint(listener, protocol, host.strip("[]"), number)

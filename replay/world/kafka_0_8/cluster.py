@@ -382,7 +382,7 @@ class Cluster08:
             command.partition,
             command.offset,
             command.epoch,
-            command.assignment,
+            command.replicas_version,
         )
         self._deliver(leader, "replica", event)
 

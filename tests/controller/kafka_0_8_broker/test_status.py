@@ -79,9 +79,11 @@ def test_znode_that_cannot_be_used_is_named_with_the_reason(
 ) -> None:
     problems = problems_of(Tree(USABLE | {path: content}))
     assert list(problems) == [path]
-    assert why in problems[path]
+    assert why in problems[path].text
 
 
 def test_problem_does_not_repeat_its_path() -> None:
     path = "/brokers/topics/t/0/ISR"
-    assert problems_of(Tree(USABLE | {path: b""}))[path].startswith("cannot be read as broker ids")
+    assert problems_of(Tree(USABLE | {path: b""}))[path].text.startswith(
+        "cannot be read as broker ids"
+    )

@@ -376,7 +376,12 @@ class _Run:
         name = (command.topic, command.partition)
         number = leader.peer.send(
             lambda number: ReplicaFetch(
-                number, self._store.id, name, command.offset, command.epoch, command.assignment
+                number,
+                self._store.id,
+                name,
+                command.offset,
+                command.epoch,
+                command.replicas_version,
             )
         )
         leader.sent[number] = id

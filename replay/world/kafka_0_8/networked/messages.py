@@ -8,14 +8,14 @@ from replay.world.observer import Name
 
 class ReplicaFetch(Struct, frozen=True):
     """A follower asks for the records of a partition from `offset` on. `epoch` is the leader epoch
-    that it follows, `assignment` the version of the replicas znode that it has read last."""
+    that it follows, `replicas_version` the version of the replicas znode that it has read last."""
 
     number: int
     replica: int
     name: Name
     offset: int
     epoch: int
-    assignment: int
+    replicas_version: int
 
 
 class ReplicaFetchResponse(Struct, frozen=True):

@@ -136,7 +136,7 @@ class Accepted:
                 *message.name,
                 message.offset,
                 message.epoch,
-                message.assignment,
+                message.replicas_version,
             ),
             (),
             respond,
