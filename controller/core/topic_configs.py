@@ -45,6 +45,7 @@ OF_KAFKA: Final = 5
 cluster's dynamic default, a broker's file, Kafka's default."""
 
 MIN_INSYNC_REPLICAS: Final = "min.insync.replicas"
+UNCLEAN: Final = "unclean.leader.election.enable"
 _INT_MAX: Final = 2**31 - 1
 
 _HOUR_MS: Final = 3_600_000
@@ -192,11 +193,11 @@ TOPIC_CONFIGS: Final = (
         ("log.cleanup.policy",),
     ),
     TopicConfig(
-        "unclean.leader.election.enable",
+        UNCLEAN,
         boolean,
         "false",
         anything,
-        ("unclean.leader.election.enable",),
+        (UNCLEAN,),
     ),
     TopicConfig(MIN_INSYNC_REPLICAS, int32, "1", at_least(1), (MIN_INSYNC_REPLICAS,)),
     TopicConfig(
@@ -284,6 +285,11 @@ def least_in_sync(settings: Iterable[str | None]) -> int:
         if number.isascii() and number.isdigit() and int(number) <= _INT_MAX:
             return int(number)
     return int(default_of(MIN_INSYNC_REPLICAS) or 1)
+
+
+def is_true(setting: str | None) -> bool:
+    """Whether a setting is "true", as Kafka reads a boolean."""
+    return setting is not None and setting.strip().lower() == "true"
 
 
 def default_of(key: str) -> str | None:

@@ -1,10 +1,11 @@
 """The processes of a world, as the invariants see them."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from controller.core import znodes
 from controller.core.commands import UpdateMetadataRequest
+from controller.core.configuration import Configuration
 from controller.core.values import LEADER_DURING_DELETE
 from controller.core.znodes import Name
 from replay.explore.invariants.cluster_view import PartitionMetadata
@@ -13,9 +14,6 @@ from replay.explore.invariants.known import Candidates, Known
 if TYPE_CHECKING:
     from replay.world.cluster import Cluster
     from replay.world.kafka_0_8.networked.cluster import NetworkedCluster
-
-_OFTEN_SECONDS: Final = 20
-"""A rebalance at this interval ends within the time in which a cluster must recover."""
 
 
 class Processes:
@@ -134,14 +132,10 @@ class Processes:
         online = tuple(one for one in context.brokers if context.is_online(one, partition))
         return Candidates(tuple(orders), online)
 
-    def rebalances_beyond(self, process: str) -> int | None:
-        """The imbalance that a controller permits, in percent; None: it does not rebalance leaders,
-        or seldom."""
-        configuration = self._cluster.controllers[process].settings.configuration
-        is_often = configuration.leader_imbalance_check_interval_seconds <= _OFTEN_SECONDS
-        if not configuration.auto_leader_rebalance_enable or not is_often:
-            return None
-        return configuration.leader_imbalance_per_broker_percentage
+    def configuration(self) -> Configuration | None:
+        """The configuration of the controller that is `active`."""
+        active = self.active()
+        return self._cluster.controllers[active].settings.configuration if active else None
 
     def shutting_down_of(self, process: str) -> Collection[int]:
         """The brokers that a controller knows to be in controlled shutdown."""

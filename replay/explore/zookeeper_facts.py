@@ -4,8 +4,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final
 
 from controller.core import znodes
-from controller.core.errors import ZnodeError
-from controller.core.topic_configs import MIN_INSYNC_REPLICAS
+from controller.core.topic_configs import UNCLEAN, is_true
 from controller.core.values import Assignment
 from controller.core.znodes import Name
 from replay.explore.invariants.invariant import AssignmentWrite, StateWrite
@@ -14,6 +13,7 @@ from replay.explore.invariants.known import (
     Known,
     Requests,
     TopicKnown,
+    parsed_config,
     parsed_entries,
     parsed_epoch,
     parsed_request,
@@ -29,7 +29,6 @@ _BROKERS: Final = f"{znodes.BROKER_IDS}/"
 _CONFIGS: Final = "/config/"
 _TOPIC_CONFIGS: Final = f"{znodes.TOPIC_CONFIGS}/"
 _BROKER_CONFIGS: Final = f"{znodes.BROKER_CONFIGS}/"
-_UNCLEAN: Final = "unclean.leader.election.enable"
 
 
 class ZooKeeperFacts:
@@ -41,8 +40,6 @@ class ZooKeeperFacts:
         self._state_zxids: dict[Name, int] = {}
         self._registration_zxids: dict[int, int] = {}
         """The latest registration of each broker, also of one that has gone again."""
-        self._unclean_overrides: dict[str, None] = {}
-        """The topics that have a separate setting for unclean elections."""
         self._state_written = of("state_written")
         self._assignment_written = of("assignment_written")
         self._partitions_removed = of("partitions_removed")
@@ -97,46 +94,27 @@ class ZooKeeperFacts:
 
     def _configuration_changed(self, path: str, node: Znode | None) -> None:
         known = self._known
-        self._min_insync_changed(path, node)
-        is_of_topic = path.startswith(_TOPIC_CONFIGS)
-        topic = path.removeprefix(_TOPIC_CONFIGS) if is_of_topic else ""
-        known.unclean_now.pop(topic, None)
-        self._unclean_overrides.pop(topic, None)
-        try:
-            config = znodes.read_config(path, node.data) if node is not None else {}
-        except ZnodeError:
-            config = {}
-        setting = config.get(_UNCLEAN)
-        is_unclean = setting is not None and setting.strip().lower() == "true"
-        if is_of_topic and setting is not None:
-            self._unclean_overrides[topic] = None
-        if is_unclean and is_of_topic:
-            known.allows_unclean[topic] = known.unclean_now[topic] = None
-        elif is_unclean:
-            known.allows_unclean_by_default = True
-        self._note_unclean(known.topics if not is_of_topic else (topic,))
+        config = parsed_config(path, node.data if node is not None else None)
+        known.configs.setdefault(path, [{}]).append(config)
+        is_unclean = is_true(config.get(UNCLEAN))
+        if path.startswith(_TOPIC_CONFIGS):
+            topic = path.removeprefix(_TOPIC_CONFIGS)
+            if is_unclean:
+                known.allows_unclean[topic] = None
+            self._note_unclean((topic,))
+            return
+        known.allows_unclean_by_default = known.allows_unclean_by_default or is_unclean
+        self._note_unclean(known.topics)
 
     def _note_unclean(self, topics: Iterable[str]) -> None:
         """Of some topics, those without an override are allowed what the default allows. A
         controller may learn late that the default has changed, so the default counts until the
         end."""
-        if self._known.allows_unclean_by_default:
+        known = self._known
+        if known.allows_unclean_by_default:
             for topic in topics:
-                if topic not in self._unclean_overrides:
-                    self._known.allows_unclean[topic] = None
-
-    def _min_insync_changed(self, path: str, node: Znode | None) -> None:
-        if path.startswith(_TOPIC_CONFIGS):
-            topic = path.removeprefix(_TOPIC_CONFIGS)
-        elif path == znodes.broker_config_path(None):
-            topic = ""
-        else:
-            return
-        try:
-            config = znodes.read_config(path, node.data) if node is not None else {}
-        except ZnodeError:
-            config = {}
-        self._known.min_insync.setdefault(topic, [None]).append(config.get(MIN_INSYNC_REPLICAS))
+                if known.settings(znodes.topic_config_path(topic), UNCLEAN)[-1] is None:
+                    known.allows_unclean[topic] = None
 
     def _registration_changed(self, broker: int, node: Znode | None) -> None:
         known = self._known

@@ -8,12 +8,11 @@ from collections.abc import Iterable
 
 from controller.core import znodes
 from controller.core.controller import Controller
-from controller.core.topic_configs import MIN_INSYNC_REPLICAS, least_in_sync
+from controller.core.topic_configs import MIN_INSYNC_REPLICAS, UNCLEAN, is_true, least_in_sync
 from controller.core.triggers import TopicUncleanLeaderElectionEnable, UncleanLeaderElectionEnable
 from controller.core.zookeeper_io import list_numbered_notifications, read_contents
 
 _RULE = "dynamic configuration"
-_KEY = "unclean.leader.election.enable"
 _TOPIC = "topics/"
 _BROKER = "brokers/"
 
@@ -42,7 +41,7 @@ async def process_config_changes(controller: Controller) -> dict[str, None] | No
     paths = [znodes.topic_config_path(topic) for topic in topics]
     overrides = await _read(controller, paths, _RULE)
     for topic, of_topic in zip(topics, overrides, strict=True):
-        if _is_true(of_topic.get(_KEY)):
+        if is_true(of_topic.get(UNCLEAN)):
             controller.enqueue(TopicUncleanLeaderElectionEnable(topic))
     return entities
 
@@ -64,8 +63,8 @@ async def _read_default(controller: Controller) -> None:
     default = configuration.unclean_leader_election_enable
     paths = [znodes.broker_config_path(None), znodes.broker_config_path(configuration.broker_id)]
     for overrides in await _read(controller, paths, _RULE):
-        setting = overrides.get(_KEY)
-        default = default if setting is None else _is_true(setting)
+        setting = overrides.get(UNCLEAN)
+        default = default if setting is None else is_true(setting)
     controller.context.unclean_default = default
 
 
@@ -91,7 +90,3 @@ async def read_min_insync_replicas(
         name: least_in_sync([of_topic, settings[-1], own])
         for name, of_topic in zip(names, settings[:-1], strict=True)
     }
-
-
-def _is_true(setting: str | None) -> bool:
-    return setting is not None and setting.strip().lower() == "true"

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
+from controller.core.configuration import Configuration
 from controller.core.znodes import Name
 
 
@@ -36,9 +37,8 @@ class ClusterView(Protocol):
     def broker_epoch(self, broker: int) -> int:
         """The broker epoch that a running broker has been sent."""
 
-    def rebalances_beyond(self, process: str) -> int | None:
-        """leader.imbalance.per.broker.percentage of a controller; None: it does not rebalance
-        leaders, or seldom."""
+    def configuration(self) -> Configuration | None:
+        """The configuration of the controller that is `active`."""
 
     def is_kafka(self, process: str) -> bool:
         """Whether a controller follows Kafka's rules."""

@@ -9,7 +9,9 @@ from typing import Final, NamedTuple
 from msgspec import structs
 
 from controller.core import znodes
+from controller.core.configuration import Configuration
 from controller.core.errors import ZnodeError
+from controller.core.topic_configs import MIN_INSYNC_REPLICAS, UNCLEAN, is_true
 from controller.core.values import Assignment, LeaderAndIsr
 from controller.core.znodes import Name, ReassignmentRequest, ReplicaDeletion, TopicContent
 from controller.core.znodes.schema import natural
@@ -109,11 +111,9 @@ class Known:
         """The topics whose unclean election was allowed or requested at some time; "": all."""
         self.allows_unclean_by_default = False
         """Whether unclean elections have been allowed for topics without an override."""
-        self.unclean_now: dict[str, None] = {}
-        """The topics whose configuration allows unclean elections."""
-        self.min_insync: dict[str, list[str | None]] = {}
-        """All values that min.insync.replicas of a topic has had, the present one last; "": the
-        cluster's dynamic default. None: not set."""
+        self.configs: dict[str, list[dict[str, str]]] = {}
+        """All contents that the configuration of a topic or broker has had, by path, the present
+        one last."""
         self.shutting_down_of: Callable[[str], Collection[int]] = lambda process: ()
         """The brokers that a controller knows to be in controlled shutdown."""
         self.broker_epoch_known_to: Callable[[str, int], int | None] = lambda process, broker: None
@@ -143,10 +143,29 @@ class Known:
         self.active_process: Callable[[], str | None] = lambda: None
         """The controller that has the role; None: none."""
 
+    def settings(self, path: str, key: str) -> list[str | None]:
+        """All values that a setting has had in the configuration at a path, the present one last.
+        None: not set."""
+        return [one.get(key) for one in self.configs.get(path, ({},))]
+
     def min_insync_max(self, topic: str) -> int:
         """The largest min.insync.replicas that a topic has had, also by the dynamic default."""
-        values = [*self.min_insync.get(topic, ()), *self.min_insync.get("", ())]
+        paths = znodes.topic_config_path(topic), znodes.broker_config_path(None)
+        values = [one for path in paths for one in self.settings(path, MIN_INSYNC_REPLICAS)]
         return max((natural(one) or 1 for one in values if one is not None), default=1)
+
+    def elects_uncleanly(self, topic: str, configuration: Configuration) -> bool:
+        """Whether a controller with this configuration must elect unclean leaders for a topic: its
+        own setting allows them, or it has never had one and the default allows them. The end of a
+        setting is no reason for an election (KB 3.10)."""
+        *earlier, now = self.settings(znodes.topic_config_path(topic), UNCLEAN)
+        if now is not None or any(one is not None for one in earlier):
+            return is_true(now)
+        is_allowed = configuration.unclean_leader_election_enable
+        for broker in (None, configuration.broker_id):
+            default = self.settings(znodes.broker_config_path(broker), UNCLEAN)[-1]
+            is_allowed = is_allowed if default is None else is_true(default)
+        return is_allowed
 
     def requests_of(self, name: Name) -> Requests:
         """What was requested for a partition."""

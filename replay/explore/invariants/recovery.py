@@ -4,9 +4,10 @@ They are polled from the end of the faults on, until they hold once.
 """
 
 from collections.abc import Iterator, Sequence
-from typing import ClassVar
+from typing import ClassVar, Final
 
 from controller.core import znodes
+from controller.core.configuration import Configuration
 from controller.core.values import LeaderAndIsr
 from controller.core.znodes import Name, ReplicaDeletion
 from replay.explore.invariants.cluster_view import ClusterView, PartitionMetadata
@@ -14,6 +15,7 @@ from replay.explore.invariants.invariant import Invariant, Report, partition_tex
 from replay.explore.invariants.known import Known
 from replay.subjects import subject_of
 
+_OFTEN_SECONDS: Final = 20
 Missing = tuple[str, str]
 """A subject and what it lacks."""
 
@@ -92,8 +94,9 @@ class PartitionsLed(Recovery):
     NAME: ClassVar[str] = "partitions-led"
     STATEMENT: ClassVar[str] = (
         "A partition with a live replica in its ISR has a leader, which is live and leads in the "
-        "leader epoch that is in ZooKeeper. If the configuration of its topic allows unclean "
-        "elections, any live replica is enough, except while /admin/reassign_cancel exists."
+        "leader epoch that is in ZooKeeper. If the setting of its topic allows unclean elections, "
+        "or it has never had one and the default allows them, any live replica is enough, except "
+        "while /admin/reassign_cancel exists."
     )
     WITHIN_MS: ClassVar[int] = 60_000
     ONLY_REFOLD: ClassVar[bool] = True
@@ -121,9 +124,17 @@ class PartitionsLed(Recovery):
         known = self.known
         assignment = known.assignment(name)
         replicas = assignment.replicas if assignment is not None else ()
-        if name[0] in known.unclean_now and not known.is_cancelling():
+        active = self.view.configuration()
+        is_elected_uncleanly = active is not None and known.elects_uncleanly(name[0], active)
+        if is_elected_uncleanly and not known.is_cancelling():
             return replicas
         return [one for one in state.isr if one in replicas]
+
+
+def _rebalances_often(configuration: Configuration) -> bool:
+    """Whether a rebalance ends within the time in which a cluster must recover."""
+    seconds = configuration.leader_imbalance_check_interval_seconds
+    return configuration.auto_leader_rebalance_enable and seconds <= _OFTEN_SECONDS
 
 
 class PreferredLeaders(Recovery):
@@ -141,10 +152,10 @@ class PreferredLeaders(Recovery):
 
     def missing(self) -> Iterator[Missing]:
         known, view = self.known, self.view
-        active = view.active()
-        percentage = view.rebalances_beyond(active) if active is not None else None
-        if percentage is None or known.is_cancelling():
+        active = view.configuration()
+        if active is None or not _rebalances_often(active) or known.is_cancelling():
             return
+        percentage = active.leader_imbalance_per_broker_percentage
         preferring: dict[int, int] = {}
         wrong: dict[int, list[Name]] = {}
         for name, assignment in known.recoverable():

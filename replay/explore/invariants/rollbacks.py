@@ -4,7 +4,7 @@ from typing import ClassVar
 
 from controller.core import znodes
 from controller.core.errors import ZnodeError
-from controller.core.topic_configs import least_in_sync
+from controller.core.topic_configs import MIN_INSYNC_REPLICAS, least_in_sync
 from controller.core.values import Assignment
 from controller.core.znodes import Name
 from replay.explore.invariants.invariant import (
@@ -40,7 +40,7 @@ class RollbackKeepsInSync(Invariant):
         self._is_forced = False
         """Whether a procedure that runs may have read that the znode forces rollbacks."""
         self._seen: dict[str, int] = {}
-        """For each list of `Known.min_insync` the place of the earliest value that a procedure that
+        """For each list of `Known.configs` the place of the earliest value that a procedure that
         runs may have read."""
 
     def admin_written(self, path: str, data: bytes | None, process: str) -> None:
@@ -57,7 +57,7 @@ class RollbackKeepsInSync(Invariant):
         known = self.known
         if known.is_refold(process) and known.has_role(process):
             self._is_forced = self._forces()
-            self._seen = {topic: len(values) - 1 for topic, values in known.min_insync.items()}
+            self._seen = {path: len(values) - 1 for path, values in known.configs.items()}
 
     def state_written(self, write: StateWrite) -> None:
         before, after = write.before, write.after
@@ -106,11 +106,12 @@ class RollbackKeepsInSync(Invariant):
 
     def _least(self, topic: str) -> int:
         """The smallest min.insync.replicas that the controller may have read."""
-        own, default = self._values(topic), self._values("")
+        own = self._values(znodes.topic_config_path(topic))
+        default = self._values(znodes.broker_config_path(None))
         return min(least_in_sync([one, other]) for one in own for other in default)
 
-    def _values(self, topic: str) -> list[str | None]:
-        return self.known.min_insync.get(topic, [None])[self._seen.get(topic, 0) :]
+    def _values(self, path: str) -> list[str | None]:
+        return self.known.settings(path, MIN_INSYNC_REPLICAS)[self._seen.get(path, 0) :]
 
     def assignment_written(self, write: AssignmentWrite) -> None:
         text, before = self._found.pop(write.name, ""), write.before

@@ -11,8 +11,9 @@ from controller.core.commands import (
     UpdateMetadataPartition,
     UpdateMetadataRequest,
 )
+from controller.core.configuration import Configuration
 from controller.core.values import Assignment, LeaderAndIsr
-from controller.core.znodes import Name
+from controller.core.znodes import Name, broker_config_path, topic_config_path
 from replay.explore.invariants.cluster_view import PartitionMetadata
 from replay.explore.invariants.invariant import (
     Applied,
@@ -129,6 +130,13 @@ def stop_replica(broker: int, *, delete: bool) -> StopReplicaRequest:
     return StopReplicaRequest(broker, 101, 4, 100, 1, (partition,))
 
 
+def configured(known: Known, topic: str | None, key: str, *values: str | None) -> None:
+    """A setting of a topic has had these values, the present one last; None: of all brokers."""
+    path = topic_config_path(topic) if topic is not None else broker_config_path(None)
+    contents: list[dict[str, str]] = [{} if one is None else {key: one} for one in values]
+    known.configs[path] = [*known.configs.get(path, [{}]), *contents]
+
+
 class View:
     """The processes that an invariant about recovery sees; healthy at first."""
 
@@ -141,7 +149,9 @@ class View:
         self.on_disk = [1, 2, 3]
         self.busy: list[str] = []
         self.epochs = dict(known.brokers)
-        self.percentage: int | None = 10
+        self.active_configuration = Configuration(
+            broker_id=100, leader_imbalance_check_interval_seconds=4
+        )
 
     def busy_controllers(self) -> Sequence[str]:
         return self.busy
@@ -155,8 +165,8 @@ class View:
     def active(self) -> str | None:
         return self.controller
 
-    def rebalances_beyond(self, process: str) -> int | None:
-        return self.percentage
+    def configuration(self) -> Configuration | None:
+        return self.active_configuration
 
     def is_kafka(self, process: str) -> bool:
         return process.startswith("stock")

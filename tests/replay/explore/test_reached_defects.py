@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from controller.core.procedures import dispatch
+from controller.core.procedures import dispatch, dynamic_configuration
 from controller.core.procedures.reassignment import extra_znode, rollback
 from controller.core.procedures.topics import deletion
 from controller.core.triggers import Follow
@@ -13,6 +13,7 @@ from replay.explore.generators.scenarios import generic
 from replay.explore.run import run
 from replay.world.inputs import (
     CancelReassignment,
+    ChangeBrokerConfig,
     ChangeTopicConfig,
     CrashBroker,
     DeleteControllerZnode,
@@ -45,6 +46,10 @@ def _moves_entries_once(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(extra_znode, "ExtraReassignments", Follow)
 
 
+def _ignores_the_default_of_unclean_elections(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(dynamic_configuration, "UncleanLeaderElectionEnable", Follow)
+
+
 # Broker 2 has created its logs again when it receives the requests of the second term late.
 _DELETION: tuple[Input, ...] = (
     DeleteTopic(8_000, "orders", "znode"),
@@ -64,6 +69,12 @@ _WRITERS: tuple[Input, ...] = (
     Reassign(8_000, (Target("orders", 0, (1, 2, 4)),), "extra"),
     Reassign(8_009, (Target("orders", 1, (2, 3, 4)),), "znode"),
 )
+# Broker 1 is the only member of the ISR of payments-0 and stays down; the default changes last.
+_OFFLINE: tuple[Input, ...] = (
+    StopBroker(4_000, 2, restart_after_ms=5_000),
+    CrashBroker(6_000, 1, restart_after_ms=None),
+    ChangeBrokerConfig(17_000, None, {"unclean.leader.election.enable": "true"}),
+)
 
 
 @pytest.mark.parametrize(
@@ -71,6 +82,7 @@ _WRITERS: tuple[Input, ...] = (
     [
         (_counts_confirmations_of_earlier_terms, _DELETION, "deletions-confirmed"),
         (_ignores_min_insync_replicas, _ROLLBACK, "rollback-keeps-in-sync"),
+        (_ignores_the_default_of_unclean_elections, _OFFLINE, "partitions-led"),
         (_moves_entries_once, _WRITERS, "reassignments-ended"),
     ],
 )

@@ -1,9 +1,13 @@
 """Each invariant about recovery misses what a planted state lacks, and nothing in a healthy one."""
 
-import pytest
+from typing import Any
 
+import pytest
+from msgspec import structs
+
+from controller.core.configuration import Configuration
 from controller.core.values import Assignment, LeaderAndIsr
-from controller.core.znodes import Reassignment, write_reassignment
+from controller.core.znodes import Reassignment, broker_config_path, write_reassignment
 from replay.explore.invariants.catalogue import RECOVERY
 from replay.explore.invariants.cluster_view import PartitionMetadata
 from replay.explore.invariants.recovery import (
@@ -20,7 +24,9 @@ from replay.explore.invariants.recovery import (
     RequestsAnswered,
     StraysDeleted,
 )
-from tests.replay.explore.facts import NAME, Recovering
+from tests.replay.explore.facts import NAME, Recovering, configured
+
+_UNCLEAN = "unclean.leader.election.enable"
 
 
 @pytest.mark.parametrize("invariant", RECOVERY, ids=lambda one: one.NAME)
@@ -58,10 +64,24 @@ def test_partition_that_its_preferred_replica_could_lead_is_missed() -> None:
     cluster = Recovering(PreferredLeaders)
     cluster.known.states[NAME] = LeaderAndIsr(2, 6, (1, 2, 3), 0, 1)
     assert cluster.missing() == [("orders-0", "is not led by its preferred replica 1")]
-    cluster.view.percentage = 100
-    assert not cluster.missing()
-    cluster.view.percentage = 10
     cluster.view.dead[1] = None
+    assert not cluster.missing()
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"leader_imbalance_per_broker_percentage": 100},
+        {"auto_leader_rebalance_enable": False},
+        {"leader_imbalance_check_interval_seconds": 300},
+    ],
+)
+def test_imbalance_that_the_controller_permits_is_not_missed(settings: dict[str, Any]) -> None:
+    cluster = Recovering(PreferredLeaders)
+    cluster.known.states[NAME] = LeaderAndIsr(2, 6, (1, 2, 3), 0, 1)
+    cluster.view.active_configuration = structs.replace(
+        cluster.view.active_configuration, **settings
+    )
     assert not cluster.missing()
 
 
@@ -93,21 +113,49 @@ def test_live_replica_outside_of_isr_is_missed() -> None:
     assert not cluster.missing()
 
 
-@pytest.mark.parametrize(
-    ("allowed", "is_cancelling", "is_missed"),
-    [(False, False, False), (True, False, True), (True, True, False)],
-)
-def test_partition_without_leader_is_missed_if_any_live_replica_may_lead(
-    allowed: bool, is_cancelling: bool, is_missed: bool
-) -> None:
+def without_leader() -> Recovering:
+    """Replicas 2 and 3 are live, and the ISR is only replica 1, which is not."""
     cluster = Recovering(PartitionsLed)
     cluster.known.states[NAME] = LeaderAndIsr(-1, 5, (1,), 0, 1)
     cluster.view.dead[1] = None
-    if allowed:
-        cluster.known.unclean_now["orders"] = None
-    if is_cancelling:
-        cluster.known.admin["/admin/reassign_cancel"] = b"{}"
+    return cluster
+
+
+@pytest.mark.parametrize(
+    ("topic", "default", "is_missed"),
+    [
+        ([], [], False),
+        (["true"], [], True),
+        ([], ["true"], True),
+        (["true", "false"], ["true"], False),
+        # Kafka elects nobody when a setting ends.
+        (["false", None], ["true"], False),
+        ([], ["true", None], False),
+    ],
+)
+def test_partition_without_leader_is_missed_if_any_live_replica_may_lead(
+    topic: list[str | None], default: list[str | None], is_missed: bool
+) -> None:
+    cluster = without_leader()
+    configured(cluster.known, "orders", _UNCLEAN, *topic)
+    configured(cluster.known, None, _UNCLEAN, *default)
     assert bool(cluster.missing()) is is_missed
+    cluster.known.admin["/admin/reassign_cancel"] = b"{}"
+    assert not cluster.missing()
+
+
+@pytest.mark.parametrize("of_all_brokers", [None, "false"])
+def test_default_of_the_controller_counts_unless_a_dynamic_one_does(
+    of_all_brokers: str | None,
+) -> None:
+    cluster = without_leader()
+    cluster.view.active_configuration = Configuration(
+        broker_id=100, unclean_leader_election_enable=True
+    )
+    configured(cluster.known, None, _UNCLEAN, of_all_brokers)
+    assert bool(cluster.missing()) is (of_all_brokers is None)
+    cluster.known.configs[broker_config_path(100)] = [{_UNCLEAN: "true"}]
+    assert cluster.missing()
 
 
 @pytest.mark.parametrize(("replicas", "is_missed"), [((1, 2), False), ((1, 2, 3), True)])

@@ -5,7 +5,7 @@ import pytest
 from controller.core.znodes.reassignment import write_request
 from replay.explore.invariants.epochs import DeposedWriteNothing, EpochRaisedByOwner
 from replay.explore.invariants.requests import AnsweredOnce, DeletionsKept, RequestsKept
-from tests.replay.explore.facts import NAME, History
+from tests.replay.explore.facts import NAME, History, configured
 
 _MARKER = "/admin/delete_topics/orders"
 _LEGACY = "/admin/reassign_partitions"
@@ -184,12 +184,12 @@ def test_request_that_is_removed_before_its_reassignment_begins_is_reported() ->
     assert "removed its entry [3, 2] from /admin/reassignment_requests" in history.reported[0]
 
 
-@pytest.mark.parametrize(("topic", "least"), [("orders", "4"), ("", "4"), ("orders", "3")])
+@pytest.mark.parametrize(("topic", "least"), [("orders", "4"), (None, "4"), ("orders", "3")])
 def test_request_for_fewer_replicas_than_min_insync_replicas_may_be_rejected(
-    topic: str, least: str
+    topic: str | None, least: str
 ) -> None:
     history = _requests()
-    history.known.min_insync[topic] = [None, least]
+    configured(history.known, topic, "min.insync.replicas", least)
     history.admin(_REQUEST, write_request({NAME: (3, 2)}))
     history.admin(_REQUEST, None, "refold 100")
     assert bool(history.reported) is (least == "3")

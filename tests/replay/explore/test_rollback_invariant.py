@@ -5,16 +5,20 @@ import pytest
 from controller.core import znodes
 from controller.core.znodes import CANCEL_CONTENT, FORCED_CANCEL_CONTENT, Reassignment
 from replay.explore.invariants.rollbacks import RollbackKeepsInSync
-from tests.replay.explore.facts import NAME, History
+from tests.replay.explore.facts import NAME, History, configured
 
 REFOLD = "refold 100"
+LEAST = "min.insync.replicas"
 
 
 def moving(least: str | None = "2", default: str | None = None) -> History:
     """The partition moves from 1,2,3 to 4,5,6, and 1,4,5 are in sync."""
     history = History(RollbackKeepsInSync)
     history.known.live_brokers_of = lambda process: (1, 2, 3, 4, 5, 6)
-    history.known.min_insync = {"orders": [least], "": [default]}
+    history.known.configs = {
+        znodes.topic_config_path("orders"): [{} if least is None else {LEAST: least}],
+        znodes.broker_config_path(None): [{} if default is None else {LEAST: default}],
+    }
     history.assign((4, 5, 6, 1, 2, 3), (4, 5, 6), (1, 2, 3))
     history.state(1, 4, (1, 4, 5))
     return history
@@ -105,7 +109,7 @@ def test_force_and_setting_that_the_controller_may_have_read_count(has_handled: 
     record(forced, legacy=True)
     forced.admin(znodes.REASSIGN_CANCEL, FORCED_CANCEL_CONTENT)
     forced.admin(znodes.REASSIGN_CANCEL, CANCEL_CONTENT)
-    lowered.known.min_insync["orders"].append("2")
+    configured(lowered.known, "orders", LEAST, "2")
     for history in (forced, lowered):
         if has_handled:
             history.invariant.handled(REFOLD)

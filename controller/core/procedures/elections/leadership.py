@@ -45,6 +45,7 @@ from controller.core.procedures.reassignment_znodes.cancel_znode import (
 )
 from controller.core.procedures.reassignment_znodes.extra_entries import replaced_by_entries
 from controller.core.state import Partition
+from controller.core.topic_configs import UNCLEAN, is_true
 from controller.core.values import NO_LEADER, LeaderAndIsr
 from controller.core.zookeeper_io import read_state_znodes, read_znodes, write
 
@@ -394,7 +395,7 @@ async def _unclean_topics(
         except ZnodeError as unreadable:
             failures.add_unreadable(path, str(unreadable))
             continue
-        setting = overrides.get("unclean.leader.election.enable")
+        setting = overrides.get(UNCLEAN)
         default = controller.context.unclean_default
-        allowed[topic] = default if setting is None else setting.strip().lower() == "true"
+        allowed[topic] = default if setting is None else is_true(setting)
     return allowed
