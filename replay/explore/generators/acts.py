@@ -131,6 +131,11 @@ class ActMaker:
         topic = self._numbers.choice(existing)
         return topic, self._numbers.below(len(self._topics[topic]))
 
+    def partition(self) -> tuple[str, int, tuple[int, ...]] | None:
+        """A random partition with its replicas."""
+        name = self._partition()
+        return (*name, self._topics[name[0]][name[1]]) if name is not None else None
+
     def reassign(self, at_ms: int, by: _Route | None = None) -> list[Input]:
         """A reassignment of one or two partitions. Often something keeps it under way: in a quiet
         cluster it takes milliseconds, and nothing else happens in that time."""
@@ -235,6 +240,10 @@ class ActMaker:
             return [FailLogDirectory(at_ms, broker, (name,), ms)]
         if self._numbers.chance(60):
             return [StopBroker(at_ms, broker, ms)]
+        return self.crash(at_ms, broker, ms)
+
+    def crash(self, at_ms: int, broker: int, ms: int) -> list[Input]:
+        """A broker fails, and is noticed at once."""
         crash = CrashBroker(at_ms, broker, self._numbers.chance(30), ms)
         return [crash, ExpireSession(at_ms, f"broker {broker}")]
 

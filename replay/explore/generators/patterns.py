@@ -5,8 +5,10 @@
 - a change while the controller is slow: brokers restart and topics change before it looks
 - an outage: the replicas of a partition fail one after the other, often while it is reassigned
 - an unfinished reassignment: some new replicas join, another is late; it is replaced or cancelled
+- a returning replica: it lags, and the one that led meanwhile fails
 - old answers: all servers lag, and each controller loses the reply to a write
 - late requests: a broker asks the controller, restarts, and the request arrives afterwards
+- failed logs: a notification arrives while the controller handles another one
 - two writers: a client writes a znode of reassignments while the controller writes it, too
 - an interrupted deletion: the controller loses the role while brokers delete a topic's replicas
 
@@ -25,6 +27,7 @@ from replay.world.inputs import (
     DelayEphemeralDeletion,
     DeleteControllerZnode,
     ExpireSession,
+    FailLogDirectory,
     HoldLink,
     Input,
     KillController,
@@ -41,6 +44,9 @@ _SLOW_MS: Final = (30, 100, 300, 1_000, 3_000)
 _LATENCY_MS: Final = (10, 50, 200, 700, 1_500)
 _LAG_MS: Final = (3, 6, 12, 50, 300)
 _SERVERS: Final = 3
+_OUTAGE_MS: Final = (1_000, 6_000, 20_000)
+_FETCHES_AFTER_MS: Final = 1_630
+"""About so long after its start a broker of the world begins to fetch, if nothing delays it."""
 
 
 class Patterns:
@@ -61,8 +67,10 @@ class Patterns:
             (self._change, 3),
             (self._outage, 5),
             (self._unfinished, 5),
+            (self._return, 3),
             (self._old_answers, 3),
             (self._late_requests, 2),
+            (self._failed_logs, 1),
             (self._two_writers, 3),
             (self._interrupted_deletion, 1),
         )
@@ -201,6 +209,45 @@ class Patterns:
                 made.append(self._depose(numbers.choice(self._controllers), self._near(at_ms)))
         for _ in range(numbers.below(3)):
             made += self._acts.make(self._near(at_ms))
+        return made
+
+    def _return(self, at_ms: int) -> list[Input]:
+        """The preferred replica of a partition fails and returns, and the one that led meanwhile
+        fails before it has caught up: its disk is slow, or it receives records late."""
+        numbers = self._numbers
+        partition = self._acts.partition()
+        if partition is None or len(partition[2]) == 1:
+            return self._restart(at_ms)
+        returning, leading = partition[2][:2]
+        follower = f"broker {returning}"
+        down_ms = numbers.choice((500, 2_000, 4_000))
+        start_ms = at_ms + down_ms
+        if numbers.chance(70):
+            late: Input = SlowDisk(start_ms, follower, numbers.choice((50, 200, 800)), 9_000)
+        else:
+            held_ms = start_ms + _FETCHES_AFTER_MS - numbers.choice((0, 1, 2, 5, 30))
+            late_ms = numbers.choice((50, 300, 1_500))
+            late = HoldLink(held_ms, f"broker {leading}", follower, late_ms, accepts=True)
+        lost_ms = start_ms + _FETCHES_AFTER_MS + numbers.choice((5, 10, 20, 60, 200))
+        ends = self._acts.crash(at_ms, returning, down_ms)
+        if numbers.chance(50):
+            ends = [StopBroker(at_ms, returning, down_ms)]
+        return [*ends, late, *self._acts.crash(lost_ms, leading, numbers.choice(_OUTAGE_MS))]
+
+    def _failed_logs(self, at_ms: int) -> list[Input]:
+        """Logs of several leaders fail one after the other, while the controller still handles the
+        notification of the first."""
+        numbers = self._numbers
+        made: list[Input] = []
+        for _ in range(numbers.between(2, 4)):
+            partition = self._acts.partition()
+            if partition is None:
+                return self._restart(at_ms)
+            topic, number, (leader, *_) = partition
+            # A repaired broker starts again, so that its notification no longer matters.
+            repaired_ms = None if numbers.chance(80) else numbers.choice(_OUTAGE_MS)
+            made.append(FailLogDirectory(at_ms, leader, ((topic, number),), repaired_ms))
+            at_ms += numbers.between(1, 7)
         return made
 
     def _two_writers(self, at_ms: int) -> list[Input]:
