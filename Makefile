@@ -104,7 +104,7 @@ mutations-write: setup
 
 # Tries the mutants of changed functions, then others; the order of the others differs for each commit.
 ci-mutations: setup
-	$(BIN)/python -m tools.mutations --minutes 7 --base "$${BASE:-$$($(BIN)/python -m tools.diff_base)}"
+	$(BIN)/python -m tools.mutations --minutes 4 --base "$${BASE:-$$($(BIN)/python -m tools.diff_base)}"
 
 # Plants each race of docs/races.md as a defect; the race explorer must find it.
 races: setup

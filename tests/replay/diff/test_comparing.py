@@ -45,6 +45,7 @@ def compared(base: Version, head: Version, *logs: Path) -> Comparison:
         return compare(found, base, head, {}, lambda *_: None)
 
 
+@pytest.mark.long
 def test_same_version_decides_the_same_on_all_incidents(tmp_path: Path) -> None:
     found = diff(tmp_path, (), INCIDENTS, RECORDINGS / "chaos-5.tar.xz")
     assert not found.errors
@@ -93,14 +94,21 @@ def test_reads_and_batches_are_no_difference_in_an_imported_log(tmp_path: Path) 
     assert (found.errors, found.groups, found.nondeterminism) == ([], [], [])
 
 
-def test_writes_one_by_one_are_no_difference_in_an_imported_log(tmp_path: Path) -> None:
-    logs = [
-        INCIDENTS / "stock-unclean-election",
+@pytest.mark.parametrize(
+    "log",
+    [
         RECORDINGS / "topics-1.tar.xz",  # the order of a batch is that of a hash map
-        RECORDINGS / "chaos-5.tar.xz",  # a batch of a deposed controller is fenced
-        RECORDINGS / "controller-znode-delete-2.tar.xz",  # a batch is fenced in the middle
-        RECORDINGS / "controller-70701.tar.xz",  # a controller is killed within a batch
-    ]
+        # A batch of a deposed controller is fenced.
+        pytest.param(RECORDINGS / "chaos-5.tar.xz", marks=pytest.mark.long),
+        # A batch is fenced in the middle.
+        pytest.param(RECORDINGS / "controller-znode-delete-2.tar.xz", marks=pytest.mark.long),
+        # A controller is killed within a batch.
+        pytest.param(RECORDINGS / "controller-70701.tar.xz", marks=pytest.mark.long),
+    ],
+    ids=lambda one: one.name,
+)
+def test_writes_one_by_one_are_no_difference_in_an_imported_log(tmp_path: Path, log: Path) -> None:
+    logs = INCIDENTS / "stock-unclean-election", log
     found = diff(tmp_path, (versions.WRITES_ONE_BY_ONE,), *logs)
     assert (found.errors, found.groups, found.nondeterminism) == ([], [], [])
 

@@ -138,14 +138,14 @@ def _cancel_what_is_left(cluster: Interrupted) -> None:
 
 
 @pytest.mark.timeout(300)
-@settings(max_examples=200)
+@settings(max_examples=100)
 @given(steps=steps)
 def test_cancelled_reassignments_end_with_the_originals(steps: list[Step]) -> None:
     play("3.9", steps)
 
 
 @pytest.mark.timeout(300)
-@settings(max_examples=120)
+@settings(max_examples=60)
 @given(steps=steps)
 @example(
     # The broker reports its failed directory when it has no replica there any more.

@@ -196,14 +196,14 @@ def play(protocol: str, steps: Sequence[Step]) -> None:
 
 
 @pytest.mark.slow
-@settings(max_examples=200)
+@settings(max_examples=100)
 @given(steps=steps)
 def test_reassignments_complete_and_partitions_keep_a_leader(steps: list[Step]) -> None:
     play("3.9", steps)
 
 
 @pytest.mark.slow
-@settings(max_examples=100)
+@settings(max_examples=50)
 @given(steps=steps)
 def test_reassignments_complete_below_2_7_IV2(steps: list[Step]) -> None:
     play("2.7-IV1", steps)

@@ -116,7 +116,7 @@ def _knowledge(cluster: Cluster) -> list[object]:
 
 
 @hypothesis.given(st.lists(STEPS, max_size=12))
-@hypothesis.settings(deadline=None, max_examples=300)
+@hypothesis.settings(deadline=None, max_examples=150)
 def test_take_over_of_a_standby_equals_a_cold_failover(steps: list[Step]) -> None:
     pair = StandbyPair(topics={"s": {0: [1, 2], 1: [2, 3]}, "t": {0: [3, 1]}})
     for step in steps:

@@ -457,7 +457,7 @@ def complete(cluster: Cluster, name: Name) -> None:
     adds=st.sets(st.integers(1, 60), max_size=4),
     lost=st.dictionaries(st.integers(1, 60), st.sampled_from(list(Delivery)), max_size=2),
 )
-@settings(max_examples=150)
+@settings(max_examples=80)
 def test_added_partitions_are_kept_in_any_order(
     begin: Operation, cancels: bool, adds: set[int], lost: dict[int, Delivery]
 ) -> None:
