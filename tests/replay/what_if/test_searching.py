@@ -96,6 +96,7 @@ def test_recorded_outage_is_decided_by_the_failure_of_the_last_replica() -> None
     assert curve.jumps[-1].after == 0.0
 
 
+@pytest.mark.long
 def test_stock_clusters_outage_is_decided_by_the_failure_of_the_last_replica() -> None:
     curve = curve_of(incident_at(INCIDENTS / "stock-unclean-election"), "never_04-0 offline")
     assert abs(curve.jumps[0].seq - 511) <= 1

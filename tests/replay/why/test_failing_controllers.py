@@ -182,6 +182,7 @@ def test_daemon_that_waits_for_a_moment_is_not_stuck(tmp_path: Path) -> None:
     assert headline(write_log(tmp_path / "log", cluster)) == ""
 
 
+@pytest.mark.long
 def test_stock_controller_that_ignores_a_broker_is_the_headline(
     folder_of: FolderOf, tmp_path: Path
 ) -> None:

@@ -90,6 +90,7 @@ def of_partition(found: Comparison, name: str) -> list[Instance]:
     return [one for one in every if name in one.root.partitions]
 
 
+@pytest.mark.long
 def test_different_leader_leads_until_its_broker_crashes(tmp_path: Path) -> None:
     # Broker 1 leaves at second 8.206. The log's next leader is 3; with head it is 2, which is also
     # the controller, and leaves at 17.206.
@@ -122,6 +123,7 @@ def test_missing_leader_at_the_end_is_a_consequence(tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.long
 def test_reassignment_that_does_not_end_is_a_consequence(tmp_path: Path) -> None:
     found = diff(tmp_path, (versions.NEVER_COMPLETE,), RECORDINGS / "reassign-5.tar.xz")
     texts = [text for one in of_partition(found, "t-03-6") for text in one.consequences]

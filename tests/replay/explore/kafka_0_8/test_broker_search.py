@@ -56,6 +56,7 @@ def test_kept_run_breaks_no_invariant_or_has_its_known_flaw(folder: Path) -> Non
         assert found is None
 
 
+@pytest.mark.long
 def test_random_runs_break_no_invariant() -> None:
     """AR = ISR + CUR, one leadership in an epoch, committed records are kept, and all others."""
     found = search(11, 1, lambda coverage: coverage.runs < 25)
