@@ -1,4 +1,4 @@
-"""The inputs of a run: faults, acts of administrators, and orders of messages.
+"""The inputs of a run: faults, requests of brokers, acts of administrators, and orders of messages.
 
 An input is a value with a time. A run is a function of its scenario and its inputs; without inputs
 it has one fixed order. A file of inputs is TOML or JSON, each input with its kind:
@@ -206,6 +206,21 @@ class ShutDownController(TimedInput, frozen=True):
     restart_after_ms: int | None = None
 
 
+# Requests of brokers ------------------------------------------------------------------------------
+
+
+class AllocateProducerIds(TimedInput, frozen=True):
+    """A broker needs a block of producer ids, unless it has not begun to serve clients yet.
+
+    Routes: a request to the controller, as from inter.broker.protocol.version 3.0-IV0 on, unless an
+    earlier one of the broker is not answered yet; the znode /latest_producer_id_block, which
+    brokers write themselves with an earlier version. Both occur while the version is being changed.
+    """
+
+    broker: int
+    route: Literal["api", "znode"] = "api"
+
+
 # Orders -------------------------------------------------------------------------------------------
 
 
@@ -256,7 +271,11 @@ class CreatePartitions(TimedInput, frozen=True):
 
 
 class ChangeTopicConfig(TimedInput, frozen=True):
-    """An administrator sets all overrides of a topic, by its znode and a notification."""
+    """An administrator sets all overrides of a topic, by its znode and a notification.
+
+    Kafka has no other route: AlterConfigs and IncrementalAlterConfigs are no requests to the
+    controller's code. The broker that receives them writes the same two znodes.
+    """
 
     topic: str
     configs: dict[str, str]
@@ -268,6 +287,42 @@ class ChangeBrokerConfig(TimedInput, frozen=True):
 
     broker: int | None
     configs: dict[str, str]
+
+
+# Users and features -------------------------------------------------------------------------------
+
+
+class CredentialChange(Struct, frozen=True):
+    """A SCRAM credential that a user shall have; None: it is deleted. In a simulated cluster, any
+    text can be a credential."""
+
+    user: str
+    mechanism: Literal["SCRAM-SHA-256", "SCRAM-SHA-512"]
+    credential: str | None
+    iterations: int = 4_096
+
+
+class AlterUserScramCredentials(TimedInput, frozen=True):
+    """An administrator changes SCRAM credentials of users, by one request."""
+
+    changes: tuple[CredentialChange, ...]
+
+
+class FeatureChange(Struct, frozen=True):
+    """A level that a finalized feature shall have; 0: it is deleted."""
+
+    feature: str
+    level: int
+    kind: Literal["upgrade", "safe_downgrade", "unsafe_downgrade"] = "upgrade"
+
+
+class UpdateFeatures(TimedInput, frozen=True):
+    """An administrator changes finalized features, by one request. A broker in ZooKeeper mode
+    supports no feature: levels that are in /feature can be deleted, none can be set.
+    `validate_only`: the request is checked, and nothing changes."""
+
+    changes: tuple[FeatureChange, ...]
+    validate_only: bool = False
 
 
 # Reassignments and elections ----------------------------------------------------------------------
@@ -363,6 +418,8 @@ AdminAct = (
     | CreatePartitions
     | ChangeTopicConfig
     | ChangeBrokerConfig
+    | AlterUserScramCredentials
+    | UpdateFeatures
     | Reassign
     | CancelReassignment
     | EndCancellation
@@ -372,4 +429,4 @@ AdminAct = (
     | WriteZnode
     | DeleteZnode
 )
-Input = Fault | AdminAct | Delay
+Input = Fault | AllocateProducerIds | AdminAct | Delay

@@ -110,7 +110,7 @@ def _numbers(inputs: Sequence[TimedInput]) -> dict[int, None]:
         value: None
         for one in msgspec.to_builtins(list(inputs))
         for name, field in one.items()
-        if not name.endswith("_ms") and name not in ("ms", "number", "act")
+        if not name.endswith("_ms") and name not in ("ms", "number", "act", "changes")
         for value in _values(field)
         if isinstance(value, int)
     }
