@@ -210,11 +210,12 @@ class ShutDownController(TimedInput, frozen=True):
 
 
 class AllocateProducerIds(TimedInput, frozen=True):
-    """A broker needs a block of producer ids, unless it has not begun to serve clients yet.
+    """A broker needs a block of producer ids. Nothing happens before it has registered, or while it
+    still waits for an earlier block.
 
-    Routes: a request to the controller, as from inter.broker.protocol.version 3.0-IV0 on, unless an
-    earlier one of the broker is not answered yet; the znode /latest_producer_id_block, which
-    brokers write themselves with an earlier version. Both occur while the version is being changed.
+    Routes: a request to the controller, as from inter.broker.protocol.version 3.0-IV0 on; the znode
+    /latest_producer_id_block, which brokers write themselves with an earlier version. In a cluster
+    whose version is being changed, some brokers use one route, and some the other.
     """
 
     broker: int

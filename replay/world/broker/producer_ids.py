@@ -18,8 +18,8 @@ Route = Literal["api", "znode"]
 
 
 class BlocksOfProducerIds:
-    """By requests to the controller, one in flight (RPCProducerIdManager), or by the znode
-    (ZkProducerIdManager).
+    """By a request to the controller (RPCProducerIdManager) or by the znode (ZkProducerIdManager),
+    one block after the other.
 
     If a request fails, Kafka's broker asks again when the next producer needs an id.
     """
@@ -30,20 +30,22 @@ class BlocksOfProducerIds:
         self._context = context
         self._channel = channel
         self._requests = requests
-        self._is_asking = False
+        self._is_busy = False
 
     def allocate(self, route: Route) -> None:
-        """A producer needs an id."""
+        """A producer needs an id. Nothing happens if a block is being allocated already."""
+        if self._is_busy:
+            return
+        self._is_busy = True
         if route == "znode":
             self._read()
-        elif not self._is_asking:
-            self._is_asking = True
-            context = self._context
-            request = AllocateProducerIdsReceived(0, 0, context.id, context.epoch)
-            self._channel.send(request, self._answered)
+            return
+        context = self._context
+        request = AllocateProducerIdsReceived(0, 0, context.id, context.epoch)
+        self._channel.send(request, self._answered)
 
     def _answered(self, response: ApiResponse) -> None:
-        self._is_asking = False
+        self._is_busy = False
 
     def _read(self) -> None:
         self._requests.submit(GetData(znodes.PRODUCER_IDS), self._write)
@@ -54,6 +56,7 @@ class BlocksOfProducerIds:
         try:
             first = znodes.read_producer_ids(found.data).last + 1 if found.data else 0
         except ZnodeError:
+            self._is_busy = False
             return
         block = znodes.ProducerIds(self._context.id, first, first + _BLOCK_SIZE - 1)
         content = znodes.write_producer_ids(block)
@@ -67,3 +70,5 @@ class BlocksOfProducerIds:
         """If the reply to an earlier attempt was lost, its block is left out."""
         if results[0].error in (BAD_VERSION, NODE_EXISTS, NO_NODE):
             self._read()
+        else:
+            self._is_busy = False

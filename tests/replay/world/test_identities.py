@@ -95,10 +95,17 @@ def test_brokers_get_one_block_after_the_other_with_their_broker_epochs() -> Non
     assert [one[1:] for one in blocks.asked] == [(1, epochs[1]), (2, epochs[2])]
 
 
-def test_broker_has_one_request_in_flight() -> None:
-    _, blocks = run(AllocateProducerIds(12_000, 1), AllocateProducerIds(12_001, 1))
-    assert len(blocks.asked) == 1
-    assert blocks.blocks == [_FIRST]
+def test_broker_allocates_one_block_after_the_other_by_both_routes() -> None:
+    cluster, blocks = run(
+        AllocateProducerIds(12_000, 1),
+        AllocateProducerIds(12_001, 1),
+        AllocateProducerIds(12_001, 1, "znode"),
+        AllocateProducerIds(13_000, 2, "znode"),
+        AllocateProducerIds(13_001, 2),
+        AllocateProducerIds(14_000, 2),
+    )
+    assert [one[1] for one in blocks.asked] == [1, 2]
+    assert blocks.blocks == [_FIRST, (2000, 1000)]
 
 
 def test_broker_asks_again_until_the_receiver_is_the_controller() -> None:
