@@ -96,7 +96,7 @@ def test_brokers_get_one_block_after_the_other_with_their_broker_epochs() -> Non
 
 
 def test_broker_allocates_one_block_after_the_other_by_both_routes() -> None:
-    cluster, blocks = run(
+    _, blocks = run(
         AllocateProducerIds(12_000, 1),
         AllocateProducerIds(12_001, 1),
         AllocateProducerIds(12_001, 1, "znode"),
