@@ -9,7 +9,7 @@ from typing import Final
 
 import msgspec
 
-from controller.core import user_configs, znodes
+from controller.core import znodes
 from controller.core.api_requests import AdminRequest, ApiResponse
 from controller.core.api_requests.elections import ElectLeadersReceived
 from controller.core.api_requests.features import FeatureUpdate, UpdateFeaturesReceived
@@ -51,6 +51,8 @@ from controller.core.znodes.reassignment import (
 from controller.core.znodes.topics import TopicContent, read_topic, write_topic
 from replay.world.draws import Draws
 from replay.world.inputs import (
+    MECHANISMS,
+    UPGRADE_KINDS,
     AdminAct,
     AlterUserScramCredentials,
     CancelReassignment,
@@ -73,8 +75,8 @@ from replay.world.requests import GetData, Reply, Request
 TIMEOUT_MS: Final = 30_000
 """The time-out of a request, and how long the administrator waits for its response."""
 
-_MECHANISMS: Final = {name: number for number, name in user_configs.MECHANISMS.items()}
-_UPGRADE_TYPES: Final = {"upgrade": 1, "safe_downgrade": 2, "unsafe_downgrade": 3}
+_MECHANISMS: Final = {name: number for number, name in MECHANISMS.items()}
+_UPGRADE_TYPES: Final = {kind: number for number, kind in UPGRADE_KINDS.items()}
 
 Step = Request | AdminRequest
 Steps = Generator[Step, Reply | ApiResponse, None]

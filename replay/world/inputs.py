@@ -293,12 +293,24 @@ class ChangeBrokerConfig(TimedInput, frozen=True):
 # Users and features -------------------------------------------------------------------------------
 
 
+Mechanism = Literal["SCRAM-SHA-256", "SCRAM-SHA-512"]
+MECHANISMS: Final[dict[int, Mechanism]] = {1: "SCRAM-SHA-256", 2: "SCRAM-SHA-512"}
+"""By Kafka's numbers."""
+UpgradeKind = Literal["upgrade", "safe_downgrade", "unsafe_downgrade"]
+UPGRADE_KINDS: Final[dict[int, UpgradeKind]] = {
+    1: "upgrade",
+    2: "safe_downgrade",
+    3: "unsafe_downgrade",
+}
+"""By Kafka's numbers."""
+
+
 class CredentialChange(Struct, frozen=True):
     """A SCRAM credential that a user shall have; None: it is deleted. In a simulated cluster, any
     text can be a credential."""
 
     user: str
-    mechanism: Literal["SCRAM-SHA-256", "SCRAM-SHA-512"]
+    mechanism: Mechanism
     credential: str | None
     iterations: int = 4_096
 
@@ -314,7 +326,7 @@ class FeatureChange(Struct, frozen=True):
 
     feature: str
     level: int
-    kind: Literal["upgrade", "safe_downgrade", "unsafe_downgrade"] = "upgrade"
+    kind: UpgradeKind = "upgrade"
 
 
 class UpdateFeatures(TimedInput, frozen=True):

@@ -6,6 +6,8 @@ from typing import Final, Literal
 from controller.core import znodes
 from replay.explore.numbers import Numbers
 from replay.world.inputs import (
+    MECHANISMS,
+    UPGRADE_KINDS,
     AllocateProducerIds,
     AlterUserScramCredentials,
     CredentialChange,
@@ -19,15 +21,8 @@ FEATURES: Final = {"group.version": 1, "transaction.version": 2}
 
 _USERS: Final = ("alice", "bob")
 """There are few, so that several requests change the same credential."""
-_MECHANISMS: Final[tuple[Literal["SCRAM-SHA-256", "SCRAM-SHA-512"], ...]] = (
-    "SCRAM-SHA-256",
-    "SCRAM-SHA-512",
-)
-_KINDS: Final[tuple[Literal["upgrade", "safe_downgrade", "unsafe_downgrade"], ...]] = (
-    "upgrade",
-    "safe_downgrade",
-    "unsafe_downgrade",
-)
+_MECHANISMS: Final = tuple(MECHANISMS.values())
+_KINDS: Final = tuple(UPGRADE_KINDS.values())
 _APART_MS: Final = (0, 1, 2, 2, 3, 4, 50, 1_000)
 """A controller reads and writes a znode within a few milliseconds."""
 _WRITES_PERCENT: Final = 35
