@@ -8,19 +8,6 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from controller.core import znodes
 from controller.core.api_requests import ApiRequest, ApiResponse
-from controller.core.api_requests.alter_partition import (
-    AlterPartitionReceived,
-    AlterPartitionResponse,
-)
-from controller.core.api_requests.controlled_shutdown import (
-    ControlledShutdownReceived,
-    ControlledShutdownResponse,
-)
-from controller.core.api_requests.elections import ElectLeadersReceived
-from controller.core.api_requests.reassignments import (
-    AlterPartitionReassignmentsReceived,
-    AlterPartitionReassignmentsResponse,
-)
 from controller.core.commands import (
     BrokerRequest,
     CommandId,
@@ -32,10 +19,9 @@ from controller.core.commands import (
     UpdateMetadataRequest,
     WriteZnodes,
 )
-from controller.core.error_codes import KAFKA_STORAGE_ERROR, NONE
+from controller.core.error_codes import KAFKA_STORAGE_ERROR
 from controller.core.events import ChildrenRead, Recorded, WatchFired
 from controller.core.operations import NO_NODE, OK, Create, SetData
-from controller.core.values import LeaderAndIsr
 from controller.core.znodes import Name
 from replay.explore.invariants.catalogue import ALWAYS, RECOVERY
 from replay.explore.invariants.invariant import (
@@ -48,6 +34,7 @@ from replay.explore.invariants.known import Known, parsed_state
 from replay.explore.invariants.records import AcknowledgedRecordsKept
 from replay.explore.invariants.recovery import Recovery
 from replay.explore.processes import Processes
+from replay.explore.request_facts import RequestFacts
 from replay.explore.zookeeper_facts import ZooKeeperFacts
 from replay.subjects import broker_named
 from replay.world.ensemble.transactions import Transaction
@@ -99,9 +86,6 @@ class Monitor(Observer):
         self._unchecked: list[str] = []
         self._failing: dict[str, None] = {}
         """The controllers with Kafka's rules whose last failover failed."""
-        self._of_brokers: dict[tuple[str, int], AlterPartitionReceived | ControlledShutdownReceived]
-        self._of_brokers = {}
-        """The requests of brokers that a controller has received and not answered."""
         self._lists_asked: dict[tuple[str, CommandId], str] = {}
         self._logs: dict[tuple[int, Name], list[int]] = {}
         self._topic_ids: dict[tuple[int, Name], bytes | None] = {}
@@ -119,10 +103,6 @@ class Monitor(Observer):
         self._list_changed = self._of("list_changed")
         self._list_read = self._of("list_read")
         self._handled = self._of("handled")
-        self._answered = self._of("answered")
-        self._shutdown_granted = self._of("shutdown_granted")
-        self._granted = self._of("granted")
-        self._isr_requested = self._of("isr_requested")
         self._applied = self._of("applied")
         self._leads = self._of("leads")
         self._replica_deleted = self._of("replica_deleted")
@@ -131,6 +111,7 @@ class Monitor(Observer):
         self._acknowledged = self._of("acknowledged")
         self._consumed = self._of("consumed")
         self._controller_writes = self._of("controller_writes")
+        self._requests = RequestFacts(self.known, self._of, self._has_role)
 
     def _of(self, fact: str) -> list[Any]:
         base = getattr(Invariant, fact)
@@ -256,28 +237,16 @@ class Monitor(Observer):
         self.also.run_started(process)
 
     def run_ended(self, process: str, reason: str) -> None:
-        known = self.known
-        tables: tuple[dict[Any, Any], ...] = (known.open_api, known.open_requests)
-        for table in (*tables, self._of_brokers, self._lists_asked):
-            for key in [one for one in table if one[0] == process]:
-                del table[key]
+        self._requests.run_ended(process)
+        for key in [one for one in self._lists_asked if one[0] == process]:
+            del self._lists_asked[key]
         self._failing.pop(process, None)
         self.also.run_ended(process, reason)
 
     def folded(self, process: str, recorded: Recorded, issued: list[Issued]) -> None:
         event = recorded.event
         if isinstance(event, ApiRequest):
-            self.known.open_requests[process, event.request] = type(event).__name__
-        if isinstance(event, AlterPartitionReassignmentsReceived):
-            names = [(one.topic, one.partition) for one in event.partitions]
-            self.known.open_api[process, event.request] = names
-            for one in event.partitions:
-                requests = self.known.requests_of((one.topic, one.partition))
-                if one.replicas is None:
-                    requests.is_cancelled = True
-                else:
-                    requests.add(one.replicas)
-                    requests.submitted += 1
+            self._requests.received(process, event)
         elif isinstance(event, WatchFired):
             if event.change == "children" and self._has_role(process):
                 for check in self._list_changed:
@@ -287,28 +256,13 @@ class Monitor(Observer):
             if path is not None and event.error in (OK, NO_NODE):
                 for check in self._list_read:
                     check(process, path, event.children, event.command[0])
-        elif isinstance(event, AlterPartitionReceived):
-            self._of_brokers[process, event.request] = event
-            self._isrs_requested(event)
-        elif isinstance(event, ControlledShutdownReceived):
-            self._of_brokers[process, event.request] = event
-        elif isinstance(event, ElectLeadersReceived) and event.election == "unclean":
-            topics = [""] if event.partitions is None else [one for one, _ in event.partitions]
-            self.known.allows_unclean.update(dict.fromkeys(topics))
         for number, _, command, _ in issued:
             if isinstance(command, ReadChildren):
                 self._lists_asked[process, number] = command.path
-            if isinstance(command, ApiResponse):
-                key = process, command.request
-                was_open = self.known.open_requests.pop(key, None) is not None
-                for check in self._answered:
-                    check(process, command.request, was_open=was_open)
-            if isinstance(command, AlterPartitionResponse | ControlledShutdownResponse):
-                self._answered_broker(process, command)
-            if isinstance(command, WriteZnodes):
+            elif isinstance(command, ApiResponse):
+                self._requests.answered(process, command)
+            elif isinstance(command, WriteZnodes):
                 self._decide(process, command)
-            elif isinstance(command, AlterPartitionReassignmentsResponse):
-                self.known.open_api.pop((process, command.request), None)
             elif isinstance(command, Notice):
                 self._note(process, command.code)
                 for check in self._noticed:
@@ -329,29 +283,9 @@ class Monitor(Observer):
             if self._has_role(process):
                 self.known.losses.controller_loaded()
 
-    def _answered_broker(
-        self, process: str, response: AlterPartitionResponse | ControlledShutdownResponse
-    ) -> None:
-        asked = self._of_brokers.pop((process, response.request), None)
-        if asked is None or response.error != NONE or not self._has_role(process):
-            return
-        for check in self._granted:
-            check(process, asked.broker, asked.broker_epoch)
-        if isinstance(asked, ControlledShutdownReceived):
-            for check in self._shutdown_granted:
-                check(process, asked.broker)
-
     def _has_role(self, process: str) -> bool:
         """Whether a controller acts with the epoch that is in /controller_epoch."""
         return self.processes.term_of(process) == self.known.epoch
-
-    def _isrs_requested(self, event: AlterPartitionReceived) -> None:
-        names = {one.id.hex(): one.name for one in self.known.topics.values() if one.id}
-        for one in event.partitions:
-            name = names.get(one.topic, one.topic), one.partition
-            state = LeaderAndIsr(event.broker, one.leader_epoch, one.isr, one.partition_epoch, 0)
-            for check in self._isr_requested:
-                check(name, state)
 
     def _decide(self, process: str, command: WriteZnodes) -> None:
         for one in command.operations:

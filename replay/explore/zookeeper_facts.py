@@ -29,6 +29,7 @@ _BROKERS: Final = f"{znodes.BROKER_IDS}/"
 _CONFIGS: Final = "/config/"
 _TOPIC_CONFIGS: Final = f"{znodes.TOPIC_CONFIGS}/"
 _BROKER_CONFIGS: Final = f"{znodes.BROKER_CONFIGS}/"
+_USER_CONFIGS: Final = f"{znodes.USER_CONFIGS}/"
 
 
 class ZooKeeperFacts:
@@ -47,6 +48,8 @@ class ZooKeeperFacts:
         self._epoch_written = of("epoch_written")
         self._topic_deleted = of("topic_deleted")
         self._admin_written = of("admin_written")
+        self._producer_ids_written = of("producer_ids_written")
+        self._user_written = of("user_written")
         self._transaction_ended = of("transaction_ended")
 
     def load(self) -> None:
@@ -81,6 +84,11 @@ class ZooKeeperFacts:
             self._registration_changed(int(broker), node)
         elif path.startswith((_TOPIC_CONFIGS, _BROKER_CONFIGS)):
             self._configuration_changed(path, node)
+        elif path.startswith(_USER_CONFIGS):
+            self._user_changed(process, path, node)
+        elif path == znodes.PRODUCER_IDS:
+            for check in self._producer_ids_written:
+                check(node.data if node is not None else None, process)
         elif path == znodes.CONTROLLER:
             content = znodes.read_controller(node.data) if node is not None else None
             self._known.controller = content.brokerid if content is not None else None
@@ -105,6 +113,12 @@ class ZooKeeperFacts:
             return
         known.allows_unclean_by_default = known.allows_unclean_by_default or is_unclean
         self._note_unclean(known.topics)
+
+    def _user_changed(self, process: str, path: str, node: Znode | None) -> None:
+        contents = self._known.configs.setdefault(path, [{}])
+        contents.append(parsed_config(path, node.data if node is not None else None))
+        for check in self._user_written:
+            check(path, contents[-2], contents[-1], process)
 
     def _note_unclean(self, topics: Iterable[str]) -> None:
         """Of some topics, those without an override are allowed what the default allows. A

@@ -11,6 +11,7 @@ import msgspec
 
 from controller.core import znodes
 from controller.core.api_requests import AdminRequest, ApiResponse
+from controller.core.api_requests.scram_credentials import AlterUserScramCredentialsResponse
 from controller.core.api_requests.topics import (
     CreatePartitionsResponse,
     CreateTopicsResponse,
@@ -202,4 +203,6 @@ def _is_refused(response: ApiResponse) -> bool:
     items: tuple[msgspec.Struct, ...] = ()
     if isinstance(response, CreateTopicsResponse | CreatePartitionsResponse | DeleteTopicsResponse):
         items = response.topics
+    elif isinstance(response, AlterUserScramCredentialsResponse):
+        items = response.users
     return any(getattr(one, "error", 0) == NOT_CONTROLLER for one in items)

@@ -12,11 +12,17 @@ import msgspec
 from controller.core import znodes
 from controller.core.api_requests import AdminRequest, ApiResponse
 from controller.core.api_requests.elections import ElectLeadersReceived
+from controller.core.api_requests.features import FeatureUpdate, UpdateFeaturesReceived
 from controller.core.api_requests.reassignments import (
     AlterPartitionReassignmentsReceived,
     ListPartitionReassignmentsReceived,
     ListPartitionReassignmentsResponse,
     ReassignmentTarget,
+)
+from controller.core.api_requests.scram_credentials import (
+    AlterUserScramCredentialsReceived,
+    ScramDeletion,
+    ScramUpsertion,
 )
 from controller.core.api_requests.topics import (
     NOT_GIVEN,
@@ -45,7 +51,10 @@ from controller.core.znodes.reassignment import (
 from controller.core.znodes.topics import TopicContent, read_topic, write_topic
 from replay.world.draws import Draws
 from replay.world.inputs import (
+    MECHANISMS,
+    UPGRADE_KINDS,
     AdminAct,
+    AlterUserScramCredentials,
     CancelReassignment,
     ChangeBrokerConfig,
     ChangeTopicConfig,
@@ -58,12 +67,16 @@ from replay.world.inputs import (
     ElectLeaders,
     EndCancellation,
     Reassign,
+    UpdateFeatures,
     WriteZnode,
 )
 from replay.world.requests import GetData, Reply, Request
 
 TIMEOUT_MS: Final = 30_000
 """The time-out of a request, and how long the administrator waits for its response."""
+
+_MECHANISMS: Final = {name: number for number, name in MECHANISMS.items()}
+_UPGRADE_TYPES: Final = {kind: number for number, kind in UPGRADE_KINDS.items()}
 
 Step = Request | AdminRequest
 Steps = Generator[Step, Reply | ApiResponse, None]
@@ -84,6 +97,10 @@ def steps_of(act: AdminAct, draws: Draws) -> Steps:
         case ChangeBrokerConfig(broker=broker, configs=configs):
             path = znodes.broker_config_path(broker)
             return _change_config(path, path.removeprefix("/config/"), configs)
+        case AlterUserScramCredentials():
+            return _alter_credentials(act)
+        case UpdateFeatures():
+            return _update_features(act)
         case Reassign():
             return _reassign(act)
         case CancelReassignment():
@@ -161,6 +178,25 @@ def _create_partitions(act: CreatePartitions) -> Steps:
     topic_id = content.topic_id if act.route == "znode" else None
     changed = TopicContent({**content.assignments, **added}, topic_id)
     yield SetData(path, write_topic(changed), ANY_VERSION)
+
+
+def _alter_credentials(act: AlterUserScramCredentials) -> Steps:
+    deletions, upsertions = [], []
+    for one in act.changes:
+        mechanism = _MECHANISMS[one.mechanism]
+        if one.credential is None:
+            deletions.append(ScramDeletion(one.user, mechanism))
+        else:
+            upsertion = ScramUpsertion(one.user, mechanism, one.iterations, one.credential)
+            upsertions.append(upsertion)
+    yield AlterUserScramCredentialsReceived(0, 0, deletions, upsertions)
+
+
+def _update_features(act: UpdateFeatures) -> Steps:
+    updates = [
+        FeatureUpdate(one.feature, one.level, _UPGRADE_TYPES[one.kind]) for one in act.changes
+    ]
+    yield UpdateFeaturesReceived(0, 1, TIMEOUT_MS, act.validate_only, updates)
 
 
 def _reassign(act: Reassign) -> Steps:

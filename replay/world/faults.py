@@ -13,6 +13,7 @@ from functools import partial
 from typing import Final, Protocol, assert_never
 
 from replay.world.admin import Admin
+from replay.world.broker.producer_ids import Route
 from replay.world.cluster_clients import Clients
 from replay.world.controller_process import ControllerProcess
 from replay.world.ensemble.ensemble import Ensemble
@@ -20,6 +21,7 @@ from replay.world.inputs import (
     NONE,
     SAME,
     AdminAct,
+    AllocateProducerIds,
     BrokerFault,
     ChangeZooKeeperLeader,
     ControllerFault,
@@ -71,6 +73,7 @@ class FaultyBroker(Pausable, Protocol):
     def shut_down(self, *, restart_after_us: int | None) -> None: ...
     def slow_disk(self, write_us: int) -> None: ...
     def fail_log_directory(self, names: Iterable[tuple[str, int]] | None) -> None: ...
+    def allocate_producer_ids(self, route: Route) -> None: ...
 
 
 class World(Protocol):
@@ -135,6 +138,10 @@ class Faults:
             self._apply_to_zookeeper(one)
         elif isinstance(one, ControllerFault):
             self._apply_to_controller(one)
+        elif isinstance(one, AllocateProducerIds):
+            broker = cluster.brokers.get(one.broker)
+            if broker is not None:
+                broker.allocate_producer_ids(one.route)
         elif isinstance(one, AdminAct):
             cluster.admin.carry_out(one)
             if isinstance(one, CreateTopic):

@@ -1,4 +1,4 @@
-"""The inputs of a run: faults, acts of administrators, and orders of messages.
+"""The inputs of a run: faults, requests of brokers, acts of administrators, and orders of messages.
 
 An input is a value with a time. A run is a function of its scenario and its inputs; without inputs
 it has one fixed order. A file of inputs is TOML or JSON, each input with its kind:
@@ -206,6 +206,22 @@ class ShutDownController(TimedInput, frozen=True):
     restart_after_ms: int | None = None
 
 
+# Requests of brokers ------------------------------------------------------------------------------
+
+
+class AllocateProducerIds(TimedInput, frozen=True):
+    """A broker needs a block of producer ids. Nothing happens before it has registered, or while it
+    still waits for an earlier block.
+
+    Routes: a request to the controller, as from inter.broker.protocol.version 3.0-IV0 on; the znode
+    /latest_producer_id_block, which brokers write themselves with an earlier version. In a cluster
+    whose version is being changed, some brokers use one route, and some the other.
+    """
+
+    broker: int
+    route: Literal["api", "znode"] = "api"
+
+
 # Orders -------------------------------------------------------------------------------------------
 
 
@@ -256,7 +272,11 @@ class CreatePartitions(TimedInput, frozen=True):
 
 
 class ChangeTopicConfig(TimedInput, frozen=True):
-    """An administrator sets all overrides of a topic, by its znode and a notification."""
+    """An administrator sets all overrides of a topic, by its znode and a notification.
+
+    Kafka has no other route: AlterConfigs and IncrementalAlterConfigs are no requests to the
+    controller's code. The broker that receives them writes the same two znodes.
+    """
 
     topic: str
     configs: dict[str, str]
@@ -268,6 +288,54 @@ class ChangeBrokerConfig(TimedInput, frozen=True):
 
     broker: int | None
     configs: dict[str, str]
+
+
+# Users and features -------------------------------------------------------------------------------
+
+
+Mechanism = Literal["SCRAM-SHA-256", "SCRAM-SHA-512"]
+MECHANISMS: Final[dict[int, Mechanism]] = {1: "SCRAM-SHA-256", 2: "SCRAM-SHA-512"}
+"""By Kafka's numbers."""
+UpgradeKind = Literal["upgrade", "safe_downgrade", "unsafe_downgrade"]
+UPGRADE_KINDS: Final[dict[int, UpgradeKind]] = {
+    1: "upgrade",
+    2: "safe_downgrade",
+    3: "unsafe_downgrade",
+}
+"""By Kafka's numbers."""
+
+
+class CredentialChange(Struct, frozen=True):
+    """A SCRAM credential that a user shall have; None: it is deleted. In a simulated cluster, any
+    text can be a credential."""
+
+    user: str
+    mechanism: Mechanism
+    credential: str | None
+    iterations: int = 4_096
+
+
+class AlterUserScramCredentials(TimedInput, frozen=True):
+    """An administrator changes SCRAM credentials of users, by one request."""
+
+    changes: tuple[CredentialChange, ...]
+
+
+class FeatureChange(Struct, frozen=True):
+    """A level that a finalized feature shall have; 0: it is deleted."""
+
+    feature: str
+    level: int
+    kind: UpgradeKind = "upgrade"
+
+
+class UpdateFeatures(TimedInput, frozen=True):
+    """An administrator changes finalized features, by one request. A broker in ZooKeeper mode
+    supports no feature: levels that are in /feature can be deleted, none can be set.
+    `validate_only`: the request is checked, and nothing changes."""
+
+    changes: tuple[FeatureChange, ...]
+    validate_only: bool = False
 
 
 # Reassignments and elections ----------------------------------------------------------------------
@@ -363,6 +431,8 @@ AdminAct = (
     | CreatePartitions
     | ChangeTopicConfig
     | ChangeBrokerConfig
+    | AlterUserScramCredentials
+    | UpdateFeatures
     | Reassign
     | CancelReassignment
     | EndCancellation
@@ -372,4 +442,4 @@ AdminAct = (
     | WriteZnode
     | DeleteZnode
 )
-Input = Fault | AdminAct | Delay
+Input = Fault | AllocateProducerIds | AdminAct | Delay

@@ -8,7 +8,6 @@ from typing import Final
 
 from controller.core import znodes
 from controller.core.api_requests.elections import ElectLeadersReceived
-from controller.core.api_requests.features import UpdateFeaturesReceived
 from controller.core.api_requests.reassignments import AlterPartitionReassignmentsReceived
 from replay.explore.from_log.schedule import Schedule, targets_of
 from replay.explore.invariants.known import parsed_config, parsed_entries, parsed_topic
@@ -129,10 +128,8 @@ class ImportedIncident:
                 schedule.add_reassignments(at_ms, partitions)
             case ElectLeadersReceived(election=election, partitions=partitions):
                 schedule.add(ElectLeaders(at_ms, tuple(partitions or ()), election))
-            case UpdateFeaturesReceived():
-                schedule.leave_out("updates of features")
             case _:
-                pass
+                schedule.add_request(at_ms, request)
 
     def _note_transaction(self, ns: int, event: Transaction) -> None:
         match event.content:

@@ -11,8 +11,7 @@ from typing import Final
 from msgspec import structs
 
 from controller.core import znodes
-from controller.core.api_requests.features import UpdateFeaturesReceived
-from controller.core.api_requests.scram_credentials import AlterUserScramCredentialsReceived
+from controller.core.api_requests import ApiRequest
 from controller.core.api_requests.topics import (
     CreatePartitionsReceived,
     CreateTopicsReceived,
@@ -266,12 +265,11 @@ class _Explored(RecordedIncident):
             case DeleteTopicsReceived(topics=topics):
                 names = [one.name or self._name_of(one.topic_id) for one in topics]
                 self._deleting.update(dict.fromkeys(one for one in names if one is not None))
-            case UpdateFeaturesReceived():
-                self.schedule.leave_out("updates of features")
-            case AlterUserScramCredentialsReceived():
-                self.schedule.leave_out("changes of SCRAM credentials")
             case _:
                 pass
+        if isinstance(event.event, ApiRequest) and self.controller_fold.controller.is_active:
+            # Otherwise, the sender asks again.
+            self.schedule.add_request(self.schedule.at(event.wall_ns), event.event)
 
     def _begin(self, event: Recorded) -> None:
         for topic in self.controller_fold.controller.context.queued_for_deletion:

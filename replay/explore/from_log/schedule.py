@@ -10,12 +10,15 @@ from typing import Final
 
 from msgspec import Struct, structs
 
+from controller.core.api_requests import ApiRequest
 from controller.core.api_requests.reassignments import ReassignmentTarget
 from controller.core.configuration import Configuration
 from controller.core.znodes import Name
 from replay.errors import ReplayError
+from replay.explore.from_log.identities import input_of
 from replay.explore.from_log.start import START_MS, ClusterAtStart, Controllers
 from replay.world.inputs import (
+    AllocateProducerIds,
     CancelReassignment,
     CrashBroker,
     Input,
@@ -102,6 +105,14 @@ class Schedule:
         """Something happened that no input can be made of. `kind` is in the plural."""
         if not self.is_full:
             self._left_out[kind] += 1
+
+    def add_request(self, at_ms: int, request: ApiRequest) -> None:
+        """A request about no topic arrived."""
+        made = input_of(at_ms, request)
+        if isinstance(made, AllocateProducerIds) and made.broker not in self._brokers:
+            return
+        if made is not None:
+            self.add(made)
 
     def add_reassignments(self, at_ms: int, asked: Iterable[ReassignmentTarget]) -> None:
         """A client requested and cancelled reassignments by the API."""

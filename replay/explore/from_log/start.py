@@ -42,6 +42,7 @@ _OF_CLUSTER: Final = (
     znodes.REASSIGN_PARTITIONS_EXTRA,
     znodes.REASSIGN_CANCEL,
     znodes.PREFERRED_ELECTION,
+    znodes.FEATURE,
     znodes.broker_config_path(None),
 )
 

@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from typing import Final, Literal
 
 from controller.core import znodes
+from replay.explore.generators.identities import credentials, features, producer_ids
 from replay.explore.generators.scenarios import NAMES, random_assignment
 from replay.explore.numbers import Numbers
 from replay.world.inputs import (
@@ -53,8 +54,9 @@ _SHARED: Final = (
     f"{znodes.TOPIC_CONFIGS}/T",
     znodes.PREFERRED_ELECTION,
     znodes.CONTROLLER,
+    znodes.PRODUCER_IDS,
 )
-"""Administrators write these znodes, too; as in crash points."""
+"""Administrators or brokers write these znodes, too; as in crash points."""
 _UNCLEAN: Final = "unclean.leader.election.enable"
 _END_MS: Final = (300, 1_000, 4_000, 12_000)
 _SOON_MS: Final = (1, 5, 10, 50, 100, 400, 1_500, 4_000)
@@ -76,7 +78,7 @@ _MOVED_PERCENT: Final = 40
 
 
 def shared_znode(point: str) -> str | None:
-    """The znode that a controller writes at a crash point, if administrators also write it."""
+    """The znode that a controller writes at a crash point, if others also write it."""
     words = point.partition(": ")[2].split(" ")
     return words[1] if len(words) > 1 and words[1] in _SHARED else None
 
@@ -107,6 +109,8 @@ class ActMaker:
         numbers = self._numbers
         if "/controller" in point:
             made = self.delete_controller(at_ms)
+        elif znodes.PRODUCER_IDS in point:
+            made = self.allocate_producer_ids(at_ms)
         elif "reassign" in point or "Reassignment" in point:
             route = next((route for path, route in _ROUTE_OF if path in point), None)
             made = self.cancel_now(at_ms) if numbers.chance(30) else self.reassign(at_ms, route)
@@ -444,6 +448,15 @@ class ActMaker:
     def delete_controller(self, at_ms: int) -> list[Input]:
         return [DeleteControllerZnode(at_ms)]
 
+    def allocate_producer_ids(self, at_ms: int) -> list[Input]:
+        return producer_ids(self._numbers, self._ids, at_ms)
+
+    def alter_credentials(self, at_ms: int) -> list[Input]:
+        return credentials(self._numbers, at_ms)
+
+    def update_features(self, at_ms: int) -> list[Input]:
+        return features(self._numbers, at_ms)
+
 
 _WEIGHTS: Final[tuple[tuple[Callable[[ActMaker, int], list[Input]], int], ...]] = (
     (ActMaker.reassign, 16),
@@ -457,4 +470,7 @@ _WEIGHTS: Final[tuple[tuple[Callable[[ActMaker, int], list[Input]], int], ...]] 
     (ActMaker.elect, 4),
     (ActMaker.delete_strays, 1),
     (ActMaker.delete_controller, 4),
+    (ActMaker.allocate_producer_ids, 2),
+    (ActMaker.alter_credentials, 1),
+    (ActMaker.update_features, 1),
 )

@@ -1,11 +1,13 @@
 """Clusters to start from: a generic one, and random ones."""
 
+from collections.abc import Mapping
 from typing import Final
 
 from msgspec import structs
 
 from controller.core.configuration import Configuration
 from controller.core.protocol_versions import LATEST
+from replay.explore.generators.identities import start_znodes
 from replay.explore.numbers import Numbers
 from replay.world.scenario import BrokerSpec, ControllerSpec, Load, Scenario, TopicSpec
 
@@ -38,6 +40,7 @@ _FACTORS: Final = ((3, 12), (2, 5), (1, 1), (4, 2))
 _TAKES_OVER_PERCENT: Final = 10
 _KIP_236_PERCENT: Final = 90
 """Without it, as by default, no controller follows the znodes of KIP-236."""
+_USED_PERCENT: Final = 50
 _UNCLEAN: Final = "unclean.leader.election.enable"
 _UNCLEAN_PERCENT: Final = 5
 
@@ -89,6 +92,7 @@ def random_scenario(numbers: Numbers) -> Scenario:
         takes_over=numbers.chance(_TAKES_OVER_PERCENT),
         is_unclean=is_unclean,
         has_kip_236=numbers.chance(_KIP_236_PERCENT),
+        znodes=start_znodes(numbers) if numbers.chance(_USED_PERCENT) else {},
     )
 
 
@@ -117,6 +121,7 @@ def _scenario(
     takes_over: bool = False,
     is_unclean: bool = False,
     has_kip_236: bool = True,
+    znodes: Mapping[str, str] | None = None,
 ) -> Scenario:
     """`standby` says of each refold whether it follows the cluster while another is controller.
 
@@ -155,6 +160,7 @@ def _scenario(
         brokers=tuple(BrokerSpec(number) for number in range(1, brokers + 1)),
         broker_settings=_BROKER_SETTINGS,
         topics=topics,
+        znodes=dict(znodes or {}),
         controllers=tuple(controllers),
         load=_LOAD,
         active_ms=_ACTIVE_MS,

@@ -16,6 +16,7 @@ from replay.explore.invariants.cancellations import (
     OlderEntriesRemoved,
     RecordsOutliveMoves,
 )
+from replay.explore.invariants.credentials import CredentialsAsRequested
 from replay.explore.invariants.elections import (
     ElectedIsOnline,
     FirstReplicaLeads,
@@ -35,6 +36,7 @@ from replay.explore.invariants.leadership import (
     TopicIdsKept,
 )
 from replay.explore.invariants.metadata import MetadataForward, SentStatesStored
+from replay.explore.invariants.producer_ids import ProducerIdsUnique
 from replay.explore.invariants.records import AcknowledgedRecordsKept, ReadRecordsStable
 from replay.explore.invariants.recovery import (
     AdminZnodesGone,
@@ -106,6 +108,8 @@ ALWAYS: Final[tuple[type[Invariant], ...]] = (
     DeletionsKept,
     DeletionsConfirmed,
     RequestsKept,
+    ProducerIdsUnique,
+    CredentialsAsRequested,
 )
 """Hold after every step of a run."""
 

@@ -10,6 +10,7 @@ from typing import ClassVar, NamedTuple
 
 from msgspec import Struct
 
+from controller.core.api_requests import ApiRequest, ApiResponse
 from controller.core.commands import BrokerRequest
 from controller.core.values import Assignment, LeaderAndIsr
 from controller.core.znodes import Name
@@ -125,6 +126,14 @@ class Invariant:
     def admin_written(self, path: str, data: bytes | None, process: str) -> None:
         """A znode under /admin was created, set, or deleted (None)."""
 
+    def producer_ids_written(self, data: bytes | None, process: str) -> None:
+        """/latest_producer_id_block was created, set, or deleted (None)."""
+
+    def user_written(
+        self, path: str, before: dict[str, str], after: dict[str, str], process: str
+    ) -> None:
+        """The configuration of a user was written; it is empty if its znode does not exist."""
+
     def transaction_ended(self) -> None:
         """All changes of a transaction were reported."""
 
@@ -151,13 +160,16 @@ class Invariant:
     def handled(self, process: str) -> None:
         """A controller has handled all its events, and knows the cluster's state."""
 
-    def answered(self, process: str, request: int, *, was_open: bool) -> None:
-        """A controller answers a request. `was_open`: this run has received it, and has not
-        answered it yet."""
+    def received(self, process: str, request: ApiRequest) -> None:
+        """A controller received a request of a broker or client."""
+
+    def answered(self, process: str, asked: ApiRequest | None, response: ApiResponse) -> None:
+        """A controller answers a request. `asked`: the request; None if this run has not received
+        it, or has answered it before."""
 
     def granted(self, process: str, broker: int, broker_epoch: int) -> None:
-        """A controller answers an AlterPartition or ControlledShutdown request without an error.
-        `broker_epoch`: as the broker wrote it into the request."""
+        """A controller answers a request of a broker without an error. `broker_epoch`: as the
+        broker wrote it into the request."""
 
     def shutdown_granted(self, process: str, broker: int) -> None:
         """A controller answers the request of a broker for its controlled shutdown, without an

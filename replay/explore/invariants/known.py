@@ -9,6 +9,8 @@ from typing import Final, NamedTuple
 from msgspec import structs
 
 from controller.core import znodes
+from controller.core.api_requests import ApiRequest
+from controller.core.api_requests.reassignments import AlterPartitionReassignmentsReceived
 from controller.core.configuration import Configuration
 from controller.core.errors import ZnodeError
 from controller.core.topic_configs import MIN_INSYNC_REPLICAS, UNCLEAN, is_true
@@ -91,9 +93,7 @@ class Known:
         """Those of them that a client has created, as tools do and, by mistake, operators."""
         self.losses = Losses()
         self.requests: dict[Name, Requests] = {}
-        self.open_api: dict[tuple[str, int], list[Name]] = {}
-        """The partitions of open AlterPartitionReassignments, by controller and request."""
-        self.open_requests: dict[tuple[str, int], str] = {}
+        self.open_requests: dict[tuple[str, int], ApiRequest] = {}
         """The requests that were not answered yet, by controller and number."""
         self.cancel = 0
         """The czxid of /admin/reassign_cancel; 0: it does not exist."""
@@ -112,8 +112,8 @@ class Known:
         self.allows_unclean_by_default = False
         """Whether unclean elections have been allowed for topics without an override."""
         self.configs: dict[str, list[dict[str, str]]] = {}
-        """All contents that the configuration of a topic or broker has had, by path, the present
-        one last."""
+        """All contents that the configuration of a topic, broker or user has had, by path, the
+        present one last."""
         self.shutting_down_of: Callable[[str], Collection[int]] = lambda process: ()
         """The brokers that a controller knows to be in controlled shutdown."""
         self.broker_epoch_known_to: Callable[[str, int], int | None] = lambda process, broker: None
@@ -143,10 +143,14 @@ class Known:
         self.active_process: Callable[[], str | None] = lambda: None
         """The controller that has the role; None: none."""
 
+    def contents_of(self, path: str) -> list[dict[str, str]]:
+        """All contents that a configuration has had, the present one last."""
+        return self.configs.get(path, [{}])
+
     def settings(self, path: str, key: str) -> list[str | None]:
         """All values that a setting has had in the configuration at a path, the present one last.
         None: not set."""
-        return [one.get(key) for one in self.configs.get(path, ({},))]
+        return [one.get(key) for one in self.contents_of(path)]
 
     def min_insync_max(self, topic: str) -> int:
         """The largest min.insync.replicas that a topic has had, also by the dynamic default."""
@@ -176,7 +180,12 @@ class Known:
 
     def is_requested_by_api(self, name: Name) -> bool:
         """Whether a controller is to answer an AlterPartitionReassignments request for it."""
-        return any(name in names for names in self.open_api.values())
+        return any(
+            name == (one.topic, one.partition)
+            for asked in self.open_requests.values()
+            if isinstance(asked, AlterPartitionReassignmentsReceived)
+            for one in asked.partitions
+        )
 
     @staticmethod
     def is_refold(process: str) -> bool:

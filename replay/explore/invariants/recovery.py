@@ -84,8 +84,8 @@ class RequestsAnswered(Recovery):
     WITHIN_MS: ClassVar[int] = 45_000
 
     def missing(self) -> Iterator[Missing]:
-        for (process, number), name in self.known.open_requests.items():
-            yield process, f"has not answered request {number}, {name}"
+        for (process, number), asked in self.known.open_requests.items():
+            yield process, f"has not answered request {number}, {type(asked).__name__}"
 
 
 class PartitionsLed(Recovery):

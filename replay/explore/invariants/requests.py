@@ -4,6 +4,7 @@ those in ZooKeeper, or has a reason not to."""
 from typing import ClassVar
 
 from controller.core import znodes
+from controller.core.api_requests import ApiRequest, ApiResponse
 from controller.core.values import UNKNOWN_BROKER_EPOCH
 from controller.core.znodes import Name
 from replay.explore.invariants.invariant import AssignmentWrite, Invariant, Report, partition_text
@@ -25,19 +26,21 @@ class AnsweredOnce(Invariant):
         "A controller answers a request once, and no request of an earlier run."
     )
 
-    def answered(self, process: str, request: int, *, was_open: bool) -> None:
-        if not was_open:
-            self.violated(process, f"answered request {request} without being asked, or again")
+    def answered(self, process: str, asked: ApiRequest | None, response: ApiResponse) -> None:
+        if asked is None:
+            number = response.request
+            self.violated(process, f"answered request {number} without being asked, or again")
 
 
 class EarlierRunsRefused(Invariant):
-    """Source: KIP-380; KB 9.5, KB 11.2: a request that a broker sent before it restarted may arrive
-    late. Responses are decided with what the controller knows at that time."""
+    """Source: KIP-380; KB 9.5, 11.2, 11.4: a request that a broker sent before it restarted may
+    arrive late. Responses are decided with what the controller knows at that time."""
 
     NAME: ClassVar[str] = "earlier-runs-refused"
     STATEMENT: ClassVar[str] = (
-        "A controller grants no AlterPartition request and no controlled shutdown with an earlier "
-        "broker epoch than the one that it knows of that broker."
+        "A controller grants no request of a broker (AlterPartition, ControlledShutdown, "
+        "AllocateProducerIds) with an earlier broker epoch than the one that it knows of that "
+        "broker."
     )
 
     def granted(self, process: str, broker: int, broker_epoch: int) -> None:

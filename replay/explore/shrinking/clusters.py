@@ -38,9 +38,12 @@ def _scenarios(scenario: Scenario, inputs: Sequence[TimedInput]) -> Iterator[Sce
             yield structs.replace(scenario, topics=_with(scenario.topics, place, shorter))
         for partition, replicas in enumerate(topic.assignment):
             if len(replicas) > 1:
-                fewer = _with(topic.assignment, partition, replicas[:-1])
-                thinner = TopicSpec(topic.name, fewer, topic.configs)
+                shrunk = _with(topic.assignment, partition, replicas[:-1])
+                thinner = TopicSpec(topic.name, shrunk, topic.configs)
                 yield structs.replace(scenario, topics=_with(scenario.topics, place, thinner))
+    for path in scenario.znodes:
+        fewer = {one: data for one, data in scenario.znodes.items() if one != path}
+        yield structs.replace(scenario, znodes=fewer)
     if len(scenario.controllers) > 1:
         for place, controller in enumerate(scenario.controllers):
             if controller.process not in named:
@@ -110,7 +113,7 @@ def _numbers(inputs: Sequence[TimedInput]) -> dict[int, None]:
         value: None
         for one in msgspec.to_builtins(list(inputs))
         for name, field in one.items()
-        if not name.endswith("_ms") and name not in ("ms", "number", "act")
+        if not name.endswith("_ms") and name not in ("ms", "number", "act", "changes")
         for value in _values(field)
         if isinstance(value, int)
     }

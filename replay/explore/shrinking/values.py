@@ -10,10 +10,11 @@ from replay.world.inputs import TimedInput
 Input = TypeVar("Input", bound=TimedInput)
 
 _TIMES: Final = ("ms", "restart_after_ms", "latency_ms", "lag_ms", "delay_ms", "transactions")
-_LISTS: Final = ("targets", "partitions")
+_LISTS: Final = ("targets", "partitions", "changes")
 _PLAIN: Final[dict[str, Any]] = {
     "loses_unflushed": False,
     "force": False,
+    "validate_only": False,
     "configs": {},
     "successor": "same",
 }

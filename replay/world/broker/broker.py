@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable
 from replay.world.broker.context import process_of
 from replay.world.broker.control_requests import Replicas
 from replay.world.broker.disk import Disk
+from replay.world.broker.producer_ids import Route
 from replay.world.broker.run import BrokerRun, World
 from replay.world.observer import Name
 from replay.world.scheduler import Scheduled
@@ -98,6 +99,11 @@ class Broker:
         0."""
         if self._run is not None:
             self._run.context.write_us = write_us
+
+    def allocate_producer_ids(self, route: Route) -> None:
+        """It needs a block of producer ids."""
+        if self._run is not None:
+            self._run.allocate_producer_ids(route)
 
     def slow_replica(self, name: Name, *, is_slow: bool) -> None:
         """A follower copies nothing of a partition from now on, or does so again."""

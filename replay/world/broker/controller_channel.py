@@ -4,8 +4,7 @@ from collections.abc import Callable
 from typing import Final, Protocol
 
 from controller.core import error_codes as codes
-from controller.core.api_requests import ApiRequest, ApiResponse
-from controller.core.api_requests.alter_partition import AlterPartitionResponse
+from controller.core.api_requests import ApiRequest, ApiResponse, BrokerApiResponse
 from replay.world.broker.context import Context
 from replay.world.broker.peer import Peer
 from replay.world.messages import ControllerRequest, ControllerResponse
@@ -75,7 +74,7 @@ class ControllerChannel:
         if self._queued is None:
             return
         response = message.response
-        if isinstance(response, AlterPartitionResponse) and response.error == codes.NOT_CONTROLLER:
+        if isinstance(response, BrokerApiResponse) and response.error == codes.NOT_CONTROLLER:
             self._disconnect()
             self._retry()
             return

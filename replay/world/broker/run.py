@@ -16,6 +16,7 @@ from replay.world.broker.disk import Disk
 from replay.world.broker.fetcher import Fetchers
 from replay.world.broker.isr_changes import AlterPartitions, ZooKeeperIsrChanges
 from replay.world.broker.partition import IsrChanges
+from replay.world.broker.producer_ids import BlocksOfProducerIds, Route
 from replay.world.broker.registration import Registration, registration_of
 from replay.world.broker.serving import Served
 from replay.world.broker.settings import BrokerSettings
@@ -66,6 +67,9 @@ class BrokerRun:
             changes = AlterPartitions(context, self._channel)
         else:
             changes = ZooKeeperIsrChanges(context, self._requests)
+        # Kafka's broker has a separate channel for changes of the ISR.
+        self._other_channel = ControllerChannel(context, world.process_of_controller)
+        self._producer_ids = BlocksOfProducerIds(context, self._other_channel, self._requests)
         self._fetchers = Fetchers(context, disk.slow)
         self.replicas = Replicas(context, disk, changes, self._fetchers)
         self._zookeeper = ZooKeeperClient(
@@ -163,6 +167,12 @@ class BrokerRun:
     def _accept(self, process: str) -> Endpoint:
         return Served(self.context, self.replicas)
 
+    def allocate_producer_ids(self, route: Route) -> None:
+        """A producer needs an id, and the broker has none left."""
+        if self._is_listening:
+            # A process that is paused is asked when it goes on.
+            self._clock.after(0, lambda: self._producer_ids.allocate(route))
+
     # Faults and the end
 
     def pause(self) -> None:
@@ -226,6 +236,7 @@ class BrokerRun:
         self._requests.forget()
         self._fetchers.close()
         self._channel.close()
+        self._other_channel.close()
         if self._shutdown is not None:
             self._shutdown.close()
         self._world.network.end_process(self.context.process)

@@ -3,6 +3,10 @@
 import pytest
 
 from controller.core import znodes
+from controller.core.api_requests.reassignments import (
+    AlterPartitionReassignmentsReceived,
+    ReassignmentTarget,
+)
 from controller.core.values import Assignment
 from controller.core.znodes import Entry, Reassignment
 from replay.explore.invariants.cancellations import (
@@ -206,7 +210,9 @@ def test_logged_entry_that_a_client_writes_again_at_once_counts_as_the_same(is_i
 def test_entry_that_a_request_by_api_replaces_is_accounted_for() -> None:
     """KB 7.3 step 4: the controller has received the request before the entry was written."""
     history = Cancelling(EntriesAccountedFor)
-    history.known.open_api["refold 100", 7] = [("orders", 0)]
+    target = ReassignmentTarget("orders", 0, (4,))
+    asked = AlterPartitionReassignmentsReceived(7, 0, [target])
+    history.known.open_requests["refold 100", 7] = asked
     history.admin(znodes.REASSIGN_PARTITIONS, ENTRY, "admin")
     history.admin(znodes.REASSIGN_PARTITIONS, None)
     assert not history.reported

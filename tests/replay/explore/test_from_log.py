@@ -12,22 +12,27 @@ from replay.explore.from_log.reading import start_of_log
 from replay.explore.from_log.schedule import Schedule
 from replay.explore.run import run
 from replay.world.inputs import (
+    AllocateProducerIds,
+    AlterUserScramCredentials,
     CancelReassignment,
     ChangeBrokerConfig,
     CrashBroker,
     CreatePartitions,
     CreateTopic,
+    CredentialChange,
     DeleteControllerZnode,
     DeleteTopic,
     ElectLeaders,
     EndCancellation,
     FailLogDirectory,
+    FeatureChange,
     Input,
     KillController,
     PauseProcess,
     Reassign,
     ShutDownController,
     StopBroker,
+    UpdateFeatures,
 )
 
 T = TypeVar("T", bound=Input)
@@ -100,6 +105,27 @@ def test_topics_of_the_start_and_requests_about_topics_are_kept() -> None:
 def test_incident_runs_without_a_violation(name: str) -> None:
     begun = start_of_log(INCIDENTS / name)
     assert run(begun.scenario, begun.inputs).violation is None
+
+
+def test_requests_for_producer_ids_are_inputs() -> None:
+    begun = start_of_log(INCIDENTS / "rare-requests")
+    assert [one.broker for one in begun.inputs if isinstance(one, AllocateProducerIds)] == [1]
+
+
+def test_requests_for_credentials_and_features_are_inputs() -> None:
+    begun = start_of_log(INCIDENTS / "admin-requests")
+    [_, deleted] = [one for one in begun.inputs if isinstance(one, AlterUserScramCredentials)]
+    assert deleted.changes == (
+        CredentialChange("alice", "SCRAM-SHA-256", None),
+        CredentialChange("carol", "SCRAM-SHA-256", None),
+    )
+    updates = [one for one in begun.inputs if isinstance(one, UpdateFeatures)]
+    assert [one.validate_only for one in updates] == [True, False, False]
+    assert updates[1].changes == (
+        FeatureChange("old", 0, "safe_downgrade"),
+        FeatureChange("new", 1),
+    )
+    assert "/feature" in begun.scenario.znodes
 
 
 def test_imported_log_becomes_a_scenario() -> None:

@@ -6,12 +6,20 @@ from typing import Any
 import pytest
 
 from controller.core import error_codes
+from controller.core.procedures.admin import producer_ids
 from controller.core.procedures.brokers import controlled_shutdown
 from controller.core.procedures.elections import alter_partition
 from replay.explore.generators.scenarios import generic
 from replay.explore.invariants.requests import EarlierRunsRefused
 from replay.explore.run import run
-from replay.world.inputs import CrashBroker, ExpireSession, HoldLink, Input, StopBroker
+from replay.world.inputs import (
+    AllocateProducerIds,
+    CrashBroker,
+    ExpireSession,
+    HoldLink,
+    Input,
+    StopBroker,
+)
 from tests.replay.explore.facts import History
 
 _HELD = HoldLink(7_000, "broker 2", "refold 100", 3_000, accepts=True)
@@ -28,14 +36,20 @@ _ISR: tuple[Input, ...] = (
     CrashBroker(8_003, 2, restart_after_ms=0),
     ExpireSession(8_004, "broker 2"),
 )
-both = pytest.mark.parametrize(
+_PRODUCER_IDS: tuple[Input, ...] = (
+    _HELD,
+    AllocateProducerIds(7_000, 2),
+    CrashBroker(7_003, 2, restart_after_ms=0),
+    ExpireSession(7_004, "broker 2"),
+)
+each = pytest.mark.parametrize(
     ("module", "inputs"),
-    [(controlled_shutdown, _SHUTDOWN), (alter_partition, _ISR)],
-    ids=["controlled shutdown", "AlterPartition"],
+    [(controlled_shutdown, _SHUTDOWN), (alter_partition, _ISR), (producer_ids, _PRODUCER_IDS)],
+    ids=["controlled shutdown", "AlterPartition", "AllocateProducerIds"],
 )
 
 
-@both
+@each
 def test_late_request_of_a_broker_that_has_restarted_is_refused(
     module: Any, inputs: Sequence[Input], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -51,7 +65,7 @@ def test_late_request_of_a_broker_that_has_restarted_is_refused(
     assert (2, error_codes.STALE_BROKER_EPOCH) in errors
 
 
-@both
+@each
 def test_controller_that_does_not_check_the_broker_epoch_is_reported(
     module: Any, inputs: Sequence[Input], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 from msgspec import structs
 
+from controller.core.api_requests.elections import ElectLeadersReceived
 from controller.core.configuration import Configuration
 from controller.core.values import Assignment, LeaderAndIsr
 from controller.core.znodes import Reassignment, broker_config_path, write_reassignment
@@ -56,7 +57,8 @@ def test_leader_whose_log_directory_has_failed_is_missed() -> None:
 
 def test_request_without_an_answer_is_missed() -> None:
     cluster = Recovering(RequestsAnswered)
-    cluster.known.open_requests["refold 100", 7] = "ElectLeadersReceived"
+    asked = ElectLeadersReceived(7, 2, "preferred", None, 30_000)
+    cluster.known.open_requests["refold 100", 7] = asked
     assert cluster.missing() == [("refold 100", "has not answered request 7, ElectLeadersReceived")]
 
 

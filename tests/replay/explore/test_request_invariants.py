@@ -2,6 +2,11 @@
 
 import pytest
 
+from controller.core.api_requests.producer_ids import AllocateProducerIdsReceived
+from controller.core.api_requests.reassignments import (
+    AlterPartitionReassignmentsReceived,
+    ReassignmentTarget,
+)
 from controller.core.znodes.reassignment import write_request
 from replay.explore.invariants.epochs import DeposedWriteNothing, EpochRaisedByOwner
 from replay.explore.invariants.requests import AnsweredOnce, DeletionsKept, RequestsKept
@@ -25,9 +30,10 @@ def _requests() -> History:
 
 def test_second_answer_to_a_request_is_reported() -> None:
     history = History(AnsweredOnce)
-    history.invariant.answered("refold 100", 3, was_open=True)
+    asked = AllocateProducerIdsReceived(3, 0, 1, 101)
+    history.invariant.answered("refold 100", asked, asked.refusal(0))
     assert not history.reported
-    history.invariant.answered("refold 100", 3, was_open=False)
+    history.invariant.answered("refold 100", None, asked.refusal(0))
     assert history.reported == [
         "answered-once: refold 100: answered request 3 without being asked, or again"
     ]
@@ -97,7 +103,9 @@ def test_entry_that_was_written_twice_is_not_replaced_by_itself() -> None:
 
 def test_entry_may_be_removed_for_a_request_by_the_api() -> None:
     history = _requests()
-    history.known.open_api["refold 100", 1] = [NAME]
+    target = ReassignmentTarget(*NAME, (3, 2))
+    asked = AlterPartitionReassignmentsReceived(1, 0, [target])
+    history.known.open_requests["refold 100", 1] = asked
     history.admin(_LEGACY, _entry())
     history.admin(_LEGACY, None, "refold 100")
     history.invariant.transaction_ended()

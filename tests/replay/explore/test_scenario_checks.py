@@ -18,17 +18,21 @@ from replay.explore.numbers import Numbers
 from replay.explore.saved import read_scenario
 from replay.explore.scenario_checks import problem_of
 from replay.world.inputs import (
+    AllocateProducerIds,
+    AlterUserScramCredentials,
     ChangeBrokerConfig,
     ChangeTopicConfig,
     CrashBroker,
     CrashController,
     CreatePartitions,
     CreateTopic,
+    CredentialChange,
     CutConnection,
     Delay,
     DelayEphemeralDeletion,
     DeleteZnode,
     ExpireSession,
+    FeatureChange,
     HangZooKeeper,
     HoldLink,
     Input,
@@ -40,6 +44,7 @@ from replay.world.inputs import (
     SlowDisk,
     StartController,
     StopZooKeeperMember,
+    UpdateFeatures,
     WriteZnode,
 )
 from replay.world.scenario import BrokerSpec, ControllerSpec, Load, Scenario, TopicSpec
@@ -87,6 +92,7 @@ _ALL = f"zookeeper, {_WITH_DISK}, admin, producer 0, consumer 0"
         (Delay(1, "broker 1>broker 1", 1, 5), "link 'broker 1>broker 1' must be"),
         (Delay(1, "broker 1>broker 2", 0, 5), "number must be 1 or more"),
         (CrashController(1, "refold 100", 0), "act must be 1 or more"),
+        (AllocateProducerIds(1, 3), "broker 3 is not one of the brokers [1, 2]"),
         (CrashBroker(1, 3), "broker 3 is not one of the brokers [1, 2]"),
         (CrashBroker(1, 1, restart_after_ms=-1), "restart_after_ms must be 0 to 86400000"),
         (CrashBroker(-1, 1), "at_ms must be 0 to 86400000"),
@@ -193,7 +199,12 @@ def test_impossible_input_is_refused(wrong: Input, problem: str) -> None:
 
 
 def test_request_to_the_controller_may_have_any_content() -> None:
-    requests = (CreateTopic(5, "x", ((1, 1), ())), CreatePartitions(5, "absent", ((9,),)))
+    requests = (
+        CreateTopic(5, "x", ((1, 1), ())),
+        CreatePartitions(5, "absent", ((9,),)),
+        AlterUserScramCredentials(5, (CredentialChange("", "SCRAM-SHA-256", "", iterations=0),)),
+        UpdateFeatures(5, (FeatureChange("", -1),)),
+    )
     assert problem_of(_SCENARIO, requests) is None
 
 
@@ -246,6 +257,14 @@ def test_inputs_that_the_explorer_makes_are_accepted() -> None:
         (
             {"zookeeper_members": 0},
             "is not a scenario: Expected `int` >= 1 - at `$.zookeeper_members`",
+        ),
+        (
+            {"inputs": [{"input": "allocate_producer_ids", "at_ms": 1, "broker": 1, "route": "a"}]},
+            "is not a scenario: Invalid enum value 'a' - at `$.inputs[0].route`",
+        ),
+        (
+            {"inputs": [{"input": "update_features", "at_ms": 1, "changes": [{"name": "a"}]}]},
+            "is not a scenario: Object missing required field `feature`",
         ),
         (
             {"load": {"records_per_second": -5}},

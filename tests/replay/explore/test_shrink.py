@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 import pytest
+from msgspec import structs
 
 from replay.explore.generators.mix import mix
 from replay.explore.generators.scenarios import generic
@@ -12,9 +13,11 @@ from replay.world.inputs import (
     CrashBroker,
     DeleteControllerZnode,
     ExpireSession,
+    FeatureChange,
     Input,
     Reassign,
     Target,
+    UpdateFeatures,
 )
 from replay.world.scenario import Scenario
 
@@ -68,6 +71,23 @@ def test_values_of_inputs_are_simplified() -> None:
     (found,) = shrunk.inputs
     assert isinstance(found, Reassign)
     assert [one.partition for one in found.targets] == [1]
+
+
+def test_changes_of_features_and_znodes_of_the_start_are_left_out() -> None:
+    changes = FeatureChange("a", 3), FeatureChange("b", 4)
+    scenario = structs.replace(generic(), znodes={"/feature": "", "/latest_producer_id_block": ""})
+
+    def breaks(scenario: Scenario, some: Sequence[Input]) -> bool:
+        is_changed = any(
+            isinstance(one, UpdateFeatures) and changes[1] in one.changes for one in some
+        )
+        return is_changed and "/feature" in scenario.znodes
+
+    shrunk = shrink(scenario, [UpdateFeatures(5_000, changes, True)], breaks, seconds=60)
+    assert shrunk.inputs == (UpdateFeatures(5_000, changes[1:]),)
+    assert shrunk.scenario.znodes == {"/feature": ""}
+    # The levels 3 and 4 are no brokers.
+    assert len(shrunk.scenario.brokers) == 1
 
 
 def test_brokers_that_inputs_name_are_kept() -> None:

@@ -13,6 +13,8 @@ from controller.core import znodes
 from controller.core.configuration import Configuration
 from replay.world.cluster import Cluster
 from replay.world.inputs import (
+    AllocateProducerIds,
+    AlterUserScramCredentials,
     CancelReassignment,
     ChangeBrokerConfig,
     ChangeTopicConfig,
@@ -21,6 +23,7 @@ from replay.world.inputs import (
     CrashController,
     CreatePartitions,
     CreateTopic,
+    CredentialChange,
     CutConnection,
     Delay,
     DelayEphemeralDeletion,
@@ -32,6 +35,7 @@ from replay.world.inputs import (
     EndCancellation,
     ExpireSession,
     FailLogDirectory,
+    FeatureChange,
     HangZooKeeper,
     HoldLink,
     Input,
@@ -46,6 +50,7 @@ from replay.world.inputs import (
     StopBroker,
     StopZooKeeperMember,
     Target,
+    UpdateFeatures,
     WriteZnode,
 )
 from replay.world.network import Delivery
@@ -131,6 +136,10 @@ ONE_OF_EACH: tuple[Input, ...] = (
     DeleteControllerZnode(12_000),
     WriteZnode(12_000, "/admin/reassign_partitions", "nonsense"),
     DeleteZnode(12_000, "/brokers/topics/a/partitions/0/state"),
+    AllocateProducerIds(12_000, 1),
+    AllocateProducerIds(12_000, 1, route="znode"),
+    AlterUserScramCredentials(12_000, (CredentialChange("alice", "SCRAM-SHA-256", "secret"),)),
+    UpdateFeatures(12_000, (FeatureChange("group.version", 0, "safe_downgrade"),)),
 )
 """Each kind, and each route."""
 

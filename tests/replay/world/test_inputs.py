@@ -6,7 +6,19 @@ import msgspec
 import pytest
 
 from controller.core.configuration import Configuration
-from replay.world.inputs import CrashBroker, Delay, Input, LagZooKeeper, Reassign, Target
+from replay.world.inputs import (
+    AllocateProducerIds,
+    AlterUserScramCredentials,
+    CrashBroker,
+    CredentialChange,
+    Delay,
+    FeatureChange,
+    Input,
+    LagZooKeeper,
+    Reassign,
+    Target,
+    UpdateFeatures,
+)
 from replay.world.scenario import BrokerSpec, ControllerSpec, Scenario, TopicSpec
 
 
@@ -21,6 +33,9 @@ SOME: tuple[Input, ...] = (
     Reassign(5, (Target("t", 0, (1, 2)),), route="extra"),
     LagZooKeeper(1, "broker 1", 3, 4_000),
     Delay(0, "broker 1>zookeeper", 17, 40),
+    AllocateProducerIds(6, 1, route="znode"),
+    AlterUserScramCredentials(7, (CredentialChange("alice", "SCRAM-SHA-256", None),)),
+    UpdateFeatures(8, (FeatureChange("group.version", 0, "safe_downgrade"),), validate_only=True),
 )
 
 

@@ -45,6 +45,7 @@ from controller.kafka_0_8.events import (
 from controller.kafka_0_8.state import NO_EPOCH, Partition
 from replay.world.broker.context import process_of
 from replay.world.broker.peer import Peer
+from replay.world.broker.producer_ids import Route
 from replay.world.broker.settings import BrokerSettings
 from replay.world.kafka_0_8.broker_process import BrokerProcess
 from replay.world.kafka_0_8.networked.messages import ReplicaFetch, ReplicaFetchResponse
@@ -145,6 +146,10 @@ class NetworkedBroker:
     def slow_disk(self, write_us: int) -> None:
         """Not modelled."""
         raise NotImplementedError("the disk takes no time in this world")
+
+    def allocate_producer_ids(self, route: Route) -> None:
+        """Not modelled."""
+        raise NotImplementedError("the 0.8 design has no producer ids")
 
     def fail_log_directory(self, names: Iterable[Name] | None) -> None:
         """Not modelled."""

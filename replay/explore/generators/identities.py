@@ -1,0 +1,70 @@
+"""Random requests about no topic: producer ids, SCRAM credentials, finalized features."""
+
+from collections.abc import Sequence
+from typing import Final, Literal
+
+from controller.core import znodes
+from replay.explore.numbers import Numbers
+from replay.world.inputs import (
+    MECHANISMS,
+    UPGRADE_KINDS,
+    AllocateProducerIds,
+    AlterUserScramCredentials,
+    CredentialChange,
+    FeatureChange,
+    Input,
+    UpdateFeatures,
+)
+
+FEATURES: Final = {"group.version": 1, "transaction.version": 2}
+"""Features that may be finalized at the start, with their levels."""
+
+_USERS: Final = ("alice", "bob")
+"""There are few, so that several requests change the same credential."""
+_MECHANISMS: Final = tuple(MECHANISMS.values())
+_KINDS: Final = tuple(UPGRADE_KINDS.values())
+_APART_MS: Final = (0, 1, 2, 2, 3, 4, 50, 1_000)
+"""A controller reads and writes a znode within a few milliseconds."""
+_WRITES_PERCENT: Final = 35
+"""How often a broker writes a block of producer ids itself."""
+
+
+def producer_ids(numbers: Numbers, brokers: Sequence[int], at_ms: int) -> list[Input]:
+    """Some brokers need producer ids at almost the same time."""
+    made: list[Input] = []
+    for _ in range(numbers.between(1, 4)):
+        route: Literal["api", "znode"] = "znode" if numbers.chance(_WRITES_PERCENT) else "api"
+        made.append(AllocateProducerIds(at_ms, numbers.choice(brokers), route))
+        at_ms += numbers.choice(_APART_MS)
+    return made
+
+
+def credentials(numbers: Numbers, at_ms: int) -> list[Input]:
+    """A credential is set, and soon after another one or the same one is set or deleted."""
+    made: list[Input] = []
+    for deleted_percent in (0, 50, 50)[: numbers.between(1, 3)]:
+        changes: dict[tuple[str, str], CredentialChange] = {}
+        for _ in range(numbers.between(1, 2)):
+            user, mechanism = numbers.choice(_USERS), numbers.choice(_MECHANISMS)
+            is_deleted = numbers.chance(deleted_percent)
+            credential = None if is_deleted else f"secret-{numbers.below(1_000)}"
+            changes[user, mechanism] = CredentialChange(user, mechanism, credential)
+        made.append(AlterUserScramCredentials(at_ms, tuple(changes.values())))
+        at_ms += numbers.choice(_APART_MS)
+    return made
+
+
+def features(numbers: Numbers, at_ms: int) -> list[Input]:
+    """Mostly, a finalized feature is deleted: a broker with ZooKeeper supports none."""
+    name = numbers.choice(list(FEATURES))
+    change = FeatureChange(name, 0, "safe_downgrade")
+    if numbers.chance(25):
+        change = FeatureChange(name, numbers.below(3), numbers.choice(_KINDS))
+    return [UpdateFeatures(at_ms, (change,), numbers.chance(15))]
+
+
+def start_znodes(numbers: Numbers) -> dict[str, str]:
+    """The znodes of a cluster that has been used: no block of producer ids yet, and features of
+    either format."""
+    levels = znodes.Features(True, FEATURES, numbers.between(1, 2))
+    return {znodes.PRODUCER_IDS: "", znodes.FEATURE: znodes.write_features(levels).decode()}
