@@ -130,7 +130,7 @@ def without_leader() -> Recovering:
         (["true"], [], True),
         ([], ["true"], True),
         (["true", "false"], ["true"], False),
-        # Kafka elects nobody when a setting ends.
+        # The end of a setting is no reason for an election.
         (["false", None], ["true"], False),
         ([], ["true", None], False),
     ],
