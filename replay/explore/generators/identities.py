@@ -16,26 +16,34 @@ from replay.world.inputs import (
     UpdateFeatures,
 )
 
-FEATURES: Final = {"group.version": 1, "transaction.version": 2}
+_FEATURES: Final = {"group.version": 1, "transaction.version": 2}
 """Features that may be finalized at the start, with their levels."""
 
 _USERS: Final = ("alice", "bob")
 """There are few, so that several requests change the same credential."""
 _MECHANISMS: Final = tuple(MECHANISMS.values())
 _KINDS: Final = tuple(UPGRADE_KINDS.values())
-_APART_MS: Final = (0, 1, 2, 2, 3, 4, 50, 1_000)
-"""A controller reads and writes a znode within a few milliseconds."""
-_WRITES_PERCENT: Final = 35
-"""How often a broker writes a block of producer ids itself."""
+_ROUTES: Final[tuple[Literal["api", "znode"], ...]] = ("api", "znode")
+_APART_MS: Final = (0, 1, 3, 10, 50, 1_000)
+_BETWEEN_MS: Final = (1, 2, 3, 4)
+"""A controller writes a block of producer ids so long after the broker has asked."""
+_WRITERS_PERCENT: Final = 60
+"""How often another broker writes a block itself between the read and the write of a controller."""
+_FINALIZED_PERCENT: Final = 50
+_STARTED_PERCENT: Final = 90
+"""Brokers create the znode of blocks when they start, except those before 0.11."""
 
 
 def producer_ids(numbers: Numbers, brokers: Sequence[int], at_ms: int) -> list[Input]:
-    """Some brokers need producer ids at almost the same time."""
-    made: list[Input] = []
-    for _ in range(numbers.between(1, 4)):
-        route: Literal["api", "znode"] = "znode" if numbers.chance(_WRITES_PERCENT) else "api"
-        made.append(AllocateProducerIds(at_ms, numbers.choice(brokers), route))
+    """Some brokers need producer ids at almost the same time, by either route."""
+    made: list[Input] = [AllocateProducerIds(at_ms, numbers.choice(brokers))]
+    if numbers.chance(_WRITERS_PERCENT):
+        later_ms = at_ms + numbers.choice(_BETWEEN_MS)
+        made.append(AllocateProducerIds(later_ms, numbers.choice(brokers), "znode"))
+    for _ in range(numbers.below(3)):
         at_ms += numbers.choice(_APART_MS)
+        route = numbers.choice(_ROUTES)
+        made.append(AllocateProducerIds(at_ms, numbers.choice(brokers), route))
     return made
 
 
@@ -56,7 +64,7 @@ def credentials(numbers: Numbers, at_ms: int) -> list[Input]:
 
 def features(numbers: Numbers, at_ms: int) -> list[Input]:
     """Mostly, a finalized feature is deleted: a broker with ZooKeeper supports none."""
-    name = numbers.choice(list(FEATURES))
+    name = numbers.choice(list(_FEATURES))
     change = FeatureChange(name, 0, "safe_downgrade")
     if numbers.chance(25):
         change = FeatureChange(name, numbers.below(3), numbers.choice(_KINDS))
@@ -64,7 +72,12 @@ def features(numbers: Numbers, at_ms: int) -> list[Input]:
 
 
 def start_znodes(numbers: Numbers) -> dict[str, str]:
-    """The znodes of a cluster that has been used: no block of producer ids yet, and features of
+    """The znodes of these requests at the start: no block of producer ids yet, and features of
     either format."""
-    levels = znodes.Features(True, FEATURES, numbers.between(1, 2))
-    return {znodes.PRODUCER_IDS: "", znodes.FEATURE: znodes.write_features(levels).decode()}
+    made: dict[str, str] = {}
+    if numbers.chance(_STARTED_PERCENT):
+        made[znodes.PRODUCER_IDS] = ""
+    if numbers.chance(_FINALIZED_PERCENT):
+        levels = znodes.Features(True, _FEATURES, numbers.between(1, 2))
+        made[znodes.FEATURE] = znodes.write_features(levels).decode()
+    return made

@@ -40,7 +40,6 @@ _FACTORS: Final = ((3, 12), (2, 5), (1, 1), (4, 2))
 _TAKES_OVER_PERCENT: Final = 10
 _KIP_236_PERCENT: Final = 90
 """Without it, as by default, no controller follows the znodes of KIP-236."""
-_USED_PERCENT: Final = 50
 _UNCLEAN: Final = "unclean.leader.election.enable"
 _UNCLEAN_PERCENT: Final = 5
 
@@ -92,7 +91,7 @@ def random_scenario(numbers: Numbers) -> Scenario:
         takes_over=numbers.chance(_TAKES_OVER_PERCENT),
         is_unclean=is_unclean,
         has_kip_236=numbers.chance(_KIP_236_PERCENT),
-        znodes=start_znodes(numbers) if numbers.chance(_USED_PERCENT) else {},
+        znodes=start_znodes(numbers),
     )
 
 
