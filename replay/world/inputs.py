@@ -306,12 +306,12 @@ UPGRADE_KINDS: Final[dict[int, UpgradeKind]] = {
 
 
 class CredentialChange(Struct, frozen=True):
-    """A SCRAM credential that a user shall have; None: it is deleted. In a simulated cluster, any
-    text can be a credential."""
+    """A SCRAM credential that a user shall have; without one it is deleted. Any text can be a
+    credential in a simulated cluster."""
 
     user: str
     mechanism: Mechanism
-    credential: str | None
+    credential: str | None = None
     iterations: int = 4_096
 
 

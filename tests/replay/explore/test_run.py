@@ -17,6 +17,7 @@ from replay.explore.generators.strategies import STRATEGIES
 from replay.explore.invariants.leadership import LeaderInIsr
 from replay.explore.numbers import Numbers
 from replay.explore.run import NO_EXCEPTION, Run, run
+from replay.explore.verdict import not_checked
 from replay.world.inputs import CrashBroker, DeleteControllerZnode, Input, WriteZnode
 from replay.world.scenario import Scenario
 from tests.replay.explore.defects import leader_outside_of_isr
@@ -120,6 +121,13 @@ def test_strategy_runs_on_the_world(name: str) -> None:
 
     with pytest.raises(Enough):
         STRATEGIES[name](Attempts(small(), name, 1, base, on_run), Numbers(1))
+
+
+def test_verdict_names_changes_of_acls_only_as_absent_from_the_world() -> None:
+    *reachable, absent = not_checked(Coverage(runs=1))
+    assert "AclChange" in absent
+    assert any("procedures that no run had: " in one for one in reachable)
+    assert not any("AclChange" in one for one in reachable)
 
 
 def test_coverage_adds_up() -> None:
