@@ -219,7 +219,8 @@ class ReassignmentsEnded(Recovery):
 
     NAME: ClassVar[str] = "reassignments-ended"
     STATEMENT: ClassVar[str] = (
-        "Every reassignment whose replicas are all live has ended. While /admin/reassign_cancel "
+        "Every reassignment whose replicas are all live has ended, unless no member of the ISR is "
+        "one of them: Kafka's controller may leave such an ISR. While /admin/reassign_cancel "
         "exists, only those that it cancels: the others wait."
     )
     WITHIN_MS: ClassVar[int] = 60_000
@@ -229,6 +230,9 @@ class ReassignmentsEnded(Recovery):
         known = self.known
         for name, assignment in known.recoverable():
             if not assignment.is_being_reassigned or not self._replicas_live(name):
+                continue
+            state = known.states.get(name)
+            if state is not None and not any(one in assignment.replicas for one in state.isr):
                 continue
             if not known.is_cancelling() or known.is_legacy_move(name):
                 text = f"to {list(assignment.target)} has not ended"

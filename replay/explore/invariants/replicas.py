@@ -28,7 +28,8 @@ class IsrWithinAssignment(Invariant):
     STATEMENT: ClassVar[str] = (
         "Every member of a partition's ISR is one of its replicas, unless a tool has written the "
         "topic's znode with other replicas. If a controller with Kafka's rules has removed a "
-        "replica from the assignment, the leader and that controller may still add it."
+        "replica from the assignment, it may stay in the ISR, and the leader and that controller "
+        "may still add it."
     )
 
     def __init__(self, known: Known, report: Report) -> None:
@@ -48,7 +49,8 @@ class IsrWithinAssignment(Invariant):
         # A tool may write what it read before a reassignment.
         known, process = self.known, write.process
         if state is not None and known.is_refold(process) and not known.is_kafka(process):
-            self._check(write.name, state.isr)
+            left = self._removed[write.name]
+            self._check(write.name, tuple(one for one in state.isr if one not in left))
 
     def topic_deleted(self, topic: TopicKnown) -> None:
         for number in topic.assignments:

@@ -201,7 +201,13 @@ def _isr(view: PartitionView) -> str:
 
 
 def _way_back(history: History, view: PartitionView) -> str:
-    awaited = [str(one) for one in view.isr]
+    awaited = [str(one) for one in view.isr if one in view.replicas]
+    if view.isr and not awaited:
+        # Kafka's controller leaves the last member in the ISR when it is no longer a replica.
+        return (
+            "No member of the ISR is a replica of the partition, so that only an unclean election, "
+            "which may lose records, brings it online"
+        )
     whom = f"broker {' or '.join(awaited)}" if awaited else "a replica that is in sync"
     way = f"The partition is online again when {whom} returns"
     move = being_undone(history, view)

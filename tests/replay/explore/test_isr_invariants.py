@@ -179,6 +179,15 @@ def test_only_the_leader_may_add_a_replica_that_a_stock_controller_has_removed(
         assert "the ISR has [3]" in history.reported[0]
 
 
+def test_replica_that_a_stock_controller_has_removed_may_stay_in_the_isr() -> None:
+    history = History(IsrWithinAssignment)
+    history.known.is_kafka = lambda one: one == "stock 1"
+    history.state(-1, 1, (3,))
+    history.assign((1, 2), process="stock 1")
+    history.assign((2, 1))
+    assert not history.reported
+
+
 def test_leader_may_not_add_a_replica_that_refold_has_removed() -> None:
     history = History(IsrWithinAssignment)
     history.state(1, 1, (1, 2))

@@ -244,6 +244,16 @@ def test_unfinished_reassignment_is_missed() -> None:
     assert not cluster.missing()
 
 
+@pytest.mark.parametrize(("isr", "is_missed"), [((1, 4), True), ((4,), False)])
+def test_reassignment_without_a_replica_in_sync_cannot_end(
+    isr: tuple[int, ...], is_missed: bool
+) -> None:
+    cluster = Recovering(ReassignmentsEnded)
+    cluster.topic.assignments[0] = Assignment((3, 1, 2), (3,), (1,))
+    cluster.known.states[NAME] = LeaderAndIsr(-1, 5, isr, 0, 1)
+    assert bool(cluster.missing()) is is_missed
+
+
 @pytest.mark.parametrize("is_legacy", [True, False])
 def test_cancellation_ends_only_the_reassignments_that_it_cancels(is_legacy: bool) -> None:
     cluster = Recovering(ReassignmentsEnded)

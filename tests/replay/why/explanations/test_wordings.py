@@ -24,6 +24,19 @@ def test_unclean_election_is_not_offered_without_another_replica(tmp_path: Path)
     assert answer.endswith("The partition is online again when broker 1 returns.")
 
 
+def test_member_of_the_isr_that_is_no_replica_is_not_waited_for(tmp_path: Path) -> None:
+    cluster = cluster_of(3, 1, 2)
+    cluster.stop_broker(2)
+    cluster.stop_broker(1)
+    cluster.set_isr("t", 0, [3])
+    cluster.announce_isr(("t", 0))
+    answer = first(cluster, tmp_path, **T0)
+    assert (
+        "Only broker 3 is in the ISR. No member of the ISR is a replica of the partition" in answer
+    )
+    assert "returns" not in answer
+
+
 def test_root_cause_is_shown_however_few_causes_are(cluster: Cluster, tmp_path: Path) -> None:
     ask_for_isr(cluster, 1)
     cluster.stop_broker(1)
