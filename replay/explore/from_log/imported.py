@@ -128,6 +128,8 @@ class ImportedIncident:
                 schedule.add_reassignments(at_ms, partitions)
             case ElectLeadersReceived(election=election, partitions=partitions):
                 schedule.add(ElectLeaders(at_ms, tuple(partitions or ()), election))
+            case None:
+                pass
             case _:
                 schedule.add_request(at_ms, request)
 
