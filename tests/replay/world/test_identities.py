@@ -17,7 +17,6 @@ from replay.world.inputs import (
     AlterUserScramCredentials,
     CrashBroker,
     CredentialChange,
-    DeleteControllerZnode,
     ExpireSession,
     FeatureChange,
     HoldLink,
@@ -32,6 +31,8 @@ from replay.world.scenario import ControllerSpec, Scenario
 from tests.replay.world.test_cluster import REFOLD, SCENARIO, data
 
 _SHORT = structs.replace(SCENARIO, active_ms=20_000, quiet_ms=0, load=None)
+_OTHER = ControllerSpec(Configuration(broker_id=101), starts_after_ms=500)
+_TWO_REFOLDS = structs.replace(_SHORT, controllers=(ControllerSpec(REFOLD), _OTHER))
 _FIRST, _SECOND = (0, 1000), (1000, 1000)
 
 
@@ -109,13 +110,12 @@ def test_broker_allocates_one_block_after_the_other_by_both_routes() -> None:
 
 
 def test_broker_asks_again_until_the_receiver_is_the_controller() -> None:
-    other = ControllerSpec(Configuration(broker_id=101), starts_after_ms=500)
     _, blocks = run(
         ExpireSession(12_000, "refold 100"),
         # Broker 1 learns late who the controller is.
         HoldLink(12_000, "refold 101", "broker 1", 3_000),
         AllocateProducerIds(13_000, 1),
-        scenario=structs.replace(_SHORT, controllers=(ControllerSpec(REFOLD), other)),
+        scenario=_TWO_REFOLDS,
     )
     assert blocks.errors
     assert set(blocks.errors) == {codes.NOT_CONTROLLER}
@@ -190,8 +190,16 @@ def test_credentials_are_set_and_deleted() -> None:
 
 def test_administrator_asks_again_until_the_receiver_is_the_controller() -> None:
     change = CredentialChange("alice", "SCRAM-SHA-256", "one")
-    cluster, _ = run(DeleteControllerZnode(12_000), AlterUserScramCredentials(12_001, (change,)))
+    cluster, _ = run(
+        # The request arrives at the first controller after its term.
+        HoldLink(12_000, "admin", "refold 100", 3_000, accepts=True),
+        AlterUserScramCredentials(12_000, (change,)),
+        ExpireSession(12_100, "refold 100"),
+        scenario=_TWO_REFOLDS,
+    )
     assert credentials(cluster, "alice") == {"SCRAM-SHA-256": "one"}
+    [outcome] = cluster.admin.outcomes
+    assert outcome.at_us > 15_000_000
 
 
 def test_finalized_feature_is_deleted_and_none_is_set() -> None:
