@@ -81,7 +81,7 @@ class ZooKeeperFacts:
             self._admin_changed(process, path, node)
         elif path.startswith(_BROKERS):
             broker = path.removeprefix(_BROKERS)
-            self._registration_changed(int(broker), node)
+            self._registration_changed(process, int(broker), node)
         elif path.startswith((_TOPIC_CONFIGS, _BROKER_CONFIGS)):
             self._configuration_changed(path, node)
         elif path.startswith(_USER_CONFIGS):
@@ -130,10 +130,13 @@ class ZooKeeperFacts:
                 if known.settings(znodes.topic_config_path(topic), UNCLEAN)[-1] is None:
                     known.allows_unclean[topic] = None
 
-    def _registration_changed(self, broker: int, node: Znode | None) -> None:
+    def _registration_changed(self, process: str, broker: int, node: Znode | None) -> None:
         known = self._known
         before = known.brokers.get(broker)
+        known.unregistered_by_tools.pop(broker, None)
         if node is None:
+            if process not in ("", f"broker {broker}"):
+                known.unregistered_by_tools[broker] = None
             known.brokers.pop(broker, None)
             known.losses.failed(broker)
         elif node.czxid != before:

@@ -28,20 +28,23 @@ class _Stored(NamedTuple):
 
 class _Log:
     """The acknowledged records of a partition by offset, and for each broker up to which offset its
-    log was compared with them."""
+    log was compared with them. `leader` is the latest one, `leader_epoch` its leader epoch."""
 
-    __slots__ = ("compared", "last", "records")
+    __slots__ = ("compared", "last", "leader", "leader_epoch", "records")
 
     def __init__(self) -> None:
         self.records: dict[int, _Stored] = {}
         self.last = -1
         self.compared: dict[int, int] = {}
+        self.leader = -1
+        self.leader_epoch = -1
 
 
 class AcknowledgedRecordsKept(Invariant):
     """Source: acks=all and the ISR; races R4, R9, R18, R27.
 
-    The log of a replica is compared when it begins to lead, from where it was compared before.
+    The log of a replica is compared when it begins to lead, from where it was compared before. A
+    record that an earlier leader acknowledges later is compared with the log of the latest leader.
     """
 
     NAME: ClassVar[str] = "acknowledged-records-kept"
@@ -58,13 +61,42 @@ class AcknowledgedRecordsKept(Invariant):
         self.record_at: RecordAt = lambda broker, name, offset: None
 
     def acknowledged(self, one: Acknowledged) -> None:
-        log = self._logs.get(one.name)
+        log, name, offset = self._log_of(one.name), one.name, one.offset
+        before = log.records.get(offset)
+        if before is not None and before.record != one.record:
+            self._compare(log, name, offset, one.record, "where now another record is acknowledged")
+        at = self.known.losses.next()
+        log.records[offset] = _Stored(one.record, one.isr, at, one.leader_epoch)
+        log.last = max(log.last, offset)
+        state = self.known.states.get(name)
+        is_latest = state is not None and state.leader_epoch == log.leader_epoch
+        if is_latest and one.leader_epoch < log.leader_epoch:
+            found = self.record_at(log.leader, name, offset)
+            self._compare(log, name, offset, found, _text_of_leader(log, found))
+
+    def _log_of(self, name: Name) -> _Log:
+        log = self._logs.get(name)
         if log is None:
-            log = self._logs[one.name] = _Log()
-        log.records[one.offset] = _Stored(
-            one.record, one.isr, self.known.losses.next(), one.leader_epoch
+            log = self._logs[name] = _Log()
+        return log
+
+    def _compare(self, log: _Log, name: Name, offset: int, found: int | None, instead: str) -> bool:
+        """Whether the acknowledged record at an offset is the one that is found there, or its loss
+        is excused."""
+        expected = log.records[offset]
+        if found == expected.record or self.known.is_queued(name[0]):
+            # The deletion of a topic takes its records, one replica after the other.
+            return True
+        excuse = self.known.losses.excuse
+        if excuse(name, offset, expected.record, expected.at, expected.leader_epoch):
+            del log.records[offset]
+            return True
+        self.violated(
+            partition_text(name),
+            f"record {expected.record} at offset {offset} was acknowledged by the ISR "
+            f"{list(expected.isr)}; {instead}",
         )
-        log.last = max(log.last, one.offset)
+        return False
 
     def topic_deleted(self, topic: TopicKnown) -> None:
         for number in topic.assignments:
@@ -82,36 +114,27 @@ class AcknowledgedRecordsKept(Invariant):
         self.truncated(replica, 0)
 
     def leads(self, replica: Replica, leader_epoch: int) -> None:
-        log = self._logs.get(replica.name)
-        if log is None or self.known.is_queued(replica.topic):
-            # The deletion of a topic takes its records, one replica after the other.
-            return
         broker, name = replica.broker, replica.name
         state = self.known.states.get(name)
         if state is not None and state.leader_epoch > leader_epoch:
             # A late request, or one of a deposed controller: this leader is replaced already, and
             # followers in the newer leader epoch do not fetch from it.
             return
+        log = self._log_of(name)
+        log.leader, log.leader_epoch = broker, leader_epoch
+        if self.known.is_queued(replica.topic):
+            return
         for offset in range(log.compared.get(broker, 0), log.last + 1):
-            expected = log.records.get(offset)
-            if expected is None:
-                continue
-            found = self.record_at(broker, name, offset)
-            if found == expected.record:
-                continue
-            if not self.known.losses.excuse(
-                name, offset, expected.record, expected.at, expected.leader_epoch
-            ):
-                what = "no record" if found is None else f"record {found}"
-                self.violated(
-                    partition_text(name),
-                    f"record {expected.record} at offset {offset} was acknowledged by the ISR "
-                    f"{list(expected.isr)}; broker {broker}, the leader in leader epoch "
-                    f"{leader_epoch}, has {what} there",
-                )
-                return
-            del log.records[offset]
+            if offset in log.records:
+                found = self.record_at(broker, name, offset)
+                if not self._compare(log, name, offset, found, _text_of_leader(log, found)):
+                    return
         log.compared[broker] = log.last + 1
+
+
+def _text_of_leader(log: _Log, found: int | None) -> str:
+    what = "no record" if found is None else f"record {found}"
+    return f"broker {log.leader}, the leader in leader epoch {log.leader_epoch}, has {what} there"
 
 
 class ReadRecordsStable(Invariant):

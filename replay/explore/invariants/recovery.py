@@ -179,7 +179,8 @@ class IsrsFull(Recovery):
     STATEMENT: ClassVar[str] = (
         "Every broker that runs is registered and knows its broker epoch, and every replica whose "
         "broker runs is in the ISR of its partition, except those that a reassignment adds while "
-        "/admin/reassign_cancel exists: they wait. Without kip-236.enable, the controller "
+        "/admin/reassign_cancel exists: they wait. A broker whose registration a tool has deleted "
+        "does not count: it does not register again. Without kip-236.enable, the controller "
         "remembers no deletions, so that a replica with the log of an earlier topic does not count."
     )
     WITHIN_MS: ClassVar[int] = 60_000
@@ -188,6 +189,8 @@ class IsrsFull(Recovery):
     def missing(self) -> Iterator[Missing]:
         known, view = self.known, self.view
         for broker in view.running_brokers():
+            if broker in known.unregistered_by_tools:
+                continue
             if broker not in known.brokers:
                 yield f"broker {broker}", "runs and is not registered"
             elif view.broker_epoch(broker) != known.brokers[broker]:

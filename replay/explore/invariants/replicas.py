@@ -94,10 +94,12 @@ class NoIneligibleInIsr(Invariant):
         before = self.known.states.get(name)
         live = self.known.live_brokers_of(process)
         # ZooKeeper refuses a write with another version than the present one.
-        if before is None or live is None or before.partition_epoch != state.partition_epoch:
+        version = before.partition_epoch if before is not None else 0
+        if live is None or version != state.partition_epoch:
             return
+        members = before.isr if before is not None else ()
         for broker in state.isr:
-            if broker not in before.isr and broker not in live:
+            if broker not in members and broker not in live:
                 self.violated(
                     partition_text(name),
                     f"{process} adds broker {broker} to the ISR, which is not registered or in "
@@ -257,7 +259,8 @@ class AssignedReplicasKept(Invariant):
     STATEMENT: ClassVar[str] = (
         "The controller requests no deletion of a replica that is assigned, and no broker deletes "
         "a replica that is in the ISR, unless the topic is being deleted, or the replica's log is "
-        "that of an earlier topic of the same name. A controller with Kafka's rules may request "
+        "that of an earlier topic of the same name. Replicas that a reassignment adds may be "
+        "deleted, because it may be rolled back. A controller with Kafka's rules may request "
         "the deletion of a replica in the ISR that is no longer assigned. Not checked while the "
         "topic's znode has an assignment that a tool has changed: the controller writes its own "
         "again."

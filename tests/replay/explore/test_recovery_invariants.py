@@ -204,6 +204,8 @@ def test_running_broker_without_registration_is_missed() -> None:
     cluster = Recovering(IsrsFull)
     del cluster.known.brokers[3]
     assert cluster.missing() == [("broker 3", "runs and is not registered")]
+    cluster.known.unregistered_by_tools[3] = None
+    assert not cluster.missing()
 
 
 def test_replica_that_is_not_assigned_is_missed() -> None:

@@ -142,6 +142,28 @@ def test_leader_without_acknowledged_record_is_reported() -> None:
     assert "record 70 at offset 0 was acknowledged by the ISR [1, 2]" in history.reported[0]
 
 
+@pytest.mark.parametrize(("log", "is_reported"), [([70], False), ([71], True), ([], True)])
+def test_record_that_is_acknowledged_after_another_leader_began_is_compared(
+    log: list[int], is_reported: bool
+) -> None:
+    history = History(AcknowledgedRecordsKept)
+    _log(history, {1: [70], 2: log})
+    history.state(2, 2, (1, 2))
+    history.invariant.leads(replica(2), 2)
+    history.invariant.acknowledged(Acknowledged(NAME, 0, 70, (1, 2), 1))
+    assert bool(history.reported) is is_reported
+
+
+def test_two_acknowledged_records_at_one_offset_are_reported() -> None:
+    history = History(AcknowledgedRecordsKept)
+    _log(history, {1: [70], 2: [71]})
+    _acknowledge(history)
+    history.invariant.acknowledged(Acknowledged(NAME, 0, 70, (1, 2), 1))
+    assert not history.reported
+    history.invariant.acknowledged(Acknowledged(NAME, 0, 71, (2,), 1))
+    assert "now another record is acknowledged" in history.reported[0]
+
+
 def test_records_of_a_topic_that_is_being_deleted_may_be_lost() -> None:
     history = History(AcknowledgedRecordsKept)
     _log(history, {1: [70], 3: []})
@@ -218,6 +240,15 @@ def test_second_record_at_a_read_offset_is_reported() -> None:
     assert not history.reported
     history.invariant.consumed("consumer 0", NAME, 5, 71, 1)
     assert "read record 71 at offset 5" in history.reported[0]
+
+
+def test_first_isr_of_a_partition_has_no_ineligible_replica() -> None:
+    history = History(NoIneligibleInIsr)
+    history.known.live_brokers_of = lambda process: (1, 2)
+    history.invariant.decided("refold 100", NAME, LeaderAndIsr(1, 0, (1, 2), 0, 0))
+    assert not history.reported
+    history.invariant.decided("refold 100", NAME, LeaderAndIsr(1, 0, (1, 2, 3), 0, 0))
+    assert "adds broker 3 to the ISR" in history.reported[0]
 
 
 def test_replica_that_shuts_down_and_joins_the_isr_is_reported() -> None:
