@@ -9,6 +9,7 @@ from controller.core.api_requests.received_request import ReceivedRequest
 from controller.core.authorization import THE_CLUSTER, AclIndex, Resource, topic_resource
 from controller.core.controller import Controller
 from controller.core.errors import ZnodeError
+from controller.core.operations import NO_AUTH, NO_NODE
 from controller.core.znodes.acls import (
     ACL_CHANGES,
     ACL_RESOURCE_TYPES,
@@ -25,6 +26,7 @@ from controller.core.zookeeper_io import (
     read_children,
     read_contents,
     read_stats,
+    read_znodes,
 )
 
 _RULE: Final = "ACLs"
@@ -64,11 +66,12 @@ async def process_acl_changes(controller: Controller) -> None:
         return
     context = controller.context
     new: list[str] = []
+    latest = list(context.acl_changes)
     for place, parent in enumerate(ACL_CHANGES):
         listed = await list_numbered_notifications(controller, parent, _RULE)
-        unseen = [path for path in listed if path > context.acl_changes[place]]
+        unseen = [path for path in listed if path > latest[place]]
         if unseen:
-            context.acl_changes[place] = unseen[-1]
+            latest[place] = unseen[-1]
         new += unseen
     changes = await read_contents(controller, new, _RULE, read_acl_change)
     changed = dict.fromkeys(changes.values())
@@ -76,23 +79,29 @@ async def process_acl_changes(controller: Controller) -> None:
         # A notification is gone or cannot be read: any ACLs may have changed.
         changed |= dict.fromkeys([*context.acls.acls, *await _patterns(controller)])
     await _read(controller, [one for one in changed if one is not None])
+    # A change is processed only now: if a read failed, the next change has it read again.
+    context.acl_changes = latest
 
 
 async def _read(controller: Controller, patterns: list[ResourcePattern]) -> None:
     """Read these patterns. Where the content cannot be used, everything is denied."""
-
-    def parsed(path: str, data: bytes | None) -> tuple[Acl, ...]:
-        try:
-            return read_acls(path, data)
-        except ZnodeError as unreadable:
-            text = f"{unreadable}; everything that these ACLs are for is denied"
-            controller.notice("error", "unreadable_znode", path, text)
-            return (DENIES_ALL,)
-
     paths = [acls_path(one) for one in patterns]
-    found = await read_contents(controller, paths, _RULE, parsed)
-    for pattern, path in zip(patterns, paths, strict=True):
-        controller.context.acls.set(pattern, found.get(path, ()))
+    found = await read_znodes(controller, paths, _RULE, may_be_denied=True)
+    for pattern, path, error, data in zip(patterns, paths, found.errors, found.data, strict=True):
+        controller.context.acls.set(pattern, _acls(controller, path, error, data))
+
+
+def _acls(controller: Controller, path: str, error: int, data: bytes | None) -> tuple[Acl, ...]:
+    if error == NO_NODE:
+        return ()
+    try:
+        if error == NO_AUTH:
+            raise ZnodeError(f"{path} cannot be read (NoAuth): its ACL does not allow it")
+        return read_acls(path, data)
+    except ZnodeError as unreadable:
+        text = f"{unreadable}; everything that these ACLs are for is denied"
+        controller.notice("error", "unreadable_znode", path, text)
+        return (DENIES_ALL,)
 
 
 def cluster_refusal(controller: Controller, request: ReceivedRequest, operation: str) -> str | None:

@@ -31,7 +31,10 @@ from controller.core.api_requests.topics import (
     NewTopic,
     TopicToDelete,
 )
+from controller.core.commands import Issued, ReadZnodes, ZooKeeperCommand
 from controller.core.configuration import Authorization
+from controller.core.events import ZnodesRead
+from controller.core.operations import NO_AUTH
 from controller.core.snapshot import load_snapshot, take_snapshot
 from tests.controller.core.cluster import Cluster
 from tests.controller.core.endpoint import answers, call, next_request
@@ -330,6 +333,66 @@ def test_unreadable_acls_deny_everything() -> None:
     cluster.put_with_parents(CLUSTER, b'{"version":1,"acls":[{"principal":"User:alice"}]}')
     cluster.start()
     assert listing(cluster) == codes.CLUSTER_AUTHORIZATION_FAILED
+
+
+class _Denying(Cluster):
+    """A cluster whose ZooKeeper does not let the daemon read the znodes in `denied`."""
+
+    denied: tuple[str, ...] = ()
+
+    def _ask_zookeeper(self, issued: Issued, command: ZooKeeperCommand) -> None:
+        super()._ask_zookeeper(issued, command)
+        if isinstance(command, ReadZnodes) and any(one in self.denied for one in command.paths):
+            source, read = self._inbox.pop()
+            assert isinstance(read, ZnodesRead)
+            errors = [
+                NO_AUTH if path in self.denied else error
+                for path, error in zip(command.paths, read.errors, strict=True)
+            ]
+            data = [
+                None if path in self.denied else content
+                for path, content in zip(command.paths, read.data, strict=True)
+            ]
+            self._inbox.append((source, structs.replace(read, errors=errors, data=data)))
+
+
+SECRET = "/kafka-acl/Topic/secret"
+OTHER = "/kafka-acl/Topic/other"
+
+
+def created(cluster: Cluster, topic: str) -> int:
+    """The error of a CreateTopics that only validates."""
+    new = NewTopic(topic, 1, 1, [], [])
+    request = CreateTopicsReceived(next_request(cluster), 7, 1_000, True, [new])
+    error: int = call(cluster, by(ALICE, request)).topics[0].error
+    return error
+
+
+def test_acls_that_may_not_be_read_deny_everything_and_stop_no_failover() -> None:
+    cluster = _Denying(1, 2, authorization=Authorization(allows_without_acl=True))
+    cluster.denied = (SECRET,)
+    cluster.put_with_parents(CLUSTER, acls(allows("Describe")))
+    cluster.put_with_parents(SECRET, acls(allows("Create")))
+    seen = cluster.seen()
+    cluster.start()
+    assert cluster.is_active
+    assert created(cluster, "secret") == codes.TOPIC_AUTHORIZATION_FAILED
+    assert created(cluster, "other") == codes.NONE
+    assert f"{SECRET} cannot be read (NoAuth)" in seen.texts_of("unreadable_znode")[0]
+
+
+def test_change_is_applied_although_the_acls_of_another_change_may_not_be_read() -> None:
+    cluster = _Denying(1, 2, authorization=Authorization())
+    cluster.put_with_parents("/kafka-acl-changes", b"")
+    cluster.put_with_parents(OTHER, acls(allows("Create")))
+    cluster.start()
+    assert created(cluster, "other") == codes.NONE
+    cluster.denied = (SECRET,)
+    cluster.put_with_parents(SECRET, acls(allows("Create")))
+    cluster.put_with_parents(OTHER, acls(allows("Create"), denies("Create")))
+    cluster.put_quietly("/kafka-acl-changes/acl_changes_0000000000", b"TOPIC:secret")
+    change(cluster, "other", number=1)
+    assert created(cluster, "other") == codes.TOPIC_AUTHORIZATION_FAILED
 
 
 def test_snapshot_has_the_acls() -> None:
