@@ -8,6 +8,13 @@ from typing import Final, NamedTuple
 from controller.security.errors import SecurityError
 from controller.security.stores import StoreSettings, load_identity, load_trusted
 
+_TLS_1_3_CIPHERS: Final = (
+    "TLS_AES_128_GCM_SHA256",
+    "TLS_AES_256_GCM_SHA384",
+    "TLS_CHACHA20_POLY1305_SHA256",
+    "TLS_AES_128_CCM_SHA256",
+    "TLS_AES_128_CCM_8_SHA256",
+)
 _VERSIONS: Final = {
     "TLSv1": ssl.TLSVersion.TLSv1,
     "TLSv1.1": ssl.TLSVersion.TLSv1_1,
@@ -43,8 +50,6 @@ def client_context(settings: TlsSettings) -> ssl.SSLContext:
     """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = settings.verifies_host
-    # Java trusts each certificate of a truststore, also one that another authority has signed.
-    context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
     _trust(settings, context)
     if settings.keystore.is_set:
         load_identity(settings.keystore, context)
@@ -109,6 +114,8 @@ def _stamp(file: Path) -> tuple[int, int, int] | None:
 
 
 def _trust(settings: TlsSettings, context: ssl.SSLContext) -> None:
+    # Java trusts each certificate of a truststore, also one that another authority has signed.
+    context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
     if settings.truststore.is_set:
         load_trusted(settings.truststore, context)
     else:
@@ -135,7 +142,11 @@ def _restrict(settings: TlsSettings, context: ssl.SSLContext) -> None:
 def _restrict_ciphers(settings: TlsSettings, context: ssl.SSLContext) -> None:
     """Restrict the ciphers of TLS 1.2. Python cannot select those of TLS 1.3, so that any of them
     allows them all, and none of them forbids that version."""
-    names = [_openssl_name(one) for one in settings.ciphers if "_WITH_" in one]
+    names = []
+    for one in settings.ciphers:
+        if one not in _TLS_1_3_CIPHERS:
+            names.append(_openssl_name(one))
+            _require_cipher(settings, context, one, names[-1])
     if not names:
         context.minimum_version = ssl.TLSVersion.TLSv1_3
         return
@@ -143,10 +154,17 @@ def _restrict_ciphers(settings: TlsSettings, context: ssl.SSLContext) -> None:
         newest = (ssl.TLSVersion.TLSv1_3, ssl.TLSVersion.MAXIMUM_SUPPORTED)
         if context.maximum_version in newest:
             context.maximum_version = ssl.TLSVersion.TLSv1_2
+    context.set_ciphers(":".join(names))
+
+
+def _require_cipher(
+    settings: TlsSettings, context: ssl.SSLContext, name: str, of_openssl: str
+) -> None:
+    """OpenSSL leaves out names that it does not know, as long as it knows one."""
     try:
-        context.set_ciphers(":".join(names))
+        context.set_ciphers(of_openssl)
     except ssl.SSLError:
-        text = f"{settings.prefix}.cipher.suites: OpenSSL supports none of them"
+        text = f"{settings.prefix}.cipher.suites: {name} is unknown, or OpenSSL does not support it"
         raise SecurityError(text) from None
 
 

@@ -12,6 +12,7 @@ from tests.controller.security.handshakes import alert_of, shake_hands
 from tools.lab.certificates import PASSWORD, CertificateAuthority, Identity
 
 HOST = "zk1.example"
+CIPHER = "TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256"
 
 
 @pytest.fixture
@@ -85,6 +86,14 @@ def test_certificate_in_a_truststore_needs_no_authority_above_it(server: Identit
     shake_hands(client_context(trusting(server.pem)), serving(server.pem), HOST)
 
 
+def test_certificate_of_a_client_in_a_truststore_needs_no_authority_above_it(
+    authority: CertificateAuthority, server: Identity
+) -> None:
+    own = authority.issue("client")
+    demanding = serving(server.pem, own.pem, client_auth="required")
+    shake_hands(client_context(trusting(authority.pem, own.pem)), demanding, HOST)
+
+
 def test_client_shows_its_certificate(
     tmp_path: Path, authority: CertificateAuthority, server: Identity
 ) -> None:
@@ -140,13 +149,9 @@ def test_client_of_an_authority_that_was_taken_out_of_the_truststore_is_refused(
     [
         (("TLSv1.2",), (), "TLSv1.2"),
         (("TLSv1.3",), (), "TLSv1.3"),
-        ((), ("TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256",), "TLSv1.2"),
+        ((), (CIPHER,), "TLSv1.2"),
         ((), ("TLS_AES_256_GCM_SHA384",), "TLSv1.3"),
-        (
-            (),
-            ("TLS_AES_256_GCM_SHA384", "TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256"),
-            "TLSv1.3",
-        ),
+        ((), ("TLS_AES_256_GCM_SHA384", CIPHER), "TLSv1.3"),
     ],
 )
 def test_versions_and_ciphers_are_restricted(
@@ -181,7 +186,8 @@ def test_downgrade_below_the_configured_version_is_rejected(
         ("ca.pem", None, {}, "has no readable private key"),
         (None, "empty.pem", {}, "has no readable certificate"),
         (None, None, {"protocols": ("SSLv3",)}, r"ssl\.enabled\.protocols: SSLv3 is not one of"),
-        (None, None, {"ciphers": ("TLS_RSA_WITH_NOTHING",)}, "ssl.cipher.suites: OpenSSL supports"),
+        (None, None, {"ciphers": ("TLS_NOPE",)}, "ssl.cipher.suites: TLS_NOPE is unknown"),
+        (None, None, {"ciphers": (CIPHER, "TLS_RSA_WITH_NOTHING")}, "TLS_RSA_WITH_NOTHING is"),
     ],
 )
 def test_unusable_setting_is_reported_with_its_key(
