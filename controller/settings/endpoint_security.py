@@ -13,7 +13,14 @@ from controller.security.principals import PrincipalMapper
 from controller.security.scram import HASHES
 from controller.security.tls import TlsSettings, server_context
 from controller.settings import parsing
-from controller.settings.security import Security, SecurityKeys, jaas_entry, read_tls, tried
+from controller.settings.security import (
+    Security,
+    SecurityKeys,
+    jaas_entry,
+    read_tls,
+    require_module,
+    tried,
+)
 from controller.settings.setting import OF_LISTENER, OWN
 from controller.settings.sources import RawSetting
 from controller.settings.table import AUTHORIZER
@@ -64,7 +71,8 @@ def _of_listener(
     mechanisms = _mechanisms(keys) if is_sasl else ()
     users: dict[str, Password] = {}
     if _PLAIN in mechanisms:
-        entry, _ = jaas_entry(keys, listener, _PLAIN, jaas)
+        entry, setting = jaas_entry(keys, listener, _PLAIN, jaas)
+        require_module(_PLAIN, entry, setting)
         users = {
             option.removeprefix(_USER): Password(password)
             for option, password in entry.options.items()

@@ -42,11 +42,12 @@ LOGIN_KEYS: Final = tuple(
 )
 """The settings of the login to ZooKeeper."""
 _PROTOCOLS: Final = ("TLSv1.2", "TLSv1.3")
+_KAFKA: Final = "org.apache.kafka.common.security"
 _MODULES: Final = {
-    "PLAIN": "PlainLoginModule",
-    "SCRAM-SHA-256": "ScramLoginModule",
-    "SCRAM-SHA-512": "ScramLoginModule",
-    "OAUTHBEARER": "OAuthBearerLoginModule",
+    "PLAIN": f"{_KAFKA}.plain.PlainLoginModule",
+    "SCRAM-SHA-256": f"{_KAFKA}.scram.ScramLoginModule",
+    "SCRAM-SHA-512": f"{_KAFKA}.scram.ScramLoginModule",
+    "OAUTHBEARER": f"{_KAFKA}.oauthbearer.OAuthBearerLoginModule",
 }
 """The mechanisms of SASL, and Kafka's login module of each."""
 _CLAIM: Final = "unsecuredLoginStringClaim_"
@@ -306,17 +307,23 @@ def read_mechanism(keys: SecurityKeys, key: str) -> str:
 
 def broker_login(mechanism: str, entry: LoginEntry, setting: str) -> BrokerLogin:
     """The login of a JAAS entry. Raises SecurityError, which names `setting`."""
-    if entry.kind != _MODULES[mechanism]:
-        raise SecurityError(
-            f"{setting}: refold does not support {entry.module} with {mechanism}, only Kafka's "
-            f"{_MODULES[mechanism]}"
-        )
+    require_module(mechanism, entry, setting)
     if mechanism == "OAUTHBEARER":
         return BrokerLogin(mechanism, token=_token(entry, setting))
     if entry.options.get("tokenauth", "false").lower() == "true":
         raise SecurityError(f"{setting}: tokenauth: refold has no delegation tokens")
     user, password = entry.credentials(setting)
     return BrokerLogin(mechanism, user, Password(password))
+
+
+def require_module(mechanism: str, entry: LoginEntry, setting: str) -> None:
+    """Raise SecurityError, which names `setting`, if a JAAS entry has another login module than
+    Kafka's: it could mean something else by the same options."""
+    if entry.module != _MODULES[mechanism]:
+        raise SecurityError(
+            f"{setting}: refold does not support {entry.module} with {mechanism}, only "
+            f"{_MODULES[mechanism]}"
+        )
 
 
 def jaas_entry(

@@ -10,6 +10,7 @@ from controller.security.jaas import LoginEntry
 from controller.zookeeper.errors import LoginFailed
 from controller.zookeeper.login import DigestLogin, SaslLogin
 
+_MODULE: Final = "org.apache.zookeeper.server.auth.DigestLoginModule"
 _SERVICE: Final = "zookeeper"
 _HOST: Final = "zk-sasl-md5"
 """The name of every ZooKeeper server in DIGEST-MD5, whatever its address is."""
@@ -53,9 +54,9 @@ def digest_login(user: str, password: str) -> DigestLogin:
 def login_of(entry: LoginEntry, setting: str) -> SaslLogin:
     """The login of a JAAS file's section for ZooKeeper clients. Raises SecurityError, which names
     `setting`."""
-    if entry.kind != "DigestLoginModule":
+    if entry.module != _MODULE:
         raise SecurityError(
-            f"{setting}: refold does not support {entry.module} for ZooKeeper, only "
-            "org.apache.zookeeper.server.auth.DigestLoginModule; there is no Kerberos (GSSAPI)"
+            f"{setting}: refold does not support {entry.module} for ZooKeeper, only {_MODULE}; "
+            "there is no Kerberos (GSSAPI)"
         )
     return sasl_login(*entry.credentials(setting))

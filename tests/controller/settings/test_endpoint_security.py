@@ -71,6 +71,7 @@ def test_certificates_of_clients_are_asked_for_as_in_kafka(
         ("sasl.enabled.mechanisms", "PLAIN,OAUTHBEARER", "does not support OAUTHBEARER, only"),
         ("sasl.enabled.mechanisms", "", "sasl.enabled.mechanisms=GSSAPI: refold's endpoint"),
         ("plain.sasl.jaas.config", "", "plain.sasl.jaas.config is not set"),
+        ("plain.sasl.jaas.config", 'x.LdapLoginModule required user_a="b";', "x.LdapLoginModule"),
         ("ssl.client.auth", "maybe", "must be one of none, requested, required"),
         ("ssl.keystore.location", "", "keystore.location must be set for a TLS listener"),
         ("ssl.principal.mapping.rules", "RULE:x", "expected DEFAULT or RULE:pattern"),

@@ -240,11 +240,15 @@ def test_proof_of_a_server_that_does_not_know_the_password_is_rejected() -> None
         exchange.respond(b"rspauth=0123456789abcdef0123456789abcdef")
 
 
+LOGIN_MODULE = "org.apache.zookeeper.server.auth.DigestLoginModule"
+
+
 @pytest.mark.parametrize(
     ("entry", "reported"),
     [
         ("com.sun.security.auth.module.Krb5LoginModule required;", "no Kerberos"),
-        ("x.DigestLoginModule required username=a;", "needs a username and a password"),
+        (f"{LOGIN_MODULE} required username=a;", "needs a username and a password"),
+        ("x.DigestLoginModule required username=a password=b;", f"only {LOGIN_MODULE}"),
     ],
 )
 def test_login_module_that_cannot_be_used_is_refused(entry: str, reported: str) -> None:
