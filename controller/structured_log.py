@@ -7,6 +7,8 @@ from typing import Any, Final, Literal
 
 import msgspec
 
+from controller.printable import printable
+
 _STANDARD: Final = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
 
 
@@ -39,7 +41,7 @@ class TextLines(logging.Formatter):
         if subject not in message:
             message = f"{subject}: {message}"
         named = "".join(f" {name}={value}" for name, value in fields.items())
-        line = f"{utc_time(record.created)} {record.levelname:7} {message}{named}"
+        line = f"{utc_time(record.created)} {record.levelname:7} {printable(message + named)}"
         if record.exc_info:
             line += "\n" + self.formatException(record.exc_info)
         return line

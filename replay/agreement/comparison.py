@@ -12,6 +12,7 @@ from msgspec import structs
 
 from controller.core.configuration import Configuration
 from controller.core.errors import ConfigurationError
+from controller.printable import printable
 from eventstore.filters import EventFilter
 from eventstore.reader import LogReader
 from eventstore.records import EventRecord
@@ -29,7 +30,6 @@ from replay.agreement.search.search import Compare, search
 from replay.agreement.unseen import BrokersWith, leave_unjudged
 from replay.agreement.znode_view import ZnodeView
 from replay.errors import ReplayError
-from replay.escape_path import escape_path
 from replay.logs.decode import UPCASTERS
 from replay.progress import Progress, unreported
 from replay.stock_clusters.imported_log.events import ImportedEvent
@@ -66,7 +66,7 @@ def agree(
     """
     with LogReader.open(log, UPCASTERS) as reader:
         logs = BrokersWith(set(), set())
-        compare = _comparison(reader, escape_path(log), rules, settings, progress, logs)
+        compare = _comparison(reader, printable(log), rules, settings, progress, logs)
         hypotheses = (LostReply(), EventOrder(orders)) if rules == "kafka" else ()
         result = search(compare, hypotheses, reader.last_seq).result
         result.notes += [one.note for one in result.cut_logs]

@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from controller.cli.output import print_result
+from controller.printable import printable
 from eventstore.folders import logs_in, segments_in
 from replay.agreement.comparison import Rules, agree, imported
 from replay.agreement.search.event_order import RUNS_MAX
@@ -14,7 +15,6 @@ from replay.cli.exit_status import errors_in_one_line, unwound_by_sigterm
 from replay.cli.import_source import UTC, Chroot, Zone, selection_of
 from replay.cli.options import BrokerConfig, From, Json, To, broker_settings
 from replay.cli.progress import progress
-from replay.escape_path import escape_path
 from replay.logs.packed import LOG_OF_INCIDENT, is_recording, log_at
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
@@ -78,7 +78,7 @@ def agree_command(
         log_at(source) if is_log else imported(source, selection, report) as log,
     ):
         result = agree(Path(log), rules, settings, report, orders)
-    result.source = escape_path(source)
+    result.source = printable(source)
     print_result(result, lambda: print_agreement(result), as_json=as_json)
     raise typer.Exit(status_of(result))
 

@@ -12,7 +12,6 @@ from msgspec import Struct
 
 from eventstore import folders
 from replay.description.phrases import some
-from replay.escape_path import is_uri
 from replay.fleet.errors import FleetError
 from replay.stock_clusters.zookeeper_log.data_folder import (
     broker_log_kind,
@@ -20,6 +19,7 @@ from replay.stock_clusters.zookeeper_log.data_folder import (
     log_zxid,
 )
 from replay.stock_clusters.zookeeper_log.source import ARCHIVES
+from replay.uri import is_uri
 
 _COMPANIONS: Final = ("-wal", "-shm", "-journal", folders.PARTIAL_SUFFIX)
 _PACKED: Final = frozenset((".7z", ".bz2", ".gz", ".lz4", ".rar", ".xz", ".zip", ".zst"))

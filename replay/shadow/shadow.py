@@ -7,12 +7,12 @@ from copy import deepcopy
 from pathlib import Path
 from typing import Final, Protocol
 
+from controller.printable import printable
 from eventstore.reader import LogReader
 from eventstore.records import EventRecord
 from replay.agreement.live import IsStopping, LiveAgreement, LiveSettings
 from replay.agreement.records_between import with_records_between
 from replay.agreement.results import Divergence
-from replay.escape_path import escape_path
 from replay.logs.decode import UPCASTERS
 from replay.shadow.status import ShadowStatus, status_of, write_status
 from replay.shadow.summary import ShadowResult
@@ -192,7 +192,7 @@ class Shadow:
         live, followed = self._live, self._import
         total = deepcopy(self._before)
         total.go_on(live.result)
-        total.logs.append(escape_path(followed.folder))
+        total.logs.append(printable(followed.folder))
         total.source = total.logs[-1]
         total.undecided += live.undecided
         total.unseen_decisions += live.unseen

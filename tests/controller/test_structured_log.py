@@ -46,3 +46,12 @@ def test_text_line_names_the_subject() -> None:
     assert " t-0: the state cannot be read subject=t-0" in TextLines().format(unnamed)
     named = record("broker 2 registered", fields={"subject": "broker 2"})
     assert " WARNING broker 2 registered subject=broker 2" in TextLines().format(named)
+
+
+def test_text_line_of_a_message_with_control_characters_is_one_line() -> None:
+    forged = record("refused: x\n2026 INFO elected\x1b[31m", fields={"who": "a\nb"})
+    line = TextLines().format(forged)
+        record("refused: x\n2026 INFO elected\x1b[31m", fields={"who": "a\nb"})
+    )
+    assert "refused: x\\n2026 INFO elected\\x1b[31m who=a\\nb" in line
+    assert "\n" not in line

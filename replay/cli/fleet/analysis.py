@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from controller.cli.output import print_result, print_table
+from controller.printable import printable
 from replay.cli.fleet.completeness import INCOMPLETE, print_incomplete
 from replay.cli.fleet.options import (
     Conf,
@@ -17,7 +18,6 @@ from replay.cli.fleet.options import (
     spark_with_progress,
 )
 from replay.cli.options import From, Json, To, period
-from replay.escape_path import escape_path
 
 if TYPE_CHECKING:
     from replay.fleet.analysis.analyse import Analysis
@@ -109,7 +109,7 @@ def _print(analysis: "Analysis") -> None:
 def _shown(value: Any) -> str:
     if isinstance(value, float):
         return f"{value:.3f}"
-    return "" if value is None else escape_path(value)
+    return "" if value is None else printable(value)
 
 
 def report(

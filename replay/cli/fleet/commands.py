@@ -8,6 +8,7 @@ import typer
 
 from controller.cli.output import print_result
 from controller.core.values import counted
+from controller.printable import printable
 from replay.cli.fleet.analysis import analyse, report
 from replay.cli.fleet.completeness import INCOMPLETE, print_incomplete
 from replay.cli.fleet.live import live
@@ -25,7 +26,6 @@ from replay.cli.fleet.replay import divergences, replay
 from replay.cli.options import Json
 from replay.cli.redacted import Redact
 from replay.description.phrases import some
-from replay.escape_path import escape_path
 
 if TYPE_CHECKING:
     from replay.fleet.decoding import Decoded
@@ -159,7 +159,7 @@ def package(
 def _print(result: "IngestResult") -> None:
     print_incomplete(result.examples, result.set_aside, result.logs_with_notes, result.incomplete)
     for one in result.passed_over:
-        names = some(map(escape_path, one.names), ", ")
+        names = some(map(printable, one.names), ", ")
         typer.echo(f"passed over: {one.kind}, {counted(one.files, 'file')}: {names}")
     added = "nothing new"
     if result.events or result.commands:

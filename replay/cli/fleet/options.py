@@ -11,8 +11,8 @@ from replay.cli.exit_status import UNUSABLE, interrupted_by_sigterm
 from replay.cli.options import settings
 from replay.cli.progress import progress
 from replay.errors import ReplayError
-from replay.escape_path import is_uri
 from replay.progress import Progress
+from replay.uri import is_uri
 
 _ADDED: Final = "the batch was already added; run again to see it"
 _NEEDED: Final = ("pyspark", "py4j", "pyarrow", "plotly")

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from controller.cli.output import print_result, print_table
+from controller.printable import printable
 from replay.cli.fleet.completeness import INCOMPLETE, print_incomplete
 from replay.cli.fleet.options import (
     Conf,
@@ -16,7 +17,6 @@ from replay.cli.fleet.options import (
     task_progress,
 )
 from replay.cli.options import Json
-from replay.escape_path import escape_path
 
 if TYPE_CHECKING:
     from replay.fleet.replaying.divergence_list import ListedDivergence
@@ -128,7 +128,7 @@ def _print(result: "ReplayResult") -> None:
 
     print_incomplete(result.examples, result.set_aside, result.incomplete_logs, result.incomplete)
     for one in result.failures:
-        where = f"cluster {escape_path(one.cluster)}, log {one.log}"
+        where = f"cluster {printable(one.cluster)}, log {one.log}"
         typer.echo(f"failed: {where}, version {one.version}: {one.reason}")
     if result.failed > len(result.failures):
         typer.echo(f"failed: {result.failed - len(result.failures)} more")
@@ -139,7 +139,7 @@ def _print(result: "ReplayResult") -> None:
     for of in result.versions:
         counts = (of.logs, of.failed, of.decisions, of.agreed, of.divergences, of.harmless)
         more = (of.explained, of.unjudged, of.left)
-        name = escape(escape_path(f"{of.version} ({of.code})"))
+        name = escape(printable(f"{of.version} ({of.code})"))
         versions.add_row(name, *map(str, (*counts, *more)))
     print_table(versions)
     for of in result.versions:
@@ -163,7 +163,7 @@ def _print(result: "ReplayResult") -> None:
             sizes = map(str, (*decided, rule.divergences, rule.first, rule.following))
             place = "" if rule.log is None else f"{rule.log} event {rule.seq}"
             names = (rule.version, rule.rule or "(none)", rule.cluster)
-            rules.add_row(*(escape(escape_path(name)) for name in names), *sizes, place)
+            rules.add_row(*(escape(printable(name)) for name in names), *sizes, place)
         print_table(rules)
         if result.all_rules > _RULES_SHOWN:
             typer.echo(
@@ -181,7 +181,7 @@ def _list(count: int, found: "Sequence[ListedDivergence]") -> None:
     for one in found:
         about = f" ({', '.join(one.partitions)})" if one.partitions else ""
         typer.echo(
-            f"cluster {escape_path(one.cluster)}, log {one.log}, event {one.seq} at {one.time},"
+            f"cluster {printable(one.cluster)}, log {one.log}, event {one.seq} at {one.time},"
             f" version {one.version}:"
         )
         typer.echo(f"  {one.what} {one.kind} {one.target}{about}, by {one.rule or 'no rule'}")

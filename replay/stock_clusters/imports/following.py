@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Final, NamedTuple, Protocol
 
 from controller.fingerprint import code_version, core_fingerprint
+from controller.printable import printable
 from eventstore.records import EventRecord, Header
 from eventstore.writer import LogWriter
 from replay.errors import ReplayError
-from replay.escape_path import escape_path
 from replay.progress import Progress, unreported
 from replay.stock_clusters.broker_logs.growing import GrowingBrokerLog
 from replay.stock_clusters.imported_log.events import (
@@ -68,7 +68,7 @@ def beginning(
         if not after:
             state, root, left_out = first_with_kafka(source, chroot)
             missing = left_out.transactions + sum(one.at_least for one in left_out.gaps)
-            return Beginning(state, root, escape_path(path), folder, missing, source.notes)
+            return Beginning(state, root, printable(path), folder, missing, source.notes)
         later = (one for one in source.server.snapshots if one.zxid > after)
         found = next(source.usable(later), None)
         if found is None:
@@ -79,7 +79,7 @@ def beginning(
         state, snapshot = found
         root = find_kafka(state.tree, (), chroot)
         missing = Gap(after, snapshot.zxid + 1).at_least
-        return Beginning(state, root, escape_path(path), folder, missing, source.notes)
+        return Beginning(state, root, printable(path), folder, missing, source.notes)
 
 
 class Transactions(Protocol):

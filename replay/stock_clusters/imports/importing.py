@@ -16,9 +16,9 @@ from typing import NamedTuple
 from msgspec import Struct
 
 from controller.fingerprint import code_version, core_fingerprint
+from controller.printable import printable
 from eventstore.records import Header
 from replay.errors import ReplayError
-from replay.escape_path import escape_path
 from replay.garbage_collection import paused_garbage_collection
 from replay.progress import Progress, unreported
 from replay.stock_clusters.broker_logs.reading import AllBrokerLogs, BrokerLogs
@@ -72,7 +72,7 @@ def import_source(
     """
     with open_source(path, progress) as source:
         broker_logs = BrokerLogs(source.broker_logs, selection.zone)
-        return import_opened(escape_path(path), source, broker_logs, log, selection)
+        return import_opened(printable(path), source, broker_logs, log, selection)
 
 
 def import_opened(
@@ -125,7 +125,7 @@ def import_opened(
         found = Findings(source, logs, gaps, altered_notes, others, unreadable, ended)
         one.end(complete(found))
     damaged = (*source.damages, *logs.damages)
-    return counts.result(escape_path(log), begun, root.cluster_id, damaged, gaps, notes)
+    return counts.result(printable(log), begun, root.cluster_id, damaged, gaps, notes)
 
 
 class _LeftOut(NamedTuple):

@@ -19,8 +19,8 @@ from typing import Final, NamedTuple
 
 from msgspec import Struct, structs
 
+from controller.printable import printable
 from replay.errors import ReplayError
-from replay.escape_path import escape_path
 from replay.progress import Progress, unreported
 from replay.stock_clusters.broker_logs.reading import BrokerLogs
 from replay.stock_clusters.imported_log.encoding import encode_event
@@ -137,7 +137,7 @@ class _Opened(NamedTuple):
 def _opened(capture: Capture, stack: ExitStack, progress: Progress) -> _Opened:
     path = Path(capture.path)
     source = stack.enter_context(open_source(path, progress, is_one_of_several=True))
-    return _Opened(capture, escape_path(path), source, BrokerLogs(source.broker_logs, UTC))
+    return _Opened(capture, printable(path), source, BrokerLogs(source.broker_logs, UTC))
 
 
 class _Joining:
