@@ -5,6 +5,7 @@ from typing import Annotated, Final
 
 import typer
 
+from controller.printable import printable
 from replay.cli.kinds import require_decision_kinds
 from replay.cli.listing import Broker, Filter, Limit, ListedLog, Partition, Topic, print_list
 from replay.cli.options import FromPosition, JsonLines, Log, Term, ToPosition
@@ -110,7 +111,7 @@ def decision_lines(one: ListedDecision) -> str:
     lines += [f"{'':10}{_chosen(each)}" for each in one.choices[:_SHOWN]]
     if len(one.choices) > _SHOWN:
         lines.append(f"{'':10}... and {len(one.choices) - _SHOWN} more choices; --json has all")
-    return "\n".join(lines)
+    return "\n".join(map(printable, lines))
 
 
 def _chosen(one: Chosen) -> str:

@@ -5,6 +5,7 @@ from functools import partial
 
 import typer
 
+from controller.printable import printable
 from replay.cli.kinds import require_event_kinds
 from replay.cli.listing import Broker, Filter, Limit, ListedLog, Partition, Topic, print_list
 from replay.cli.options import FromPosition, JsonLines, Kind, Log, Term, ToPosition
@@ -67,4 +68,4 @@ def _indexed(
 
 
 def _line(one: ListedEvent) -> str:
-    return f"{one.seq:>8}  {one.time}  term {one.term}  {one.text}"
+    return printable(f"{one.seq:>8}  {one.time}  term {one.term}  {one.text}")

@@ -10,7 +10,6 @@ from typing import Annotated, Protocol, TypeVar
 import msgspec
 import typer
 
-from controller.printable import printable
 from eventstore.reader import LogReader
 from replay.cli.exit_status import errors_in_one_line
 from replay.cli.log_notes import note_changed_commands
@@ -128,7 +127,7 @@ def print_list(
 
     `demand` checks the kinds. Errors are printed in one line with an exit code.
     """
-    text = json_text if as_json else lambda one: printable(line(one))
+    text = json_text if as_json else line
     try:
         with ExitStack() as stack:
             stack.enter_context(errors_in_one_line(command))

@@ -51,7 +51,5 @@ def test_text_line_names_the_subject() -> None:
 def test_text_line_of_a_message_with_control_characters_is_one_line() -> None:
     forged = record("refused: x\n2026 INFO elected\x1b[31m", fields={"who": "a\nb"})
     line = TextLines().format(forged)
-        record("refused: x\n2026 INFO elected\x1b[31m", fields={"who": "a\nb"})
-    )
     assert "refused: x\\n2026 INFO elected\\x1b[31m who=a\\nb" in line
     assert "\n" not in line
