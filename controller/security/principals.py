@@ -15,6 +15,8 @@ _RULE: Final = re.compile(
     r"DEFAULT|RULE:(?P<pattern>(?:\\.|[^\\/])*)/(?P<replacement>(?:\\.|[^\\/])*)/(?P<case>[LU]?)"
 )
 _SEPARATOR: Final = re.compile(r"\s*(?:[,\n]\s*|$)")
+_ESCAPED: Final = frozenset(',=+<>#;"\\')
+_OUTER: Final = " \r"
 _JAVAS_NAMES: Final = frozenset(
     {
         NameOID.COMMON_NAME,
@@ -107,8 +109,18 @@ def distinguished_name(name: Name) -> str:
 
 def _written(attribute: NameAttribute) -> str:  # type: ignore[type-arg]
     if attribute.oid in _JAVAS_NAMES:
-        return attribute.rfc4514_string()
+        return f"{attribute.rfc4514_attribute_name}={_escaped(str(attribute.value))}"
     return f"{attribute.oid.dotted_string}=#{_value(attribute).hex()}"
+
+
+def _escaped(value: str) -> str:
+    """A value as Java's AVA.toRFC2253String writes it: it escapes more than RFC 2253 asks, and each
+    space at either end."""
+    text = "".join(f"\\{one}" if one in _ESCAPED else one for one in value)
+    text = text.replace("\0", r"\00")
+    begin = len(text) - len(text.lstrip(_OUTER))
+    end = len(text.rstrip(_OUTER))
+    return "".join(one if begin <= place < end else f"\\{one}" for place, one in enumerate(text))
 
 
 def _value(attribute: NameAttribute) -> bytes:  # type: ignore[type-arg]

@@ -99,5 +99,19 @@ def test_text_that_is_no_list_of_rules_is_refused(rules: str) -> None:
 def test_name_is_written_as_java_writes_it() -> None:
     written = distinguished_name(name_of(("CN", "a, b"), ("MAIL", "a@b"), ("C", "DE")))
     assert written == r"CN=a\, b,1.2.840.113549.1.9.1=#1603614062,C=DE"
+    for name, of_java in {
+        "a=b": r"a\=b",
+        "a#b": r"a\#b",
+        "#a": r"\#a",
+        "  two": r"\ \ two",
+        "two  ": r"two\ \ ",
+        " ": r"\ ",
+        'a"b<c>d;e+f': r"a\"b\<c\>d\;e\+f",
+        "a\\b": r"a\\b",
+        "a\0b": r"a\00b",
+        "a\nb": "a\nb",
+        "\N{LATIN SMALL LETTER U WITH DIAERESIS}/": "\N{LATIN SMALL LETTER U WITH DIAERESIS}/",
+    }.items():
+        assert distinguished_name(name_of(("CN", name))) == f"CN={of_java}"
     long = distinguished_name(name_of(("MAIL", "a" * 130)))
     assert long == "1.2.840.113549.1.9.1=#168182" + "61" * 130
