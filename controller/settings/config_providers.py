@@ -59,7 +59,9 @@ class ConfigProviders:
             except ValueError as error:
                 raise ValueError(f"{match[0]} {error}") from None
 
-        return _REFERENCE.sub(value, text) if self._lookups else text
+        # Kafka takes no spaces at the ends of a value (ConfigDef.parseType), nor a file's last line
+        # break.
+        return _REFERENCE.sub(value, text).strip() if self._lookups else text
 
 
 def is_of_providers(key: str) -> bool:

@@ -30,6 +30,11 @@ def test_references_are_replaced_by_the_values_of_files_and_variables(tmp_path: 
     assert resolved(text, {"PART": "p"}) == '"a bc=$" p/alice $x ${other:y}'
 
 
+def test_spaces_and_line_breaks_at_the_ends_of_a_value_do_not_count(tmp_path: Path) -> None:
+    (tmp_path / "store").write_text(" store password \n")
+    assert resolved(f"${{dir:{tmp_path}:store}}") == "store password"
+
+
 def test_without_providers_a_reference_is_a_text() -> None:
     assert ConfigProviders({}).resolved("${file:/a:b}") == "${file:/a:b}"
 
