@@ -9,7 +9,13 @@ from controller.core.znodes.brokers import SECURITY_PROTOCOLS
 from controller.security.errors import SecurityError
 from controller.security.jaas import parse_entry
 from controller.settings.errors import SettingsError
-from controller.settings.security import SecurityKeys, broker_login, broker_tls, read_mechanism
+from controller.settings.security import (
+    SecurityKeys,
+    broker_login,
+    broker_tls,
+    read_mechanism,
+    refused_plugins,
+)
 from controller.settings.sources import RawSetting, from_file
 
 _JAAS = "sasl.jaas.config"
@@ -24,6 +30,8 @@ def client_options(file: Path | None, option: str) -> dict[str, Any]:
         given = from_file(file)
     except SettingsError as error:
         raise SettingsError([one.replace("--config", option) for one in error.problems]) from None
+    if refused := refused_plugins(given):
+        raise SettingsError([f"{option} {file}: {one}" for one in refused])
     try:
         return _options(given)
     except (SecurityError, ValueError) as error:

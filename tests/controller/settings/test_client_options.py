@@ -56,6 +56,8 @@ def test_tls_options_are_read(tmp_path: Path) -> None:
     ("properties", "why"),
     [
         ({"security_protocol": "TLS"}, "security.protocol 'TLS' must be one of PLAINTEXT, SSL"),
+        ({"ssl_engine_factory_class": "com.example.Engine"}, "ssl.engine.factory.class=com.exa"),
+        ({"sasl_login_class": "com.example.Login"}, "refold cannot run login classes"),
         (
             {"security_protocol": "SASL_SSL"},
             "sasl.mechanism=GSSAPI: refold does not support it, only PLAIN",
