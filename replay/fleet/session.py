@@ -58,6 +58,8 @@ _SETTINGS: Final = {
     "spark.sql.sources.partitionColumnTypeInference.enabled": "false",
     # A speculative second attempt would read all of a unit again.
     "spark.speculation": "false",
+    # Files are for this user only; for local files, Hadoop sets their modes itself.
+    "spark.hadoop.fs.permissions.umask-mode": "077",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
 }

@@ -1,5 +1,6 @@
 """`refold fleet`: the app, and the commands ingest, decode and package."""
 
+import os
 from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -41,8 +42,10 @@ app = typer.Typer(
 
 
 @app.callback()
-def _fleet() -> None:
-    pass
+def _fleet(context: typer.Context) -> None:
+    """Tables and reports are for this user only, as logs are; Java and its workers inherit that."""
+    before = os.umask(0o077)
+    context.call_on_close(lambda: os.umask(before))
 
 
 @app.command()

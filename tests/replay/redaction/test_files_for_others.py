@@ -106,6 +106,7 @@ def test_file_has_the_names_only_without_redact(tmp_path: Path, log: Path, comma
         "log copy LOG OUT",
         "new-incident LOG --name incident --into OUT",
         "report LOG --out OUT",
+        "fleet ingest LOG --master local[1] --out OUT",
     ],
 )
 def test_files_with_the_content_of_a_log_are_for_this_user_only(
@@ -114,7 +115,11 @@ def test_files_with_the_content_of_a_log_are_for_this_user_only(
     out = tmp_path / "out"
     result = refold(*({"LOG": log, "OUT": out}.get(one, one) for one in command.split()))
     assert result.exit_code == 0, result.output
-    assert stat.S_IMODE(out.stat().st_mode) & 0o077 == 0
+    modes = {one: stat.S_IMODE(one.stat().st_mode) for one in (out, *out.rglob("*"))}
+    # Below a private folder, other files are private, too.
+    assert not [one for one, mode in modes.items() if mode & 0o077 and one.parent == tmp_path]
+    if command.startswith("fleet"):
+        assert not [one for one, mode in modes.items() if mode & 0o077]
 
 
 def test_redacted_copy_replays_and_keeps_what_acls_decide(tmp_path: Path, log: Path) -> None:
