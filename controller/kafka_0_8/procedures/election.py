@@ -44,7 +44,7 @@ _REPLICAS, _ISR, _LEADER, _EPOCH = range(4)
 
 class _Candidacy(NamedTuple):
     """What a candidate writes, and the replicas that it read. `assigned_at`: as of
-    `become_leader`."""
+    `become_leader`; `epoch_version`: as in `Partition`."""
 
     epoch: int
     replicas: tuple[int, ...]
@@ -52,6 +52,7 @@ class _Candidacy(NamedTuple):
     isr_version: int
     operations: list[WriteOperation]
     assigned_at: int = 0
+    epoch_version: int | None = None
 
 
 async def watch_leader(broker: Broker, partition: Partition) -> None:
@@ -172,7 +173,7 @@ async def _lead(broker: Broker, partition: Partition, won: _Candidacy) -> None:
     topic, number = partition.name
     broker.forget(f"{topic}-{number}", _NOT_ELIGIBLE)
     broker.forget(znodes.leader_path(topic, number), _REFUSED)
-    partition.isr_version = won.isr_version
+    partition.isr_version, partition.epoch_version = won.isr_version, won.epoch_version
     await become_leader(broker, partition, won.epoch, won.replicas, won.isr, won.assigned_at)
 
 
@@ -223,11 +224,14 @@ def _candidacy(broker: Broker, partition: Partition, found: Znodes) -> _Candidac
     version = found.versions[_ISR]
     path = znodes.isr_path(*partition.name)
     leader = znodes.write_leader(Leader(broker.id, epoch))
+    has_epoch = found.errors[_EPOCH] == OK
     operations: list[WriteOperation] = [
         SetData(znodes.EPOCH, znodes.write_epoch(epoch), found.versions[_EPOCH])
-        if found.errors[_EPOCH] == OK
+        if has_epoch
         else Create(znodes.EPOCH, znodes.write_epoch(epoch)),
         SetData(path, content, version) if has_isr else Create(path, content),
         Create(znodes.leader_path(*partition.name), leader, ephemeral=True),
     ]
-    return _Candidacy(epoch, replicas, isr, version + 1 if has_isr else 0, operations)
+    isr_version = version + 1 if has_isr else 0
+    epoch_version = found.versions[_EPOCH] + 1 if has_epoch else 0
+    return _Candidacy(epoch, replicas, isr, isr_version, operations, epoch_version=epoch_version)

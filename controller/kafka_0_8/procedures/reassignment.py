@@ -1,7 +1,7 @@
 """Reassignment of partitions, by their leaders (A-01 to A-04).
 
-Every step is one transaction that checks the version of the ISR, so that it fails if another leader
-was elected.
+Every step is one transaction of the leader (leader_writes.py) that checks the version of the ISR,
+so that it fails if another leader was elected.
 """
 
 from collections.abc import Sequence
@@ -27,6 +27,8 @@ from controller.core.zookeeper_io import (
 )
 from controller.kafka_0_8 import rules, znodes
 from controller.kafka_0_8.broker import ELECTION, Broker, timer_of
+from controller.kafka_0_8.configuration import FIRST_RULES
+from controller.kafka_0_8.procedures.leader_writes import write_as_leader
 from controller.kafka_0_8.records import commit, refuse_queued
 from controller.kafka_0_8.state import Partition
 from controller.kafka_0_8.triggers import LeaderChanged
@@ -148,7 +150,10 @@ async def _write(
 ) -> bool:
     """One transaction of this leadership. If it was refused or its reply was lost, the result is
     False, and ZooKeeper is read again as at the beginning of the leadership."""
-    errors = await write_atomically(broker, operations, Reason(rule))
+    if broker.configuration.rules == FIRST_RULES:
+        errors = await write_atomically(broker, operations, Reason(rule))
+    else:
+        errors = await write_as_leader(broker, partition, operations, Reason(rule))
     path = znodes.reassigned_path(*partition.name)
     if all(error == OK for error in errors):
         broker.forget(path, _UNUSABLE)
