@@ -6,6 +6,7 @@ from controller.core.commands import Reason
 from controller.core.operations import (
     BAD_VERSION,
     CONNECTION_LOSS,
+    NO_AUTH,
     NO_NODE,
     NODE_EXISTS,
     OK,
@@ -15,7 +16,7 @@ from controller.core.operations import (
     WriteOperation,
 )
 from controller.core.outcomes import Znodes
-from controller.core.zookeeper_io import fetch_stats, fetch_znodes, write_atomically
+from controller.core.zookeeper_io import fetch_stats, write_atomically
 from controller.kafka_0_8 import rules, znodes
 from controller.kafka_0_8.broker import ELECTION, Broker, timer_of
 from controller.kafka_0_8.procedures.leadership import (
@@ -23,6 +24,7 @@ from controller.kafka_0_8.procedures.leadership import (
     become_leader,
     step_down,
 )
+from controller.kafka_0_8.procedures.reading import read_znodes
 from controller.kafka_0_8.state import Partition
 from controller.kafka_0_8.znodes import Isr, Leader
 
@@ -69,6 +71,11 @@ async def elect_or_follow(broker: Broker, partition: Partition, *, has_waited: b
         if found.errors[_REPLICAS] == NO_NODE:
             _leave(broker, partition, "the partition is deleted")
             return
+        if NO_AUTH in found.errors:
+            if found.errors[_LEADER] == NO_NODE:
+                _leave(broker, partition, "its leader znode does not exist")
+            _retry(broker, partition)
+            return
         if found.czxids[_REPLICAS] != partition.czxid:
             # The request to start the replica of the new partition is in the queue.
             _leave(broker, partition, "the partition was deleted and created again")
@@ -106,7 +113,7 @@ async def _read(broker: Broker, partition: Partition) -> Znodes:
         znodes.leader_path(*name),
         znodes.EPOCH,
     ]
-    found = await fetch_znodes(broker, paths, rules.ELECT_OR_FOLLOW)
+    found = await read_znodes(broker, paths, rules.ELECT_OR_FOLLOW)
     for path, error in zip(paths, found.errors, strict=True):
         if error == NO_NODE:
             broker.forget(path)

@@ -70,7 +70,7 @@ async def set_as_leader(
 
 def _guard(partition: Partition) -> WriteOperation:
     if partition.epoch_version == NO_EPOCH_ZNODE:
-        # Somebody has deleted it. With its version, the check would mean something again.
+        # An administrator has deleted the znode. The new one has a version that can be checked.
         return Create(znodes.EPOCH, znodes.write_epoch(partition.epoch))
     assert partition.epoch_version is not None
     return Check(znodes.EPOCH, partition.epoch_version)

@@ -11,6 +11,7 @@ from controller.core.commands import Reason
 from controller.core.errors import ZnodeError
 from controller.core.operations import (
     CONNECTION_LOSS,
+    NO_AUTH,
     OK,
     Check,
     CreateSequential,
@@ -20,7 +21,6 @@ from controller.core.operations import (
 )
 from controller.core.values import ANY_VERSION
 from controller.core.zookeeper_io import (
-    fetch_children,
     fetch_stats,
     fetch_znodes,
     write_atomically,
@@ -29,6 +29,7 @@ from controller.kafka_0_8 import rules, znodes
 from controller.kafka_0_8.broker import ELECTION, Broker, timer_of
 from controller.kafka_0_8.configuration import FIRST_RULES
 from controller.kafka_0_8.procedures.leader_writes import write_as_leader
+from controller.kafka_0_8.procedures.reading import children_of, denied_text
 from controller.kafka_0_8.records import commit, refuse_queued
 from controller.kafka_0_8.state import Partition
 from controller.kafka_0_8.triggers import LeaderChanged
@@ -49,17 +50,18 @@ async def read_reassignment(broker: Broker, partition: Partition) -> None:
     """Watch the reassigned partitions (L-03), and begin or continue the reassignment of one."""
     topic, number = partition.name
     rule = rules.WATCH_REASSIGNED
-    topics = await fetch_children(broker, znodes.REASSIGNED, rule, watch=True)
-    if topic not in topics.children:
+    if topic not in await children_of(broker, znodes.REASSIGNED, rule, watch=True):
         return
     parent = f"{znodes.REASSIGNED}/{topic}"
-    partitions = await fetch_children(broker, parent, rule, watch=True)
+    partitions = await children_of(broker, parent, rule, watch=True)
     why = "is not named by a partition number"
-    broker.report_children(parent, partitions.children, znodes.is_number, why)
-    if str(number) not in partitions.children:
+    broker.report_children(parent, partitions, znodes.is_number, why)
+    if str(number) not in partitions:
         return
     path = znodes.reassigned_path(topic, number)
-    found = await fetch_znodes(broker, [path], rule)
+    found = await fetch_znodes(broker, [path], rule, may_be_denied=True)
+    if found.errors[0] == NO_AUTH:
+        _refuse(broker, path, denied_text(path))
     if found.errors[0] != OK:
         return
     try:

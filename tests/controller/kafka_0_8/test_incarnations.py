@@ -27,7 +27,7 @@ def busy_leader() -> Cluster08:
 
 
 def run_until_queued(found: Cluster08, trigger: Trigger) -> None:
-    """Let time pass until the trigger waits behind elections of broker 1."""
+    """Let time pass until the trigger waits while broker 1 elects leaders."""
     broker = found.brokers[1].fold.broker
     while trigger not in broker.triggers:
         found.run(1)
