@@ -23,7 +23,8 @@ class BrokerConfiguration(Struct, frozen=True, kw_only=True):
     - `retry_ms`: how long a broker waits before it repeats an election, a registration, the search
       for a leader's address, or a fetch that returned no records.
     - `rules`: the version of the rules that the broker follows, so that old logs replay. Since
-      version 2, the writes of a leader check /brokers/epoch (I-03).
+      version 2, the writes of a leader check /brokers/epoch (I-03), and a producer whose records
+      were appended to a replica that was closed gets a response (L-06).
     """
 
     broker_id: int
