@@ -100,12 +100,12 @@ def test_read_is_limited_but_returns_at_least_one_record(open_segment, tmp_path:
     assert segment.read(0, 3, 36) == [b"x" * 10, b"y" * 10]
 
 
-@pytest.mark.parametrize("length", [0, 1, 100])
+@pytest.mark.parametrize("length", [0, 100])
 def test_response_with_short_records_fits_into_a_frame(
     open_segment, tmp_path: Path, length: int
 ) -> None:
     segment = open_segment(tmp_path / "t-0.records")
-    count = 5 * FRAME_BYTES_MAX // (length + 4)
+    count = FRAME_BYTES_MAX // (length + 2) + 1
     segment.append([b"x" * length] * count)
     records = segment.read(0, count, RESPONSE_BYTES_MAX)
     assert 0 < len(records) < count
