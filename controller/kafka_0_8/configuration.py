@@ -24,7 +24,8 @@ class BrokerConfiguration(Struct, frozen=True, kw_only=True):
       for a leader's address, or a fetch that returned no records.
     - `rules`: the version of the rules that the broker follows, so that old logs replay. Since
       version 2, the writes of a leader check /brokers/epoch (I-03), and a producer whose records
-      were appended to a replica that was closed gets a response (L-06).
+      were appended to a replica that was closed gets a response (L-06). An unusable reassignment
+      is watched (A-04).
     """
 
     broker_id: int

@@ -59,7 +59,9 @@ async def read_reassignment(broker: Broker, partition: Partition) -> None:
     if str(number) not in partitions:
         return
     path = znodes.reassigned_path(topic, number)
-    found = await fetch_znodes(broker, [path], rule, may_be_denied=True)
+    # An unusable reassignment is read again when its content changes.
+    watches = broker.configuration.rules != FIRST_RULES
+    found = await fetch_znodes(broker, [path], rule, watch=watches, may_be_denied=True)
     if found.errors[0] == NO_AUTH:
         _refuse(broker, path, denied_text(path))
     if found.errors[0] != OK:
@@ -82,6 +84,10 @@ async def _begin(broker: Broker, partition: Partition, rar: tuple[int, ...]) -> 
     """Add the new replicas to the assigned ones, and start them (A-01)."""
     added = tuple(one for one in rar if one not in partition.ar)
     known = await _with_queue(broker, added, rules.ADD_REPLICAS)
+    unknown = [one for one in added if one not in known]
+    if unknown and broker.configuration.rules != FIRST_RULES:
+        # When add-brokers adds such a broker, the reassignment begins.
+        known += await _with_queue(broker, unknown, rules.UNUSABLE_REASSIGNMENT, watch=True)
     for one in added:
         if one not in known:
             path = znodes.reassigned_path(*partition.name)
@@ -136,9 +142,12 @@ async def complete_if_caught_up(broker: Broker, partition: Partition) -> None:
     commit(broker, partition)
 
 
-async def _with_queue(broker: Broker, brokers: Sequence[int], rule: str) -> list[int]:
+async def _with_queue(
+    broker: Broker, brokers: Sequence[int], rule: str, *, watch: bool = False
+) -> list[int]:
     """Those of the brokers that have a state path: add-brokers has added them."""
-    found = await fetch_stats(broker, list(map(znodes.state_path, brokers)), rule)
+    paths = list(map(znodes.state_path, brokers))
+    found = await fetch_stats(broker, paths, rule, watch=watch)
     return [one for one, error in zip(brokers, found.errors, strict=True) if error == OK]
 
 
