@@ -4,6 +4,7 @@ Raises AdminError for a request that would harm the cluster; nothing is written 
 """
 
 from collections.abc import Collection, Mapping, Sequence
+from typing import Final
 
 from msgspec import Struct
 
@@ -14,6 +15,10 @@ from controller.core.values import ANY_VERSION
 from controller.kafka_0_8 import znodes
 from controller.kafka_0_8.state import Name
 from controller.kafka_0_8.znodes import StateChange
+
+TRANSACTION_BYTES_MAX: Final = 900_000
+"""The longest transaction of a topic. ZooKeeper closes the connection if a request is longer than
+jute.maxbuffer, by default 1,048,575 bytes. The rest is for replicas that a reassignment adds."""
 
 
 class AdminError(CoreError):
@@ -121,7 +126,33 @@ def create_topic(
         operations += [Create(path), Create(znodes.replicas_path(topic, partition), content)]
         start = znodes.write_state_change(StateChange("start-replica", topic, partition))
         operations += [CreateSequential(znodes.request_prefix(one), start) for one in replicas]
+    _require_deletable(topic, assignment)
     return operations
+
+
+def _require_deletable(topic: str, assignment: Mapping[int, tuple[int, ...]]) -> None:
+    """The deletion is one transaction, which is longer than the creation (C-04)."""
+    children = ("ISR", "leader", "replicas")
+    stored = {one: StoredPartition(found, 0, children) for one, found in assignment.items()}
+    brokers = {one for replicas in assignment.values() for one in replicas}
+    deletion = delete_topic(topic, stored, brokers, moves=())
+    length = sum(map(_length, deletion))
+    if length > TRANSACTION_BYTES_MAX:
+        raise AdminError(
+            f"topic {topic} cannot be created: its deletion would be one transaction of about "
+            f"{length:,} bytes, and ZooKeeper accepts 1 MB (jute.maxbuffer); create several topics "
+            "with fewer partitions or replicas"
+        )
+
+
+def _length(operation: WriteOperation) -> int:
+    """About how many bytes an operation has in a transaction, in the request or in ZooKeeper's log:
+    its path and data, and a header. The other bytes of a creation are flags, the ACL
+    world:anyone and the number of a sequential znode."""
+    length = len(operation.path.encode()) + 21
+    if isinstance(operation, Create | CreateSequential):
+        length += len(operation.data) + 46
+    return length
 
 
 def delete_topic(

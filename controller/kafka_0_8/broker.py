@@ -19,6 +19,8 @@ CHECKPOINT_TIMER: Final = "checkpoint"
 REGISTER_TIMER: Final = "register"
 UNREADABLE_ZNODE: Final = "unreadable_znode"
 """The code of notices about znodes that are skipped."""
+_DENIED: Final = b"NoAuth"
+"""Used as the content of a znode that may not be read."""
 ELECTION, FOLLOW, FETCH = "election", "follow", "fetch"
 """Kinds of timers of a partition."""
 
@@ -104,6 +106,10 @@ class Broker:
             return None
         self.forget(path)
         return value
+
+    def report_denied(self, path: str, why: str) -> None:
+        """Report a znode that may not be read, once until it can be read (S-10)."""
+        self._report(path, f"{why}; correct the ACL", _DENIED)
 
     def report_children(
         self, parent: str, children: Sequence[str], is_usable: Callable[[str], bool], why: str

@@ -7,6 +7,10 @@ from msgspec import Struct
 KAFKA_0_8: Final = "0.8"
 """The design, as the header of a log names it."""
 
+FIRST_RULES: Final = 1
+"""The version of the rules of logs whose header has none."""
+CURRENT_RULES: Final = 2
+
 
 class BrokerConfiguration(Struct, frozen=True, kw_only=True):
     """The settings that affect decisions of one broker.
@@ -18,6 +22,10 @@ class BrokerConfiguration(Struct, frozen=True, kw_only=True):
     - `checkpoint_interval_ms`: how often the high watermarks are stored.
     - `retry_ms`: how long a broker waits before it repeats an election, a registration, the search
       for a leader's address, or a fetch that returned no records.
+    - `rules`: the version of the rules that the broker follows, so that old logs replay. Since
+      version 2, the writes of a leader check /brokers/epoch (I-03), and a producer whose records
+      were appended to a replica that was closed gets a response (L-06). An unusable reassignment
+      is watched (A-04).
     """
 
     broker_id: int
@@ -27,4 +35,5 @@ class BrokerConfiguration(Struct, frozen=True, kw_only=True):
     keep_in_sync_time_ms: int = 10_000
     checkpoint_interval_ms: int = 5000
     retry_ms: int = 500
+    rules: Literal[1, 2] = CURRENT_RULES
     design: Literal["0.8"] = KAFKA_0_8

@@ -8,6 +8,7 @@ from collections.abc import Coroutine, Iterator
 from typing import Any, assert_never
 
 from controller.core.commands import Reason
+from controller.core.errors import ProcedureError
 from controller.core.events import (
     ChildrenRead,
     SessionConnected,
@@ -204,6 +205,11 @@ class BrokerFold:
                 self._wait = self._procedure.send(result)
             except StopIteration:
                 self._procedure = self._wait = None
+            except ProcedureError as error:
+                self._procedure = self._wait = None
+                subject = type(self._trigger).__name__
+                text = f"{error}; this work is skipped"
+                self.broker.notice("error", "work_skipped", subject, text, rules.UNREADABLE)
             result = None
 
 

@@ -20,6 +20,7 @@ from controller.kafka_0_8.commands import (
     RespondProduce,
     SendFetch,
 )
+from controller.kafka_0_8.configuration import FIRST_RULES
 from controller.kafka_0_8.events import (
     CONSUMER,
     FetchReceived,
@@ -52,7 +53,10 @@ def appended(broker: Broker, event: RecordsAppended) -> None:
     """Records are in the local log: those of a producer, or fetched ones."""
     append = broker.appends.pop(event.command, None)
     partition = broker.partitions.get(append.name) if append else None
-    if append is None or partition is None:
+    if append is None:
+        return
+    if partition is None:
+        _closed(broker, append)
         return
     partition.local.leo = event.leo
     if append.request:
@@ -61,6 +65,14 @@ def appended(broker: Broker, event: RecordsAppended) -> None:
         partition.append = None
         _raise_follower_hw(partition)
         send_fetch(broker, partition)
+
+
+def _closed(broker: Broker, append: Append) -> None:
+    """The replica was closed while the records were appended: the producer has to ask the next
+    leader (D-02, L-06)."""
+    has_response = append.request and append.acks != ACKS_NONE
+    if has_response and broker.configuration.rules != FIRST_RULES:
+        _reject(broker, append.request, NO_LEADER, rules.REFUSE_QUEUED)
 
 
 def _produced(broker: Broker, partition: Partition, append: Append) -> None:

@@ -9,6 +9,9 @@ from controller.core.values import ANY_VERSION, NO_LEADER
 NO_EPOCH = 0
 """Below the first leader epoch."""
 
+NO_EPOCH_ZNODE = -1
+"""The version of /brokers/epoch while that znode does not exist."""
+
 UNKNOWN_LEO = -1
 """The log end offset of a replica that has not fetched in this leadership."""
 
@@ -81,6 +84,8 @@ class Partition:
     - `joining`: replicas of the CUR that an unfinished write adds to the ISR. They count for the
       high watermark already.
     - `isr_version`: the version of the ISR znode.
+    - `epoch_version`: a version of /brokers/epoch at which this broker was the leader; None: it is
+      unknown.
     - `start_leo`: the log end offset at the beginning of the leadership.
     - `commit_queue`: the commitQ.
     """
@@ -101,6 +106,7 @@ class Partition:
         self.rar: tuple[int, ...] = ()
         self.joining: tuple[int, ...] = ()
         self.isr_version = ANY_VERSION
+        self.epoch_version: int | None = None
         self.replicas_version = ANY_VERSION
         self.start_leo = 0
         self.commit_queue: deque[Pending] = deque()

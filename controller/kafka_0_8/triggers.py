@@ -50,7 +50,7 @@ class Diverged(Struct, frozen=True):
 
 
 class PartitionsReassigned(Struct, frozen=True):
-    """The children of the reassigned partitions changed."""
+    """The children of the reassigned partitions changed, or what made one unusable."""
 
 
 class Register(Struct, frozen=True):
@@ -77,6 +77,9 @@ def trigger_of(path: str, change: str, broker_id: int) -> Trigger | None:
     if path == znodes.broker_path(broker_id):
         return Register() if change == "deleted" else None
     if path == znodes.REASSIGNED or path.startswith(f"{znodes.REASSIGNED}/"):
-        return PartitionsReassigned() if change == "children" else None
+        return PartitionsReassigned() if change in ("children", "data") else None
+    if path.startswith(f"{znodes.STATE}/"):
+        # The queue of a new replica whose broker was unknown.
+        return PartitionsReassigned() if change == "created" else None
     partition = znodes.partition_of_leader(path)
     return LeaderChanged(*partition) if partition else None

@@ -54,7 +54,8 @@ class Client:
     async def produce(self, name: Name, records: list[bytes], acks: Acks) -> int | None:
         """Append records; returns the offset after the last one, None with acks 0.
 
-        A broker that rejects the request has not appended the records: the next leader is asked.
+        If a broker rejects the request, the next leader is asked. The first broker may have
+        appended the records before it stepped down (L-06): then they can be in the log twice.
         Without a response they may have been appended: ClientError says so.
         """
 

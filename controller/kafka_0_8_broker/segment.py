@@ -86,13 +86,15 @@ class Segment:
         return self.leo
 
     def read(self, start: int, end: int, bytes_max: int) -> list[bytes]:
-        """The records from `start` to before `end` that fit into `bytes_max`, but at least one."""
+        """The records from `start` to before `end` that fit into `bytes_max` as they are stored,
+        but at least one. A record is not longer in a response than in the file."""
         records: list[bytes] = []
         size = 0
         self._file.seek(self._start_of(min(start, self.leo)))
         for offset in range(start, min(end, self.leo)):
-            length = self._ends[offset] - self._start_of(offset) - _HEADER.size
-            size += length
+            stored = self._ends[offset] - self._start_of(offset)
+            length = stored - _HEADER.size
+            size += stored
             if records and size > bytes_max:
                 break
             self._file.seek(_HEADER.size, os.SEEK_CUR)

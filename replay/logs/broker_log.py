@@ -4,7 +4,7 @@ design; one log is one run of one broker."""
 import msgspec
 
 from controller.kafka_0_8.canonical import decode_broker_event
-from controller.kafka_0_8.configuration import KAFKA_0_8, BrokerConfiguration
+from controller.kafka_0_8.configuration import FIRST_RULES, KAFKA_0_8, BrokerConfiguration
 from controller.kafka_0_8.events import RecordedBrokerEvent
 from controller.kafka_0_8.fold import BrokerFold
 from eventstore.reader import LogReader
@@ -33,7 +33,8 @@ def refuse_broker_log(header: Header) -> None:
 def broker_configuration_of(header: Header) -> BrokerConfiguration:
     """The configuration of a broker's fold. Raises ReplayError if it cannot be used."""
     try:
-        return msgspec.convert(header.configuration, BrokerConfiguration)
+        found = {"rules": FIRST_RULES} | header.configuration
+        return msgspec.convert(found, BrokerConfiguration)
     except msgspec.ValidationError as error:
         raise ReplayError(
             f"the configuration in the log's header cannot be used: {error}"

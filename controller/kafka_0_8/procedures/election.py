@@ -6,6 +6,7 @@ from controller.core.commands import Reason
 from controller.core.operations import (
     BAD_VERSION,
     CONNECTION_LOSS,
+    NO_AUTH,
     NO_NODE,
     NODE_EXISTS,
     OK,
@@ -15,7 +16,7 @@ from controller.core.operations import (
     WriteOperation,
 )
 from controller.core.outcomes import Znodes
-from controller.core.zookeeper_io import fetch_stats, fetch_znodes, write_atomically
+from controller.core.zookeeper_io import fetch_stats, write_atomically
 from controller.kafka_0_8 import rules, znodes
 from controller.kafka_0_8.broker import ELECTION, Broker, timer_of
 from controller.kafka_0_8.procedures.leadership import (
@@ -23,6 +24,7 @@ from controller.kafka_0_8.procedures.leadership import (
     become_leader,
     step_down,
 )
+from controller.kafka_0_8.procedures.reading import read_znodes
 from controller.kafka_0_8.state import Partition
 from controller.kafka_0_8.znodes import Isr, Leader
 
@@ -44,7 +46,7 @@ _REPLICAS, _ISR, _LEADER, _EPOCH = range(4)
 
 class _Candidacy(NamedTuple):
     """What a candidate writes, and the replicas that it read. `assigned_at`: as of
-    `become_leader`."""
+    `become_leader`; `epoch_version`: as in `Partition`."""
 
     epoch: int
     replicas: tuple[int, ...]
@@ -52,6 +54,7 @@ class _Candidacy(NamedTuple):
     isr_version: int
     operations: list[WriteOperation]
     assigned_at: int = 0
+    epoch_version: int | None = None
 
 
 async def watch_leader(broker: Broker, partition: Partition) -> None:
@@ -67,6 +70,11 @@ async def elect_or_follow(broker: Broker, partition: Partition, *, has_waited: b
         found = await _read(broker, partition)
         if found.errors[_REPLICAS] == NO_NODE:
             _leave(broker, partition, "the partition is deleted")
+            return
+        if NO_AUTH in found.errors:
+            if found.errors[_LEADER] == NO_NODE:
+                _leave(broker, partition, "its leader znode does not exist")
+            _retry(broker, partition)
             return
         if found.czxids[_REPLICAS] != partition.czxid:
             # The request to start the replica of the new partition is in the queue.
@@ -105,7 +113,7 @@ async def _read(broker: Broker, partition: Partition) -> Znodes:
         znodes.leader_path(*name),
         znodes.EPOCH,
     ]
-    found = await fetch_znodes(broker, paths, rules.ELECT_OR_FOLLOW)
+    found = await read_znodes(broker, paths, rules.ELECT_OR_FOLLOW)
     for path, error in zip(paths, found.errors, strict=True):
         if error == NO_NODE:
             broker.forget(path)
@@ -172,7 +180,7 @@ async def _lead(broker: Broker, partition: Partition, won: _Candidacy) -> None:
     topic, number = partition.name
     broker.forget(f"{topic}-{number}", _NOT_ELIGIBLE)
     broker.forget(znodes.leader_path(topic, number), _REFUSED)
-    partition.isr_version = won.isr_version
+    partition.isr_version, partition.epoch_version = won.isr_version, won.epoch_version
     await become_leader(broker, partition, won.epoch, won.replicas, won.isr, won.assigned_at)
 
 
@@ -223,11 +231,14 @@ def _candidacy(broker: Broker, partition: Partition, found: Znodes) -> _Candidac
     version = found.versions[_ISR]
     path = znodes.isr_path(*partition.name)
     leader = znodes.write_leader(Leader(broker.id, epoch))
+    has_epoch = found.errors[_EPOCH] == OK
     operations: list[WriteOperation] = [
         SetData(znodes.EPOCH, znodes.write_epoch(epoch), found.versions[_EPOCH])
-        if found.errors[_EPOCH] == OK
+        if has_epoch
         else Create(znodes.EPOCH, znodes.write_epoch(epoch)),
         SetData(path, content, version) if has_isr else Create(path, content),
         Create(znodes.leader_path(*partition.name), leader, ephemeral=True),
     ]
-    return _Candidacy(epoch, replicas, isr, version + 1 if has_isr else 0, operations)
+    isr_version = version + 1 if has_isr else 0
+    epoch_version = found.versions[_EPOCH] + 1 if has_epoch else 0
+    return _Candidacy(epoch, replicas, isr, isr_version, operations, epoch_version=epoch_version)

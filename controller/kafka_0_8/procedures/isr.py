@@ -5,6 +5,8 @@ from controller.core.operations import OK, SetData
 from controller.core.zookeeper_io import write
 from controller.kafka_0_8 import rules, znodes
 from controller.kafka_0_8.broker import ISR_TIMER, Broker
+from controller.kafka_0_8.configuration import FIRST_RULES
+from controller.kafka_0_8.procedures.leader_writes import set_as_leader
 from controller.kafka_0_8.procedures.leadership import step_down
 from controller.kafka_0_8.procedures.reassignment import complete_if_caught_up
 from controller.kafka_0_8.records import commit, has_caught_up
@@ -53,12 +55,15 @@ async def _write(broker: Broker, partition: Partition, isr: tuple[int, ...], rul
     path = znodes.isr_path(*partition.name)
     content = znodes.write_isr(znodes.Isr(isr, partition.epoch))
     change = SetData(path, content, partition.isr_version)
-    writes = await write(broker, [change], Reason(rule))
+    if broker.configuration.rules == FIRST_RULES:
+        is_written = (await write(broker, [change], Reason(rule))).errors[0] == OK
+    else:
+        is_written = await set_as_leader(broker, partition, change, Reason(rule))
     partition.joining = ()
-    if writes.errors[0] != OK:
+    if not is_written:
         # Only another leader, or the deletion of the partition, changes the znode.
         step_down(broker, partition, "another leader has written the ISR", rules.ISR_REFUSED)
         broker.enqueue(LeaderChanged(*partition.name))
         return
-    partition.isr, partition.isr_version = isr, writes.versions[0]
+    partition.isr, partition.isr_version = isr, partition.isr_version + 1
     commit(broker, partition)

@@ -4,11 +4,12 @@ from controller.core.commands import Reason
 from controller.core.operations import NO_NODE, OK, CreateSequential, WriteOperation
 from controller.core.outcomes import Wait, suspend
 from controller.core.values import NO_LEADER
-from controller.core.zookeeper_io import fetch_stats, fetch_znodes, write
+from controller.core.zookeeper_io import fetch_stats, write
 from controller.kafka_0_8 import rules, znodes
 from controller.kafka_0_8.broker import FOLLOW, ISR_TIMER, Broker, timer_of
 from controller.kafka_0_8.commands import TruncateLog
 from controller.kafka_0_8.events import LogOpened, LogTruncated
+from controller.kafka_0_8.procedures.reading import read_znodes
 from controller.kafka_0_8.procedures.reassignment import read_reassignment
 from controller.kafka_0_8.records import commit, refuse_queued, send_fetch
 from controller.kafka_0_8.state import Partition
@@ -113,9 +114,10 @@ async def become_follower(broker: Broker, partition: Partition, leader: Leader) 
 async def _address_of(broker: Broker, partition: Partition, leader: int) -> str:
     """The address of a leader; "" if it is not registered or its registration is unreadable."""
     path = znodes.broker_path(leader)
-    found = await fetch_znodes(broker, [path], rules.LEADER_ADDRESS)
-    if found.errors[0] != OK:
+    found = await read_znodes(broker, [path], rules.LEADER_ADDRESS)
+    if found.errors[0] == NO_NODE:
         broker.forget(path)
+    if found.errors[0] != OK:
         return ""
     return broker.read(znodes.read_address, path, found.data[0]) or ""
 

@@ -1,7 +1,7 @@
 """Reassignment of partitions, by their leaders (A-01 to A-04).
 
-Every step is one transaction that checks the version of the ISR, so that it fails if another leader
-was elected.
+Every step is one transaction of the leader (leader_writes.py) that checks the version of the ISR,
+so that it fails if another leader was elected.
 """
 
 from collections.abc import Sequence
@@ -11,6 +11,7 @@ from controller.core.commands import Reason
 from controller.core.errors import ZnodeError
 from controller.core.operations import (
     CONNECTION_LOSS,
+    NO_AUTH,
     OK,
     Check,
     CreateSequential,
@@ -20,13 +21,15 @@ from controller.core.operations import (
 )
 from controller.core.values import ANY_VERSION
 from controller.core.zookeeper_io import (
-    fetch_children,
     fetch_stats,
     fetch_znodes,
     write_atomically,
 )
 from controller.kafka_0_8 import rules, znodes
 from controller.kafka_0_8.broker import ELECTION, Broker, timer_of
+from controller.kafka_0_8.configuration import FIRST_RULES
+from controller.kafka_0_8.procedures.leader_writes import write_as_leader
+from controller.kafka_0_8.procedures.reading import children_of, denied_text
 from controller.kafka_0_8.records import commit, refuse_queued
 from controller.kafka_0_8.state import Partition
 from controller.kafka_0_8.triggers import LeaderChanged
@@ -47,17 +50,20 @@ async def read_reassignment(broker: Broker, partition: Partition) -> None:
     """Watch the reassigned partitions (L-03), and begin or continue the reassignment of one."""
     topic, number = partition.name
     rule = rules.WATCH_REASSIGNED
-    topics = await fetch_children(broker, znodes.REASSIGNED, rule, watch=True)
-    if topic not in topics.children:
+    if topic not in await children_of(broker, znodes.REASSIGNED, rule, watch=True):
         return
     parent = f"{znodes.REASSIGNED}/{topic}"
-    partitions = await fetch_children(broker, parent, rule, watch=True)
+    partitions = await children_of(broker, parent, rule, watch=True)
     why = "is not named by a partition number"
-    broker.report_children(parent, partitions.children, znodes.is_number, why)
-    if str(number) not in partitions.children:
+    broker.report_children(parent, partitions, znodes.is_number, why)
+    if str(number) not in partitions:
         return
     path = znodes.reassigned_path(topic, number)
-    found = await fetch_znodes(broker, [path], rule)
+    # An unusable reassignment is read again when its content changes.
+    watches = broker.configuration.rules != FIRST_RULES
+    found = await fetch_znodes(broker, [path], rule, watch=watches, may_be_denied=True)
+    if found.errors[0] == NO_AUTH:
+        _refuse(broker, path, denied_text(path))
     if found.errors[0] != OK:
         return
     try:
@@ -78,6 +84,10 @@ async def _begin(broker: Broker, partition: Partition, rar: tuple[int, ...]) -> 
     """Add the new replicas to the assigned ones, and start them (A-01)."""
     added = tuple(one for one in rar if one not in partition.ar)
     known = await _with_queue(broker, added, rules.ADD_REPLICAS)
+    unknown = [one for one in added if one not in known]
+    if unknown and broker.configuration.rules != FIRST_RULES:
+        # When add-brokers adds such a broker, the reassignment begins.
+        known += await _with_queue(broker, unknown, rules.UNUSABLE_REASSIGNMENT, watch=True)
     for one in added:
         if one not in known:
             path = znodes.reassigned_path(*partition.name)
@@ -132,9 +142,12 @@ async def complete_if_caught_up(broker: Broker, partition: Partition) -> None:
     commit(broker, partition)
 
 
-async def _with_queue(broker: Broker, brokers: Sequence[int], rule: str) -> list[int]:
+async def _with_queue(
+    broker: Broker, brokers: Sequence[int], rule: str, *, watch: bool = False
+) -> list[int]:
     """Those of the brokers that have a state path: add-brokers has added them."""
-    found = await fetch_stats(broker, list(map(znodes.state_path, brokers)), rule)
+    paths = list(map(znodes.state_path, brokers))
+    found = await fetch_stats(broker, paths, rule, watch=watch)
     return [one for one, error in zip(brokers, found.errors, strict=True) if error == OK]
 
 
@@ -148,7 +161,10 @@ async def _write(
 ) -> bool:
     """One transaction of this leadership. If it was refused or its reply was lost, the result is
     False, and ZooKeeper is read again as at the beginning of the leadership."""
-    errors = await write_atomically(broker, operations, Reason(rule))
+    if broker.configuration.rules == FIRST_RULES:
+        errors = await write_atomically(broker, operations, Reason(rule))
+    else:
+        errors = await write_as_leader(broker, partition, operations, Reason(rule))
     path = znodes.reassigned_path(*partition.name)
     if all(error == OK for error in errors):
         broker.forget(path, _UNUSABLE)

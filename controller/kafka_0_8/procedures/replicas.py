@@ -2,16 +2,17 @@
 
 from controller.core.commands import Reason
 from controller.core.errors import ZnodeError
-from controller.core.operations import NO_NODE, OK, Delete, WriteOperation
+from controller.core.operations import NO_AUTH, NO_NODE, OK, Delete, WriteOperation
 from controller.core.outcomes import Wait, suspend
 from controller.core.values import ANY_VERSION
-from controller.core.zookeeper_io import fetch_children, fetch_znodes, write
+from controller.core.zookeeper_io import write
 from controller.kafka_0_8 import rules, znodes
 from controller.kafka_0_8.broker import Broker
 from controller.kafka_0_8.commands import DeleteLog, OpenLog
 from controller.kafka_0_8.events import LogDeleted
 from controller.kafka_0_8.procedures.election import elect_or_follow, watch_leader
 from controller.kafka_0_8.procedures.leadership import LogState, step_down
+from controller.kafka_0_8.procedures.reading import children_of, read_znodes
 from controller.kafka_0_8.state import Name, Partition
 from controller.kafka_0_8.znodes import StateChange
 
@@ -61,8 +62,10 @@ async def _assigned_since(broker: Broker, name: Name) -> int:
     """The czxid of the replicas znode if it has this broker, else 0 (R-01). Reports the other
     cases."""
     path = znodes.replicas_path(*name)
-    found = await fetch_znodes(broker, [path], rules.START_REPLICA)
+    found = await read_znodes(broker, [path], rules.START_REPLICA)
     replicas: tuple[int, ...] | None = ()
+    if found.errors[0] == NO_AUTH:
+        return 0
     if found.errors[0] == OK:
         replicas = broker.read(znodes.read_brokers, path, found.data[0])
     if replicas is None:
@@ -91,12 +94,12 @@ async def close_replica(broker: Broker, name: Name) -> None:
 async def drain(broker: Broker, rule: str) -> None:
     """Carry out the requests in the queue in order, and watch it (Q-02)."""
     parent = znodes.state_path(broker.id)
-    children = await fetch_children(broker, parent, rule, watch=True)
+    children = await children_of(broker, parent, rule, watch=True)
     why = "is not named request-NNNNNNNNNN"
-    broker.report_children(parent, children.children, znodes.is_request, why)
-    names = [one for one in children.children if znodes.is_request(one)]
+    broker.report_children(parent, children, znodes.is_request, why)
+    names = [one for one in children if znodes.is_request(one)]
     paths = [f"{parent}/{one}" for one in names]
-    found = await fetch_znodes(broker, paths, rule)
+    found = await read_znodes(broker, paths, rule)
     for path, error, data in zip(paths, found.errors, found.data, strict=True):
         if error != OK:
             continue
@@ -122,10 +125,12 @@ async def _carry_out(broker: Broker, path: str, data: bytes | None) -> None:
 async def _is_to_be_closed(broker: Broker, change: StateChange) -> bool:
     """Whether the replicas znode does not have this broker (Q-03)."""
     path = znodes.replicas_path(change.topic, change.partition)
-    found = await fetch_znodes(broker, [path], rules.ASSIGNMENT_DECIDES)
+    found = await read_znodes(broker, [path], rules.ASSIGNMENT_DECIDES)
     if found.errors[0] == NO_NODE:
         broker.forget(path)
         return True
+    if found.errors[0] == NO_AUTH:
+        return False
     replicas = broker.read(znodes.read_brokers, path, found.data[0])
     if replicas is None:
         return False

@@ -13,15 +13,17 @@ from controller.core.operations import (
 from controller.core.values import ANY_VERSION
 from controller.core.znodes.schema import natural
 from controller.core.zookeeper_io import (
-    fetch_children,
     fetch_stats,
-    fetch_znodes,
-    read_children_of_each,
     write,
     write_atomically,
 )
 from controller.kafka_0_8 import rules, znodes
 from controller.kafka_0_8.broker import CHECKPOINT_TIMER, REGISTER_TIMER, Broker
+from controller.kafka_0_8.procedures.reading import (
+    children_of,
+    children_of_each,
+    read_znodes,
+)
 from controller.kafka_0_8.procedures.replicas import drain, start_replica
 from controller.kafka_0_8.state import Name
 from controller.kafka_0_8.triggers import Startup
@@ -35,7 +37,7 @@ async def broker_startup(broker: Broker) -> None:
         # The first broker of a cluster to which add-brokers has added none.
         create = [*map(Create, znodes.PERSISTENT), *create]
         await write(broker, create, Reason(rules.STATE_PATH))
-    await fetch_children(broker, znodes.state_path(broker.id), rules.WATCH_STATE, watch=True)
+    await children_of(broker, znodes.state_path(broker.id), rules.WATCH_STATE, watch=True)
     text = "from here on, the broker starts again when this session ends"
     subject = f"session {broker.session_id}"
     broker.notice("info", "session_listener", subject, text, rules.SESSION_LISTENER)
@@ -50,9 +52,9 @@ async def broker_startup(broker: Broker) -> None:
 async def _assigned(broker: Broker) -> list[Name]:
     """The partitions with a replica on this broker (S-05). Unreadable znodes are reported."""
     rule = rules.READ_ASSIGNED
-    topics = (await fetch_children(broker, znodes.TOPICS, rule)).children
+    topics = await children_of(broker, znodes.TOPICS, rule)
     paths = list(map(znodes.topic_path, topics))
-    children = await read_children_of_each(broker, paths, rule)
+    children = await children_of_each(broker, paths, rule)
     names: list[Name] = []
     for topic, path in zip(topics, paths, strict=True):
         why = "is not named by a partition number"
@@ -60,7 +62,7 @@ async def _assigned(broker: Broker) -> list[Name]:
         names += [(topic, one) for one in map(natural, children[path]) if one is not None]
     names.sort()
     replicas = [znodes.replicas_path(*name) for name in names]
-    found = await fetch_znodes(broker, replicas, rule)
+    found = await read_znodes(broker, replicas, rule)
     assigned = []
     for name, path, error, data in zip(names, replicas, found.errors, found.data, strict=True):
         if error == OK and broker.id in (broker.read(znodes.read_brokers, path, data) or ()):

@@ -4,10 +4,12 @@ from collections.abc import Callable
 
 import pytest
 
-from controller.core.operations import Check, Create, Delete, SetData
+from controller.core.operations import Check, Create, Delete, SetData, WriteOperation
 from controller.core.values import ANY_VERSION
 from controller.kafka_0_8 import admin
-from controller.kafka_0_8.admin import AdminError, Assignments
+from controller.kafka_0_8.admin import AdminError, Assignments, StoredPartition
+from controller.zookeeper import bulk
+from controller.zookeeper.acls import OPEN_ACLS
 from tests.controller.kafka_0_8.clusters import T, cluster, replicated
 
 
@@ -227,3 +229,36 @@ def test_reassignment_is_not_requested_if_the_partition_was_deleted_meanwhile() 
 def test_partition_that_does_not_exist_is_not_reassigned() -> None:
     with pytest.raises(AdminError, match="t-9 cannot be reassigned: it does not exist"):
         replicated().reassign(("t", 9), (1, 2))
+
+
+def request_length(operations: list[WriteOperation]) -> int:
+    """How many bytes the client sends to ZooKeeper."""
+    named = [(one.path.encode(), one) for one in operations]
+    return len(bulk.multi_request(named, OPEN_ACLS.of, None))
+
+
+def many(partitions: int, *replicas: int) -> dict[int, tuple[int, ...]]:
+    """An assignment in which all partitions have these replicas."""
+    return dict.fromkeys(range(partitions), replicas)
+
+
+def test_topic_whose_deletion_is_too_long_for_zookeeper_is_refused() -> None:
+    with pytest.raises(AdminError, match=r"about 1,518,\d+ bytes, and ZooKeeper accepts 1 MB"):
+        admin.create_topic("t", many(1800, 1, 2, 3), (1, 2, 3))
+
+
+@pytest.mark.parametrize(
+    ("topic", "assignment"),
+    [("t", many(1000, 1, 2, 3)), ("t" * 200, many(300, 1, 2, 3)), ("t", many(1500, 1))],
+)
+def test_topic_that_is_created_can_be_deleted(
+    topic: str, assignment: dict[int, tuple[int, ...]]
+) -> None:
+    """In the longest case: each partition has all znodes and a reassignment was done before."""
+    admin.create_topic(topic, assignment, (1, 2, 3))
+    children = ("ISR", "leader", "replicas")
+    stored = {one: StoredPartition(found, 0, children) for one, found in assignment.items()}
+    deletion = admin.delete_topic(topic, stored, (1, 2, 3), moves=())
+    length, estimate = request_length(deletion), sum(map(admin._length, deletion))
+    assert length < estimate < 1.2 * length
+    assert estimate < 900_000

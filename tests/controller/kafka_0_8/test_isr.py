@@ -23,10 +23,15 @@ def test_dead_follower_leaves_the_isr_after_keep_in_sync_time() -> None:
 
 
 def test_follower_that_fetches_slower_than_producers_write_leaves_the_isr() -> None:
+    """Broker 3 fetches every 100 ms, and never has the last record."""
     found = replicated(keep_in_sync_time_ms=1000)
     found.cut = {(1, 3): None}
-    for _ in range(40):
-        found.produce(1, T, ["a"], 1, wait_ms=100)
+    for number in range(40):
+        found.produce(1, T, ["a"], 1, wait_ms=50)
+        fetch = FetchReceived(900 + number, 3, *T, number, 1)
+        found.brokers[1].apply(fetch, "replica", found.now_ms, [])
+        found.run(50)
+    assert partition(found, 1).ar[3].leo == 39
     assert found.data(ISR) == "1,2;1"
 
 
@@ -52,13 +57,14 @@ def test_replica_without_the_records_of_earlier_leaders_does_not_join() -> None:
     """The new leader's high watermark is lower than that of the old leader."""
     found = replicated(keep_in_sync_time_ms=60_000)
     leader = partition(found, 1)
-    leader.isr = (1,)
+    leader.isr = (1, 3)
     leader.local.leo = leader.start_leo = 5
-    leader.local.hw = 2
+    leader.local.hw = leader.ar[3].leo = 2
     fold = found.brokers[1]
     for offset, is_written in ((4, False), (5, True)):
         fold.apply(FetchReceived(900, 2, *T, offset, 1), "replica", found.now_ms, [])
         assert bool(leader.joining) == is_written
+        assert leader.local.hw == 2
 
 
 def test_joining_replica_counts_for_the_high_watermark_before_the_write_is_done() -> None:
@@ -132,6 +138,8 @@ def test_replica_that_lacks_records_of_the_last_leader_does_not_join_after_an_el
     found.run(4000)
     leader = partition(found, 2)
     assert (leader.isr, leader.start_leo) == ((2,), 2)
+    # Another member of the ISR keeps the high watermark low.
+    leader.isr, leader.ar[1].leo = (2, 1), 1
     leader.local.hw = 1
     fetched = FetchReceived(900, 3, *T, 1, leader.epoch)
     found.brokers[2].apply(fetched, "replica", found.now_ms, [])

@@ -244,3 +244,21 @@ def test_leader_that_closes_its_replica_rejects_waiting_requests() -> None:
     enqueue(found, 1, close("t", 0))
     assert found.error_of(request) == NOT_LEADER_OR_FOLLOWER
     assert "the replica is closed" in notices(found, 1, "stepped_down")[0].text
+
+
+@pytest.mark.parametrize("acks", [1, -1])
+def test_producer_gets_a_response_if_the_replica_is_closed_during_the_append(acks: int) -> None:
+    """One request is sent every millisecond while the topic is deleted."""
+    for offset in (37, 38, 39):
+        found = replicated()
+        found.create_topic("x", {one: (1,) for one in range(10)})
+        found.run(offset)
+        found.delete_topic("t")
+        requests = []
+        for _ in range(200):
+            requests.append(found.produce(1, T, ["a"], acks))
+            found.run(1)
+        found.run(5000)
+        answered = [found.error_of(one) for one in requests]
+        assert None not in answered
+        assert NOT_LEADER_OR_FOLLOWER in answered

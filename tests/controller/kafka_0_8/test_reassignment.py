@@ -114,6 +114,31 @@ def test_unusable_reassignment_is_reported_and_harms_no_other(content: bytes) ->
     assert leader_of(found) == "1;1"
 
 
+@pytest.mark.parametrize("content", [b"all of them", b"2,9"])
+def test_unusable_reassignment_begins_when_its_znode_is_corrected(content: bytes) -> None:
+    found = with_fourth_broker()
+    found.write(Create("/brokers/partitions_reassigned/t"), Create(REASSIGNED, content))
+    found.run(500)
+    found.write(SetData(REASSIGNED, b"1;2", ANY_VERSION))
+    found.run(500)
+    assert len(notices(found, 1, "unusable_reassignment")) == 2
+    found.write(SetData(REASSIGNED, b"1,2", ANY_VERSION))
+    found.run(3000)
+    assert (found.data(REPLICAS), found.data(REASSIGNED)) == ("1,2", None)
+
+
+def test_reassignment_begins_when_its_unknown_broker_is_added() -> None:
+    found = with_fourth_broker()
+    found.write(Create("/brokers/partitions_reassigned/t"), Create(REASSIGNED, b"1,9"))
+    found.run(500)
+    assert len(notices(found, 1, "unusable_reassignment")) == 1
+    found.add_brokers(9)
+    found.add(9)
+    found.start(9)
+    found.run(5000)
+    assert (found.data(REPLICAS), found.data(REASSIGNED)) == ("1,9", None)
+
+
 def test_step_of_a_replaced_leader_is_refused() -> None:
     found = with_fourth_broker()
     found.write(SetData("/brokers/topics/t/0/ISR", b"1,2,3;1", ANY_VERSION))

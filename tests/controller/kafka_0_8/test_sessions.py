@@ -153,7 +153,9 @@ def test_write_whose_reply_is_lost_is_settled_by_a_read_and_not_repeated() -> No
     after = found.zookeeper.find(path)
     assert after is not None
     assert after.version == version + 1
-    read = [SyncZnodes("/"), ReadZnodes((path,), False)]
+    parent = "/brokers/topics/t/0"
+    paths = ("/brokers/epoch", f"{parent}/replicas", f"{parent}/leader", path)
+    read = [SyncZnodes("/"), ReadZnodes(paths, False)]
     assert issued(found, 1, "X-03 settle writes whose reply was lost") == read
     assert partition(found, 1).is_leader
 

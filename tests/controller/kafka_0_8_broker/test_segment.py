@@ -4,6 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from controller.kafka_0_8_broker.disk import RESPONSE_BYTES_MAX
+from controller.kafka_0_8_broker.messages import FRAME_BYTES_MAX, FetchResponse, framed
 from controller.kafka_0_8_broker.segment import RECORD_BYTES_MAX, Segment
 
 ALL = 1 << 30
@@ -95,7 +97,19 @@ def test_read_is_limited_but_returns_at_least_one_record(open_segment, tmp_path:
     segment = open_segment(tmp_path / "t-0.records")
     segment.append([b"x" * 10, b"y" * 10, b"z"])
     assert segment.read(0, 3, 5) == [b"x" * 10]
-    assert segment.read(0, 3, 20) == [b"x" * 10, b"y" * 10]
+    assert segment.read(0, 3, 36) == [b"x" * 10, b"y" * 10]
+
+
+@pytest.mark.parametrize("length", [0, 100])
+def test_response_with_short_records_fits_into_a_frame(
+    open_segment, tmp_path: Path, length: int
+) -> None:
+    segment = open_segment(tmp_path / "t-0.records")
+    count = FRAME_BYTES_MAX // (length + 2) + 1
+    segment.append([b"x" * length] * count)
+    records = segment.read(0, count, RESPONSE_BYTES_MAX)
+    assert 0 < len(records) < count
+    assert len(framed(FetchResponse(1, 0, records, count, count))) < FRAME_BYTES_MAX
 
 
 def test_deleted_segment_leaves_no_file(open_segment, path: Path) -> None:

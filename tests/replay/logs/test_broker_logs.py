@@ -7,15 +7,18 @@ import msgspec
 import pytest
 from typer.testing import CliRunner
 
+from controller.core.commands import WriteZnodes
 from controller.event_log.records import command_record, event_record
 from controller.fingerprint import broker_fingerprint, core_fingerprint
 from controller.kafka_0_8.commands import TruncateLog
+from controller.kafka_0_8.configuration import FIRST_RULES
 from eventstore.records import Header
 from eventstore.writer import LogWriter
 from replay.cli.main import app
 from replay.explore.kafka_0_8.saved import write_log, write_logs
 from replay.world.kafka_0_8.broker_process import BrokerProcess
 from replay.world.kafka_0_8.scenarios import SCENARIOS, expired_leader, leader_failure
+from tests.controller.kafka_0_8.clusters import T, issued, replicated
 
 
 def run(*arguments: object) -> tuple[int, str, str]:
@@ -71,6 +74,30 @@ def test_changed_decision_is_found(tmp_path: Path, fingerprint: str) -> None:
     assert code == 1
     assert "truncate_log t-0" in output
     assert "offset" in output
+
+
+def test_log_from_before_the_version_of_the_rules_replays(tmp_path: Path) -> None:
+    """Its header has no such version, and the ISR was written without a check of the epoch."""
+    found = replicated(rules=FIRST_RULES)
+    found.stop(3)
+    found.produce(1, T, ["a"], -1, wait_ms=6000)
+    process = found.brokers[1]
+    assert any(isinstance(one, WriteZnodes) for one in issued(found, 1, "I-01"))
+    configuration = msgspec.to_builtins(process.configuration)
+    del configuration["rules"]
+    header = Header(
+        kind="recorded",
+        core_fingerprint="another",
+        code_version="test",
+        configuration=configuration,
+        cluster_id="simulated",
+        created_ns=0,
+    )
+    with LogWriter.create(tmp_path / "log", header) as writer:
+        for recorded, commands in process.history:
+            writer.append([event_record(recorded)], list(map(command_record, commands)))
+    code, output, _ = run("replay", tmp_path / "log")
+    assert (code, "0 unrecorded" in output) == (0, True)
 
 
 def test_fingerprint_covers_both_packages() -> None:

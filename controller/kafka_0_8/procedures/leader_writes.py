@@ -1,0 +1,105 @@
+"""Writes of a leader, which fail if it is no longer the leader (I-03).
+
+The znodes of a partition do not show which incarnation of the partition they belong to: after a
+deletion and creation, their versions begin at 0 again. But no leader is elected without a write of
+/brokers/epoch. Therefore, a transaction that checks the version of /brokers/epoch happens only if
+no leader of any partition was elected since this broker was known to be the leader.
+"""
+
+from typing import Final
+
+from controller.core.commands import Reason
+from controller.core.operations import (
+    BAD_VERSION,
+    CONNECTION_LOSS,
+    NO_NODE,
+    NODE_EXISTS,
+    OK,
+    Check,
+    Create,
+    SetData,
+    WriteOperation,
+)
+from controller.core.outcomes import Znodes
+from controller.core.zookeeper_io import fetch_stats, read_latest, write_atomically
+from controller.kafka_0_8 import rules, znodes
+from controller.kafka_0_8.broker import Broker
+from controller.kafka_0_8.state import NO_EPOCH_ZNODE, Partition
+
+_ELECTED: Final = (BAD_VERSION, NO_NODE, NODE_EXISTS)
+"""Codes of the check of /brokers/epoch after which the leadership is read again."""
+_EPOCH, _REPLICAS, _LEADER, _ISR = range(4)
+
+
+async def write_as_leader(
+    broker: Broker, partition: Partition, operations: list[WriteOperation], reason: Reason
+) -> list[int]:
+    """One transaction of this leadership. Returns the errors of the operations: CONNECTION_LOSS if
+    no reply came; none of them is OK if this broker is no longer the leader. If other partitions
+    have elected leaders meanwhile, the leadership is read again and the transaction repeated."""
+    while True:
+        if partition.epoch_version is None and not await _is_leader(broker, partition):
+            return [BAD_VERSION] * len(operations)
+        guard = _guard(partition)
+        guarded, *errors = await write_atomically(broker, [guard, *operations], reason)
+        if guarded not in _ELECTED:
+            if isinstance(guard, Create) and guarded == OK == errors[0]:
+                partition.epoch_version = 0
+            return errors
+        partition.epoch_version = None
+
+
+async def set_as_leader(
+    broker: Broker, partition: Partition, change: SetData, reason: Reason
+) -> bool:
+    """Set the ISR znode in this leadership; returns whether it was set. A lost reply is settled
+    (X-03)."""
+    while True:
+        errors = await write_as_leader(broker, partition, [change], reason)
+        if errors[0] != CONNECTION_LOSS:
+            return errors[0] == OK
+        partition.epoch_version = None
+        paths = [*_paths(partition), change.path]
+        found = await read_latest(broker, paths, rules.SETTLE)
+        if not _shows_leader(broker, partition, found) or found.errors[_ISR] != OK:
+            return False
+        if found.versions[_ISR] != change.version:
+            is_done = found.versions[_ISR] == change.version + 1
+            return is_done and found.data[_ISR] == change.data
+
+
+def _guard(partition: Partition) -> WriteOperation:
+    if partition.epoch_version == NO_EPOCH_ZNODE:
+        # An administrator has deleted the znode. The new one has a version that can be checked.
+        return Create(znodes.EPOCH, znodes.write_epoch(partition.epoch))
+    assert partition.epoch_version is not None
+    return Check(znodes.EPOCH, partition.epoch_version)
+
+
+def _paths(partition: Partition) -> list[str]:
+    """The epoch comes first: an election after it was read makes the check fail."""
+    return [
+        znodes.EPOCH,
+        znodes.replicas_path(*partition.name),
+        znodes.leader_path(*partition.name),
+    ]
+
+
+async def _is_leader(broker: Broker, partition: Partition) -> bool:
+    """Whether this broker is still the leader, and as of which version of /brokers/epoch."""
+    found = await fetch_stats(broker, _paths(partition), rules.ISR_REFUSED)
+    if not _shows_leader(broker, partition, found):
+        return False
+    exists = found.errors[_EPOCH] == OK
+    partition.epoch_version = found.versions[_EPOCH] if exists else NO_EPOCH_ZNODE
+    return True
+
+
+def _shows_leader(broker: Broker, partition: Partition, found: Znodes) -> bool:
+    """Whether this session has created the leader znode, for the present incarnation of the
+    partition."""
+    return (
+        found.errors[_REPLICAS] == OK == found.errors[_LEADER]
+        and found.czxids[_REPLICAS] == partition.czxid
+        and found.owners[_LEADER] == broker.session_id
+    )

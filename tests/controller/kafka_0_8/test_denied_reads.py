@@ -1,0 +1,157 @@
+"""Znodes that the brokers may not read (NoAuth): S-10."""
+
+from typing import Any
+
+import pytest
+
+from controller.core.commands import Notice, ReadChildren, ReadZnodes
+from controller.core.error_codes import NONE
+from controller.core.events import ChildrenRead, ZnodesRead
+from controller.core.operations import NO_AUTH, Create
+from controller.core.zookeeper_io import fetch_znodes
+from controller.kafka_0_8 import fold, rules
+from controller.kafka_0_8.broker import Broker
+from controller.kafka_0_8.triggers import Trigger
+from replay.world.kafka_0_8 import cluster as world
+from replay.world.kafka_0_8.cluster import Cluster08
+from tests.controller.kafka_0_8.clusters import T, cluster, issued, leader_of, replicated
+
+U = ("u", 0)
+PARENT = "/brokers/topics/t/0"
+
+
+@pytest.fixture
+def denied(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Paths whose ACL allows no read."""
+    paths: list[str] = []
+    original = world.carry_out
+
+    def carry_out(zookeeper: Any, session: int, id: Any, command: Any, now_ms: int) -> list[Any]:
+        outcomes = original(zookeeper, session, id, command, now_ms)
+        for one in outcomes:
+            if isinstance(command, ReadZnodes) and isinstance(one, ZnodesRead):
+                for place in range(len(one.errors)):
+                    if command.paths[one.offset + place] in paths and not one.errors[place]:
+                        one.errors[place], one.data[place] = NO_AUTH, None
+                        one.versions[place] = one.czxids[place] = one.owners[place] = 0
+        if isinstance(command, ReadChildren) and command.path in paths:
+            return [ChildrenRead(id, NO_AUTH, [])]
+        return list(outcomes)
+
+    monkeypatch.setattr(world, "carry_out", carry_out)
+    return paths
+
+
+def errors_of(found: Cluster08, broker: int) -> list[str]:
+    """The subjects of the errors that a broker logged."""
+    notices = [one for one in issued(found, broker) if isinstance(one, Notice)]
+    return [one.subject for one in notices if one.level == "error"]
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        f"{PARENT}/replicas",
+        f"{PARENT}/ISR",
+        f"{PARENT}/leader",
+        "/brokers/topics/t",
+        "/brokers/state/1",
+        "/brokers/partitions_reassigned",
+    ],
+)
+def test_denied_znode_is_reported_once_and_harms_no_other_partition(
+    path: str, denied: list[str]
+) -> None:
+    found = cluster(1, 2, 3)
+    found.create_topic("t", {0: (1, 2)})
+    found.create_topic("u", {0: (1, 2)})
+    found.start(1, 2)
+    found.run(2000)
+    denied.append(path)
+    for broker in (1, 2):
+        found.stop(broker)
+    found.start(1, 2)
+    found.run(5000)
+    assert found.error_of(found.produce(1, U, ["a"], -1, wait_ms=1000)) == NONE
+    assert errors_of(found, 1) == [path]
+    notice = next(one for one in issued(found, 1) if isinstance(one, Notice) and path in one.text)
+    assert "cannot be read (NoAuth): its ACL does not allow it" in notice.text
+    assert "correct the ACL" in notice.text
+    denied.clear()
+    for broker in (1, 2):
+        found.stop(broker)
+    found.start(1, 2)
+    found.run(3000)
+    assert found.error_of(found.produce(1, T, ["a"], -1, wait_ms=1000)) == NONE
+
+
+@pytest.mark.parametrize("path", [f"{PARENT}/replicas", f"{PARENT}/ISR", "/brokers/epoch"])
+def test_election_goes_on_when_the_znode_can_be_read_again(path: str, denied: list[str]) -> None:
+    found = replicated()
+    denied.append(path)
+    found.stop(1)
+    found.run(3000)
+    assert leader_of(found) is None
+    assert errors_of(found, 2) == [path]
+    denied.clear()
+    found.run(2000)
+    assert leader_of(found) == "2;2"
+
+
+def test_leader_whose_znode_is_gone_steps_down_although_the_replicas_are_denied(
+    denied: list[str],
+) -> None:
+    found = replicated()
+    request = found.produce(1, T, ["a"], -1)
+    denied.append(f"{PARENT}/replicas")
+    found.end_session(1)
+    found.run(1000)
+    assert found.error_of(request) is not None
+    assert found.error_of(found.produce(1, T, ["a"], 1, wait_ms=10)) != NONE
+
+
+def test_denied_registration_of_a_leader_is_reported(denied: list[str]) -> None:
+    found = replicated()
+    denied.append("/brokers/ids/2")
+    found.stop(1)
+    found.run(3000)
+    assert leader_of(found) == "2;2"
+    assert errors_of(found, 3) == ["/brokers/ids/2"]
+
+
+def test_denied_reassignment_is_reported(denied: list[str]) -> None:
+    found = replicated()
+    path = "/brokers/partitions_reassigned/t/0"
+    denied.append(path)
+    found.write(Create("/brokers/partitions_reassigned/t"), Create(path, b"1,2"))
+    found.run(1000)
+    assert errors_of(found, 1) == [path]
+    assert found.data(f"{PARENT}/replicas") == "1,2,3"
+
+
+def test_replica_whose_assignment_is_denied_is_not_closed(denied: list[str]) -> None:
+    found = replicated()
+    found.produce(1, T, ["a"], -1, wait_ms=1000)
+    denied.append(f"{PARENT}/replicas")
+    request = b'{"request":"close-replica","topic":"t","partition":0}'
+    found.write(Create("/brokers/state/2/request-0000000099", request))
+    found.run(1000)
+    assert found.brokers[2].logs[T] == ["a"]
+    assert errors_of(found, 2) == [f"{PARENT}/replicas"]
+
+
+def test_any_other_denied_read_ends_only_the_work_that_needs_it(
+    denied: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    original = fold.process
+    denied.append("/brokers/epoch")
+
+    async def process(broker: Broker, trigger: Trigger) -> None:
+        if broker.id == 1:
+            await fetch_znodes(broker, ["/brokers/epoch"], rules.READ_ASSIGNED)
+        await original(broker, trigger)
+
+    found = cluster(1)
+    monkeypatch.setattr(fold, "process", process)
+    found.start(1)
+    assert errors_of(found, 1) == ["Startup"]
