@@ -3,7 +3,7 @@
 import ssl
 from collections.abc import Callable
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Self
 
 from controller.security.errors import SecurityError
 from controller.security.stores import StoreSettings, load_identity, load_trusted
@@ -101,8 +101,36 @@ class ReloadedContext:
                 self._on_failure(f"{error}; connections go on with the earlier certificates")
         return self._context
 
+    def delegate(self) -> ssl.SSLContext:
+        """A context for a client that keeps one as long as it runs: each of its connections is
+        made with `current`."""
+        return _Delegate(self)
+
     def _stamps(self) -> list[tuple[int, int, int] | None]:
         return [_stamp(one) for one in self._settings.files]
+
+
+class _Delegate(ssl.SSLContext):
+    """A context that makes each connection with the current one of another. asyncio calls
+    `wrap_bio` for each connection."""
+
+    def __new__(cls, _reloaded: ReloadedContext) -> Self:
+        return super().__new__(cls, ssl.PROTOCOL_TLS_CLIENT)
+
+    def __init__(self, reloaded: ReloadedContext) -> None:
+        self._reloaded = reloaded
+        self.check_hostname = reloaded.current().check_hostname
+
+    def wrap_bio(
+        self,
+        incoming: ssl.MemoryBIO,
+        outgoing: ssl.MemoryBIO,
+        server_side: bool = False,
+        server_hostname: str | bytes | None = None,
+        session: ssl.SSLSession | None = None,
+    ) -> ssl.SSLObject:
+        current = self._reloaded.current()
+        return current.wrap_bio(incoming, outgoing, server_side, server_hostname, session)
 
 
 def _stamp(file: Path) -> tuple[int, int, int] | None:

@@ -51,6 +51,9 @@ def _options(given: Sequence[RawSetting]) -> dict[str, Any]:
         mechanism = read_mechanism(keys, "sasl.mechanism")
         login = broker_login(mechanism, parse_entry(keys.text(_JAAS) or "", _JAAS), _JAAS)
     options = ListenerSecurity(protocol, tls, login).arguments()
+    if tls is not None:
+        # A client may run for long, such as the mirror's: certificates are read again for it.
+        options["ssl_context"] = tls.delegate()
     if client_id := keys.text("client.id"):
         options["client_id"] = client_id
     if timeout_ms := keys.text("request.timeout.ms"):

@@ -245,3 +245,16 @@ def test_changed_certificates_are_used_for_the_next_connection(
     reloaded.current()
     (one,) = failures
     assert "has no readable certificate; connections go on with the earlier certificates" in one
+
+
+def test_delegate_makes_each_connection_with_the_current_certificates(
+    authority: CertificateAuthority, server: Identity, tmp_path: Path
+) -> None:
+    other = CertificateAuthority(tmp_path / "other").issue("other", HOST)
+    trusted = tmp_path / "trusted.pem"
+    trusted.write_bytes(authority.pem.read_bytes())
+    delegate = ReloadedContext(trusting(trusted), client_context, pytest.fail).delegate()
+    shake_hands(delegate, serving(server.pem), HOST)
+    trusted.write_bytes((tmp_path / "other" / "lab-authority.pem").read_bytes())
+    shake_hands(delegate, serving(other.pem), HOST)
+    assert "cannot be trusted" in failure(delegate, serving(server.pem))

@@ -2,8 +2,13 @@ from pathlib import Path
 
 import pytest
 
+from controller.security.passwords import Password
+from controller.security.stores import StoreSettings
+from controller.security.tls import TlsSettings, server_context
 from controller.settings.client_options import client_options
 from controller.settings.errors import SettingsError
+from tests.controller.security.handshakes import shake_hands
+from tools.lab.certificates import PASSWORD, CertificateAuthority
 
 LOGIN = "org.apache.kafka.common.security.scram.ScramLoginModule required "
 
@@ -50,6 +55,20 @@ def test_tls_options_are_read(tmp_path: Path) -> None:
     file = given(tmp_path, security_protocol="SSL", ssl_endpoint_identification_algorithm="")
     context = client_options(file, "--command-config")["ssl_context"]
     assert not context.check_hostname
+
+
+def test_clients_that_run_for_long_use_new_certificates(tmp_path: Path) -> None:
+    """The mirror reads its file once."""
+    host = "kafka1.example"
+    trusted = tmp_path / "trusted.pem"
+    file = given(tmp_path, security_protocol="SSL", ssl_truststore_location=str(trusted))
+    old, new = (CertificateAuthority(tmp_path / one) for one in ("old", "new"))
+    trusted.write_bytes(old.pem.read_bytes())
+    context = client_options(file, "--command-config")["ssl_context"]
+    trusted.write_bytes(new.pem.read_bytes())
+    own = StoreSettings("ssl.keystore", new.issue("kafka1", host).pem, password=Password(PASSWORD))
+    serving = TlsSettings("ssl", own, StoreSettings("ssl.truststore"))
+    shake_hands(context, server_context(serving), host)
 
 
 @pytest.mark.parametrize(
