@@ -9,7 +9,7 @@ from controller.core.api_requests.received_request import ReceivedRequest
 from controller.core.authorization import THE_CLUSTER, AclIndex, Resource, topic_resource
 from controller.core.controller import Controller
 from controller.core.errors import ZnodeError
-from controller.core.operations import NO_AUTH, NO_NODE
+from controller.core.operations import NO_AUTH, NO_NODE, OK
 from controller.core.znodes.acls import (
     ACL_CHANGES,
     ACL_RESOURCE_TYPES,
@@ -24,7 +24,6 @@ from controller.core.znodes.acls import (
 from controller.core.zookeeper_io import (
     list_numbered_notifications,
     read_children,
-    read_contents,
     read_stats,
     read_znodes,
 )
@@ -73,14 +72,32 @@ async def process_acl_changes(controller: Controller) -> None:
         if unseen:
             latest[place] = unseen[-1]
         new += unseen
-    changes = await read_contents(controller, new, _RULE, read_acl_change)
-    changed = dict.fromkeys(changes.values())
+    changes = await _changes(controller, new)
+    changed = dict.fromkeys(changes)
     if len(changes) < len(new):
         # A notification is gone or cannot be read: any ACLs may have changed.
         changed |= dict.fromkeys([*context.acls.acls, *await _patterns(controller)])
     await _read(controller, [one for one in changed if one is not None])
     # A change is processed only now: if a read failed, the next change has it read again.
     context.acl_changes = latest
+
+
+async def _changes(
+    controller: Controller, notifications: list[str]
+) -> list[ResourcePattern | None]:
+    """What these notifications name. Those that cannot be read are reported and left out."""
+    found = await read_znodes(controller, notifications, _RULE, may_be_denied=True)
+    changes: list[ResourcePattern | None] = []
+    for path, error, data in zip(notifications, found.errors, found.data, strict=True):
+        if error not in (OK, NO_AUTH):
+            continue
+        try:
+            if error == NO_AUTH:
+                raise ZnodeError(f"{path} cannot be read (NoAuth): its ACL does not allow it")
+            changes.append(read_acl_change(path, data))
+        except ZnodeError as unreadable:
+            controller.notice("error", "unreadable_znode", path, f"{unreadable}; skipped")
+    return changes
 
 
 async def _read(controller: Controller, patterns: list[ResourcePattern]) -> None:

@@ -395,6 +395,24 @@ def test_change_is_applied_although_the_acls_of_another_change_may_not_be_read()
     assert created(cluster, "other") == codes.TOPIC_AUTHORIZATION_FAILED
 
 
+def test_notification_that_may_not_be_read_has_all_acls_read_again() -> None:
+    """It must not stop later changes."""
+    cluster = _Denying(1, 2, authorization=Authorization())
+    cluster.put_with_parents("/kafka-acl-changes", b"")
+    cluster.put_with_parents(OTHER, acls(allows("Create")))
+    cluster.start()
+    assert created(cluster, "other") == codes.NONE
+    seen = cluster.seen()
+    cluster.denied = ("/kafka-acl-changes/acl_changes_0000000000",)
+    cluster.put_with_parents(OTHER, acls(allows("Create"), denies("Create")))
+    change(cluster, "secret")
+    assert created(cluster, "other") == codes.TOPIC_AUTHORIZATION_FAILED
+    assert "cannot be read (NoAuth)" in seen.texts_of("unreadable_znode")[0]
+    cluster.put_with_parents(OTHER, acls(allows("Create")))
+    change(cluster, "other", number=1)
+    assert created(cluster, "other") == codes.NONE
+
+
 def test_snapshot_has_the_acls() -> None:
     cluster = started(allows("Describe"))
     fold = load_snapshot(take_snapshot(cluster.fold), cluster.fold.controller.configuration)
