@@ -2,7 +2,9 @@
 processes."""
 
 import hashlib
+import hmac
 import stat
+from base64 import b64encode
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -41,6 +43,8 @@ UNUSED = {
     "misspelt.password": "misspelt-secret",
 }
 SALTED = hashlib.pbkdf2_hmac("sha512", CAROLS.encode(), b"salt", 4096)
+STORED_KEY = hashlib.sha512(hmac.digest(SALTED, b"Client Key", "sha512")).digest()
+SERVER_KEY = hmac.digest(SALTED, b"Server Key", "sha512")
 SECRETS: dict[str, bytes] = {
     "login to ZooKeeper": ZOOKEEPER_PASSWORD.encode(),
     "login to brokers": BROKER_PASSWORD.encode(),
@@ -48,6 +52,11 @@ SECRETS: dict[str, bytes] = {
     "rejected login": WRONG.encode(),
     "user of SCRAM": CAROLS.encode(),
     "salted password": SALTED,
+    "salted password in Base64": b64encode(SALTED),
+    "stored key": STORED_KEY,
+    "stored key in Base64": b64encode(STORED_KEY),
+    "server key": SERVER_KEY,
+    "server key in Base64": b64encode(SERVER_KEY),
     "stores": PASSWORD.encode(),
     "encoder": b"encoder-secret",
     "other key": b"other-key-secret",
