@@ -1,4 +1,4 @@
-"""Names that clients choose cannot control a terminal, nor make lines of their own."""
+"""Names that clients choose can neither control a terminal nor make separate lines."""
 
 from pathlib import Path
 

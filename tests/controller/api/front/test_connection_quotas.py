@@ -81,7 +81,7 @@ async def test_connections_beyond_the_rate_wait(serve: Serve) -> None:
     # Five at once, and then one every 0.2 s.
     assert 0.4 < loop.time() - begun < 4
     found = await until(served, lambda one: one.created == 8 and one.open == 0)
-    assert found.throttled_ms > 300
+    assert found.throttled_ms > 0
     assert found.closed == {}
 
 
