@@ -54,7 +54,7 @@ def test_settings_are_read_without_a_password_in_a_message(
     mechanism: str,
     login: str,
 ) -> None:
-    caplog.set_level(logging.DEBUG)
+    caplog.set_level(logging.DEBUG, logger="controller")
     chosen = "PLAIN" if mechanism == "PLAIN" else "SCRAM-SHA-512"
     content = of_listener(stores, "SASL_SSL") | {
         "listener.security.protocol.map": "CLIENTS:SASL_SSL,SECURE:SASL_SSL",
@@ -74,7 +74,7 @@ def test_settings_are_read_without_a_password_in_a_message(
 async def test_credential_is_read_and_used_without_its_keys_in_a_message(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    caplog.set_level(logging.DEBUG)
+    caplog.set_level(logging.DEBUG, logger="controller")
     content = znodes.write_config({"SCRAM-SHA-512": CREDENTIAL})
 
     def submit(id: CommandId, command: ReadZnodes | ReadChildren) -> None:
