@@ -151,6 +151,11 @@ class Losses:
         """Whether a broker has begun to lead a partition since `at`."""
         return any(led > at and one == broker for led, one, _ in self._leaders.get(name, ()))
 
+    def leader_in(self, name: Name, leader_epoch: int) -> int | None:
+        """The broker that began to lead a partition in a leader epoch; None: none yet."""
+        led = self._leaders.get(name, ())
+        return next((one for _, one, epoch in reversed(led) if epoch == leader_epoch), None)
+
     def excuse(self, name: Name, offset: int, record: int, at: int, leader_epoch: int) -> bool:
         """Whether a record that the ISR had at `at`, in a leader epoch, may be lost."""
         unclean_at, unclean_epoch = self._unclean.get(name, (0, 0))

@@ -28,16 +28,14 @@ class _Stored(NamedTuple):
 
 class _Log:
     """The acknowledged records of a partition by offset, and for each broker up to which offset its
-    log was compared with them. `leader` is the latest one, `leader_epoch` its leader epoch."""
+    log was compared with them."""
 
-    __slots__ = ("compared", "last", "leader", "leader_epoch", "records")
+    __slots__ = ("compared", "last", "records")
 
     def __init__(self) -> None:
         self.records: dict[int, _Stored] = {}
         self.last = -1
         self.compared: dict[int, int] = {}
-        self.leader = -1
-        self.leader_epoch = -1
 
 
 class AcknowledgedRecordsKept(Invariant):
@@ -61,7 +59,10 @@ class AcknowledgedRecordsKept(Invariant):
         self.record_at: RecordAt = lambda broker, name, offset: None
 
     def acknowledged(self, one: Acknowledged) -> None:
-        log, name, offset = self._log_of(one.name), one.name, one.offset
+        name, offset = one.name, one.offset
+        log = self._logs.get(name)
+        if log is None:
+            log = self._logs[name] = _Log()
         before = log.records.get(offset)
         if before is not None and before.record != one.record:
             self._compare(log, name, offset, one.record, "where now another record is acknowledged")
@@ -69,16 +70,18 @@ class AcknowledgedRecordsKept(Invariant):
         log.records[offset] = _Stored(one.record, one.isr, at, one.leader_epoch)
         log.last = max(log.last, offset)
         state = self.known.states.get(name)
-        is_latest = state is not None and state.leader_epoch == log.leader_epoch
-        if is_latest and one.leader_epoch < log.leader_epoch:
-            found = self.record_at(log.leader, name, offset)
-            self._compare(log, name, offset, found, _text_of_leader(log, found))
+        if state is not None and one.leader_epoch < state.leader_epoch:
+            leader = self.known.losses.leader_in(name, state.leader_epoch)
+            if leader is not None:
+                self._compare_leader(log, name, offset, leader, state.leader_epoch)
 
-    def _log_of(self, name: Name) -> _Log:
-        log = self._logs.get(name)
-        if log is None:
-            log = self._logs[name] = _Log()
-        return log
+    def _compare_leader(
+        self, log: _Log, name: Name, offset: int, broker: int, leader_epoch: int
+    ) -> bool:
+        found = self.record_at(broker, name, offset)
+        what = "no record" if found is None else f"record {found}"
+        instead = f"broker {broker}, the leader in leader epoch {leader_epoch}, has {what} there"
+        return self._compare(log, name, offset, found, instead)
 
     def _compare(self, log: _Log, name: Name, offset: int, found: int | None, instead: str) -> bool:
         """Whether the acknowledged record at an offset is the one that is found there, or its loss
@@ -115,26 +118,20 @@ class AcknowledgedRecordsKept(Invariant):
 
     def leads(self, replica: Replica, leader_epoch: int) -> None:
         broker, name = replica.broker, replica.name
+        log = self._logs.get(name)
+        if log is None or self.known.is_queued(replica.topic):
+            return
         state = self.known.states.get(name)
         if state is not None and state.leader_epoch > leader_epoch:
             # A late request, or one of a deposed controller: this leader is replaced already, and
             # followers in the newer leader epoch do not fetch from it.
             return
-        log = self._log_of(name)
-        log.leader, log.leader_epoch = broker, leader_epoch
-        if self.known.is_queued(replica.topic):
-            return
         for offset in range(log.compared.get(broker, 0), log.last + 1):
-            if offset in log.records:
-                found = self.record_at(broker, name, offset)
-                if not self._compare(log, name, offset, found, _text_of_leader(log, found)):
-                    return
+            if offset in log.records and not self._compare_leader(
+                log, name, offset, broker, leader_epoch
+            ):
+                return
         log.compared[broker] = log.last + 1
-
-
-def _text_of_leader(log: _Log, found: int | None) -> str:
-    what = "no record" if found is None else f"record {found}"
-    return f"broker {log.leader}, the leader in leader epoch {log.leader_epoch}, has {what} there"
 
 
 class ReadRecordsStable(Invariant):

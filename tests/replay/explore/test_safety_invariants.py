@@ -149,6 +149,7 @@ def test_record_that_is_acknowledged_after_another_leader_began_is_compared(
     history = History(AcknowledgedRecordsKept)
     _log(history, {1: [70], 2: log})
     history.state(2, 2, (1, 2))
+    history.known.losses.led(NAME, 2, 2)
     history.invariant.leads(replica(2), 2)
     history.invariant.acknowledged(Acknowledged(NAME, 0, 70, (1, 2), 1))
     assert bool(history.reported) is is_reported
