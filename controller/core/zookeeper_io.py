@@ -147,13 +147,18 @@ async def read_contents(
     paths: list[str],
     rule: str,
     parse: Callable[[str, bytes | None], T],
+    *,
+    may_be_denied: bool = False,
 ) -> dict[str, T]:
     """The parsed content of each znode that exists, by path. A znode that `parse` rejects with
-    ZnodeError is reported and left out (UNREADABLE_SKIPPED)."""
-    found = await read_znodes(controller, paths, rule)
+    ZnodeError is reported and left out (UNREADABLE_SKIPPED), and so is one that may not be read, if
+    it `may_be_denied`."""
+    found = await read_znodes(controller, paths, rule, may_be_denied=may_be_denied)
     contents: dict[str, T] = {}
     for path, error, data in zip(paths, found.errors, found.data, strict=True):
-        if error == OK:
+        if error == NO_AUTH:
+            controller.notice("error", "unreadable_znode", path, f"{denied_text(path)}; skipped")
+        elif error == OK:
             try:
                 contents[path] = parse(path, data)
             except ZnodeError as unreadable:
@@ -439,7 +444,12 @@ def _require_allowed(paths: Sequence[str], errors: list[int]) -> None:
     """Raises ProcedureError if a znode may not be read."""
     if NO_AUTH in errors:
         path = paths[errors.index(NO_AUTH)]
-        raise ProcedureError(f"{path} cannot be read (NoAuth): its ACL does not allow it")
+        raise ProcedureError(denied_text(path))
+
+
+def denied_text(path: str) -> str:
+    """What is wrong with a znode that may not be read."""
+    return f"{path} cannot be read (NoAuth): its ACL does not allow it"
 
 
 async def _is_lost(errors: list[int]) -> bool:

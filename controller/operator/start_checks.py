@@ -8,6 +8,7 @@ from msgspec import Struct, structs
 from controller.core.topic_configs import (
     MIN_INSYNC_REPLICAS,
     OF_BROKER,
+    UNCLEAN,
     ConfigEntry,
     default_of,
 )
@@ -37,7 +38,7 @@ _WITHOUT_POLICY: Final = (
     "policy, remove it from the brokers' files and restart them"
 )
 
-_DYNAMIC: Final = (MIN_INSYNC_REPLICAS, "unclean.leader.election.enable")
+_DYNAMIC: Final = (MIN_INSYNC_REPLICAS, UNCLEAN)
 """The `DECIDING` settings that Kafka can change at run time for the whole cluster."""
 
 _OF_SECURITY: Final = ("listener.name.", "ssl.", "sasl.", "principal.builder.class")

@@ -6,7 +6,12 @@ from collections.abc import Sequence
 from controller.core.errors import ProcedureError
 from controller.core.operations import NO_AUTH
 from controller.core.outcomes import Znodes
-from controller.core.zookeeper_io import fetch_children, fetch_znodes, read_children_of_each
+from controller.core.zookeeper_io import (
+    denied_text,
+    fetch_children,
+    fetch_znodes,
+    read_children_of_each,
+)
 from controller.kafka_0_8.broker import Broker
 
 
@@ -34,8 +39,3 @@ async def children_of_each(broker: Broker, paths: Sequence[str], rule: str) -> d
         return await read_children_of_each(broker, list(paths), rule)
     except ProcedureError:
         return {path: await children_of(broker, path, rule) for path in paths}
-
-
-def denied_text(path: str) -> str:
-    """What is wrong with a znode that may not be read."""
-    return f"{path} cannot be read (NoAuth): its ACL does not allow it"

@@ -21,6 +21,7 @@ from controller.core.operations import (
 )
 from controller.core.values import ANY_VERSION
 from controller.core.zookeeper_io import (
+    denied_text,
     fetch_stats,
     fetch_znodes,
     write_atomically,
@@ -29,7 +30,7 @@ from controller.kafka_0_8 import rules, znodes
 from controller.kafka_0_8.broker import ELECTION, Broker, timer_of
 from controller.kafka_0_8.configuration import FIRST_RULES
 from controller.kafka_0_8.procedures.leader_writes import write_as_leader
-from controller.kafka_0_8.procedures.reading import children_of, denied_text
+from controller.kafka_0_8.procedures.reading import children_of
 from controller.kafka_0_8.records import commit, refuse_queued
 from controller.kafka_0_8.state import Partition
 from controller.kafka_0_8.triggers import LeaderChanged

@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from typing import Final, Literal
 
 from controller.core import znodes
+from controller.core.topic_configs import UNCLEAN
 from replay.explore.generators.identities import credentials, features, producer_ids
 from replay.explore.generators.scenarios import NAMES, random_assignment
 from replay.explore.numbers import Numbers
@@ -57,13 +58,12 @@ _SHARED: Final = (
     znodes.PRODUCER_IDS,
 )
 """Administrators or brokers write these znodes, too; as in crash points."""
-_UNCLEAN: Final = "unclean.leader.election.enable"
 _END_MS: Final = (300, 1_000, 4_000, 12_000)
 _SOON_MS: Final = (1, 5, 10, 50, 100, 400, 1_500, 4_000)
 _SLOW_MS: Final = (200, 1_000, 4_000, 12_000)
 _JOINED_MS: Final = (100, 1_000, 1_500, 2_500)
 _APART_MS: Final = (0, 100, 700, 2_000)
-_OUTAGE_MS: Final = (1_000, 6_000, 20_000)
+OUTAGE_MS: Final = (1_000, 6_000, 20_000)
 _LATE_MS: Final = (6_000, 12_000, 20_000)
 _MISTAKES: Final = (
     "",
@@ -239,7 +239,7 @@ class ActMaker:
     def _failure(self, at_ms: int, broker: int, name: tuple[str, int]) -> list[Input]:
         """A broker stops, or fails and is noticed at once, or the log directory of its replica
         fails."""
-        ms = self._numbers.choice(_OUTAGE_MS)
+        ms = self._numbers.choice(OUTAGE_MS)
         if self._numbers.chance(15):
             return [FailLogDirectory(at_ms, broker, (name,), ms)]
         if self._numbers.chance(60):
@@ -391,7 +391,7 @@ class ActMaker:
         if name is None:
             return []
         numbers = self._numbers
-        unclean = {_UNCLEAN: "true" if numbers.chance(70) else "false"}
+        unclean = {UNCLEAN: "true" if numbers.chance(70) else "false"}
         configs = unclean if numbers.chance(40) else {"min.insync.replicas": "2"}
         return [ChangeTopicConfig(at_ms, name[0], {} if numbers.chance(30) else configs)]
 
@@ -399,11 +399,11 @@ class ActMaker:
         numbers = self._numbers
         configs = {"min.insync.replicas": str(numbers.between(1, 2))}
         if numbers.chance(40):
-            configs = {_UNCLEAN: "true"}
+            configs = {UNCLEAN: "true"}
             name = self._partition()
             if name is not None and numbers.chance(40):
                 # The override of a topic counts more than the default of the cluster.
-                override = ChangeTopicConfig(at_ms, name[0], {_UNCLEAN: "false"})
+                override = ChangeTopicConfig(at_ms, name[0], {UNCLEAN: "false"})
                 return [override, ChangeBrokerConfig(at_ms, None, configs)]
         return [ChangeBrokerConfig(at_ms, None, {} if numbers.chance(20) else configs)]
 

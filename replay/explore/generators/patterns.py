@@ -18,7 +18,7 @@ They aim at the kinds of races that were found in production (docs/races.md#thre
 from collections.abc import Callable
 from typing import Final
 
-from replay.explore.generators.acts import ActMaker
+from replay.explore.generators.acts import OUTAGE_MS, ActMaker
 from replay.explore.generators.faults import ZOOKEEPER, FaultMaker
 from replay.explore.numbers import Numbers
 from replay.world.inputs import (
@@ -44,7 +44,6 @@ _SLOW_MS: Final = (30, 100, 300, 1_000, 3_000)
 _LATENCY_MS: Final = (10, 50, 200, 700, 1_500)
 _LAG_MS: Final = (3, 6, 12, 50, 300)
 _SERVERS: Final = 3
-_OUTAGE_MS: Final = (1_000, 6_000, 20_000)
 _FETCHES_AFTER_MS: Final = 1_630
 """About so long after its start a broker of the world begins to fetch, if nothing delays it."""
 
@@ -232,7 +231,7 @@ class Patterns:
         ends = self._acts.crash(at_ms, returning, down_ms)
         if numbers.chance(50):
             ends = [StopBroker(at_ms, returning, down_ms)]
-        return [*ends, late, *self._acts.crash(lost_ms, leading, numbers.choice(_OUTAGE_MS))]
+        return [*ends, late, *self._acts.crash(lost_ms, leading, numbers.choice(OUTAGE_MS))]
 
     def _failed_logs(self, at_ms: int) -> list[Input]:
         """Logs of several leaders fail one after the other, while the controller still handles the
@@ -245,7 +244,7 @@ class Patterns:
                 return self._restart(at_ms)
             topic, number, (leader, *_) = partition
             # A repaired broker starts again, so that its notification no longer matters.
-            repaired_ms = None if numbers.chance(80) else numbers.choice(_OUTAGE_MS)
+            repaired_ms = None if numbers.chance(80) else numbers.choice(OUTAGE_MS)
             made.append(FailLogDirectory(at_ms, leader, ((topic, number),), repaired_ms))
             at_ms += numbers.between(1, 7)
         return made

@@ -7,6 +7,7 @@ from msgspec import structs
 
 from controller.core.configuration import Configuration
 from controller.core.protocol_versions import LATEST
+from controller.core.topic_configs import UNCLEAN
 from replay.explore.generators.identities import start_znodes
 from replay.explore.numbers import Numbers
 from replay.world.scenario import BrokerSpec, ControllerSpec, Load, Scenario, TopicSpec
@@ -40,7 +41,6 @@ _FACTORS: Final = ((3, 12), (2, 5), (1, 1), (4, 2))
 _TAKES_OVER_PERCENT: Final = 10
 _KIP_236_PERCENT: Final = 90
 """Without it, as by default, no controller follows the znodes of KIP-236."""
-_UNCLEAN: Final = "unclean.leader.election.enable"
 _UNCLEAN_PERCENT: Final = 5
 
 _BROKER_SETTINGS: Final = {
@@ -77,7 +77,7 @@ def random_scenario(numbers: Numbers) -> Scenario:
     is_unclean = numbers.chance(_UNCLEAN_PERCENT)
     if is_unclean:
         # One of the topics has an override of the default of the cluster.
-        topics = (structs.replace(topics[0], configs={_UNCLEAN: "false"}), *topics[1:])
+        topics = (structs.replace(topics[0], configs={UNCLEAN: "false"}), *topics[1:])
     return _scenario(
         numbers.below(1 << 32),
         brokers=brokers,

@@ -9,7 +9,7 @@ from controller.core.api_requests.received_request import ReceivedRequest
 from controller.core.authorization import THE_CLUSTER, AclIndex, Resource, topic_resource
 from controller.core.controller import Controller
 from controller.core.errors import ZnodeError
-from controller.core.operations import NO_AUTH, NO_NODE, OK
+from controller.core.operations import NO_AUTH, NO_NODE
 from controller.core.znodes.acls import (
     ACL_CHANGES,
     ACL_RESOURCE_TYPES,
@@ -22,8 +22,10 @@ from controller.core.znodes.acls import (
     read_acls,
 )
 from controller.core.zookeeper_io import (
+    denied_text,
     list_numbered_notifications,
     read_children,
+    read_contents,
     read_stats,
     read_znodes,
 )
@@ -72,32 +74,14 @@ async def process_acl_changes(controller: Controller) -> None:
         if unseen:
             latest[place] = unseen[-1]
         new += unseen
-    changes = await _changes(controller, new)
-    changed = dict.fromkeys(changes)
+    changes = await read_contents(controller, new, _RULE, read_acl_change, may_be_denied=True)
+    changed = dict.fromkeys(changes.values())
     if len(changes) < len(new):
         # A notification is gone or cannot be read: any ACLs may have changed.
         changed |= dict.fromkeys([*context.acls.acls, *await _patterns(controller)])
     await _read(controller, [one for one in changed if one is not None])
     # A change is processed only now: if a read failed, the next change has it read again.
     context.acl_changes = latest
-
-
-async def _changes(
-    controller: Controller, notifications: list[str]
-) -> list[ResourcePattern | None]:
-    """What these notifications name. Those that cannot be read are reported and left out."""
-    found = await read_znodes(controller, notifications, _RULE, may_be_denied=True)
-    changes: list[ResourcePattern | None] = []
-    for path, error, data in zip(notifications, found.errors, found.data, strict=True):
-        if error not in (OK, NO_AUTH):
-            continue
-        try:
-            if error == NO_AUTH:
-                raise ZnodeError(f"{path} cannot be read (NoAuth): its ACL does not allow it")
-            changes.append(read_acl_change(path, data))
-        except ZnodeError as unreadable:
-            controller.notice("error", "unreadable_znode", path, f"{unreadable}; skipped")
-    return changes
 
 
 async def _read(controller: Controller, patterns: list[ResourcePattern]) -> None:
@@ -113,7 +97,7 @@ def _acls(controller: Controller, path: str, error: int, data: bytes | None) -> 
         return ()
     try:
         if error == NO_AUTH:
-            raise ZnodeError(f"{path} cannot be read (NoAuth): its ACL does not allow it")
+            raise ZnodeError(denied_text(path))
         return read_acls(path, data)
     except ZnodeError as unreadable:
         text = f"{unreadable}; everything that these ACLs are for is denied"
