@@ -59,8 +59,13 @@ class Failure(Struct, frozen=True):
 
     @property
     def refused(self) -> int:
-        """Transactions that were refused: two candidates wrote /brokers/epoch at once."""
-        return self.operations.refused
+        """Elections that were refused: two candidates wrote /brokers/epoch at once."""
+        return self.operations.refused - self.operations.outdated
+
+    @property
+    def outdated(self) -> int:
+        """Writes of leaders that were refused: another leader was elected meanwhile."""
+        return self.operations.outdated
 
     @property
     def drained(self) -> int:
@@ -78,11 +83,13 @@ class Formula(Struct, frozen=True):
 FORMULAS: Final[dict[Case, dict[str, Formula]]] = {
     "0.8": {
         "reads": Formula(
-            "41 L + 4 X + Q", lambda one: 41 * one.led + 4 * one.refused + one.drained
+            "41 L + 4 X + 3 Y + Q",
+            lambda one: 41 * one.led + 4 * one.refused + 3 * one.outdated + one.drained,
         ),
         "writes": Formula("6 L + F", lambda one: 6 * one.led + one.followed),
         "transactions": Formula(
-            "4 L + F + X", lambda one: 4 * one.led + one.followed + one.refused
+            "4 L + F + X + Y",
+            lambda one: 4 * one.led + one.followed + one.refused + one.outdated,
         ),
         "watches": Formula("6 L + Q", lambda one: 6 * one.led + one.drained),
         "events": Formula("4 L + Q", lambda one: 4 * one.led + one.drained),
@@ -114,8 +121,9 @@ FORMULAS: Final[dict[Case, dict[str, Formula]]] = {
     },
 }
 """By the name of the field in `Operations`. N: all partitions; L, F: those that the dead broker led
-and followed; X: refused transactions; Q: how often a broker lists its queue. How refold puts writes
-into transactions has no formula: Kafka's controller uses one for each partition."""
+and followed; X: refused elections; Y: refused writes of leaders; Q: how often a broker lists its
+queue. How refold puts writes into transactions has no formula: Kafka's controller uses one for each
+partition."""
 
 READS_PER_SECOND: Final = 20_000
 TRANSACTIONS_PER_SECOND: Final = 10_000
@@ -124,7 +132,7 @@ _ELECTION_WAIT_MS: Final = 1_000
 
 
 def extrapolated(measured: Failure, partitions: int) -> Failure:
-    """The failure of a broker with more partitions by the formulas: X and Q grow as N does."""
+    """The failure of a broker with more partitions by the formulas: X, Y and Q grow as N does."""
     led, followed = partitions // BROKERS, partitions // BROKERS * (REPLICAS - 1)
     factor = partitions / measured.partitions
     rest_ms = measured.elected_ms - _ELECTION_WAIT_MS
@@ -133,7 +141,10 @@ def extrapolated(measured: Failure, partitions: int) -> Failure:
         partitions,
         led,
         followed,
-        Operations(refused=round(measured.refused * factor)),
+        Operations(
+            refused=round(measured.operations.refused * factor),
+            outdated=round(measured.outdated * factor),
+        ),
         _ELECTION_WAIT_MS + rest_ms * factor if measured.case == "0.8" else measured.elected_ms,
     )
     operations = larger.operations

@@ -39,7 +39,8 @@ class Operations(Struct):
     """Operations of ZooKeeper, and requests.
 
     - `reads`: znodes and lists of children that were read
-    - `transactions`: also those that were refused; `refused` are these
+    - `transactions`: also those that were refused; `refused` are these, and `outdated` those of
+      them that a leader wrote after another leader was elected (I-03)
     - `writes`: znodes that were created, changed or deleted; not those of ended sessions
     - `watches`, `events`: watches that were set, and their events
     - `client_reads`: the reads for metadata requests of clients; not in `reads`
@@ -51,6 +52,7 @@ class Operations(Struct):
     reads: int = 0
     transactions: int = 0
     refused: int = 0
+    outdated: int = 0
     writes: int = 0
     watches: int = 0
     events: int = 0
@@ -257,10 +259,11 @@ class Meter(Observer):
     def _written(self, request: Multi | Write, reply: Reply) -> None:
         operations = self.measured.operations
         operations.transactions += 1
+        writes = request.operations if isinstance(request, Multi) else (request,)
         if any(one.error != OK for one in reply.results):
             operations.refused += 1
+            operations.outdated += isinstance(writes[0], Check) and writes[0].path == znodes.EPOCH
             return
-        writes = request.operations if isinstance(request, Multi) else (request,)
         operations.writes += sum(not isinstance(one, Check) for one in writes)
         operations.state_changes += sum(
             isinstance(one, CreateSequential) and one.path.startswith(f"{znodes.STATE}/")
