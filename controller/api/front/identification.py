@@ -68,6 +68,11 @@ class Identification:
         """Whether connections begin with a TLS handshake."""
         return self._tls is not None
 
+    @property
+    def authenticates(self) -> bool:
+        """Whether clients must prove who they are, with a certificate or SASL, or at least use TLS."""
+        return not self._security.is_plain
+
     async def identify(
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, address: str
     ) -> Session:

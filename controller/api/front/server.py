@@ -277,7 +277,7 @@ class Front:
         except (LoginRejected, MalformedRequest):
             counts.failed_logins += 1
             raise
-        if session.client is not None:
+        if identification.authenticates:
             counts.logins += 1
         return session
 

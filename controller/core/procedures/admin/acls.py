@@ -8,7 +8,7 @@ from controller.core import authorization
 from controller.core.api_requests.received_request import ReceivedRequest
 from controller.core.authorization import THE_CLUSTER, AclIndex, Resource, topic_resource
 from controller.core.controller import Controller
-from controller.core.errors import ZnodeError
+from controller.core.errors import ProcedureError, ZnodeError
 from controller.core.operations import NO_AUTH, NO_NODE
 from controller.core.znodes.acls import (
     ACL_CHANGES,
@@ -31,23 +31,28 @@ from controller.core.zookeeper_io import (
 )
 
 _RULE: Final = "ACLs"
+_EVERYTHING: Final = tuple(ResourcePattern(kind, "", True) for kind in ACL_RESOURCE_TYPES)
+"""Patterns that all resources match. Kafka's tools do not make them: their names are empty."""
 
 
 async def load_acls(controller: Controller) -> None:
-    """Read all ACLs that the controller needs. Changes are watched first, so that none is
-    missed."""
+    """Read all ACLs that the controller needs. Changes are watched first, so that none is missed.
+    If the ACLs cannot be listed, everything is denied until a later change finds that they can."""
     context = controller.context
     if controller.configuration.authorization is None:
         return
     context.acls = AclIndex()
-    # The first broker with an authorizer creates these znodes; without them, no children are
-    # watched.
-    await read_stats(controller, list(ACL_CHANGES), _RULE, watch=True)
-    context.acl_changes = [
-        max(await list_numbered_notifications(controller, one, _RULE), default="")
-        for one in ACL_CHANGES
-    ]
-    await _read(controller, await _patterns(controller))
+    try:
+        # The first broker with an authorizer creates these znodes; without them, no children are
+        # watched.
+        await read_stats(controller, list(ACL_CHANGES), _RULE, watch=True)
+        context.acl_changes = [
+            max(await list_numbered_notifications(controller, one, _RULE), default="")
+            for one in ACL_CHANGES
+        ]
+        await _read(controller, await _patterns(controller))
+    except ProcedureError as unlisted:
+        _deny_everything(controller, unlisted)
 
 
 async def _patterns(controller: Controller) -> list[ResourcePattern]:
@@ -65,6 +70,16 @@ async def process_acl_changes(controller: Controller) -> None:
     """Read the ACLs again that new notifications name."""
     if controller.configuration.authorization is None:
         return
+    if _EVERYTHING[0] in controller.context.acls.acls:
+        await load_acls(controller)
+        return
+    try:
+        await _read_changed(controller)
+    except ProcedureError as unlisted:
+        _deny_everything(controller, unlisted)
+
+
+async def _read_changed(controller: Controller) -> None:
     context = controller.context
     new: list[str] = []
     latest = list(context.acl_changes)
@@ -82,6 +97,13 @@ async def process_acl_changes(controller: Controller) -> None:
     await _read(controller, [one for one in changed if one is not None])
     # A change is processed only now: if a read failed, the next change has it read again.
     context.acl_changes = latest
+
+
+def _deny_everything(controller: Controller, unlisted: ProcedureError) -> None:
+    text = f"{unlisted}; everything that needs an ACL is denied"
+    controller.notice("error", "unreadable_znode", "/kafka-acl", text)
+    for pattern in _EVERYTHING:
+        controller.context.acls.set(pattern, (DENIES_ALL,))
 
 
 async def _read(controller: Controller, patterns: list[ResourcePattern]) -> None:

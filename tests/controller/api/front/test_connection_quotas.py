@@ -13,6 +13,7 @@ from controller.api.front.address_rates import AddressQuotas
 from controller.api.limits import Limits, ListenerQuota
 from controller.api.messages import AddressRates
 from controller.core.api_requests.topics import CreatedTopic, CreateTopicsResponse
+from controller.core.configuration import Authorization
 from tests.controller.api.client import Client, allocate_producer_ids
 from tests.controller.api.conftest import Serve, Served
 from tests.controller.api.front.test_identification import SASL, log_in_plain
@@ -149,6 +150,16 @@ async def test_handshakes_that_fail_or_take_too_long_are_counted(serve: Serve) -
         found = await until(served, lambda one: one.failed_logins == 2)
         assert found.logins == 1
         assert found.closed["handshake timeout"] == found.closed["authentication"] == 1
+
+
+async def test_plain_connections_are_no_logins(serve: Serve) -> None:
+    """As Kafka's Selector counts them: channels that are ready at once have not authenticated."""
+    served = await serve(authorization=Authorization(), request_bytes_max=1000)
+    async with Client(served.port) as client:
+        client.writer.write((1001).to_bytes(4, "big"))
+        assert await client.closed()
+    found = await until(served, lambda one: bool(one.closed))
+    assert (found.created, found.logins) == (1, 0)
 
 
 async def test_idle_connections_and_bad_requests_are_counted(serve: Serve) -> None:

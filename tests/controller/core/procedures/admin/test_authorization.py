@@ -31,9 +31,9 @@ from controller.core.api_requests.topics import (
     NewTopic,
     TopicToDelete,
 )
-from controller.core.commands import Issued, ReadZnodes, ZooKeeperCommand
+from controller.core.commands import Issued, ReadChildren, ReadZnodes, ZooKeeperCommand
 from controller.core.configuration import Authorization
-from controller.core.events import ZnodesRead
+from controller.core.events import ChildrenRead, ZnodesRead
 from controller.core.operations import NO_AUTH
 from controller.core.snapshot import load_snapshot, take_snapshot
 from tests.controller.core.cluster import Cluster
@@ -42,6 +42,7 @@ from tests.controller.core.endpoint import answers, call, next_request
 CLUSTER = "/kafka-acl/Cluster/kafka-cluster"
 HOST = "10.0.0.1"
 ALICE = Client("User:alice", HOST)
+ROOT = Client("User:root", HOST)
 
 Rule = tuple[str, str, str, str]
 """Principal, permission, operation, host."""
@@ -342,6 +343,10 @@ class _Denying(Cluster):
 
     def _ask_zookeeper(self, issued: Issued, command: ZooKeeperCommand) -> None:
         super()._ask_zookeeper(issued, command)
+        if isinstance(command, ReadChildren) and command.path in self.denied:
+            source, listed = self._inbox.pop()
+            assert isinstance(listed, ChildrenRead)
+            self._inbox.append((source, structs.replace(listed, error=NO_AUTH, children=[])))
         if isinstance(command, ReadZnodes) and any(one in self.denied for one in command.paths):
             source, read = self._inbox.pop()
             assert isinstance(read, ZnodesRead)
@@ -411,6 +416,40 @@ def test_notification_that_may_not_be_read_has_all_acls_read_again() -> None:
     cluster.put_with_parents(OTHER, acls(allows("Create")))
     change(cluster, "other", number=1)
     assert created(cluster, "other") == codes.NONE
+
+
+@pytest.mark.parametrize(
+    "denied", ["/kafka-acl/Topic", "/kafka-acl-extended/prefixed/Cluster", "/kafka-acl-changes"]
+)
+def test_acls_that_may_not_be_listed_deny_everything_until_they_may(denied: str) -> None:
+    authorization = Authorization(super_users=("User:root",), allows_without_acl=True)
+    cluster = _Denying(1, 2, authorization=authorization)
+    cluster.put_with_parents("/kafka-acl-changes", b"")
+    cluster.put_with_parents(CLUSTER, acls(allows("Describe")))
+    cluster.put_with_parents(OTHER, acls(allows("Create")))
+    cluster.denied = (denied,)
+    seen = cluster.seen()
+    cluster.start()
+    assert cluster.is_active
+    assert created(cluster, "other") == codes.TOPIC_AUTHORIZATION_FAILED
+    assert listing(cluster) == codes.CLUSTER_AUTHORIZATION_FAILED
+    assert listing(cluster, ROOT) == codes.NONE
+    assert f"{denied} cannot be read (NoAuth)" in seen.texts_of("unreadable_znode")[0]
+    cluster.denied = ()
+    change(cluster, "other")
+    assert created(cluster, "other") == codes.NONE
+    assert listing(cluster) == codes.NONE
+
+
+def test_list_that_may_no_longer_be_read_denies_everything() -> None:
+    cluster = _Denying(1, 2, authorization=Authorization())
+    cluster.put_with_parents("/kafka-acl-changes", b"")
+    cluster.put_with_parents(OTHER, acls(allows("Create")))
+    cluster.start()
+    assert created(cluster, "other") == codes.NONE
+    cluster.denied = ("/kafka-acl-changes",)
+    change(cluster, "other")
+    assert created(cluster, "other") == codes.TOPIC_AUTHORIZATION_FAILED
 
 
 def test_snapshot_has_the_acls() -> None:
