@@ -9,7 +9,14 @@ from typing import Final
 from msgspec import Struct
 
 from controller.core.errors import CoreError, ZnodeError
-from controller.core.operations import Check, Create, CreateSequential, Delete, WriteOperation
+from controller.core.operations import (
+    Check,
+    Create,
+    CreateSequential,
+    Delete,
+    SetData,
+    WriteOperation,
+)
 from controller.core.topic_names import problem_of
 from controller.core.values import ANY_VERSION
 from controller.kafka_0_8 import znodes
@@ -34,6 +41,13 @@ class StoredPartition(Struct, frozen=True):
     version: int
     children: tuple[str, ...]
     is_reassigned: bool = False
+
+
+class StoredEpoch(Struct, frozen=True):
+    """/brokers/epoch in ZooKeeper: its content, readable or not, and its version."""
+
+    data: bytes
+    version: int
 
 
 class Assignments:
@@ -135,7 +149,7 @@ def _require_deletable(topic: str, assignment: Mapping[int, tuple[int, ...]]) ->
     children = ("ISR", "leader", "replicas")
     stored = {one: StoredPartition(found, 0, children) for one, found in assignment.items()}
     brokers = {one for replicas in assignment.values() for one in replicas}
-    deletion = delete_topic(topic, stored, brokers, moves=())
+    deletion = delete_topic(topic, stored, brokers, moves=(), epoch=None)
     length = sum(map(_length, deletion))
     if length > TRANSACTION_BYTES_MAX:
         raise AdminError(
@@ -161,13 +175,23 @@ def delete_topic(
     brokers: Collection[int],
     *,
     moves: Collection[str] | None,
+    epoch: StoredEpoch | None,
 ) -> list[WriteOperation]:
     """Close the replicas of a topic and delete its znodes (C-04). If the replicas of a partition
     cannot be read, every broker has to close it. `brokers`: those with a state path; `moves`: the
-    children of the topic's path below the reassigned partitions, None if there is no such path."""
+    children of the topic's path below the reassigned partitions, None if there is no such path;
+    `epoch`: /brokers/epoch, None if it does not exist."""
+    # A candidate that has read the old partition cannot win the election of a new one: its write of
+    # the epoch fails (E-06).
+    operations: list[WriteOperation] = [
+        Create(znodes.EPOCH, znodes.write_epoch(0))
+        if epoch is None
+        else SetData(znodes.EPOCH, epoch.data, epoch.version)
+    ]
     # The transaction fails if a reassignment was requested since the znodes were read.
     parent = znodes.reassigned_topic_path(topic)
-    operations = _none_at(parent) if moves is None else []
+    if moves is None:
+        operations += _none_at(parent)
     for partition, stored in sorted(partitions.items()):
         if stored.is_reassigned:
             raise AdminError(

@@ -20,6 +20,7 @@ from controller.kafka_0_8 import admin, znodes
 from controller.kafka_0_8.admin import (
     AdminError,
     Assignments,
+    StoredEpoch,
     StoredPartition,
     replicas_or_none,
 )
@@ -28,6 +29,7 @@ from controller.operator.zookeeper_client import Znode, ZooKeeperClient
 
 _CHANGED = {BAD_VERSION, NO_NODE, NODE_EXISTS}
 """Codes of a write for which something else has changed the znodes since they were read."""
+_ATTEMPTS_MAX = 5
 
 
 async def add_brokers(zookeeper: ZooKeeperClient, brokers: Sequence[int]) -> None:
@@ -62,9 +64,20 @@ async def create_topic(
 
 
 async def delete_topic(zookeeper: ZooKeeperClient, topic: str) -> None:
-    """Delete a topic. Its brokers delete their records, now or when they start."""
+    """Delete a topic. Its brokers delete their records, now or when they start. If a leader of any
+    partition is elected meanwhile, all of it is done again."""
+    for _ in range(_ATTEMPTS_MAX):
+        code = await zookeeper.write(tuple(await _deletion(zookeeper, topic)))
+        if code not in _CHANGED:
+            break
+    _require_written(code)
+
+
+async def _deletion(zookeeper: ZooKeeperClient, topic: str) -> list[WriteOperation]:
     if topic not in await zookeeper.children(znodes.TOPICS):
         raise AdminError(f"topic {topic} cannot be deleted: it does not exist")
+    (found,) = await zookeeper.read((znodes.EPOCH,))
+    epoch = None if found is None else StoredEpoch(found.data, found.version)
     parent = znodes.topic_path(topic)
     stored: dict[int, StoredPartition] = {}
     for name in await _partitions(zookeeper, topic):
@@ -86,7 +99,7 @@ async def delete_topic(zookeeper: ZooKeeperClient, topic: str) -> None:
     moved = znodes.reassigned_topic_path(topic)
     moves = await zookeeper.children(moved) if await zookeeper.exists(moved) else None
     known = await _known(zookeeper)
-    await _write(zookeeper, admin.delete_topic(topic, stored, known, moves=moves))
+    return admin.delete_topic(topic, stored, known, moves=moves, epoch=epoch)
 
 
 async def reassign(zookeeper: ZooKeeperClient, name: Name, replicas: tuple[int, ...]) -> None:
@@ -127,7 +140,11 @@ async def _existing(zookeeper: ZooKeeperClient, paths: Sequence[str]) -> list[st
 async def _write(zookeeper: ZooKeeperClient, operations: list[WriteOperation]) -> None:
     if not operations:
         return
-    code = await zookeeper.write(tuple(operations))
+    _require_written(await zookeeper.write(tuple(operations)))
+
+
+def _require_written(code: int) -> None:
+    """Raises AdminError if a transaction failed with this code of ZooKeeper's."""
     if code in _CHANGED:
         raise AdminError(
             f"nothing was written: another process changed the znodes meanwhile, or add-brokers "

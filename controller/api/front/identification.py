@@ -70,7 +70,7 @@ class Identification:
 
     @property
     def authenticates(self) -> bool:
-        """Whether clients must prove who they are, with a certificate or SASL, or at least use TLS."""
+        """Whether connections begin with a TLS handshake or a login."""
         return not self._security.is_plain
 
     async def identify(

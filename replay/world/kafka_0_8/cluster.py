@@ -31,6 +31,7 @@ from controller.kafka_0_8 import admin, znodes
 from controller.kafka_0_8.admin import (
     AdminError,
     Assignments,
+    StoredEpoch,
     StoredPartition,
     replicas_or_none,
 )
@@ -218,7 +219,9 @@ class Cluster08:
         path = znodes.reassigned_topic_path(topic)
         moves = self.children(path) if self._exists(path) else None
         stored = self._stored(topic)
-        self._write(admin.delete_topic(topic, stored, self._known(), moves=moves))
+        read = self.zookeeper.apply(self._admin, GetData(znodes.EPOCH), self.now_ms).result
+        epoch = StoredEpoch(read.data or b"", read.stat.version) if read.stat else None
+        self._write(admin.delete_topic(topic, stored, self._known(), moves=moves, epoch=epoch))
 
     def reassign(self, name: Name, replicas: tuple[int, ...]) -> None:
         """The command reassign. Raises AdminError."""

@@ -7,7 +7,7 @@ import pytest
 from controller.core.operations import Check, Create, Delete, SetData, WriteOperation
 from controller.core.values import ANY_VERSION
 from controller.kafka_0_8 import admin
-from controller.kafka_0_8.admin import AdminError, Assignments, StoredPartition
+from controller.kafka_0_8.admin import AdminError, Assignments, StoredEpoch, StoredPartition
 from controller.zookeeper import bulk
 from controller.zookeeper.acls import OPEN_ACLS
 from tests.controller.kafka_0_8.clusters import T, cluster, replicated
@@ -154,13 +154,15 @@ def test_topic_that_is_being_reassigned_is_not_deleted() -> None:
 
 def test_topic_is_deleted_in_one_transaction() -> None:
     stored = admin.StoredPartition((1, 9), 2, ("ISR", "replicas"))
-    operations = admin.delete_topic("t", {0: stored}, [1], moves=None)
-    assert operations[:3] == [
+    epoch = StoredEpoch(b"7", 9)
+    operations = admin.delete_topic("t", {0: stored}, [1], moves=None, epoch=epoch)
+    assert operations[:4] == [
+        SetData("/brokers/epoch", b"7", 9),
         Create("/brokers/partitions_reassigned/t"),
         Delete("/brokers/partitions_reassigned/t", -1),
         Check("/brokers/topics/t/0/replicas", 2),
     ]
-    assert [one.path for one in operations[3:]] == [
+    assert [one.path for one in operations[4:]] == [
         "/brokers/state/1/request-",
         "/brokers/topics/t/0/ISR",
         "/brokers/topics/t/0/replicas",
@@ -168,6 +170,18 @@ def test_topic_is_deleted_in_one_transaction() -> None:
         "/brokers/topics/t",
     ]
     assert operations[-1] == Delete("/brokers/topics/t", -1)
+
+
+@pytest.mark.parametrize("content", [None, b"", b"\xff"])
+def test_topic_is_deleted_whatever_the_epoch_is(content: bytes | None) -> None:
+    found = replicated()
+    path = "/brokers/epoch"
+    found.write(
+        Delete(path, ANY_VERSION) if content is None else SetData(path, content, ANY_VERSION)
+    )
+    found.delete_topic("t")
+    assert found.children("/brokers/topics") == []
+    assert found.data(path) == ("0" if content is None else content.decode("utf-8", "replace"))
 
 
 @pytest.mark.parametrize("content", [b"", b"\xff", b"everywhere"])
@@ -210,7 +224,15 @@ def test_topic_is_not_deleted_if_a_reassignment_was_requested_meanwhile(had_move
     node = found.zookeeper.find("/brokers/topics/t/0/replicas")
     assert node is not None
     stored = admin.StoredPartition((1, 2, 3), node.version, ("ISR", "leader", "replicas"))
-    operations = admin.delete_topic("t", {0: stored}, [1, 2, 3], moves=() if had_moves else None)
+    epoch = found.zookeeper.find("/brokers/epoch")
+    assert epoch is not None
+    operations = admin.delete_topic(
+        "t",
+        {0: stored},
+        [1, 2, 3],
+        moves=() if had_moves else None,
+        epoch=StoredEpoch(epoch.data, epoch.version),
+    )
     found.reassign(T, (2, 1))
     with pytest.raises(AdminError, match="/brokers/partitions_reassigned/t"):
         found.write(*operations)
@@ -243,7 +265,7 @@ def many(partitions: int, *replicas: int) -> dict[int, tuple[int, ...]]:
 
 
 def test_topic_whose_deletion_is_too_long_for_zookeeper_is_refused() -> None:
-    with pytest.raises(AdminError, match=r"about 1,518,\d+ bytes, and ZooKeeper accepts 1 MB"):
+    with pytest.raises(AdminError, match=r"about 1,519,\d+ bytes, and ZooKeeper accepts 1 MB"):
         admin.create_topic("t", many(1800, 1, 2, 3), (1, 2, 3))
 
 
@@ -258,7 +280,7 @@ def test_topic_that_is_created_can_be_deleted(
     admin.create_topic(topic, assignment, (1, 2, 3))
     children = ("ISR", "leader", "replicas")
     stored = {one: StoredPartition(found, 0, children) for one, found in assignment.items()}
-    deletion = admin.delete_topic(topic, stored, (1, 2, 3), moves=())
+    deletion = admin.delete_topic(topic, stored, (1, 2, 3), moves=(), epoch=None)
     length, estimate = request_length(deletion), sum(map(admin._length, deletion))
     assert length < estimate < 1.2 * length
     assert estimate < 900_000

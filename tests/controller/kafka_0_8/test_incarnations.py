@@ -3,10 +3,11 @@ A-02. The znodes of the new partition have the same versions as those of the old
 
 import pytest
 
-from controller.core.error_codes import NONE
+from controller.core.error_codes import NONE, NOT_LEADER_OR_FOLLOWER
+from controller.kafka_0_8 import rules
 from controller.kafka_0_8.triggers import ElectionWaitOver, IsrChange, PartitionsReassigned, Trigger
 from replay.world.kafka_0_8.cluster import Cluster08
-from tests.controller.kafka_0_8.clusters import T, cluster, leader_of, notices, partition
+from tests.controller.kafka_0_8.clusters import T, cluster, issued, leader_of, notices, partition
 
 ISR = "/brokers/topics/t/0/ISR"
 REPLICAS = "/brokers/topics/t/0/replicas"
@@ -86,3 +87,20 @@ def test_old_leader_does_not_reassign_the_partition_that_was_created_again(
         found.run(1)
     found.run(50)
     assert (found.data(REPLICAS), found.data(ISR)) == ("2,1", isr)
+
+
+def test_candidate_of_a_deleted_partition_does_not_win_the_election_of_the_next_one() -> None:
+    """It read the znodes of a partition that never had a leader, before the deletion."""
+    found = cluster(1, 2)
+    found.start(1, 2)
+    found.create_topic("t", {0: (1, 2)})
+    while not issued(found, 1, rules.ELECT_OR_FOLLOW):
+        found.run(1)
+    found.delete_topic("t")
+    found.create_topic("t", {0: (2, 1)})
+    found.run(3)
+    request = found.produce(1, T, ["on the old log"], -1, wait_ms=3)
+    assert found.error_of(request) == NOT_LEADER_OR_FOLLOWER
+    found.run(3000)
+    assert leader_of(found).startswith("2;")
+    assert found.data(ISR).startswith("2,1;")

@@ -1,19 +1,21 @@
 """The administrators of the 0.8 design: its commands, over a session of the world.
 
 A command reads what it needs, and writes one transaction (controller.kafka_0_8.admin). If a reply
-is lost, the administrator runs the whole command again. A command that is refused is not repeated.
+is lost, or if a znode has another version by then, the administrator runs the whole command again.
+A command that is refused is not repeated.
 """
 
 from collections.abc import Callable, Generator
 from typing import Final
 
-from controller.core.operations import OK, Create, SetData, WriteOperation
+from controller.core.operations import BAD_VERSION, OK, Create, SetData, WriteOperation
 from controller.core.values import ANY_VERSION
 from controller.core.znodes.schema import natural
 from controller.kafka_0_8 import admin, znodes
 from controller.kafka_0_8.admin import (
     AdminError,
     Assignments,
+    StoredEpoch,
     StoredPartition,
     replicas_or_none,
 )
@@ -74,7 +76,7 @@ class _Command:
             self._advance(lambda: self._reads.send(reply.result))
 
     def _written(self, reply: Reply | None) -> None:
-        if reply is None:
+        if reply is None or any(one.error == BAD_VERSION for one in reply.results):
             self._again()
 
     def _again(self) -> None:
@@ -145,7 +147,10 @@ def _delete_topic(topic: str) -> Reads:
             )
     moved = yield GetChildren(znodes.reassigned_topic_path(topic))
     moves = (moved.children or ()) if moved.error == OK else None
-    return admin.delete_topic(topic, stored, (yield from _known()), moves=moves)
+    known = yield from _known()
+    found = yield GetData(znodes.EPOCH)
+    epoch = StoredEpoch(found.data or b"", found.stat.version) if found.stat else None
+    return admin.delete_topic(topic, stored, known, moves=moves, epoch=epoch)
 
 
 def _write(path: str, data: bytes) -> Reads:
