@@ -66,10 +66,10 @@ async def create_topic(
 async def delete_topic(zookeeper: ZooKeeperClient, topic: str) -> None:
     """Delete a topic. Its brokers delete their records, now or when they start. If a leader of any
     partition is elected meanwhile, all of it is done again."""
-    for _ in range(_ATTEMPTS_MAX):
+    code, attempts = BAD_VERSION, 0
+    while code in _CHANGED and attempts < _ATTEMPTS_MAX:
         code = await zookeeper.write(tuple(await _deletion(zookeeper, topic)))
-        if code not in _CHANGED:
-            break
+        attempts += 1
     _require_written(code)
 
 

@@ -316,6 +316,33 @@ class _Maker:
             made.append(ExpireSession(ends_ms, f"broker {elected}"))
         return made
 
+    def created_again_unseen(self, at_ms: int) -> list[DesignInput]:
+        """A topic is deleted and created again while the leader, or the first candidate, has read
+        the old znodes and is about to write."""
+        numbers = self._numbers
+        topic = numbers.choice(NAMES[:3])
+        hold_ms = numbers.choice((500, 2_000, 4_500))
+        if topic in self._topics:
+            assignment = self._topics[topic]
+            replicas = numbers.choice(assignment)
+            leader, follower = f"broker {replicas[0]}", f"broker {replicas[-1]}"
+            lag_ms = int(_BROKER_SETTINGS["replica.lag.time.max.ms"])
+            held_ms = at_ms + lag_ms + numbers.between(-1_500, 1_500)
+            made: list[DesignInput] = [HoldLink(at_ms, follower, leader, lag_ms + 5_000)]
+            made.append(HoldLink(held_ms, "zookeeper", leader, hold_ms))
+        else:
+            assignment = (self._replicas(),)
+            held_ms = at_ms + numbers.between(2, 12)
+            made = [CreateTopic(at_ms, topic, assignment)]
+            made.append(HoldLink(held_ms, f"broker {assignment[0][0]}", "zookeeper", hold_ms))
+        deleted_ms = held_ms + numbers.choice((20, 100, 300))
+        created_ms = deleted_ms + numbers.choice((10, 50, 200))
+        if numbers.chance(50):
+            assignment = tuple(self._replicas() for _ in assignment)
+        made.append(DeleteTopic(deleted_ms, topic))
+        made.append(CreateTopic(created_ms, topic, assignment))
+        return made
+
 
 def _on_this_disk(one: Input) -> Input:
     """Machines do not fail in this world."""
@@ -355,4 +382,5 @@ _PATTERNS: Final[tuple[tuple[Callable[[_Maker, int], list[DesignInput]], int], .
     (_Maker.trouble_of_sessions, 4),
     (_Maker.leader_cut_off, 3),
     (_Maker.paused_candidate, 3),
+    (_Maker.created_again_unseen, 3),
 )

@@ -5,9 +5,11 @@ from typing import Any
 
 import pytest
 
+from controller.core.operations import WriteOperation
 from controller.core.outcomes import Znodes
-from controller.kafka_0_8 import records, znodes
+from controller.kafka_0_8 import admin, records, znodes
 from controller.kafka_0_8.broker import Broker
+from controller.kafka_0_8.configuration import CURRENT_RULES
 from controller.kafka_0_8.events import FetchReceived
 from controller.kafka_0_8.procedures import election, isr, leadership, reassignment, replicas
 from controller.kafka_0_8.state import Partition
@@ -189,6 +191,19 @@ def raise_an_error(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(znodes, "read_leader", read_leader)
 
 
+def check_only_the_version_of_the_isr(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(isr, "FIRST_RULES", CURRENT_RULES)
+
+
+def delete_without_the_epoch(patch: pytest.MonkeyPatch) -> None:
+    original = admin.delete_topic
+
+    def delete_topic(*args: Any, **more: Any) -> list[WriteOperation]:
+        return [one for one in original(*args, **more) if one.path != znodes.EPOCH]
+
+    patch.setattr(admin, "delete_topic", delete_topic)
+
+
 DEFECTS: tuple[tuple[str, Plant, Scenario, Sequence[DesignInput]], ...] = (
     ("high-watermark-rises", commit_at_once, small((1, 2, 3)), []),
     ("isr-has-committed-records", overrate_followers, small((1, 2, 3)), []),
@@ -221,10 +236,32 @@ DEFECTS: tuple[tuple[str, Plant, Scenario, Sequence[DesignInput]], ...] = (
         ],
     ),
     (
+        "leader-in-isr",
+        check_only_the_version_of_the_isr,
+        small((1, 2), acks=(-1,)),
+        [
+            HoldLink(5_000, "broker 2", "broker 1", 9_000),
+            HoldLink(8_000, "zookeeper", "broker 1", 4_500),
+            DeleteTopic(8_100, "t"),
+            CreateTopic(8_200, "t", ((2, 3, 1),)),
+        ],
+    ),
+    (
+        "assigned-replicas-kept",
+        delete_without_the_epoch,
+        small((1, 2), acks=()),
+        [
+            CreateTopic(5_000, "u", ((1, 2),)),
+            HoldLink(5_008, "broker 1", "zookeeper", 500),
+            DeleteTopic(5_100, "u"),
+            CreateTopic(5_150, "u", ((1, 2),)),
+        ],
+    ),
+    (
         "assigned-replicas-kept",
         elect_the_replica_of_a_deleted_partition,
         small((1,), (1, 3), acks=(), zookeeper="3.5"),
-        [DeleteTopic(8_000, "t"), CreateTopic(8_010, "t", ((3, 2, 1), (3, 2, 1)))],
+        [DeleteTopic(8_000, "t"), CreateTopic(8_011, "t", ((3, 2, 1), (3, 2, 1)))],
     ),
     (
         "committed-records-kept",
