@@ -46,6 +46,7 @@ ADDED_REPLICA: Final = "D-07 a fetch from before the replica was assigned does n
 KEEP_IN_SYNC: Final = "I-01 remove a follower that lags for KeepInSyncTime from the ISR"
 CAUGHT_UP: Final = "I-02 a caught-up replica joins the ISR"
 ISR_REFUSED: Final = "I-03 the ISR changes in ZooKeeper first, if no other leader has changed it"
+ISR_DENIED: Final = "I-04 a leader that may not write the ISR keeps it, and tries again"
 CARRY_OUT: Final = "Q-02 carry out requests in order, and delete each one afterwards"
 ASSIGNMENT_DECIDES: Final = "Q-03 the replicas znode decides, not the request"
 INCARNATION: Final = "Q-04 a log is of one incarnation of a partition"

@@ -1,7 +1,7 @@
-"""Changes of the ISR by the leader (I-01 to I-03)."""
+"""Changes of the ISR by the leader (I-01 to I-04)."""
 
 from controller.core.commands import Reason
-from controller.core.operations import OK, SetData
+from controller.core.operations import NO_AUTH, OK, SetData
 from controller.core.zookeeper_io import write
 from controller.kafka_0_8 import rules, znodes
 from controller.kafka_0_8.broker import ISR_TIMER, Broker
@@ -56,11 +56,19 @@ async def _write(broker: Broker, partition: Partition, isr: tuple[int, ...], rul
     content = znodes.write_isr(znodes.Isr(isr, partition.epoch))
     change = SetData(path, content, partition.isr_version)
     if broker.configuration.rules == FIRST_RULES:
-        is_written = (await write(broker, [change], Reason(rule))).errors[0] == OK
+        error = (await write(broker, [change], Reason(rule))).errors[0]
     else:
-        is_written = await set_as_leader(broker, partition, change, Reason(rule))
+        error = await set_as_leader(broker, partition, change, Reason(rule))
     partition.joining = ()
-    if not is_written:
+    if error == NO_AUTH and broker.configuration.rules != FIRST_RULES:
+        text = (
+            f"an ACL of {path} or of {znodes.EPOCH} does not allow to write ISR {list(isr)} "
+            "(NoAuth): correct the ACL; the leader tries it again"
+        )
+        broker.notice_once("error", "isr_refused", path, text, rules.ISR_DENIED, content)
+        return
+    broker.forget(path, "isr_refused")
+    if error != OK:
         # Only another leader, or the deletion of the partition, changes the znode.
         step_down(broker, partition, "another leader has written the ISR", rules.ISR_REFUSED)
         broker.enqueue(LeaderChanged(*partition.name))

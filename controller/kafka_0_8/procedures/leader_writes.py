@@ -12,9 +12,11 @@ from controller.core.commands import Reason
 from controller.core.operations import (
     BAD_VERSION,
     CONNECTION_LOSS,
+    NO_AUTH,
     NO_NODE,
     NODE_EXISTS,
     OK,
+    RUNTIME_INCONSISTENCY,
     Check,
     Create,
     SetData,
@@ -28,6 +30,8 @@ from controller.kafka_0_8.state import NO_EPOCH_ZNODE, Partition
 
 _ELECTED: Final = (BAD_VERSION, NO_NODE, NODE_EXISTS)
 """Codes of the check of /brokers/epoch after which the leadership is read again."""
+_DENIED: Final = (NO_AUTH, RUNTIME_INCONSISTENCY)
+"""Codes of the only operation if an ACL does not allow it, or not the check of /brokers/epoch."""
 _EPOCH, _REPLICAS, _LEADER, _ISR = range(4)
 
 
@@ -51,21 +55,23 @@ async def write_as_leader(
 
 async def set_as_leader(
     broker: Broker, partition: Partition, change: SetData, reason: Reason
-) -> bool:
-    """Set the ISR znode in this leadership; returns whether it was set. A lost reply is settled
-    (X-03)."""
+) -> int:
+    """Set the ISR znode in this leadership. Returns OK; NO_AUTH if an ACL does not allow it, which
+    ends no leadership; otherwise BAD_VERSION. A lost reply is settled (X-03)."""
     while True:
-        errors = await write_as_leader(broker, partition, [change], reason)
-        if errors[0] != CONNECTION_LOSS:
-            return errors[0] == OK
+        (error,) = await write_as_leader(broker, partition, [change], reason)
+        if error in _DENIED:
+            return NO_AUTH
+        if error != CONNECTION_LOSS:
+            return OK if error == OK else BAD_VERSION
         partition.epoch_version = None
         paths = [*_paths(partition), change.path]
         found = await read_latest(broker, paths, rules.SETTLE)
         if not _shows_leader(broker, partition, found) or found.errors[_ISR] != OK:
-            return False
+            return BAD_VERSION
         if found.versions[_ISR] != change.version:
             is_done = found.versions[_ISR] == change.version + 1
-            return is_done and found.data[_ISR] == change.data
+            return OK if is_done and found.data[_ISR] == change.data else BAD_VERSION
 
 
 def _guard(partition: Partition) -> WriteOperation:

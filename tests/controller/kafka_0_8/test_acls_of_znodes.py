@@ -1,20 +1,28 @@
-"""Znodes that the brokers may not read (NoAuth): S-10."""
+"""Znodes that the brokers may not read or write (NoAuth): S-10, I-04."""
 
 from typing import Any
 
 import pytest
 
-from controller.core.commands import Notice, ReadChildren, ReadZnodes
+from controller.core.commands import Notice, ReadChildren, ReadZnodes, WriteAtomically
 from controller.core.error_codes import NONE
-from controller.core.events import ChildrenRead, ZnodesRead
-from controller.core.operations import NO_AUTH, Create
+from controller.core.events import ChildrenRead, ZnodesRead, ZnodesWritten
+from controller.core.operations import NO_AUTH, OK, RUNTIME_INCONSISTENCY, Create
 from controller.core.zookeeper_io import fetch_znodes
 from controller.kafka_0_8 import fold, rules
 from controller.kafka_0_8.broker import Broker
 from controller.kafka_0_8.triggers import Trigger
 from replay.world.kafka_0_8 import cluster as world
 from replay.world.kafka_0_8.cluster import Cluster08
-from tests.controller.kafka_0_8.clusters import T, cluster, issued, leader_of, replicated
+from tests.controller.kafka_0_8.clusters import (
+    T,
+    cluster,
+    issued,
+    leader_of,
+    notices,
+    partition,
+    replicated,
+)
 
 U = ("u", 0)
 PARENT = "/brokers/topics/t/0"
@@ -37,6 +45,25 @@ def denied(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         if isinstance(command, ReadChildren) and command.path in paths:
             return [ChildrenRead(id, NO_AUTH, [])]
         return list(outcomes)
+
+    monkeypatch.setattr(world, "carry_out", carry_out)
+    return paths
+
+
+@pytest.fixture
+def unwritable(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Paths whose ACL allows no access in a transaction."""
+    paths: list[str] = []
+    original = world.carry_out
+
+    def carry_out(zookeeper: Any, session: int, id: Any, command: Any, now_ms: int) -> list[Any]:
+        if isinstance(command, WriteAtomically):
+            for place, operation in enumerate(command.operations):
+                if operation.path in paths:
+                    later = len(command.operations) - place - 1
+                    errors = [OK] * place + [NO_AUTH] + [RUNTIME_INCONSISTENCY] * later
+                    return [ZnodesWritten(id, 0, errors, [-1] * len(errors))]
+        return list(original(zookeeper, session, id, command, now_ms))
 
     monkeypatch.setattr(world, "carry_out", carry_out)
     return paths
@@ -127,6 +154,39 @@ def test_denied_reassignment_is_reported(denied: list[str]) -> None:
     found.run(1000)
     assert errors_of(found, 1) == [path]
     assert found.data(f"{PARENT}/replicas") == "1,2,3"
+
+
+@pytest.mark.parametrize("path", [f"{PARENT}/ISR", "/brokers/epoch"])
+def test_leader_that_may_not_write_the_isr_keeps_it_until_it_may(
+    path: str, unwritable: list[str]
+) -> None:
+    found = replicated()
+    unwritable.append(path)
+    found.stop(3)
+    waiting = found.produce(1, T, ["a"], -1)
+    found.run(9000)
+    assert found.error_of(waiting) is None
+    assert leader_of(found) == "1;1"
+    assert not notices(found, 1, "stepped_down")
+    assert errors_of(found, 1) == [f"{PARENT}/ISR"]
+    unwritable.clear()
+    found.run(3000)
+    assert found.data(f"{PARENT}/ISR") == "1,2;1"
+    assert found.error_of(waiting) == NONE
+
+
+def test_replica_that_may_not_join_the_isr_is_not_counted(unwritable: list[str]) -> None:
+    found = replicated()
+    found.stop(3)
+    found.produce(1, T, ["a"], -1, wait_ms=5000)
+    assert found.data(f"{PARENT}/ISR") == "1,2;1"
+    unwritable.append(f"{PARENT}/ISR")
+    found.start(3)
+    found.run(3000)
+    assert partition(found, 1).cur == (3,)
+    unwritable.clear()
+    found.run(1000)
+    assert found.data(f"{PARENT}/ISR") == "1,2,3;1"
 
 
 def test_replica_whose_assignment_is_denied_is_not_closed(denied: list[str]) -> None:
