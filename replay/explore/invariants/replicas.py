@@ -26,19 +26,23 @@ class IsrWithinAssignment(Invariant):
 
     NAME: ClassVar[str] = "isr-within-assignment"
     STATEMENT: ClassVar[str] = (
-        "Every member of a partition's ISR is one of its replicas, unless a tool has written the "
-        "topic's znode with other replicas. If a controller with Kafka's rules has removed a "
-        "replica from the assignment, it may stay in the ISR, and the leader and that controller "
-        "may still add it."
+        "Every member of a partition's ISR is one of its replicas. A replica that a tool has "
+        "removed from the topic's znode may stay in the ISR or join it, until a controller writes "
+        "the assignment. If a controller with Kafka's rules has removed a replica from the "
+        "assignment, it may stay in the ISR, and the leader and that controller may still add it."
     )
 
     def __init__(self, known: Known, report: Report) -> None:
         super().__init__(known, report)
         self._removed: dict[Name, tuple[int, ...]] = {}
         """The replicas that controllers with Kafka's rules have removed from an assignment."""
+        self._overwritten: dict[Name, tuple[int, ...]] = {}
+        """Those that tools have removed since a controller wrote the assignment: a tool may write
+        what it read before a reassignment."""
 
     def state_written(self, write: StateWrite) -> None:
         before = write.before.isr if write.before is not None else ()
+        before += self._overwritten.get(write.name, ())
         if not write.is_controller or self.known.is_kafka(write.process):
             before += self._removed.get(write.name, ())
         self._check(write.name, tuple(one for one in write.after.isr if one not in before))
@@ -46,7 +50,6 @@ class IsrWithinAssignment(Invariant):
     def assignment_written(self, write: AssignmentWrite) -> None:
         self._remember(write)
         state = self.known.states.get(write.name)
-        # A tool may write what it read before a reassignment.
         known, process = self.known, write.process
         if state is not None and known.is_refold(process) and not known.is_kafka(process):
             left = self._removed[write.name]
@@ -55,14 +58,19 @@ class IsrWithinAssignment(Invariant):
     def topic_deleted(self, topic: TopicKnown) -> None:
         for number in topic.assignments:
             self._removed.pop((topic.name, number), None)
+            self._overwritten.pop((topic.name, number), None)
 
     def _remember(self, write: AssignmentWrite) -> None:
+        known, before = self.known, write.before.replicas if write.before is not None else ()
         removed = self._removed.get(write.name, ())
-        if write.before is not None and self.known.is_kafka(write.process):
-            removed += write.before.replicas
-        self._removed[write.name] = tuple(
-            one for one in dict.fromkeys(removed) if one not in write.after.replicas
-        )
+        if known.is_kafka(write.process):
+            removed += before
+        overwritten: tuple[int, ...] = ()
+        if not known.is_controller(write.process):
+            overwritten = self._overwritten.get(write.name, ()) + before
+        for replicas, those in ((removed, self._removed), (overwritten, self._overwritten)):
+            left = dict.fromkeys(replicas)
+            those[write.name] = tuple(one for one in left if one not in write.after.replicas)
 
     def _check(self, name: Name, isr: tuple[int, ...]) -> None:
         assignment = self.known.assignment(name)

@@ -164,6 +164,20 @@ def test_tool_may_write_an_assignment_that_it_read_before_a_reassignment() -> No
     assert not history.reported
 
 
+@pytest.mark.parametrize("process", ["broker 1", "stock 1", "refold 100"])
+def test_replica_that_a_tool_has_removed_may_join_until_a_controller_writes(process: str) -> None:
+    """Seed 20262801: the controller did not know of the tool's write yet."""
+    history = History(IsrWithinAssignment)
+    history.state(1, 1, (1, 2))
+    history.assign((1, 2), process="admin")
+    history.state(1, 1, (1, 2, 3), process=process)
+    assert not history.reported
+    history.state(1, 1, (1, 2))
+    history.assign((1, 2, 4))
+    history.state(1, 1, (1, 2, 3), process=process)
+    assert "the ISR has [3]" in history.reported[0]
+
+
 @pytest.mark.parametrize("process", ["broker 1", "refold 100"])
 def test_only_the_leader_may_add_a_replica_that_a_stock_controller_has_removed(
     process: str,
