@@ -25,6 +25,7 @@ class Processes:
         self._runs: dict[int, int] = {}
         self._running: dict[int, None] = {}
         self._metadata: dict[int, dict[Name, PartitionMetadata]] = {}
+        self._live: dict[int, tuple[int, ...]] = {}
         self.logs: Mapping[tuple[int, Name], object] = {}
         self.topic_ids: Mapping[tuple[int, Name], bytes | None] = {}
         self.topic_czxids: Mapping[tuple[int, Name], int] = {}
@@ -67,6 +68,7 @@ class Processes:
         """A broker's process ended."""
         self._running.pop(broker, None)
         self._metadata.pop(broker, None)
+        self._live.pop(broker, None)
         for key in [one for one in self.leaderships if one[0] == broker]:
             del self.leaderships[key]
         for key in [one for one in self.failed_logs if one[0] == broker]:
@@ -74,6 +76,7 @@ class Processes:
 
     def update_metadata(self, broker: int, request: UpdateMetadataRequest) -> None:
         """A broker applied an UpdateMetadata request."""
+        self._live[broker] = tuple(one.id for one in request.live_brokers)
         cache = self._metadata.setdefault(broker, {})
         for one in request.partitions:
             state = one.leadership
@@ -265,6 +268,10 @@ class Processes:
     def metadata(self, broker: int) -> Mapping[Name, PartitionMetadata]:
         """The metadata cache of a broker."""
         return self._metadata.get(broker, {})
+
+    def live_in_metadata(self, broker: int) -> Collection[int]:
+        """The live brokers in the metadata cache of a broker."""
+        return self._live.get(broker, ())
 
     def replicas(self) -> Iterator[tuple[int, Name, bytes | None]]:
         """The replicas on the disks of all brokers, each with the topic id that it has."""

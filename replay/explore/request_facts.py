@@ -82,4 +82,4 @@ class RequestFacts:
             check(process, asked.broker, asked.broker_epoch)
         if isinstance(asked, ControlledShutdownReceived):
             for check in self._shutdown_granted:
-                check(process, asked.broker)
+                check(process, asked.broker, asked.broker_epoch)

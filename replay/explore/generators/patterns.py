@@ -24,6 +24,7 @@ from replay.explore.numbers import Numbers
 from replay.world.inputs import (
     ChangeZooKeeperLeader,
     CrashBroker,
+    CutConnection,
     DelayEphemeralDeletion,
     DeleteControllerZnode,
     ExpireSession,
@@ -69,7 +70,7 @@ class Patterns:
             (self._return, 3),
             (self._old_answers, 3),
             (self._late_requests, 2),
-            (self._failed_logs, 1),
+            (self._failed_logs, 2),
             (self._two_writers, 3),
             (self._interrupted_deletion, 1),
         )
@@ -83,7 +84,7 @@ class Patterns:
         """A process is slow for some time, but keeps its session."""
         numbers = self._numbers
         ms = numbers.choice(_SLOW_MS)
-        kind = numbers.below(5)
+        kind = numbers.below(6)
         if kind == 0:
             return PauseProcess(at_ms, process, ms)
         if kind == 1:
@@ -92,6 +93,9 @@ class Patterns:
             return HoldLink(at_ms, process, ZOOKEEPER, ms)
         if kind == 3:
             return LagZooKeeper(at_ms, process, 0, 5_000, numbers.choice(_LAG_MS))
+        if kind == 4:
+            # The watches of the lost connection are set again.
+            return CutConnection(at_ms, process, ZOOKEEPER, ms)
         return SlowDisk(at_ms, process, numbers.choice(_LATENCY_MS), 5_000)
 
     def _lose(self, at_ms: int, process: str, written_percent: int = 50) -> Input:

@@ -41,7 +41,9 @@ _FACTORS: Final = ((3, 12), (2, 5), (1, 1), (4, 2))
 _TAKES_OVER_PERCENT: Final = 10
 _KIP_236_PERCENT: Final = 90
 """Without it, as by default, no controller follows the znodes of KIP-236."""
-_UNCLEAN_PERCENT: Final = 5
+_UNCLEAN_PERCENT: Final = 12
+_OVERRIDE_PERCENT: Final = 8
+"""How often a topic allows unclean elections in a cluster that does not."""
 
 _BROKER_SETTINGS: Final = {
     "replica.lag.time.max.ms": "10000",
@@ -78,6 +80,8 @@ def random_scenario(numbers: Numbers) -> Scenario:
     if is_unclean:
         # One of the topics has an override of the default of the cluster.
         topics = (structs.replace(topics[0], configs={UNCLEAN: "false"}), *topics[1:])
+    elif numbers.chance(_OVERRIDE_PERCENT):
+        topics = (structs.replace(topics[0], configs={UNCLEAN: "true"}), *topics[1:])
     return _scenario(
         numbers.below(1 << 32),
         brokers=brokers,

@@ -1,6 +1,6 @@
 """What the invariants about recovery see of the processes of a world."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
 from controller.core.configuration import Configuration
@@ -54,6 +54,9 @@ class ClusterView(Protocol):
 
     def metadata(self, broker: int) -> Mapping[Name, PartitionMetadata]:
         """The metadata cache of a broker."""
+
+    def live_in_metadata(self, broker: int) -> Collection[int]:
+        """The live brokers in the metadata cache of a broker."""
 
     def replicas(self) -> Iterator[tuple[int, Name, bytes | None]]:
         """The replicas on the disks of all brokers, each with the topic id that it has."""

@@ -363,7 +363,8 @@ class MetadataCurrent(Recovery):
     NAME: ClassVar[str] = "metadata-current"
     STATEMENT: ClassVar[str] = (
         "Every registered broker has the leader, the leader epoch, the ISR and the replicas of "
-        "every partition that are in ZooKeeper, unless a tool has changed the assignment there."
+        "every partition that are in ZooKeeper, unless a tool has changed the assignment there. "
+        "It knows which brokers are registered, and no partition of a deleted topic."
     )
     WITHIN_MS: ClassVar[int] = 60_000
     ONLY_REFOLD: ClassVar[bool] = True
@@ -373,7 +374,11 @@ class MetadataCurrent(Recovery):
         for broker in view.running_brokers():
             if broker not in known.brokers:
                 continue
+            yield from self._wrong_brokers(broker)
             metadata = view.metadata(broker)
+            for name in metadata:
+                if name[0] not in known.topics:
+                    yield f"broker {broker}", f"{partition_text(name)}: its topic does not exist"
             for name, state in known.states.items():
                 if name[0] not in known.topics or known.is_beyond_recovery(name[0]):
                     continue
@@ -386,3 +391,13 @@ class MetadataCurrent(Recovery):
                 found = metadata.get(name)
                 if found != expected:
                     yield f"broker {broker}", f"{partition_text(name)}: has {found}, not {expected}"
+
+    def _wrong_brokers(self, broker: int) -> Iterator[Missing]:
+        """The controller is a live broker, too, but need not be registered."""
+        active = self.view.active()
+        itself = {int(active.rpartition(" ")[2])} if active is not None else set()
+        found = set(self.view.live_in_metadata(broker)) - itself
+        expected = set(self.known.brokers) - itself
+        if found != expected:
+            text = f"knows the live brokers {sorted(found)}, not {sorted(expected)}"
+            yield f"broker {broker}", text

@@ -95,8 +95,22 @@ class NoIneligibleInIsr(Invariant):
     NAME: ClassVar[str] = "no-ineligible-in-isr"
     STATEMENT: ClassVar[str] = (
         "A controller adds no replica to an ISR whose broker is, as far as that controller knows, "
-        "not registered or in controlled shutdown."
+        "not registered or in controlled shutdown. It knows of each controlled shutdown that it "
+        "has granted since its election, as long as the broker has not registered again."
     )
+
+    def __init__(self, known: Known, report: Report) -> None:
+        super().__init__(known, report)
+        self._granted: dict[str, dict[int, int]] = {}
+        """For each controller, the brokers whose shutdown it has granted in its term, with their
+        broker epochs. The controller may have forgotten what it granted."""
+
+    def noticed(self, process: str, code: str, subject: str) -> None:
+        if code == "elected":
+            self._granted.pop(process, None)
+
+    def shutdown_granted(self, process: str, broker: int, epoch: int) -> None:
+        self._granted.setdefault(process, {})[broker] = epoch
 
     def decided(self, process: str, name: Name, state: LeaderAndIsr) -> None:
         before = self.known.states.get(name)
@@ -106,8 +120,10 @@ class NoIneligibleInIsr(Invariant):
         if live is None or version != state.partition_epoch:
             return
         members = before.isr if before is not None else ()
+        granted = self._granted.get(process, {})
         for broker in state.isr:
-            if broker not in members and broker not in live:
+            leaves = broker in granted and granted[broker] == self.known.brokers.get(broker)
+            if broker not in members and (broker not in live or leaves):
                 self.violated(
                     partition_text(name),
                     f"{process} adds broker {broker} to the ISR, which is not registered or in "
@@ -185,7 +201,7 @@ class FailedLeaveIsr(Invariant):
             if (name, broker) in self._memberships(broker):
                 self._violated(process, name, broker, "has failed or registered again")
 
-    def shutdown_granted(self, process: str, broker: int) -> None:
+    def shutdown_granted(self, process: str, broker: int, epoch: int) -> None:
         live = self.known.live_brokers_of(process)
         for name, _ in self._memberships(broker):
             state, choice = self.known.states[name], self.known.candidates_of(process, name)

@@ -1,6 +1,6 @@
 """Histories for tests of invariants: short calls that state facts."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 from controller.core.commands import (
@@ -145,6 +145,7 @@ class View:
         self.controller: str | None = "refold 100"
         self.leaderships: dict[tuple[int, Name], tuple[int, int]] = {}
         self.caches: dict[int, dict[Name, PartitionMetadata]] = {}
+        self.live_in_caches: dict[int, tuple[int, ...]] = {}
         self.dead: dict[int, None] = {}
         self.on_disk = [1, 2, 3]
         self.busy: list[str] = []
@@ -182,6 +183,9 @@ class View:
 
     def metadata(self, broker: int) -> Mapping[Name, PartitionMetadata]:
         return self.caches.get(broker, {})
+
+    def live_in_metadata(self, broker: int) -> Collection[int]:
+        return self.live_in_caches.get(broker, (*self.known.brokers, 100))
 
     def can_move(self, name: Name, replicas: Sequence[int]) -> bool:
         return all(self.is_live(one, name) for one in replicas)

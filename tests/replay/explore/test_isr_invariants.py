@@ -117,7 +117,7 @@ def test_broker_whose_shutdown_was_granted_is_in_no_isr(
     broker: int, live: tuple[int, ...], is_reported: bool
 ) -> None:
     made = history(*live)
-    made.invariant.shutdown_granted(REFOLD, broker)
+    made.invariant.shutdown_granted(REFOLD, broker, 1)
     assert bool(made.reported) is is_reported
 
 
@@ -128,7 +128,7 @@ def test_member_that_a_leader_adds_while_it_shuts_down_could_not_replace_it(
     made = history(2)
     made.state(1, 5, (1,))
     made.state(1, 5, (1, 2), process=process)
-    made.invariant.shutdown_granted(REFOLD, 1)
+    made.invariant.shutdown_granted(REFOLD, 1, 1)
     assert bool(made.reported) is is_reported
 
 
@@ -138,7 +138,7 @@ def test_kafkas_controller_whose_states_no_longer_change_is_not_judged(is_report
     made.invariant.noticed("stock 4", "batch_not_empty", "replica state machine")
     if is_reported:
         made.invariant.noticed("stock 4", "elected", "/controller")
-    made.invariant.shutdown_granted("stock 4", 2)
+    made.invariant.shutdown_granted("stock 4", 2, 1)
     assert bool(made.reported) is is_reported
 
 

@@ -389,6 +389,24 @@ def test_old_metadata_is_missed(old: PartitionMetadata) -> None:
     )
 
 
+@pytest.mark.parametrize("live", [(1, 2), (1, 2, 3, 4, 100)])
+def test_broker_that_does_not_know_which_brokers_are_registered_is_missed(
+    live: tuple[int, ...],
+) -> None:
+    cluster = Recovering(MetadataCurrent)
+    assert not cluster.missing()
+    cluster.view.live_in_caches[2] = live
+    [(subject, text)] = cluster.missing()
+    found = [one for one in live if one != 100]
+    assert (subject, text) == ("broker 2", f"knows the live brokers {found}, not [1, 2, 3]")
+
+
+def test_broker_with_metadata_of_a_deleted_topic_is_missed() -> None:
+    cluster = Recovering(MetadataCurrent)
+    cluster.view.caches[2]["gone", 0] = PartitionMetadata(1, 5, (1, 2, 3), (1, 2, 3))
+    assert cluster.missing() == [("broker 2", "gone-0: its topic does not exist")]
+
+
 def test_broker_without_metadata_of_a_partition_is_missed() -> None:
     cluster = Recovering(MetadataCurrent)
     del cluster.view.caches[2][NAME]

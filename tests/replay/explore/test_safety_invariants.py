@@ -267,6 +267,20 @@ def test_replica_that_shuts_down_and_joins_the_isr_is_reported() -> None:
     assert "adds broker 3 to the ISR" in history.reported[0]
 
 
+@pytest.mark.parametrize("ends", ["", "new term", "new registration"])
+def test_controller_that_forgets_a_shutdown_that_it_granted_is_reported(ends: str) -> None:
+    history = History(NoIneligibleInIsr)
+    history.known.live_brokers_of = lambda process: (1, 2, 3)
+    history.state(1, 1, (1,))
+    history.invariant.shutdown_granted("refold 100", 3, history.known.brokers[3])
+    if ends == "new term":
+        history.invariant.noticed("refold 100", "elected", "/controller")
+    elif ends == "new registration":
+        history.known.brokers[3] += 1
+    history.invariant.decided("refold 100", NAME, LeaderAndIsr(1, 1, (1, 3), 0, 1))
+    assert bool(history.reported) is (not ends)
+
+
 def test_isr_with_another_partition_epoch_than_requested_is_reported() -> None:
     history = History(IsrAsRequested)
     history.state(1, 1, (1, 2))
