@@ -12,7 +12,7 @@ from controller.core.values import LeaderAndIsr
 from controller.core.znodes import Name, ReplicaDeletion
 from replay.explore.invariants.cluster_view import ClusterView, PartitionMetadata
 from replay.explore.invariants.invariant import Invariant, Report, partition_text
-from replay.explore.invariants.known import Known
+from replay.explore.invariants.known import Known, TopicKnown
 from replay.subjects import subject_of
 
 _OFTEN_SECONDS: Final = 20
@@ -364,10 +364,21 @@ class MetadataCurrent(Recovery):
     STATEMENT: ClassVar[str] = (
         "Every registered broker has the leader, the leader epoch, the ISR and the replicas of "
         "every partition that are in ZooKeeper, unless a tool has changed the assignment there. "
-        "It knows which brokers are registered, and no partition of a deleted topic."
+        "It knows which brokers are registered, and no partition of a topic that was deleted since "
+        "its registration."
     )
     WITHIN_MS: ClassVar[int] = 60_000
     ONLY_REFOLD: ClassVar[bool] = True
+
+    def __init__(self, known: Known, report: Report, view: ClusterView) -> None:
+        super().__init__(known, report, view)
+        self._deleted: dict[str, dict[int, int]] = {}
+        """The registered brokers, with their broker epochs, when a topic was deleted. Others may
+        keep its metadata: Kafka's controller sends a deletion only once."""
+
+    def topic_deleted(self, topic: TopicKnown) -> None:
+        if self.known.is_queued(topic.name):
+            self._deleted[topic.name] = dict(self.known.brokers)
 
     def missing(self) -> Iterator[Missing]:
         known, view = self.known, self.view
@@ -377,7 +388,8 @@ class MetadataCurrent(Recovery):
             yield from self._wrong_brokers(broker)
             metadata = view.metadata(broker)
             for name in metadata:
-                if name[0] not in known.topics:
+                epochs = self._deleted.get(name[0], {})
+                if name[0] not in known.topics and epochs.get(broker) == known.brokers[broker]:
                     yield f"broker {broker}", f"{partition_text(name)}: its topic does not exist"
             for name, state in known.states.items():
                 if name[0] not in known.topics or known.is_beyond_recovery(name[0]):

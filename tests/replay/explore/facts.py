@@ -209,6 +209,10 @@ class Recovering:
             self.view.caches[broker] = {NAME: PartitionMetadata(1, 5, (1, 2, 3), (1, 2, 3))}
         self._invariant = invariant(self.known, lambda *_: None, self.view)
 
+    def delete_topic(self, topic: TopicKnown) -> None:
+        """A topic's znode is deleted."""
+        self._invariant.topic_deleted(topic)
+
     def missing(self) -> list[tuple[str, str]]:
         """What the invariant lacks now."""
         return list(self._invariant.missing())

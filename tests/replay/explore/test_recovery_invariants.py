@@ -5,12 +5,14 @@ from typing import Any
 import pytest
 from msgspec import structs
 
+from controller.core import znodes
 from controller.core.api_requests.elections import ElectLeadersReceived
 from controller.core.configuration import Configuration
 from controller.core.values import Assignment, LeaderAndIsr
 from controller.core.znodes import Reassignment, broker_config_path, write_reassignment
 from replay.explore.invariants.catalogue import RECOVERY
 from replay.explore.invariants.cluster_view import PartitionMetadata
+from replay.explore.invariants.known import TopicKnown
 from replay.explore.invariants.recovery import (
     AdminZnodesGone,
     ControllerActive,
@@ -401,10 +403,23 @@ def test_broker_that_does_not_know_which_brokers_are_registered_is_missed(
     assert (subject, text) == ("broker 2", f"knows the live brokers {found}, not [1, 2, 3]")
 
 
-def test_broker_with_metadata_of_a_deleted_topic_is_missed() -> None:
+@pytest.mark.parametrize(
+    ("is_marked", "registers_again"), [(True, False), (True, True), (False, False)]
+)
+def test_broker_with_metadata_of_a_deleted_topic_is_missed(
+    is_marked: bool, registers_again: bool
+) -> None:
+    """A broker that was not registered at the deletion is not told of it, as in Kafka. A controller
+    does not see that a tool has deleted a topic's znode."""
     cluster = Recovering(MetadataCurrent)
     cluster.view.caches[2]["gone", 0] = PartitionMetadata(1, 5, (1, 2, 3), (1, 2, 3))
-    assert cluster.missing() == [("broker 2", "gone-0: its topic does not exist")]
+    if is_marked:
+        cluster.known.admin[znodes.delete_topic_path("gone")] = b""
+    cluster.delete_topic(TopicKnown("gone", 1))
+    if registers_again:
+        cluster.known.brokers[2] += 1
+    found = [("broker 2", "gone-0: its topic does not exist")]
+    assert cluster.missing() == (found if is_marked and not registers_again else [])
 
 
 def test_broker_without_metadata_of_a_partition_is_missed() -> None:
