@@ -53,7 +53,7 @@ check: setup
 	$(BIN)/lint-imports
 	$(BIN)/vulture
 	$(BIN)/codespell
-	$(BIN)/pytest -q $(TEXT_CHECKS)
+	$(BIN)/pytest -q -n auto --dist worksteal $(TEXT_CHECKS)
 
 # Long files run first (tests/conftest.py), the others in the order of the folders. By number of tests, the few slow
 # files would run last, one by one. `make check` runs the checks of the text of the code and the pages.
