@@ -41,6 +41,8 @@ class Configuration(Struct, frozen=True, kw_only=True):
       setting existed do not have it.
     - `checks_topic_versions`: topics' znodes are written with their versions (the deviation
       ADDED_PARTITIONS_KEPT). No operator sets it: it is off only for logs from before it existed.
+    - `reports_refusals_together`: one notice for all topics that a request may not use. No operator
+      sets it: it is off only for logs from before it existed.
     - `waits_for_own_znode`: a /controller that an earlier session of this run created is left until
       ZooKeeper has deleted it, also with `take_over`.
     - `authorization`: requests need ACLs, which ZooKeeper has; None: everything is allowed, as in
@@ -73,6 +75,7 @@ class Configuration(Struct, frozen=True, kw_only=True):
     broker_settings: dict[str, str] = {}
     kip_236_enable: bool = False
     checks_topic_versions: bool = True
+    reports_refusals_together: bool = True
     registration_check_ms: int = 0
     standby: bool = False
     authorization: Authorization | None = None

@@ -10,7 +10,7 @@ from typing import Final
 CLUSTER_METADATA: Final = "__cluster_metadata"
 """KRaft's internal topic, which clients may not create."""
 
-_LENGTH_MAX: Final = 249
+LENGTH_MAX: Final = 249
 _LEGAL: Final = re.compile(r"[a-zA-Z0-9._-]+")
 
 
@@ -20,8 +20,8 @@ def problem_of(name: str) -> str | None:
         why = "the empty string is not allowed"
     elif name in (".", ".."):
         why = f"'{name}' is not allowed"
-    elif len(name) > _LENGTH_MAX:
-        why = f"the length of '{name}' is longer than the max allowed length {_LENGTH_MAX}"
+    elif len(name) > LENGTH_MAX:
+        why = f"the length of '{name}' is longer than the max allowed length {LENGTH_MAX}"
     elif not _LEGAL.fullmatch(name):
         why = (
             f"'{name}' contains one or more characters other than "

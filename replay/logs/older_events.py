@@ -23,7 +23,10 @@ def _elect_leaders_2(payload: bytes) -> bytes:
     return msgspec.msgpack.encode([tag, *fields])
 
 
-SETTINGS_OF_OLDER_LOGS: Final = {"checks_topic_versions": False}
+SETTINGS_OF_OLDER_LOGS: Final = {
+    "checks_topic_versions": False,
+    "reports_refusals_together": False,
+}
 """What a setting is if a log's header does not have it, unless that is the default: the behaviour
 of the older version."""
 UPCASTS: Final = {("elect_leaders_received", 1): Upcast(_elect_leaders_2)}

@@ -209,6 +209,7 @@ def _scenario(incident: Incident, moment: Moment, settings: Settings, end_ms: in
         standby=False,
         waits_for_own_znode=False,
         checks_topic_versions=True,
+        reports_refusals_together=True,
         endpoints=(),
     )
     rate = max(_RATE_MIN, min(_RATE_MAX, len(moment.partitions) // 8))

@@ -227,7 +227,7 @@ TEXTS: Final = {
     ),
     "not_authorized": Text(
         "a client may not do what it asked for; the message names the principal, the host, the "
-        "operation and the resource",
+        "operation and the resource (of many topics, the first five)",
         "if the client should have this right: `kafka-acls --add`",
     ),
     "quota_exceeded": Text(

@@ -8,7 +8,11 @@ from typing import Any, Final
 from msgspec import structs
 
 from controller.core.api_requests import AdminRequest, ApiResponse
-from controller.core.api_requests.topics import MutatingRequest
+from controller.core.api_requests.topics import (
+    CreatePartitionsReceived,
+    CreateTopicsReceived,
+    DeleteTopicsReceived,
+)
 from controller.wire.admin.admin_api import AdminApi, ResponseBuilder
 from controller.wire.admin.elections import ELECT_LEADERS
 from controller.wire.admin.features import UPDATE_FEATURES
@@ -45,6 +49,8 @@ ADMIN_APIS: Final[Mapping[int, AdminApi[Any]]] = {
 
 ENTRIES_MAX: Final = 1_000_000
 """The maximum total of topics, partitions, replicas and configurations in one request."""
+TOPICS_MAX: Final = 100_000
+"""The maximum number of topics that one request creates, deletes or adds partitions to."""
 
 
 def decode_admin_request(head: RequestHead, frame: bytes, request: int) -> AdminRequest:
@@ -52,7 +58,7 @@ def decode_admin_request(head: RequestHead, frame: bytes, request: int) -> Admin
 
     Bytes after the body and tagged fields, which these versions do not have, are ignored, as in
     Kafka. Unlike in Kafka, an unknown election type (UNKNOWN_SERVER_ERROR there) and more than
-    `ENTRIES_MAX` entries are malformed.
+    `ENTRIES_MAX` entries or `TOPICS_MAX` topics are malformed.
     """
     api = ADMIN_APIS[head.api_key]
     if head.version not in api.versions:
@@ -65,7 +71,9 @@ def decode_admin_request(head: RequestHead, frame: bytes, request: int) -> Admin
         body.end()
     except UNREADABLE as fault:
         raise MalformedRequest(f"{head.description} cannot be read: {fault!r}") from fault
-    if isinstance(event, MutatingRequest):
+    if isinstance(event, CreateTopicsReceived | DeleteTopicsReceived | CreatePartitionsReceived):
+        if len(event.topics) > TOPICS_MAX:
+            raise MalformedRequest(f"{head.description} has more than {TOPICS_MAX} topics")
         return structs.replace(event, client_id=client_id)
     return event
 

@@ -64,6 +64,7 @@ class Controllers:
             rules="refold",
             take_over=False,
             checks_topic_versions=True,
+            reports_refusals_together=True,
         )
         self._others: dict[int, None] = {}
 

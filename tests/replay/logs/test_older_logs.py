@@ -83,11 +83,17 @@ def test_time_out_of_an_event_of_version_1_is_kept() -> None:
 def test_later_settings_are_disabled_for_an_older_log() -> None:
     with open_log(LOG) as log:
         assert isinstance(log, RecordedLog)
-        later = {"is_broker", "kip_236_enable", "checks_topic_versions"}
+        later = {
+            "is_broker",
+            "kip_236_enable",
+            "checks_topic_versions",
+            "reports_refusals_together",
+        }
         assert not later & set(log.reader.header.configuration)
         assert not log.configuration.is_broker
         assert not log.configuration.has_kip_236
         assert not log.configuration.checks_topic_versions
+        assert not log.configuration.reports_refusals_together
 
 
 def test_why_explains_an_older_log() -> None:

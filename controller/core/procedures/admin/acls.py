@@ -1,7 +1,6 @@
 """Loads Kafka's ACLs, follows their changes, and asks them about requests of the endpoint
 (AclAuthorizer)."""
 
-from collections.abc import Callable
 from typing import Final
 
 from controller.core import authorization
@@ -10,6 +9,7 @@ from controller.core.authorization import THE_CLUSTER, AclIndex, Resource, topic
 from controller.core.controller import Controller
 from controller.core.errors import ProcedureError, ZnodeError
 from controller.core.operations import NO_AUTH, NO_NODE
+from controller.core.topic_names import LENGTH_MAX
 from controller.core.znodes.acls import (
     ACL_CHANGES,
     ACL_RESOURCE_TYPES,
@@ -31,6 +31,7 @@ from controller.core.zookeeper_io import (
 )
 
 _RULE: Final = "ACLs"
+_SHOWN: Final = 5
 _EVERYTHING: Final = tuple(ResourcePattern(kind, "", True) for kind in ACL_RESOURCE_TYPES)
 """Patterns that all resources match. Kafka's tools do not make them: their names are empty."""
 
@@ -130,47 +131,84 @@ def _acls(controller: Controller, path: str, error: int, data: bytes | None) -> 
 def cluster_refusal(controller: Controller, request: ReceivedRequest, operation: str) -> str | None:
     """Why the client of a request may not do this to the cluster; None if it may. A refusal is
     reported."""
-    return _refusal(controller, request, operation, THE_CLUSTER, is_reported=True)
+    why = _refusal(controller, request, operation, THE_CLUSTER)
+    if why is not None:
+        _report(controller, request, f"{why} {THE_CLUSTER.name}")
+    return why
 
 
-def topic_check(
-    controller: Controller, request: ReceivedRequest, operation: str, *, is_reported: bool = True
-) -> Callable[[str], bool]:
-    """A function that returns whether the client of a request may do this to a topic. Refusals are
-    reported, unless nothing depends on them."""
+class TopicCheck:
+    """Whether the client of a request may do something to topics.
 
-    def is_allowed(topic: str) -> bool:
+    A request may name very many topics, and each notice is a record of the log. So `report` issues
+    one notice for all refused topics. In logs from before `reports_refusals_together` existed, each
+    refusal has a notice, unless nothing depends on it (`is_reported`).
+    """
+
+    def __init__(
+        self,
+        controller: Controller,
+        request: ReceivedRequest,
+        operation: str,
+        *,
+        allows_all: bool = False,
+        is_reported: bool = True,
+    ) -> None:
+        self._controller = controller
+        self._request = request
+        self._operation = operation
+        self._allows_all = allows_all
+        self._is_at_once = is_reported and not controller.configuration.reports_refusals_together
+        self._refused: dict[str, dict[str, None]] = {}
+
+    def __call__(self, topic: str) -> bool:
+        if self._allows_all:
+            return True
         resource = topic_resource(topic)
-        return not _refusal(controller, request, operation, resource, is_reported=is_reported)
+        why = _refusal(self._controller, self._request, self._operation, resource)
+        if why is None:
+            return True
+        if self._is_at_once:
+            _report(self._controller, self._request, f"{why} {topic}")
+        else:
+            self._refused.setdefault(why, {})[topic] = None
+        return False
 
-    return is_allowed
+    def report(self) -> None:
+        """Report the topics that were refused: the first names, and the number of others."""
+        texts = [f"{why} {_listed(list(topics))}" for why, topics in self._refused.items()]
+        if texts:
+            _report(self._controller, self._request, "; ".join(texts))
+        self._refused.clear()
 
 
-def may_create(controller: Controller, request: ReceivedRequest) -> Callable[[str], bool]:
-    """A function that returns whether the client may create a topic: by the ACLs of the cluster, or
-    by those of the topic (KafkaApis.handleCreateTopicsRequest)."""
+def may_create(controller: Controller, request: ReceivedRequest) -> TopicCheck:
+    """Whether the client may create a topic: by the ACLs of the cluster, or by those of the topic
+    (KafkaApis.handleCreateTopicsRequest)."""
     operation = authorization.CREATE
-    if not _refusal(controller, request, operation, THE_CLUSTER, is_reported=False):
-        return lambda _topic: True
-    return topic_check(controller, request, operation)
+    allows_all = _refusal(controller, request, operation, THE_CLUSTER) is None
+    return TopicCheck(controller, request, operation, allows_all=allows_all)
+
+
+def _listed(topics: list[str]) -> str:
+    """The first topics, and how many more there are. Clients can send names that are too long."""
+    first = ", ".join(one[:LENGTH_MAX] for one in topics[:_SHOWN])
+    rest = len(topics) - _SHOWN
+    return first + (f" and {rest} more" if rest > 0 else "")
 
 
 def _refusal(
-    controller: Controller,
-    request: ReceivedRequest,
-    operation: str,
-    resource: Resource,
-    *,
-    is_reported: bool,
+    controller: Controller, request: ReceivedRequest, operation: str, resource: Resource
 ) -> str | None:
     rules = controller.configuration.authorization
     if rules is None:
         return None
     acls = controller.context.acls
-    why = authorization.refusal(acls, rules, request.client, operation, resource)
-    if why is not None and is_reported:
-        client = request.client
-        who = f"{client.principal} at {client.host}" if client else "a client without a principal"
-        text = f"{why} {resource.name} for {who}: refused ({type(request).__name__})"
-        controller.notice("info", "not_authorized", request.subject, text)
-    return why
+    return authorization.refusal(acls, rules, request.client, operation, resource)
+
+
+def _report(controller: Controller, request: ReceivedRequest, refused: str) -> None:
+    client = request.client
+    who = f"{client.principal} at {client.host}" if client else "a client without a principal"
+    text = f"{refused} for {who}: refused ({type(request).__name__})"
+    controller.notice("info", "not_authorized", request.subject, text)

@@ -17,7 +17,7 @@ from controller.core.errors import RequestRefused
 from controller.core.operations import NODE_EXISTS, OK, Create, SetData, WriteOperation
 from controller.core.outcomes import SLICE, suspend
 from controller.core.pauses import SLICE_SIZE
-from controller.core.procedures.admin.acls import may_create, topic_check
+from controller.core.procedures.admin.acls import TopicCheck, may_create
 from controller.core.procedures.admin.mutation_quotas import ControllerMutationQuota
 from controller.core.procedures.admin.waiting_requests import respond_when_done
 from controller.core.procedures.topics.validation import (
@@ -54,7 +54,7 @@ async def process_create_topics(
     release = controller.context.oldest_release()
     for asked, quota in zip(requests, quotas, strict=True):
         quota.throttle()
-        is_described = topic_check(controller, asked, DESCRIBE_CONFIGS, is_reported=False)
+        is_described = TopicCheck(controller, asked, DESCRIBE_CONFIGS, is_reported=False)
         created = tuple(answers[one.name] for one in asked.topics)
         awaited = [
             (one.name, number)
@@ -109,6 +109,8 @@ async def _judge_all(
         else:
             names.add(topic.name)
             plans[topic.name] = plan
+    for _, is_allowed, _ in permitted:
+        is_allowed.report()
     return plans, answers
 
 

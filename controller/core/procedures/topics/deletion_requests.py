@@ -1,8 +1,6 @@
 """DeleteTopics: creates markers below /admin/delete_topics, which start the deletion (KB 8,
 11.8)."""
 
-from collections.abc import Callable
-
 from controller.core import error_codes, znodes
 from controller.core.api_requests.topics import (
     DeletedTopic,
@@ -15,7 +13,7 @@ from controller.core.authorization import DELETE, DESCRIBE
 from controller.core.commands import Reason
 from controller.core.controller import Controller
 from controller.core.operations import NODE_EXISTS, OK, Create, WriteOperation
-from controller.core.procedures.admin.acls import topic_check
+from controller.core.procedures.admin.acls import TopicCheck
 from controller.core.procedures.admin.mutation_quotas import ControllerMutationQuota
 from controller.core.procedures.admin.waiting_requests import respond_when_done, send_response
 from controller.core.state import ControllerContext
@@ -35,9 +33,11 @@ async def process_delete_topics(controller: Controller, asked: DeleteTopicsRecei
         send_response(controller, asked.refusal(error), _RULE)
         return
     context = controller.context
-    may_see = topic_check(controller, asked, DESCRIBE)
-    may_delete = topic_check(controller, asked, DELETE)
+    may_see = TopicCheck(controller, asked, DESCRIBE)
+    may_delete = TopicCheck(controller, asked, DELETE)
     found = [_find(controller, one, may_see, may_delete) for one in asked.topics]
+    may_see.report()
+    may_delete.report()
     names = dict.fromkeys(one.name for one in found if one.name is not None and not one.error)
     quota = ControllerMutationQuota(controller, asked)
     marked = await _mark(controller, [name for name in names if quota.allows(_size(context, name))])
@@ -74,8 +74,8 @@ def _error_of_request(controller: Controller, asked: DeleteTopicsReceived) -> in
 def _find(
     controller: Controller,
     asked: TopicToDelete,
-    may_see: Callable[[str], bool],
-    may_delete: Callable[[str], bool],
+    may_see: TopicCheck,
+    may_delete: TopicCheck,
 ) -> DeletedTopic:
     """The topic by its name, or the error. A client that may not see the topic of an id does not
     learn its name."""

@@ -20,7 +20,7 @@ from controller.core.commands import Reason
 from controller.core.controller import Controller
 from controller.core.errors import RequestRefused, ZnodeError
 from controller.core.operations import BAD_VERSION, NO_NODE, OK, SetData, WriteOperation
-from controller.core.procedures.admin.acls import topic_check
+from controller.core.procedures.admin.acls import TopicCheck
 from controller.core.procedures.admin.mutation_quotas import ControllerMutationQuota
 from controller.core.procedures.admin.waiting_requests import respond_when_done, send_response
 from controller.core.procedures.topics.daemon_id import daemon_id_problem
@@ -94,7 +94,7 @@ def _judge_request(
     controller: Controller, asked: CreatePartitionsReceived
 ) -> dict[str, TopicResult]:
     """The errors that do not depend on the topic's znode; no error for topics that may grow."""
-    is_allowed = topic_check(controller, asked, ALTER)
+    is_allowed = TopicCheck(controller, asked, ALTER)
     answers: dict[str, TopicResult] = {}
     for one in asked.topics:
         name = one.topic
@@ -109,6 +109,7 @@ def _judge_request(
             answers[name] = TopicResult(name, error_codes.INVALID_TOPIC_EXCEPTION, text)
         else:
             answers[name] = TopicResult(name)
+    is_allowed.report()
     return answers
 
 

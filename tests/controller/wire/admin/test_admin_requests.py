@@ -34,7 +34,12 @@ from controller.core.api_requests.topics import (
     NewTopic,
     TopicToDelete,
 )
-from controller.wire.admin.apis import ADMIN_APIS, ENTRIES_MAX, decode_admin_request
+from controller.wire.admin.apis import (
+    ADMIN_APIS,
+    ENTRIES_MAX,
+    TOPICS_MAX,
+    decode_admin_request,
+)
 from controller.wire.admin.scram_credentials import credential_of
 from controller.wire.client_requests import (
     MalformedRequest,
@@ -297,15 +302,36 @@ def test_unsupported_version_is_malformed(head: RequestHead) -> None:
 
 
 def test_number_of_named_entities_is_limited() -> None:
-    head = RequestHead(DELETE_TOPICS, 5, 5)
+    head = RequestHead(LIST_PARTITION_REASSIGNMENTS, 0, 5)
+    before = pack(">hhih", *head, -1) + NO_TAGS + bytes(4) + b"\2\2t"
+
+    def partitions(count: int) -> bytes:
+        return before + unsigned_varint(count + 1) + bytes(4 * count) + NO_TAGS * 2
+
+    # The topic is an entry, too.
+    assert len(decoded(head, partitions(ENTRIES_MAX - 1)).partitions) == ENTRIES_MAX - 1
+    with pytest.raises(MalformedRequest, match="too many entries"):
+        decoded(head, partitions(ENTRIES_MAX))
+
+
+@pytest.mark.parametrize(
+    ("api", "version", "topic", "after"),
+    [
+        (DELETE_TOPICS, 5, b"\2t", bytes(4)),
+        (CREATE_TOPICS, 7, b"\2t" + bytes(6) + b"\1\1" + NO_TAGS, bytes(5)),
+        (CREATE_PARTITIONS, 3, b"\2t" + bytes(4) + b"\0" + NO_TAGS, bytes(5)),
+    ],
+)
+def test_number_of_topics_is_limited(api: int, version: int, topic: bytes, after: bytes) -> None:
+    head = RequestHead(api, version, 5)
     before = pack(">hhih", *head, -1) + NO_TAGS
 
-    def names(count: int) -> bytes:
-        return before + unsigned_varint(count + 1) + b"\1" * count + bytes(4) + NO_TAGS
+    def topics(count: int) -> bytes:
+        return before + unsigned_varint(count + 1) + topic * count + after + NO_TAGS
 
-    assert len(decoded(head, names(ENTRIES_MAX)).topics) == ENTRIES_MAX
-    with pytest.raises(MalformedRequest, match="too many entries"):
-        decoded(head, names(ENTRIES_MAX + 1))
+    assert len(decoded(head, topics(TOPICS_MAX)).topics) == TOPICS_MAX
+    with pytest.raises(MalformedRequest, match="has more than 100000 topics"):
+        decoded(head, topics(TOPICS_MAX + 1))
 
 
 def test_false_count_is_malformed() -> None:

@@ -31,7 +31,7 @@ from controller.core.api_requests.topics import (
     NewTopic,
     TopicToDelete,
 )
-from controller.core.commands import Issued, ReadChildren, ReadZnodes, ZooKeeperCommand
+from controller.core.commands import Issued, Notice, ReadChildren, ReadZnodes, ZooKeeperCommand
 from controller.core.configuration import Authorization
 from controller.core.events import ChildrenRead, ZnodesRead
 from controller.core.operations import NO_AUTH
@@ -287,6 +287,90 @@ def test_unknown_topic_without_rights_looks_like_a_known_one() -> None:
     request = DeleteTopicsReceived(next_request(cluster), 6, 0, [TopicToDelete("x", None)])
     [answer] = call(cluster, by(ALICE, request)).topics
     assert answer.error == codes.TOPIC_AUTHORIZATION_FAILED
+
+
+def refusals(cluster: Cluster) -> list[str]:
+    """The texts of all notices about refusals."""
+    notices = [one.command for one in cluster.commands() if isinstance(one.command, Notice)]
+    return [one.text for one in notices if one.code == "not_authorized"]
+
+
+NAMES = [f"a-{number}" for number in range(8)]
+OF_MANY_TOPICS: dict[str, tuple[str, Callable[[int, list[str]], ApiRequest]]] = {
+    "CreateTopics": (
+        "Create",
+        lambda n, names: CreateTopicsReceived(
+            n, 7, 0, False, [NewTopic(one, 1, 1, [], []) for one in names]
+        ),
+    ),
+    "DeleteTopics": (
+        "Delete",
+        lambda n, names: DeleteTopicsReceived(n, 6, 0, [TopicToDelete(one, None) for one in names]),
+    ),
+    "CreatePartitions": (
+        "Alter",
+        lambda n, names: CreatePartitionsReceived(
+            n, 3, 0, False, [NewPartitions(one, 2, None) for one in names]
+        ),
+    ),
+}
+
+
+@pytest.mark.parametrize("api", OF_MANY_TOPICS)
+def test_all_refused_topics_of_a_request_are_reported_together(api: str) -> None:
+    operation, request = OF_MANY_TOPICS[api]
+    cluster = started()
+    answer = call(cluster, by(ALICE, request(next_request(cluster), NAMES)))
+    assert [one.error for one in answer.topics] == [codes.TOPIC_AUTHORIZATION_FAILED] * len(NAMES)
+    assert refusals(cluster) == [
+        f"no ACL allows {operation} on Topic a-0, a-1, a-2, a-3, a-4 and 3 more for User:alice at "
+        f"{HOST}: refused ({api}Received)"
+    ]
+
+
+def test_report_of_refused_topics_has_each_reason_and_no_very_long_name() -> None:
+    cluster = started(denies("Delete"), path="/kafka-acl/Topic/t")
+    _, request = OF_MANY_TOPICS["DeleteTopics"]
+    call(cluster, by(ALICE, request(next_request(cluster), ["t", "t", "x" * 32_767])))
+    assert refusals(cluster) == [
+        f"an ACL denies Delete on Topic t; no ACL allows Delete on Topic {'x' * 249} for "
+        f"User:alice at {HOST}: refused (DeleteTopicsReceived)"
+    ]
+
+
+def test_topics_that_a_client_may_not_see_are_reported_together() -> None:
+    cluster = started(allows("Create"), path="/kafka-acl/Topic/x")
+    topic_id = cluster.topic("t").topic_id
+    topics = [TopicToDelete(None, topic_id), TopicToDelete("x", None), TopicToDelete("y", None)]
+    call(cluster, by(ALICE, DeleteTopicsReceived(next_request(cluster), 6, 0, topics)))
+    who = f"for User:alice at {HOST}: refused (DeleteTopicsReceived)"
+    assert refusals(cluster) == [
+        f"no ACL allows Describe on Topic t {who}",
+        f"no ACL allows Delete on Topic x, y {who}",
+    ]
+
+
+@pytest.mark.parametrize("api", OF_MANY_TOPICS)
+def test_log_from_before_reports_together_has_a_notice_for_each_topic(api: str) -> None:
+    """A notice is a command with a number: later commands keep theirs."""
+    operation, request = OF_MANY_TOPICS[api]
+    cluster = Cluster(1, 2, authorization=Authorization(), reports_refusals_together=False)
+    cluster.start()
+    call(cluster, by(ALICE, request(next_request(cluster), NAMES[:2])))
+    assert refusals(cluster) == [
+        f"no ACL allows {operation} on Topic {name} for User:alice at {HOST}: refused "
+        f"({api}Received)"
+        for name in NAMES[:2]
+    ]
+
+
+def test_hidden_configurations_are_not_reported() -> None:
+    for together in (True, False):
+        cluster = Cluster(1, authorization=Authorization(), reports_refusals_together=together)
+        cluster.put_with_parents(CLUSTER, acls(allows("Create")))
+        cluster.start()
+        assert create(cluster, "a-1") == [("a-1", codes.NONE)]
+        assert refusals(cluster) == []
 
 
 # Changes ----------------------------------------------------------------------------------------
