@@ -17,6 +17,7 @@ from controller.settings.security import (
     Security,
     SecurityKeys,
     jaas_entry,
+    read_mechanism,
     read_tls,
     require_module,
     tried,
@@ -36,6 +37,7 @@ def with_endpoint(
     security: Security,
     file: Sequence[RawSetting],
     values: Mapping[str, Any],
+    inter_broker_listener: str,
     problems: list[str],
 ) -> Security:
     """The same with the security of the daemon's listeners. Problems are appended."""
@@ -50,6 +52,8 @@ def with_endpoint(
             )
             if (one := tried(read, problems)) is not None:
                 found[address.listener] = one
+                if one.mechanisms and address.listener == inter_broker_listener:
+                    tried(partial(_check_inter_broker, keys, one.mechanisms), problems)
     return security._replace(endpoint=found)
 
 
@@ -114,6 +118,16 @@ def _mechanisms(keys: SecurityKeys) -> tuple[str, ...]:
             "refold.sasl.enabled.mechanisms for refold alone"
         )
     return mechanisms
+
+
+def _check_inter_broker(keys: SecurityKeys, enabled: tuple[str, ...]) -> None:
+    """Brokers log in with their mechanism (KafkaConfig.validateValues)."""
+    key = "sasl.mechanism.inter.broker.protocol"
+    if read_mechanism(keys, key) not in enabled:
+        raise SecurityError(
+            f"{keys.shown(key)}: must be included in {keys.shown('sasl.enabled.mechanisms')}: "
+            "otherwise brokers cannot log in to refold"
+        )
 
 
 def _session_ms(keys: SecurityKeys, mechanism: str) -> int:

@@ -185,7 +185,7 @@ def load(
     limits = limits_of(values, file, listener, problems)
     reached = dict.fromkeys([values["control.plane.listener.name"] or listener])
     security = read_security(file, values, reached, problems)._replace(authorization=authorization)
-    security = with_endpoint(security, file, values, problems)
+    security = with_endpoint(security, file, values, listener, problems)
     topics = _broker_settings(layers, problems)
     if problems:
         raise SettingsError(problems)

@@ -8,12 +8,13 @@ from controller.core.configuration import Authorization
 from controller.security.passwords import Password
 from controller.settings.errors import SettingsError
 from controller.settings.settings import Settings
-from tests.controller.settings.test_security import Stores, loaded, problems, stores
+from tests.controller.settings.test_security import OAUTH, Stores, loaded, problems, stores
 
 __all__ = ["stores"]
 
 AUTHORIZER = "kafka.security.authorizer.AclAuthorizer"
 PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule required"
+SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule required"
 
 
 def of_listener(stores: Stores, protocol: str, **more: str) -> dict[str, str]:
@@ -91,6 +92,45 @@ def test_oauthbearer_is_refused_with_what_to_do(tmp_path: Path, stores: Stores) 
         "sasl.enabled.mechanisms=OAUTHBEARER: refold's endpoint does not support OAUTHBEARER, only "
         "PLAIN, SCRAM-SHA-256, SCRAM-SHA-512; set refold.sasl.enabled.mechanisms for refold alone"
     ) in problems(tmp_path, content)
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "prefix", "is_allowed"),
+    [
+        ("PLAIN", "", True),
+        ("SCRAM-SHA-256", "", False),
+        ("OAUTHBEARER", "", False),
+        ("SCRAM-SHA-256", "refold.listener.name.clients.", False),
+        ("SCRAM-SHA-512", "listener.name.clients.", True),
+    ],
+)
+def test_mechanism_of_brokers_must_be_enabled_at_the_inter_broker_listener(
+    tmp_path: Path, stores: Stores, mechanism: str, prefix: str, is_allowed: bool
+) -> None:
+    key = "sasl.mechanism.inter.broker.protocol"
+    content = of_listener(
+        stores,
+        "SASL_SSL",
+        **{
+            key: mechanism,
+            "inter.broker.listener.name": "CLIENTS",
+            f"{prefix}sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-512",
+            "plain.sasl.jaas.config": f'{PLAIN} username="a" password="b" user_a="b";',
+            "scram-sha-256.sasl.jaas.config": f"{SCRAM} username=a password=b;",
+            "scram-sha-512.sasl.jaas.config": f"{SCRAM} username=a password=b;",
+            "oauthbearer.sasl.jaas.config": f'{OAUTH} unsecuredLoginStringClaim_sub="a";',
+        },
+    )
+    if is_allowed:
+        assert read(tmp_path, content).security.endpoint.keys() == {"CLIENTS"}
+    else:
+        assert (
+            f"{key}={mechanism}: must be included in {prefix}sasl.enabled.mechanisms="
+            "PLAIN,SCRAM-SHA-512: otherwise brokers cannot log in to refold"
+        ) in problems(tmp_path, content)
+    # Brokers do not log in to other listeners.
+    others = content | {"inter.broker.listener.name": "PLAINTEXT"}
+    assert read(tmp_path, others).security.endpoint.keys() == {"CLIENTS"}
 
 
 @pytest.mark.parametrize("authorizer", ["org.example.Authorizer", AUTHORIZER])
