@@ -25,7 +25,8 @@ class BrokerConfiguration(Struct, frozen=True, kw_only=True):
     - `rules`: the version of the rules that the broker follows, so that old logs replay. Since
       version 2, the writes of a leader check /brokers/epoch (I-03), and a producer whose records
       were appended to a replica that was closed gets a response (L-06). An unusable reassignment
-      is watched (A-04).
+      is watched (A-04), and the election is repeated if no assigned replica is in the ISR (E-08).
+      A refused registration is reported with its cause (S-08).
     """
 
     broker_id: int

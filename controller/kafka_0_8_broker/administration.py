@@ -9,10 +9,15 @@ from collections.abc import Mapping, Sequence
 
 from controller.core.operations import (
     BAD_VERSION,
+    NO_AUTH,
     NO_NODE,
     NODE_EXISTS,
     NOT_EMPTY,
-    OK,
+    Check,
+    Create,
+    CreateSequential,
+    Delete,
+    SetData,
     WriteOperation,
 )
 from controller.core.znodes.schema import natural
@@ -25,11 +30,18 @@ from controller.kafka_0_8.admin import (
     replicas_or_none,
 )
 from controller.kafka_0_8.state import Name
-from controller.operator.zookeeper_client import Znode, ZooKeeperClient
+from controller.operator.zookeeper_client import Refused, Znode, ZooKeeperClient
 
 _CHANGED = {BAD_VERSION, NO_NODE, NODE_EXISTS}
 """Codes of a write for which something else has changed the znodes since they were read."""
 _ATTEMPTS_MAX = 5
+_VERBS = {
+    Check: "read",
+    Create: "create",
+    CreateSequential: "create",
+    Delete: "delete",
+    SetData: "change",
+}
 
 
 async def add_brokers(zookeeper: ZooKeeperClient, brokers: Sequence[int]) -> None:
@@ -66,11 +78,12 @@ async def create_topic(
 async def delete_topic(zookeeper: ZooKeeperClient, topic: str) -> None:
     """Delete a topic. Its brokers delete their records, now or when they start. If a leader of any
     partition is elected meanwhile, all of it is done again."""
-    code, attempts = BAD_VERSION, 0
-    while code in _CHANGED and attempts < _ATTEMPTS_MAX:
-        code = await zookeeper.write(tuple(await _deletion(zookeeper, topic)))
+    attempts = 1
+    refused = await zookeeper.attempt(tuple(await _deletion(zookeeper, topic)))
+    while refused and refused.code in _CHANGED and attempts < _ATTEMPTS_MAX:
+        refused = await zookeeper.attempt(tuple(await _deletion(zookeeper, topic)))
         attempts += 1
-    _require_written(code)
+    _require_written(refused)
 
 
 async def _deletion(zookeeper: ZooKeeperClient, topic: str) -> list[WriteOperation]:
@@ -138,22 +151,28 @@ async def _existing(zookeeper: ZooKeeperClient, paths: Sequence[str]) -> list[st
 
 
 async def _write(zookeeper: ZooKeeperClient, operations: list[WriteOperation]) -> None:
-    if not operations:
+    if operations:
+        _require_written(await zookeeper.attempt(tuple(operations)))
+
+
+def _require_written(refused: Refused | None) -> None:
+    """Raises AdminError if a transaction was refused."""
+    if refused is None:
         return
-    _require_written(await zookeeper.write(tuple(operations)))
-
-
-def _require_written(code: int) -> None:
-    """Raises AdminError if a transaction failed with this code of ZooKeeper's."""
+    code, path = refused.code, refused.operation.path
+    verb = _VERBS[type(refused.operation)]
+    why = f"ZooKeeper refused to {verb} {path} (code {code})"
     if code in _CHANGED:
-        raise AdminError(
-            f"nothing was written: another process changed the znodes meanwhile, or add-brokers "
-            f"was not run yet (ZooKeeper code {code}); try again"
+        why = (
+            f"another process changed the znodes meanwhile, or add-brokers was not run yet (to "
+            f"{verb} {path}: ZooKeeper code {code}); try again"
         )
-    if code == NOT_EMPTY:
-        raise AdminError(
-            "nothing was written: there are znodes below the deleted ones that the design does not "
-            f"have (ZooKeeper code {code}); delete these first"
+    elif code == NOT_EMPTY:
+        why = (
+            f"there are znodes below {path} that the design does not have (ZooKeeper code {code}); "
+            "delete these first"
         )
-    if code != OK:
-        raise AdminError(f"ZooKeeper refused the write (code {code}); nothing was written")
+    elif code == NO_AUTH:
+        acl = path.rpartition("/")[0] if verb in ("create", "delete") else path
+        why = f"the ACL of {acl} does not allow to {verb} {path} (NoAuth); correct the ACL"
+    raise AdminError(f"nothing was written: {why}")

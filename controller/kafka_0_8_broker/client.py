@@ -21,6 +21,7 @@ from controller.kafka_0_8_broker.messages import (
     Request,
     Response,
 )
+from controller.kafka_0_8_broker.segment import RECORD_BYTES_MAX
 from controller.operator.zookeeper_client import ZooKeeperClient
 
 _PAUSE_SECONDS: Final = 0.1
@@ -56,8 +57,13 @@ class Client:
 
         If a broker rejects the request, the next leader is asked. The first broker may have
         appended the records before it stepped down (L-06): then they can be in the log twice.
-        Without a response they may have been appended: ClientError says so.
+        Without a response they may have been appended: ClientError says so. Nothing is sent if a
+        record is too long.
         """
+        for place, record in enumerate(records, 1):
+            if len(record) > RECORD_BYTES_MAX:
+                text = f"record {place} of {len(records)} has {len(record)} bytes, but at most"
+                raise _failed(name, f"{text} {RECORD_BYTES_MAX} are allowed; nothing was sent")
 
         def request(correlation: int) -> Request:
             return ProduceRequest(correlation, *name, acks, records)

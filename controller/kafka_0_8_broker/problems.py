@@ -125,6 +125,20 @@ def _partition(tree: Tree, name: Name) -> Iterator[Problem]:
         deletion = f", or delete topic {name[0]}" if path == replicas else ""
         yield from _content(tree, path, readers[path], f"correct it{deletion}")
     yield from _strangers(tree, replicas)
+    yield from _unassigned_isr(tree, name)
+
+
+def _unassigned_isr(tree: Tree, name: Name) -> Iterator[Problem]:
+    """No member of the ISR is an assigned replica, so that no broker can become leader."""
+    path, replicas = znodes.isr_path(*name), znodes.replicas_path(*name)
+    try:
+        isr = znodes.read_isr(path, tree.contents.get(path)).brokers
+        assigned = znodes.read_brokers(replicas, tree.contents.get(replicas))
+    except ZnodeError:
+        return
+    if not set(isr) & set(assigned):
+        text = f"has none of the assigned replicas {list(assigned)}; correct it, or {replicas}"
+        yield Problem(path, text)
 
 
 def _reassignments(tree: Tree) -> Iterator[Problem]:

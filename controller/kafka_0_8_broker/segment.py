@@ -1,8 +1,9 @@
 """The records of one replica: an append-only file.
 
-A record is stored as its length and the CRC-32 of its bytes (4 bytes each, big endian), then the
-bytes. A process that is killed while it writes leaves a torn record at the end, which is removed
-when the file is opened.
+A record is stored as its length, the CRC-32 of the length and the bytes (4 bytes each, big endian),
+then the bytes. A process that is killed while it writes leaves a torn record at the end, which is
+removed when the file is opened. So are zeros, which a machine that loses power can leave: the
+CRC-32 of a length of 0 is not 0.
 
 Appended records are not flushed to the disk, as in Kafka: they survive the process, and the
 replicas protect them from a machine that fails.
@@ -16,6 +17,7 @@ from typing import BinaryIO, Final
 from zlib import crc32
 
 _HEADER: Final = Struct(">II")
+_LENGTH: Final = Struct(">I")
 RECORD_BYTES_MAX: Final = 1 << 20
 """The largest record. A longer one in a file is a torn or damaged record."""
 
@@ -46,7 +48,7 @@ class Segment:
             if length > RECORD_BYTES_MAX:
                 return
             record = self._file.read(length)
-            if len(record) < length or crc32(record) != checksum:
+            if len(record) < length or _checksum(record) != checksum:
                 return
             position += _HEADER.size + length
             self._ends.append(position)
@@ -69,7 +71,7 @@ class Segment:
         ends = []
         parts = []
         for record in records:
-            parts += [_HEADER.pack(len(record), crc32(record)), record]
+            parts += [_HEADER.pack(len(record), _checksum(record)), record]
             position += _HEADER.size + len(record)
             ends.append(position)
         self._file.seek(self._end)
@@ -109,3 +111,7 @@ class Segment:
         """Close and delete the file."""
         self.close()
         self.path.unlink(missing_ok=True)
+
+
+def _checksum(record: bytes) -> int:
+    return crc32(record, crc32(_LENGTH.pack(len(record))))

@@ -1,7 +1,7 @@
 """Reading and writing znodes for operator commands, over a separate ZooKeeper session."""
 
 import asyncio
-from typing import Self
+from typing import NamedTuple, Self
 
 import anyio
 from anyio.abc import TaskGroup
@@ -54,6 +54,13 @@ class Znode(Struct, frozen=True):
     czxid: int
     mzxid: int
     owner: int
+
+
+class Refused(NamedTuple):
+    """Why a transaction was not carried out: ZooKeeper's code of the operation that failed."""
+
+    code: int
+    operation: WriteOperation
 
 
 class ZooKeeperClient:
@@ -109,7 +116,8 @@ class ZooKeeperClient:
         result = Znodes(1)
         await self._ask(ReadStats((path,)), result)
         self._require_success(result.errors)
-        return result.errors[0] == 0
+        _require_readable(path, result.errors[0])
+        return result.errors[0] == OK
 
     @property
     def changed(self) -> anyio.Event:
@@ -130,12 +138,10 @@ class ZooKeeperClient:
         found = await self.znodes(paths)
         read: list[Znode | None] = []
         for place, error in enumerate(found.errors):
+            _require_readable(paths[place], error)
             if error == NO_NODE:
                 read.append(None)
                 continue
-            if error != OK:
-                text = f"{paths[place]} cannot be read (ZooKeeper code {error})"
-                raise ZooKeeperUnavailable(text)
             data = found.data[place] or b""
             versions = found.versions[place], found.czxids[place], found.mzxids[place]
             read.append(Znode(data, *versions, found.owners[place]))
@@ -144,11 +150,19 @@ class ZooKeeperClient:
     async def write(self, operations: tuple[WriteOperation, ...]) -> int:
         """Carry out all operations or none. Return ZooKeeper's code of the failed operation, or
         OK."""
+        refused = await self.attempt(operations)
+        return OK if refused is None else refused.code
+
+    async def attempt(self, operations: tuple[WriteOperation, ...]) -> Refused | None:
+        """Carry out all operations or none. Return the operation that failed, None if they were
+        carried out."""
         result = Writes(len(operations))
         await self._ask(WriteAtomically(operations), result)
         self._require_success(result.errors)
-        failed = (one for one in result.errors if one not in (OK, RUNTIME_INCONSISTENCY))
-        return next(failed, OK)
+        for error, operation in zip(result.errors, operations, strict=True):
+            if error not in (OK, RUNTIME_INCONSISTENCY):
+                return Refused(error, operation)
+        return None
 
     async def _ask(self, command: ZooKeeperCommand, result: _Result) -> None:
         self._asked += 1
@@ -188,6 +202,13 @@ class ZooKeeperClient:
     async def _end(self) -> None:
         self._running.cancel()
         await asyncio.wait([self._running])
+
+
+def _require_readable(path: str, error: int) -> None:
+    if error == NO_AUTH:
+        raise _denied(path)
+    if error not in (OK, NO_NODE):
+        raise ZooKeeperUnavailable(f"{path} cannot be read (ZooKeeper code {error})")
 
 
 def _denied(path: str) -> ZooKeeperUnavailable:

@@ -2,7 +2,7 @@
 session, came into its state.
 
 The log is folded again. A link is an event after which the fold knows something else about the
-subject; its cause is the event that began the procedure.
+subject, or with a notice about the subject; its cause is the event that began the procedure.
 """
 
 from typing import NamedTuple
@@ -10,10 +10,12 @@ from typing import NamedTuple
 from controller.core.commands import CommandId, Notice
 from controller.core.events import SessionExpired
 from controller.core.values import NO_LEADER
+from controller.kafka_0_8 import znodes
 from controller.kafka_0_8.broker import Broker
 from controller.kafka_0_8.commands import BrokerStep, IssuedByBroker
 from controller.kafka_0_8.events import RecordedBrokerEvent
 from controller.kafka_0_8.fold import BrokerFold
+from controller.kafka_0_8.procedures.leadership import LEADER
 from controller.kafka_0_8.state import Name
 from controller.kafka_0_8.triggers import Trigger
 from replay.description.kafka_0_8 import broker_event_in_words
@@ -119,11 +121,12 @@ class _History:
         command: CommandId | None = getattr(event.event, "command", None)
         rule = self._decisions.pop(command, "") if command is not None else ""
         state = _state(fold.broker, self._name)
-        if state != self.state:
+        notices = [one for one in issued if _is_notice_about(one, self._name, fold.broker.id)]
+        if state != self.state or notices:
             cause = next((cause for trigger, cause in self._queued if trigger is running), None)
-            # Why a leadership ended, and which leader was elected, is in the notice.
-            said = [one.command.text for one in issued if isinstance(one.command, Notice)]
-            self._add(event, state, cause, rule, said)
+            if state == self.state:
+                rule = notices[0].reason.rule
+            self._add(event, state, cause, rule, _texts(notices))
             self.state = state
         self._running = fold.running
         present = _triggers(fold)
@@ -149,7 +152,7 @@ class _History:
         said: list[str],
     ) -> None:
         text = _in_words(state)
-        if isinstance(state, _Replica) and not state.is_leader and said:
+        if said:
             text = f"{text}: {'; '.join(said)}"
         if cause is None or cause.seq == event.seq:
             text = f"{text} ({broker_event_in_words(event.event)})"
@@ -168,6 +171,25 @@ class _History:
                 "",
             )
         )
+
+
+def _is_notice_about(one: IssuedByBroker, name: Name | None, broker: int) -> bool:
+    """Whether this is a notice about a partition, or about the registration (`name` is None)."""
+    if not isinstance(one.command, Notice):
+        return False
+    subject = one.command.subject
+    if name is None:
+        return subject == znodes.broker_path(broker)
+    parent = znodes.partition_path(*name)
+    return subject in (_text(name), znodes.reassigned_path(*name)) or subject.startswith(
+        f"{parent}/"
+    )
+
+
+def _texts(notices: list[IssuedByBroker]) -> list[str]:
+    """Why a leadership ended, or what is wrong. That a leadership began is in the state."""
+    commands = [one.command for one in notices]
+    return [one.text for one in commands if isinstance(one, Notice) and one.code != LEADER]
 
 
 def _triggers(fold: BrokerFold) -> list[Trigger]:

@@ -19,6 +19,7 @@ from controller.core.outcomes import Znodes
 from controller.core.zookeeper_io import fetch_stats, write_atomically
 from controller.kafka_0_8 import rules, znodes
 from controller.kafka_0_8.broker import ELECTION, Broker, timer_of
+from controller.kafka_0_8.configuration import FIRST_RULES
 from controller.kafka_0_8.procedures.leadership import (
     become_follower,
     become_leader,
@@ -39,6 +40,7 @@ _RACED: Final = (
 """Codes after which the znodes are read again: there is another leader or epoch, or the reply was
 lost."""
 _NOT_ELIGIBLE: Final = "not_eligible"
+_UNASSIGNED_ISR: Final = "unassigned_isr"
 _REFUSED: Final = "election_refused"
 """Codes of notices."""
 _REPLICAS, _ISR, _LEADER, _EPOCH = range(4)
@@ -142,6 +144,7 @@ async def _follow(broker: Broker, partition: Partition, found: Znodes) -> None:
     leader = broker.read(znodes.read_leader, path, found.data[_LEADER])
     if leader is None:
         return
+    broker.forget(znodes.isr_path(*partition.name), _UNASSIGNED_ISR)
     if leader.broker != broker.id:
         _note_versions(partition, found)
         await become_follower(broker, partition, leader)
@@ -207,8 +210,8 @@ def _next_epoch(broker: Broker, found: Znodes) -> int | None:
 
 
 def _candidacy(broker: Broker, partition: Partition, found: Znodes) -> _Candidacy | None:
-    """What this broker writes to become leader; None if it must not (E-01), or if a znode is
-    unreadable, which is tried again (E-08)."""
+    """What this broker writes to become leader; None if it must not (E-01). If no broker can
+    become leader until the administrator corrects a znode, it is tried again (E-08)."""
     has_isr = found.errors[_ISR] == OK
     replicas = _read_replicas(broker, partition, found)
     in_sync = _read_isr(broker, partition, found) if replicas and has_isr else (broker.id,)
@@ -216,6 +219,11 @@ def _candidacy(broker: Broker, partition: Partition, found: Znodes) -> _Candidac
         _retry(broker, partition)
         return None
     isr = tuple(one for one in replicas if one in in_sync)
+    if has_isr and not isr and broker.configuration.rules != FIRST_RULES:
+        _report_unassigned_isr(broker, partition, replicas, in_sync)
+        _retry(broker, partition)
+        return None
+    broker.forget(znodes.isr_path(*partition.name), _UNASSIGNED_ISR)
     if broker.id not in isr:
         topic, number = partition.name
         what = "the ISR" if broker.id in replicas else "the assigned replicas"
@@ -242,3 +250,16 @@ def _candidacy(broker: Broker, partition: Partition, found: Znodes) -> _Candidac
     isr_version = version + 1 if has_isr else 0
     epoch_version = found.versions[_EPOCH] + 1 if has_epoch else 0
     return _Candidacy(epoch, replicas, isr, isr_version, operations, epoch_version=epoch_version)
+
+
+def _report_unassigned_isr(
+    broker: Broker, partition: Partition, replicas: tuple[int, ...], in_sync: tuple[int, ...]
+) -> None:
+    """No assigned replica is in the ISR: a znode was written by mistake."""
+    path = znodes.isr_path(*partition.name)
+    text = (
+        f"no broker can become leader: none of the assigned replicas {list(replicas)} is in the "
+        f"ISR {list(in_sync)}: correct {path} or the replicas; the election is tried again"
+    )
+    content = f"{replicas} {in_sync}".encode()
+    broker.notice_once("warning", _UNASSIGNED_ISR, path, text, rules.ELECTION_RETRY, content)

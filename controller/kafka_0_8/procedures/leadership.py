@@ -1,5 +1,7 @@
 """Becoming leader, becoming follower, and the end of a leadership."""
 
+from typing import Final
+
 from controller.core.commands import Reason
 from controller.core.operations import NO_NODE, OK, CreateSequential, WriteOperation
 from controller.core.outcomes import Wait, suspend
@@ -14,6 +16,9 @@ from controller.kafka_0_8.procedures.reassignment import read_reassignment
 from controller.kafka_0_8.records import commit, refuse_queued, send_fetch
 from controller.kafka_0_8.state import Partition
 from controller.kafka_0_8.znodes import Leader, StateChange
+
+LEADER: Final = "leader"
+"""The code of the notice that a leadership begins."""
 
 
 class LogState:
@@ -58,7 +63,7 @@ async def become_leader(
     partition.isr = isr
     partition.start_leo = partition.local.leo
     text = f"leader with epoch {epoch}, ISR {_ids(isr)}, CUR {_ids(partition.cur)}"
-    broker.notice("info", "leader", f"{topic}-{number}", text, rules.WRITE_LEADERSHIP)
+    broker.notice("info", LEADER, f"{topic}-{number}", text, rules.WRITE_LEADERSHIP)
     # With no other member in the ISR, the records that this replica has are committed.
     commit(broker, partition)
     interval_ms = max(1, broker.configuration.keep_in_sync_time_ms // 2)

@@ -1,8 +1,11 @@
 """brokerStartup(), in the order of the design (S-01 to S-10)."""
 
+from typing import Final
+
 from controller.core.commands import Reason
 from controller.core.operations import (
     CONNECTION_LOSS,
+    NO_AUTH,
     NO_NODE,
     NODE_EXISTS,
     OK,
@@ -19,6 +22,7 @@ from controller.core.zookeeper_io import (
 )
 from controller.kafka_0_8 import rules, znodes
 from controller.kafka_0_8.broker import CHECKPOINT_TIMER, REGISTER_TIMER, Broker
+from controller.kafka_0_8.configuration import FIRST_RULES
 from controller.kafka_0_8.procedures.reading import (
     children_of,
     children_of_each,
@@ -27,6 +31,9 @@ from controller.kafka_0_8.procedures.reading import (
 from controller.kafka_0_8.procedures.replicas import drain, start_replica
 from controller.kafka_0_8.state import Name
 from controller.kafka_0_8.triggers import Startup
+
+_REGISTRATION_REFUSED: Final = "registration_refused"
+"""Code of a notice."""
 
 
 async def broker_startup(broker: Broker) -> None:
@@ -84,6 +91,7 @@ async def register(broker: Broker, *, is_again: bool = False) -> None:
     while True:
         queue, error = await write_atomically(broker, create, Reason(rules.REGISTER))
         if error == OK:
+            broker.forget(path, _REGISTRATION_REFUSED)
             return
         if error == CONNECTION_LOSS:
             continue
@@ -95,9 +103,28 @@ async def register(broker: Broker, *, is_again: bool = False) -> None:
             return
         if error != NODE_EXISTS or found.errors[0] != NO_NODE:
             break
+    if error != NODE_EXISTS and settings.rules != FIRST_RULES:
+        _report_refused_registration(broker, queue, error)
+        broker.start_timer(REGISTER_TIMER, settings.retry_ms, rules.REGISTER)
+        return
     text = f"the id is not registered (ZooKeeper code {error}); it is tried again"
     if error == NODE_EXISTS:
         text = "another session has registered this id; it is registered when the znode is deleted"
     if not is_again:
         broker.notice("warning", "already_registered", path, text, rules.OLD_REGISTRATION)
     broker.start_timer(REGISTER_TIMER, settings.retry_ms, rules.OLD_REGISTRATION)
+
+
+def _report_refused_registration(broker: Broker, queue: int, error: int) -> None:
+    """`queue`: the code of the check of the queue; `error`: that of the creation."""
+    path = znodes.broker_path(broker.id)
+    denied = f"{znodes.state_path(broker.id)} does not allow to read it"
+    code = queue
+    if queue == OK:
+        denied, code = f"{znodes.BROKER_IDS} does not allow to create {path}", error
+    why = f"the ACL of {denied} (NoAuth): correct the ACL"
+    if code != NO_AUTH:
+        why = f"ZooKeeper refused the transaction (codes {queue} and {error})"
+    text = f"the id is not registered: {why}; it is tried again"
+    rule, content = rules.REGISTER, f"{queue} {error}".encode()
+    broker.notice_once("error", _REGISTRATION_REFUSED, path, text, rule, content)

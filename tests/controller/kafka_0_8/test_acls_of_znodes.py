@@ -11,6 +11,7 @@ from controller.core.operations import NO_AUTH, OK, RUNTIME_INCONSISTENCY, Creat
 from controller.core.zookeeper_io import fetch_znodes
 from controller.kafka_0_8 import fold, rules
 from controller.kafka_0_8.broker import Broker
+from controller.kafka_0_8.configuration import FIRST_RULES
 from controller.kafka_0_8.triggers import Trigger
 from replay.world.kafka_0_8 import cluster as world
 from replay.world.kafka_0_8.cluster import Cluster08
@@ -198,6 +199,40 @@ def test_replica_whose_assignment_is_denied_is_not_closed(denied: list[str]) -> 
     found.run(1000)
     assert found.brokers[2].logs[T] == ["a"]
     assert errors_of(found, 2) == [f"{PARENT}/replicas"]
+
+
+@pytest.mark.parametrize(
+    ("path", "why"),
+    [
+        ("/brokers/state/1", "the ACL of /brokers/state/1 does not allow to read it (NoAuth)"),
+        ("/brokers/ids/1", "the ACL of /brokers/ids does not allow to create /brokers/ids/1 (NoA"),
+    ],
+)
+def test_refused_registration_is_reported_once_with_the_cause(
+    path: str, why: str, unwritable: list[str]
+) -> None:
+    found = cluster(1)
+    unwritable.append(path)
+    found.start(1)
+    found.run(1000)
+    (notice,) = notices(found, 1, "registration_refused")
+    assert notice.subject == "/brokers/ids/1"
+    assert why in notice.text
+    assert notices(found, 1, "already_registered") == []
+    unwritable.clear()
+    found.run(1000)
+    assert found.data("/brokers/ids/1") == "host1:9092"
+
+
+def test_refused_registration_has_the_earlier_notice_with_the_first_rules(
+    unwritable: list[str],
+) -> None:
+    found = cluster(1, rules=FIRST_RULES)
+    unwritable.append("/brokers/state/1")
+    found.start(1)
+    found.run(1000)
+    (notice,) = notices(found, 1, "already_registered")
+    assert notice.text == "the id is not registered (ZooKeeper code -2); it is tried again"
 
 
 def test_any_other_denied_read_ends_only_the_work_that_needs_it(

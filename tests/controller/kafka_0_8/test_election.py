@@ -7,6 +7,7 @@ from controller.core.error_codes import NOT_LEADER_OR_FOLLOWER
 from controller.core.operations import Create, Delete, SetData
 from controller.core.values import ANY_VERSION
 from controller.kafka_0_8 import rules
+from controller.kafka_0_8.configuration import FIRST_RULES
 from tests.controller.kafka_0_8.clusters import (
     T,
     cluster,
@@ -134,6 +135,41 @@ def test_election_is_repeated_until_its_znodes_are_readable(path: str, content: 
     found.write(SetData(path, before, ANY_VERSION))
     found.run(2000)
     assert leader_of(found) in ("2;2", "3;2")
+
+
+@pytest.mark.parametrize(
+    ("path", "content"),
+    [("/brokers/topics/t/0/ISR", b"8,9;1"), ("/brokers/topics/t/0/replicas", b"8,9")],
+)
+def test_election_is_repeated_until_an_assigned_replica_is_in_the_isr(
+    path: str, content: bytes
+) -> None:
+    found = replicated()
+    before = found.data(path).encode()
+    for times in (1, 2):
+        found.write(SetData(path, content, ANY_VERSION))
+        found.write(Delete("/brokers/topics/t/0/leader", ANY_VERSION))
+        found.run(3000)
+        assert leader_of(found) is None
+        assert len(notices(found, 2, "unassigned_isr")) == times
+        found.write(SetData(path, before, ANY_VERSION))
+        found.run(3000)
+        assert leader_of(found) is not None
+    notice = notices(found, 2, "unassigned_isr")[0]
+    assert (notice.level, notice.subject) == ("warning", "/brokers/topics/t/0/ISR")
+    replicas, isr = (
+        ("[8, 9]", "[1, 2, 3]") if path.endswith("replicas") else ("[1, 2, 3]", "[8, 9]")
+    )
+    assert f"assigned replicas {replicas} is in the ISR {isr}" in notice.text
+
+
+def test_first_rules_do_not_repeat_the_election_of_an_isr_without_an_assigned_replica() -> None:
+    found = replicated(rules=FIRST_RULES)
+    found.stop(1)
+    found.write(SetData("/brokers/topics/t/0/ISR", b"8,9;1", ANY_VERSION))
+    found.run(3000)
+    assert len(notices(found, 2, "not_eligible")) == 1
+    assert notices(found, 2, "unassigned_isr") == []
 
 
 def test_leader_whose_znode_is_deleted_steps_down_and_is_elected_again() -> None:

@@ -23,7 +23,7 @@ from controller.kafka_0_8_broker.disk import Disk
 from controller.kafka_0_8_broker.errors import ClientError, DiskError, NoResponse, Unreachable
 from controller.kafka_0_8_broker.inbox import BrokerInbox
 from controller.kafka_0_8_broker.messages import FetchRequest, ProduceRequest
-from controller.kafka_0_8_broker.segment import Segment
+from controller.kafka_0_8_broker.segment import RECORD_BYTES_MAX, Segment
 from eventstore.errors import LogFull
 from eventstore.reader import LogReader
 from eventstore.writer import LogWriter
@@ -188,6 +188,13 @@ async def test_client_is_told_which_partition_cannot_be_used(brokers: Brokers) -
             await brokers.client.consume(T, 9)
         with pytest.raises(ClientError, match="at most"):
             await brokers.client.produce(T, [b"x" * (1 << 20)] * 5, -1)
+
+
+async def test_record_that_is_too_long_is_not_sent(brokers: Brokers) -> None:
+    with pytest.raises(
+        ClientError, match="t-0: record 2 of 2 has 1048577 bytes, but at most 104857"
+    ):
+        await brokers.client.produce(T, [b"a", b"x" * (RECORD_BYTES_MAX + 1)], -1)
 
 
 async def test_lost_response_is_reported_and_the_request_not_repeated(brokers: Brokers) -> None:

@@ -57,7 +57,9 @@ def test_changed_record_and_what_follows_it_are_cut(open_segment, path: Path) ->
     assert path.stat().st_size == 0
 
 
-@pytest.mark.parametrize("garbage", [b"\xff" * 100, b"\0\0\0\1" + b"x" * 3, b"\0" * 7])
+@pytest.mark.parametrize(
+    "garbage", [b"\xff" * 100, b"\0\0\0\1" + b"x" * 3, b"\0" * 7, b"\0" * 4096]
+)
 def test_garbage_at_the_end_is_cut(path: Path, garbage: bytes) -> None:
     path.write_bytes(path.read_bytes() + garbage)
     assert records_of(path) == RECORDS

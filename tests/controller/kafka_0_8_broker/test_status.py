@@ -64,6 +64,7 @@ def test_empty_cluster_has_no_problems() -> None:
         ("/brokers/topics/t/0/note", b"", "is not a znode of the design; delete it"),
         ("/brokers/topics/t/0/ISR/note", b"", "is not a znode of the design; delete it"),
         ("/brokers/topics/t/0/ISR", b"", "such as 1,2;7: the list is empty; correct it"),
+        ("/brokers/topics/t/0/ISR", b"3,4;7", "has none of the assigned replicas [1, 2]; correct"),
         ("/brokers/topics/t/0/leader", b"\xff", "such as 1;7: it has other characters; correct it"),
         ("/brokers/topics/t/0/replicas", b"1,1", "twice; correct it, or delete topic t"),
         ("/brokers/topics/t/0/replicas", b"1,9", "names broker 9, which has no queue; add the"),

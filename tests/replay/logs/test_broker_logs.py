@@ -2,12 +2,15 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
 from typer.testing import CliRunner
 
-from controller.core.commands import WriteZnodes
+from controller.core.commands import Notice, WriteZnodes
+from controller.core.operations import SetData
+from controller.core.values import ANY_VERSION
 from controller.event_log.records import command_record, event_record
 from controller.fingerprint import broker_fingerprint, core_fingerprint
 from controller.kafka_0_8.commands import TruncateLog
@@ -17,6 +20,7 @@ from eventstore.writer import LogWriter
 from replay.cli.main import app
 from replay.explore.kafka_0_8.saved import write_log, write_logs
 from replay.world.kafka_0_8.broker_process import BrokerProcess
+from replay.world.kafka_0_8.cluster import Cluster08
 from replay.world.kafka_0_8.scenarios import SCENARIOS, expired_leader, leader_failure
 from tests.controller.kafka_0_8.clusters import T, issued, replicated
 
@@ -224,6 +228,56 @@ def test_causes_of_the_end_of_a_leadership_are_explained(tmp_path: Path) -> None
     code, output, _ = run("why", tmp_path / "log")
     assert code == 0
     assert "has no ZooKeeper session" in output
+
+
+def _chain(found: Cluster08, folder: Path, *subject: str) -> list[dict[str, Any]]:
+    """The causes in the log of broker 1."""
+    process = found.brokers[1]
+    write_log(folder, process.configuration, process.history)
+    return json.loads(run("why", folder, *subject, "--json")[1])["chain"]
+
+
+def test_notices_about_another_partition_are_no_causes(tmp_path: Path) -> None:
+    found = replicated()
+    found.create_topic("u", {0: (1, 2, 3)})
+    found.run(1500)
+    found.end_session(1)
+    found.run(2000)
+    for topic, other in (("t-0", "u-0"), ("u-0", "t-0")):
+        notices = [
+            command.command.text
+            for _, issued in found.brokers[1].history
+            for command in issued
+            if isinstance(command.command, Notice) and command.command.subject == other
+        ]
+        assert notices
+        texts = [one["text"] for one in _chain(found, tmp_path / topic, "--partition", topic)]
+        (end,) = [one for one in texts if "its session is over" in one]
+        assert end.count("no longer the leader") == 1
+
+
+def test_notice_without_a_change_of_state_is_a_cause(tmp_path: Path) -> None:
+    found = replicated()
+    found.stop(2)
+    found.stop(3)
+    found.write(SetData("/brokers/topics/t/0/ISR", b"8,9;1", ANY_VERSION))
+    found.end_session(1)
+    found.run(3000)
+    newest = _chain(found, tmp_path / "log", "--partition", "t-0")[0]
+    assert newest["text"].startswith(
+        "knows no leader that it can follow: no broker can become leader: none of the assigned"
+    )
+    assert newest["rule"].startswith("E-08")
+
+
+def test_notice_about_the_registration_is_a_cause_for_the_session(tmp_path: Path) -> None:
+    found = replicated()
+    found.stop(1, session_ends=False)
+    found.start(1)
+    found.run(1000)
+    texts = [one["text"] for one in _chain(found, tmp_path / "log")]
+    assert any("another session has registered this id" in one for one in texts)
+    assert not any("no longer the leader" in one for one in texts)
 
 
 def test_questions_about_other_subjects_are_rejected(log: Path) -> None:
