@@ -5,7 +5,7 @@ The grammar is that of javax.security.auth.login.Configuration.
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -42,6 +42,16 @@ class LoginEntry(NamedTuple):
         return self.options["username"], self.options["password"]
 
 
+def entry_of(entries: Sequence[LoginEntry], module: str) -> LoginEntry:
+    """The entry of a section with this login module, or the first entry if no other has the module.
+    Of several, the first that has an option counts (JaasContext.configEntryOption)."""
+    options: dict[str, str] = {}
+    found = [one for one in entries if one.module == module]
+    for one in reversed(found):
+        options |= one.options
+    return LoginEntry(module, options) if found else entries[0]
+
+
 class _Token(NamedTuple):
     text: str
     is_mark: bool
@@ -56,9 +66,8 @@ def parse_entry(text: str, setting: str) -> LoginEntry:
     return entry
 
 
-def read_sections(file: Path, setting: str) -> dict[str, LoginEntry]:
-    """The first entry of each section of a JAAS file. Raises SecurityError, which names
-    `setting`."""
+def read_sections(file: Path, setting: str) -> dict[str, list[LoginEntry]]:
+    """The entries of each section of a JAAS file. Raises SecurityError, which names `setting`."""
     where = f"{setting} {file}"
     try:
         text = file.read_text(encoding="utf-8")
@@ -66,13 +75,14 @@ def read_sections(file: Path, setting: str) -> dict[str, LoginEntry]:
         reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
         raise SecurityError(f"{where} cannot be read: {reason}") from None
     tokens = _Tokens(text, where)
-    found: dict[str, LoginEntry] = {}
+    found: dict[str, list[LoginEntry]] = {}
     while not tokens.at_end:
         name = tokens.word("the name of a section")
         tokens.mark("{")
-        found[name] = tokens.entry()
+        entries = [tokens.entry()]
         while not tokens.accepts("}"):
-            tokens.entry()
+            entries.append(tokens.entry())
+        found[name] = entries
         tokens.mark(";")
     return found
 

@@ -15,7 +15,7 @@ from controller.brokers.security import (
 )
 from controller.core.configuration import Authorization
 from controller.security.errors import SecurityError
-from controller.security.jaas import LoginEntry, parse_entry, read_sections
+from controller.security.jaas import LoginEntry, entry_of, parse_entry, read_sections
 from controller.security.passwords import Password
 from controller.security.stores import StoreSettings
 from controller.security.tls import ReloadedContext, TlsSettings, client_context
@@ -262,7 +262,7 @@ def _zookeeper_login(values: Mapping[str, Any]) -> Login | None:
         raise SecurityError("refold.zookeeper.username and refold.zookeeper.password: set both")
     entry = None
     if file is not None:
-        entry = read_sections(file, "refold.login.config").get(section)
+        entry = next(iter(read_sections(file, "refold.login.config").get(section, ())), None)
     if user is not None and password is not None:
         if entry is not None:
             raise SecurityError(
@@ -329,8 +329,8 @@ def require_module(mechanism: str, entry: LoginEntry, setting: str) -> None:
 def jaas_entry(
     keys: SecurityKeys, listener: str, mechanism: str, jaas: Path | None
 ) -> tuple[LoginEntry, str]:
-    """The login entry of a listener, and where it is: in the file of settings, otherwise in the
-    JAAS file (JaasContext.loadServerContext). Raises SecurityError."""
+    """The login entry of a listener for a mechanism, and where it is: in the file of settings,
+    otherwise in the JAAS file (JaasContext.loadServerContext). Raises SecurityError."""
     key = f"{mechanism.lower()}.sasl.jaas.config"
     text = keys.text(key)
     if text is not None:
@@ -339,7 +339,8 @@ def jaas_entry(
     sections = {} if jaas is None else read_sections(jaas, "refold.login.config")
     for section in (f"{listener.lower()}.KafkaServer", "KafkaServer"):
         if section in sections:
-            return sections[section], f"refold.login.config {jaas}, section {section}"
+            entry = entry_of(sections[section], _MODULES[mechanism])
+            return entry, f"refold.login.config {jaas}, section {section}"
     raise SecurityError(
         f"{of_listener(listener, key)} is not set: refold needs a login to brokers"
         f"{', and the users who may log in to its endpoint' if mechanism == 'PLAIN' else ''}"

@@ -47,8 +47,8 @@ OF_BROKERS: Final = {
     "ssl.endpoint.identification.algorithm": "https, the default: the certificate must have the "
     "host that the broker advertises; empty: any name",
     "sasl.mechanism.inter.broker.protocol": "PLAIN, SCRAM-SHA-256, SCRAM-SHA-512 or OAUTHBEARER. "
-    "Kafka's default, GSSAPI, is refused. If refold's endpoint has the listener, the mechanism must "
-    "be one of sasl.enabled.mechanisms",
+    "Kafka's default, GSSAPI, is refused. If refold's endpoint has the listener, the mechanism "
+    "must be one of sasl.enabled.mechanisms",
     "listener.name.<listener>.<mechanism>.sasl.jaas.config": "the login. Without it, the section "
     "`<listener>.KafkaServer` or `KafkaServer` of refold.login.config",
 }

@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from controller.security.errors import SecurityError
-from controller.security.jaas import parse_entry, read_sections
+from controller.security.jaas import LoginEntry, entry_of, parse_entry, read_sections
 
 PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule"
 
@@ -31,10 +31,21 @@ def test_sections_of_a_file_are_read(tmp_path: Path) -> None:
         secure.KafkaServer {{ {PLAIN} SUFFICIENT username="c"; }};"""
     )
     found = read_sections(file, "refold.login.config")
-    assert {name: entry.options["username"] for name, entry in found.items()} == {
-        "Client": "a",
-        "secure.KafkaServer": "c",
+    assert {name: [one.options["username"] for one in all] for name, all in found.items()} == {
+        "Client": ["a", "b"],
+        "secure.KafkaServer": ["c"],
     }
+
+
+def test_entry_of_a_section_is_chosen_by_its_module() -> None:
+    entries = [
+        LoginEntry("x.Other", {"username": "a", "user_a": "1"}),
+        LoginEntry(PLAIN, {"username": "b", "user_b": "2"}),
+        LoginEntry(PLAIN, {"username": "c", "user_c": "3"}),
+    ]
+    found = entry_of(entries, PLAIN)
+    assert found == LoginEntry(PLAIN, {"username": "b", "user_b": "2", "user_c": "3"})
+    assert entry_of(entries, "x.Missing") == entries[0]
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from controller.core.configuration import Authorization
+from controller.core.values import Endpoint
 from controller.security.passwords import Password
 from controller.settings.errors import SettingsError
 from controller.settings.settings import Settings
@@ -131,6 +132,35 @@ def test_mechanism_of_brokers_must_be_enabled_at_the_inter_broker_listener(
     # Brokers do not log in to other listeners.
     others = content | {"inter.broker.listener.name": "PLAINTEXT"}
     assert read(tmp_path, others).security.endpoint.keys() == {"CLIENTS"}
+
+
+@pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-512"])
+@pytest.mark.parametrize("plain_is_first", [True, False])
+def test_section_of_the_jaas_file_may_have_a_login_module_of_each_mechanism(
+    tmp_path: Path, stores: Stores, mechanism: str, plain_is_first: bool
+) -> None:
+    modules = [
+        f'{PLAIN} username="plain" password="topsecret" user_alice="topsecret2";',
+        f'{SCRAM} username="scram" password="topsecret3";',
+    ]
+    jaas = tmp_path / "jaas.conf"
+    entries = modules if plain_is_first else reversed(modules)
+    jaas.write_text(f"KafkaServer {{ {' '.join(entries)} }};")
+    content = of_listener(
+        stores,
+        "SASL_SSL",
+        **{
+            "plain.sasl.jaas.config": "",
+            "refold.login.config": str(jaas),
+            "inter.broker.listener.name": "CLIENTS",
+            "sasl.mechanism.inter.broker.protocol": mechanism,
+        },
+    )
+    security = read(tmp_path, content).security
+    assert security.endpoint["CLIENTS"].users == {"alice": Password("topsecret2")}
+    login = security.brokers.arguments(Endpoint("CLIENTS", "SASL_SSL", "broker1", 9093))
+    expected = "plain" if mechanism == "PLAIN" else "scram"
+    assert login["sasl_plain_username"] == expected
 
 
 @pytest.mark.parametrize("authorizer", ["org.example.Authorizer", AUTHORIZER])
