@@ -4,8 +4,13 @@ ISRs, except as last member."""
 import pytest
 
 from controller.core import znodes
+from controller.core.values import LeaderAndIsr
 from replay.explore.invariants.known import Candidates
-from replay.explore.invariants.replicas import FailedLeaveIsr, IsrWithinAssignment
+from replay.explore.invariants.replicas import (
+    FailedLeaveIsr,
+    IsrWithinAssignment,
+    NoIneligibleInIsr,
+)
 from tests.replay.explore.facts import NAME, History
 
 REFOLD = "refold 100"
@@ -208,3 +213,41 @@ def test_leader_may_not_add_a_replica_that_refold_has_removed() -> None:
     history.assign((1, 2))
     history.state(1, 1, (1, 2, 3), process="broker 1")
     assert "the ISR has [3]" in history.reported[0]
+
+
+def test_first_isr_of_a_partition_has_no_ineligible_replica() -> None:
+    history = History(NoIneligibleInIsr)
+    history.known.live_brokers_of = lambda process: (1, 2)
+    history.invariant.decided("refold 100", NAME, LeaderAndIsr(1, 0, (1, 2), 0, 0))
+    assert not history.reported
+    history.invariant.decided("refold 100", NAME, LeaderAndIsr(1, 0, (1, 2, 3), 0, 0))
+    assert "adds broker 3 to the ISR" in history.reported[0]
+
+
+def test_replica_that_shuts_down_and_joins_the_isr_is_reported() -> None:
+    history = History(NoIneligibleInIsr)
+    live = {1: None, 2: None, 3: None}
+    history.known.live_brokers_of = lambda process: live
+    history.state(1, 1, (1,))
+    history.invariant.decided("refold 100", NAME, LeaderAndIsr(1, 1, (1, 2), 0, 1))
+    assert not history.reported
+    del live[3]
+    refused = LeaderAndIsr(1, 1, (1, 3), 5, 1)
+    history.invariant.decided("refold 100", NAME, refused)
+    assert not history.reported
+    history.invariant.decided("refold 100", NAME, LeaderAndIsr(1, 1, (1, 3), 0, 1))
+    assert "adds broker 3 to the ISR" in history.reported[0]
+
+
+@pytest.mark.parametrize("ends", ["", "new term", "new registration"])
+def test_controller_that_forgets_a_shutdown_that_it_granted_is_reported(ends: str) -> None:
+    history = History(NoIneligibleInIsr)
+    history.known.live_brokers_of = lambda process: (1, 2, 3)
+    history.state(1, 1, (1,))
+    history.invariant.shutdown_granted("refold 100", 3, history.known.brokers[3])
+    if ends == "new term":
+        history.invariant.noticed("refold 100", "elected", "/controller")
+    elif ends == "new registration":
+        history.known.brokers[3] += 1
+    history.invariant.decided("refold 100", NAME, LeaderAndIsr(1, 1, (1, 3), 0, 1))
+    assert bool(history.reported) is (not ends)

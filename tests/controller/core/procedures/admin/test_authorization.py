@@ -31,11 +31,8 @@ from controller.core.api_requests.topics import (
     NewTopic,
     TopicToDelete,
 )
-from controller.core.commands import Issued, Notice, ReadChildren, ReadZnodes, ZooKeeperCommand
+from controller.core.commands import Notice
 from controller.core.configuration import Authorization
-from controller.core.events import ChildrenRead, ZnodesRead
-from controller.core.operations import NO_AUTH
-from controller.core.snapshot import load_snapshot, take_snapshot
 from tests.controller.core.cluster import Cluster
 from tests.controller.core.endpoint import answers, call, next_request
 
@@ -85,6 +82,18 @@ def listing(cluster: Cluster, client: Client | None = ALICE) -> int:
     answer = call(cluster, by(client, request))
     error: int = answer.error
     return error
+
+
+def change(
+    cluster: Cluster, name: str, *, kind: str = "TOPIC", is_prefix: bool = False, number: int = 0
+) -> None:
+    """A broker announces that ACLs have changed."""
+    if is_prefix:
+        fields = {"version": 1, "resourceType": kind, "name": name, "patternType": "PREFIXED"}
+        path, data = "/kafka-acl-extended-changes", msgspec.json.encode(fields)
+    else:
+        path, data = "/kafka-acl-changes", f"{kind}:{name}".encode()
+    cluster.put_with_parents(f"{path}/acl_changes_{number:010}", data)
 
 
 OF_THE_CLUSTER: dict[str, tuple[str, Callable[[int], ApiRequest]]] = {
@@ -371,176 +380,6 @@ def test_hidden_configurations_are_not_reported() -> None:
         cluster.start()
         assert create(cluster, "a-1") == [("a-1", codes.NONE)]
         assert refusals(cluster) == []
-
-
-# Changes ----------------------------------------------------------------------------------------
-
-
-def change(
-    cluster: Cluster, name: str, *, kind: str = "TOPIC", is_prefix: bool = False, number: int = 0
-) -> None:
-    """A broker announces that ACLs have changed."""
-    if is_prefix:
-        fields = {"version": 1, "resourceType": kind, "name": name, "patternType": "PREFIXED"}
-        path, data = "/kafka-acl-extended-changes", msgspec.json.encode(fields)
-    else:
-        path, data = "/kafka-acl-changes", f"{kind}:{name}".encode()
-    cluster.put_with_parents(f"{path}/acl_changes_{number:010}", data)
-
-
-def test_changed_acls_count_for_the_next_request() -> None:
-    cluster = started(allows("Describe", "User:bob"))
-    assert listing(cluster) == codes.CLUSTER_AUTHORIZATION_FAILED
-    cluster.put_with_parents(CLUSTER, acls(allows("Describe")))
-    change(cluster, "kafka-cluster", kind="CLUSTER")
-    assert listing(cluster) == codes.NONE
-    cluster.remove(CLUSTER)
-    change(cluster, "kafka-cluster", kind="CLUSTER", number=1)
-    assert listing(cluster) == codes.CLUSTER_AUTHORIZATION_FAILED
-    assert create(cluster, "a-1") == [("a-1", codes.TOPIC_AUTHORIZATION_FAILED)]
-    cluster.put_with_parents("/kafka-acl-extended/prefixed/Topic/a-", acls(allows("Create")))
-    change(cluster, "a-", is_prefix=True)
-    assert create(cluster, "a-1") == [("a-1", codes.NONE)]
-    cluster.remove("/kafka-acl-extended/prefixed/Topic/a-")
-    change(cluster, "a-", is_prefix=True, number=1)
-    assert create(cluster, "a-1") == [("a-1", codes.TOPIC_AUTHORIZATION_FAILED)]
-
-
-def test_unreadable_notification_has_all_acls_read_again() -> None:
-    cluster = started()
-    cluster.put_with_parents(CLUSTER, acls(allows("Describe")))
-    cluster.put_with_parents("/kafka-acl-extended-changes/acl_changes_0000000000", b"{")
-    assert listing(cluster) == codes.NONE
-
-
-def test_unreadable_acls_deny_everything() -> None:
-    cluster = Cluster(1, authorization=Authorization(allows_without_acl=True))
-    cluster.put_with_parents(CLUSTER, b'{"version":1,"acls":[{"principal":"User:alice"}]}')
-    cluster.start()
-    assert listing(cluster) == codes.CLUSTER_AUTHORIZATION_FAILED
-
-
-class _Denying(Cluster):
-    """A cluster whose ZooKeeper does not let the daemon read the znodes in `denied`."""
-
-    denied: tuple[str, ...] = ()
-
-    def _ask_zookeeper(self, issued: Issued, command: ZooKeeperCommand) -> None:
-        super()._ask_zookeeper(issued, command)
-        if isinstance(command, ReadChildren) and command.path in self.denied:
-            source, listed = self._inbox.pop()
-            assert isinstance(listed, ChildrenRead)
-            self._inbox.append((source, structs.replace(listed, error=NO_AUTH, children=[])))
-        if isinstance(command, ReadZnodes) and any(one in self.denied for one in command.paths):
-            source, read = self._inbox.pop()
-            assert isinstance(read, ZnodesRead)
-            errors = [
-                NO_AUTH if path in self.denied else error
-                for path, error in zip(command.paths, read.errors, strict=True)
-            ]
-            data = [
-                None if path in self.denied else content
-                for path, content in zip(command.paths, read.data, strict=True)
-            ]
-            self._inbox.append((source, structs.replace(read, errors=errors, data=data)))
-
-
-SECRET = "/kafka-acl/Topic/secret"
-OTHER = "/kafka-acl/Topic/other"
-
-
-def created(cluster: Cluster, topic: str) -> int:
-    """The error of a CreateTopics that only validates."""
-    new = NewTopic(topic, 1, 1, [], [])
-    request = CreateTopicsReceived(next_request(cluster), 7, 1_000, True, [new])
-    error: int = call(cluster, by(ALICE, request)).topics[0].error
-    return error
-
-
-def test_acls_that_may_not_be_read_deny_everything_and_stop_no_failover() -> None:
-    cluster = _Denying(1, 2, authorization=Authorization(allows_without_acl=True))
-    cluster.denied = (SECRET,)
-    cluster.put_with_parents(CLUSTER, acls(allows("Describe")))
-    cluster.put_with_parents(SECRET, acls(allows("Create")))
-    seen = cluster.seen()
-    cluster.start()
-    assert cluster.is_active
-    assert created(cluster, "secret") == codes.TOPIC_AUTHORIZATION_FAILED
-    assert created(cluster, "other") == codes.NONE
-    assert f"{SECRET} cannot be read (NoAuth)" in seen.texts_of("unreadable_znode")[0]
-
-
-def test_change_is_applied_although_the_acls_of_another_change_may_not_be_read() -> None:
-    cluster = _Denying(1, 2, authorization=Authorization())
-    cluster.put_with_parents("/kafka-acl-changes", b"")
-    cluster.put_with_parents(OTHER, acls(allows("Create")))
-    cluster.start()
-    assert created(cluster, "other") == codes.NONE
-    cluster.denied = (SECRET,)
-    cluster.put_with_parents(SECRET, acls(allows("Create")))
-    cluster.put_with_parents(OTHER, acls(allows("Create"), denies("Create")))
-    cluster.put_quietly("/kafka-acl-changes/acl_changes_0000000000", b"TOPIC:secret")
-    change(cluster, "other", number=1)
-    assert created(cluster, "other") == codes.TOPIC_AUTHORIZATION_FAILED
-
-
-def test_notification_that_may_not_be_read_has_all_acls_read_again() -> None:
-    """It must not stop later changes."""
-    cluster = _Denying(1, 2, authorization=Authorization())
-    cluster.put_with_parents("/kafka-acl-changes", b"")
-    cluster.put_with_parents(OTHER, acls(allows("Create")))
-    cluster.start()
-    assert created(cluster, "other") == codes.NONE
-    seen = cluster.seen()
-    cluster.denied = ("/kafka-acl-changes/acl_changes_0000000000",)
-    cluster.put_with_parents(OTHER, acls(allows("Create"), denies("Create")))
-    change(cluster, "secret")
-    assert created(cluster, "other") == codes.TOPIC_AUTHORIZATION_FAILED
-    assert "cannot be read (NoAuth)" in seen.texts_of("unreadable_znode")[0]
-    cluster.put_with_parents(OTHER, acls(allows("Create")))
-    change(cluster, "other", number=1)
-    assert created(cluster, "other") == codes.NONE
-
-
-@pytest.mark.parametrize(
-    "denied", ["/kafka-acl/Topic", "/kafka-acl-extended/prefixed/Cluster", "/kafka-acl-changes"]
-)
-def test_acls_that_may_not_be_listed_deny_everything_until_they_may(denied: str) -> None:
-    authorization = Authorization(super_users=("User:root",), allows_without_acl=True)
-    cluster = _Denying(1, 2, authorization=authorization)
-    cluster.put_with_parents("/kafka-acl-changes", b"")
-    cluster.put_with_parents(CLUSTER, acls(allows("Describe")))
-    cluster.put_with_parents(OTHER, acls(allows("Create")))
-    cluster.denied = (denied,)
-    seen = cluster.seen()
-    cluster.start()
-    assert cluster.is_active
-    assert created(cluster, "other") == codes.TOPIC_AUTHORIZATION_FAILED
-    assert listing(cluster) == codes.CLUSTER_AUTHORIZATION_FAILED
-    assert listing(cluster, ROOT) == codes.NONE
-    assert f"{denied} cannot be read (NoAuth)" in seen.texts_of("unreadable_znode")[0]
-    cluster.denied = ()
-    change(cluster, "other")
-    assert created(cluster, "other") == codes.NONE
-    assert listing(cluster) == codes.NONE
-
-
-def test_list_that_may_no_longer_be_read_denies_everything() -> None:
-    cluster = _Denying(1, 2, authorization=Authorization())
-    cluster.put_with_parents("/kafka-acl-changes", b"")
-    cluster.put_with_parents(OTHER, acls(allows("Create")))
-    cluster.start()
-    assert created(cluster, "other") == codes.NONE
-    cluster.denied = ("/kafka-acl-changes",)
-    change(cluster, "other")
-    assert created(cluster, "other") == codes.TOPIC_AUTHORIZATION_FAILED
-
-
-def test_snapshot_has_the_acls() -> None:
-    cluster = started(allows("Describe"))
-    fold = load_snapshot(take_snapshot(cluster.fold), cluster.fold.controller.configuration)
-    assert fold.controller.context.acls.acls == cluster.fold.controller.context.acls.acls
-    assert fold.controller.context.acls.acls
 
 
 # Attacks ----------------------------------------------------------------------------------------
