@@ -44,8 +44,12 @@ def test_lines_of_startup_are_in_the_order_of_the_design() -> None:
 
 
 def test_registration_follows_the_start_of_every_replica() -> None:
+    """The queue is empty at the second start, so that no request starts a replica."""
     found = cluster(1)
     found.create_topic("t", {0: (1,), 1: (1,)})
+    found.start(1)
+    found.stop(1)
+    assert found.children("/brokers/state/1") == []
     found.start(1)
     commands = issued(found, 1)
     opened = [place for place, one in enumerate(commands) if isinstance(one, OpenLog)]
@@ -104,7 +108,16 @@ def test_only_assigned_replicas_are_started() -> None:
     found.create_topic("t", {0: (1,)})
     found.create_topic("u", {0: (2,)})
     found.start(2)
+    found.stop(2)
+    assert found.children("/brokers/state/2") == []
+    found.start(2)
     assert list(found.brokers[2].fold.broker.partitions) == [("u", 0)]
+    commands = issued(found, 2)
+    read = [path for one in commands for path in getattr(one, "paths", ())]
+    assert [one for one in read if one.startswith("/brokers/topics/t/0/")] == [
+        "/brokers/topics/t/0/replicas"
+    ]
+    assert [one for one in commands if isinstance(one, Notice) and one.level != "info"] == []
 
 
 def test_registration_of_an_earlier_session_is_waited_for() -> None:
