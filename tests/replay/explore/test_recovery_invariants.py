@@ -409,7 +409,7 @@ def test_broker_that_does_not_know_which_brokers_are_registered_is_missed(
 def test_broker_with_metadata_of_a_deleted_topic_is_missed(
     is_marked: bool, registers_again: bool
 ) -> None:
-    """A broker that was not registered at the deletion is not told of it, as in Kafka. A controller
+    """A broker that was not registered at the deletion keeps the topic, as in Kafka. A controller
     does not see that a tool has deleted a topic's znode."""
     cluster = Recovering(MetadataCurrent)
     cluster.view.caches[2]["gone", 0] = PartitionMetadata(1, 5, (1, 2, 3), (1, 2, 3))
