@@ -9,6 +9,7 @@ from controller.core.operations import (
     NO_NODE,
     NODE_EXISTS,
     OK,
+    RUNTIME_INCONSISTENCY,
     Check,
     Create,
     WriteOperation,
@@ -120,7 +121,7 @@ def _report_refused_registration(broker: Broker, queue: int, error: int) -> None
     path = znodes.broker_path(broker.id)
     denied = f"{znodes.state_path(broker.id)} does not allow to read it"
     code = queue
-    if queue == OK:
+    if queue in (OK, RUNTIME_INCONSISTENCY):
         denied, code = f"{znodes.BROKER_IDS} does not allow to create {path}", error
     why = f"the ACL of {denied} (NoAuth): correct the ACL"
     if code != NO_AUTH:

@@ -242,7 +242,7 @@ def test_registration_that_zookeeper_refuses_is_tried_again() -> None:
     found = cluster(1)
     found.write(Delete("/brokers/ids", ANY_VERSION))
     found.start(1)
-    assert "codes 0 and -101" in notices(found, 1, "registration_refused")[0].text
+    assert "-101" in notices(found, 1, "registration_refused")[0].text
     found.write(Create("/brokers/ids"))
     found.run(500)
     assert found.data("/brokers/ids/1") == "host1:9092"

@@ -1,6 +1,8 @@
 """Files that leave the machine: with --redact, none of them has a name of the cluster."""
 
 import stat
+import subprocess
+import sys
 import tarfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -113,8 +115,11 @@ def test_files_with_the_content_of_a_log_are_for_this_user_only(
     tmp_path: Path, log: Path, command: str
 ) -> None:
     out = tmp_path / "out"
-    result = refold(*({"LOG": log, "OUT": out}.get(one, one) for one in command.split()))
-    assert result.exit_code == 0, result.output
+    arguments = [str({"LOG": log, "OUT": out}.get(one, one)) for one in command.split()]
+    # In a new process: Spark's workers keep the umask with which the first session has started.
+    program = [sys.executable, "-m", "replay.cli.main", *arguments]
+    result = subprocess.run(program, capture_output=True, text=True, check=False)
+    assert result.returncode == 0, result.stderr
     modes = {one: stat.S_IMODE(one.stat().st_mode) for one in (out, *out.rglob("*"))}
     # Below a private folder, other files are private, too.
     assert not [one for one, mode in modes.items() if mode & 0o077 and one.parent == tmp_path]
