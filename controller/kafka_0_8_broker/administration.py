@@ -78,11 +78,11 @@ async def create_topic(
 async def delete_topic(zookeeper: ZooKeeperClient, topic: str) -> None:
     """Delete a topic. Its brokers delete their records, now or when they start. If a leader of any
     partition is elected meanwhile, all of it is done again."""
-    attempts = 1
-    refused = await zookeeper.attempt(tuple(await _deletion(zookeeper, topic)))
-    while refused and refused.code in _CHANGED and attempts < _ATTEMPTS_MAX:
+    refused: Refused | None = None
+    for _ in range(_ATTEMPTS_MAX):
         refused = await zookeeper.attempt(tuple(await _deletion(zookeeper, topic)))
-        attempts += 1
+        if refused is None or refused.code not in _CHANGED:
+            break
     _require_written(refused)
 
 

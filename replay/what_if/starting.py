@@ -12,6 +12,7 @@ from msgspec import Struct, structs
 from controller.core import znodes
 from controller.core.configuration import Configuration
 from controller.core.znodes.topics import TopicContent, write_topic
+from replay.logs.older_events import SETTINGS_OF_THIS_VERSION
 from replay.what_if.causes import (
     BrokerBack,
     BrokerBounced,
@@ -208,9 +209,8 @@ def _scenario(incident: Incident, moment: Moment, settings: Settings, end_ms: in
         take_over=False,
         standby=False,
         waits_for_own_znode=False,
-        checks_topic_versions=True,
-        reports_refusals_together=True,
         endpoints=(),
+        **SETTINGS_OF_THIS_VERSION,
     )
     rate = max(_RATE_MIN, min(_RATE_MAX, len(moment.partitions) // 8))
     return Scenario(

@@ -1,7 +1,9 @@
 """Changes of the ISR by the leader (I-01 to I-04)."""
 
+from typing import Final
+
 from controller.core.commands import Reason
-from controller.core.operations import NO_AUTH, OK, SetData
+from controller.core.operations import BAD_VERSION, NO_AUTH, OK, SetData
 from controller.core.zookeeper_io import write
 from controller.kafka_0_8 import rules, znodes
 from controller.kafka_0_8.broker import ISR_TIMER, Broker
@@ -12,6 +14,9 @@ from controller.kafka_0_8.procedures.reassignment import complete_if_caught_up
 from controller.kafka_0_8.records import commit, has_caught_up
 from controller.kafka_0_8.state import Partition
 from controller.kafka_0_8.triggers import IsrChange, LeaderChanged
+
+_REFUSED: Final = "isr_refused"
+"""Code of a notice."""
 
 
 def check_lag(broker: Broker) -> None:
@@ -56,18 +61,19 @@ async def _write(broker: Broker, partition: Partition, isr: tuple[int, ...], rul
     content = znodes.write_isr(znodes.Isr(isr, partition.epoch))
     change = SetData(path, content, partition.isr_version)
     if broker.configuration.rules == FIRST_RULES:
-        error = (await write(broker, [change], Reason(rule))).errors[0]
+        written = (await write(broker, [change], Reason(rule))).errors[0]
+        error = OK if written == OK else BAD_VERSION
     else:
         error = await set_as_leader(broker, partition, change, Reason(rule))
     partition.joining = ()
-    if error == NO_AUTH and broker.configuration.rules != FIRST_RULES:
+    if error == NO_AUTH:
         text = (
-            f"an ACL of {path} or of {znodes.EPOCH} does not allow to write ISR {list(isr)} "
-            "(NoAuth): correct the ACL; the leader tries it again"
+            f"the ACL of {path} or of {znodes.EPOCH} does not allow the leader to write the ISR "
+            f"{list(isr)} (NoAuth): correct the ACL; the leader tries it again"
         )
-        broker.notice_once("error", "isr_refused", path, text, rules.ISR_DENIED, content)
+        broker.notice_once("error", _REFUSED, path, text, rules.ISR_DENIED, content)
         return
-    broker.forget(path, "isr_refused")
+    broker.forget(path, _REFUSED)
     if error != OK:
         # Only another leader, or the deletion of the partition, changes the znode.
         step_down(broker, partition, "another leader has written the ISR", rules.ISR_REFUSED)

@@ -8,6 +8,7 @@ from msgspec import structs
 from controller.core import znodes
 from controller.core.configuration import Configuration
 from controller.core.errors import ZnodeError
+from replay.logs.older_events import SETTINGS_OF_THIS_VERSION
 from replay.subjects import subject_of
 from replay.world.scenario import (
     BrokerSpec,
@@ -63,8 +64,7 @@ class Controllers:
             is_broker=False,
             rules="refold",
             take_over=False,
-            checks_topic_versions=True,
-            reports_refusals_together=True,
+            **SETTINGS_OF_THIS_VERSION,
         )
         self._others: dict[int, None] = {}
 

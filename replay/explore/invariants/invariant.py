@@ -171,9 +171,9 @@ class Invariant:
         """A controller answers a request of a broker without an error. `broker_epoch`: as the
         broker wrote it into the request."""
 
-    def shutdown_granted(self, process: str, broker: int, epoch: int) -> None:
+    def shutdown_granted(self, process: str, broker: int, broker_epoch: int) -> None:
         """A controller answers the request of a broker for its controlled shutdown, without an
-        error. `epoch`: the broker epoch in the request."""
+        error. `broker_epoch`: as the broker wrote it into the request."""
 
     # Brokers
 

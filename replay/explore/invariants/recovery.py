@@ -406,10 +406,9 @@ class MetadataCurrent(Recovery):
 
     def _wrong_brokers(self, broker: int) -> Iterator[Missing]:
         """The controller is a live broker, too, but need not be registered."""
-        active = self.view.active()
-        itself = {int(active.rpartition(" ")[2])} if active is not None else set()
-        found = set(self.view.live_in_metadata(broker)) - itself
-        expected = set(self.known.brokers) - itself
+        controller = {self.known.controller}
+        found = set(self.view.live_in_metadata(broker)) - controller
+        expected = set(self.known.brokers) - controller
         if found != expected:
             text = f"knows the live brokers {sorted(found)}, not {sorted(expected)}"
             yield f"broker {broker}", text

@@ -109,8 +109,8 @@ class NoIneligibleInIsr(Invariant):
         if code == "elected":
             self._granted.pop(process, None)
 
-    def shutdown_granted(self, process: str, broker: int, epoch: int) -> None:
-        self._granted.setdefault(process, {})[broker] = epoch
+    def shutdown_granted(self, process: str, broker: int, broker_epoch: int) -> None:
+        self._granted.setdefault(process, {})[broker] = broker_epoch
 
     def decided(self, process: str, name: Name, state: LeaderAndIsr) -> None:
         before = self.known.states.get(name)
@@ -201,7 +201,7 @@ class FailedLeaveIsr(Invariant):
             if (name, broker) in self._memberships(broker):
                 self._violated(process, name, broker, "has failed or registered again")
 
-    def shutdown_granted(self, process: str, broker: int, epoch: int) -> None:
+    def shutdown_granted(self, process: str, broker: int, broker_epoch: int) -> None:
         live = self.known.live_brokers_of(process)
         for name, _ in self._memberships(broker):
             state, choice = self.known.states[name], self.known.candidates_of(process, name)

@@ -97,6 +97,16 @@ def created(cluster: Cluster, topic: str) -> int:
     return error
 
 
+def allowed() -> _Denying:
+    """A controller that may read everything, and a client that may create the topic other."""
+    cluster = _Denying(1, 2, authorization=Authorization())
+    cluster.put_with_parents("/kafka-acl-changes", b"")
+    cluster.put_with_parents(OTHER, acls(allows("Create")))
+    cluster.start()
+    assert created(cluster, "other") == codes.NONE
+    return cluster
+
+
 def test_acls_that_may_not_be_read_deny_everything_and_stop_no_failover() -> None:
     cluster = _Denying(1, 2, authorization=Authorization(allows_without_acl=True))
     cluster.denied = (SECRET,)
@@ -111,11 +121,7 @@ def test_acls_that_may_not_be_read_deny_everything_and_stop_no_failover() -> Non
 
 
 def test_change_is_applied_although_the_acls_of_another_change_may_not_be_read() -> None:
-    cluster = _Denying(1, 2, authorization=Authorization())
-    cluster.put_with_parents("/kafka-acl-changes", b"")
-    cluster.put_with_parents(OTHER, acls(allows("Create")))
-    cluster.start()
-    assert created(cluster, "other") == codes.NONE
+    cluster = allowed()
     cluster.denied = (SECRET,)
     cluster.put_with_parents(SECRET, acls(allows("Create")))
     cluster.put_with_parents(OTHER, acls(allows("Create"), denies("Create")))
@@ -126,11 +132,7 @@ def test_change_is_applied_although_the_acls_of_another_change_may_not_be_read()
 
 def test_notification_that_may_not_be_read_has_all_acls_read_again() -> None:
     """It must not stop later changes."""
-    cluster = _Denying(1, 2, authorization=Authorization())
-    cluster.put_with_parents("/kafka-acl-changes", b"")
-    cluster.put_with_parents(OTHER, acls(allows("Create")))
-    cluster.start()
-    assert created(cluster, "other") == codes.NONE
+    cluster = allowed()
     seen = cluster.seen()
     cluster.denied = ("/kafka-acl-changes/acl_changes_0000000000",)
     cluster.put_with_parents(OTHER, acls(allows("Create"), denies("Create")))
@@ -166,11 +168,7 @@ def test_acls_that_may_not_be_listed_deny_everything_until_they_may(denied: str)
 
 
 def test_list_that_may_no_longer_be_read_denies_everything() -> None:
-    cluster = _Denying(1, 2, authorization=Authorization())
-    cluster.put_with_parents("/kafka-acl-changes", b"")
-    cluster.put_with_parents(OTHER, acls(allows("Create")))
-    cluster.start()
-    assert created(cluster, "other") == codes.NONE
+    cluster = allowed()
     cluster.denied = ("/kafka-acl-changes",)
     change(cluster, "other")
     assert created(cluster, "other") == codes.TOPIC_AUTHORIZATION_FAILED
