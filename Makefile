@@ -60,7 +60,7 @@ check: setup
 test: setup
 	$(BIN)/pytest -n auto --dist loadfile --no-loadscope-reorder -m "not lab and not long" $(addprefix --ignore=,$(TEXT_CHECKS))
 
-# The tests that try one mechanism on many recordings. `make test` has one test or more of each mechanism.
+# Longer tests of what `make test` tries: many recordings, each way to damage them, several versions of the code.
 long-tests: setup
 	$(BIN)/pytest -n auto --dist loadfile -m "long and not lab"
 

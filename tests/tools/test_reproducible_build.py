@@ -28,6 +28,7 @@ def built(folder: Path, umask: int) -> dict[str, str]:
     return {one.name: hashlib.sha256(one.read_bytes()).hexdigest() for one in files}
 
 
+@pytest.mark.long
 def test_two_builds_of_a_commit_have_the_same_bytes(tmp_path: Path) -> None:
     first = built(tmp_path / "a", 0o022)
     assert sorted(Path(name).suffix for name in first) == [".gz", ".whl"]

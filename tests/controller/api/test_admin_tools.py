@@ -267,6 +267,7 @@ async def test_1000_topics_in_one_request_do_not_delay_brokers(served: Served) -
         assert len((await tool.answer_to(head)).topics) == 1000
 
 
+@pytest.mark.long
 async def test_200_000_partitions_in_one_reassignment_do_not_delay_brokers(served: Served) -> None:
     async with answered_in_time(served), Client(served.port) as tool:
         head = tool.send(REASSIGN, 0, reassign(200_000))

@@ -231,6 +231,7 @@ def test_single_missing_request_log_is_reported(
     ]
 
 
+@pytest.mark.long
 def test_whole_history_is_judged_without_an_empty_snapshot(
     folder_of: Get, log_of: Get, tmp_path: Path
 ) -> None:

@@ -117,6 +117,7 @@ def test_working_tree_has_uncommitted_changes(
     assert find_version("working-tree", Path(), tmp_path / "cache").folder == copy
 
 
+@pytest.mark.long
 def test_installed_version_and_a_wheel_can_be_compared(tmp_path: Path) -> None:
     wheel = tmp_path / "refold-0.1.0-py3-none-any.whl"
     code = changed(tmp_path / "code", versions.LAST_OF_ISR)
@@ -216,6 +217,7 @@ def test_unusable_version_is_rejected(
     assert "Traceback" not in result.output
 
 
+@pytest.mark.long
 def test_version_with_missing_packages_is_rejected(tmp_path: Path) -> None:
     head = changed(tmp_path / "head")
     project = head / "pyproject.toml"

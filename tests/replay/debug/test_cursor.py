@@ -50,7 +50,11 @@ def values(log: OpenedLog, of: Callable[[Any], Any]) -> dict[int, Any]:
     return found
 
 
-@pytest.mark.parametrize("path", [INCIDENT, LATER], ids=["recorded", "imported"])
+@pytest.mark.parametrize(
+    "path",
+    [INCIDENT, pytest.param(LATER, marks=pytest.mark.long)],
+    ids=["recorded", "imported"],
+)
 def test_state_after_each_step_equals_an_independent_fold(path: Path) -> None:
     with open_log(path) as log:
         cursor = Cursor(Playback(log))

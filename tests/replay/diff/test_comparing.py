@@ -88,22 +88,21 @@ def test_topic_ids_drawn_later_are_those_of_the_log(tmp_path: Path) -> None:
     assert not {one for one in differ if one.startswith("/brokers/topics/") and one.count("/") == 3}
 
 
+@pytest.mark.long
 def test_reads_and_batches_are_no_difference_in_an_imported_log(tmp_path: Path) -> None:
     edits = (versions.READS_ONE_BY_ONE, versions.WRITES_IN_PAIRS)
     found = diff(tmp_path, edits, RECORDINGS / "topics-1.tar.xz")
     assert (found.errors, found.groups, found.nondeterminism) == ([], [], [])
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "log",
     [
         RECORDINGS / "topics-1.tar.xz",  # the order of a batch is that of a hash map
-        # A batch of a deposed controller is fenced.
-        pytest.param(RECORDINGS / "chaos-5.tar.xz", marks=pytest.mark.long),
-        # A batch is fenced in the middle.
-        pytest.param(RECORDINGS / "controller-znode-delete-2.tar.xz", marks=pytest.mark.long),
-        # A controller is killed within a batch.
-        pytest.param(RECORDINGS / "controller-70701.tar.xz", marks=pytest.mark.long),
+        RECORDINGS / "chaos-5.tar.xz",  # a batch of a deposed controller is fenced
+        RECORDINGS / "controller-znode-delete-2.tar.xz",  # a batch is fenced in the middle
+        RECORDINGS / "controller-70701.tar.xz",  # a controller is killed within a batch
     ],
     ids=lambda one: one.name,
 )
@@ -121,6 +120,7 @@ def test_changed_rule_that_also_writes_one_by_one_is_found_in_an_imported_log(
     assert any("unclean partition leader election" in sentences.title(one) for one in found.groups)
 
 
+@pytest.mark.long
 def test_deletes_one_by_one_are_no_difference_if_the_log_deletes_a_znode_twice(
     tmp_path: Path,
 ) -> None:
@@ -136,6 +136,7 @@ def test_request_that_is_processed_earlier_reads_what_the_log_read_for_it(tmp_pa
     assert {one.first.root.first.general_rule for one in found.groups} == {"remove N from ISR"}
 
 
+@pytest.mark.long
 def test_difference_that_comes_first_in_its_log_is_shown_before_its_consequences(
     tmp_path: Path,
 ) -> None:

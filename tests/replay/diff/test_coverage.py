@@ -118,6 +118,7 @@ def test_each_kind_of_change_fails_where_it_is_asked_for(
         assert exits("undistinguished", kind) == 1
 
 
+@pytest.mark.long
 def test_executed_lines_are_measured_once_for_a_core(head: Path, cache: Path) -> None:
     first = diff(head)
     [stored] = cache.glob("*/*.json")
@@ -199,6 +200,7 @@ def test_version_that_cannot_measure_is_named(tmp_path: Path) -> None:
     assert "never executed" not in result.stdout
 
 
+@pytest.mark.long
 def test_version_that_cannot_report_outcomes_is_named(tmp_path: Path) -> None:
     old = changed(tmp_path / "old", RECOVERING, HAS_NO_OUTCOMES)
     result = diff(old, "--fail-on", "uncovered")

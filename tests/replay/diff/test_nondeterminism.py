@@ -126,6 +126,7 @@ def test_exit_status_is_1_although_no_decision_differs(
     )
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.timeout(240)
 def test_endless_version_is_stopped_and_named_with_the_event_before(tmp_path: Path) -> None:

@@ -31,10 +31,11 @@ def outcomes(found: Comparison) -> list[str]:
     ("edit", "kinds"),
     [
         (versions.NO_METADATA_TO_STARTED, "update_metadata"),
-        (versions.NEVER_NEW, "leader_and_isr"),
-        (
+        pytest.param(versions.NEVER_NEW, "leader_and_isr", marks=pytest.mark.long),
+        pytest.param(
             versions.EPOCH_NOT_RAISED,
             "answer_alter_partition, leader_and_isr, set, update_metadata",
+            marks=pytest.mark.long,
         ),
         (versions.DEAD_IN_ISR, "answer_alter_partition, leader_and_isr, set, update_metadata"),
     ],
@@ -58,6 +59,7 @@ def test_reordered_requests_to_a_broker_are_not_simulated(tmp_path: Path) -> Non
     assert not any(map(sentences.outcome, harmless))
 
 
+@pytest.mark.long
 def test_refused_request_and_the_topic_that_remains_are_consequences(tmp_path: Path) -> None:
     found = diff(tmp_path, (versions.REFUSES_DELETION,), INCIDENTS / "topics")
     texts = outcomes(found)

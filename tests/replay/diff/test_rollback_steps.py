@@ -7,7 +7,7 @@ import pytest
 from controller.core.procedures.reassignment import rollback
 from replay.diff.references import find_version
 from tests.replay.diff.test_comparing import compared
-from tests.replay.diff.versions import INCIDENTS, ROOT, changed
+from tests.replay.diff.versions import INCIDENTS, ROOT, changed, rewrite
 
 ROLLBACKS = [
     INCIDENTS / name
@@ -31,8 +31,8 @@ def with_steps_swapped(folder: Path, first: int) -> Path:
     order[first - 1 : first + 1] = order[first], order[first - 1]
     code = changed(folder)
     module = code / Path(rollback.__file__).relative_to(ROOT)
-    with module.open("a", encoding="utf-8") as file:
-        file.write(f"\nSTEPS = tuple(STEPS[place] for place in {order})\n")
+    swapped = f"\nSTEPS = tuple(STEPS[place] for place in {order})\n"
+    rewrite(module, module.read_text(encoding="utf-8") + swapped)
     return code
 
 

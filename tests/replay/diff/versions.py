@@ -1,5 +1,6 @@
 """Versions of the code for comparisons: this version, and copies with deliberate changes."""
 
+import os
 import shutil
 import subprocess
 from pathlib import Path
@@ -256,14 +257,22 @@ OTHER_PROTOCOL: Final = Edit(
 
 def changed(folder: Path, *edits: Edit) -> Path:
     """This version's code in `folder`, with changes. It includes the stored bytecode, so that the
-    processes of the version do not compile modules that are not changed."""
+    processes of the version do not compile modules that are not changed. The files are hard links
+    where that is possible, so change them by `edit` or `rewrite`."""
     # Another process may be writing bytecode, first under a temporary name.
     ignored = shutil.ignore_patterns("*.pyc.*")
     for package in _PACKAGES:
-        shutil.copytree(ROOT / package, folder / package, ignore=ignored)
+        shutil.copytree(ROOT / package, folder / package, ignore=ignored, copy_function=_link)
     shutil.copy(ROOT / "pyproject.toml", folder)
     edit(folder, *edits)
     return folder
+
+
+def _link(source: str, target: str) -> None:
+    try:
+        os.link(source, target)
+    except OSError:  # another file system
+        shutil.copy2(source, target)
 
 
 def edit(folder: Path, *edits: Edit) -> None:
@@ -272,10 +281,16 @@ def edit(folder: Path, *edits: Edit) -> None:
         path = folder / one.file
         text = path.read_text(encoding="utf-8")
         assert text.count(one.old) == 1, f"{one.file} has changed: the test must, too"
-        path.write_text(text.replace(one.old, one.new), encoding="utf-8")
-        # Bytecode fits source of the same size and second.
-        for compiled in path.parent.glob(f"__pycache__/{path.stem}.*.pyc"):
-            compiled.unlink()
+        rewrite(path, text.replace(one.old, one.new))
+
+
+def rewrite(path: Path, text: str) -> None:
+    """Gives a file another text. It may be a link to a file of this version, which stays."""
+    path.unlink()
+    path.write_text(text, encoding="utf-8")
+    # Bytecode fits source of the same size and second.
+    for compiled in path.parent.glob(f"__pycache__/{path.stem}.*.pyc"):
+        compiled.unlink()
 
 
 def git(folder: Path, *arguments: str) -> str:

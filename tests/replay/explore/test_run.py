@@ -46,6 +46,7 @@ def test_healthy_run_recovers_and_everything_is_checked() -> None:
     assert outcome.coverage.racing
 
 
+@pytest.mark.long
 def test_recovery_is_not_checked_while_a_stock_controller_fails_again_and_again() -> None:
     stock = [structs.replace(one, runs=True) for one in generic(standby=()).controllers]
     scenario = structs.replace(small(), controllers=tuple(stock), load=None, quiet_ms=52_000)

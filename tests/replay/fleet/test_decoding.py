@@ -79,6 +79,7 @@ def rows_of(frame: Any) -> Rows:
     return by_number([row.asDict(recursive=True) for row in frame.select(*DECODED.names).collect()])
 
 
+@pytest.mark.long
 def test_each_batch_is_decoded_once_and_equals_its_logs(
     spark: SparkSession, short_history: History, tmp_path: Path
 ) -> None:

@@ -92,6 +92,7 @@ def test_grown_copied_and_damaged_logs_are_in_the_table_once(
     assert manifest.segments(spark, out).groupBy("log").count().count() == 3
 
 
+@pytest.mark.long
 def test_longest_of_several_copies_is_ingested(
     spark: SparkSession, short_history: History, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -113,6 +114,7 @@ def test_longest_of_several_copies_is_ingested(
     assert manifest.count_records(tmp_path / "table") == rows > 250
 
 
+@pytest.mark.long
 def test_changed_copy_does_not_hide_a_sound_one(
     spark: SparkSession, short_history: History, tmp_path: Path
 ) -> None:
@@ -144,6 +146,7 @@ def change(segment: Path) -> None:
     connection.close()
 
 
+@pytest.mark.long
 def test_log_keeps_its_name_when_it_is_moved_and_its_first_segments_are_deleted(
     spark: SparkSession, short_history: History, tmp_path: Path
 ) -> None:

@@ -87,7 +87,7 @@ def contents(path: Path) -> Iterator[tuple[str, bytes]]:
         "report LOG --against LOG --out OUT",
         "report LOG --format markdown --out OUT",
         "report LOG --format perfetto --out OUT",
-        "fleet ingest LOG --master local[1] --out OUT",
+        pytest.param("fleet ingest LOG --master local[1] --out OUT", marks=pytest.mark.long),
     ],
 )
 def test_file_has_the_names_only_without_redact(tmp_path: Path, log: Path, command: str) -> None:
@@ -108,7 +108,7 @@ def test_file_has_the_names_only_without_redact(tmp_path: Path, log: Path, comma
         "log copy LOG OUT",
         "new-incident LOG --name incident --into OUT",
         "report LOG --out OUT",
-        "fleet ingest LOG --master local[1] --out OUT",
+        pytest.param("fleet ingest LOG --master local[1] --out OUT", marks=pytest.mark.long),
     ],
 )
 def test_files_with_the_content_of_a_log_are_for_this_user_only(

@@ -191,6 +191,7 @@ def test_changed_rule_is_logged_and_listed_with_records_in_between(
     assert all(one.between for one in result.divergences)
 
 
+@pytest.mark.long
 def test_nothing_is_reported_twice(
     crash: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -46,6 +46,7 @@ def requested(cause: Cause) -> bool:
             "t-0 offline",
             lambda one: gone(one, 1),
             id="the last replica fails",
+            marks=pytest.mark.long,
         ),
         pytest.param(
             scenario(TopicSpec("t", ((1, 2),)), OTHERS, slow=[SlowReplica(2, "t", 0, 6_000, None)]),
@@ -68,6 +69,7 @@ def requested(cause: Cause) -> bool:
             "t-0 leader 3",
             lambda one: gone(one, 1),
             id="a shutdown moves the leader",
+            marks=pytest.mark.long,
         ),
     ],
 )
@@ -102,6 +104,7 @@ def test_stock_clusters_outage_is_decided_by_the_failure_of_the_last_replica() -
     assert abs(curve.jumps[0].seq - 511) <= 1
 
 
+@pytest.mark.long
 def test_same_seed_has_the_same_curve_with_any_number_of_workers() -> None:
     incident = incident_at(INCIDENTS / "broker-crash")
     one, two = (curve_of(incident, "orders-1 leader 3", 4, workers) for workers in (1, 2))

@@ -119,6 +119,7 @@ def test_failovers_of_a_daemon_that_fail_in_a_row_are_the_headline(tmp_path: Pat
     assert unhealthy(log)[0][0] == first
 
 
+@pytest.mark.long
 def test_failovers_of_stock_controllers_that_fail_in_a_row_are_the_headline(
     log_of: FolderOf,
 ) -> None:
@@ -136,6 +137,7 @@ def test_failovers_of_stock_controllers_that_fail_in_a_row_are_the_headline(
     ]
 
 
+@pytest.mark.long
 def test_failover_that_succeeds_ends_the_headline(log_of: FolderOf) -> None:
     log = log_of("zookeeper-931204")
     assert headline(log, 4000).startswith("3 failovers in a row have failed, those of terms 4 to 6")
@@ -227,6 +229,7 @@ def test_broker_that_does_not_answer_the_daemon_is_named(tmp_path: Path) -> None
     assert affected == ["t-0"]
 
 
+@pytest.mark.long
 def test_broker_that_does_not_answer_a_stock_controller_is_named(
     folder_of: FolderOf, tmp_path: Path
 ) -> None:

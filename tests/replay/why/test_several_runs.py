@@ -157,6 +157,7 @@ def test_end_of_a_log_follows_the_other_facts_of_its_last_event(tmp_path: Path) 
     ]
 
 
+@pytest.mark.long
 def test_rollback_is_explained_wherever_the_daemon_is_killed(tmp_path: Path) -> None:
     """The daemon is killed before each write. Each log explains the move if it has its record."""
     count = len(_writes_of_a_rollback())

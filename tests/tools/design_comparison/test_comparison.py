@@ -38,6 +38,7 @@ def rows_of(text: str) -> Iterator[str]:
         yield re.sub(r"[-\d][\d.,]*( s| %)?(?= \|)|(?<=\| )(?= \|)", "#", line)
 
 
+@pytest.mark.long
 def test_the_result_does_not_depend_on_the_number_of_workers(compared: Compared) -> None:
     assert compare(1, 2, 2, lambda done: None).designs == compared.designs
     first, second = run_seeds(1, 1, 1), run_seeds(1, 2, 1)

@@ -125,6 +125,7 @@ def test_score_and_reviewed_survivors_are_printed(tree: Path) -> None:
     assert (tree / "product/rule.py").read_text(encoding="utf-8") == RULE + ENDLESS
 
 
+@pytest.mark.long
 def test_unchanged_statements_are_not_mutated(tree: Path) -> None:
     pausing = RULE.replace(
         "        total += 1", "        total += 1\n        if total > 5:\n            pause()"
@@ -137,6 +138,7 @@ def test_unchanged_statements_are_not_mutated(tree: Path) -> None:
     assert (status, "survivors: 0 new" in output) == (0, True), output
 
 
+@pytest.mark.long
 def test_named_test_runs_although_it_does_not_run_the_function(tree: Path) -> None:
     """A line with the name of a test stays while the test notices."""
     write(
@@ -354,6 +356,7 @@ def test_functions_that_a_change_touches_are_tried_first(tree: Path) -> None:
     assert output.index("rule.count") < output.index("score")
 
 
+@pytest.mark.long
 def test_map_of_an_equal_tree_is_used_again(tree: Path) -> None:
     commit(tree)
     first, second = mutations(tree, "--only", "larger"), mutations(tree, "--only", "larger")

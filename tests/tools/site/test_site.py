@@ -67,7 +67,13 @@ def test_search_finds_a_page_and_leads_to_it(site: str, page: Page) -> None:
     expect(page.locator("article mark").first).to_be_attached()
 
 
-@pytest.mark.parametrize("name", WITH_DIAGRAMS)
+@pytest.mark.parametrize(
+    "name",
+    [
+        WITH_DIAGRAMS[0],
+        *(pytest.param(one, marks=pytest.mark.long) for one in WITH_DIAGRAMS[1:]),
+    ],
+)
 def test_diagrams_are_drawn_without_the_internet(site: str, page: Page, name: str) -> None:
     page.goto(f"{site}/{name}.html")
     blocks = (ROOT / f"docs/{name}.md").read_text(encoding="utf-8").count("```mermaid")

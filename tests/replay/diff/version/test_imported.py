@@ -103,6 +103,7 @@ def test_different_leader_leads_until_its_broker_crashes(tmp_path: Path) -> None
     assert shown["consequences"] == first.consequences
 
 
+@pytest.mark.long
 def test_longer_outage_without_an_unclean_election_is_a_consequence(tmp_path: Path) -> None:
     # Broker 1, the last replica in sync, leaves at second 23.206. Broker 2 starts at 25.613 and
     # leads in the log. Broker 1 starts at 33.642, when another broker is already controller.

@@ -25,6 +25,7 @@ def conditions() -> dict[str, dict[Place, str]]:
     return found
 
 
+@pytest.mark.long
 def test_every_condition_of_the_core_is_measured_without_other_decisions() -> None:
     version = Version("this version", ROOT, sys.executable)
     known = conditions()

@@ -66,6 +66,7 @@ def test_random_runs_break_no_invariant() -> None:
     assert len(found.coverage.rules) > 30
 
 
+@pytest.mark.long
 def test_runs_do_not_depend_on_the_number_of_workers() -> None:
     first, second = (search(5, workers, lambda one: one.runs < 6) for workers in (1, 2))
     assert first.coverage.runs == 6

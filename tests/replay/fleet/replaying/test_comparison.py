@@ -81,6 +81,7 @@ def test_commands_a_killed_daemon_did_not_store_are_no_divergence(
     assert found.agreed == found.decisions
 
 
+@pytest.mark.long
 def test_commands_not_stored_are_no_divergence_after_a_version_left_the_log(tmp_path: Path) -> None:
     short_history = simulated_history(400, 1_790_000_000_000, 0)
     stored = [one for one in short_history.commands if one.cause < 340]
@@ -98,6 +99,7 @@ def test_commands_not_stored_are_no_divergence_after_a_version_left_the_log(tmp_
     assert (together.decisions, together.agreed) == (found.decisions, found.agreed)
 
 
+@pytest.mark.long
 def test_command_without_a_body_is_compared_if_a_version_follows_the_log(tmp_path: Path) -> None:
     """All writes are treated as too large, so that the log does not contain their bodies."""
     short_history = simulated_history(400, 1_790_000_000_000, 0)

@@ -160,6 +160,7 @@ def cluster_of(log: Path, zxid: int) -> object:
     return cluster.controller, cluster.brokers, cluster.topics, cluster.reassignments
 
 
+@pytest.mark.long
 def test_why_reports_a_missing_transaction(imported: tuple[Path, ImportResult]) -> None:
     log, _ = imported
     with LogReader(log, UPCASTERS) as reader:

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import Final
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -190,6 +191,7 @@ def test_acknowledged_records_survive_clean_elections(todo: list[Act]) -> None:
     check("3.9", todo)
 
 
+@pytest.mark.long
 @settings(max_examples=25, deadline=None)
 @given(acts)
 def test_acknowledged_records_survive_clean_elections_of_older_brokers(todo: list[Act]) -> None:
