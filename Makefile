@@ -8,6 +8,7 @@ BIN := $(VENV)/bin
 STAMPS := $(VENV)/stamps
 JARS := $(STAMPS)/jars-kafka-3.9.1
 MERMAID := $(STAMPS)/jars-mermaid-11.6.0
+CLASSES := $(STAMPS)/classes
 OLDEST_JARS := $(STAMPS)/jars-kafka-2.8.2 $(STAMPS)/jars-zookeeper-3.5.9
 SPARK_KAFKA_JARS := $(STAMPS)/jars-spark-kafka-4.2.0
 UV := build/uv
@@ -46,6 +47,11 @@ $(STAMPS)/jars-%: tools/lab/jars/%.sha256 $(STAMPS)/dependencies
 	$(BIN)/python -m tools.lab fetch $*
 	@touch $@
 
+# Servers of the lab start in half the time. Two servers are started for this, which pays off for many tests only.
+$(CLASSES): $(JARS)
+	$(BIN)/python -m tools.lab archive-classes
+	@touch $@
+
 check: setup
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
@@ -61,25 +67,27 @@ test: setup
 	$(BIN)/pytest -n auto --dist loadfile --no-loadscope-reorder -m "not lab and not long" $(addprefix --ignore=,$(TEXT_CHECKS))
 
 # Longer tests of what `make test` tries: many recordings, each way to damage them, several versions of the code.
+# MINUTES=N begins tests for N minutes only, other ones after each commit.
 long-tests: setup
-	$(BIN)/pytest -n auto --dist loadfile -m "long and not lab"
+	$(BIN)/pytest -n auto --dist loadfile --no-loadscope-reorder -m "long and not lab" $(MINUTES:%=--minutes %)
 
-# The property tests with random examples. SEED=N draws the examples of an earlier run again.
+# The property tests with random examples. SEED=N draws the examples of an earlier run again. MINUTES=N as above.
 random-draws: setup
 	@seed=$${SEED:-$$($(BIN)/python -c 'import secrets; print(secrets.randbits(32))')}; \
 	draws="--hypothesis-profile=random-draws --hypothesis-seed=$$seed"; \
 	echo "random draws with seed $$seed"; \
-	$(BIN)/pytest -n auto --dist loadfile -m "hypothesis and not lab" $$draws || { status=$$?; \
+	$(BIN)/pytest -n auto --dist loadfile --no-loadscope-reorder -m "hypothesis and not lab" \
+		$$draws $(MINUTES:%=--minutes %) || { status=$$?; \
 		echo "random draws with seed $$seed failed. To draw the same examples again:"; \
 		echo "    $(BIN)/pytest $$draws TEST"; \
 		echo "To run only the failing example, add the @reproduce_failure that is printed above."; \
 		exit $$status; }
 
 # Downloads the other jars first, so that no test waits for a download.
-lab-test: setup $(OLDEST_JARS) $(STAMPS)/jars-kafka-3.3.2 $(SPARK_KAFKA_JARS)
+lab-test: setup $(CLASSES) $(OLDEST_JARS) $(STAMPS)/jars-kafka-3.3.2 $(SPARK_KAFKA_JARS)
 	$(BIN)/pytest -m lab
 
-ci-lab: setup $(OLDEST_JARS)
+ci-lab: setup $(CLASSES) $(OLDEST_JARS)
 	$(BIN)/pytest -m "lab and ci"
 
 # The documentation site, in build/site. A broken link or a page that is in no index is an error.

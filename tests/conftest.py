@@ -1,7 +1,10 @@
 """Real servers for tests marked `lab`, settings of all property tests, and the distribution of
 files to workers."""
 
+import hashlib
 import os
+import subprocess
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -44,6 +47,7 @@ SPARK_FILES = (
     "tests/replay/fleet/test_sources.py",
 )
 """Files with tests that use Spark. One worker runs them all, so that Java starts once."""
+ENDS_AT = pytest.StashKey[float | None]()
 LONG_FILES = (
     *SPARK_FILES,
     "tests/replay/diff/test_comparing.py",
@@ -75,9 +79,35 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadFileSche
     return FileScheduling(config, log) if config.getvalue("dist") == "loadfile" else None
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Options of CI, whose time is limited."""
+    parser.addoption(
+        "--minutes",
+        type=float,
+        help="Begin tests for so long and skip the others. After each commit, other files are "
+        "first.",
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """The time of --minutes begins."""
+    minutes = config.getoption("--minutes")
+    config.stash[ENDS_AT] = time.monotonic() + 60 * minutes if minutes else None
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Skip a test when the time of --minutes is over."""
+    ends_at = item.config.stash[ENDS_AT]
+    if ends_at is not None and time.monotonic() > ends_at:
+        pytest.skip("the time of --minutes is over")
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Begin with long files in workers; give property tests time to shrink a failing example."""
-    if hasattr(config, "workerinput"):
+    if config.getoption("--minutes"):
+        commit = subprocess.run(["git", "rev-parse", "HEAD"], capture_output=True, check=True)
+        items.sort(key=lambda one: hashlib.sha256(commit.stdout + os.fsencode(one.path)).digest())
+    elif hasattr(config, "workerinput"):
         places = {file: place for place, file in enumerate(LONG_FILES)}
         items.sort(key=lambda one: places.get(one.location[0], len(places)))
     for item in items:

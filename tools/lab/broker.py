@@ -13,6 +13,7 @@ from tools.lab.ports import HOST, free_port
 from tools.lab.server import START_SECONDS_MAX, Server
 from tools.lab.zookeeper import ZooKeeperServer
 
+MAIN_CLASS = "kafka.Kafka"
 _API_VERSIONS_REQUEST = struct.pack(">ihhih", 10, 18, 0, 0, -1)
 """Size, API key, version 0, correlation id, no client id. Every broker answers it."""
 
@@ -85,7 +86,7 @@ class KafkaBroker(Server):
         properties.write_text("".join(f"{key}={value}\n" for key, value in self.config.items()))
         return java_command(
             self._jars,
-            "kafka.Kafka",
+            MAIN_CLASS,
             str(properties),
             folder=self.folder,
             options=self.java_options,

@@ -4,6 +4,7 @@ import json
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -258,6 +259,22 @@ def fetch_jars(
     """Download and check the jars of a version, unless they are in the cache."""
     with _errors_in_one_line(), _progress() as report:
         fetch(version if version in JAR_SETS else f"kafka-{version}", report)
+
+
+@app.command()
+def archive_classes() -> None:
+    """Archive the classes of ZooKeeper and Kafka, so that servers start in half the time.
+
+    Starts one of each. The archives are in the cache, for this Java and this virtual environment.
+    """
+
+    async def start_once() -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            async with Lab(Path(folder), report=report) as lab:
+                await lab.archive_classes()
+
+    with _errors_in_one_line(), _progress() as report:
+        anyio.run(start_once)
 
 
 @app.command(name="pin")

@@ -3,9 +3,10 @@
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from tools.lab.class_archives import options_with_archive
 from tools.setup.java import find_java
 
-_QUICK_START = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto")
+_QUICK_START = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
 """Options for a small server that starts fast; a benchmark passes other options."""
 
 _PATTERN = "[%d{ISO8601}] %-5p %m (%c)%n"
@@ -25,9 +26,10 @@ def java_command(
 
     `traced` maps loggers to separate files that they write to at level TRACE.
     """
+    quick = (*_QUICK_START, *options_with_archive(jars, main_class)) if quick_start else ()
     return (
         str(find_java()),
-        *(_QUICK_START if quick_start else ()),
+        *quick,
         *options,
         *_logging(jars, folder, traced or {}),
         *("-cp", str(jars / "*"), main_class, argument),

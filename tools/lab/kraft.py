@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from tools.lab.broker import answers_versions
+from tools.lab.broker import MAIN_CLASS, answers_versions
 from tools.lab.java import java_command
 from tools.lab.kafka_tools import run_main_class
 from tools.lab.ports import free_port
@@ -66,7 +66,7 @@ class KraftController(Server):
     def _command(self) -> Sequence[str]:
         return java_command(
             self._jars,
-            "kafka.Kafka",
+            MAIN_CLASS,
             str(self._properties),
             folder=self.folder,
             options=("-Xmx256m",),

@@ -8,8 +8,9 @@ from typing import Self
 import anyio.to_thread
 
 from tools.lab import zookeeper
-from tools.lab.broker import KafkaBroker
+from tools.lab.broker import MAIN_CLASS, KafkaBroker
 from tools.lab.broker_0_8 import Broker08, add_brokers
+from tools.lab.class_archives import Recording
 from tools.lab.kraft import KraftController
 from tools.lab.server import LabError, Server
 from tools.lab.zookeeper import ZooKeeperServer
@@ -125,12 +126,28 @@ class Lab:
             for broker_id in range(first, first + count)
         ]
         self.brokers += started
-        for broker in started:
-            self.report(f"starting {broker.name}, Kafka {self.kafka}")
-            await broker.start(wait=False)
-        for broker in started:
-            await broker.ready()
+        for one in started:
+            self.report(f"starting {one.name}, Kafka {self.kafka}")
+            await one.start(wait=False)
+        for one in started:
+            await one.ready()
         return started
+
+    async def archive_classes(self) -> None:
+        """Start a ZooKeeper and a broker once, and archive the classes that they load. Raises
+        LabError."""
+        jars = await self._jars(f"kafka-{self.kafka}")
+        of_zookeeper = Recording(pyspark_jars(), zookeeper.MAIN_CLASS)
+        of_broker = Recording(jars, MAIN_CLASS)
+        await self.start_zookeeper(java_options=(of_zookeeper.option,))
+        await self.start_brokers(1, java_options=("-Xmx384m", of_broker.option))
+        for server, recording in zip(self.servers, (of_broker, of_zookeeper), strict=True):
+            self.report(f"archiving the classes of {server.name}")
+            await server.stop()
+            try:
+                recording.keep()
+            except FileNotFoundError:
+                raise LabError(f"{server.name} wrote no archive: {server.log}") from None
 
     async def start_brokers_0_8(
         self, count: int, *, config: Mapping[str, str] | None = None, connect: str | None = None

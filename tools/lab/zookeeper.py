@@ -9,6 +9,7 @@ from tools.lab.java import java_command
 from tools.lab.ports import HOST, free_port
 from tools.lab.server import Server
 
+MAIN_CLASS = "org.apache.zookeeper.server.ZooKeeperServerMain"
 LATEST = "3.9.5"
 """The version that pyspark contains."""
 
@@ -47,7 +48,7 @@ class ZooKeeperServer(Server):
         configuration.write_text("".join(f"{key}={value}\n" for key, value in settings.items()))
         return java_command(
             self._jars,
-            "org.apache.zookeeper.server.ZooKeeperServerMain",
+            MAIN_CLASS,
             str(configuration),
             folder=self.folder,
             options=("-Xmx512m", "-Dzookeeper.jmx.log4j.disable=true", *self._java_options),

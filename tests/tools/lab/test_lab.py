@@ -10,6 +10,7 @@ import pytest
 from aiokafka.client import AIOKafkaClient
 
 from tools.lab import Lab, LabError, ZooKeeperServer
+from tools.setup.jars import cache_folder
 
 pytestmark = pytest.mark.lab
 
@@ -101,3 +102,22 @@ def test_command_line_starts_controls_and_stops_a_lab(tmp_path: Path) -> None:
     finally:
         assert run("down").returncode == 0
     assert "no lab is running in" in run("status").stderr
+
+
+@pytest.mark.timeout(300)
+async def test_servers_load_archived_classes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fetched = cache_folder()
+    monkeypatch.setenv("REFOLD_CACHE", str(tmp_path / "cache"))
+    (tmp_path / "cache").mkdir()
+    for jars in fetched.glob("kafka-*"):
+        (tmp_path / "cache" / jars.name).symlink_to(jars)
+    async with Lab(tmp_path / "first") as lab:
+        await lab.archive_classes()
+    async with Lab(tmp_path / "second") as lab:
+        server = await lab.start_zookeeper()
+        [broker] = await lab.start_brokers(1)
+        for one in (server, broker):
+            mapped = Path(f"/proc/{one.pid}/maps").read_text(encoding="utf-8")
+            assert f"{tmp_path}/cache/classes/" in mapped
