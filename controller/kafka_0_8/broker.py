@@ -6,6 +6,7 @@ from typing import Final, TypeVar
 
 from controller.core.commands import CommandId, Notice, Reason, StartTimer
 from controller.core.errors import ZnodeError
+from controller.core.values import ANY_VERSION
 from controller.kafka_0_8 import rules
 from controller.kafka_0_8.commands import BrokerCommand, IssuedByBroker
 from controller.kafka_0_8.configuration import BrokerConfiguration
@@ -17,6 +18,7 @@ T = TypeVar("T")
 ISR_TIMER: Final = "isr"
 CHECKPOINT_TIMER: Final = "checkpoint"
 REGISTER_TIMER: Final = "register"
+STARTUP_TIMER: Final = "startup"
 UNREADABLE_ZNODE: Final = "unreadable_znode"
 """The code of notices about znodes that are skipped."""
 _DENIED: Final = b"NoAuth"
@@ -34,6 +36,8 @@ class Broker:
     """One run of a broker.
 
     - `session_id`: the current ZooKeeper session; 0: none.
+    - `run`: the version of the state path since the start in this session; it is another one after
+      each start (S-11). ANY_VERSION: unknown.
     - `connections`: the number of connections to ZooKeeper in this run.
     - `fetches`, `appends`: the commands in flight that no procedure awaits.
     - `timers`: the periodic timers that run.
@@ -51,6 +55,7 @@ class Broker:
         self.partitions: dict[Name, Partition] = {}
         self.triggers: deque[Trigger] = deque()
         self.session_id = 0
+        self.run = ANY_VERSION
         self.is_connected = False
         self.connections = 0
         self.fetches: dict[CommandId, Name] = {}

@@ -29,6 +29,7 @@ from controller.kafka_0_8.broker import (
     FOLLOW,
     ISR_TIMER,
     REGISTER_TIMER,
+    STARTUP_TIMER,
     Broker,
 )
 from controller.kafka_0_8.commands import IssuedByBroker, WriteCheckpoint
@@ -173,6 +174,8 @@ class BrokerFold:
             return
         elif kind == REGISTER_TIMER:
             broker.enqueue(Register())
+        elif kind == STARTUP_TIMER:
+            broker.enqueue(Startup())
         elif kind == ELECTION:
             broker.enqueue(ElectionWaitOver(topic, int(number)))
         elif kind == FOLLOW:

@@ -1,4 +1,4 @@
-"""brokerStartup(), in the order of the design (S-01 to S-10)."""
+"""brokerStartup(), in the order of the design (S-01 to S-11)."""
 
 from typing import Final
 
@@ -12,6 +12,7 @@ from controller.core.operations import (
     RUNTIME_INCONSISTENCY,
     Check,
     Create,
+    SetData,
     WriteOperation,
 )
 from controller.core.values import ANY_VERSION
@@ -22,8 +23,8 @@ from controller.core.zookeeper_io import (
     write_atomically,
 )
 from controller.kafka_0_8 import rules, znodes
-from controller.kafka_0_8.broker import CHECKPOINT_TIMER, REGISTER_TIMER, Broker
-from controller.kafka_0_8.configuration import FIRST_RULES
+from controller.kafka_0_8.broker import CHECKPOINT_TIMER, REGISTER_TIMER, STARTUP_TIMER, Broker
+from controller.kafka_0_8.configuration import FIRST_RULES, SECOND_RULES
 from controller.kafka_0_8.procedures.reading import (
     children_of,
     children_of_each,
@@ -34,7 +35,8 @@ from controller.kafka_0_8.state import Name
 from controller.kafka_0_8.triggers import Startup
 
 _REGISTRATION_REFUSED: Final = "registration_refused"
-"""Code of a notice."""
+_START_REFUSED: Final = "start_refused"
+"""Codes of notices."""
 
 
 async def broker_startup(broker: Broker) -> None:
@@ -45,6 +47,8 @@ async def broker_startup(broker: Broker) -> None:
         # The first broker of a cluster to which add-brokers has added none.
         create = [*map(Create, znodes.PERSISTENT), *create]
         await write(broker, create, Reason(rules.STATE_PATH))
+    if broker.configuration.rules > SECOND_RULES and not await _note_start(broker):
+        return
     await children_of(broker, znodes.state_path(broker.id), rules.WATCH_STATE, watch=True)
     text = "from here on, the broker starts again when this session ends"
     subject = f"session {broker.session_id}"
@@ -55,6 +59,28 @@ async def broker_startup(broker: Broker) -> None:
     interval_ms = broker.configuration.checkpoint_interval_ms
     broker.start_periodic(CHECKPOINT_TIMER, interval_ms, rules.CHECKPOINT)
     await register(broker)
+
+
+async def _note_start(broker: Broker) -> bool:
+    """Change the version of the state path (S-11). Leaders compare it before a replica of this
+    broker joins an ISR (I-05). The content is the session id, so that a write whose reply was lost
+    is recognized. Without it, the broker does not start, and tries it again."""
+    path = znodes.state_path(broker.id)
+    change: list[WriteOperation] = [SetData(path, str(broker.session_id).encode(), ANY_VERSION)]
+    written = await write(broker, change, Reason(rules.NOTE_START))
+    error = written.errors[0]
+    if error == OK:
+        broker.forget(path, _START_REFUSED)
+        broker.run = written.versions[0]
+        return True
+    why = f"ZooKeeper refused to write {path} (code {error})"
+    if error == NO_AUTH:
+        why = f"the ACL of {path} does not allow to write it (NoAuth): correct the ACL"
+    text = f"the broker does not start: {why}; it is tried again"
+    rule, content = rules.NOTE_START, str(error).encode()
+    broker.notice_once("error", _START_REFUSED, path, text, rule, content)
+    broker.start_timer(STARTUP_TIMER, broker.configuration.retry_ms, rules.NOTE_START)
+    return False
 
 
 async def _assigned(broker: Broker) -> list[Name]:

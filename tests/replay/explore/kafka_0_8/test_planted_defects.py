@@ -204,6 +204,10 @@ def delete_without_the_epoch(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(admin, "delete_topic", delete_topic)
 
 
+def let_replicas_join_that_were_started_again(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(isr, "_not_started_again", lambda broker, partition: {})
+
+
 DEFECTS: tuple[tuple[str, Plant, Scenario, Sequence[DesignInput]], ...] = (
     ("high-watermark-rises", commit_at_once, small((1, 2, 3)), []),
     ("isr-has-committed-records", overrate_followers, small((1, 2, 3)), []),
@@ -271,6 +275,18 @@ DEFECTS: tuple[tuple[str, Plant, Scenario, Sequence[DesignInput]], ...] = (
             CrashBroker(8_000, 2, restart_after_ms=0),
             CutConnection(8_000, "broker 1", "broker 2", 3_000),
             StopBroker(9_200, 1, 9_000),
+        ],
+    ),
+    (
+        "committed-records-kept",
+        let_replicas_join_that_were_started_again,
+        small((1, 2), acks=(-1,), active_ms=16_000),
+        [
+            StopBroker(5_000, 2, 5_000),
+            HoldLink(11_010, "broker 1", "zookeeper", 1_600),
+            CrashBroker(11_100, 2, restart_after_ms=0),
+            CutConnection(11_100, "broker 1", "broker 2", 3_000),
+            StopBroker(12_700, 1, 3_000),
         ],
     ),
     (
