@@ -121,6 +121,15 @@ def partition_of_leader(path: str) -> tuple[str, int] | None:
     return None if number is None else (parts[3], number)
 
 
+def partition_of_replicas(path: str) -> tuple[str, int] | None:
+    """The partition whose replicas znode this is; None for another path."""
+    parts = path.split("/")
+    if len(parts) != 6 or not path.startswith(f"{TOPICS}/") or parts[5] != "replicas":
+        return None
+    number = natural(parts[4])
+    return None if number is None else (parts[3], number)
+
+
 # Content ----------------------------------------------------------------------------------------
 
 

@@ -41,6 +41,7 @@ _START_REFUSED: Final = "start_refused"
 
 async def broker_startup(broker: Broker) -> None:
     """Start the broker, or start it again in a new session (X-02)."""
+    broker.unread, broker.kept = {}, {}
     create: list[WriteOperation] = [Create(znodes.state_path(broker.id))]
     written = await write(broker, create, Reason(rules.STATE_PATH))
     if written.errors[0] == NO_NODE:
@@ -83,25 +84,63 @@ async def _note_start(broker: Broker) -> bool:
     return False
 
 
-async def _assigned(broker: Broker) -> list[Name]:
-    """The partitions with a replica on this broker (S-05). Unreadable znodes are reported."""
+async def _assigned(broker: Broker, topics: list[str] | None = None) -> list[Name]:
+    """The partitions with a replica on this broker (S-05), those of all topics or of these.
+    Unreadable znodes are reported, and read again later (S-12)."""
     rule = rules.READ_ASSIGNED
-    topics = await children_of(broker, znodes.TOPICS, rule)
+    if topics is None:
+        topics = await children_of(broker, znodes.TOPICS, rule)
+        _read_denied_again(broker, [znodes.TOPICS])
     paths = list(map(znodes.topic_path, topics))
     children = await children_of_each(broker, paths, rule)
+    _read_denied_again(broker, paths)
     names: list[Name] = []
     for topic, path in zip(topics, paths, strict=True):
         why = "is not named by a partition number"
         broker.report_children(path, children[path], znodes.is_number, why)
         names += [(topic, one) for one in map(natural, children[path]) if one is not None]
-    names.sort()
+    return await _assigned_of(broker, sorted(names))
+
+
+def _read_denied_again(broker: Broker, paths: list[str]) -> None:
+    for path in paths:
+        if broker.is_denied(path):
+            broker.read_again(path)
+
+
+async def _assigned_of(broker: Broker, names: list[Name]) -> list[Name]:
+    """Those of the partitions that have a replica on this broker."""
     replicas = [znodes.replicas_path(*name) for name in names]
-    found = await read_znodes(broker, replicas, rule)
+    found = await read_znodes(broker, replicas, rules.READ_ASSIGNED)
     assigned = []
     for name, path, error, data in zip(names, replicas, found.errors, found.data, strict=True):
-        if error == OK and broker.id in (broker.read(znodes.read_brokers, path, data) or ()):
+        brokers = broker.read(znodes.read_brokers, path, data) if error == OK else ()
+        if error == NO_AUTH or brokers is None:
+            broker.read_again(path)
+        elif broker.id in brokers:
             assigned.append(name)
     return assigned
+
+
+async def read_again(broker: Broker) -> None:
+    """Read what could not be read (S-12), and start the replicas that are found."""
+    unread, broker.unread = broker.unread, {}
+    if any(path.startswith(znodes.STATE) for path in unread):
+        await drain(broker, rules.READ_AGAIN)
+    names = [name for name in map(znodes.partition_of_replicas, unread) if name is not None]
+    topics = [path.removeprefix(f"{znodes.TOPICS}/") for path in unread]
+    topics = [one for one in topics if one and "/" not in one]
+    found = await _assigned_of(broker, sorted(names))
+    if znodes.TOPICS in unread or topics:
+        found += await _assigned(broker, None if znodes.TOPICS in unread else topics)
+    for name in found:
+        if not _is_started(broker, name):
+            await start_replica(broker, name)
+
+
+def _is_started(broker: Broker, name: Name) -> bool:
+    partition = broker.partitions.get(name)
+    return partition is not None and partition.is_open
 
 
 async def register(broker: Broker, *, is_again: bool = False) -> None:
