@@ -26,6 +26,7 @@ NOT_ELIGIBLE: Final = (
 ELECTION_WAIT: Final = "E-02 a replica that is not the preferred one waits LeaderElectionWaitTime"
 WRITE_LEADERSHIP: Final = "E-06 epoch, ISR and leader are written in one transaction"
 ELECTION_RETRY: Final = "E-08 retry an election that is not possible now"
+RESTORE_EPOCH: Final = "E-09 if the epoch was lost or set back, the next one is above all"
 WATCH_REASSIGNED: Final = "L-03 the leader watches the reassigned partitions"
 START_FOLLOWERS: Final = "L-04 send start-replica to the registered replicas"
 STEP_DOWN: Final = "L-05 a leader whose znode is gone steps down"

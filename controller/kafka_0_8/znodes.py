@@ -17,6 +17,9 @@ TOPICS: Final = "/brokers/topics"
 REASSIGNED: Final = "/brokers/partitions_reassigned"
 EPOCH: Final = "/brokers/epoch"
 STATE: Final = "/brokers/state"
+NO_EPOCH_CONTENT: Final = b""
+"""The content of /brokers/epoch if it was deleted and created again: the next leader derives the
+epoch from the partitions (E-09)."""
 PERSISTENT: Final = ("/brokers", BROKER_IDS, TOPICS, REASSIGNED, STATE)
 """The paths that exist before the first broker starts."""
 

@@ -54,7 +54,7 @@ def problems_of(tree: Tree) -> dict[str, Problem]:
     """What is wrong, by the path of the znode."""
     found = [
         *_strange_children(tree),
-        *_content(tree, znodes.EPOCH, lambda _, data: znodes.read_epoch(data), "correct it"),
+        *_epoch(tree),
         *_registrations(tree),
         *_queues(tree),
         *_topics(tree),
@@ -68,6 +68,16 @@ def _strange_children(tree: Tree) -> Iterator[Problem]:
         path = f"{ROOT}/{child}"
         if path not in _TOP:
             yield Problem(path, _UNKNOWN)
+
+
+def _epoch(tree: Tree) -> Iterator[Problem]:
+    path = znodes.EPOCH
+    if tree.contents.get(path) == znodes.NO_EPOCH_CONTENT or (
+        path not in tree.contents and tree.children(znodes.TOPICS)
+    ):
+        yield Problem(path, "has no epoch; the next leader takes it from the partitions")
+        return
+    yield from _content(tree, path, lambda _, data: znodes.read_epoch(data), "correct it")
 
 
 def _registrations(tree: Tree) -> Iterator[Problem]:

@@ -27,6 +27,7 @@ from controller.core.outcomes import Znodes
 from controller.core.zookeeper_io import fetch_stats, read_latest, write_atomically
 from controller.kafka_0_8 import rules, znodes
 from controller.kafka_0_8.broker import Broker
+from controller.kafka_0_8.configuration import SECOND_RULES
 from controller.kafka_0_8.state import NO_EPOCH_ZNODE, Partition
 
 _ELECTED: Final = (BAD_VERSION, NO_NODE, NODE_EXISTS)
@@ -54,7 +55,7 @@ async def write_as_leader(
     while True:
         if partition.epoch_version is None and not await _is_leader(broker, partition):
             return [BAD_VERSION] * len(operations)
-        guard = _guard(partition)
+        guard = _guard(broker, partition)
         guarded, *errors = await write_atomically(broker, [guard, *operations], reason)
         if guarded not in _ELECTED:
             if isinstance(guard, Create) and guarded == OK and set(errors) == {OK}:
@@ -93,10 +94,13 @@ async def set_as_leader(
             return OK if is_done and found.data[_ISR] == change.data else BAD_VERSION
 
 
-def _guard(partition: Partition) -> WriteOperation:
+def _guard(broker: Broker, partition: Partition) -> WriteOperation:
     if partition.epoch_version == NO_EPOCH_ZNODE:
         # An administrator has deleted the znode. The new one has a version that can be checked.
-        return Create(znodes.EPOCH, znodes.write_epoch(partition.epoch))
+        # Other partitions may have a higher epoch.
+        is_earlier = broker.configuration.rules <= SECOND_RULES
+        content = znodes.write_epoch(partition.epoch) if is_earlier else znodes.NO_EPOCH_CONTENT
+        return Create(znodes.EPOCH, content)
     assert partition.epoch_version is not None
     return Check(znodes.EPOCH, partition.epoch_version)
 

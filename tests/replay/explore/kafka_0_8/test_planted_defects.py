@@ -148,8 +148,8 @@ def show_uncommitted_records(patch: pytest.MonkeyPatch) -> None:
 def never_elect(patch: pytest.MonkeyPatch) -> None:
     original = election._candidacy
 
-    def candidacy(broker: Broker, *rest: Any) -> Any:
-        return original(broker, *rest) if broker.id == 1 else None
+    async def candidacy(broker: Broker, *rest: Any) -> Any:
+        return await original(broker, *rest) if broker.id == 1 else None
 
     patch.setattr(election, "_candidacy", candidacy)
 
@@ -162,9 +162,9 @@ def never_complete(patch: pytest.MonkeyPatch) -> None:
 
 
 def keep_requests(patch: pytest.MonkeyPatch) -> None:
-    async def write(*_: object) -> None: ...
+    async def delete(*_: object) -> None: ...
 
-    patch.setattr(replicas, "write", write)
+    patch.setattr(replicas, "_delete", delete)
 
 
 def never_close(patch: pytest.MonkeyPatch) -> None:
