@@ -72,18 +72,26 @@ def join_twice(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(isr, "_write", write)
 
 
+def forget_epochs(patch: pytest.MonkeyPatch) -> None:
+    """A candidate does not notice that /brokers/epoch was set back."""
+    patch.setattr(election, "_seen_epoch", lambda broker, partition, found: 0)
+
+
 def share_an_epoch(patch: pytest.MonkeyPatch) -> None:
+    forget_epochs(patch)
     patch.setattr(znodes, "read_epoch", lambda data: 0)
 
 
 def lead_without_the_znode(patch: pytest.MonkeyPatch) -> None:
     """A candidate takes the epoch of the leader before, whose ISR it does not check."""
     original = znodes.write_isr
+    forget_epochs(patch)
     patch.setattr(znodes, "read_epoch", lambda data: 0)
     patch.setattr(znodes, "write_isr", lambda content: original(znodes.Isr(content.brokers, 1)))
 
 
 def go_back_to_epoch(patch: pytest.MonkeyPatch) -> None:
+    forget_epochs(patch)
     epochs = iter(range(90, 0, -1))
     patch.setattr(znodes, "read_epoch", lambda data: next(epochs))
 
