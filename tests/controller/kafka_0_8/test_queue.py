@@ -13,7 +13,6 @@ from replay.world.kafka_0_8.cluster import Cluster08
 from replay.world.kafka_0_8.networked.cluster import NetworkedCluster
 from replay.world.scheduler import SECOND
 from tests.controller.kafka_0_8.clusters import T, cluster, issued, notices, partition, replicated
-
 from tests.replay.explore.kafka_0_8.small import small
 
 
