@@ -84,7 +84,9 @@ def add_brokers(brokers: Sequence[int], existing: Collection[str]) -> list[Write
     """The state paths of new brokers (C-01), with the paths that every cluster needs. `existing`:
     the paths that exist."""
     paths: list[WriteOperation] = [Create(path) for path in znodes.PERSISTENT]
-    paths.append(Create(znodes.EPOCH, znodes.write_epoch(0)))
+    # If the znode was deleted, the next leader takes the epoch from the partitions (E-09).
+    is_new = znodes.TOPICS not in existing
+    paths.append(Create(znodes.EPOCH, znodes.write_epoch(0) if is_new else znodes.NO_EPOCH_CONTENT))
     paths += [Create(znodes.state_path(one)) for one in brokers]
     return [one for one in paths if one.path not in existing]
 
@@ -184,7 +186,7 @@ def delete_topic(
     # A candidate that has read the old partition cannot win the election of a new one: its write of
     # the epoch fails (E-06).
     operations: list[WriteOperation] = [
-        Create(znodes.EPOCH, znodes.write_epoch(0))
+        Create(znodes.EPOCH, znodes.NO_EPOCH_CONTENT)
         if epoch is None
         else SetData(znodes.EPOCH, epoch.data, epoch.version)
     ]

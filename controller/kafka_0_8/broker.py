@@ -6,9 +6,10 @@ from typing import Final, TypeVar
 
 from controller.core.commands import CommandId, Notice, Reason, StartTimer
 from controller.core.errors import ZnodeError
+from controller.core.values import ANY_VERSION
 from controller.kafka_0_8 import rules
 from controller.kafka_0_8.commands import BrokerCommand, IssuedByBroker
-from controller.kafka_0_8.configuration import BrokerConfiguration
+from controller.kafka_0_8.configuration import SECOND_RULES, BrokerConfiguration
 from controller.kafka_0_8.state import Append, Name, Partition
 from controller.kafka_0_8.triggers import Trigger
 
@@ -17,6 +18,8 @@ T = TypeVar("T")
 ISR_TIMER: Final = "isr"
 CHECKPOINT_TIMER: Final = "checkpoint"
 REGISTER_TIMER: Final = "register"
+STARTUP_TIMER: Final = "startup"
+READ_TIMER: Final = "read_again"
 UNREADABLE_ZNODE: Final = "unreadable_znode"
 """The code of notices about znodes that are skipped."""
 _DENIED: Final = b"NoAuth"
@@ -34,10 +37,15 @@ class Broker:
     """One run of a broker.
 
     - `session_id`: the current ZooKeeper session; 0: none.
+    - `run`: the version of the state path since the start in this session; it is another one after
+      each start (S-11). ANY_VERSION: unknown.
     - `connections`: the number of connections to ZooKeeper in this run.
     - `fetches`, `appends`: the commands in flight that no procedure awaits.
     - `timers`: the periodic timers that run.
     - `reported`: what is wrong and was reported, by code and subject, with the wrong content.
+    - `unread`: the paths of the queue, requests, topics and replicas that could not be read (S-12).
+    - `denied`: the znodes whose children may not be read.
+    - `kept`: requests that were carried out and could not be deleted, with their czxids (Q-07).
     - `now_ms`, `seq`: the clock and the number of the event that is folded. The clock is monotonic.
     """
 
@@ -51,12 +59,16 @@ class Broker:
         self.partitions: dict[Name, Partition] = {}
         self.triggers: deque[Trigger] = deque()
         self.session_id = 0
+        self.run = ANY_VERSION
         self.is_connected = False
         self.connections = 0
         self.fetches: dict[CommandId, Name] = {}
         self.appends: dict[CommandId, Append] = {}
         self.timers: dict[str, None] = {}
         self.reported: dict[tuple[str, str], bytes] = {}
+        self.unread: dict[str, None] = {}
+        self.denied: dict[str, None] = {}
+        self.kept: dict[str, int] = {}
         self.now_ms = 0
         self.seq = 0
         self._ordinal = 0
@@ -111,6 +123,10 @@ class Broker:
         """Report a znode that may not be read, once until it can be read (S-10)."""
         self._report(path, f"{why}; correct the ACL", _DENIED)
 
+    def is_denied(self, path: str) -> bool:
+        """Whether the last list of the children of a znode was denied."""
+        return path in self.denied
+
     def report_children(
         self, parent: str, children: Sequence[str], is_usable: Callable[[str], bool], why: str
     ) -> None:
@@ -141,6 +157,12 @@ class Broker:
         if timer not in self.timers:
             self.timers[timer] = None
             self.start_timer(timer, delay_ms, rule)
+
+    def read_again(self, path: str) -> None:
+        """Read a znode again later that could not be read (S-12)."""
+        if self.configuration.rules > SECOND_RULES:
+            self.unread[path] = None
+            self.start_periodic(READ_TIMER, self.configuration.retry_ms, rules.READ_AGAIN)
 
     def led(self) -> list[Partition]:
         """The partitions whose leader this broker is."""

@@ -67,6 +67,12 @@ class SendFetch(Struct, frozen=True, array_like=True, tag="send_fetch"):
     replicas_version: int = ANY_VERSION
 
 
+class SendFetchOfRun(SendFetch, frozen=True, array_like=True, tag="send_fetch_of_run"):
+    """A `SendFetch` that names the run of this broker, as `Broker.run` has it."""
+
+    run: int = ANY_VERSION
+
+
 class RespondProduce(Struct, frozen=True, array_like=True, tag="respond_produce"):
     """Respond to a produce request: a Kafka error code, and the offset after its last record.
     `leader` is the current leader if this broker is not (NO_LEADER: unknown)."""
@@ -104,6 +110,7 @@ RecordCommand = (
     | DeleteLog
     | AppendRecords
     | SendFetch
+    | SendFetchOfRun
     | RespondProduce
     | RespondFetch
     | WriteCheckpoint
@@ -123,7 +130,14 @@ BrokerCommand = (
 )
 
 BrokerStep = (
-    ReadZnodes | ReadStats | ReadChildren | SyncZnodes | StartTimer | CancelTimer | SendFetch
+    ReadZnodes
+    | ReadStats
+    | ReadChildren
+    | SyncZnodes
+    | StartTimer
+    | CancelTimer
+    | SendFetch
+    | SendFetchOfRun
 )
 """Commands that decide nothing themselves."""
 
@@ -132,6 +146,11 @@ class IssuedByBroker(IssuedCommand[BrokerCommand]):
     """A command of a broker; its term is always 0."""
 
     __slots__ = ()
+
+
+def run_of(command: SendFetch) -> int:
+    """The run that a fetch names; ANY_VERSION: none."""
+    return command.run if isinstance(command, SendFetchOfRun) else ANY_VERSION
 
 
 def target_of(command: BrokerCommand) -> str:

@@ -9,7 +9,8 @@ KAFKA_0_8: Final = "0.8"
 
 FIRST_RULES: Final = 1
 """The version of the rules of logs whose header has none."""
-CURRENT_RULES: Final = 2
+SECOND_RULES: Final = 2
+CURRENT_RULES: Final = 3
 
 
 class BrokerConfiguration(Struct, frozen=True, kw_only=True):
@@ -26,7 +27,8 @@ class BrokerConfiguration(Struct, frozen=True, kw_only=True):
       version 2, the writes of a leader check /brokers/epoch (I-03), and a producer whose records
       were appended to a replica that was closed gets a response (L-06). An unusable reassignment
       is watched (A-04), and the election is repeated if no assigned replica is in the ISR (E-08).
-      A refused registration is reported with its cause (S-08).
+      A refused registration is reported with its cause (S-08). Since version 3, a broker notes its
+      start (S-11), and a replica that was started again meanwhile does not join the ISR (I-05).
     """
 
     broker_id: int
@@ -36,5 +38,5 @@ class BrokerConfiguration(Struct, frozen=True, kw_only=True):
     keep_in_sync_time_ms: int = 10_000
     checkpoint_interval_ms: int = 5000
     retry_ms: int = 500
-    rules: Literal[1, 2] = CURRENT_RULES
+    rules: Literal[1, 2, 3] = CURRENT_RULES
     design: Literal["0.8"] = KAFKA_0_8

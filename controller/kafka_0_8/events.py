@@ -37,7 +37,8 @@ class ProduceReceived(Struct, frozen=True, array_like=True, tag="produce_receive
 class FetchReceived(Struct, frozen=True, array_like=True, tag="fetch_received"):
     """A replica, or a consumer (CONSUMER), asks for the records from `offset` on. `epoch` is the
     leader epoch that a replica follows, `replicas_version` that of the replicas znode as it has
-    read it last (ANY_VERSION: a log from before this field)."""
+    read it last, `run` the run of its broker, as `Broker.run` has it (ANY_VERSION: a log from
+    before the field)."""
 
     request: int
     replica: int
@@ -46,6 +47,7 @@ class FetchReceived(Struct, frozen=True, array_like=True, tag="fetch_received"):
     offset: int
     epoch: int
     replicas_version: int = ANY_VERSION
+    run: int = ANY_VERSION
 
 
 class FetchResponded(Struct, frozen=True, array_like=True, tag="fetch_responded"):

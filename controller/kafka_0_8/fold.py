@@ -28,7 +28,9 @@ from controller.kafka_0_8.broker import (
     FETCH,
     FOLLOW,
     ISR_TIMER,
+    READ_TIMER,
     REGISTER_TIMER,
+    STARTUP_TIMER,
     Broker,
 )
 from controller.kafka_0_8.commands import IssuedByBroker, WriteCheckpoint
@@ -48,7 +50,7 @@ from controller.kafka_0_8.procedures.isr import change_isr, check_lag
 from controller.kafka_0_8.procedures.leadership import cut_diverged_log, step_down
 from controller.kafka_0_8.procedures.reassignment import read_reassignments
 from controller.kafka_0_8.procedures.replicas import drain
-from controller.kafka_0_8.procedures.startup import broker_startup, register
+from controller.kafka_0_8.procedures.startup import broker_startup, read_again, register
 from controller.kafka_0_8.records import appended, fetch, produce, responded, send_fetch
 from controller.kafka_0_8.state import Partition
 from controller.kafka_0_8.triggers import (
@@ -58,6 +60,7 @@ from controller.kafka_0_8.triggers import (
     IsrChange,
     LeaderChanged,
     PartitionsReassigned,
+    ReadAgain,
     Register,
     Startup,
     StateChanged,
@@ -168,11 +171,17 @@ class BrokerFold:
             check_lag(broker)
         elif kind == CHECKPOINT_TIMER:
             self._checkpoint()
+        elif kind == READ_TIMER:
+            broker.timers.pop(READ_TIMER, None)
+            if broker.session_id and broker.unread:
+                broker.enqueue(ReadAgain())
         elif not broker.session_id:
             # The next session starts every replica again.
             return
         elif kind == REGISTER_TIMER:
             broker.enqueue(Register())
+        elif kind == STARTUP_TIMER:
+            broker.enqueue(Startup())
         elif kind == ELECTION:
             broker.enqueue(ElectionWaitOver(topic, int(number)))
         elif kind == FOLLOW:
@@ -220,6 +229,8 @@ async def process(broker: Broker, trigger: Trigger) -> None:
             await broker_startup(broker)
         case StateChanged():
             await drain(broker, rules.CARRY_OUT)
+        case ReadAgain():
+            await read_again(broker)
         case PartitionsReassigned():
             await read_reassignments(broker)
         case Register():

@@ -19,8 +19,9 @@ from controller.kafka_0_8.commands import (
     RespondFetch,
     RespondProduce,
     SendFetch,
+    SendFetchOfRun,
 )
-from controller.kafka_0_8.configuration import FIRST_RULES
+from controller.kafka_0_8.configuration import FIRST_RULES, SECOND_RULES
 from controller.kafka_0_8.events import (
     CONSUMER,
     FetchReceived,
@@ -146,7 +147,7 @@ def _consume(broker: Broker, event: FetchReceived, partition: Partition) -> None
 
 def _replicate(broker: Broker, event: FetchReceived, partition: Partition) -> None:
     replica = partition.ar[event.replica]
-    replica.leo = event.offset
+    replica.leo, replica.run = event.offset, event.run
     if replica.leo >= partition.local.leo:
         replica.caught_up_ms = broker.now_ms
     if has_caught_up(partition, event.replica):
@@ -185,7 +186,7 @@ def send_fetch(broker: Broker, partition: Partition) -> None:
     if partition.is_leader or not partition.address or partition.fetch or partition.append:
         return
     topic, number = partition.name
-    command = SendFetch(
+    fields = (
         topic,
         number,
         partition.leader,
@@ -194,6 +195,8 @@ def send_fetch(broker: Broker, partition: Partition) -> None:
         partition.epoch,
         partition.replicas_version,
     )
+    names_run = broker.configuration.rules > SECOND_RULES
+    command = SendFetchOfRun(*fields, broker.run) if names_run else SendFetch(*fields)
     partition.fetch = broker.issue(command, Reason(rules.FOLLOW))
     broker.fetches[partition.fetch] = partition.name
 

@@ -42,11 +42,20 @@ class Replica:
     `is_local`: it is on this broker. `hw` is the offset after the last committed record, `leo` the
     log end offset. Of a replica on another broker the leader knows only `leo`, when the replica had
     all records (`caught_up_ms`), and the version of the replicas znode since which it is assigned
-    (`assigned_at`; 0: since before the leadership). The log itself is on the broker's disk, not in
-    the fold.
+    (`assigned_at`; 0: since before the leadership), and the run of its broker in which it has
+    fetched last (`run`). The log itself is on the broker's disk, not in the fold.
     """
 
-    __slots__ = ("assigned_at", "broker_id", "caught_up_ms", "hw", "is_local", "leo", "partition")
+    __slots__ = (
+        "assigned_at",
+        "broker_id",
+        "caught_up_ms",
+        "hw",
+        "is_local",
+        "leo",
+        "partition",
+        "run",
+    )
 
     def __init__(
         self,
@@ -64,6 +73,7 @@ class Replica:
         self.leo = 0 if is_local else UNKNOWN_LEO
         self.caught_up_ms = now_ms
         self.assigned_at = assigned_at
+        self.run = ANY_VERSION
 
 
 class Partition:

@@ -57,6 +57,10 @@ class Register(Struct, frozen=True):
     """The registration is tried again."""
 
 
+class ReadAgain(Struct, frozen=True):
+    """What could not be read is read again."""
+
+
 Trigger = (
     Startup
     | StateChanged
@@ -67,6 +71,7 @@ Trigger = (
     | Diverged
     | PartitionsReassigned
     | Register
+    | ReadAgain
 )
 
 

@@ -17,6 +17,9 @@ TOPICS: Final = "/brokers/topics"
 REASSIGNED: Final = "/brokers/partitions_reassigned"
 EPOCH: Final = "/brokers/epoch"
 STATE: Final = "/brokers/state"
+NO_EPOCH_CONTENT: Final = b""
+"""The content of /brokers/epoch if it was deleted and created again: the next leader derives the
+epoch from the partitions (E-09)."""
 PERSISTENT: Final = ("/brokers", BROKER_IDS, TOPICS, REASSIGNED, STATE)
 """The paths that exist before the first broker starts."""
 
@@ -116,6 +119,15 @@ def partition_of_leader(path: str) -> tuple[str, int] | None:
     """The partition whose leader znode this is; None for another path."""
     parts = path.split("/")
     if len(parts) != 6 or not path.startswith(f"{TOPICS}/") or parts[5] != "leader":
+        return None
+    number = natural(parts[4])
+    return None if number is None else (parts[3], number)
+
+
+def partition_of_replicas(path: str) -> tuple[str, int] | None:
+    """The partition whose replicas znode this is; None for another path."""
+    parts = path.split("/")
+    if len(parts) != 6 or not path.startswith(f"{TOPICS}/") or parts[5] != "replicas":
         return None
     number = natural(parts[4])
     return None if number is None else (parts[3], number)

@@ -33,13 +33,16 @@ class Disk:
     """The files in `folder`, which is created if necessary."""
 
     def __init__(self, folder: Path) -> None:
-        """Reads the checkpoint. Raises DiskError if it cannot be read."""
+        """Reads the checkpoint. Raises DiskError if it cannot be read. Without a checkpoint, all
+        high watermarks are 0, which is reported if there are logs."""
         self._folder = folder
         self._segments: dict[Name, Segment] = {}
         with _no_os_error(folder):
             folder.mkdir(parents=True, exist_ok=True)
         self._checkpoint_file = folder / CHECKPOINT
         self._hws = self._read_checkpoint()
+        if not self._checkpoint_file.exists():
+            self._begin_checkpoint()
 
     # Records
 
@@ -122,6 +125,20 @@ class Disk:
                 file.flush()
                 os.fsync(file.fileno())
             partial.replace(self._checkpoint_file)
+
+    def _begin_checkpoint(self) -> None:
+        """A new broker has an empty file, so that one that is missing later was lost."""
+        with _no_os_error(self._folder):
+            logs = len(list(self._folder.glob(f"*{_SUFFIX}")))
+        if not logs:
+            self._write()
+            return
+        text = (
+            "%s does not exist, but there are logs of %d replicas: their high watermarks are 0. "
+            "They remove all their records when they follow a leader; to prevent it, stop the "
+            "broker and restore the file"
+        )
+        logger.error(text, self._checkpoint_file, logs)
 
     def _read_checkpoint(self) -> dict[Name, int]:
         path = self._checkpoint_file

@@ -6,7 +6,7 @@ from typing import Final
 
 from controller.core.commands import CommandId
 from controller.core.error_codes import REQUEST_TIMED_OUT
-from controller.kafka_0_8.commands import SendFetch
+from controller.kafka_0_8.commands import SendFetch, run_of
 from controller.kafka_0_8.events import FetchResponded
 from controller.kafka_0_8_broker.connection import Connection
 from controller.kafka_0_8_broker.errors import Unreachable
@@ -56,6 +56,7 @@ class Fetching:
                 command.offset,
                 command.epoch,
                 command.replicas_version,
+                run_of(command),
             )
             response = await connection.ask(request, REQUEST_SECONDS_MAX)
             if isinstance(response, FetchResponse):

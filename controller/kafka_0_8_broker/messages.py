@@ -37,7 +37,7 @@ class ProduceRequest(Struct, frozen=True, array_like=True, tag="produce"):
 class FetchRequest(Struct, frozen=True, array_like=True, tag="fetch"):
     """Read a partition from an offset on. `replica` is CONSUMER for a consumer, `epoch` the leader
     epoch that a replica follows, `replicas_version` that of the replicas znode as it has read
-    it last."""
+    it last, `run` the run of its broker (ANY_VERSION: unknown)."""
 
     correlation: Natural32
     replica: Replica
@@ -46,6 +46,7 @@ class FetchRequest(Struct, frozen=True, array_like=True, tag="fetch"):
     offset: Offset
     epoch: Natural32
     replicas_version: Version = ANY_VERSION
+    run: Version = ANY_VERSION
 
 
 class ProduceResponse(Struct, frozen=True, array_like=True, tag="produced"):

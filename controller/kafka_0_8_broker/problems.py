@@ -1,7 +1,7 @@
 """What is wrong in ZooKeeper: znodes that the 0.8 design does not have, and content that no broker
 can use. Brokers skip these znodes (S-10), so that only `status` shows all of them."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from controller.core.errors import ZnodeError
@@ -11,6 +11,7 @@ from controller.kafka_0_8.state import Name
 
 ROOT: Final = "/brokers"
 _TOP: Final = (*znodes.PERSISTENT[1:], znodes.EPOCH)
+_DENIED: Final = "cannot be read (NoAuth): its ACL does not allow it; correct the ACL"
 _UNKNOWN: Final = "is not a znode of the design; delete it"
 
 Reader = Callable[[str, bytes], object]
@@ -26,18 +27,28 @@ class Problem(NamedTuple):
 
 
 class Tree:
-    """The znodes of a cluster. `contents`: the content of each znode by its path."""
+    """The znodes of a cluster. `contents`: the content of each znode by its path; `denied`: those
+    that may not be read, and whose children are unknown."""
 
-    def __init__(self, contents: Mapping[str, bytes]) -> None:
+    def __init__(self, contents: Mapping[str, bytes], denied: Sequence[str] = ()) -> None:
         self.contents = contents
+        self.denied = dict.fromkeys(denied)
         self._children: dict[str, list[str]] = {}
-        for path in contents:
+        for path in (*contents, *denied):
             parent, _, name = path.rpartition("/")
             self._children.setdefault(parent, []).append(name)
 
     def children(self, path: str) -> list[str]:
         """The names of the children of a znode, in the order of the contents."""
         return self._children.get(path, [])
+
+    def lacks(self, path: str) -> bool:
+        """Whether a znode does not exist. If it, or a znode above it, may not be read, that is
+        unknown."""
+        if path in self.contents:
+            return False
+        parts = path.split("/")
+        return not any("/".join(parts[:end]) in self.denied for end in range(2, len(parts) + 1))
 
     def numbers(self, path: str) -> list[int]:
         """The children that are named by a number."""
@@ -53,8 +64,9 @@ class Tree:
 def problems_of(tree: Tree) -> dict[str, Problem]:
     """What is wrong, by the path of the znode."""
     found = [
+        *(Problem(path, _DENIED, is_unreadable=True) for path in tree.denied),
         *_strange_children(tree),
-        *_content(tree, znodes.EPOCH, lambda _, data: znodes.read_epoch(data), "correct it"),
+        *_epoch(tree),
         *_registrations(tree),
         *_queues(tree),
         *_topics(tree),
@@ -68,6 +80,16 @@ def _strange_children(tree: Tree) -> Iterator[Problem]:
         path = f"{ROOT}/{child}"
         if path not in _TOP:
             yield Problem(path, _UNKNOWN)
+
+
+def _epoch(tree: Tree) -> Iterator[Problem]:
+    path = znodes.EPOCH
+    if tree.contents.get(path) == znodes.NO_EPOCH_CONTENT or (
+        tree.lacks(path) and tree.children(znodes.TOPICS)
+    ):
+        yield Problem(path, "has no epoch; the next leader takes it from the partitions")
+        return
+    yield from _content(tree, path, lambda _, data: znodes.read_epoch(data), "correct it")
 
 
 def _registrations(tree: Tree) -> Iterator[Problem]:
@@ -98,7 +120,7 @@ def _queues(tree: Tree) -> Iterator[Problem]:
 def _topics(tree: Tree) -> Iterator[Problem]:
     for topic in tree.children(znodes.TOPICS):
         parent = znodes.topic_path(topic)
-        if not tree.children(parent):
+        if not tree.children(parent) and parent not in tree.denied:
             yield Problem(parent, "has no partitions; delete the topic")
         for path, number in _numbered(tree, parent):
             if number is None:
@@ -115,7 +137,7 @@ def _partition(tree: Tree, name: Name) -> Iterator[Problem]:
         znodes.leader_path(*name): znodes.read_leader,
         znodes.isr_path(*name): znodes.read_isr,
     }
-    if replicas not in tree.contents:
+    if tree.lacks(replicas):
         yield Problem(parent, "has no replicas; create its replicas znode, or delete it")
     for child in tree.children(parent):
         path = f"{parent}/{child}"
@@ -144,13 +166,13 @@ def _unassigned_isr(tree: Tree, name: Name) -> Iterator[Problem]:
 def _reassignments(tree: Tree) -> Iterator[Problem]:
     for topic in tree.children(znodes.REASSIGNED):
         parent = znodes.reassigned_topic_path(topic)
-        if znodes.topic_path(topic) not in tree.contents:
+        if tree.lacks(znodes.topic_path(topic)):
             yield Problem(parent, "is of a topic that does not exist; delete it")
             continue
         for path, number in _numbered(tree, parent):
             if number is None:
                 yield Problem(path, "is not named by a partition number; delete it")
-            elif znodes.partition_path(topic, number) not in tree.contents:
+            elif tree.lacks(znodes.partition_path(topic, number)):
                 yield Problem(path, "is of a partition that does not exist; delete it")
             else:
                 yield from _content(tree, path, znodes.read_brokers, "correct or delete it")
@@ -184,6 +206,6 @@ def _strangers(tree: Tree, path: str) -> Iterator[Problem]:
     except ZnodeError:
         return
     for one in replicas:
-        if one not in known:
+        if one not in known and tree.lacks(znodes.state_path(one)):
             text = f"names broker {one}, which has no queue; add the broker, or correct the znode"
             yield Problem(path, text)

@@ -125,5 +125,6 @@ class Server:
             request.offset,
             request.epoch,
             request.replicas_version,
+            request.run,
         )
         self._on_request(fetched, channel, [])

@@ -5,6 +5,7 @@ from typing import Final
 
 from msgspec import Struct
 
+from controller.core.operations import NO_AUTH, OK
 from controller.kafka_0_8 import znodes
 from controller.kafka_0_8_broker.problems import ROOT, Tree, problems_of
 from controller.operator.zookeeper_client import ZooKeeperClient
@@ -26,14 +27,16 @@ class PartitionStatus(Struct, frozen=True):
 
 class ClusterStatus(Struct, frozen=True):
     """What ZooKeeper has of a cluster. `brokers`: the address of each registered broker; `queues`:
-    the number of requests in each state path; `problems`: by the path of a znode, why it cannot be
-    used, and what to do; `unreadable`: those whose content is wrong."""
+    the number of requests in each state path, None if it may not be read; `problems`: by the path
+    of a znode, why it cannot be used, and what to do; `unreadable`: those whose content is wrong or
+    denied; `denied`: those that may not be read, with all that is below them."""
 
     brokers: dict[str, str]
-    queues: dict[str, int]
+    queues: dict[str, int | None]
     partitions: list[PartitionStatus]
     problems: dict[str, str]
     unreadable: list[str]
+    denied: list[str]
 
 
 async def status(zookeeper: ZooKeeperClient) -> ClusterStatus:
@@ -42,22 +45,26 @@ async def status(zookeeper: ZooKeeperClient) -> ClusterStatus:
 
 
 async def read_tree(zookeeper: ZooKeeperClient) -> Tree:
-    """All znodes of a cluster. They may change while they are read."""
+    """All znodes of a cluster that may be read. They may change while they are read."""
     contents: dict[str, bytes] = {}
+    denied: list[str] = []
     level = [ROOT]
     while level:
         below: list[str] = []
         for start in range(0, len(level), _READS_MAX):
             paths = tuple(level[start : start + _READS_MAX])
-            found = await zookeeper.read(paths)
-            contents |= {
-                path: one.data for path, one in zip(paths, found, strict=True) if one is not None
-            }
-            listed = await asyncio.gather(*(zookeeper.children(one) for one in paths))
-            for path, names in zip(paths, listed, strict=True):
+            found = await zookeeper.znodes(paths, may_be_denied=True)
+            for path, error, data in zip(paths, found.errors, found.data, strict=True):
+                if error == OK:
+                    contents[path] = data or b""
+                elif error == NO_AUTH:
+                    denied.append(path)
+            readable = [path for path in paths if path in contents]
+            listed = await asyncio.gather(*(zookeeper.children(one) for one in readable))
+            for path, names in zip(readable, listed, strict=True):
                 below += [f"{path}/{name}" for name in names]
         level = below
-    return Tree(contents)
+    return Tree(contents, denied)
 
 
 def status_of(tree: Tree) -> ClusterStatus:
@@ -66,11 +73,8 @@ def status_of(tree: Tree) -> ClusterStatus:
     problems = problems_of(tree)
     ids, queues = tree.numbers(znodes.BROKER_IDS), tree.numbers(znodes.STATE)
     return ClusterStatus(
-        {str(one): text[znodes.broker_path(one)] for one in ids},
-        {
-            str(one): sum(map(znodes.is_request, tree.children(znodes.state_path(one))))
-            for one in queues
-        },
+        {str(one): text.get(znodes.broker_path(one), "") for one in ids},
+        {str(one): _requests(tree, znodes.state_path(one)) for one in queues},
         [
             PartitionStatus(
                 *name,
@@ -83,4 +87,11 @@ def status_of(tree: Tree) -> ClusterStatus:
         ],
         {path: one.text for path, one in problems.items()},
         [path for path, one in problems.items() if one.is_unreadable],
+        list(tree.denied),
     )
+
+
+def _requests(tree: Tree, queue: str) -> int | None:
+    if queue in tree.denied:
+        return None
+    return sum(map(znodes.is_request, tree.children(queue)))

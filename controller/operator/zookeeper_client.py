@@ -102,12 +102,13 @@ class ZooKeeperClient:
             await self._connection.close()
         await self._end()
 
-    async def znodes(self, paths: tuple[str, ...]) -> Znodes:
-        """Data and stat of these znodes, in order."""
+    async def znodes(self, paths: tuple[str, ...], *, may_be_denied: bool = False) -> Znodes:
+        """Data and stat of these znodes, in order. `may_be_denied`: the error of a denied one is
+        NO_AUTH."""
         result = Znodes(len(paths))
         await self._ask(ReadZnodes(paths), result)
         self._require_success(result.errors)
-        if NO_AUTH in result.errors:
+        if NO_AUTH in result.errors and not may_be_denied:
             raise _denied(paths[result.errors.index(NO_AUTH)])
         return result
 

@@ -18,6 +18,7 @@ from replay.explore.kafka_0_8.saved import write_logs
 from replay.world.kafka_0_8.scenarios import SCENARIOS
 from tools.kafka_0_8 import broker_command
 from tools.kafka_0_8.options import (
+    REFUSED,
     AsJson,
     Brokers,
     Partition,
@@ -139,8 +140,11 @@ def reassign(
 
 @app.command()
 def status(zookeeper: ZooKeeper, as_json: AsJson = False) -> None:
-    """Show what ZooKeeper has of brokers, queues and partitions, and which znodes are wrong."""
-    perform(zookeeper, cluster_status.status, text_of, as_json=as_json)
+    """Show what ZooKeeper has of brokers, queues and partitions, and which znodes are wrong. The
+    exit status is 1 if a znode may not be read: the status is incomplete then."""
+    found = perform(zookeeper, cluster_status.status, text_of, as_json=as_json)
+    if found.denied:
+        raise typer.Exit(REFUSED)
 
 
 def text_of(found: ClusterStatus) -> str:
@@ -154,8 +158,10 @@ def _lines(found: ClusterStatus) -> Iterator[str]:
         where = "an unreadable address" if path in found.unreadable else address
         yield f"broker {broker} at {where}"
     for broker, waiting in found.queues.items():
-        state = "" if broker in found.brokers else ", the broker is not registered"
-        yield f"queue of broker {broker}: {waiting} requests{state}"
+        is_registered = broker in found.brokers or znodes.BROKER_IDS in found.denied
+        state = "" if is_registered else ", the broker is not registered"
+        requests = "unreadable" if waiting is None else f"{waiting} requests"
+        yield f"queue of broker {broker}: {requests}{state}"
     for one in found.partitions:
         yield _partition_line(one, found.unreadable)
     for path, text in found.problems.items():

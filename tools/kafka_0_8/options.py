@@ -60,9 +60,9 @@ def perform(
     show: Callable[[Any], str],
     *,
     as_json: bool,
-) -> None:
-    """Run an action in a ZooKeeper session and print its result. A failure is one line on standard
-    error, or the field `error` of the JSON object; the exit status is then 1."""
+) -> Any:
+    """Run an action in a ZooKeeper session, print its result, and return it. A failure is one line
+    on standard error, or the field `error` of the JSON object; the exit status is then 1."""
 
     async def run() -> Any:
         async with ZooKeeperClient(zookeeper, _TIMEOUT_MS) as client:
@@ -79,3 +79,4 @@ def perform(
     text = msgspec.json.encode(result).decode() if as_json else show(result)
     if text:
         typer.echo(text)
+    return result

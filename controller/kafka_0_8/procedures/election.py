@@ -1,4 +1,4 @@
-"""Whether a replica follows a leader or tries to become leader (E-01 to E-08)."""
+"""Whether a replica follows a leader or tries to become leader (E-01 to E-09)."""
 
 from typing import Final, NamedTuple
 
@@ -19,14 +19,15 @@ from controller.core.outcomes import Znodes
 from controller.core.zookeeper_io import fetch_stats, write_atomically
 from controller.kafka_0_8 import rules, znodes
 from controller.kafka_0_8.broker import ELECTION, Broker, timer_of
-from controller.kafka_0_8.configuration import FIRST_RULES
+from controller.kafka_0_8.configuration import FIRST_RULES, SECOND_RULES
+from controller.kafka_0_8.procedures.epochs import epoch_after_all
 from controller.kafka_0_8.procedures.leadership import (
     become_follower,
     become_leader,
     step_down,
 )
 from controller.kafka_0_8.procedures.reading import read_znodes
-from controller.kafka_0_8.state import Partition
+from controller.kafka_0_8.state import NO_EPOCH, Partition
 from controller.kafka_0_8.znodes import Isr, Leader
 
 _RACED: Final = (
@@ -86,7 +87,7 @@ async def elect_or_follow(broker: Broker, partition: Partition, *, has_waited: b
             await _follow(broker, partition, found)
             return
         _leave(broker, partition, "its leader znode does not exist")
-        candidacy = _candidacy(broker, partition, found)
+        candidacy = await _candidacy(broker, partition, found)
         if candidacy is None:
             return
         if candidacy.replicas[0] != broker.id and not has_waited:
@@ -202,14 +203,32 @@ def _read_isr(broker: Broker, partition: Partition, found: Znodes) -> tuple[int,
     return None if isr is None else isr.brokers
 
 
-def _next_epoch(broker: Broker, found: Znodes) -> int | None:
-    if found.errors[_EPOCH] != OK:
+async def _next_epoch(broker: Broker, partition: Partition, found: Znodes) -> int | None:
+    """The epoch of the next leader (E-04); None if it is unknown. It is never lower than one that
+    this partition or this broker has seen (E-09)."""
+    data = found.data[_EPOCH] if found.errors[_EPOCH] == OK else None
+    is_earlier = broker.configuration.rules <= SECOND_RULES
+    if is_earlier and found.errors[_EPOCH] != OK:
         return 1
-    epoch = broker.read(lambda _, data: znodes.read_epoch(data), znodes.EPOCH, found.data[_EPOCH])
-    return None if epoch is None else epoch + 1
+    if not is_earlier and data in (None, znodes.NO_EPOCH_CONTENT):
+        return await epoch_after_all(broker, NO_EPOCH, "has no epoch")
+    epoch = broker.read(lambda _, data: znodes.read_epoch(data), znodes.EPOCH, data)
+    if epoch is None:
+        return None
+    if not is_earlier and epoch < _seen_epoch(broker, partition, found):
+        return await epoch_after_all(broker, epoch, f"has epoch {epoch}")
+    return epoch + 1
 
 
-def _candidacy(broker: Broker, partition: Partition, found: Znodes) -> _Candidacy | None:
+def _seen_epoch(broker: Broker, partition: Partition, found: Znodes) -> int:
+    epochs = [one.epoch for one in broker.partitions.values()]
+    if found.errors[_ISR] == OK:
+        path = znodes.isr_path(*partition.name)
+        epochs.append(znodes.read_isr(path, found.data[_ISR]).epoch)
+    return max(epochs, default=NO_EPOCH)
+
+
+async def _candidacy(broker: Broker, partition: Partition, found: Znodes) -> _Candidacy | None:
     """What this broker writes to become leader; None if it must not (E-01). If no broker can
     become leader until the administrator corrects a znode, it is tried again (E-08)."""
     has_isr = found.errors[_ISR] == OK
@@ -230,7 +249,7 @@ def _candidacy(broker: Broker, partition: Partition, found: Znodes) -> _Candidac
         text = f"there is no leader, and this broker is not in {what}: it waits for a leader"
         broker.notice("info", _NOT_ELIGIBLE, f"{topic}-{number}", text, rules.NOT_ELIGIBLE)
         return None
-    epoch = _next_epoch(broker, found)
+    epoch = await _next_epoch(broker, partition, found)
     if epoch is None:
         _retry(broker, partition)
         return None

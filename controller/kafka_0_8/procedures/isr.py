@@ -1,22 +1,23 @@
-"""Changes of the ISR by the leader (I-01 to I-04)."""
+"""Changes of the ISR by the leader (I-01 to I-05)."""
 
 from typing import Final
 
 from controller.core.commands import Reason
-from controller.core.operations import BAD_VERSION, NO_AUTH, OK, SetData
+from controller.core.operations import BAD_VERSION, NO_AUTH, OK, Check, SetData
 from controller.core.zookeeper_io import write
 from controller.kafka_0_8 import rules, znodes
 from controller.kafka_0_8.broker import ISR_TIMER, Broker
-from controller.kafka_0_8.configuration import FIRST_RULES
-from controller.kafka_0_8.procedures.leader_writes import set_as_leader
+from controller.kafka_0_8.configuration import FIRST_RULES, SECOND_RULES
+from controller.kafka_0_8.procedures.leader_writes import Unmet, set_as_leader
 from controller.kafka_0_8.procedures.leadership import step_down
 from controller.kafka_0_8.procedures.reassignment import complete_if_caught_up
 from controller.kafka_0_8.records import commit, has_caught_up
-from controller.kafka_0_8.state import Partition
+from controller.kafka_0_8.state import UNKNOWN_LEO, Partition
 from controller.kafka_0_8.triggers import IsrChange, LeaderChanged
 
 _REFUSED: Final = "isr_refused"
-"""Code of a notice."""
+_DOES_NOT_JOIN: Final = "does_not_join"
+"""Codes of notices."""
 
 
 def check_lag(broker: Broker) -> None:
@@ -56,15 +57,29 @@ async def change_isr(broker: Broker, partition: Partition) -> None:
         await complete_if_caught_up(broker, partition)
 
 
+def _not_started_again(broker: Broker, partition: Partition) -> dict[int, Check]:
+    """For each joining replica, that its broker was not started again since its last fetch (I-05).
+    After a start, its log may end before the offset of that fetch (F-01)."""
+    if broker.configuration.rules <= SECOND_RULES:
+        return {}
+    joining = partition.joining
+    return {one: Check(znodes.state_path(one), partition.ar[one].run) for one in joining}
+
+
 async def _write(broker: Broker, partition: Partition, isr: tuple[int, ...], rule: str) -> None:
     path = znodes.isr_path(*partition.name)
     content = znodes.write_isr(znodes.Isr(isr, partition.epoch))
     change = SetData(path, content, partition.isr_version)
     if broker.configuration.rules == FIRST_RULES:
         written = (await write(broker, [change], Reason(rule))).errors[0]
-        error = OK if written == OK else BAD_VERSION
+        error: int | Unmet = OK if written == OK else BAD_VERSION
     else:
-        error = await set_as_leader(broker, partition, change, Reason(rule))
+        checks = _not_started_again(broker, partition)
+        error = await set_as_leader(broker, partition, change, Reason(rule), [*checks.values()])
+        if isinstance(error, Unmet):
+            (one,) = (one for one, check in checks.items() if check == error.condition)
+            _does_not_join(broker, partition, one, error)
+            return
     partition.joining = ()
     if error == NO_AUTH:
         text = (
@@ -81,3 +96,22 @@ async def _write(broker: Broker, partition: Partition, isr: tuple[int, ...], rul
         return
     partition.isr, partition.isr_version = isr, partition.isr_version + 1
     commit(broker, partition)
+
+
+def _does_not_join(broker: Broker, partition: Partition, replica: int, unmet: Unmet) -> None:
+    """The leader waits for the next fetch of the replica."""
+    topic, number = partition.name
+    path = unmet.condition.path
+    partition.joining = ()
+    # The leader may have ended meanwhile.
+    if replica in partition.ar:
+        partition.ar[replica].leo = UNKNOWN_LEO
+    what = f"replica {replica} of {topic}-{number} does not join the ISR"
+    why, level = "its broker was started again since its last fetch", "info"
+    if unmet.code != BAD_VERSION:
+        code = "NoAuth" if unmet.code == NO_AUTH else "NoNode"
+        why, level = f"{path} cannot be checked ({code}): correct the znode or its ACL", "error"
+    rule, content = rules.STARTED_AGAIN, why.encode()
+    broker.notice_once(level, _DOES_NOT_JOIN, f"{topic}-{number}", f"{what}: {why}", rule, content)
+    # Other replicas may join or leave.
+    broker.enqueue(IsrChange(topic, number))

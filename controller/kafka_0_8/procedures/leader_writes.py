@@ -6,7 +6,8 @@ deletion and creation, their versions begin at 0 again. But no leader is elected
 no leader of any partition was elected since this broker was known to be the leader.
 """
 
-from typing import Final
+from collections.abc import Sequence
+from typing import Final, NamedTuple
 
 from controller.core.commands import Reason
 from controller.core.operations import (
@@ -26,13 +27,23 @@ from controller.core.outcomes import Znodes
 from controller.core.zookeeper_io import fetch_stats, read_latest, write_atomically
 from controller.kafka_0_8 import rules, znodes
 from controller.kafka_0_8.broker import Broker
+from controller.kafka_0_8.configuration import SECOND_RULES
 from controller.kafka_0_8.state import NO_EPOCH_ZNODE, Partition
 
 _ELECTED: Final = (BAD_VERSION, NO_NODE, NODE_EXISTS)
 """Codes of the check of /brokers/epoch after which the leadership is read again."""
 _DENIED: Final = (NO_AUTH, RUNTIME_INCONSISTENCY)
 """Codes of the only operation if an ACL does not allow it, or not the check of /brokers/epoch."""
+_UNMET: Final = (BAD_VERSION, NO_NODE, NO_AUTH)
+"""Codes of a condition that was checked, and is not met."""
 _EPOCH, _REPLICAS, _LEADER, _ISR = range(4)
+
+
+class Unmet(NamedTuple):
+    """A condition of a write that is not met, with ZooKeeper's code."""
+
+    condition: Check
+    code: int
 
 
 async def write_as_leader(
@@ -44,22 +55,31 @@ async def write_as_leader(
     while True:
         if partition.epoch_version is None and not await _is_leader(broker, partition):
             return [BAD_VERSION] * len(operations)
-        guard = _guard(partition)
+        guard = _guard(broker, partition)
         guarded, *errors = await write_atomically(broker, [guard, *operations], reason)
         if guarded not in _ELECTED:
-            if isinstance(guard, Create) and guarded == OK == errors[0]:
+            if isinstance(guard, Create) and guarded == OK and set(errors) == {OK}:
                 partition.epoch_version = 0
             return errors
         partition.epoch_version = None
 
 
 async def set_as_leader(
-    broker: Broker, partition: Partition, change: SetData, reason: Reason
-) -> int:
+    broker: Broker,
+    partition: Partition,
+    change: SetData,
+    reason: Reason,
+    conditions: Sequence[Check] = (),
+) -> int | Unmet:
     """Set the ISR znode in this leadership. Returns OK; NO_AUTH if an ACL does not allow it, which
-    ends no leadership; otherwise BAD_VERSION. A lost reply is settled (X-03)."""
+    ends no leadership; the first of the conditions that is not met; otherwise BAD_VERSION. A lost
+    reply is settled (X-03)."""
     while True:
-        (error,) = await write_as_leader(broker, partition, [change], reason)
+        *checked, error = await write_as_leader(broker, partition, [*conditions, change], reason)
+        if error == RUNTIME_INCONSISTENCY:
+            for condition, code in zip(conditions, checked, strict=True):
+                if code in _UNMET:
+                    return Unmet(condition, code)
         if error in _DENIED:
             return NO_AUTH
         if error != CONNECTION_LOSS:
@@ -74,10 +94,13 @@ async def set_as_leader(
             return OK if is_done and found.data[_ISR] == change.data else BAD_VERSION
 
 
-def _guard(partition: Partition) -> WriteOperation:
+def _guard(broker: Broker, partition: Partition) -> WriteOperation:
     if partition.epoch_version == NO_EPOCH_ZNODE:
         # An administrator has deleted the znode. The new one has a version that can be checked.
-        return Create(znodes.EPOCH, znodes.write_epoch(partition.epoch))
+        # Other partitions may have a higher epoch.
+        is_earlier = broker.configuration.rules <= SECOND_RULES
+        content = znodes.write_epoch(partition.epoch) if is_earlier else znodes.NO_EPOCH_CONTENT
+        return Create(znodes.EPOCH, content)
     assert partition.epoch_version is not None
     return Check(znodes.EPOCH, partition.epoch_version)
 

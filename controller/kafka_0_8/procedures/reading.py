@@ -13,6 +13,7 @@ from controller.core.zookeeper_io import (
     read_children_of_each,
 )
 from controller.kafka_0_8.broker import Broker
+from controller.kafka_0_8.configuration import SECOND_RULES
 
 
 async def read_znodes(broker: Broker, paths: list[str], rule: str) -> Znodes:
@@ -27,15 +28,27 @@ async def read_znodes(broker: Broker, paths: list[str], rule: str) -> Znodes:
 async def children_of(broker: Broker, path: str, rule: str, *, watch: bool = False) -> list[str]:
     """The children of a znode, sorted; none if it does not exist, or if they may not be read."""
     try:
-        return (await fetch_children(broker, path, rule, watch=watch)).children
+        children = (await fetch_children(broker, path, rule, watch=watch)).children
     except ProcedureError as error:
+        broker.denied[path] = None
         broker.report_denied(path, str(error))
         return []
+    _allowed(broker, path)
+    return children
 
 
 async def children_of_each(broker: Broker, paths: Sequence[str], rule: str) -> dict[str, list[str]]:
     """The children of several znodes, as `children_of`."""
     try:
-        return await read_children_of_each(broker, list(paths), rule)
+        children = await read_children_of_each(broker, list(paths), rule)
     except ProcedureError:
         return {path: await children_of(broker, path, rule) for path in paths}
+    for path in paths:
+        _allowed(broker, path)
+    return children
+
+
+def _allowed(broker: Broker, path: str) -> None:
+    if path in broker.denied and broker.configuration.rules > SECOND_RULES:
+        broker.forget(path)
+    broker.denied.pop(path, None)

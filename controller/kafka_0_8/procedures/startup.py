@@ -1,4 +1,4 @@
-"""brokerStartup(), in the order of the design (S-01 to S-10)."""
+"""brokerStartup(), in the order of the design (S-01 to S-11)."""
 
 from typing import Final
 
@@ -12,6 +12,7 @@ from controller.core.operations import (
     RUNTIME_INCONSISTENCY,
     Check,
     Create,
+    SetData,
     WriteOperation,
 )
 from controller.core.values import ANY_VERSION
@@ -22,8 +23,8 @@ from controller.core.zookeeper_io import (
     write_atomically,
 )
 from controller.kafka_0_8 import rules, znodes
-from controller.kafka_0_8.broker import CHECKPOINT_TIMER, REGISTER_TIMER, Broker
-from controller.kafka_0_8.configuration import FIRST_RULES
+from controller.kafka_0_8.broker import CHECKPOINT_TIMER, REGISTER_TIMER, STARTUP_TIMER, Broker
+from controller.kafka_0_8.configuration import FIRST_RULES, SECOND_RULES
 from controller.kafka_0_8.procedures.reading import (
     children_of,
     children_of_each,
@@ -34,17 +35,21 @@ from controller.kafka_0_8.state import Name
 from controller.kafka_0_8.triggers import Startup
 
 _REGISTRATION_REFUSED: Final = "registration_refused"
-"""Code of a notice."""
+_START_REFUSED: Final = "start_refused"
+"""Codes of notices."""
 
 
 async def broker_startup(broker: Broker) -> None:
     """Start the broker, or start it again in a new session (X-02)."""
+    broker.unread, broker.kept = {}, {}
     create: list[WriteOperation] = [Create(znodes.state_path(broker.id))]
     written = await write(broker, create, Reason(rules.STATE_PATH))
     if written.errors[0] == NO_NODE:
         # The first broker of a cluster to which add-brokers has added none.
         create = [*map(Create, znodes.PERSISTENT), *create]
         await write(broker, create, Reason(rules.STATE_PATH))
+    if broker.configuration.rules > SECOND_RULES and not await _note_start(broker):
+        return
     await children_of(broker, znodes.state_path(broker.id), rules.WATCH_STATE, watch=True)
     text = "from here on, the broker starts again when this session ends"
     subject = f"session {broker.session_id}"
@@ -57,25 +62,85 @@ async def broker_startup(broker: Broker) -> None:
     await register(broker)
 
 
-async def _assigned(broker: Broker) -> list[Name]:
-    """The partitions with a replica on this broker (S-05). Unreadable znodes are reported."""
+async def _note_start(broker: Broker) -> bool:
+    """Change the version of the state path (S-11). Leaders compare it before a replica of this
+    broker joins an ISR (I-05). The content is the session id, so that a write whose reply was lost
+    is recognized. Without it, the broker does not start, and tries it again."""
+    path = znodes.state_path(broker.id)
+    change: list[WriteOperation] = [SetData(path, str(broker.session_id).encode(), ANY_VERSION)]
+    written = await write(broker, change, Reason(rules.NOTE_START))
+    error = written.errors[0]
+    if error == OK:
+        broker.forget(path, _START_REFUSED)
+        broker.run = written.versions[0]
+        return True
+    why = f"ZooKeeper refused to write {path} (code {error})"
+    if error == NO_AUTH:
+        why = f"the ACL of {path} does not allow to write it (NoAuth): correct the ACL"
+    text = f"the broker does not start: {why}; it is tried again"
+    rule, content = rules.NOTE_START, str(error).encode()
+    broker.notice_once("error", _START_REFUSED, path, text, rule, content)
+    broker.start_timer(STARTUP_TIMER, broker.configuration.retry_ms, rules.NOTE_START)
+    return False
+
+
+async def _assigned(broker: Broker, topics: list[str] | None = None) -> list[Name]:
+    """The partitions with a replica on this broker (S-05), those of all topics or of these.
+    Unreadable znodes are reported, and read again later (S-12)."""
     rule = rules.READ_ASSIGNED
-    topics = await children_of(broker, znodes.TOPICS, rule)
+    if topics is None:
+        topics = await children_of(broker, znodes.TOPICS, rule)
+        _read_denied_again(broker, [znodes.TOPICS])
     paths = list(map(znodes.topic_path, topics))
     children = await children_of_each(broker, paths, rule)
+    _read_denied_again(broker, paths)
     names: list[Name] = []
     for topic, path in zip(topics, paths, strict=True):
         why = "is not named by a partition number"
         broker.report_children(path, children[path], znodes.is_number, why)
         names += [(topic, one) for one in map(natural, children[path]) if one is not None]
-    names.sort()
+    return await _assigned_of(broker, sorted(names))
+
+
+def _read_denied_again(broker: Broker, paths: list[str]) -> None:
+    for path in paths:
+        if broker.is_denied(path):
+            broker.read_again(path)
+
+
+async def _assigned_of(broker: Broker, names: list[Name]) -> list[Name]:
+    """Those of the partitions that have a replica on this broker."""
     replicas = [znodes.replicas_path(*name) for name in names]
-    found = await read_znodes(broker, replicas, rule)
+    found = await read_znodes(broker, replicas, rules.READ_ASSIGNED)
     assigned = []
     for name, path, error, data in zip(names, replicas, found.errors, found.data, strict=True):
-        if error == OK and broker.id in (broker.read(znodes.read_brokers, path, data) or ()):
+        brokers = broker.read(znodes.read_brokers, path, data) if error == OK else ()
+        if error == NO_AUTH or brokers is None:
+            broker.read_again(path)
+        elif broker.id in brokers:
             assigned.append(name)
     return assigned
+
+
+async def read_again(broker: Broker) -> None:
+    """Read what could not be read (S-12), and start the replicas that are found."""
+    unread, broker.unread = broker.unread, {}
+    if any(path.startswith(znodes.STATE) for path in unread):
+        await drain(broker, rules.READ_AGAIN)
+    names = [name for name in map(znodes.partition_of_replicas, unread) if name is not None]
+    topics = [path.removeprefix(f"{znodes.TOPICS}/") for path in unread]
+    topics = [one for one in topics if one and "/" not in one]
+    found = await _assigned_of(broker, sorted(names))
+    if znodes.TOPICS in unread or topics:
+        found += await _assigned(broker, None if znodes.TOPICS in unread else topics)
+    for name in found:
+        if not _is_started(broker, name):
+            await start_replica(broker, name)
+
+
+def _is_started(broker: Broker, name: Name) -> bool:
+    partition = broker.partitions.get(name)
+    return partition is not None and partition.is_open
 
 
 async def register(broker: Broker, *, is_again: bool = False) -> None:

@@ -269,6 +269,24 @@ class _Maker:
             made.append(self._end(at_ms + numbers.between(4_000, 8_500), leader))
         return made
 
+    def follower_restarts_while_it_joins(self, at_ms: int) -> list[DesignInput]:
+        """A follower has caught up after a time outside of the ISR, and starts again while the
+        leader's write of the ISR is on the way. The leader ends soon after."""
+        numbers = self._numbers
+        replicas = self._replicas_of_some_partition()
+        leader, follower = replicas[0], replicas[-1]
+        down_ms = int(_BROKER_SETTINGS["replica.lag.time.max.ms"]) + 1_500
+        joins_ms = at_ms + down_ms + numbers.choice((1_000, 1_010, 1_015))
+        hold_ms = numbers.choice((1_300, 1_600, 2_000))
+        again_ms = joins_ms + numbers.choice((30, 100, 300))
+        return [
+            StopBroker(at_ms, follower, down_ms),
+            HoldLink(joins_ms, f"broker {leader}", "zookeeper", hold_ms),
+            CrashBroker(again_ms, follower, restart_after_ms=0),
+            CutConnection(again_ms, f"broker {leader}", f"broker {follower}", 3_000),
+            self._end(joins_ms + hold_ms + numbers.choice((50, 100, 300)), leader),
+        ]
+
     def trouble_of_sessions(self, at_ms: int) -> list[DesignInput]:
         """A broker loses its session, once or twice; its ephemeral znodes stay, a reply is lost."""
         numbers = self._numbers
@@ -379,6 +397,7 @@ _PATTERNS: Final[tuple[tuple[Callable[[_Maker, int], list[DesignInput]], int], .
     (_Maker.bounce_with_requests, 4),
     (_Maker.interrupted_move, 4),
     (_Maker.interrupted_isr_change, 3),
+    (_Maker.follower_restarts_while_it_joins, 2),
     (_Maker.trouble_of_sessions, 4),
     (_Maker.leader_cut_off, 3),
     (_Maker.paused_candidate, 3),

@@ -46,6 +46,7 @@ from controller.kafka_0_8.commands import (
     SendFetch,
     TruncateLog,
     WriteCheckpoint,
+    run_of,
 )
 from controller.kafka_0_8.configuration import BrokerConfiguration
 from controller.kafka_0_8.events import (
@@ -386,6 +387,7 @@ class Cluster08:
             command.offset,
             command.epoch,
             command.replicas_version,
+            run_of(command),
         )
         self._deliver(leader, "replica", event)
 

@@ -1,19 +1,15 @@
 """Znodes that the brokers may not read or write (NoAuth): S-10, I-04."""
 
-from typing import Any
-
 import pytest
 
-from controller.core.commands import Notice, ReadChildren, ReadZnodes, WriteAtomically
+from controller.core.commands import Notice
 from controller.core.error_codes import NONE
-from controller.core.events import ChildrenRead, ZnodesRead, ZnodesWritten
-from controller.core.operations import NO_AUTH, OK, RUNTIME_INCONSISTENCY, Create
+from controller.core.operations import Create
 from controller.core.zookeeper_io import fetch_znodes
 from controller.kafka_0_8 import fold, rules
 from controller.kafka_0_8.broker import Broker
 from controller.kafka_0_8.configuration import FIRST_RULES
 from controller.kafka_0_8.triggers import Trigger
-from replay.world.kafka_0_8 import cluster as world
 from replay.world.kafka_0_8.cluster import Cluster08
 from tests.controller.kafka_0_8.clusters import (
     T,
@@ -27,47 +23,6 @@ from tests.controller.kafka_0_8.clusters import (
 
 U = ("u", 0)
 PARENT = "/brokers/topics/t/0"
-
-
-@pytest.fixture
-def denied(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Paths whose ACL allows no read."""
-    paths: list[str] = []
-    original = world.carry_out
-
-    def carry_out(zookeeper: Any, session: int, id: Any, command: Any, now_ms: int) -> list[Any]:
-        outcomes = original(zookeeper, session, id, command, now_ms)
-        for one in outcomes:
-            if isinstance(command, ReadZnodes) and isinstance(one, ZnodesRead):
-                for place in range(len(one.errors)):
-                    if command.paths[one.offset + place] in paths and not one.errors[place]:
-                        one.errors[place], one.data[place] = NO_AUTH, None
-                        one.versions[place] = one.czxids[place] = one.owners[place] = 0
-        if isinstance(command, ReadChildren) and command.path in paths:
-            return [ChildrenRead(id, NO_AUTH, [])]
-        return list(outcomes)
-
-    monkeypatch.setattr(world, "carry_out", carry_out)
-    return paths
-
-
-@pytest.fixture
-def unwritable(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Paths whose ACL allows no access in a transaction."""
-    paths: list[str] = []
-    original = world.carry_out
-
-    def carry_out(zookeeper: Any, session: int, id: Any, command: Any, now_ms: int) -> list[Any]:
-        if isinstance(command, WriteAtomically):
-            for place, operation in enumerate(command.operations):
-                if operation.path in paths:
-                    later = len(command.operations) - place - 1
-                    errors = [OK] * place + [NO_AUTH] + [RUNTIME_INCONSISTENCY] * later
-                    return [ZnodesWritten(id, 0, errors, [-1] * len(errors))]
-        return list(original(zookeeper, session, id, command, now_ms))
-
-    monkeypatch.setattr(world, "carry_out", carry_out)
-    return paths
 
 
 def errors_of(found: Cluster08, broker: int) -> list[str]:

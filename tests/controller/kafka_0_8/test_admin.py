@@ -29,6 +29,8 @@ def test_add_brokers_creates_the_persistent_paths() -> None:
 
 def test_add_brokers_is_repeatable() -> None:
     assert admin.add_brokers([1], ["/brokers/state/1"])[-1] == Create("/brokers/epoch", b"0")
+    existing = ["/brokers/state/1", "/brokers/topics"]
+    assert admin.add_brokers([1], existing)[-1] == Create("/brokers/epoch", b"")
 
 
 def test_state_path_survives_a_bounce() -> None:
@@ -181,7 +183,7 @@ def test_topic_is_deleted_whatever_the_epoch_is(content: bytes | None) -> None:
     )
     found.delete_topic("t")
     assert found.children("/brokers/topics") == []
-    assert found.data(path) == ("0" if content is None else content.decode("utf-8", "replace"))
+    assert found.data(path) == (content or b"").decode("utf-8", "replace")
 
 
 @pytest.mark.parametrize("content", [b"", b"\xff", b"everywhere"])

@@ -8,8 +8,12 @@ from controller.core.values import ANY_VERSION
 from controller.kafka_0_8 import znodes
 from controller.kafka_0_8.commands import DeleteLog
 from controller.kafka_0_8.znodes import StateChange
+from replay.world.inputs import CreateTopic
 from replay.world.kafka_0_8.cluster import Cluster08
+from replay.world.kafka_0_8.networked.cluster import NetworkedCluster
+from replay.world.scheduler import SECOND
 from tests.controller.kafka_0_8.clusters import T, cluster, issued, notices, partition, replicated
+from tests.replay.explore.kafka_0_8.small import small
 
 
 def enqueue(found: Cluster08, broker: int, content: bytes) -> None:
@@ -30,6 +34,16 @@ def test_new_topic_is_started_through_the_queue() -> None:
     found.run(1500)
     assert found.data("/brokers/topics/t/0/ISR") == "1,2;1"
     assert found.children("/brokers/state/1") == found.children("/brokers/state/2") == []
+
+
+def test_every_request_is_noticed_with_watches_that_fire_once() -> None:
+    """ZooKeeper before 3.6 has no other watches."""
+    creations = [CreateTopic(5_000 + 1_000 * one, f"u{one}", ((1,),)) for one in range(3)]
+    found = NetworkedCluster(small((1,), brokers=1, acks=(), zookeeper="3.5"), creations)
+    while found.scheduler.now_us < 9 * SECOND:
+        assert found.step()
+    for one in range(3):
+        assert found.zookeeper.state.find(f"/brokers/topics/u{one}/0/leader") is not None
 
 
 def test_new_leader_sends_start_replica_to_registered_replicas_only() -> None:

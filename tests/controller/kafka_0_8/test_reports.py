@@ -54,7 +54,7 @@ def test_content_that_prevents_an_election_is_reported_once_until_it_changes(pat
     found.stop(1)
     found.stop(3)
     with one_more_report(found, 2, path):
-        change(found, path, b"")
+        change(found, path, b"nobody")
     with one_more_report(found, 2, path):
         change(found, path, b"everyone")
     change(found, path, usable)

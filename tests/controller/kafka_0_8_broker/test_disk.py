@@ -45,6 +45,38 @@ def test_deleted_replica_leaves_neither_records_nor_high_watermark(
     assert open_disk(tmp_path).open_log(T, CZXID) == (0, 0)
 
 
+def test_lost_high_watermarks_are_reported_and_are_0(
+    open_disk, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    disk = open_disk(tmp_path)
+    disk.open_log(T, CZXID)
+    disk.append(T, [b"a", b"b"])
+    disk.write_checkpoint([("t", 0, 2)])
+    disk.close()
+    (tmp_path / CHECKPOINT).unlink()
+    again = open_disk(tmp_path)
+    (record,) = caplog.records
+    assert record.levelname == "ERROR"
+    path = tmp_path / CHECKPOINT
+    assert (
+        f"{path} does not exist, but there are logs of 1 replicas: their high watermarks are 0"
+        in (record.getMessage())
+    )
+    assert "restore the file" in record.getMessage()
+    assert again.open_log(T, CZXID) == (2, 0)
+
+
+def test_broker_that_has_written_no_checkpoint_reports_nothing(
+    open_disk, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    disk = open_disk(tmp_path)
+    disk.open_log(T, CZXID)
+    disk.append(T, [b"a"])
+    disk.close()
+    assert open_disk(tmp_path).open_log(T, CZXID) == (1, 0)
+    assert caplog.records == []
+
+
 @pytest.mark.parametrize("is_open", [False, True])
 def test_log_of_a_deleted_partition_is_deleted_when_the_name_is_used_again(
     open_disk, tmp_path: Path, is_open: bool
@@ -72,7 +104,7 @@ def test_any_topic_has_a_file_below_the_folder(open_disk, tmp_path: Path, topic:
     disk.close()
     assert open_disk(folder).open_log((topic, 0), CZXID) == (1, 0)
     assert [one.name for one in tmp_path.iterdir()] == ["records"]
-    assert len(list(folder.iterdir())) == 2
+    assert len(list(folder.glob("*.records"))) == 2
 
 
 @pytest.mark.parametrize("garbage", [b"", b"{}", b"[1]", b"\xff", b'[["t",0,"x"]]'])

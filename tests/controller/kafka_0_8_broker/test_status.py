@@ -2,10 +2,12 @@
 
 import pytest
 
+from controller.core.operations import NO_AUTH, NO_NODE, OK
+from controller.core.outcomes import Znodes
 from controller.kafka_0_8 import znodes
 from controller.kafka_0_8.znodes import StateChange
 from controller.kafka_0_8_broker.problems import Tree, problems_of
-from controller.kafka_0_8_broker.status import PartitionStatus, status_of
+from controller.kafka_0_8_broker.status import PartitionStatus, read_tree, status_of
 
 START = znodes.write_state_change(StateChange("start-replica", "t", 0))
 USABLE = {
@@ -50,7 +52,8 @@ def test_empty_cluster_has_no_problems() -> None:
     ("path", "content", "why"),
     [
         ("/brokers/note", b"", "is not a znode of the design; delete it"),
-        ("/brokers/epoch", b"", "an epoch that can be incremented: '' is no number; correct it"),
+        ("/brokers/epoch", b"", "has no epoch; the next leader takes it from the partitions"),
+        ("/brokers/epoch", b"x", "an epoch that can be incremented: 'x' is no number; correct it"),
         ("/brokers/epoch/note", b"", "is not a znode of the design; delete it"),
         ("/brokers/ids/xyz", b"h:1", "is not named by a broker id; delete it"),
         ("/brokers/ids/01", b"h:1", "is not named by a broker id; delete it"),
@@ -88,3 +91,44 @@ def test_problem_does_not_repeat_its_path() -> None:
     assert problems_of(Tree(USABLE | {path: b""}))[path].text.startswith(
         "cannot be read as broker ids"
     )
+
+
+class Denying:
+    """A client of a cluster with these znodes, some of which may not be read."""
+
+    def __init__(self, contents: dict[str, bytes], denied: list[str]) -> None:
+        self._tree = Tree(contents)
+        self._denied = denied
+
+    async def znodes(self, paths: tuple[str, ...], *, may_be_denied: bool) -> Znodes:
+        assert may_be_denied
+        found = Znodes(len(paths))
+        for place, path in enumerate(paths):
+            found.data[place] = self._tree.contents.get(path)
+            found.errors[place] = OK if path in self._tree.contents else NO_NODE
+            if path in self._denied:
+                found.errors[place], found.data[place] = NO_AUTH, None
+        return found
+
+    async def children(self, path: str) -> list[str]:
+        assert path not in self._denied
+        return self._tree.children(path)
+
+
+@pytest.mark.parametrize("path", sorted({*USABLE, "/brokers"}))
+async def test_denied_znode_is_named_and_all_others_are_read(path: str) -> None:
+    """It is no reason to report znodes below it as missing."""
+    found = await read_tree(Denying(USABLE, [path]))  # type: ignore[arg-type]
+    below = [one for one in USABLE if one == path or one.startswith(f"{path}/")]
+    assert dict(found.contents) == {one: USABLE[one] for one in USABLE if one not in below}
+    status = status_of(found)
+    assert status.denied == status.unreadable == [path]
+    text = "cannot be read (NoAuth): its ACL does not allow it; correct the ACL"
+    assert status.problems == {path: text}
+
+
+async def test_several_denied_znodes_are_named() -> None:
+    denied = ["/brokers/state/2", "/brokers/topics/t/0/ISR", "/brokers/ids/1"]
+    status = status_of(await read_tree(Denying(USABLE, denied)))  # type: ignore[arg-type]
+    assert sorted(status.denied) == sorted(status.problems) == sorted(denied)
+    assert (status.brokers, status.queues) == ({"1": ""}, {"1": 0, "2": None})

@@ -1,13 +1,16 @@
 """The command line of the 0.8 design, without servers; tests/lab/kafka_0_8 has it with servers."""
 
 import json
+from collections.abc import Coroutine
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from typer.testing import CliRunner
 
 from controller.kafka_0_8_broker.problems import Tree
-from controller.kafka_0_8_broker.status import status_of
+from controller.kafka_0_8_broker.status import ClusterStatus, status_of
 from tools.kafka_0_8 import options
 from tools.kafka_0_8.cli import app, text_of
 from tools.lab.cli import app as lab
@@ -108,6 +111,7 @@ def test_lab_rejects_designs_that_it_cannot_start(
 def test_status_shows_unreadable_content_as_unreadable_and_names_the_problems() -> None:
     contents = {
         "/brokers": b"",
+        "/brokers/epoch": b"0",
         "/brokers/ids": b"",
         "/brokers/ids/1": b"\x1b[2J",
         "/brokers/ids/2": b"host2:9092",
@@ -139,3 +143,36 @@ def test_status_shows_unreadable_content_as_unreadable_and_names_the_problems() 
         ["problem:", "/brokers/topics/t/1"],
         ["problem:", "/brokers/partitions_reassigned/t/0"],
     ]
+
+
+@pytest.mark.parametrize("denied", [[], ["/brokers/state/2", "/brokers/ids"]])
+def test_status_with_denied_znodes_is_complete_otherwise_and_exits_with_1(
+    denied: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    contents = {
+        "/brokers": b"",
+        "/brokers/epoch": b"0",
+        "/brokers/ids": b"",
+        "/brokers/state": b"",
+        "/brokers/state/1": b"7",
+        "/brokers/state/2": b"8",
+    }
+    readable = {path: one for path, one in contents.items() if path not in denied}
+    status = status_of(Tree(readable, denied))
+    asyncio = SimpleNamespace(run=lambda awaitable: _closed(awaitable, status))
+    monkeypatch.setattr(options, "asyncio", asyncio)
+    code, output, error = run("status", "--zookeeper", "localhost")
+    assert (code, error) == (1 if denied else 0, "")
+    lines = output.splitlines()
+    if denied:
+        assert lines[:2] == ["queue of broker 1: 0 requests", "queue of broker 2: unreadable"]
+        assert [one.split()[:2] for one in lines[2:]] == [["problem:", path] for path in denied]
+    else:
+        assert lines[1] == "queue of broker 2: 0 requests, the broker is not registered"
+    code, output, _ = run("status", "--zookeeper", "localhost", "--json")
+    assert (code, json.loads(output)["denied"]) == (1 if denied else 0, denied)
+
+
+def _closed(awaitable: Coroutine[Any, Any, Any], result: ClusterStatus) -> ClusterStatus:
+    awaitable.close()
+    return result

@@ -92,7 +92,7 @@ class Brokers:
 
     async def queue(self, broker: int) -> int:
         """How many requests wait in the queue of a broker."""
-        return (await self.status()).queues[str(broker)]
+        return (await self.status()).queues[str(broker)] or 0
 
     async def until(self, reached: Callable[[], Awaitable[bool]], what: str) -> None:
         """Wait until `reached` is true. Raises TimeoutError with `what`."""

@@ -31,6 +31,7 @@ from controller.kafka_0_8.commands import (
     SendFetch,
     TruncateLog,
     WriteCheckpoint,
+    run_of,
 )
 from controller.kafka_0_8.configuration import BrokerConfiguration
 from controller.kafka_0_8.events import (
@@ -387,6 +388,7 @@ class _Run:
                 command.offset,
                 command.epoch,
                 command.replicas_version,
+                run_of(command),
             )
         )
         leader.sent[number] = id

@@ -8,7 +8,8 @@ from replay.world.observer import Name
 
 class ReplicaFetch(Struct, frozen=True):
     """A follower asks for the records of a partition from `offset` on. `epoch` is the leader epoch
-    that it follows, `replicas_version` the version of the replicas znode that it has read last."""
+    that it follows, `replicas_version` the version of the replicas znode that it has read last,
+    `run` the run of its broker."""
 
     number: int
     replica: int
@@ -16,6 +17,7 @@ class ReplicaFetch(Struct, frozen=True):
     offset: int
     epoch: int
     replicas_version: int
+    run: int
 
 
 class ReplicaFetchResponse(Struct, frozen=True):

@@ -137,6 +137,7 @@ class Accepted:
                 message.offset,
                 message.epoch,
                 message.replicas_version,
+                message.run,
             ),
             (),
             respond,

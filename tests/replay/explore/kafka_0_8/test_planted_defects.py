@@ -72,18 +72,26 @@ def join_twice(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(isr, "_write", write)
 
 
+def forget_epochs(patch: pytest.MonkeyPatch) -> None:
+    """A candidate does not notice that /brokers/epoch was set back."""
+    patch.setattr(election, "_seen_epoch", lambda broker, partition, found: 0)
+
+
 def share_an_epoch(patch: pytest.MonkeyPatch) -> None:
+    forget_epochs(patch)
     patch.setattr(znodes, "read_epoch", lambda data: 0)
 
 
 def lead_without_the_znode(patch: pytest.MonkeyPatch) -> None:
     """A candidate takes the epoch of the leader before, whose ISR it does not check."""
     original = znodes.write_isr
+    forget_epochs(patch)
     patch.setattr(znodes, "read_epoch", lambda data: 0)
     patch.setattr(znodes, "write_isr", lambda content: original(znodes.Isr(content.brokers, 1)))
 
 
 def go_back_to_epoch(patch: pytest.MonkeyPatch) -> None:
+    forget_epochs(patch)
     epochs = iter(range(90, 0, -1))
     patch.setattr(znodes, "read_epoch", lambda data: next(epochs))
 
@@ -148,8 +156,8 @@ def show_uncommitted_records(patch: pytest.MonkeyPatch) -> None:
 def never_elect(patch: pytest.MonkeyPatch) -> None:
     original = election._candidacy
 
-    def candidacy(broker: Broker, *rest: Any) -> Any:
-        return original(broker, *rest) if broker.id == 1 else None
+    async def candidacy(broker: Broker, *rest: Any) -> Any:
+        return await original(broker, *rest) if broker.id == 1 else None
 
     patch.setattr(election, "_candidacy", candidacy)
 
@@ -162,9 +170,9 @@ def never_complete(patch: pytest.MonkeyPatch) -> None:
 
 
 def keep_requests(patch: pytest.MonkeyPatch) -> None:
-    async def write(*_: object) -> None: ...
+    async def delete(*_: object) -> None: ...
 
-    patch.setattr(replicas, "write", write)
+    patch.setattr(replicas, "_delete", delete)
 
 
 def never_close(patch: pytest.MonkeyPatch) -> None:
@@ -202,6 +210,10 @@ def delete_without_the_epoch(patch: pytest.MonkeyPatch) -> None:
         return [one for one in original(*args, **more) if one.path != znodes.EPOCH]
 
     patch.setattr(admin, "delete_topic", delete_topic)
+
+
+def let_replicas_join_that_were_started_again(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(isr, "_not_started_again", lambda broker, partition: {})
 
 
 DEFECTS: tuple[tuple[str, Plant, Scenario, Sequence[DesignInput]], ...] = (
@@ -271,6 +283,18 @@ DEFECTS: tuple[tuple[str, Plant, Scenario, Sequence[DesignInput]], ...] = (
             CrashBroker(8_000, 2, restart_after_ms=0),
             CutConnection(8_000, "broker 1", "broker 2", 3_000),
             StopBroker(9_200, 1, 9_000),
+        ],
+    ),
+    (
+        "committed-records-kept",
+        let_replicas_join_that_were_started_again,
+        small((1, 2), acks=(-1,), active_ms=16_000),
+        [
+            StopBroker(5_000, 2, 5_000),
+            HoldLink(11_010, "broker 1", "zookeeper", 1_600),
+            CrashBroker(11_100, 2, restart_after_ms=0),
+            CutConnection(11_100, "broker 1", "broker 2", 3_000),
+            StopBroker(12_700, 1, 3_000),
         ],
     ),
     (

@@ -1,0 +1,141 @@
+"""/brokers/epoch was deleted, emptied or set back by mistake: E-09."""
+
+import pytest
+
+from controller.core.error_codes import NONE
+from controller.core.operations import Delete, SetData, WriteOperation
+from controller.core.values import ANY_VERSION
+from controller.kafka_0_8.configuration import SECOND_RULES
+from replay.world.kafka_0_8.cluster import Cluster08
+from tests.controller.kafka_0_8.clusters import T, issued, leader_of, notices, replicated
+
+EPOCH = "/brokers/epoch"
+U = ("u", 0)
+DELETION = Delete(EPOCH, ANY_VERSION)
+LOST: list[WriteOperation] = [
+    DELETION,
+    SetData(EPOCH, b"", ANY_VERSION),
+    SetData(EPOCH, b"0", ANY_VERSION),
+]
+
+
+def two_topics(**settings: int) -> Cluster08:
+    """Broker 1 leads t-0 in epoch 2, broker 3 leads u-0 alone in epoch 1."""
+    found = replicated(**settings)
+    found.create_topic("u", {0: (3,)})
+    found.run(500)
+    found.write(Delete("/brokers/topics/t/0/leader", ANY_VERSION))
+    found.run(1500)
+    assert (leader_of(found), leader_of(found, U)) == ("1;3", "3;2")
+    return found
+
+
+@pytest.mark.parametrize("mistake", LOST, ids=["deleted", "emptied", "set back"])
+def test_next_epoch_is_above_those_of_all_partitions(mistake: WriteOperation) -> None:
+    """Broker 3 has never known t-0 as its leader after a restart."""
+    found = two_topics()
+    found.write(mistake)
+    found.end_session(3)
+    found.run(2000)
+    assert (leader_of(found, U), found.data(EPOCH)) == ("3;4", "4")
+    (notice,) = notices(found, 3, "epoch_restored")
+    assert (notice.level, notice.subject) == ("warning", EPOCH)
+    assert "the next one is 4, because the highest leader epoch of the partitions is 3" in (
+        notice.text
+    )
+    found.end_session(1)
+    found.run(2000)
+    assert leader_of(found).endswith(";5")
+    assert len(notices(found, 3, "epoch_restored")) == 1
+
+
+def test_epoch_of_a_deleted_topic_counts_if_a_broker_has_known_it() -> None:
+    found = two_topics()
+    found.write(DELETION)
+    found.write(Delete("/brokers/topics/u/0/leader", ANY_VERSION))
+    found.write(
+        SetData("/brokers/topics/t/0/ISR", b"1,2,3;1", ANY_VERSION),
+        Delete("/brokers/topics/t/0/leader", ANY_VERSION),
+    )
+    found.run(2000)
+    assert sorted([leader_of(found)[2:], leader_of(found, U)[2:]]) == ["4", "5"]
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/brokers/topics",
+        "/brokers/topics/t",
+        "/brokers/topics/t/0/ISR",
+        "/brokers/topics/t/0/leader",
+    ],
+)
+def test_no_leader_is_elected_while_the_highest_epoch_is_unknown(
+    path: str, denied: list[str]
+) -> None:
+    found = two_topics()
+    denied.append(path)
+    found.write(DELETION, Delete("/brokers/topics/u/0/leader", ANY_VERSION))
+    found.run(3000)
+    assert (leader_of(found, U), found.data(EPOCH)) == (None, None)
+    (notice,) = notices(found, 3, "epoch_unknown")
+    assert (notice.level, notice.subject) == ("error", EPOCH)
+    assert f"{path} cannot be read (NoAuth)" in notice.text
+    denied.clear()
+    found.run(500)
+    assert leader_of(found, U) == "3;4"
+
+
+def test_unreadable_isr_prevents_elections_until_it_is_corrected_or_the_epoch_is_set() -> None:
+    found = two_topics()
+    isr = "/brokers/topics/t/0/ISR"
+    found.write(
+        DELETION,
+        SetData(isr, b"garbage", ANY_VERSION),
+        Delete("/brokers/topics/u/0/leader", ANY_VERSION),
+    )
+    found.run(3000)
+    assert leader_of(found, U) is None
+    (notice,) = notices(found, 3, "epoch_unknown")
+    assert isr in notice.text
+    found.write(SetData(isr, b"1,2,3;3", ANY_VERSION))
+    found.run(500)
+    assert leader_of(found, U) == "3;4"
+
+
+def test_leader_that_creates_the_znode_does_not_set_it_back() -> None:
+    """Broker 3, with epoch 2, writes its ISR while broker 1 leads t-0 with epoch 3."""
+    found = two_topics()
+    found.write(DELETION)
+    found.reassign(U, (3, 2))
+    found.run(3000)
+    assert found.data("/brokers/topics/u/0/ISR") == "3,2;2"
+    assert found.data(EPOCH) == ""
+    assert found.error_of(found.produce(3, U, ["a"], -1, wait_ms=1000)) == NONE
+    found.write(Delete("/brokers/topics/u/0/leader", ANY_VERSION))
+    found.run(2000)
+    assert leader_of(found, U) == "3;4"
+
+
+def test_topic_without_an_epoch_is_deleted_and_does_not_set_it_back() -> None:
+    found = two_topics()
+    found.write(DELETION)
+    found.delete_topic("u")
+    found.create_topic("u", {0: (3,)})
+    found.run(2000)
+    assert leader_of(found, U) == "3;4"
+
+
+def test_second_rules_begin_with_epoch_1() -> None:
+    found = two_topics(rules=SECOND_RULES)
+    found.write(DELETION)
+    found.end_session(3)
+    found.run(2000)
+    assert leader_of(found, U) == "3;1"
+    assert issued(found, 3, "E-09") == []
+
+
+def test_epoch_of_a_new_cluster_needs_no_warning() -> None:
+    found = replicated()
+    assert issued(found, 1, "E-09") == []
+    assert T in found.brokers[1].fold.broker.partitions
