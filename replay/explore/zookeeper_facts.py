@@ -96,6 +96,8 @@ class ZooKeeperFacts:
             epoch, before = parsed_epoch(node.data), self._known.epoch
             if epoch is not None:
                 self._known.epoch = epoch
+                # A new term begins, also if the same controller is elected again.
+                self._known.granted.pop(process, None)
                 self._known.losses.controller_elected(is_kafka=self._known.is_kafka(process))
                 for check in self._epoch_written:
                     check(before, epoch, process)

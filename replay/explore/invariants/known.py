@@ -97,6 +97,8 @@ class Known:
         self.requests: dict[Name, Requests] = {}
         self.open_requests: dict[tuple[str, int], ApiRequest] = {}
         """The requests that were not answered yet, by controller and number."""
+        self.granted: dict[str, dict[int, int]] = {}
+        """By controller: the brokers whose shutdown it granted in its term, and their epochs."""
         self.cancel = 0
         """The czxid of /admin/reassign_cancel; 0: it does not exist."""
         self.was_cancelled = False
@@ -179,6 +181,12 @@ class Known:
         if found is None:
             found = self.requests[name] = Requests()
         return found
+
+    def has_granted_shutdown(self, process: str, broker: int) -> bool:
+        """Whether a controller has granted the controlled shutdown of a broker in its term, and the
+        broker has not registered again. The controller may have forgotten that."""
+        epoch = self.granted.get(process, {}).get(broker)
+        return epoch is not None and epoch == self.brokers.get(broker)
 
     def is_requested_by_api(self, name: Name) -> bool:
         """Whether a controller is to answer an AlterPartitionReassignments request for it."""

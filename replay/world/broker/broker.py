@@ -65,11 +65,12 @@ class Broker:
             self.disk.lose_unflushed(self.process, self._world.observer)
         self._gone(restart_after_us)
 
-    def shut_down(self, *, restart_after_us: int | None = None) -> None:
-        """A controlled shutdown begins."""
+    def shut_down(self, *, restart_after_us: int | None = None, closes_after_us: int = 0) -> None:
+        """A controlled shutdown begins. Once it has been granted, the broker closes its session
+        after `closes_after_us`."""
         if self._run is not None:
             self._restart_after_us = restart_after_us
-            self._run.shut_down()
+            self._run.shut_down(closes_after_us)
 
     def _ended(self, cause: str) -> None:
         is_error = cause == "exit"

@@ -42,6 +42,19 @@ def test_leader_that_is_not_online_is_reported() -> None:
     assert not _elect(ElectedIsOnline, 3, online=(1, 3))
 
 
+@pytest.mark.parametrize("registers_again", [False, True])
+def test_elected_broker_whose_shutdown_was_granted_is_reported(registers_again: bool) -> None:
+    history = History(ElectedIsOnline)
+    history.state(1, 1, _REPLICAS)
+    history.known.candidates_of = lambda process, name: Candidates((_REPLICAS,), _REPLICAS)
+    history.known.granted["refold 100"] = {2: history.known.brokers[2]}
+    if registers_again:
+        history.known.brokers[2] += 1
+    history.invariant.decided("refold 100", NAME, LeaderAndIsr(2, 2, _REPLICAS, 1, 1))
+    history.state(2, 2, _REPLICAS)
+    assert bool(history.reported) is (not registers_again)
+
+
 @pytest.mark.parametrize("allowed", ["", "orders"])
 def test_leader_outside_of_the_isr_is_reported_unless_it_is_allowed(allowed: str) -> None:
     [reported] = _elect(UncleanIsAllowed, 3, isr=(1, 2), allowed="payments")

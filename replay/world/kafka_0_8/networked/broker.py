@@ -121,11 +121,14 @@ class NetworkedBroker:
             self._run.end("crash")
             self._run = None
 
-    def shut_down(self, *, restart_after_us: int | None) -> None:
+    def shut_down(self, *, restart_after_us: int | None, closes_after_us: int = 0) -> None:
         """The broker closes its session, and ends. The design has no controlled shutdown."""
         if self._run is not None:
             self._restart_after_us = restart_after_us
-            self._run.shut_down()
+            if closes_after_us:
+                self._run.clock.after(closes_after_us, self._run.shut_down)
+            else:
+                self._run.shut_down()
 
     def stopped(self) -> None:
         """The run has closed its session, and has ended."""

@@ -239,6 +239,21 @@ def test_shutdown_writes_everything_to_the_disk() -> None:
     assert hand.brokers[2].broker_epoch == registered(hand, 2)
 
 
+def test_broker_whose_shutdown_was_granted_serves_until_it_closes() -> None:
+    hand = Hand().start()
+    hand.lead(1, 0)
+    hand.producer()
+    hand.run(3)
+    hand.brokers[2].shut_down(closes_after_us=4_000_000)
+    hand.run(3)
+    assert hand.seen.ends == []
+    assert hand.zookeeper.state.find("/brokers/ids/2") is not None
+    assert len(hand.records(2)) == len(hand.records(1))
+    hand.run(2)
+    assert hand.seen.ends == [("broker 2", "shutdown")]
+    assert hand.zookeeper.state.find("/brokers/ids/2") is None
+
+
 def test_shutting_down_follower_starts_no_fetches() -> None:
     hand = Hand().start()
     hand.lead(1, 0)
