@@ -143,6 +143,7 @@ class ZooKeeperFacts:
             known.losses.failed(broker)
         elif node.czxid != before:
             known.brokers[broker] = self._registration_zxids[broker] = node.czxid
+            known.broker_epochs.setdefault(broker, {})[node.czxid] = None
             known.losses.registered(broker)
 
     def _state_changed(self, process: str, path: str, node: Znode | None) -> None:

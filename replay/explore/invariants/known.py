@@ -85,6 +85,8 @@ class Known:
         """All states that partitions have had, of deleted topics too; `without_controller`."""
         self.brokers: dict[int, int] = {}
         """The registered brokers with their broker epochs."""
+        self.broker_epochs: dict[int, dict[int, None]] = {}
+        """All broker epochs that brokers have had."""
         self.unregistered_by_tools: dict[int, None] = {}
         """The brokers whose registration a tool has deleted; they do not register again."""
         self.controller: int | None = None
