@@ -82,7 +82,9 @@ class RequestFacts:
         for check in self._granted:
             check(process, asked.broker, asked.broker_epoch)
         if isinstance(asked, ControlledShutdownReceived):
-            granted = self._known.granted.setdefault(process, {})
-            granted[asked.broker] = asked.broker_epoch
+            known = self._known
+            # A later registration is unknown to the controller, which then forgets the shutdown.
+            if known.broker_epoch_known_to(process, asked.broker) == asked.broker_epoch:
+                known.granted.setdefault(process, {})[asked.broker] = asked.broker_epoch
             for check in self._shutdown_granted:
                 check(process, asked.broker, asked.broker_epoch)

@@ -59,11 +59,16 @@ class StopBroker(TimedInput, frozen=True):
 class FailLogDirectory(TimedInput, frozen=True):
     """The log directory of some partitions fails on a broker, which reports it by a znode below
     /log_dir_event_notification. Without `partitions`: of all that the broker has. The directory is
-    repaired and the broker restarted after `repaired_after_ms`; None: never."""
+    repaired and the broker restarted after `repaired_after_ms`; None: never.
+
+    A restart of the broker for another reason repairs the directory, too, unless it
+    `survives_restart`: then the broker starts without the logs in it.
+    """
 
     broker: int
     partitions: tuple[tuple[str, int], ...] = ()
     repaired_after_ms: int | None = 20_000
+    survives_restart: bool = False
 
 
 # Faults of any process ----------------------------------------------------------------------------

@@ -39,6 +39,8 @@ _FOCUSED_PERCENT: Final = 60
 _NEVER_PERCENT: Final = 12
 _SHORT_MS: Final = (20, 100, 300, 700, 1_500)
 _LONG_MS: Final = (3_000, 6_500, 9_000, 20_000)
+SURVIVES_PERCENT: Final = 40
+"""How often a restart alone does not repair a log directory."""
 _CLOSES_LATE_PERCENT: Final = 40
 _CLOSES_MS: Final = (20, 200, 1_000, 3_000, 8_000)
 
@@ -142,7 +144,8 @@ class FaultMaker:
         numbers = self._numbers
         names = tuple(numbers.sample(self._topics, 2)) if numbers.chance(70) else ()
         repaired_ms = None if numbers.chance(50) else self._duration()
-        return FailLogDirectory(at_ms, self._broker(), names, repaired_ms)
+        survives = numbers.chance(SURVIVES_PERCENT)
+        return FailLogDirectory(at_ms, self._broker(), names, repaired_ms, survives)
 
     def pause(self, at_ms: int) -> Input:
         return PauseProcess(at_ms, self._process(), self._duration())

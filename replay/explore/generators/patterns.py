@@ -20,7 +20,12 @@ from collections.abc import Callable
 from typing import Final
 
 from replay.explore.generators.acts import OUTAGE_MS, ActMaker
-from replay.explore.generators.faults import ZOOKEEPER, FaultMaker, closes_after_ms
+from replay.explore.generators.faults import (
+    SURVIVES_PERCENT,
+    ZOOKEEPER,
+    FaultMaker,
+    closes_after_ms,
+)
 from replay.explore.numbers import Numbers
 from replay.world.inputs import (
     ChangeZooKeeperLeader,
@@ -251,7 +256,9 @@ class Patterns:
             topic, number, (leader, *_) = partition
             # A repaired broker starts again, so that its notification no longer matters.
             repaired_ms = None if numbers.chance(80) else numbers.choice(OUTAGE_MS)
-            made.append(FailLogDirectory(at_ms, leader, ((topic, number),), repaired_ms))
+            survives = numbers.chance(SURVIVES_PERCENT)
+            names = ((topic, number),)
+            made.append(FailLogDirectory(at_ms, leader, names, repaired_ms, survives))
             at_ms += numbers.between(1, 7)
         return made
 

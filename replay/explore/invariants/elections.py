@@ -99,14 +99,15 @@ class FirstReplicaLeads(_Election):
         in_sync = before.isr if before is not None else candidates.online
         if leader not in in_sync or self.known.cancel_known_to(write.process):
             return
-        eligible = [one for one in in_sync if one in candidates.online]
+        eligible = [one for one in in_sync if one in candidates.surely_online]
         unchanged = [one for one in eligible if one not in write.restarted]
+        choices = [eligible]
+        if leader not in write.restarted:
+            choices.append(unchanged)
         for order in candidates.orders:
-            firsts = (
-                next((one for one in order if one in few), leader) for few in (eligible, unchanged)
-            )
-            if leader in firsts:
-                return
+            for few in choices:
+                if next((one for one in order if one in few or one == leader), leader) == leader:
+                    return
         self.violated(
             partition_text(write.name),
             f"{write.process} elected broker {leader} of {eligible}, which are online and in sync; "

@@ -67,16 +67,63 @@ class Requests:
 
 class Candidates(NamedTuple):
     """What a controller knows when it elects the leader of a partition: the orders in which its
-    rules consider replicas, and the replicas that are online."""
+    rules consider replicas, the replicas that may be online as far as it knows, and those that
+    surely are."""
 
     orders: tuple[tuple[int, ...], ...]
     online: tuple[int, ...]
+    surely_online: tuple[int, ...]
 
 
-class Known:
+class AskedOfProcesses:
+    """What the invariants ask about processes; the monitor sets the answers."""
+
+    def __init__(self) -> None:
+        self.live_brokers_of: Callable[[str], Collection[int] | None] = lambda process: None
+        """The brokers that a controller may know to be live and not shutting down."""
+        self.surely_live_of: Callable[[str], Collection[int] | None] = lambda process: (
+            self.live_brokers_of(process)
+        )
+        """Those of them that it must know."""
+        self.children_known_to: Callable[[str, str], Collection[str] | None] = (
+            lambda process, path: None
+        )
+        """The children of a path that a controller knows; None: it keeps no such list."""
+        self.candidates_of: Callable[[str, Name], Candidates | None] = lambda process, name: None
+        """The candidates to lead a partition; None: the controller does not know it."""
+        self.shutting_down_of: Callable[[str], Collection[int]] = lambda process: ()
+        """The brokers that a controller knows to be in controlled shutdown."""
+        self.broker_epoch_known_to: Callable[[str, int], int | None] = lambda process, broker: None
+        """The broker epoch of a broker as a controller knows it."""
+        self.deletes_topics: Callable[[str], bool] = lambda process: True
+        """Whether the configuration of a controller allows deletions of topics."""
+        self.restores_order: Callable[[str], bool] = lambda process: True
+        """Whether a process is a controller that restores the order of replicas."""
+        self.keeps_partitions: Callable[[str], bool] = lambda process: True
+        """Whether a process is a controller that keeps the partitions that a tool adds."""
+        self.is_kafka: Callable[[str], bool] = lambda process: False
+        """Whether a process is a controller with Kafka's rules."""
+        self.cancel_known_to: Callable[[str], int] = lambda process: 0
+        """The czxid of the /admin/reassign_cancel that a controller knows; 0: it knows none."""
+        self.knows_topic_id: Callable[[str, str], bool] = lambda process, topic: True
+        """Whether a controller knows the id of a topic, or the process is no controller."""
+        self.has_earlier_log: Callable[[int, Name], bool] = lambda broker, name: False
+        """Whether the log of a replica is that of an earlier topic of the same name."""
+        self.has_log: Callable[[int, Name], bool] = lambda broker, name: False
+        """Whether a broker has a log of a partition, and not that of an earlier topic."""
+        self.has_role: Callable[[str], bool] = lambda process: True
+        """Whether a controller has the role, loaded or not."""
+        self.has_kip_236: Callable[[], bool] = lambda: True
+        """Whether the active controller follows the znodes of KIP-236."""
+        self.active_process: Callable[[], str | None] = lambda: None
+        """The controller that has the role; None: none."""
+
+
+class Known(AskedOfProcesses):
     """The znodes that matter, parsed. Content that cannot be parsed counts as unchanged."""
 
     def __init__(self) -> None:
+        super().__init__()
         self.topics: dict[str, TopicKnown] = {}
         self.states: dict[Name, LeaderAndIsr] = {}
         self.changed_by_tools: dict[Name, None] = {}
@@ -105,14 +152,6 @@ class Known:
         """The czxid of /admin/reassign_cancel; 0: it does not exist."""
         self.was_cancelled = False
         """Whether /admin/reassign_cancel has existed."""
-        self.live_brokers_of: Callable[[str], Collection[int] | None] = lambda process: None
-        """The brokers that a controller knows to be live and not shutting down."""
-        self.children_known_to: Callable[[str, str], Collection[str] | None] = (
-            lambda process, path: None
-        )
-        """The children of a path that a controller knows; None: it keeps no such list."""
-        self.candidates_of: Callable[[str, Name], Candidates | None] = lambda process, name: None
-        """The candidates to lead a partition; None: the controller does not know it."""
         self.allows_unclean: dict[str, None] = {}
         """The topics whose unclean election was allowed or requested at some time; "": all."""
         self.allows_unclean_by_default = False
@@ -120,34 +159,8 @@ class Known:
         self.configs: dict[str, list[dict[str, str]]] = {}
         """All contents that the configuration of a topic, broker or user has had, by path, the
         present one last."""
-        self.shutting_down_of: Callable[[str], Collection[int]] = lambda process: ()
-        """The brokers that a controller knows to be in controlled shutdown."""
-        self.broker_epoch_known_to: Callable[[str, int], int | None] = lambda process, broker: None
-        """The broker epoch of a broker as a controller knows it."""
-        self.deletes_topics: Callable[[str], bool] = lambda process: True
-        """Whether the configuration of a controller allows deletions of topics."""
-        self.restores_order: Callable[[str], bool] = lambda process: True
-        """Whether a process is a controller that restores the order of replicas."""
-        self.keeps_partitions: Callable[[str], bool] = lambda process: True
-        """Whether a process is a controller that keeps the partitions that a tool adds."""
-        self.is_kafka: Callable[[str], bool] = lambda process: False
-        """Whether a process is a controller with Kafka's rules."""
         self.had_kafka = False
         """Whether a controller with Kafka's rules has had the role."""
-        self.cancel_known_to: Callable[[str], int] = lambda process: 0
-        """The czxid of the /admin/reassign_cancel that a controller knows; 0: it knows none."""
-        self.knows_topic_id: Callable[[str, str], bool] = lambda process, topic: True
-        """Whether a controller knows the id of a topic, or the process is no controller."""
-        self.has_earlier_log: Callable[[int, Name], bool] = lambda broker, name: False
-        """Whether the log of a replica is that of an earlier topic of the same name."""
-        self.has_log: Callable[[int, Name], bool] = lambda broker, name: False
-        """Whether a broker has a log of a partition, and not that of an earlier topic."""
-        self.has_role: Callable[[str], bool] = lambda process: True
-        """Whether a controller has the role, loaded or not."""
-        self.has_kip_236: Callable[[], bool] = lambda: True
-        """Whether the active controller follows the znodes of KIP-236."""
-        self.active_process: Callable[[], str | None] = lambda: None
-        """The controller that has the role; None: none."""
 
     def contents_of(self, path: str) -> list[dict[str, str]]:
         """All contents that a configuration has had, the present one last."""

@@ -188,7 +188,7 @@ class FailedLeaveIsr(Invariant):
                 self._violated(process, name, broker, "has failed or registered again")
 
     def shutdown_granted(self, process: str, broker: int, broker_epoch: int) -> None:
-        live = self.known.live_brokers_of(process)
+        live = self.known.surely_live_of(process)
         for name, _ in self._memberships(broker):
             state, choice = self.known.states[name], self.known.candidates_of(process, name)
             if choice is None or live is None:
@@ -197,7 +197,10 @@ class FailedLeaveIsr(Invariant):
             others = [
                 one
                 for one in state.isr
-                if one in live and one in choice.online and one not in added
+                if one != broker
+                and one in live
+                and one in choice.surely_online
+                and one not in added
             ]
             if state.leader != broker or others:
                 self._violated(process, name, broker, "shuts down")

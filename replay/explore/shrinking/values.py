@@ -26,6 +26,7 @@ _PLAIN: Final[dict[str, Any]] = {
     "configs": {},
     "successor": "same",
     "closes_after_ms": 0,
+    "survives_restart": False,
 }
 
 

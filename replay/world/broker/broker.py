@@ -115,8 +115,17 @@ class Broker:
         if self._run is not None:
             self._run.slow_changed(name)
 
-    def fail_log_directory(self, names: Iterable[Name] | None = None) -> None:
+    def fail_log_directory(
+        self, names: Iterable[Name] | None = None, *, survives_restart: bool = False
+    ) -> None:
         """The log directories of some partitions fail, or of all partitions. The broker has another
-        one for new partitions. They are repaired before the next run, without loss."""
+        one for new partitions. They are repaired before the next run, without loss, unless the
+        failure `survives_restart`: then before the run after `repair_log_directories`."""
         if self._run is not None:
-            self._run.fail_log_directories(names)
+            failed = self._run.fail_log_directories(names)
+            if survives_restart:
+                self.disk.broken.update(dict.fromkeys(failed))
+
+    def repair_log_directories(self) -> None:
+        """The next run has all its log directories."""
+        self.disk.broken.clear()

@@ -88,6 +88,8 @@ class BrokerRun:
 
     def _begin(self) -> None:
         self._world.observer.started(self.context.process)
+        if self._disk.failed:
+            self._world.observer.log_directory_failed(self.context.process, list(self._disk.failed))
         self._zookeeper.start()
 
     def _make_data(self) -> bytes:

@@ -19,7 +19,7 @@ REFOLD = "refold 100"
 def history(*live: int) -> History:
     made = History(FailedLeaveIsr)
     made.known.live_brokers_of = lambda process: live
-    made.known.candidates_of = lambda process, name: Candidates((), live)
+    made.known.candidates_of = lambda process, name: Candidates((), live, live)
     made.state(1, 4, (1, 2, 3))
     return made
 

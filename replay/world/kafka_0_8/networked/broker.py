@@ -154,9 +154,14 @@ class NetworkedBroker:
         """Not modelled."""
         raise NotImplementedError("the 0.8 design has no producer ids")
 
-    def fail_log_directory(self, names: Iterable[Name] | None) -> None:
+    def fail_log_directory(
+        self, names: Iterable[Name] | None, *, survives_restart: bool = False
+    ) -> None:
         """Not modelled."""
         raise NotImplementedError("the 0.8 design has one log directory")
+
+    def repair_log_directories(self) -> None:
+        """Not modelled."""
 
 
 class _Run:
