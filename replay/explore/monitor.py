@@ -317,6 +317,9 @@ class Monitor(Observer):
     def acted(self, process: str, act: int, what: str) -> None:
         self.also.acted(process, act, what)
 
+    def crashes(self, process: str, what: str, when: str) -> None:
+        self.also.crashes(process, what, when)
+
     # Brokers
 
     def started(self, process: str) -> None:
