@@ -46,7 +46,8 @@ class Coverage(Struct):
     """Counts by name.
 
     A *crash point* is a kind of act in a procedure. It can be tried in several ways: the crash is
-    before or after the act, and the successor is the same controller, another one or none.
+    before or after the act, and the successor is the same controller, another one or none. Acts in
+    the quiet part of a run are none: no controller crashes there.
     """
 
     runs: int = 0
@@ -59,6 +60,7 @@ class Coverage(Struct):
     partition_transitions: dict[str, int] = field(default_factory=dict)
     replica_transitions: dict[str, int] = field(default_factory=dict)
     racing: dict[str, int] = field(default_factory=dict)
+    acts: dict[str, int] = field(default_factory=dict)
     crash_points: dict[str, int] = field(default_factory=dict)
     crashes: dict[str, int] = field(default_factory=dict)
     not_checked: dict[str, int] = field(default_factory=dict)
@@ -81,7 +83,7 @@ class Coverage(Struct):
     @property
     def acts_passed(self) -> set[str]:
         """The kinds of acts that controllers have done, in any procedure."""
-        return {one.partition(": ")[2] for one in self.crash_points}
+        return set(self.acts)
 
     @property
     def acts_tried(self) -> set[str]:
@@ -95,6 +97,7 @@ _COUNTS: Final = (
     "partition_transitions",
     "replica_transitions",
     "racing",
+    "acts",
     "crash_points",
     "crashes",
     "not_checked",
@@ -156,7 +159,7 @@ class CoverageObserver(Observer):
         self._last: dict[str, tuple[int, str, str]] = {}
         self._crashing: dict[str, list[CrashController]] = {}
         self._cluster: Cluster
-        self._last_act: dict[str, str] = {}
+        self._is_quiet = False
 
     def begins(self, cluster: "Cluster") -> None:
         self._cluster = cluster
@@ -170,14 +173,21 @@ class CoverageObserver(Observer):
         if run is not None:
             run.fold.controller.observer = steps
 
-    def run_ended(self, process: str, reason: str) -> None:
-        if reason != "crash":
-            return
-        waiting = self._crashing.get(process)
-        if waiting:
-            one = waiting.pop(0)
-            way = f"{one.when}, {_successor(one.successor)}"
-            count(self.coverage.crashes, f"{self._last_act.get(process, 'first act')} | {way}")
+    def quiet_begins(self) -> None:
+        self._is_quiet = True
+
+    def crashes(self, process: str, what: str, when: str) -> None:
+        waiting = self._crashing.get(process, [])
+        for one in waiting:
+            if one.when == when:
+                waiting.remove(one)
+                way = f"{when}, {_successor(one.successor)}"
+                count(self.coverage.crashes, f"{self._point(process, what)} | {way}")
+                return
+
+    def _point(self, process: str, what: str) -> str:
+        steps = self._steps.get(process)
+        return f"{steps.procedure if steps else 'none'}: {kind_of_act(what)}"
 
     def input_applied(self, one: "Input") -> None:
         count(self.coverage.inputs, type(one).__name__)
@@ -196,10 +206,10 @@ class CoverageObserver(Observer):
         self._last[process] = recorded.mono_ns, recorded.channel, kind
 
     def acted(self, process: str, act: int, what: str) -> None:
-        steps = self._steps.get(process)
-        point = f"{steps.procedure if steps else 'none'}: {kind_of_act(what)}"
-        self._last_act[process] = point
-        count(self.coverage.crash_points, point)
+        point = self._point(process, what)
+        count(self.coverage.acts, kind_of_act(what))
+        if not self._is_quiet:
+            count(self.coverage.crash_points, point)
         if self._keeps_acts:
             at_ms = self._cluster.scheduler.now_us // MS
             self.acts.setdefault(process, []).append(Act(act, at_ms, point))

@@ -23,6 +23,7 @@ from controller.core.error_codes import KAFKA_STORAGE_ERROR
 from controller.core.events import ChildrenRead, Recorded, WatchFired
 from controller.core.operations import NO_NODE, OK, Create, SetData
 from controller.core.znodes import Name
+from replay.explore.delivered import Delivered
 from replay.explore.invariants.catalogue import ALWAYS, RECOVERY
 from replay.explore.invariants.invariant import (
     Applied,
@@ -96,6 +97,7 @@ class Monitor(Observer):
             if isinstance(one, AcknowledgedRecordsKept):
                 one.record_at = self._record_at
         self.processes: Processes
+        self._delivered: Delivered | None = None
         # Facts, each with the invariants that need it.
         self._sent = self._of("sent")
         self._noticed = self._of("noticed")
@@ -131,6 +133,9 @@ class Monitor(Observer):
         facts = ZooKeeperFacts(self.known, cluster.zookeeper.state, self._of)
         self._follow(cluster, Processes(cluster, self.known), facts.committed)
         self.processes.inform_invariants()
+        self._delivered = Delivered(self.known, self.processes)
+        self._delivered.inform_invariants()
+        facts.term_begins = self._delivered.ends
         if any(
             one.configuration.unclean_leader_election_enable for one in cluster.scenario.controllers
         ):
@@ -238,6 +243,8 @@ class Monitor(Observer):
 
     def run_ended(self, process: str, reason: str) -> None:
         self._requests.run_ended(process)
+        if self._delivered is not None:
+            self._delivered.ends(process)
         for key in [one for one in self._lists_asked if one[0] == process]:
             del self._lists_asked[key]
         self._failing.pop(process, None)
@@ -245,6 +252,8 @@ class Monitor(Observer):
 
     def folded(self, process: str, recorded: Recorded, issued: list[Issued]) -> None:
         event = recorded.event
+        if self._delivered is not None:
+            self._delivered.folded(process, recorded, issued)
         if isinstance(event, ApiRequest):
             self._requests.received(process, event)
         elif isinstance(event, WatchFired):
@@ -270,6 +279,8 @@ class Monitor(Observer):
         if self._has_role(process) and self.processes.is_idle(process):
             for check in self._handled:
                 check(process)
+            if self._delivered is not None:
+                self._delivered.handled(process)
         self.also.folded(process, recorded, issued)
 
     def _note(self, process: str, code: str) -> None:
@@ -305,6 +316,9 @@ class Monitor(Observer):
 
     def acted(self, process: str, act: int, what: str) -> None:
         self.also.acted(process, act, what)
+
+    def crashes(self, process: str, what: str, when: str) -> None:
+        self.also.crashes(process, what, when)
 
     # Brokers
 

@@ -35,16 +35,11 @@ class Processes:
     def inform_invariants(self) -> None:
         """Let the invariants ask what processes know, by `Known`."""
         known = self._known
-        known.live_brokers_of = self.live_brokers_of
         known.children_known_to = self.children_known_to
-        known.candidates_of = self.candidates_of
-        known.shutting_down_of = self.shutting_down_of
-        known.broker_epoch_known_to = self.broker_epoch_known_to
         known.deletes_topics = self.deletes_topics
         known.restores_order = self.restores_order
         known.keeps_partitions = self.keeps_partitions
         known.is_kafka = self.is_kafka
-        known.cancel_known_to = self.cancel_known_to
         known.knows_topic_id = self.knows_topic_id
         known.has_earlier_log = self.has_earlier_log
         known.has_log = self.has_log
@@ -133,19 +128,12 @@ class Processes:
         if record is not None:
             orders.append(record.original_replicas)
         online = tuple(one for one in context.brokers if context.is_online(one, partition))
-        return Candidates(tuple(orders), online)
+        return Candidates(tuple(orders), online, online)
 
     def configuration(self) -> Configuration | None:
         """The configuration of the controller that is `active`."""
         active = self.active()
         return self._cluster.controllers[active].settings.configuration if active else None
-
-    def shutting_down_of(self, process: str) -> Collection[int]:
-        """The brokers that a controller knows to be in controlled shutdown."""
-        controller = self._cluster.controllers.get(process)
-        if controller is None or controller.run is None:
-            return ()
-        return controller.run.fold.controller.context.shutting_down
 
     def is_kafka(self, process: str) -> bool:
         """Whether a process is a controller with Kafka's rules."""

@@ -35,6 +35,7 @@ class RequestFacts:
 
     def run_ended(self, process: str) -> None:
         """A controller ended, and answers nothing any more."""
+        self._known.granted.pop(process, None)
         requests = self._known.open_requests
         for key in [one for one in requests if one[0] == process]:
             del requests[key]
@@ -81,5 +82,9 @@ class RequestFacts:
         for check in self._granted:
             check(process, asked.broker, asked.broker_epoch)
         if isinstance(asked, ControlledShutdownReceived):
+            known = self._known
+            # A later registration is unknown to the controller, which then forgets the shutdown.
+            if known.broker_epoch_known_to(process, asked.broker) == asked.broker_epoch:
+                known.granted.setdefault(process, {})[asked.broker] = asked.broker_epoch
             for check in self._shutdown_granted:
                 check(process, asked.broker, asked.broker_epoch)

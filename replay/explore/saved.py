@@ -12,6 +12,7 @@ from typing import Final, Protocol, TypeVar
 import msgspec
 from msgspec import Struct, field
 
+from controller.core import znodes
 from controller.fingerprint import code_version, core_fingerprint
 from replay.errors import ReplayError
 from replay.explore.invariants.invariant import Violation
@@ -196,7 +197,11 @@ class _ScenarioFile(Scenario, frozen=True, kw_only=True):
 
 
 def read_scenario(path: Path) -> tuple[Scenario, tuple[Input, ...]]:
-    """Read a scenario, with inputs if it has some, from TOML or JSON. Raises ReplayError."""
+    """Read a scenario, with inputs if it has some, from TOML or JSON. Raises ReplayError.
+
+    Brokers create /latest_producer_id_block when they start (KB 1.1). Saved runs of earlier
+    versions do not have it, so it is added here.
+    """
     try:
         content = path.read_bytes()
         if path.suffix == ".toml":
@@ -214,7 +219,7 @@ def read_scenario(path: Path) -> tuple[Scenario, tuple[Input, ...]]:
     except UnicodeDecodeError as error:
         raise ReplayError(f"{path} is not a scenario: it is not text in UTF-8") from error
     fields = {name: getattr(found, name) for name in Scenario.__struct_fields__}
-    scenario = Scenario(**fields)
+    scenario = Scenario(**{**fields, "znodes": {znodes.PRODUCER_IDS: "", **found.znodes}})
     problem = unknown_field(given, msgspec.to_builtins(found))
     problem = problem or problem_of(scenario, found.inputs)
     if problem is not None:

@@ -51,6 +51,8 @@ class ZooKeeperFacts:
         self._producer_ids_written = of("producer_ids_written")
         self._user_written = of("user_written")
         self._transaction_ended = of("transaction_ended")
+        self.term_begins: Callable[[str], None] = lambda process: None
+        """Called when a process has stored a controller epoch."""
 
     def load(self) -> None:
         """The state at the start of the run, which is not checked."""
@@ -96,6 +98,9 @@ class ZooKeeperFacts:
             epoch, before = parsed_epoch(node.data), self._known.epoch
             if epoch is not None:
                 self._known.epoch = epoch
+                # A new term begins, also if the same controller is elected again.
+                self._known.granted.pop(process, None)
+                self.term_begins(process)
                 self._known.losses.controller_elected(is_kafka=self._known.is_kafka(process))
                 for check in self._epoch_written:
                     check(before, epoch, process)
@@ -141,6 +146,7 @@ class ZooKeeperFacts:
             known.losses.failed(broker)
         elif node.czxid != before:
             known.brokers[broker] = self._registration_zxids[broker] = node.czxid
+            known.broker_epochs.setdefault(broker, {})[node.czxid] = None
             known.losses.registered(broker)
 
     def _state_changed(self, process: str, path: str, node: Znode | None) -> None:

@@ -153,6 +153,8 @@ class ControllerProcess:
                 # Writes that are on their way are lost: they were never sent.
                 run = self.run
                 assert run is not None
+                when = "before" if is_before else "after"
+                self._observer.crashes(self.process, self._what, when)
                 run.kill()
                 self._network.reset(self.process, ZOOKEEPER)
                 self.kill("crash")

@@ -70,9 +70,12 @@ class FaultyBroker(Pausable, Protocol):
 
     def start(self) -> None: ...
     def crash(self, *, loses_unflushed: bool) -> None: ...
-    def shut_down(self, *, restart_after_us: int | None) -> None: ...
+    def shut_down(self, *, restart_after_us: int | None, closes_after_us: int = 0) -> None: ...
     def slow_disk(self, write_us: int) -> None: ...
-    def fail_log_directory(self, names: Iterable[tuple[str, int]] | None) -> None: ...
+    def fail_log_directory(
+        self, names: Iterable[tuple[str, int]] | None, *, survives_restart: bool = False
+    ) -> None: ...
+    def repair_log_directories(self) -> None: ...
     def allocate_producer_ids(self, route: Route) -> None: ...
 
 
@@ -160,13 +163,16 @@ class Faults:
                 broker.crash(loses_unflushed=loses_unflushed)
                 if restart_after_ms is not None:
                     self._after(restart_after_ms, broker.start)
-            case StopBroker(restart_after_ms=restart_after_ms):
-                broker.shut_down(restart_after_us=self._clamped_us(restart_after_ms))
+            case StopBroker(restart_after_ms=restart_after_ms, closes_after_ms=closes_after_ms):
+                broker.shut_down(
+                    restart_after_us=self._clamped_us(restart_after_ms),
+                    closes_after_us=self._clamped_ms(closes_after_ms) * MS,
+                )
             case FailLogDirectory(partitions=partitions, repaired_after_ms=repaired_after_ms):
-                broker.fail_log_directory(partitions or None)
+                names = partitions or None
+                broker.fail_log_directory(names, survives_restart=one.survives_restart)
                 if repaired_after_ms is not None:
-                    shut_down = partial(broker.shut_down, restart_after_us=_REPLACED_US)
-                    self._after(repaired_after_ms, shut_down)
+                    self._after(repaired_after_ms, partial(_repair, broker))
             case unknown:
                 assert_never(unknown)
 
@@ -302,3 +308,8 @@ class Faults:
 
 def _end_lag(zookeeper: Ensemble, member: int) -> None:
     zookeeper.lag(member)
+
+
+def _repair(broker: FaultyBroker) -> None:
+    broker.repair_log_directories()
+    broker.shut_down(restart_after_us=_REPLACED_US)

@@ -47,21 +47,28 @@ class CrashBroker(TimedInput, frozen=True):
 
 
 class StopBroker(TimedInput, frozen=True):
-    """A controlled shutdown of a broker. It starts again `restart_after_ms` after it has ended;
-    None: never."""
+    """A controlled shutdown of a broker. Once it is granted, or given up, the broker still serves
+    for `closes_after_ms`; then it writes everything to the disk, closes its session, and ends. It
+    starts again `restart_after_ms` later; None: never."""
 
     broker: int
     restart_after_ms: int | None = 5_000
+    closes_after_ms: int = 0
 
 
 class FailLogDirectory(TimedInput, frozen=True):
     """The log directory of some partitions fails on a broker, which reports it by a znode below
     /log_dir_event_notification. Without `partitions`: of all that the broker has. The directory is
-    repaired and the broker restarted after `repaired_after_ms`; None: never."""
+    repaired and the broker restarted after `repaired_after_ms`; None: never.
+
+    A restart of the broker for another reason repairs the directory, too, unless it
+    `survives_restart`: then the broker starts without the logs in it.
+    """
 
     broker: int
     partitions: tuple[tuple[str, int], ...] = ()
     repaired_after_ms: int | None = 20_000
+    survives_restart: bool = False
 
 
 # Faults of any process ----------------------------------------------------------------------------

@@ -72,6 +72,10 @@ class Observer:
         """A write of a controller was applied by ZooKeeper, or a request was sent to a broker. Acts
         are numbered from 1, over all runs of a process."""
 
+    def crashes(self, process: str, what: str, when: str) -> None:
+        """A controller is about to end by a CrashController input, "before" or "after" this act.
+        Before it, `acted` is not called."""
+
     # Brokers of the 0.8 design
 
     def broker_folded(self, process: str) -> None:

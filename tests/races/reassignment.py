@@ -191,6 +191,7 @@ DEFECTS: Final[tuple[Defect, ...]] = (
         "the context.",
         needs="A reassignment begins or continues.",
         invariants=(
+            "sent-states-stored",
             "metadata-forward",
             "metadata-current",
             "reassignments-ended",

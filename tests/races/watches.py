@@ -1,6 +1,6 @@
 """Races of watches and reads: a change that is not seen, or a state that is out of date."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from typing import Any, Final
 
 from msgspec import structs
@@ -17,12 +17,15 @@ from controller.core.state import ControllerContext, Partition
 from controller.core.triggers import BrokerChange, TopicChange, Trigger
 from controller.core.values import Broker
 from controller.core.zookeeper_io import read_znodes
+from controller.zookeeper.watches import FullPath, Watches
+from controller.zookeeper.wire import WatchLists
 from replay.world.ensemble.client import Client
 from replay.world.ensemble.protocol import Asked, CloseSession
 from replay.world.inputs import (
     NONE,
     CrashBroker,
     CreateTopic,
+    CutConnection,
     ExpireSession,
     KillController,
     LagZooKeeper,
@@ -221,6 +224,28 @@ def _note_old_answers(local: Answer) -> Answer:
     return planted
 
 
+# watches-lost -------------------------------------------------------------------------------------
+
+Lists = Callable[..., Iterator[WatchLists]]
+_LOST: Final = (znodes.BROKER_IDS, znodes.TOPICS, znodes.ISR_CHANGES)
+
+
+def _without_lists(lists: Lists) -> Lists:
+    """A reconnect sets the watches of some lists of children no more."""
+
+    def planted(self: Watches, full_path: FullPath, *, persistent: bool) -> Iterator[WatchLists]:
+        lost = {full_path(one) for one in _LOST}
+        for one in lists(self, full_path, persistent=persistent):
+            if lost.intersection(one.child):
+                reach()
+            yield one._replace(
+                child=[path for path in one.child if path not in lost],
+                persistent=[path for path in one.persistent if path not in lost],
+            )
+
+    return planted
+
+
 DEFECTS: Final = (
     Defect(
         id="R9",
@@ -297,6 +322,25 @@ DEFECTS: Final = (
             KillController(5000, _FIRST, NONE),
             LoseReply(9000, _SECOND),
             LagZooKeeper(10007, "broker 3", 100, 10000),
+        ),
+    ),
+    Defect(
+        id="watches-lost",
+        source="docs/observations.md",
+        planted="After a reconnect, the session does not set the watches of /brokers/ids, "
+        "/brokers/topics and /isr_change_notification again.",
+        needs="The session of a controller connects again while it watches one of these lists.",
+        invariants=(
+            "partitions-led",
+            "isrs-full",
+            "metadata-current",
+            "reassignments-ended",
+            "deletions-ended",
+        ),
+        replacements=(Replacement("controller.zookeeper.watches:Watches.lists", _without_lists),),
+        directed=generic_with(
+            CutConnection(5000, _FIRST, "zookeeper", 0),
+            CreateTopic(7000, "clicks", ((1, 2, 3),), {}, "znode_with_id"),
         ),
     ),
 )

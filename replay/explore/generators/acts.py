@@ -5,6 +5,7 @@ from typing import Final, Literal
 
 from controller.core import znodes
 from controller.core.topic_configs import UNCLEAN
+from replay.explore.generators.faults import SURVIVES_PERCENT, closes_after_ms
 from replay.explore.generators.identities import credentials, features, producer_ids
 from replay.explore.generators.scenarios import NAMES, random_assignment
 from replay.explore.numbers import Numbers
@@ -241,9 +242,10 @@ class ActMaker:
         fails."""
         ms = self._numbers.choice(OUTAGE_MS)
         if self._numbers.chance(15):
-            return [FailLogDirectory(at_ms, broker, (name,), ms)]
+            survives = self._numbers.chance(SURVIVES_PERCENT)
+            return [FailLogDirectory(at_ms, broker, (name,), ms, survives)]
         if self._numbers.chance(60):
-            return [StopBroker(at_ms, broker, ms)]
+            return [StopBroker(at_ms, broker, ms, closes_after_ms(self._numbers))]
         return self.crash(at_ms, broker, ms)
 
     def crash(self, at_ms: int, broker: int, ms: int) -> list[Input]:

@@ -1,11 +1,12 @@
 """Crash points: the controller ends before or after each of its acts, with each kind of successor.
 
 An act is a write to ZooKeeper or a request to a broker. Acts of the same kind in the same procedure
-are one crash point (coverage); the first of each is tried first.
+are one crash point (coverage). The rarest ones are tried first, because a later job may not have
+them: those that the fewest of the base runs have.
 """
 
 from collections.abc import Iterator
-from typing import Final, Literal
+from typing import Final, Literal, NamedTuple
 
 from replay.explore.coverage import Act
 from replay.explore.generators.attempt import Attempts
@@ -14,32 +15,58 @@ from replay.explore.numbers import Numbers
 from replay.world.inputs import NONE, SAME, CrashController, Input
 from replay.world.scenario import Scenario
 
+BASES: Final = 8
+"""Base runs of one job."""
 RUNS: Final = 24
-"""Runs for one base run."""
+"""Further runs, each with a crash."""
+RARE_RUNS: Final = 16
+"""So many of them crash at the rarest points."""
 
 _RESTARTS_MS: Final = (50, 2_000, 8_000)
 
 
+class Place(NamedTuple):
+    """An act of a base run."""
+
+    inputs: list[Input]
+    process: str
+    act: Act
+
+
 def crash_points(attempts: Attempts, numbers: Numbers) -> None:
     """Run base inputs, then the same with a crash at one of the acts of its controllers."""
-    inputs, traced = attempts.richest(numbers)
-    for crash in _chosen(attempts.scenario, traced.acts, numbers):
+    runs: list[tuple[list[Input], dict[str, list[Act]]]] = []
+    for _ in range(BASES):
+        inputs = attempts.inputs(numbers)
+        acts = attempts.traced(inputs).acts
+        # In the quiet part, no controller crashes.
+        runs.append((inputs, {process: _active(done, attempts) for process, done in acts.items()}))
+    for inputs, process, act in chosen(runs, numbers):
+        crash = crash_at(attempts.scenario, process, act.number, numbers)
         attempts.run(with_refold_at_end(attempts.scenario, [crash, *inputs], numbers))
 
 
-def _chosen(scenario: Scenario, acts: dict[str, list[Act]], numbers: Numbers) -> Iterator[Input]:
-    """First acts of each kind, in a random order, then any."""
-    firsts: dict[tuple[str, str], Act] = {}
-    for process, done in acts.items():
-        for act in done:
-            firsts.setdefault((process, act.point), act)
-    every = [(process, act) for process, done in acts.items() for act in done]
-    chosen = [(process, act) for (process, _), act in firsts.items()]
-    chosen = numbers.sample(chosen, RUNS)
-    while every and len(chosen) < RUNS:
-        chosen.append(numbers.choice(every))
-    for process, act in chosen:
-        yield crash_at(scenario, process, act.number, numbers)
+def _active(acts: list[Act], attempts: Attempts) -> list[Act]:
+    return [one for one in acts if one.at_ms < attempts.scenario.active_ms]
+
+
+def chosen(
+    runs: list[tuple[list[Input], dict[str, list[Act]]]], numbers: Numbers
+) -> Iterator[Place]:
+    """One act of each crash point: those that the fewest runs have, then any others."""
+    places: dict[str, list[list[Place]]] = {}
+    for inputs, acts in runs:
+        of_run: dict[str, list[Place]] = {}
+        for process, done in acts.items():
+            for act in done:
+                of_run.setdefault(act.point, []).append(Place(inputs, process, act))
+        for point, found in of_run.items():
+            places.setdefault(point, []).append(found)
+    points = numbers.sample(list(places), len(places))
+    rarest = sorted(points, key=lambda point: len(places[point]))[:RARE_RUNS]
+    others = [one for one in points if one not in rarest]
+    for point in (*rarest, *others[: RUNS - len(rarest)]):
+        yield numbers.choice(numbers.choice(places[point]))
 
 
 def crash_at(scenario: Scenario, process: str, act: int, numbers: Numbers) -> Input:

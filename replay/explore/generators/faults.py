@@ -39,6 +39,15 @@ _FOCUSED_PERCENT: Final = 60
 _NEVER_PERCENT: Final = 12
 _SHORT_MS: Final = (20, 100, 300, 700, 1_500)
 _LONG_MS: Final = (3_000, 6_500, 9_000, 20_000)
+SURVIVES_PERCENT: Final = 40
+"""How often a restart alone does not repair a log directory."""
+_CLOSES_LATE_PERCENT: Final = 40
+_CLOSES_MS: Final = (20, 200, 1_000, 3_000, 8_000)
+
+
+def closes_after_ms(numbers: Numbers) -> int:
+    """How long a broker still serves after its controlled shutdown was granted; mostly 0."""
+    return numbers.choice(_CLOSES_MS) if numbers.chance(_CLOSES_LATE_PERCENT) else 0
 
 
 class FaultMaker:
@@ -129,13 +138,14 @@ class FaultMaker:
         return CrashBroker(at_ms, self._broker(), numbers.chance(30), self._end())
 
     def stop_broker(self, at_ms: int) -> Input:
-        return StopBroker(at_ms, self._broker(), self._end())
+        return StopBroker(at_ms, self._broker(), self._end(), closes_after_ms(self._numbers))
 
     def fail_log_directory(self, at_ms: int) -> Input:
         numbers = self._numbers
         names = tuple(numbers.sample(self._topics, 2)) if numbers.chance(70) else ()
         repaired_ms = None if numbers.chance(50) else self._duration()
-        return FailLogDirectory(at_ms, self._broker(), names, repaired_ms)
+        survives = numbers.chance(SURVIVES_PERCENT)
+        return FailLogDirectory(at_ms, self._broker(), names, repaired_ms, survives)
 
     def pause(self, at_ms: int) -> Input:
         return PauseProcess(at_ms, self._process(), self._duration())

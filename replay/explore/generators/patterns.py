@@ -11,6 +11,7 @@
 - failed logs: a notification arrives while the controller handles another one
 - two writers: a client writes a znode of reassignments while the controller writes it, too
 - an interrupted deletion: the controller loses the role while brokers delete a topic's replicas
+- a slow shutdown: brokers fail and partitions change while a broker still serves
 
 They aim at the kinds of races that were found in production (docs/races.md#three-kinds).
 """
@@ -19,7 +20,12 @@ from collections.abc import Callable
 from typing import Final
 
 from replay.explore.generators.acts import OUTAGE_MS, ActMaker
-from replay.explore.generators.faults import ZOOKEEPER, FaultMaker
+from replay.explore.generators.faults import (
+    SURVIVES_PERCENT,
+    ZOOKEEPER,
+    FaultMaker,
+    closes_after_ms,
+)
 from replay.explore.numbers import Numbers
 from replay.world.inputs import (
     ChangeZooKeeperLeader,
@@ -73,6 +79,7 @@ class Patterns:
             (self._failed_logs, 2),
             (self._two_writers, 3),
             (self._interrupted_deletion, 1),
+            (self._slow_shutdown, 2),
         )
         pattern = self._numbers.weighted(patterns)
         return pattern(at_ms)
@@ -178,7 +185,7 @@ class Patterns:
         broker = numbers.choice(self._brokers)
         ends: tuple[list[Input], ...] = (
             [ExpireSession(at_ms, f"broker {broker}")],
-            [StopBroker(at_ms, broker, 0)],
+            [StopBroker(at_ms, broker, 0, closes_after_ms(numbers))],
             [
                 CrashBroker(at_ms, broker, False, 0),
                 ExpireSession(at_ms, f"broker {broker}"),
@@ -249,7 +256,9 @@ class Patterns:
             topic, number, (leader, *_) = partition
             # A repaired broker starts again, so that its notification no longer matters.
             repaired_ms = None if numbers.chance(80) else numbers.choice(OUTAGE_MS)
-            made.append(FailLogDirectory(at_ms, leader, ((topic, number),), repaired_ms))
+            survives = numbers.chance(SURVIVES_PERCENT)
+            names = ((topic, number),)
+            made.append(FailLogDirectory(at_ms, leader, names, repaired_ms, survives))
             at_ms += numbers.between(1, 7)
         return made
 
@@ -272,6 +281,24 @@ class Patterns:
             HoldLink(held_ms, one, broker, numbers.choice((50, 200, 1_000)))
             for one in self._controllers
         ]
+        return made
+
+    def _slow_shutdown(self, at_ms: int) -> list[Input]:
+        """A broker is registered and serves for some time after its shutdown was granted; meanwhile
+        other brokers fail, and administrators act."""
+        numbers = self._numbers
+        broker = numbers.choice(self._brokers)
+        closes_ms = numbers.choice((500, 2_000, 5_000))
+        made: list[Input] = [StopBroker(at_ms, broker, numbers.choice(_SLOW_MS), closes_ms)]
+        for _ in range(numbers.between(1, 3)):
+            later_ms = at_ms + numbers.between(1, closes_ms)
+            kind = numbers.below(10)
+            if kind < 4:
+                made += self._acts.create_topic(later_ms)
+            elif kind < 7:
+                made += self._acts.make(later_ms)
+            else:
+                made += self._restart(later_ms)
         return made
 
     def _late_requests(self, at_ms: int) -> list[Input]:

@@ -26,6 +26,7 @@ from replay.explore.invariants.epochs import (
     ControllerEpochsForward,
     DeposedWriteNothing,
     EpochRaisedByOwner,
+    RequestsCarryEpochs,
     StateCarriesEpoch,
 )
 from replay.explore.invariants.invariant import Invariant
@@ -81,6 +82,7 @@ ALWAYS: Final[tuple[type[Invariant], ...]] = (
     EpochRaisedByOwner,
     StateCarriesEpoch,
     DeposedWriteNothing,
+    RequestsCarryEpochs,
     AcknowledgedRecordsKept,
     ReadRecordsStable,
     IsrWithinAssignment,

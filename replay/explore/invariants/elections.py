@@ -22,9 +22,13 @@ class _Election(Invariant):
         self._decided: dict[tuple[str, Name], Candidates] = {}
 
     def decided(self, process: str, name: Name, state: LeaderAndIsr) -> None:
-        candidates = self.known.candidates_of(process, name)
+        known = self.known
+        candidates = known.candidates_of(process, name)
         if candidates is not None:
-            self._decided[process, name] = candidates
+            stays = (
+                one for one in candidates.online if not known.has_granted_shutdown(process, one)
+            )
+            self._decided[process, name] = candidates._replace(online=tuple(stays))
 
     def state_written(self, write: StateWrite) -> None:
         candidates = self._decided.pop((write.process, write.name), None)
@@ -45,7 +49,9 @@ class ElectedIsOnline(_Election):
     NAME: ClassVar[str] = "elected-is-online"
     STATEMENT: ClassVar[str] = (
         "A controller elects no replica that, as far as it knows, is not online: its broker is not "
-        "registered or in controlled shutdown, or its log directory has failed."
+        "registered or in controlled shutdown, or its log directory has failed. It knows of each "
+        "controlled shutdown that it has granted since its election, as long as the broker has not "
+        "registered again."
     )
 
     def elected(self, write: StateWrite, candidates: Candidates) -> None:
@@ -93,14 +99,15 @@ class FirstReplicaLeads(_Election):
         in_sync = before.isr if before is not None else candidates.online
         if leader not in in_sync or self.known.cancel_known_to(write.process):
             return
-        eligible = [one for one in in_sync if one in candidates.online]
+        eligible = [one for one in in_sync if one in candidates.surely_online]
         unchanged = [one for one in eligible if one not in write.restarted]
+        choices = [eligible]
+        if leader not in write.restarted:
+            choices.append(unchanged)
         for order in candidates.orders:
-            firsts = (
-                next((one for one in order if one in few), leader) for few in (eligible, unchanged)
-            )
-            if leader in firsts:
-                return
+            for few in choices:
+                if next((one for one in order if one in few or one == leader), leader) == leader:
+                    return
         self.violated(
             partition_text(write.name),
             f"{write.process} elected broker {leader} of {eligible}, which are online and in sync; "

@@ -2,6 +2,7 @@
 
 from typing import ClassVar
 
+from controller.core.commands import BrokerRequest
 from controller.core.znodes import CONTROLLER_EPOCH
 from replay.explore.invariants.invariant import (
     Applied,
@@ -104,3 +105,47 @@ class StateCarriesEpoch(Invariant):
                 f"{write.process} stored a state with controller epoch "
                 f"{write.after.controller_epoch}; {CONTROLLER_EPOCH} is {self.known.epoch}",
             )
+
+
+class RequestsCarryEpochs(Invariant):
+    """Source: KB 1.3, KIP-380. A broker rejects requests with other epochs, so that `applied` does
+    not show them."""
+
+    NAME: ClassVar[str] = "requests-carry-epochs"
+    STATEMENT: ClassVar[str] = (
+        "A controller sends requests only with a controller epoch that it has stored itself in "
+        "/controller_epoch, and with a broker epoch that the broker has had, in its term never "
+        "with an earlier one than before. Requests that the broker rejects count, too."
+    )
+
+    def __init__(self, known: Known, report: Report) -> None:
+        super().__init__(known, report)
+        self._stored: dict[str, dict[int, None]] = {}
+        """The epochs that each controller has stored."""
+        self._sent: dict[tuple[str, int, int], int] = {}
+        """The broker epoch that a controller sent last to a broker in a term."""
+
+    def epoch_written(self, before: int, after: int, process: str) -> None:
+        self._stored.setdefault(process, {})[after] = None
+
+    def sent(self, process: str, epoch: int, request: BrokerRequest) -> None:
+        broker, broker_epoch = request.broker, request.broker_epoch
+        if epoch not in self._stored.get(process, {}):
+            self.violated(
+                process,
+                f"sends broker {broker} a request with controller epoch {epoch}, which it has not "
+                "stored",
+            )
+        if broker_epoch not in self.known.broker_epochs.get(broker, {}):
+            self.violated(
+                f"broker {broker}",
+                f"{process} sends a request with broker epoch {broker_epoch}, which the broker has "
+                "not had",
+            )
+        before = self._sent.get((process, epoch, broker), broker_epoch)
+        if broker_epoch < before:
+            self.violated(
+                f"broker {broker}",
+                f"{process} sends a request with broker epoch {broker_epoch} after {before}",
+            )
+        self._sent[process, epoch, broker] = broker_epoch

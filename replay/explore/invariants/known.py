@@ -67,55 +67,30 @@ class Requests:
 
 class Candidates(NamedTuple):
     """What a controller knows when it elects the leader of a partition: the orders in which its
-    rules consider replicas, and the replicas that are online."""
+    rules consider replicas, the replicas that may be online as far as it knows, and those that
+    surely are."""
 
     orders: tuple[tuple[int, ...], ...]
     online: tuple[int, ...]
+    surely_online: tuple[int, ...]
 
 
-class Known:
-    """The znodes that matter, parsed. Content that cannot be parsed counts as unchanged."""
+class AskedOfProcesses:
+    """What the invariants ask about processes; the monitor sets the answers."""
 
     def __init__(self) -> None:
-        self.topics: dict[str, TopicKnown] = {}
-        self.states: dict[Name, LeaderAndIsr] = {}
-        self.changed_by_tools: dict[Name, None] = {}
-        """The partitions whose assignment a tool has changed, also those of deleted topics."""
-        self.past_states: dict[Name, dict[LeaderAndIsr, None]] = {}
-        """All states that partitions have had, of deleted topics too; `without_controller`."""
-        self.brokers: dict[int, int] = {}
-        """The registered brokers with their broker epochs."""
-        self.unregistered_by_tools: dict[int, None] = {}
-        """The brokers whose registration a tool has deleted; they do not register again."""
-        self.controller: int | None = None
-        self.epoch = 0
-        self.admin: dict[str, bytes] = {}
-        """The znodes under /admin that tools and the controller create and delete."""
-        self.made_by_clients: dict[str, None] = {}
-        """Those of them that a client has created, as tools do and, by mistake, operators."""
-        self.losses = Losses()
-        self.requests: dict[Name, Requests] = {}
-        self.open_requests: dict[tuple[str, int], ApiRequest] = {}
-        """The requests that were not answered yet, by controller and number."""
-        self.cancel = 0
-        """The czxid of /admin/reassign_cancel; 0: it does not exist."""
-        self.was_cancelled = False
-        """Whether /admin/reassign_cancel has existed."""
         self.live_brokers_of: Callable[[str], Collection[int] | None] = lambda process: None
-        """The brokers that a controller knows to be live and not shutting down."""
+        """The brokers that a controller may know to be live and not shutting down."""
+        self.surely_live_of: Callable[[str], Collection[int] | None] = lambda process: (
+            self.live_brokers_of(process)
+        )
+        """Those of them that it must know."""
         self.children_known_to: Callable[[str, str], Collection[str] | None] = (
             lambda process, path: None
         )
         """The children of a path that a controller knows; None: it keeps no such list."""
         self.candidates_of: Callable[[str, Name], Candidates | None] = lambda process, name: None
         """The candidates to lead a partition; None: the controller does not know it."""
-        self.allows_unclean: dict[str, None] = {}
-        """The topics whose unclean election was allowed or requested at some time; "": all."""
-        self.allows_unclean_by_default = False
-        """Whether unclean elections have been allowed for topics without an override."""
-        self.configs: dict[str, list[dict[str, str]]] = {}
-        """All contents that the configuration of a topic, broker or user has had, by path, the
-        present one last."""
         self.shutting_down_of: Callable[[str], Collection[int]] = lambda process: ()
         """The brokers that a controller knows to be in controlled shutdown."""
         self.broker_epoch_known_to: Callable[[str, int], int | None] = lambda process, broker: None
@@ -128,8 +103,6 @@ class Known:
         """Whether a process is a controller that keeps the partitions that a tool adds."""
         self.is_kafka: Callable[[str], bool] = lambda process: False
         """Whether a process is a controller with Kafka's rules."""
-        self.had_kafka = False
-        """Whether a controller with Kafka's rules has had the role."""
         self.cancel_known_to: Callable[[str], int] = lambda process: 0
         """The czxid of the /admin/reassign_cancel that a controller knows; 0: it knows none."""
         self.knows_topic_id: Callable[[str, str], bool] = lambda process, topic: True
@@ -144,6 +117,50 @@ class Known:
         """Whether the active controller follows the znodes of KIP-236."""
         self.active_process: Callable[[], str | None] = lambda: None
         """The controller that has the role; None: none."""
+
+
+class Known(AskedOfProcesses):
+    """The znodes that matter, parsed. Content that cannot be parsed counts as unchanged."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.topics: dict[str, TopicKnown] = {}
+        self.states: dict[Name, LeaderAndIsr] = {}
+        self.changed_by_tools: dict[Name, None] = {}
+        """The partitions whose assignment a tool has changed, also those of deleted topics."""
+        self.past_states: dict[Name, dict[LeaderAndIsr, None]] = {}
+        """All states that partitions have had, of deleted topics too; `without_controller`."""
+        self.brokers: dict[int, int] = {}
+        """The registered brokers with their broker epochs."""
+        self.broker_epochs: dict[int, dict[int, None]] = {}
+        """All broker epochs that brokers have had."""
+        self.unregistered_by_tools: dict[int, None] = {}
+        """The brokers whose registration a tool has deleted; they do not register again."""
+        self.controller: int | None = None
+        self.epoch = 0
+        self.admin: dict[str, bytes] = {}
+        """The znodes under /admin that tools and the controller create and delete."""
+        self.made_by_clients: dict[str, None] = {}
+        """Those of them that a client has created, as tools do and, by mistake, operators."""
+        self.losses = Losses()
+        self.requests: dict[Name, Requests] = {}
+        self.open_requests: dict[tuple[str, int], ApiRequest] = {}
+        """The requests that were not answered yet, by controller and number."""
+        self.granted: dict[str, dict[int, int]] = {}
+        """By controller: the brokers whose shutdown it granted in its term, and their epochs."""
+        self.cancel = 0
+        """The czxid of /admin/reassign_cancel; 0: it does not exist."""
+        self.was_cancelled = False
+        """Whether /admin/reassign_cancel has existed."""
+        self.allows_unclean: dict[str, None] = {}
+        """The topics whose unclean election was allowed or requested at some time; "": all."""
+        self.allows_unclean_by_default = False
+        """Whether unclean elections have been allowed for topics without an override."""
+        self.configs: dict[str, list[dict[str, str]]] = {}
+        """All contents that the configuration of a topic, broker or user has had, by path, the
+        present one last."""
+        self.had_kafka = False
+        """Whether a controller with Kafka's rules has had the role."""
 
     def contents_of(self, path: str) -> list[dict[str, str]]:
         """All contents that a configuration has had, the present one last."""
@@ -179,6 +196,12 @@ class Known:
         if found is None:
             found = self.requests[name] = Requests()
         return found
+
+    def has_granted_shutdown(self, process: str, broker: int) -> bool:
+        """Whether a controller has granted the controlled shutdown of a broker in its term, and the
+        broker has not registered again. The controller may have forgotten that."""
+        epoch = self.granted.get(process, {}).get(broker)
+        return epoch is not None and epoch == self.brokers.get(broker)
 
     def is_requested_by_api(self, name: Name) -> bool:
         """Whether a controller is to answer an AlterPartitionReassignments request for it."""

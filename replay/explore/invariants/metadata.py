@@ -5,6 +5,7 @@ from typing import ClassVar
 from controller.core.commands import (
     BrokerRequest,
     LeaderAndIsrRequest,
+    StopReplicaRequest,
     UpdateMetadataRequest,
 )
 from controller.core.values import LEADER_DURING_DELETE
@@ -26,15 +27,20 @@ class SentStatesStored(Invariant):
 
     NAME: ClassVar[str] = "sent-states-stored"
     STATEMENT: ClassVar[str] = (
-        "Each state of a partition that a controller sends in a LeaderAndIsr request is one that "
-        "the partition's state znode has had (leader, leader epoch, ISR and partition epoch), and "
-        "not older than the one that this controller has stored last."
+        "Each state of a partition that a controller sends in a LeaderAndIsr or UpdateMetadata "
+        "request is one that the partition's state znode has had (leader, leader epoch, ISR and "
+        "partition epoch), and not older than the one that this controller has stored or sent "
+        "last. The leader epoch in a StopReplica request is one that the partition has had. "
+        "Requests that the broker rejects count, too."
     )
 
     def __init__(self, known: Known, report: Report) -> None:
         super().__init__(known, report)
         self._own: dict[str, dict[Name, int]] = {}
         """For each controller the partition epochs that it has stored in its term."""
+        self._sent: dict[tuple[str, int, str, bytes, int], _Version] = {}
+        """The newest state that a controller has sent in a term. Without a topic id, a partition
+        may be that of a later topic of the same name."""
 
     def state_written(self, write: StateWrite) -> None:
         if write.is_controller:
@@ -51,21 +57,43 @@ class SentStatesStored(Invariant):
             self._own.pop(process, None)
 
     def sent(self, process: str, epoch: int, request: BrokerRequest) -> None:
-        if not isinstance(request, LeaderAndIsrRequest) or epoch != self.known.epoch:
+        if epoch != self.known.epoch:
             return
+        if isinstance(request, StopReplicaRequest):
+            self._check_stops(process, request)
+            return
+        own = self._own.get(process, {})
+        for one in request.partitions:
+            name, state = (one.topic, one.partition), one.leadership
+            if state.leader == LEADER_DURING_DELETE:
+                continue
+            version = state.leader_epoch, state.partition_epoch
+            newest = version
+            if one.topic_id:
+                key = process, epoch, one.topic, one.topic_id, one.partition
+                newest = self._sent[key] = max(version, self._sent.get(key, version))
+            if without_controller(state) not in self.known.past_states.get(name, {}):
+                what = "that was never stored"
+            elif state.partition_epoch < own.get(name, 0):
+                what = "that is older than the one that it has stored"
+            elif version < newest:
+                what = "that is older than one that it has sent"
+            else:
+                continue
+            self.violated(
+                partition_text(name),
+                f"{process} sends broker {request.broker} a state {what}: {state}",
+            )
+
+    def _check_stops(self, process: str, request: StopReplicaRequest) -> None:
         for one in request.partitions:
             name = one.topic, one.partition
-            if without_controller(one.leadership) not in self.known.past_states.get(name, {}):
+            past = self.known.past_states.get(name, {})
+            if one.leader_epoch >= 0 and all(one.leader_epoch != e.leader_epoch for e in past):
                 self.violated(
                     partition_text(name),
-                    f"{process} sends broker {request.broker} a state that was never stored: "
-                    f"{one.leadership}",
-                )
-            elif one.leadership.partition_epoch < self._own.get(process, {}).get(name, 0):
-                self.violated(
-                    partition_text(name),
-                    f"{process} sends broker {request.broker} a state that is older than the one "
-                    f"that it has stored: {one.leadership}",
+                    f"{process} asks broker {request.broker} to stop its replica with leader epoch "
+                    f"{one.leader_epoch}, which the partition has not had",
                 )
 
 

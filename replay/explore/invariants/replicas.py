@@ -99,19 +99,6 @@ class NoIneligibleInIsr(Invariant):
         "has granted since its election, as long as the broker has not registered again."
     )
 
-    def __init__(self, known: Known, report: Report) -> None:
-        super().__init__(known, report)
-        self._granted: dict[str, dict[int, int]] = {}
-        """For each controller, the brokers whose shutdown it has granted in its term, with their
-        broker epochs. The controller may have forgotten what it granted."""
-
-    def noticed(self, process: str, code: str, subject: str) -> None:
-        if code == "elected":
-            self._granted.pop(process, None)
-
-    def shutdown_granted(self, process: str, broker: int, broker_epoch: int) -> None:
-        self._granted.setdefault(process, {})[broker] = broker_epoch
-
     def decided(self, process: str, name: Name, state: LeaderAndIsr) -> None:
         before = self.known.states.get(name)
         live = self.known.live_brokers_of(process)
@@ -120,9 +107,8 @@ class NoIneligibleInIsr(Invariant):
         if live is None or version != state.partition_epoch:
             return
         members = before.isr if before is not None else ()
-        granted = self._granted.get(process, {})
         for broker in state.isr:
-            leaves = broker in granted and granted[broker] == self.known.brokers.get(broker)
+            leaves = self.known.has_granted_shutdown(process, broker)
             if broker not in members and (broker not in live or leaves):
                 self.violated(
                     partition_text(name),
@@ -202,7 +188,7 @@ class FailedLeaveIsr(Invariant):
                 self._violated(process, name, broker, "has failed or registered again")
 
     def shutdown_granted(self, process: str, broker: int, broker_epoch: int) -> None:
-        live = self.known.live_brokers_of(process)
+        live = self.known.surely_live_of(process)
         for name, _ in self._memberships(broker):
             state, choice = self.known.states[name], self.known.candidates_of(process, name)
             if choice is None or live is None:
@@ -211,7 +197,10 @@ class FailedLeaveIsr(Invariant):
             others = [
                 one
                 for one in state.isr
-                if one in live and one in choice.online and one not in added
+                if one != broker
+                and one in live
+                and one in choice.surely_online
+                and one not in added
             ]
             if state.leader != broker or others:
                 self._violated(process, name, broker, "shuts down")

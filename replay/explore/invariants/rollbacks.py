@@ -80,9 +80,9 @@ class RollbackKeepsInSync(Invariant):
         known, process, before = self.known, write.process, write.before
         if not known.is_refold(process) or not known.restores_order(process) or before is None:
             return False
-        live = known.live_brokers_of(process) or ()
+        live = known.surely_live_of(process) or ()
         choice = known.candidates_of(process, write.name)
-        online = choice.online if choice is not None else tuple(live)
+        online = choice.surely_online if choice is not None else tuple(live)
         removed = [
             one
             for one in before.isr

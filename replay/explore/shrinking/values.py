@@ -9,7 +9,15 @@ from replay.world.inputs import TimedInput
 
 Input = TypeVar("Input", bound=TimedInput)
 
-_TIMES: Final = ("ms", "restart_after_ms", "latency_ms", "lag_ms", "delay_ms", "transactions")
+_TIMES: Final = (
+    "ms",
+    "restart_after_ms",
+    "closes_after_ms",
+    "latency_ms",
+    "lag_ms",
+    "delay_ms",
+    "transactions",
+)
 _LISTS: Final = ("targets", "partitions", "changes")
 _PLAIN: Final[dict[str, Any]] = {
     "loses_unflushed": False,
@@ -17,6 +25,8 @@ _PLAIN: Final[dict[str, Any]] = {
     "validate_only": False,
     "configs": {},
     "successor": "same",
+    "closes_after_ms": 0,
+    "survives_restart": False,
 }
 
 

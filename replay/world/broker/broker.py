@@ -65,11 +65,12 @@ class Broker:
             self.disk.lose_unflushed(self.process, self._world.observer)
         self._gone(restart_after_us)
 
-    def shut_down(self, *, restart_after_us: int | None = None) -> None:
-        """A controlled shutdown begins."""
+    def shut_down(self, *, restart_after_us: int | None = None, closes_after_us: int = 0) -> None:
+        """A controlled shutdown begins. Once it has been granted, the broker closes its session
+        after `closes_after_us`."""
         if self._run is not None:
             self._restart_after_us = restart_after_us
-            self._run.shut_down()
+            self._run.shut_down(closes_after_us)
 
     def _ended(self, cause: str) -> None:
         is_error = cause == "exit"
@@ -114,8 +115,17 @@ class Broker:
         if self._run is not None:
             self._run.slow_changed(name)
 
-    def fail_log_directory(self, names: Iterable[Name] | None = None) -> None:
+    def fail_log_directory(
+        self, names: Iterable[Name] | None = None, *, survives_restart: bool = False
+    ) -> None:
         """The log directories of some partitions fail, or of all partitions. The broker has another
-        one for new partitions. They are repaired before the next run, without loss."""
+        one for new partitions. They are repaired before the next run, without loss, unless the
+        failure `survives_restart`: then before the run after `repair_log_directories`."""
         if self._run is not None:
-            self._run.fail_log_directories(names)
+            failed = self._run.fail_log_directories(names)
+            if survives_restart:
+                self.disk.broken.update(dict.fromkeys(failed))
+
+    def repair_log_directories(self) -> None:
+        """The next run has all its log directories."""
+        self.disk.broken.clear()

@@ -8,11 +8,13 @@ from replay.world.observer import Name, Observer
 
 class Disk:
     """The logs by partition. `failed` are those in log directories that have failed: they come back
-    with the next run of the broker. `slow` are those that no follower appends to for now."""
+    with the next run of the broker, except those that are `broken`. `slow` are those that no
+    follower appends to for now."""
 
     def __init__(self) -> None:
         self.logs: dict[Name, Log] = {}
         self.failed: dict[Name, Log] = {}
+        self.broken: dict[Name, None] = {}
         self.slow: dict[Name, None] = {}
 
     def fail(self, names: Iterable[Name]) -> list[Name]:
@@ -42,10 +44,11 @@ class Disk:
                 observer.truncated(process, name, log.end, "crash")
 
     def start(self) -> None:
-        """A new run of the broker begins; failed log directories are repaired."""
+        """A new run of the broker begins; failed log directories are repaired, if they can be."""
         # A log that was created again meanwhile is in another directory, and is newer.
-        self.logs = {**self.failed, **self.logs}
-        self.failed = {}
+        repaired = {name: log for name, log in self.failed.items() if name not in self.broken}
+        self.logs = {**repaired, **self.logs}
+        self.failed = {name: log for name, log in self.failed.items() if name in self.broken}
         for log in self.logs.values():
             log.high_watermark = min(log.checkpoint, log.end)
 

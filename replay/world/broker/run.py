@@ -88,6 +88,8 @@ class BrokerRun:
 
     def _begin(self) -> None:
         self._world.observer.started(self.context.process)
+        if self._disk.failed:
+            self._world.observer.log_directory_failed(self.context.process, list(self._disk.failed))
         self._zookeeper.start()
 
     def _make_data(self) -> bytes:
@@ -206,16 +208,23 @@ class BrokerRun:
         """A replica is slow from now on, or no longer."""
         self._fetchers.slow_changed(name)
 
-    def shut_down(self) -> None:
-        """Stop after the controller has moved the leaders, or has not answered in time."""
+    def shut_down(self, closes_after_us: int) -> None:
+        """Stop after the controller has moved the leaders, or has not answered in time. Until
+        `closes_after_us` later, the broker serves as before and stays registered."""
         # A process that is paused gets the signal when it goes on.
-        self._clock.after(0, self._ask_to_stop)
+        self._clock.after(0, lambda: self._ask_to_stop(closes_after_us))
 
-    def _ask_to_stop(self) -> None:
+    def _ask_to_stop(self, closes_after_us: int) -> None:
+        def stop() -> None:
+            if closes_after_us:
+                self._clock.after(closes_after_us, self._stop)
+            else:
+                self._stop()
+
         if self._shutdown is None:
             self.context.is_shutting_down = True
             self._shutdown = ControlledShutdown(
-                self.context, self._world.process_of_controller, self._stop
+                self.context, self._world.process_of_controller, stop
             )
 
     def _stop(self) -> None:

@@ -28,7 +28,7 @@ def _elect(
     """A controller elects a leader after broker 1, which led with this ISR."""
     history = History(invariant)
     history.state(1, 1, isr)
-    history.known.candidates_of = lambda process, name: Candidates(orders, online)
+    history.known.candidates_of = lambda process, name: Candidates(orders, online, online)
     if allowed is not None:
         history.known.allows_unclean[allowed] = None
     history.invariant.decided("refold 100", NAME, LeaderAndIsr(leader, 2, isr, 1, 1))
@@ -40,6 +40,21 @@ def test_leader_that_is_not_online_is_reported() -> None:
     [reported] = _elect(ElectedIsOnline, 2, online=(1, 3))
     assert "elected broker 2; online are [1, 3]" in reported
     assert not _elect(ElectedIsOnline, 3, online=(1, 3))
+
+
+@pytest.mark.parametrize("registers_again", [False, True])
+def test_elected_broker_whose_shutdown_was_granted_is_reported(registers_again: bool) -> None:
+    history = History(ElectedIsOnline)
+    history.state(1, 1, _REPLICAS)
+    history.known.candidates_of = lambda process, name: Candidates(
+        (_REPLICAS,), _REPLICAS, _REPLICAS
+    )
+    history.known.granted["refold 100"] = {2: history.known.brokers[2]}
+    if registers_again:
+        history.known.brokers[2] += 1
+    history.invariant.decided("refold 100", NAME, LeaderAndIsr(2, 2, _REPLICAS, 1, 1))
+    history.state(2, 2, _REPLICAS)
+    assert bool(history.reported) is (not registers_again)
 
 
 @pytest.mark.parametrize("allowed", ["", "orders"])

@@ -11,7 +11,7 @@ from controller.core.operations import Create
 from replay.explore.coverage import Act, Coverage
 from replay.explore.generators import crash_points, disturbance, pct, staleness, systematic
 from replay.explore.generators.acts import ActMaker
-from replay.explore.generators.attempt import BASES, Attempts, BudgetSpent, Traced
+from replay.explore.generators.attempt import Attempts, BudgetSpent, Traced
 from replay.explore.generators.ending import with_refold_at_end
 from replay.explore.generators.mix import mix
 from replay.explore.generators.moments import Moment, moments_of
@@ -128,11 +128,22 @@ def test_staleness_lags_at_moments_of_reads() -> None:
     assert len(lags) >= staleness.RUNS
 
 
-def test_crash_points_try_the_first_act_of_each_kind() -> None:
-    made = _made(crash_points.crash_points, 1)[BASES:]
+def test_crash_points_crash_at_each_kind_of_act() -> None:
+    made = _made(crash_points.crash_points, 1)[crash_points.BASES :]
     crashes = [inputs[0] for inputs in made]
     assert all(isinstance(one, CrashController) for one in crashes)
     assert {one.act for one in crashes if isinstance(one, CrashController)} == {1, 2}
+
+
+def test_crash_points_that_the_fewest_runs_have_are_tried_first() -> None:
+    often = [Act(number, 5_000, f"often {number}") for number in range(40)]
+    rare = [Act(number, 6_000, f"rare {number}") for number in range(12)]
+    acts = [{"refold 100": often}, {"refold 100": [*often, *rare]}, {"refold 100": often}]
+    runs: list[tuple[list[Input], dict[str, list[Act]]]] = [([], one) for one in acts]
+    for seed in range(10):
+        found = [one.act.point for one in crash_points.chosen(runs, Numbers(seed))]
+        assert len(set(found)) == crash_points.RUNS
+        assert all(one.startswith("rare") for one in found[: len(rare)])
 
 
 def test_disturbances_are_around_acts_of_controllers() -> None:

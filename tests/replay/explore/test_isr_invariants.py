@@ -19,7 +19,7 @@ REFOLD = "refold 100"
 def history(*live: int) -> History:
     made = History(FailedLeaveIsr)
     made.known.live_brokers_of = lambda process: live
-    made.known.candidates_of = lambda process, name: Candidates((), live)
+    made.known.candidates_of = lambda process, name: Candidates((), live, live)
     made.state(1, 4, (1, 2, 3))
     return made
 
@@ -244,9 +244,9 @@ def test_controller_that_forgets_a_shutdown_that_it_granted_is_reported(ends: st
     history = History(NoIneligibleInIsr)
     history.known.live_brokers_of = lambda process: (1, 2, 3)
     history.state(1, 1, (1,))
-    history.invariant.shutdown_granted("refold 100", 3, history.known.brokers[3])
+    history.known.granted["refold 100"] = {3: history.known.brokers[3]}
     if ends == "new term":
-        history.invariant.noticed("refold 100", "elected", "/controller")
+        history.known.granted.clear()
     elif ends == "new registration":
         history.known.brokers[3] += 1
     history.invariant.decided("refold 100", NAME, LeaderAndIsr(1, 1, (1, 3), 0, 1))

@@ -3,6 +3,7 @@
 import subprocess
 import sys
 from pathlib import Path
+from typing import Literal
 
 import pytest
 from msgspec import structs
@@ -18,7 +19,13 @@ from replay.explore.invariants.leadership import LeaderInIsr
 from replay.explore.numbers import Numbers
 from replay.explore.run import NO_EXCEPTION, Run, run
 from replay.explore.verdict import not_checked
-from replay.world.inputs import CrashBroker, DeleteControllerZnode, Input, WriteZnode
+from replay.world.inputs import (
+    CrashBroker,
+    CrashController,
+    DeleteControllerZnode,
+    Input,
+    WriteZnode,
+)
 from replay.world.scenario import Scenario
 from tests.replay.explore.defects import leader_outside_of_isr
 
@@ -44,6 +51,25 @@ def test_healthy_run_recovers_and_everything_is_checked() -> None:
     assert "ONLINE to OFFLINE" in outcome.coverage.partition_transitions
     assert outcome.coverage.crash_points
     assert outcome.coverage.racing
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_crash_counts_at_its_act(when: Literal["before", "after"]) -> None:
+    """The third act of a run is the creation of the parent of its records."""
+    acts = Run(small(), (), keeps_acts=True).outcome().acts["refold 100"]
+    third = acts[2]
+    crash = CrashController(0, "refold 100", third.number, when)
+    crashes = run(small(), (crash,)).coverage.crashes
+    assert list(crashes) == [f"{third.point} | {when}, same"]
+    assert third.point not in (acts[1].point, acts[3].point)
+
+
+def test_acts_of_the_quiet_part_are_no_crash_points() -> None:
+    """The controller starts in the quiet part."""
+    scenario = structs.replace(small(), active_ms=1, quiet_ms=100_000)
+    coverage = run(scenario, ()).coverage
+    assert "Create /controller_epoch" in coverage.acts
+    assert coverage.crash_points == {}
 
 
 @pytest.mark.long

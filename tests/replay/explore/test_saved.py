@@ -2,10 +2,12 @@
 
 from pathlib import Path
 
+import msgspec
 import pytest
 from msgspec import structs
 from typer.testing import CliRunner
 
+from controller.core import znodes
 from replay.cli.main import app
 from replay.errors import ReplayError
 from replay.explore.generators.scenarios import generic
@@ -15,6 +17,7 @@ from replay.logs.open_log import open_reader
 from replay.verify.verification import verify_decisions
 from replay.world.inputs import CrashBroker, DeleteControllerZnode, Input
 from replay.world.scenario import Scenario
+from replay.world.start_state import start_state
 
 _INPUTS: tuple[Input, ...] = (CrashBroker(6_000, 1), DeleteControllerZnode(6_010))
 
@@ -110,6 +113,24 @@ def test_scenario_is_read_from_toml(tmp_path: Path) -> None:
     scenario, inputs = read_scenario(file)
     assert [one.id for one in scenario.brokers] == [1, 2]
     assert inputs == (CrashBroker(5_000, 2),)
+
+
+@pytest.mark.parametrize("given", ["", '{"version":1,"broker":7,"block_start":"0"}'])
+def test_scenario_has_the_znode_of_producer_ids_as_brokers_create_it(
+    given: str, tmp_path: Path
+) -> None:
+    file = tmp_path / "scenario.json"
+    content: dict[str, object] = {
+        "brokers": [{"id": 1}],
+        "controllers": [{"configuration": {"broker_id": 100}}],
+    }
+    if given:
+        content["znodes"] = {znodes.PRODUCER_IDS: given}
+    file.write_bytes(msgspec.json.encode(content))
+    scenario, _ = read_scenario(file)
+    found = start_state(scenario).find(znodes.PRODUCER_IDS)
+    assert found is not None
+    assert found.data == given.encode()
 
 
 def test_misspelt_field_of_a_scenario_is_refused(tmp_path: Path) -> None:

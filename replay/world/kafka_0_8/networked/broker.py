@@ -122,11 +122,14 @@ class NetworkedBroker:
             self._run.end("crash")
             self._run = None
 
-    def shut_down(self, *, restart_after_us: int | None) -> None:
+    def shut_down(self, *, restart_after_us: int | None, closes_after_us: int = 0) -> None:
         """The broker closes its session, and ends. The design has no controlled shutdown."""
         if self._run is not None:
             self._restart_after_us = restart_after_us
-            self._run.shut_down()
+            if closes_after_us:
+                self._run.clock.after(closes_after_us, self._run.shut_down)
+            else:
+                self._run.shut_down()
 
     def stopped(self) -> None:
         """The run has closed its session, and has ended."""
@@ -152,9 +155,14 @@ class NetworkedBroker:
         """Not modelled."""
         raise NotImplementedError("the 0.8 design has no producer ids")
 
-    def fail_log_directory(self, names: Iterable[Name] | None) -> None:
+    def fail_log_directory(
+        self, names: Iterable[Name] | None, *, survives_restart: bool = False
+    ) -> None:
         """Not modelled."""
         raise NotImplementedError("the 0.8 design has one log directory")
+
+    def repair_log_directories(self) -> None:
+        """Not modelled."""
 
 
 class _Run:

@@ -239,6 +239,21 @@ def test_shutdown_writes_everything_to_the_disk() -> None:
     assert hand.brokers[2].broker_epoch == registered(hand, 2)
 
 
+def test_broker_whose_shutdown_was_granted_serves_until_it_closes() -> None:
+    hand = Hand().start()
+    hand.lead(1, 0)
+    hand.producer()
+    hand.run(3)
+    hand.brokers[2].shut_down(closes_after_us=4_000_000)
+    hand.run(3)
+    assert hand.seen.ends == []
+    assert hand.zookeeper.state.find("/brokers/ids/2") is not None
+    assert len(hand.records(2)) == len(hand.records(1))
+    hand.run(2)
+    assert hand.seen.ends == [("broker 2", "shutdown")]
+    assert hand.zookeeper.state.find("/brokers/ids/2") is None
+
+
 def test_shutting_down_follower_starts_no_fetches() -> None:
     hand = Hand().start()
     hand.lead(1, 0)
@@ -277,6 +292,29 @@ def test_failed_log_directory_refuses_producers_that_wait() -> None:
     hand.update_metadata()
     hand.run(2)
     assert hand.seen.acknowledged_records[-1][1] == len(hand.records(2)) - 1
+
+
+@pytest.mark.parametrize("survives", [False, True])
+def test_broken_log_directory_stays_failed_over_a_restart_until_it_is_repaired(
+    survives: bool,
+) -> None:
+    hand = Hand().start()
+    hand.lead(1, 0)
+    hand.producer()
+    hand.run(2)
+    broker = hand.brokers[3]
+    broker.fail_log_directory([T0], survives_restart=survives)
+    broker.shut_down(restart_after_us=1_000_000)
+    hand.run(5)
+    assert (T0 in broker.disk.failed) is survives
+    hand.lead(1, 1)
+    hand.run(1)
+    found = hand.replicas(3).find(T0)
+    assert (found == codes.KAFKA_STORAGE_ERROR) is survives
+    broker.repair_log_directories()
+    broker.shut_down(restart_after_us=1_000_000)
+    hand.run(5)
+    assert T0 in broker.disk.logs
 
 
 def test_repaired_log_directory_keeps_its_records() -> None:

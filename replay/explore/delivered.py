@@ -1,0 +1,307 @@
+"""What each controller can know: what ZooKeeper and brokers have delivered to it, and what it has
+answered itself.
+
+The invariants judge a controller by this, not by its own state: a controller whose state is wrong
+could excuse itself otherwise. A controller uses what was delivered step by step, so that two
+answers are kept until it has handled all its events: what it must know, and what it may know.
+
+A standby reads registrations and the cancellation before its term begins, and not again. Until the
+controller reads them in its term, its own state counts.
+"""
+
+from collections.abc import Collection
+from typing import Final, Protocol
+
+from controller.core import znodes
+from controller.core.api_requests.controlled_shutdown import ControlledShutdownReceived
+from controller.core.commands import (
+    CommandId,
+    Issued,
+    LeaderAndIsrRequest,
+    ReadChildren,
+    ReadStats,
+    ReadZnodes,
+)
+from controller.core.error_codes import KAFKA_STORAGE_ERROR
+from controller.core.errors import ZnodeError
+from controller.core.events import BrokerResponded, ChildrenRead, Recorded, ZnodesRead
+from controller.core.operations import NO_NODE, OK
+from controller.core.znodes import Name
+from replay.explore.invariants.known import Candidates, Known
+
+_IDS: Final = f"{znodes.BROKER_IDS}/"
+_Key = tuple[int, Name]
+
+
+class _View:
+    """What was delivered to a controller in its term.
+
+    - `brokers`: the registrations that it has read last, with their czxids; None: not in this term
+    - `before`: those that it had read before, until it has handled all its events
+    - `cancel`: the czxid of /admin/reassign_cancel; None: not read in this term
+    - `failed`: replicas in failed log directories, each with the epoch of its broker and the czxid
+      of its topic
+    - `unsure`: those of them about which the controller has not handled the last response yet, with
+      whether the directory has failed
+    """
+
+    def __init__(self) -> None:
+        self.asked: dict[CommandId, object] = {}
+        self.listed: list[str] | None = None
+        """The paths of the registrations that are to be read."""
+        self.reading: dict[int, int] = {}
+        self.brokers: dict[int, int] | None = None
+        self.before: dict[int, int] = {}
+        self.cancel: int | None = None
+        self.failed: dict[_Key, tuple[int, int]] = {}
+        self.unsure: dict[_Key, bool] = {}
+
+    def all_read(self) -> None:
+        """The registrations of all listed brokers were read."""
+        found, self.reading, self.listed = self.reading, {}, None
+        earlier = self.brokers
+        self.brokers = found
+        if earlier is None:
+            self.before = found
+            return
+        for broker, epoch in earlier.items():
+            self.before.setdefault(broker, epoch)
+
+    def settle(self) -> None:
+        """The controller has handled all its events."""
+        self.before = self.brokers or {}
+        for key, has_failed in self.unsure.items():
+            if not has_failed:
+                self.failed.pop(key, None)
+        self.unsure = {}
+
+
+class Own(Protocol):
+    """The state of the controllers themselves."""
+
+    def broker_epoch_known_to(self, process: str, broker: int) -> int | None: ...
+    def live_brokers_of(self, process: str) -> Collection[int] | None: ...
+    def candidates_of(self, process: str, name: Name) -> Candidates | None: ...
+    def cancel_known_to(self, process: str) -> int: ...
+
+
+class Delivered:
+    """What was delivered to all controllers. `own` is the state of the controllers themselves."""
+
+    def __init__(self, known: Known, own: Own) -> None:
+        self._known = known
+        self._own = own
+        self._views: dict[str, _View] = {}
+
+    def inform_invariants(self) -> None:
+        """Let the invariants ask what controllers know, by `Known`."""
+        known = self._known
+        known.live_brokers_of = self.live_brokers_of
+        known.surely_live_of = self.surely_live_of
+        known.candidates_of = self.candidates_of
+        known.shutting_down_of = self.shutting_down_of
+        known.broker_epoch_known_to = self.broker_epoch_known_to
+        known.cancel_known_to = self.cancel_known_to
+
+    # Facts
+
+    def ends(self, process: str) -> None:
+        """A run of a controller, or its term, ends."""
+        self._views.pop(process, None)
+
+    def folded(self, process: str, recorded: Recorded, issued: list[Issued]) -> None:
+        """A controller has recorded an event, and has issued commands."""
+        view = self._views.get(process)
+        if view is None:
+            view = self._views[process] = _View()
+        event = recorded.event
+        if isinstance(event, ZnodesRead):
+            self._znodes_read(view, event)
+        elif isinstance(event, ChildrenRead):
+            if view.asked.pop(event.command, None) is not None and event.error == OK:
+                view.listed, view.reading = _registrations(process, event.children), {}
+                if not view.listed:
+                    view.all_read()
+        elif isinstance(event, BrokerResponded):
+            asked = view.asked.pop(event.command, None)
+            if isinstance(asked, LeaderAndIsrRequest) and not event.error:
+                self._responded(view, event, asked)
+        for id, _, command, _ in issued:
+            if _matters(view, command):
+                view.asked[id] = command
+
+    def handled(self, process: str) -> None:
+        """A controller has handled all its events."""
+        view = self._views.get(process)
+        if view is not None:
+            view.settle()
+
+    @staticmethod
+    def _znodes_read(view: _View, event: ZnodesRead) -> None:
+        asked = view.asked.get(event.command)
+        if not isinstance(asked, ReadZnodes | ReadStats):
+            return
+        if asked.paths == (znodes.REASSIGN_CANCEL,):
+            del view.asked[event.command]
+            if event.errors[0] == NO_NODE:
+                view.cancel = 0
+            elif event.errors[0] == OK and isinstance(asked, ReadZnodes):
+                # A stat alone is no reason to follow the znode: the watch event comes later.
+                view.cancel = event.czxids[0]
+            return
+        paths = asked.paths[event.offset : event.offset + len(event.errors)]
+        for path, error, data, czxid in zip(
+            paths, event.errors, event.data, event.czxids, strict=True
+        ):
+            if error not in (OK, NO_NODE):
+                del view.asked[event.command]
+                return
+            broker = int(path.removeprefix(_IDS))
+            if error == OK and _is_registration(broker, data, czxid):
+                view.reading[broker] = czxid
+        if event.offset + len(event.errors) == len(asked.paths):
+            del view.asked[event.command]
+            view.all_read()
+
+    def _responded(self, view: _View, event: BrokerResponded, asked: LeaderAndIsrRequest) -> None:
+        """A broker reports which of its replicas are in failed log directories (KB 3.11.1)."""
+        ids = {one.topic_id.hex(): one.topic for one in asked.partitions if one.topic_id}
+        errors = {(ids.get(topic, topic), one): code for topic, one, code in event.partition_errors}
+        for partition in asked.partitions:
+            name = partition.topic, partition.partition
+            key, topic = (event.broker, name), self._known.topics.get(name[0])
+            if errors.get(name) == KAFKA_STORAGE_ERROR:
+                czxid = topic.czxid if topic is not None else 0
+                view.failed[key] = event.broker_epoch, czxid
+                view.unsure[key] = True
+            elif name not in errors and key in view.failed:
+                view.unsure[key] = False
+
+    # What a controller knows
+
+    def _brokers(self, process: str) -> tuple[dict[int, int], dict[int, int]] | None:
+        """The registrations that a controller has read last, and those before; None: its own state
+        counts."""
+        view = self._views.get(process)
+        return None if view is None or view.brokers is None else (view.brokers, view.before)
+
+    def broker_epoch_known_to(self, process: str, broker: int) -> int | None:
+        """The broker epoch of a broker as a controller must know it; None: it knows no such
+        broker."""
+        found = self._brokers(process)
+        if found is None:
+            return self._own.broker_epoch_known_to(process, broker)
+        return min((one[broker] for one in found if broker in one), default=None)
+
+    def shutting_down_of(self, process: str) -> Collection[int]:
+        """The brokers whose controlled shutdown a controller has granted, or handles."""
+        asked = (
+            one.broker
+            for (asker, _), one in self._known.open_requests.items()
+            if asker == process and isinstance(one, ControlledShutdownReceived)
+        )
+        granted, found = self._known.granted.get(process, {}), self._brokers(process)
+        left = [
+            broker
+            for broker, epoch in granted.items()
+            if found is None or any(one.get(broker) == epoch for one in found)
+        ]
+        return dict.fromkeys((*left, *asked))
+
+    def live_brokers_of(self, process: str) -> Collection[int] | None:
+        """The brokers that a controller may know to be live and not shutting down."""
+        found = self._brokers(process)
+        if found is None:
+            return self._own.live_brokers_of(process)
+        granted = self._known.granted.get(process, {})
+        return [
+            broker
+            for broker in {**found[0], **found[1]}
+            if any(broker in one and one[broker] != granted.get(broker) for one in found)
+        ]
+
+    def surely_live_of(self, process: str) -> Collection[int] | None:
+        """Those that it must know to be live and not shutting down."""
+        found = self._brokers(process)
+        if found is None:
+            return self._own.live_brokers_of(process)
+        leaving = self.shutting_down_of(process)
+        return [
+            broker
+            for broker, epoch in found[0].items()
+            if found[1].get(broker) == epoch and broker not in leaving
+        ]
+
+    def candidates_of(self, process: str, name: Name) -> Candidates | None:
+        """Between which replicas a controller chooses the leader of a partition now."""
+        live, surely = self.live_brokers_of(process), self.surely_live_of(process)
+        if live is None or surely is None:
+            return None
+        found = self._brokers(process)
+        if found is None:
+            return self._own.candidates_of(process, name)
+        view, topic = self._views[process], self._known.topics.get(name[0])
+        failed = view.failed
+        # The controller may have forgotten what was reported of an earlier topic of the same name.
+        out = [
+            one
+            for one in live
+            if topic is not None
+            and failed.get((one, name)) == (found[0].get(one), topic.czxid)
+            and (one, name) not in view.unsure
+        ]
+        online = tuple(one for one in live if one not in out)
+        certain = tuple(one for one in surely if (one, name) not in failed)
+        return Candidates(self._orders(name), online, certain)
+
+    def _orders(self, name: Name) -> tuple[tuple[int, ...], ...]:
+        """The orders in which a controller may consider replicas: those of the assignment in the
+        topic's znode, of requested targets, and of the reassignment's record."""
+        known, orders = self._known, []
+        stored = known.assignment(name)
+        origin: tuple[int, ...] = ()
+        if stored is not None:
+            origin = stored.origin
+            orders += [stored.replicas, stored.target, origin]
+        requests = known.requests.get(name)
+        if requests is not None:
+            orders += [tuple(dict.fromkeys((*one, *origin))) for one in requests.targets]
+        try:
+            path = znodes.reassignment_path(*name)
+            orders.append(znodes.read_reassignment(path, known.admin.get(path)).original_replicas)
+        except ZnodeError:
+            pass
+        return tuple(orders)
+
+    def cancel_known_to(self, process: str) -> int:
+        """The czxid of the /admin/reassign_cancel that a controller knows; 0: it knows none."""
+        view = self._views.get(process)
+        if view is None or view.cancel is None:
+            return self._own.cancel_known_to(process)
+        return view.cancel
+
+
+def _matters(view: _View, command: object) -> bool:
+    if isinstance(command, ReadChildren):
+        return command.path == znodes.BROKER_IDS
+    if isinstance(command, ReadStats):
+        return command.paths == (znodes.REASSIGN_CANCEL,)
+    if isinstance(command, ReadZnodes):
+        if command.paths == (znodes.REASSIGN_CANCEL,):
+            return True
+        return view.listed is not None and sorted(command.paths) == view.listed
+    return isinstance(command, LeaderAndIsrRequest)
+
+
+def _registrations(process: str, children: list[str]) -> list[str]:
+    """The registrations that a controller reads: a refold skips its own id."""
+    own = process.removeprefix("refold ")
+    return sorted(f"{_IDS}{one}" for one in children if znodes.is_broker_id(one) and one != own)
+
+
+def _is_registration(broker: int, data: bytes | None, czxid: int) -> bool:
+    try:
+        znodes.read_broker(broker, data, czxid)
+    except ZnodeError:
+        return False
+    return True
