@@ -15,6 +15,7 @@ from typing import Final
 
 import anyio
 
+from controller.api.cluster_metadata import MetadataSource, no_metadata
 from controller.api.connection_counts import ConnectionTotals
 from controller.api.heartbeat import Heartbeat
 from controller.api.limits import Limits
@@ -28,6 +29,8 @@ from controller.api.messages import (
     Link,
     Listener,
     LiveBrokers,
+    MetadataRead,
+    MetadataWanted,
     OperatorWarning,
     Ping,
     RequestReceived,
@@ -78,6 +81,7 @@ class ApiEndpoint:
         own_configs: Sequence[ConfigEntry] = (),
         authorization: Authorization | None = None,
         credentials: CredentialSource = no_credentials,
+        metadata: MetadataSource = no_metadata,
     ) -> None:
         self._on_event = on_event
         self._listeners = listeners
@@ -87,6 +91,7 @@ class ApiEndpoint:
         self._own_configs = tuple(own_configs)
         self._authorization = authorization
         self._credentials = credentials
+        self._metadata = metadata
         self.connections = ConnectionTotals(one.endpoint.listener for one in listeners)
         self._brokers: tuple[Broker, ...] = ()
         self._address_rates = AddressRates()
@@ -171,6 +176,8 @@ class ApiEndpoint:
                 while (message := await link.receive()) is not None:
                     if isinstance(message, CredentialWanted):
                         tasks.start_soon(self._read_credential, message)
+                    elif isinstance(message, MetadataWanted):
+                        tasks.start_soon(self._read_metadata, message)
                     self._take(message, heartbeat)
                 tasks.cancel_scope.cancel()
         finally:
@@ -214,6 +221,9 @@ class ApiEndpoint:
         credential = await self._credentials(wanted.user, wanted.mechanism)
         self._send(CredentialRead(wanted.number, credential))
 
+    async def _read_metadata(self, wanted: MetadataWanted) -> None:
+        self._send(MetadataRead(wanted.number, await self._metadata(wanted.query)))
+
     def _take(self, message: object, heartbeat: Heartbeat) -> None:
         # Every message proves that the front is alive; a `Pong` carries nothing else.
         heartbeat.answered()
@@ -234,7 +244,8 @@ class ApiEndpoint:
         | Shutdown
         | LiveBrokers
         | AddressRates
-        | CredentialRead,
+        | CredentialRead
+        | MetadataRead,
     ) -> None:
         """Send to the front, if it runs. A new front receives the current state at its start."""
         if self._link is None:

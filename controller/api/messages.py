@@ -8,6 +8,7 @@ from typing import Any, Final
 import msgspec
 from msgspec import Struct
 
+from controller.api.cluster_metadata import ClusterMetadata, MetadataQuery
 from controller.api.connection_counts import ListenerCounts
 from controller.api.endpoint_security import PLAIN, EndpointSecurity
 from controller.api.limits import Limits
@@ -114,6 +115,20 @@ class CredentialRead(Struct, frozen=True, tag="credential_read"):
     credential: str | None
 
 
+class MetadataWanted(Struct, frozen=True, tag="metadata_wanted"):
+    """To the daemon: a client wants to know the cluster or topics."""
+
+    number: int
+    query: MetadataQuery
+
+
+class MetadataRead(Struct, frozen=True, tag="metadata_read"):
+    """To the front: the answer to `MetadataWanted`; None while the daemon is not controller."""
+
+    number: int
+    answer: ClusterMetadata | None
+
+
 class ConnectionsCounted(Struct, frozen=True, tag="connections_counted"):
     """To the daemon: what the connections have been through, by listener."""
 
@@ -139,6 +154,8 @@ Message = (
     | RequestReceived
     | CredentialWanted
     | CredentialRead
+    | MetadataWanted
+    | MetadataRead
     | ConnectionsCounted
     | OperatorWarning
 )

@@ -19,6 +19,8 @@ class Route(Enum):
     """The controller; the request comes from a broker, which it names."""
     CONTROLLER_BY_TOOL = auto()
     """The controller; the request comes from an admin tool."""
+    METADATA = auto()
+    """The daemon, from what the controller knows: a broker would not know the client."""
     HERE = auto()
     """The front: the response is about the daemon, not about a broker."""
     HERE_OR_BROKER = auto()

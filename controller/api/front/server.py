@@ -23,6 +23,7 @@ from controller.api.errors import (
 from controller.api.front.accepting import CreationRates, accept_connections
 from controller.api.front.address_rates import AddressQuotas
 from controller.api.front.admission import Admission
+from controller.api.front.cluster_metadata import MetadataQueries
 from controller.api.front.connection import ClientConnection, FrontContext
 from controller.api.front.identification import Credentials, Identification
 from controller.api.front.live_brokers import LiveBrokers
@@ -38,6 +39,7 @@ from controller.api.messages import (
     Link,
     Listener,
     Message,
+    MetadataRead,
     OperatorWarning,
     Ping,
     Pong,
@@ -112,6 +114,7 @@ class Front:
         self._warnings = RateLimitedWarning(self._warn, asyncio.get_running_loop().time)
         self._brokers = LiveBrokers([one.endpoint for one in setup.listeners], self._warn)
         self._credentials = Credentials(link.send)
+        self._metadata = MetadataQueries(link.send)
         self._pending = PendingRequests(link.send, first_number=setup.first_number)
         self._context = FrontContext(
             setup.broker_id,
@@ -119,6 +122,7 @@ class Front:
             self._admission,
             RequestQuotas(limits),
             self._pending,
+            self._metadata,
             self._brokers,
             setup.broker_settings,
             setup.own_configs,
@@ -197,6 +201,8 @@ class Front:
                 self._addresses.set(message)
             case CredentialRead(number=number, credential=credential):
                 self._credentials.arrived(number, credential)
+            case MetadataRead(number=number, answer=metadata):
+                self._metadata.arrived(number, metadata)
             case Ping():
                 self._link.send(Pong())
 
