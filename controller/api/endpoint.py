@@ -59,6 +59,11 @@ async def no_credentials(_user: str, _mechanism: str) -> str | None:
 
 
 _RETRY_SECONDS: Final = 1.0
+_FRONT_VARIABLES: Final = (
+    *("HOME", "LANG", "LD_LIBRARY_PATH", "PATH", "TMPDIR", "TZ", "USER", "VIRTUAL_ENV"),
+    *("OPENSSL_CONF", "SSL_CERT_DIR", "SSL_CERT_FILE"),
+)
+_FRONT_PREFIXES: Final = ("PYTHON", "LC_", "COVERAGE_")
 _UNSENT_BYTES_MAX: Final = 64 * 1024 * 1024
 _ENDING_SECONDS_MAX: Final = 2.0
 
@@ -199,6 +204,7 @@ class ApiEndpoint:
             *("-m", "controller.api.front", str(link), str(os.getpid())),
             pass_fds=descriptors,
             stdin=asyncio.subprocess.DEVNULL,
+            env=front_environment(os.environ),
             # The front must not receive signals to the daemon's process group, from its start on.
             start_new_session=True,
         )
@@ -257,6 +263,16 @@ class ApiEndpoint:
             )
             self._link.abort()
             self._link = None
+
+
+def front_environment(environment: Mapping[str, str]) -> dict[str, str]:
+    """The variables that the front needs: those of Python, of TLS and of the system. The others
+    may be passwords: REFOLD_ZOOKEEPER_PASSWORD, or those that `${env:...}` names."""
+    return {
+        name: value
+        for name, value in environment.items()
+        if name in _FRONT_VARIABLES or name.startswith(_FRONT_PREFIXES)
+    }
 
 
 async def _end_if_unresponsive(link: Link, heartbeat: Heartbeat) -> None:

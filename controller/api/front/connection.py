@@ -14,7 +14,6 @@ from controller.api.connection_counts import ListenerCounts
 from controller.api.errors import (
     IdleTooLong,
     NoBrokersKnown,
-    NotPassedOn,
     NoUpstream,
     RequestRejected,
 )
@@ -30,7 +29,7 @@ from controller.api.front.live_brokers import LiveBrokers
 from controller.api.front.local_responses import local_response, own_config_response
 from controller.api.front.pending_requests import PendingRequests
 from controller.api.front.request_quotas import SMALL_BYTES, RequestQuota, RequestQuotas
-from controller.api.front.routing import Route, may_be_repeated, route
+from controller.api.front.routing import Route, may_be_repeated, not_passed_on, route
 from controller.api.front.sasl import illegal_state
 from controller.api.front.session import Session
 from controller.api.front.streams import before_deadline, within
@@ -328,15 +327,15 @@ class ClientConnection:
         not controller."""
         assert self._client is not None, "other clients are forwarded"
         await quota.throttle(request.size, request.deadline)
+        queries, head = self._context.metadata, request.head
         body = await self._decoded(request, quota)
         if body is None:
-            raise NotPassedOn
-        queries, head = self._context.metadata, request.head
+            raise not_passed_on(head)
         async with queries.slots:
             query = query_of(head, body, self._client, self._listener.listener)
             answer = await queries.ask(query)
             if answer is None:
-                raise NotPassedOn
+                raise not_passed_on(head)
             own_id = self._context.broker_id
             encode = partial(metadata_response, head, body, answer, own_id, self._listener)
             await self._reply(await quota.run_in_thread(encode))
@@ -373,7 +372,7 @@ class ClientConnection:
         """Forward a request, of which a part may have been received, and return the broker's
         response. Raises `NotPassedOn` if the broker would not know who the client is."""
         if self._client is not None:
-            raise NotPassedOn
+            raise not_passed_on(request.head)
         head, is_small = request.head, request.size <= SMALL_BYTES
         missing = request.size - len(request.received)
         upstream: Upstream | None = None

@@ -57,27 +57,34 @@ from controller.wire.client_requests import MalformedRequest
 logger = logging.getLogger(__name__)
 
 WARNING_INTERVAL_S: Final = 10.0
+_NOT_PASSED_ON_INTERVAL_S: Final = 600.0
 _LAST_ANSWERS_SECONDS_MAX: Final = 1.0
 _REPORT_SECONDS: Final = 1.0
 
 
 class RateLimitedWarning:
-    """Reports the first warning at once, and then at most one every ten seconds, with the number of
+    """Reports the first warning at once, and then at most one in an interval, with the number of
     suppressed ones.
 
     `warn` reports a text; `clock` returns seconds.
     """
 
-    def __init__(self, warn: Callable[[str], None], clock: Callable[[], float]) -> None:
+    def __init__(
+        self,
+        warn: Callable[[str], None],
+        clock: Callable[[], float],
+        interval_s: float = WARNING_INTERVAL_S,
+    ) -> None:
         self._warn = warn
         self._clock = clock
+        self._interval_s = interval_s
         self._warned_at: float | None = None
         self._suppressed = 0
 
     def add(self, address: str, problem: str) -> None:
         """A client's connection was closed because of a problem."""
         now = self._clock()
-        if self._warned_at is not None and now - self._warned_at < WARNING_INTERVAL_S:
+        if self._warned_at is not None and now - self._warned_at < self._interval_s:
             self._suppressed += 1
             return
         others = f"; {self._suppressed} others were closed since the last message" * bool(
@@ -111,7 +118,10 @@ class Front:
             {name: one.connections_max for name, one in quotas if one.connections_max is not None},
         )
         self._writers: dict[int, _Connection] = {}
-        self._warnings = RateLimitedWarning(self._warn, asyncio.get_running_loop().time)
+        clock = asyncio.get_running_loop().time
+        self._warnings = RateLimitedWarning(self._warn, clock)
+        # Clients that look for a broker come again and again.
+        self._not_passed_on = RateLimitedWarning(self._warn, clock, _NOT_PASSED_ON_INTERVAL_S)
         self._brokers = LiveBrokers([one.endpoint for one in setup.listeners], self._warn)
         self._credentials = Credentials(link.send)
         self._metadata = MetadataQueries(link.send)
@@ -251,7 +261,10 @@ class Front:
         except (RequestRejected, LoginRejected, NoUpstream, MalformedRequest) as fault:
             counts.close(_reason(fault))
             self._warnings.add(address, str(fault))
-        except (asyncio.IncompleteReadError, OSError, NoBrokersKnown, NotPassedOn):
+        except NotPassedOn as why:
+            counts.close("not passed on")
+            self._not_passed_on.add(address, str(why))
+        except (asyncio.IncompleteReadError, OSError, NoBrokersKnown):
             pass  # The client or its broker disconnected, or the client must use another address.
         except Exception:
             logger.exception("the connection of %s is closed because of a bug in refold", address)

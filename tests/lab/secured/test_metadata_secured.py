@@ -86,9 +86,6 @@ async def test_metadata_and_describe_cluster_are_those_of_a_broker(
             expected = await answers(secured, broker, user, password)
             found.clear()
             found.update(await answers(secured, secured.port, user, password))
-            for name in expected:
-                if found[name] != expected[name]:
-                    print(name, "\n ", expected[name], "\n ", found[name])
             return found == expected
 
         await timed(are_equal, f"refold answers {user} as a broker")

@@ -1,5 +1,6 @@
 """Metadata and DescribeCluster of clients that brokers would not know."""
 
+import asyncio
 from typing import Any
 from uuid import UUID
 
@@ -22,6 +23,7 @@ from tests.controller.api.front.test_identification import LISTENER, SASL, log_i
 
 DESCRIBE_CLUSTER = 60
 API_VERSIONS = 18
+FIND_COORDINATOR = 10
 ALICE = Identity("User:alice", "127.0.0.1")
 BROKER = Broker(1, 10, (Endpoint(LISTENER, "SASL_PLAINTEXT", "one", 9092),), "rack")
 TOPIC_ID = UUID(int=7).bytes
@@ -156,3 +158,24 @@ async def test_versions_are_those_of_a_broker_in_zookeeper_mode(secured: Served)
     assert (spans[METADATA], spans[DESCRIBE_CLUSTER]) == ((0, 12), (0, 1))
     # KafkaAdminClient asks Metadata if there is no DescribeTopicPartitions.
     assert not {74, 75} & set(spans)
+
+
+async def test_request_that_only_a_broker_answers_is_counted_and_logged_once(
+    secured: Served, caplog: pytest.LogCaptureFixture
+) -> None:
+    request = request_schema(FIND_COORDINATOR, 0).FindCoordinatorRequest(key="group")
+    for _ in range(3):
+        async with Client(secured.port) as client:
+            await log_in_plain(client, "secret")
+            client.send(FIND_COORDINATOR, 0, request)
+            assert await client.closed()
+    async with asyncio.timeout(5):
+        while True:
+            counts = secured.endpoint.connections.by_listener()[LISTENER]
+            if counts.closed.get("not passed on") == 3:
+                break
+            await asyncio.sleep(0.05)
+    (line,) = [one.getMessage() for one in caplog.records if "FindCoordinator" in one.getMessage()]
+    assert line.startswith(
+        "closed the connection of 127.0.0.1: FindCoordinator is a request for a broker, which "
+    )
