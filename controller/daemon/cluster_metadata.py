@@ -138,19 +138,22 @@ class _Answer:
             return self._of_topic(self._context.topics[name])
         is_valid = problem_of(name) is None
         error = UNKNOWN_TOPIC_OR_PARTITION if is_valid else INVALID_TOPIC_EXCEPTION
-        return TopicMetadata(error, name, None, is_internal)
+        operations = self._topic_operations(name)
+        return TopicMetadata(error, name, None, is_internal, operations=operations)
+
+    def _topic_operations(self, name: str) -> int | None:
+        if not self._query.with_topic_operations:
+            return None
+        return self._operations(topic_resource(name), TOPIC_OPERATIONS)
 
     def _of_topic(self, topic: Topic) -> TopicMetadata:
-        operations = None
-        if self._query.with_topic_operations:
-            operations = self._operations(topic_resource(topic.name), TOPIC_OPERATIONS)
         return TopicMetadata(
             NONE,
             topic.name,
             topic.id,
             topic.name in INTERNAL_TOPICS,
             tuple([self._of_partition(one) for one in topic.assigned() if one.leadership]),
-            operations,
+            self._topic_operations(topic.name),
         )
 
     def _of_partition(self, partition: Partition) -> PartitionMetadata:

@@ -61,7 +61,8 @@ async def test_topic_without_the_right_keeps_its_name_if_it_is_asked_for_by_id()
 async def test_topic_that_does_not_exist_is_unknown_and_an_illegal_name_is_invalid() -> None:
     cluster = started()
     asked = (TopicAsked("nowhere"), TopicAsked("a b"))
-    found = await answered(cluster, MetadataQuery(ROOT, LISTENER, asked))
+    found = await answered(cluster, MetadataQuery(ROOT, LISTENER, asked, True))
+    assert found.topics[0].operations == bits(TOPIC_OPERATIONS, *TOPIC_OPERATIONS)
     errors = [one.error for one in found.topics]
     assert errors == [codes.UNKNOWN_TOPIC_OR_PARTITION, codes.INVALID_TOPIC_EXCEPTION]
 
