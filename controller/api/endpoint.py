@@ -23,6 +23,7 @@ from controller.api.listening import BoundListener
 from controller.api.messages import (
     AddressRates,
     ClientThrottled,
+    ConnectionLimits,
     ConnectionsCounted,
     CredentialRead,
     CredentialWanted,
@@ -100,6 +101,7 @@ class ApiEndpoint:
         self.connections = ConnectionTotals(one.endpoint.listener for one in listeners)
         self._brokers: tuple[Broker, ...] = ()
         self._address_rates = AddressRates()
+        self._connection_limits = ConnectionLimits()
         self._link: Link | None = None
         self._first_number = 1
         self._is_ending = False
@@ -117,6 +119,11 @@ class ApiEndpoint:
         """Limit how many connections per second are accepted from single addresses."""
         self._address_rates = rates
         self._send(rates)
+
+    def set_connection_limits(self, limits: ConnectionLimits) -> None:
+        """Change the limits of connections that can change while the daemon runs."""
+        self._connection_limits = limits
+        self._send(limits)
 
     def answer(self, answer: ApiResponse) -> None:
         """Answer a request by its number. Has no effect if the client has disconnected."""
@@ -173,6 +180,7 @@ class ApiEndpoint:
         link.send(self._setup())
         link.send(LiveBrokers(self._brokers))
         link.send(self._address_rates)
+        link.send(self._connection_limits)
         self._link = link
         heartbeat = Heartbeat()
         try:
@@ -250,6 +258,7 @@ class ApiEndpoint:
         | Shutdown
         | LiveBrokers
         | AddressRates
+        | ConnectionLimits
         | CredentialRead
         | MetadataRead,
     ) -> None:

@@ -60,6 +60,16 @@ class AddressRates(Struct, frozen=True, tag="address_rates"):
     default: int | None = None
 
 
+class ConnectionLimits(Struct, frozen=True, tag="connection_limits"):
+    """To the front: the limits of connections that Kafka's dynamic configuration has, with the
+    names of `Limits`; None: those of the settings count."""
+
+    connections_max: int | None = None
+    connections_per_address_max: int | None = None
+    connections_of_address_max: dict[str, int] | None = None
+    creation_rate: int | None = None
+
+
 class ResponseReady(Struct, frozen=True, tag="response_ready"):
     """To the front: the controller's response to a request."""
 
@@ -145,6 +155,7 @@ Message = (
     Setup
     | LiveBrokers
     | AddressRates
+    | ConnectionLimits
     | ResponseReady
     | ResponseDeferred
     | ClientThrottled

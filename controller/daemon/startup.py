@@ -22,6 +22,7 @@ from controller.core.fold import Fold
 from controller.core.metered import Sample
 from controller.daemon.address_rates import AddressRateReader
 from controller.daemon.cluster_metadata import MetadataReader
+from controller.daemon.connection_limits import ConnectionLimitReader
 from controller.daemon.connection_metrics import connection_samples
 from controller.daemon.credentials import CredentialReader
 from controller.daemon.daemon import Daemon, Inbox
@@ -227,6 +228,9 @@ async def _run_daemon(
     metadata = MetadataReader(fold, cluster_id)
     endpoint = _endpoint(settings, listeners, inbox, CredentialReader(reads), metadata)
     address_rates = AddressRateReader(reads, endpoint.set_address_rates)
+    connection_limits = ConnectionLimitReader(
+        reads, settings.broker_id, endpoint.set_connection_limits
+    )
     zookeeper = ZooKeeperConnection(
         settings.zookeeper,
         reads.take,
@@ -274,7 +278,8 @@ async def _run_daemon(
 
     surroundings.probed.samples = samples
     more = [standbys.keep] if settings.standby else []
-    more += [partial(report_silence, lambda: zookeeper.status), address_rates.keep]
+    more += [partial(report_silence, lambda: zookeeper.status)]
+    more += [address_rates.keep, connection_limits.keep]
     try:
         return await _until_ended(daemon, housekeeping, settings, surroundings, more)
     except* (DaemonError, LogError) as faults:

@@ -4,6 +4,7 @@ import asyncio
 import logging
 import socket
 from collections.abc import Callable
+from functools import partial
 from itertools import count
 from typing import Final, NamedTuple
 
@@ -34,6 +35,7 @@ from controller.api.front.streams import write_through
 from controller.api.messages import (
     AddressRates,
     ClientThrottled,
+    ConnectionLimits,
     ConnectionsCounted,
     CredentialRead,
     Link,
@@ -102,13 +104,20 @@ class _Connection(NamedTuple):
 class Front:
     """Serves the listeners of one `Setup` until the link ends."""
 
-    def __init__(self, setup: Setup, link: Link, connections_max: int) -> None:
+    def __init__(
+        self, setup: Setup, link: Link, connections_max: int, possible_max: int | None = None
+    ) -> None:
+        """`connections_max`: those of the setup, or fewer; `possible_max`: how many this process
+        can have."""
         limits = setup.limits
+        self._connections_max = connections_max
+        self._possible_max = possible_max
         self._setup = setup
         self._link = link
         self._numbers = count(setup.first_number)
         self._counts = {one.endpoint.listener: ListenerCounts() for one in setup.listeners}
-        self._rates = CreationRates(limits)
+        self._rates = CreationRates(limits, self._counts)
+        self._creation_rate: int | None = None
         self._addresses = AddressQuotas(limits.creation_burst_seconds)
         quotas = limits.of_listeners.items()
         self._admission = Admission(
@@ -182,7 +191,7 @@ class Front:
         name = listener.endpoint.listener
         await accept_connections(
             socket.socket(fileno=listener.descriptor),
-            self._rates.of(name),
+            partial(self._rates.of, name),
             self._counts[name],
             connected,
         )
@@ -209,12 +218,30 @@ class Front:
                 self._brokers.set(brokers)
             case AddressRates():
                 self._addresses.set(message)
+            case ConnectionLimits():
+                self._set_limits(message)
             case CredentialRead(number=number, credential=credential):
                 self._credentials.arrived(number, credential)
             case MetadataRead(number=number, answer=metadata):
                 self._metadata.arrived(number, metadata)
             case Ping():
                 self._link.send(Pong())
+
+    def _set_limits(self, changed: ConnectionLimits) -> None:
+        limits = self._setup.limits
+        total_max = changed.connections_max or self._connections_max
+        if self._possible_max is not None:
+            total_max = min(total_max, self._possible_max)
+        per_address_max = changed.connections_per_address_max
+        if per_address_max is None:
+            per_address_max = limits.connections_per_address_max
+        of_addresses = changed.connections_of_address_max
+        if of_addresses is None:
+            of_addresses = limits.connections_of_address_max
+        self._admission.set_limits(total_max, per_address_max, of_addresses)
+        if changed.creation_rate != self._creation_rate:
+            self._creation_rate = changed.creation_rate
+            self._rates.set(changed.creation_rate or limits.creation_rate)
 
     def _warn(self, text: str) -> None:
         self._link.send(OperatorWarning(text))
