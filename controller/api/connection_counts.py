@@ -13,6 +13,7 @@ ClosingReason = Literal[
     "authentication",
     "session expired",
     "idle",
+    "not passed on",
     "request",
 ]
 
@@ -24,6 +25,7 @@ REASONS: Final[dict[ClosingReason, str]] = {
     "authentication": "the TLS handshake or the login failed",
     "session expired": "the client did not log in again within connections.max.reauth.ms",
     "idle": "it sent no request for too long",
+    "not passed on": "a request was for a broker, which would not know the client",
     "request": "a request was too large, malformed or too slow",
 }
 """Why refold closes a connection."""

@@ -15,6 +15,7 @@ from typing import Final
 
 import anyio
 
+from controller.api.cluster_metadata import MetadataSource, no_metadata
 from controller.api.connection_counts import ConnectionTotals
 from controller.api.heartbeat import Heartbeat
 from controller.api.limits import Limits
@@ -22,12 +23,15 @@ from controller.api.listening import BoundListener
 from controller.api.messages import (
     AddressRates,
     ClientThrottled,
+    ConnectionLimits,
     ConnectionsCounted,
     CredentialRead,
     CredentialWanted,
     Link,
     Listener,
     LiveBrokers,
+    MetadataRead,
+    MetadataWanted,
     OperatorWarning,
     Ping,
     RequestReceived,
@@ -56,6 +60,11 @@ async def no_credentials(_user: str, _mechanism: str) -> str | None:
 
 
 _RETRY_SECONDS: Final = 1.0
+_FRONT_VARIABLES: Final = (
+    *("HOME", "LANG", "LD_LIBRARY_PATH", "PATH", "TMPDIR", "TZ", "USER", "VIRTUAL_ENV"),
+    *("OPENSSL_CONF", "SSL_CERT_DIR", "SSL_CERT_FILE"),
+)
+_FRONT_PREFIXES: Final = ("PYTHON", "LC_", "COVERAGE_")
 _UNSENT_BYTES_MAX: Final = 64 * 1024 * 1024
 _ENDING_SECONDS_MAX: Final = 2.0
 
@@ -78,6 +87,7 @@ class ApiEndpoint:
         own_configs: Sequence[ConfigEntry] = (),
         authorization: Authorization | None = None,
         credentials: CredentialSource = no_credentials,
+        metadata: MetadataSource = no_metadata,
     ) -> None:
         self._on_event = on_event
         self._listeners = listeners
@@ -87,9 +97,11 @@ class ApiEndpoint:
         self._own_configs = tuple(own_configs)
         self._authorization = authorization
         self._credentials = credentials
+        self._metadata = metadata
         self.connections = ConnectionTotals(one.endpoint.listener for one in listeners)
         self._brokers: tuple[Broker, ...] = ()
         self._address_rates = AddressRates()
+        self._connection_limits = ConnectionLimits()
         self._link: Link | None = None
         self._first_number = 1
         self._is_ending = False
@@ -107,6 +119,11 @@ class ApiEndpoint:
         """Limit how many connections per second are accepted from single addresses."""
         self._address_rates = rates
         self._send(rates)
+
+    def set_connection_limits(self, limits: ConnectionLimits) -> None:
+        """Change the limits of connections that can change while the daemon runs."""
+        self._connection_limits = limits
+        self._send(limits)
 
     def answer(self, answer: ApiResponse) -> None:
         """Answer a request by its number. Has no effect if the client has disconnected."""
@@ -163,6 +180,7 @@ class ApiEndpoint:
         link.send(self._setup())
         link.send(LiveBrokers(self._brokers))
         link.send(self._address_rates)
+        link.send(self._connection_limits)
         self._link = link
         heartbeat = Heartbeat()
         try:
@@ -171,6 +189,8 @@ class ApiEndpoint:
                 while (message := await link.receive()) is not None:
                     if isinstance(message, CredentialWanted):
                         tasks.start_soon(self._read_credential, message)
+                    elif isinstance(message, MetadataWanted):
+                        tasks.start_soon(self._read_metadata, message)
                     self._take(message, heartbeat)
                 tasks.cancel_scope.cancel()
         finally:
@@ -192,6 +212,7 @@ class ApiEndpoint:
             *("-m", "controller.api.front", str(link), str(os.getpid())),
             pass_fds=descriptors,
             stdin=asyncio.subprocess.DEVNULL,
+            env=front_environment(os.environ),
             # The front must not receive signals to the daemon's process group, from its start on.
             start_new_session=True,
         )
@@ -214,6 +235,9 @@ class ApiEndpoint:
         credential = await self._credentials(wanted.user, wanted.mechanism)
         self._send(CredentialRead(wanted.number, credential))
 
+    async def _read_metadata(self, wanted: MetadataWanted) -> None:
+        self._send(MetadataRead(wanted.number, await self._metadata(wanted.query)))
+
     def _take(self, message: object, heartbeat: Heartbeat) -> None:
         # Every message proves that the front is alive; a `Pong` carries nothing else.
         heartbeat.answered()
@@ -234,7 +258,9 @@ class ApiEndpoint:
         | Shutdown
         | LiveBrokers
         | AddressRates
-        | CredentialRead,
+        | ConnectionLimits
+        | CredentialRead
+        | MetadataRead,
     ) -> None:
         """Send to the front, if it runs. A new front receives the current state at its start."""
         if self._link is None:
@@ -246,6 +272,16 @@ class ApiEndpoint:
             )
             self._link.abort()
             self._link = None
+
+
+def front_environment(environment: Mapping[str, str]) -> dict[str, str]:
+    """The variables that the front needs: those of Python, of TLS and of the system. The others
+    may be passwords: REFOLD_ZOOKEEPER_PASSWORD, or those that `${env:...}` names."""
+    return {
+        name: value
+        for name, value in environment.items()
+        if name in _FRONT_VARIABLES or name.startswith(_FRONT_PREFIXES)
+    }
 
 
 async def _end_if_unresponsive(link: Link, heartbeat: Heartbeat) -> None:

@@ -2,6 +2,7 @@
 
 from msgspec import Struct
 
+from controller.security.oauthbearer import TokenRules
 from controller.security.passwords import Password
 from controller.security.tls import TlsSettings
 
@@ -13,6 +14,8 @@ class EndpointSecurity(Struct, frozen=True, kw_only=True):
     tls: TlsSettings | None = None
     mechanisms: tuple[str, ...] = ()
     users: dict[str, Password] = {}
+    token_rules: TokenRules = TokenRules()
+    """What tokens of OAUTHBEARER need."""
     principal_rules: str = "DEFAULT"
     receive_bytes_max: int = 524_288
     """sasl.server.max.receive.size: size of one request before the login is complete."""

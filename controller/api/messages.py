@@ -8,6 +8,7 @@ from typing import Any, Final
 import msgspec
 from msgspec import Struct
 
+from controller.api.cluster_metadata import ClusterMetadata, MetadataQuery
 from controller.api.connection_counts import ListenerCounts
 from controller.api.endpoint_security import PLAIN, EndpointSecurity
 from controller.api.limits import Limits
@@ -57,6 +58,16 @@ class AddressRates(Struct, frozen=True, tag="address_rates"):
 
     rates: dict[str, int] = {}
     default: int | None = None
+
+
+class ConnectionLimits(Struct, frozen=True, tag="connection_limits"):
+    """To the front: the limits of connections that Kafka's dynamic configuration has, with the
+    names of `Limits`; None: those of the settings count."""
+
+    connections_max: int | None = None
+    connections_per_address_max: int | None = None
+    connections_of_address_max: dict[str, int] | None = None
+    creation_rate: int | None = None
 
 
 class ResponseReady(Struct, frozen=True, tag="response_ready"):
@@ -114,6 +125,20 @@ class CredentialRead(Struct, frozen=True, tag="credential_read"):
     credential: str | None
 
 
+class MetadataWanted(Struct, frozen=True, tag="metadata_wanted"):
+    """To the daemon: a client wants to know the cluster or topics."""
+
+    number: int
+    query: MetadataQuery
+
+
+class MetadataRead(Struct, frozen=True, tag="metadata_read"):
+    """To the front: the answer to `MetadataWanted`; None while the daemon is not controller."""
+
+    number: int
+    answer: ClusterMetadata | None
+
+
 class ConnectionsCounted(Struct, frozen=True, tag="connections_counted"):
     """To the daemon: what the connections have been through, by listener."""
 
@@ -130,6 +155,7 @@ Message = (
     Setup
     | LiveBrokers
     | AddressRates
+    | ConnectionLimits
     | ResponseReady
     | ResponseDeferred
     | ClientThrottled
@@ -139,6 +165,8 @@ Message = (
     | RequestReceived
     | CredentialWanted
     | CredentialRead
+    | MetadataWanted
+    | MetadataRead
     | ConnectionsCounted
     | OperatorWarning
 )

@@ -22,6 +22,11 @@ class UnsecuredToken(AbstractTokenProvider):  # type: ignore[misc]
         self._claims = dict(claims)
         self._lifetime_s = lifetime_s
 
+    @property
+    def subject(self) -> str:
+        """The user of the tokens."""
+        return str(self._claims["sub"])
+
     async def token(self) -> str:
         """A token that is valid from now on."""
         now_s = time.time()
@@ -40,6 +45,12 @@ class BrokerLogin(NamedTuple):
     user: str = ""
     password: Password = Password("")
     token: AbstractTokenProvider | None = None
+
+    @property
+    def principal(self) -> str:
+        """Who brokers take refold for."""
+        user = self.token.subject if isinstance(self.token, UnsecuredToken) else self.user
+        return f"User:{user}"
 
 
 class ListenerSecurity(NamedTuple):

@@ -10,6 +10,9 @@ from typing import Final
 CLUSTER_METADATA: Final = "__cluster_metadata"
 """KRaft's internal topic, which clients may not create."""
 
+INTERNAL_TOPICS: Final = ("__consumer_offsets", "__transaction_state")
+"""The topics that Kafka calls internal (Topic.isInternal)."""
+
 LENGTH_MAX: Final = 249
 _LEGAL: Final = re.compile(r"[a-zA-Z0-9._-]+")
 

@@ -21,6 +21,8 @@ from controller.brokers.channels import BrokerChannels
 from controller.core.fold import Fold
 from controller.core.metered import Sample
 from controller.daemon.address_rates import AddressRateReader
+from controller.daemon.cluster_metadata import MetadataReader
+from controller.daemon.connection_limits import ConnectionLimitReader
 from controller.daemon.connection_metrics import connection_samples
 from controller.daemon.credentials import CredentialReader
 from controller.daemon.daemon import Daemon, Inbox
@@ -117,7 +119,9 @@ async def _run(
             fields = {"log": str(folder), "cluster": cluster_id, "broker_id": settings.broker_id}
             logger.info("refold %s starts", code_version(), extra={"fields": fields})
             await socket.open()
-            reason = await _run_daemon(settings, log, listeners, snapshot_command, surroundings)
+            reason = await _run_daemon(
+                settings, cluster_id, log, listeners, snapshot_command, surroundings
+            )
     if reason:
         raise DaemonError(reason)
     logger.info("stopped cleanly", extra={"fields": {"log": str(folder)}})
@@ -211,6 +215,7 @@ def _header(settings: Settings, cluster_id: str) -> Header:
 
 async def _run_daemon(
     settings: Settings,
+    cluster_id: str,
     log: LogWriter,
     listeners: tuple[BoundListener, ...],
     snapshot_command: Sequence[str],
@@ -219,8 +224,13 @@ async def _run_daemon(
     """Run the daemon; return the reason why it gave up, empty for none. Raises DaemonError."""
     inbox = Inbox()
     reads = SessionReads(lambda *read: zookeeper.submit(*read), inbox.put)
-    endpoint = _endpoint(settings, listeners, inbox, CredentialReader(reads))
+    fold = Fold(settings.configuration())
+    metadata = MetadataReader(fold, cluster_id)
+    endpoint = _endpoint(settings, listeners, inbox, CredentialReader(reads), metadata)
     address_rates = AddressRateReader(reads, endpoint.set_address_rates)
+    connection_limits = ConnectionLimitReader(
+        reads, settings.broker_id, endpoint.set_connection_limits
+    )
     zookeeper = ZooKeeperConnection(
         settings.zookeeper,
         reads.take,
@@ -239,7 +249,6 @@ async def _run_daemon(
     mirror = Place(settings.mirror_topic, servers) if servers is not None else None
     limits = Retention(settings.retention_bytes, settings.retention_ms, mirror)
     housekeeping = Housekeeping(Path(log.folder), limits, snapshot_command)
-    fold = Fold(settings.configuration())
     daemon = Daemon(
         fold,
         log,
@@ -269,7 +278,8 @@ async def _run_daemon(
 
     surroundings.probed.samples = samples
     more = [standbys.keep] if settings.standby else []
-    more += [partial(report_silence, lambda: zookeeper.status), address_rates.keep]
+    more += [partial(report_silence, lambda: zookeeper.status)]
+    more += [address_rates.keep, connection_limits.keep]
     try:
         return await _until_ended(daemon, housekeeping, settings, surroundings, more)
     except* (DaemonError, LogError) as faults:
@@ -312,6 +322,7 @@ def _endpoint(
     listeners: tuple[BoundListener, ...],
     inbox: Inbox,
     credentials: CredentialReader,
+    metadata: MetadataReader,
 ) -> ApiEndpoint:
     return ApiEndpoint(
         inbox.put,
@@ -322,6 +333,7 @@ def _endpoint(
         own_configs=settings.config_entries,
         authorization=settings.security.authorization,
         credentials=credentials.read,
+        metadata=metadata.read,
     )
 
 

@@ -27,6 +27,7 @@ from controller.core.outcomes import Znodes
 from controller.core.topic_configs import OF_CLUSTER, ConfigEntry
 from controller.core.values import Broker, Endpoint
 from controller.core.znodes import CLUSTER_ID, read_cluster_id
+from controller.core.znodes.acls import CLUSTER, Acl, acls_parent, read_acls
 from controller.operator.broker_answers import of_each
 from controller.operator.errors import ZooKeeperUnavailable
 from controller.operator.status import (
@@ -121,6 +122,7 @@ async def _cluster(reader: ZooKeeperClient, own_id: int) -> ClusterStatus:
         controller=_controller(found),
         migrating="" if found.errors[1] else _migrating(found.data[1]),
         dynamic_keys=_keys(dynamic, found.data[3]),
+        cluster_acls=await _cluster_acls(reader),
     )
 
 
@@ -130,6 +132,22 @@ def _keys(path: str, data: bytes | None) -> tuple[str, ...]:
         return tuple(sorted(znodes.read_config(path, data)))
     except ZnodeError:
         return ()
+
+
+async def _cluster_acls(reader: ZooKeeperClient) -> tuple[Acl, ...] | None:
+    """The ACLs of all patterns of the cluster. The controller reports those that cannot be
+    read."""
+    try:
+        paths = [
+            f"{parent}/{name}"
+            for parent in (acls_parent(CLUSTER, is_prefix=one) for one in (False, True))
+            for name in await reader.children(parent)
+        ]
+        data = (await reader.znodes(tuple(paths))).data if paths else []
+        pairs = [(path, one) for path, one in zip(paths, data, strict=True) if one is not None]
+        return tuple(acl for path, one in pairs for acl in read_acls(path, one))
+    except (ZnodeError, ZooKeeperUnavailable):
+        return None
 
 
 def _controller(found: Znodes) -> ControllerStatus | None:

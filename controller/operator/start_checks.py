@@ -224,6 +224,34 @@ def check_authorizer(settings: Settings, brokers: Sequence[BrokerStatus]) -> Ite
     yield CheckResult("authorizer", "warning", text, advice)
 
 
+def check_own_login(settings: Settings, cluster: ClusterStatus) -> Iterator[CheckResult]:
+    """With an authorizer, brokers refuse a controller without ClusterAction: no partition would
+    get a leader. The file has super.users as brokers have it (AclAuthorizer)."""
+    security, acls = settings.security, cluster.cluster_acls
+    listener = security.brokers.listeners.get(settings.inter_broker_listener)
+    rules = security.authorization
+    if rules is None or listener is None or listener.login is None or acls is None:
+        return
+    who = listener.login.principal
+    # Denials and hosts are left to the brokers, which know from where refold connects.
+    is_allowed = any(
+        one.permission == "Allow"
+        and one.principal in (who, "User:*")
+        and one.operation in ("ClusterAction", "All")
+        for one in acls
+    )
+    if who in rules.super_users or is_allowed or (rules.allows_without_acl and not acls):
+        yield CheckResult("login", "ok", f"{who}, the login to brokers, may be controller")
+        return
+    yield CheckResult(
+        "login",
+        "error",
+        f"{who}, the login to brokers, is not in super.users, and no ACL allows it ClusterAction "
+        "on the cluster: brokers would refuse all requests of the daemon",
+        f"add {who} to super.users, here and in the files of the brokers",
+    )
+
+
 def check_broker_settings(
     settings: Settings, brokers: Sequence[BrokerStatus]
 ) -> Iterator[CheckResult]:
@@ -302,4 +330,5 @@ CLUSTER_CHECKS: Final[tuple[ClusterCheck, ...]] = (
     check_migration,
     check_protocol_version,
     check_dynamic_settings,
+    check_own_login,
 )

@@ -5,6 +5,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from controller.core.values import Broker
+from controller.core.znodes.acls import Acl
 
 
 class ServerStatus(Struct, frozen=True, kw_only=True):
@@ -28,7 +29,8 @@ class ClusterStatus(Struct, frozen=True, kw_only=True):
     """The cluster below the chroot. `registered`: the ids in /brokers/ids. `unreadable`:
     registrations that cannot be read, and why. `registration_versions`: JSON version of the
     readable ones, by broker id. `migrating`: the state of a migration in /migration, empty for
-    none. `dynamic_keys`: the settings in /config/brokers of the daemon's id."""
+    none. `dynamic_keys`: the settings in /config/brokers of the daemon's id. `cluster_acls`: the
+    ACLs of the cluster; None if they cannot be read."""
 
     chroot_exists: bool
     is_kafka: bool = False
@@ -40,6 +42,7 @@ class ClusterStatus(Struct, frozen=True, kw_only=True):
     controller: ControllerStatus | None = None
     migrating: str = ""
     dynamic_keys: tuple[str, ...] = ()
+    cluster_acls: tuple[Acl, ...] | None = ()
 
 
 class BrokerStatus(Struct, frozen=True, kw_only=True):

@@ -30,15 +30,10 @@ class LoginEntry(NamedTuple):
         """Without the options, which have passwords."""
         return f"LoginEntry({self.module})"
 
-    @property
-    def kind(self) -> str:
-        """The name of the class without its package, such as ScramLoginModule."""
-        return self.module.rpartition(".")[2]
-
     def credentials(self, setting: str) -> tuple[str, str]:
         """The user and the password. Raises SecurityError, which names `setting`."""
         if not {"username", "password"} <= self.options.keys():
-            raise SecurityError(f"{setting}: the {self.kind} needs a username and a password")
+            raise SecurityError(f"{setting}: {self.module} needs a username and a password")
         return self.options["username"], self.options["password"]
 
 

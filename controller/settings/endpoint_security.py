@@ -8,6 +8,8 @@ from typing import Any, Final
 from controller.api.endpoint_security import EndpointSecurity
 from controller.core.configuration import Authorization
 from controller.security.errors import SecurityError
+from controller.security.jaas import LoginEntry
+from controller.security.oauthbearer import OAUTHBEARER, TokenRules
 from controller.security.passwords import Password
 from controller.security.principals import PrincipalMapper
 from controller.security.scram import HASHES
@@ -28,8 +30,9 @@ from controller.settings.table import AUTHORIZER
 
 _AUTHORIZER: Final = "kafka.security.authorizer.AclAuthorizer"
 _PLAIN: Final = "PLAIN"
-_MECHANISMS: Final = (_PLAIN, *HASHES)
+_MECHANISMS: Final = (_PLAIN, *HASHES, OAUTHBEARER)
 _USER: Final = "user_"
+_VALIDATOR: Final = "unsecuredValidator"
 _CLIENT_AUTH: Final = ("none", "requested", "required")
 
 
@@ -82,14 +85,37 @@ def _of_listener(
             for option, password in entry.options.items()
             if option.startswith(_USER)
         }
+    rules_of_tokens = TokenRules()
+    if OAUTHBEARER in mechanisms:
+        entry, setting = jaas_entry(keys, listener, OAUTHBEARER, jaas)
+        require_module(OAUTHBEARER, entry, setting)
+        rules_of_tokens = _token_rules(entry, setting)
     return EndpointSecurity(
         tls=tls,
         mechanisms=mechanisms,
         users=users,
+        token_rules=rules_of_tokens,
         principal_rules=rules,
         receive_bytes_max=_number(keys, "sasl.server.max.receive.size", 524_288),
         session_ms={one: _session_ms(keys, one) for one in mechanisms},
         failure_delay_ms=_number(keys, "connection.failed.authentication.delay.ms", 100),
+    )
+
+
+def _token_rules(entry: LoginEntry, setting: str) -> TokenRules:
+    """The options of Kafka's OAuthBearerUnsecuredValidatorCallbackHandler."""
+    options = entry.options
+    skew = options.get(f"{_VALIDATOR}AllowableClockSkewMs", "").strip() or "0"
+    try:
+        skew_ms = parsing.whole_number(0)(skew)
+    except ValueError as error:
+        option = f"{_VALIDATOR}AllowableClockSkewMs"
+        raise SecurityError(f"{setting}: {option}: must be {error}") from None
+    return TokenRules(
+        principal_claim=options.get(f"{_VALIDATOR}PrincipalClaimName", "").strip() or "sub",
+        scope_claim=options.get(f"{_VALIDATOR}ScopeClaimName", "").strip() or "scope",
+        required_scope=tuple(options.get(f"{_VALIDATOR}RequiredScope", "").split()),
+        clock_skew_ms=skew_ms,
     )
 
 

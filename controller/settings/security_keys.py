@@ -59,8 +59,9 @@ OF_ENDPOINT: Final = {
     "ssl.client.auth": "none, requested or required: whether clients need a certificate. With "
     "SASL_SSL only with the prefix, as in Kafka",
     "ssl.principal.mapping.rules": "how principals are made of the names in certificates",
-    "sasl.enabled.mechanisms": "PLAIN, SCRAM-SHA-256, SCRAM-SHA-512. Others are refused, as is "
-    "Kafka's default, GSSAPI",
+    "sasl.enabled.mechanisms": "PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, OAUTHBEARER. Others are "
+    "refused, as is Kafka's default, GSSAPI. OAUTHBEARER accepts Kafka's unsecured tokens, which "
+    "nothing signs",
     "sasl.server.max.receive.size": "the size of a request before the login is complete; at most "
     "65536 bytes are allowed",
     "connection.failed.authentication.delay.ms": "how long a client whose login failed waits for "

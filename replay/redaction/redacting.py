@@ -32,6 +32,7 @@ from replay.logs.recorded_fold import fold_events
 from replay.progress import Progress
 from replay.redaction import fields
 from replay.redaction.names import Names, StandIns
+from replay.redaction.vocabulary import WORDS
 from replay.stock_clusters.imported_log.encoding import encode_event, event_of
 from replay.stock_clusters.imported_log.events import ImportBegun
 
@@ -215,9 +216,12 @@ def _require_no_name(names: StandIns, record: EventRecord) -> None:
     """Raises ReplayError if a name is still in an event."""
     for text in _texts(msgspec.msgpack.decode(record.payload, strict=False)):
         for name in names.remaining_names(text):
+            if name in WORDS:
+                continue
             raise ReplayError(
                 f"event {record.seq} ({record.kind}): the name {name!r} would remain in a place "
-                "where no name is expected: this log cannot be redacted"
+                "where no name is expected: this log cannot be redacted. Cut it before this "
+                f"event: refold new-incident LOG --to {record.seq - 1} --redact"
             )
 
 

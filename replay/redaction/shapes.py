@@ -201,6 +201,16 @@ def _below(place: Place, segment: str) -> Place:
 ROOT: Final = _tree()
 
 
+def words() -> Iterator[str]:
+    """The words that Kafka chooses: of paths, of contents, and of the kinds of words."""
+    for some in KNOWN_WORDS.values():
+        yield from some
+    for path, content in _CONTENTS.items():
+        yield from (segment.partition("<")[0].rstrip("_") for segment in path.split("/"))
+        yield from content.strings
+        yield from content.keys
+
+
 def steps(place: Place | None, segments: list[str]) -> Iterator[tuple[str, str, Place | None]]:
     """For each segment of a path below `place`: the characters that remain, the kind of the rest
     ("" for no rest), and its place. None is a place of no known shape."""

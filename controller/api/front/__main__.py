@@ -30,14 +30,19 @@ def _end_with(parent: int) -> None:
         sys.exit("the daemon has already exited")
 
 
-def _connections_max(wanted: int, link: Link) -> int:
-    """The connection limit, reduced if too few files may be open: a forwarded connection takes
-    two."""
+def _possible_connections() -> int | None:
+    """How many connections are possible by the limit of open files, which is raised: a forwarded
+    connection takes two. None: any number."""
     _, files = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (files, files))
-    if files == resource.RLIM_INFINITY or wanted * 2 + _OWN_FILES <= files:
+    return None if files == resource.RLIM_INFINITY else max((files - _OWN_FILES) // 2, 1)
+
+
+def _connections_max(wanted: int, possible: int | None, link: Link) -> int:
+    """The connection limit, reduced if too few files may be open."""
+    if possible is None or wanted <= possible:
         return wanted
-    possible = max((files - _OWN_FILES) // 2, 1)
+    files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     link.send(
         OperatorWarning(
             f"the endpoint accepts at most {possible} connections instead of "
@@ -52,7 +57,9 @@ async def _serve(descriptor: int) -> None:
     link = await Link.over(socket.socket(fileno=descriptor))
     setup = await link.receive()
     if isinstance(setup, Setup):
-        await Front(setup, link, _connections_max(setup.limits.connections_max, link)).run()
+        possible = _possible_connections()
+        connections_max = _connections_max(setup.limits.connections_max, possible, link)
+        await Front(setup, link, connections_max, possible).run()
 
 
 if __name__ == "__main__":

@@ -2,7 +2,7 @@
 
 import asyncio
 import socket
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Final
 
@@ -20,14 +20,27 @@ class CreationRates:
     """max.connection.creation.rate, for all listeners and for each. The inter-broker listener is
     not limited by what other listeners accept."""
 
-    def __init__(self, limits: Limits) -> None:
+    def __init__(self, limits: Limits, listeners: Iterable[str] = ()) -> None:
         self._limits = limits
-        self._all = self._limiter(limits.creation_rate)
+        self._names = dict.fromkeys([*limits.of_listeners, *listeners])
+        self._all: RateLimiter | None = None
+        self._of_listeners: dict[str, RateLimiter | None] = {}
+        self.set(limits.creation_rate)
+
+    def set(self, rate: int | None) -> None:
+        """Change the common rate, which listeners without a separate one have too."""
+        limits = self._limits
+        self._all = self._limiter(rate)
+        for listener in self._names:
+            quota = limits.of_listeners.get(listener)
+            own = quota.creation_rate if quota is not None else limits.creation_rate
+            is_separate = own != limits.creation_rate
+            if listener not in self._of_listeners or not is_separate:
+                self._of_listeners[listener] = self._limiter(own if is_separate else rate)
 
     def of(self, listener: str) -> list[RateLimiter]:
-        """The limiters of a listener, new for each call but the common one."""
-        quota = self._limits.of_listeners.get(listener)
-        limiters = [self._limiter(quota.creation_rate if quota else None)]
+        """The limiters of a listener."""
+        limiters = [self._of_listeners.get(listener)]
         if listener != self._limits.exempt_listener:
             limiters.append(self._all)
         return [one for one in limiters if one is not None]
@@ -40,12 +53,12 @@ class CreationRates:
 
 async def accept_connections(
     listening: socket.socket,
-    limiters: Sequence[RateLimiter],
+    limiters: Callable[[], Sequence[RateLimiter]],
     counts: ListenerCounts,
     connected: Connected,
 ) -> None:
-    """Accept connections until cancelled. The next ones wait in the kernel until the rates allow
-    them."""
+    """Accept connections until cancelled. The next ones wait in the kernel until the rates of
+    `limiters`, which may change, allow them."""
     loop = asyncio.get_running_loop()
     listening.setblocking(False)
     while True:
@@ -57,7 +70,7 @@ async def accept_connections(
             continue
         begun = loop.time()
         try:
-            for one in limiters:
+            for one in limiters():
                 await one.acquire(1)
         except BaseException:
             accepted.close()

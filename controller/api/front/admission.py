@@ -47,6 +47,14 @@ class Admission:
             priority: {} for priority in ConnectionPriority
         }
 
+    def set_limits(
+        self, total_max: int, per_address_max: int, of_addresses: Mapping[str, int]
+    ) -> None:
+        """Change the limits. They count for new connections."""
+        self._total_max = total_max
+        self._per_address_max = per_address_max
+        self._of_addresses = of_addresses
+
     def admit(self, connection: int, address: str, listener: str = "") -> int | None:
         """Accept a connection; return the one that must be closed for it, which no longer counts.
         It is the new one itself if its address may have none."""

@@ -14,17 +14,22 @@ from controller.api.connection_counts import ListenerCounts
 from controller.api.errors import (
     IdleTooLong,
     NoBrokersKnown,
-    NotPassedOn,
     NoUpstream,
     RequestRejected,
 )
 from controller.api.front.admission import Admission, ConnectionPriority
+from controller.api.front.cluster_metadata import (
+    METADATA_KEYS,
+    MetadataQueries,
+    metadata_response,
+    query_of,
+)
 from controller.api.front.forwarding import Forwarder
 from controller.api.front.live_brokers import LiveBrokers
 from controller.api.front.local_responses import local_response, own_config_response
 from controller.api.front.pending_requests import PendingRequests
 from controller.api.front.request_quotas import SMALL_BYTES, RequestQuota, RequestQuotas
-from controller.api.front.routing import Route, may_be_repeated, route
+from controller.api.front.routing import Route, may_be_repeated, not_passed_on, route
 from controller.api.front.sasl import illegal_state
 from controller.api.front.session import Session
 from controller.api.front.streams import before_deadline, within
@@ -73,6 +78,7 @@ class FrontContext:
     admission: Admission
     quotas: RequestQuotas
     pending: PendingRequests
+    metadata: MetadataQueries
     brokers: LiveBrokers
     broker_settings: Mapping[str, str]
     own_configs: tuple[ConfigEntry, ...]
@@ -104,6 +110,7 @@ class ClientConnection:
         shared: FrontContext,
     ) -> None:
         self._number = number
+        self._listener = listener
         self._session = session
         self._client = session.client
         self._counts = shared.counts[listener.listener]
@@ -149,6 +156,8 @@ class ClientConnection:
         way = route(request.head.api_key)
         if self._client is not None and request.head.api_key in SASL_SPANS:
             way = Route.SASL
+        if self._client is not None and request.head.api_key in METADATA_KEYS:
+            way = Route.METADATA
         if way is Route.UNSUPPORTED:
             raise RequestRejected(f"requests with api key {request.head.api_key} are not supported")
         if way is Route.BROKER:
@@ -168,6 +177,8 @@ class ClientConnection:
                 await self._reply(illegal_state(request.head))
             elif way is Route.VERSIONS:
                 await self._reply(await self._versions(request))
+            elif way is Route.METADATA:
+                await self._answer_metadata(request, quota)
             else:
                 await self._answer_or_forward(way, request, quota)
 
@@ -311,6 +322,24 @@ class ClientConnection:
         else:
             await self._reply(answer)
 
+    async def _answer_metadata(self, request: PartialRequest, quota: RequestQuota) -> None:
+        """Answer about the cluster, as a broker would. Raises `NotPassedOn` while the daemon is
+        not controller."""
+        assert self._client is not None, "other clients are forwarded"
+        await quota.throttle(request.size, request.deadline)
+        queries, head = self._context.metadata, request.head
+        body = await self._decoded(request, quota)
+        if body is None:
+            raise not_passed_on(head)
+        async with queries.slots:
+            query = query_of(head, body, self._client, self._listener.listener)
+            answer = await queries.ask(query)
+            if answer is None:
+                raise not_passed_on(head)
+            own_id = self._context.broker_id
+            encode = partial(metadata_response, head, body, answer, own_id, self._listener)
+            await self._reply(await quota.run_in_thread(encode))
+
     def _own_config_response(self, head: RequestHead, body: Any) -> bytes | None:
         return own_config_response(
             head,
@@ -343,7 +372,7 @@ class ClientConnection:
         """Forward a request, of which a part may have been received, and return the broker's
         response. Raises `NotPassedOn` if the broker would not know who the client is."""
         if self._client is not None:
-            raise NotPassedOn
+            raise not_passed_on(request.head)
         head, is_small = request.head, request.size <= SMALL_BYTES
         missing = request.size - len(request.received)
         upstream: Upstream | None = None

@@ -3,8 +3,12 @@
 from enum import Enum, auto
 from typing import Final
 
+from kio.schema.index import api_key_map
+
+from controller.api.errors import NotPassedOn
 from controller.wire.admin.apis import ADMIN_APIS
 from controller.wire.api_versions import API_VERSIONS
+from controller.wire.client_requests import RequestHead
 from controller.wire.controller_requests import BROKER_APIS
 
 
@@ -19,6 +23,8 @@ class Route(Enum):
     """The controller; the request comes from a broker, which it names."""
     CONTROLLER_BY_TOOL = auto()
     """The controller; the request comes from an admin tool."""
+    METADATA = auto()
+    """The daemon, from what the controller knows: a broker would not know the client."""
     HERE = auto()
     """The front: the response is about the daemon, not about a broker."""
     HERE_OR_BROKER = auto()
@@ -93,3 +99,13 @@ def route(api_key: int) -> Route:
     if api_key in _HERE:
         return Route.HERE
     return Route.HERE_OR_BROKER if api_key in _ABOUT_BROKERS else Route.BROKER
+
+
+def not_passed_on(head: RequestHead) -> NotPassedOn:
+    """The error of a request for a broker, which would not know the client."""
+    words = api_key_map.get(head.api_key, f"api_key_{head.api_key}").split("_")
+    name = "".join(one.capitalize() for one in words)
+    return NotPassedOn(
+        f"{name} is a request for a broker, which would not know who the client is; clients use a "
+        "listener that refold does not have, or another broker"
+    )

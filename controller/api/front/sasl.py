@@ -3,8 +3,10 @@
 import asyncio
 import hmac
 import struct
+import time
 from collections.abc import Awaitable, Callable
 from datetime import timedelta
+from math import inf
 from typing import Any, Final, NamedTuple
 
 from kio.schema.errors import ErrorCode
@@ -13,6 +15,7 @@ from controller.api.endpoint_security import EndpointSecurity
 from controller.api.front.request_quotas import SMALL_BYTES
 from controller.api.front.versions import VersionTable
 from controller.security.errors import LoginRejected
+from controller.security.oauthbearer import FAILED, OAUTHBEARER, InvalidToken, read_token
 from controller.security.scram import HASHES, ScramCredential, ScramExchange
 from controller.wire.api_versions import API_VERSIONS, read_api_versions
 from controller.wire.client_requests import (
@@ -83,7 +86,7 @@ class SaslLogin:
     ) -> Login:
         text: str | None = None
         try:
-            user, last = await self._exchange(mechanism, has_headers)
+            user, last, until_ms = await self._exchange(mechanism, has_headers)
             principal = f"User:{user}"
             if earlier is not None and principal != earlier.principal:
                 # Kafka's text, with its "." and ":".
@@ -92,14 +95,25 @@ class SaslLogin:
                     f"Cannot change principals during re-authentication from {': '.join(changed)}"
                 )
                 raise LoginRejected(text)
-        except LoginRejected:
+        except LoginRejected as rejected:
             await asyncio.sleep(self._security.failure_delay_ms / 1000)
+            if isinstance(rejected, InvalidToken):
+                text = await self._announce(rejected, has_headers)
             await self._refuse(mechanism, text, is_again=earlier is not None)
             raise
-        session_ms = self._security.session_ms.get(mechanism, 0)
+        session_ms = self._session_ms(mechanism, until_ms)
         begun = asyncio.get_running_loop().time()
         await self._send_token(last, session_ms)
         return Login(principal, mechanism, begun + session_ms / 1000 if session_ms else None)
+
+    def _session_ms(self, mechanism: str, until_ms: float) -> int:
+        """How long a login counts, 0: always. A token ends it
+        (SaslServerAuthenticator.calcCompletionTimesAndReturnSessionLifetimeMs)."""
+        limit_ms = self._security.session_ms.get(mechanism, 0)
+        if until_ms == inf:
+            return limit_ms
+        left_ms = max(int(until_ms - time.time() * 1000), 1)
+        return min(left_ms, limit_ms) if limit_ms else left_ms
 
     async def _handshake(self) -> tuple[str, bool]:
         """The mechanism, and whether its tokens are in SaslAuthenticate requests."""
@@ -128,17 +142,30 @@ class SaslLogin:
             raise LoginRejected(f"SASL mechanism {shown} is not one of {', '.join(known)}")
         return mechanism, head.version > 0
 
-    async def _exchange(self, mechanism: str, has_headers: bool) -> tuple[str, bytes]:
-        """The user, and the last token of the server."""
+    async def _exchange(self, mechanism: str, has_headers: bool) -> tuple[str, bytes, float]:
+        """The user, the last token of the server, and until when the client's credential counts,
+        by the wall clock in ms."""
         first = await self._token(has_headers)
+        if mechanism == OAUTHBEARER:
+            token = read_token(first, self._security.token_rules, time.time() * 1000)
+            return token.user, b"", token.expires_ms
         if mechanism not in HASHES:
-            return self._plain_user(first), b""
+            return self._plain_user(first), b"", inf
         scram = ScramExchange(mechanism, first)
         credential = await self._lookup(scram.user, mechanism)
         if credential is None:
             raise LoginRejected(f"there is no {mechanism} credential of user {scram.user[:64]!r}")
         await self._send_token(scram.challenge(credential))
-        return scram.user, scram.verify(await self._token(has_headers))
+        return scram.user, scram.verify(await self._token(has_headers)), inf
+
+    async def _announce(self, invalid: InvalidToken, has_headers: bool) -> str:
+        """Send why a token does not count, which the client confirms (RFC 7628). Returns the text
+        of the refusal that follows."""
+        await self._send_token(invalid.answer.encode())
+        confirmation = await self._token(has_headers)
+        if confirmation != FAILED:
+            raise LoginRejected(f"{invalid}, and the client continues with it")
+        return invalid.answer
 
     def _plain_user(self, token: bytes) -> str:
         """RFC 4616; Kafka's PlainSaslServer."""
@@ -187,7 +214,7 @@ class SaslLogin:
             text = (
                 f"Authentication failed during {'re-' if is_again else ''}authentication due to "
                 f"invalid credentials with SASL mechanism {mechanism}"
-                if mechanism in HASHES
+                if mechanism in HASHES or mechanism == OAUTHBEARER
                 else "Authentication failed: Invalid username or password"
             )
         error = ErrorCode.sasl_authentication_failed

@@ -4,6 +4,7 @@ import asyncio
 import logging
 import socket
 from collections.abc import Callable
+from functools import partial
 from itertools import count
 from typing import Final, NamedTuple
 
@@ -23,6 +24,7 @@ from controller.api.errors import (
 from controller.api.front.accepting import CreationRates, accept_connections
 from controller.api.front.address_rates import AddressQuotas
 from controller.api.front.admission import Admission
+from controller.api.front.cluster_metadata import MetadataQueries
 from controller.api.front.connection import ClientConnection, FrontContext
 from controller.api.front.identification import Credentials, Identification
 from controller.api.front.live_brokers import LiveBrokers
@@ -33,11 +35,13 @@ from controller.api.front.streams import write_through
 from controller.api.messages import (
     AddressRates,
     ClientThrottled,
+    ConnectionLimits,
     ConnectionsCounted,
     CredentialRead,
     Link,
     Listener,
     Message,
+    MetadataRead,
     OperatorWarning,
     Ping,
     Pong,
@@ -55,27 +59,34 @@ from controller.wire.client_requests import MalformedRequest
 logger = logging.getLogger(__name__)
 
 WARNING_INTERVAL_S: Final = 10.0
+_NOT_PASSED_ON_INTERVAL_S: Final = 600.0
 _LAST_ANSWERS_SECONDS_MAX: Final = 1.0
 _REPORT_SECONDS: Final = 1.0
 
 
 class RateLimitedWarning:
-    """Reports the first warning at once, and then at most one every ten seconds, with the number of
+    """Reports the first warning at once, and then at most one in an interval, with the number of
     suppressed ones.
 
     `warn` reports a text; `clock` returns seconds.
     """
 
-    def __init__(self, warn: Callable[[str], None], clock: Callable[[], float]) -> None:
+    def __init__(
+        self,
+        warn: Callable[[str], None],
+        clock: Callable[[], float],
+        interval_s: float = WARNING_INTERVAL_S,
+    ) -> None:
         self._warn = warn
         self._clock = clock
+        self._interval_s = interval_s
         self._warned_at: float | None = None
         self._suppressed = 0
 
     def add(self, address: str, problem: str) -> None:
         """A client's connection was closed because of a problem."""
         now = self._clock()
-        if self._warned_at is not None and now - self._warned_at < WARNING_INTERVAL_S:
+        if self._warned_at is not None and now - self._warned_at < self._interval_s:
             self._suppressed += 1
             return
         others = f"; {self._suppressed} others were closed since the last message" * bool(
@@ -93,13 +104,20 @@ class _Connection(NamedTuple):
 class Front:
     """Serves the listeners of one `Setup` until the link ends."""
 
-    def __init__(self, setup: Setup, link: Link, connections_max: int) -> None:
+    def __init__(
+        self, setup: Setup, link: Link, connections_max: int, possible_max: int | None = None
+    ) -> None:
+        """`connections_max`: those of the setup, or fewer; `possible_max`: how many this process
+        can have."""
         limits = setup.limits
+        self._connections_max = connections_max
+        self._possible_max = possible_max
         self._setup = setup
         self._link = link
         self._numbers = count(setup.first_number)
         self._counts = {one.endpoint.listener: ListenerCounts() for one in setup.listeners}
-        self._rates = CreationRates(limits)
+        self._rates = CreationRates(limits, self._counts)
+        self._creation_rate: int | None = None
         self._addresses = AddressQuotas(limits.creation_burst_seconds)
         quotas = limits.of_listeners.items()
         self._admission = Admission(
@@ -109,9 +127,13 @@ class Front:
             {name: one.connections_max for name, one in quotas if one.connections_max is not None},
         )
         self._writers: dict[int, _Connection] = {}
-        self._warnings = RateLimitedWarning(self._warn, asyncio.get_running_loop().time)
+        clock = asyncio.get_running_loop().time
+        self._warnings = RateLimitedWarning(self._warn, clock)
+        # Clients that look for a broker come again and again.
+        self._not_passed_on = RateLimitedWarning(self._warn, clock, _NOT_PASSED_ON_INTERVAL_S)
         self._brokers = LiveBrokers([one.endpoint for one in setup.listeners], self._warn)
         self._credentials = Credentials(link.send)
+        self._metadata = MetadataQueries(link.send)
         self._pending = PendingRequests(link.send, first_number=setup.first_number)
         self._context = FrontContext(
             setup.broker_id,
@@ -119,6 +141,7 @@ class Front:
             self._admission,
             RequestQuotas(limits),
             self._pending,
+            self._metadata,
             self._brokers,
             setup.broker_settings,
             setup.own_configs,
@@ -168,7 +191,7 @@ class Front:
         name = listener.endpoint.listener
         await accept_connections(
             socket.socket(fileno=listener.descriptor),
-            self._rates.of(name),
+            partial(self._rates.of, name),
             self._counts[name],
             connected,
         )
@@ -195,10 +218,30 @@ class Front:
                 self._brokers.set(brokers)
             case AddressRates():
                 self._addresses.set(message)
+            case ConnectionLimits():
+                self._set_limits(message)
             case CredentialRead(number=number, credential=credential):
                 self._credentials.arrived(number, credential)
+            case MetadataRead(number=number, answer=metadata):
+                self._metadata.arrived(number, metadata)
             case Ping():
                 self._link.send(Pong())
+
+    def _set_limits(self, changed: ConnectionLimits) -> None:
+        limits = self._setup.limits
+        total_max = changed.connections_max or self._connections_max
+        if self._possible_max is not None:
+            total_max = min(total_max, self._possible_max)
+        per_address_max = changed.connections_per_address_max
+        if per_address_max is None:
+            per_address_max = limits.connections_per_address_max
+        of_addresses = changed.connections_of_address_max
+        if of_addresses is None:
+            of_addresses = limits.connections_of_address_max
+        self._admission.set_limits(total_max, per_address_max, of_addresses)
+        if changed.creation_rate != self._creation_rate:
+            self._creation_rate = changed.creation_rate
+            self._rates.set(changed.creation_rate or limits.creation_rate)
 
     def _warn(self, text: str) -> None:
         self._link.send(OperatorWarning(text))
@@ -245,7 +288,10 @@ class Front:
         except (RequestRejected, LoginRejected, NoUpstream, MalformedRequest) as fault:
             counts.close(_reason(fault))
             self._warnings.add(address, str(fault))
-        except (asyncio.IncompleteReadError, OSError, NoBrokersKnown, NotPassedOn):
+        except NotPassedOn as why:
+            counts.close("not passed on")
+            self._not_passed_on.add(address, str(why))
+        except (asyncio.IncompleteReadError, OSError, NoBrokersKnown):
             pass  # The client or its broker disconnected, or the client must use another address.
         except Exception:
             logger.exception("the connection of %s is closed because of a bug in refold", address)

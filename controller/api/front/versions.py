@@ -22,10 +22,11 @@ _OURS: Final = {
     **{api.key: (api.first, api.last) for api in (*BROKER_APIS.values(), *ADMIN_APIS.values())},
     API_VERSIONS: (FIRST, LAST),
 }
-_TO_ANY_BROKER: Final = (3, 10, 22, 29, 30, 31, 48, 49, 50, 60, 74, 75)
+_TO_ANY_BROKER: Final = (3, 10, 22, 29, 30, 31, 48, 49, 50, 60)
 """Metadata, FindCoordinator, InitProducerId; DescribeAcls, CreateAcls, DeleteAcls,
-DescribeClientQuotas, AlterClientQuotas, DescribeUserScramCredentials, DescribeCluster,
-ListClientMetricsResources, DescribeTopicPartitions (KafkaAdminClient.LeastLoadedNodeProvider)."""
+DescribeClientQuotas, AlterClientQuotas, DescribeUserScramCredentials, DescribeCluster
+(KafkaAdminClient.LeastLoadedNodeProvider). Brokers with ZooKeeper do not have
+ListClientMetricsResources and DescribeTopicPartitions, and KafkaAdminClient asks Metadata then."""
 _FIRST_THROTTLED: Final = 1
 _FIRST_WITH_FEATURES: Final = 3
 
@@ -52,7 +53,8 @@ class VersionTable:
         """The versions where no request is forwarded.
 
         Clients send the requests in `_TO_ANY_BROKER` to any broker. Without them in the table,
-        Kafka's clients fail; when the connection ends, they ask another broker.
+        Kafka's clients fail. The daemon answers Metadata and DescribeCluster; at the others, the
+        connection ends, and the clients ask another broker.
         """
         table = cls(None)
         table._spans |= SASL_SPANS

@@ -7,6 +7,7 @@ from typing import TypeVar
 import anyio
 import pytest
 
+from controller.api.cluster_metadata import ClusterMetadata, MetadataQuery
 from controller.api.endpoint import ApiEndpoint
 from controller.api.endpoint_security import EndpointSecurity
 from controller.api.limits import Limits
@@ -59,6 +60,9 @@ class Served:
         self.port = self.ports[names[0]]
         self.credentials: dict[tuple[str, str], str] = {}
         """The SCRAM credentials in ZooKeeper, by user and mechanism."""
+        self.metadata: ClusterMetadata | None = None
+        """What the controller knows about the cluster."""
+        self.queries: list[MetadataQuery] = []
         # Only `security` decides what is spoken.
         listeners = [
             Endpoint(name, "PLAINTEXT", "127.0.0.1", port) for name, port in self.ports.items()
@@ -71,6 +75,7 @@ class Served:
             broker_settings=BROKER_SETTINGS,
             authorization=authorization,
             credentials=self._credential,
+            metadata=self._metadata,
         )
         self.events: list[ApiRequest] = []
         self.channels: list[str] = []
@@ -79,6 +84,10 @@ class Served:
 
     async def _credential(self, user: str, mechanism: str) -> str | None:
         return self.credentials.get((user, mechanism))
+
+    async def _metadata(self, query: MetadataQuery) -> ClusterMetadata | None:
+        self.queries.append(query)
+        return self.metadata
 
     def _on_event(self, event: ApiRequest, channel: str) -> None:
         self.events.append(event)

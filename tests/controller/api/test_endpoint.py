@@ -373,3 +373,21 @@ def test_error_of_an_address_in_use_names_the_address() -> None:
         port = first.socket.getsockname()[1]
         with pytest.raises(CannotListen, match=rf"cannot listen on PLAINTEXT://127.0.0.1:{port}"):
             listen([Endpoint("PLAINTEXT", "PLAINTEXT", "127.0.0.1", port)])
+
+
+async def test_front_process_has_no_password_in_its_environment(
+    serve: Serve, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("REFOLD_ZOOKEEPER_PASSWORD", "hidden-1")
+    monkeypatch.setenv("KEYSTORE", "hidden-2")
+    served = await serve()
+    async with Client(served.port) as client:
+        await client.ask(ALLOCATE_PRODUCER_IDS, 0, allocate_producer_ids())
+    children = Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()
+    commands = {one: Path(f"/proc/{one}/cmdline").read_bytes() for one in children}
+    fronts = [one for one, line in commands.items() if b"controller.api.front" in line]
+    assert fronts
+    for front in fronts:
+        variables = Path(f"/proc/{front}/environ").read_bytes()
+        assert b"PATH=" in variables
+        assert b"hidden" not in variables

@@ -1,5 +1,9 @@
-import pytest
+from pathlib import Path
 
+import pytest
+from msgspec import structs
+
+from controller.core.znodes.acls import Acl
 from controller.operator.start_checks import check_start, may_be_last_run
 from controller.operator.status import ClusterStatus, ControllerStatus, ZooKeeperStatus
 from tests.controller.operator.settings import settings
@@ -108,3 +112,46 @@ def test_protocol_version_that_contradicts_registrations_is_reported(
 
 def test_without_brokers_the_protocol_version_is_not_checked() -> None:
     assert "protocol" not in [one.check for one in check_start(settings(), status())]
+
+
+SASL = """
+inter.broker.listener.name=INTERNAL
+listener.security.protocol.map=INTERNAL:SASL_PLAINTEXT,PLAINTEXT:PLAINTEXT
+sasl.mechanism.inter.broker.protocol=PLAIN
+listener.name.internal.plain.sasl.jaas.config=\
+  org.apache.kafka.common.security.plain.PlainLoginModule required username="kafka" password="x";
+authorizer.class.name=kafka.security.authorizer.AclAuthorizer
+"""
+
+
+@pytest.mark.parametrize(
+    ("more", "acls", "is_refused"),
+    [
+        ("super.users=User:admin", (), True),
+        ("", (Acl("User:alice", "Allow", "All", "*"),), True),
+        ("", (Acl("User:kafka", "Allow", "Alter", "*"),), True),
+        ("", (Acl("User:kafka", "Deny", "All", "*"),), True),
+        ("allow.everyone.if.no.acl.found=true", (Acl("User:a", "Allow", "All", "*"),), True),
+        ("allow.everyone.if.no.acl.found=true", (), False),
+        ("super.users=User:admin;User:kafka", (), False),
+        ("", (Acl("User:kafka", "Allow", "ClusterAction", "10.0.0.1"),), False),
+        ("", (Acl("User:*", "Allow", "All", "*"),), False),
+        ("", None, False),
+    ],
+)
+def test_login_that_brokers_would_refuse_is_reported(
+    tmp_path: Path, more: str, acls: tuple[Acl, ...] | None, is_refused: bool
+) -> None:
+    file = tmp_path / "server.properties"
+    file.write_text(f"{SASL}{more}\n")
+    found = status()
+    assert found.cluster is not None
+    cluster = structs.replace(found.cluster, cluster_acls=acls)
+    results = check_start(settings(config=file), structs.replace(found, cluster=cluster))
+    lines = [one.line for one in results if one.level == "error"]
+    assert len(lines) == is_refused
+    if is_refused:
+        assert lines[0].startswith("User:kafka, the login to brokers, is not in super.users, and")
+        assert lines[0].endswith(
+            "add User:kafka to super.users, here and in the files of the brokers"
+        )

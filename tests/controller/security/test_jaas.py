@@ -13,7 +13,7 @@ def test_entry_has_its_module_and_options() -> None:
         f'{PLAIN} required\n  username=admin password="a \\"quoted\\" = ; secret" // a comment\n;',
         "the.key",
     )
-    assert (entry.module, entry.kind) == (PLAIN, "PlainLoginModule")
+    assert entry.module == PLAIN
     assert entry.options == {"username": "admin", "password": 'a "quoted" = ; secret'}
 
 

@@ -6,6 +6,7 @@ import pytest
 
 from controller.core.configuration import Authorization
 from controller.core.values import Endpoint
+from controller.security.oauthbearer import TokenRules
 from controller.security.passwords import Password
 from controller.settings.errors import SettingsError
 from controller.settings.settings import Settings
@@ -70,7 +71,7 @@ def test_certificates_of_clients_are_asked_for_as_in_kafka(
 @pytest.mark.parametrize(
     ("key", "value", "reported"),
     [
-        ("sasl.enabled.mechanisms", "PLAIN,OAUTHBEARER", "does not support OAUTHBEARER, only"),
+        ("sasl.enabled.mechanisms", "PLAIN,GSSAPI", "does not support GSSAPI, only"),
         ("sasl.enabled.mechanisms", "", "sasl.enabled.mechanisms=GSSAPI: refold's endpoint"),
         ("plain.sasl.jaas.config", "", "plain.sasl.jaas.config is not set"),
         ("plain.sasl.jaas.config", 'x.LdapLoginModule required user_a="b";', "x.LdapLoginModule"),
@@ -87,11 +88,35 @@ def test_key_that_refold_cannot_follow_is_refused_by_name(
     assert reported in problems(tmp_path, of_listener(stores, "SASL_SSL", **{key: value}))
 
 
-def test_oauthbearer_is_refused_with_what_to_do(tmp_path: Path, stores: Stores) -> None:
-    content = of_listener(stores, "SASL_SSL", **{"sasl.enabled.mechanisms": "OAUTHBEARER"})
+def test_oauthbearer_has_the_options_of_kafkas_validator(tmp_path: Path, stores: Stores) -> None:
+    def of(options: str) -> dict[str, str]:
+        keys = {
+            "sasl.enabled.mechanisms": "OAUTHBEARER",
+            "oauthbearer.sasl.jaas.config": f'{OAUTH} unsecuredLoginStringClaim_sub="a"{options};',
+        }
+        return of_listener(stores, "SASL_SSL", **keys)
+
+    found = read(tmp_path, of("")).security.endpoint["CLIENTS"]
+    assert (found.mechanisms, found.token_rules) == (("OAUTHBEARER",), TokenRules())
+    options = (
+        ' unsecuredValidatorPrincipalClaimName="who" unsecuredValidatorScopeClaimName="may" '
+        'unsecuredValidatorRequiredScope="a b" unsecuredValidatorAllowableClockSkewMs="{}"'
+    )
+    found = read(tmp_path, of(options.format("5"))).security.endpoint["CLIENTS"]
+    assert found.token_rules == TokenRules(
+        principal_claim="who", scope_claim="may", required_scope=("a", "b"), clock_skew_ms=5
+    )
+    assert "unsecuredValidatorAllowableClockSkewMs: must be" in problems(
+        tmp_path, of(options.format("-1"))
+    )
+
+
+def test_gssapi_is_refused_with_what_to_do(tmp_path: Path, stores: Stores) -> None:
+    content = of_listener(stores, "SASL_SSL", **{"sasl.enabled.mechanisms": "GSSAPI"})
     assert (
-        "sasl.enabled.mechanisms=OAUTHBEARER: refold's endpoint does not support OAUTHBEARER, only "
-        "PLAIN, SCRAM-SHA-256, SCRAM-SHA-512; set refold.sasl.enabled.mechanisms for refold alone"
+        "sasl.enabled.mechanisms=GSSAPI: refold's endpoint does not support GSSAPI, only PLAIN, "
+        "SCRAM-SHA-256, SCRAM-SHA-512, OAUTHBEARER; set refold.sasl.enabled.mechanisms for refold "
+        "alone"
     ) in problems(tmp_path, content)
 
 
@@ -167,7 +192,7 @@ def test_section_of_the_jaas_file_may_have_a_login_module_of_each_mechanism(
 @pytest.mark.parametrize(
     ("key", "value"),
     [
-        ("sasl.enabled.mechanisms", "OAUTHBEARER"),
+        ("sasl.enabled.mechanisms", "GSSAPI"),
         ("principal.builder.class", "org.example.Builder"),
         ("process.roles", "broker"),
         ("num.partitions", "many"),

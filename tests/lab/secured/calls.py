@@ -6,6 +6,7 @@ from typing import Any, Final, NamedTuple
 
 from kio.schema.index import api_key_map
 
+from controller.api.front.cluster_metadata import DESCRIBE_CLUSTER, METADATA
 from controller.api.front.routing import (
     ALTER_CONFIGS,
     DESCRIBE_CONFIGS,
@@ -42,7 +43,8 @@ class Call(NamedTuple):
 
     `resource` and `operation` are the right that Kafka wants; `refused` and `allowed` are the
     answers without and with it. Nothing is needed if `resource` is None. `is_local`: the front
-    answers, which has no ACLs and allows super users only.
+    answers, which has no ACLs and allows super users only. `is_implied`: Read and Write imply the
+    right.
     """
 
     key: int
@@ -53,6 +55,7 @@ class Call(NamedTuple):
     refused: str
     allowed: str
     is_local: bool = False
+    is_implied: bool = False
 
     @property
     def name(self) -> str:
@@ -108,7 +111,7 @@ def _of_configs(key: int, version: int, operation: str, resource: str, **fields:
 
 _create, _grow = request_schema(CREATE_TOPICS, 7), request_schema(CREATE_PARTITIONS, 3)
 _elect, _alter = request_schema(ELECT_LEADERS, 2), request_schema(ALTER_REASSIGNMENTS, 0)
-_scram = request_schema(ALTER_SCRAM, 0)
+_scram, _metadata = request_schema(ALTER_SCRAM, 0), request_schema(METADATA, 12)
 _STALE: Final = {"broker_id": 1, "broker_epoch": 1}
 
 CALLS: Final = (
@@ -183,6 +186,24 @@ CALLS: Final = (
         INCREMENTAL_ALTER_CONFIGS, 1, "AlterConfigs", "AlterConfigsResource", validate_only=True
     ),
     _of_cluster(DESCRIBE_LOG_DIRS, 4, "Describe", ANSWERED, topics=None)._replace(is_local=True),
+    _of_topic(
+        METADATA,
+        12,
+        PRESENT,
+        "Describe",
+        ANSWERED,
+        topics=(_metadata.MetadataRequestTopic(name=PRESENT, topic_id=None),),
+        include_topic_authorized_operations=True,
+    )._replace(is_implied=True),
+    Call(
+        DESCRIBE_CLUSTER,
+        1,
+        _request(DESCRIBE_CLUSTER, 1, include_cluster_authorized_operations=True),
+        None,
+        "",
+        "",
+        ANSWERED,
+    ),
     Call(LIST_GROUPS, 4, _request(LIST_GROUPS, 4), None, "", "", ANSWERED),
     Call(LIST_TRANSACTIONS, 0, _request(LIST_TRANSACTIONS, 0), None, "", "", ANSWERED),
     Call(API_VERSIONS, 3, lambda _: api_versions(), None, "", "", ANSWERED),

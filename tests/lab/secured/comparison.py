@@ -20,6 +20,7 @@ from aiokafka.errors import KafkaError
 from kio.schema.errors import ErrorCode
 from kio.schema.index import api_key_map
 
+from controller.api.front.cluster_metadata import METADATA_KEYS
 from controller.api.front.routing import Route, route
 from controller.core.authorization import Resource
 from controller.core.znodes.acls import TOPIC, Acl, ResourcePattern
@@ -84,7 +85,8 @@ def expected_of(call: Call, user: str) -> str:
     """The answer by Kafka's rules."""
     if user == _ANONYMOUS:
         return CLOSED
-    return call.allowed if call.resource is None or user in _ALLOWED else call.refused
+    is_allowed = user in _ALLOWED or (call.is_implied and user == "reader")
+    return call.allowed if call.resource is None or is_allowed else call.refused
 
 
 def expected_here(call: Call, user: str) -> str:
@@ -210,7 +212,8 @@ async def _not_answered(secured: SecuredEndpoint) -> list[Row]:
     offered = await _offered(secured)
     rows = []
     for what, way in routes.items():
-        keys = [key for key in offered if route(key) is way and key not in SASL_SPANS]
+        others = SASL_SPANS.keys() | METADATA_KEYS
+        keys = [key for key in offered if route(key) is way and key not in others]
         named = f"{what}: {', '.join(map(api_name, keys))}"
         for user, principal in PRINCIPALS.items():
             found = {await _answer_to_bare_head(secured, key, user) for key in keys}

@@ -159,6 +159,26 @@ def test_names_are_replaced_in_all_places(tmp_path: Path) -> None:
     assert names["rack"] == {"secret-rack": "rack-1"}
 
 
+@pytest.mark.parametrize(
+    "name", ["session_connected", "created", "retention.ms", "leader_epoch", "isr_change", "admin"]
+)
+def test_topic_that_is_named_as_a_word_of_every_log_is_replaced(tmp_path: Path, name: str) -> None:
+    simulation = Simulation(Configuration(broker_id=1000, inter_broker_protocol_version="3.9"))
+    for broker in (1, 2):
+        simulation.start_broker(broker)
+    simulation.connect()
+    simulation.put(f"/brokers/topics/{name}", b'{"version":1,"partitions":{"0":[1,2]}}')
+    simulation.put("/brokers/topics/other", b'{"version":1,"partitions":{"0":[1,2]}}')
+    simulation.put("/config/topics/other", b'{"version":1,"config":{"retention.ms":"1"}}')
+    change = b'{"version":2,"entity_path":"topics/other"}'
+    simulation.put("/config/changes/config_change_0000000001", change)
+    log, names, text = redacted(write_log(tmp_path / "log", simulation), tmp_path)
+    assert names["topic"].keys() == {name, "other"}
+    assert f"/topics/{name}" not in text
+    assert names["topic"][name] in text
+    assert refold("replay", log).exit_code == 0
+
+
 @pytest.mark.parametrize("name", ["topics-1", "reassign-5"])
 def test_redacted_imported_log_agrees_as_before(tmp_path: Path, name: str) -> None:
     import_source(RECORDINGS / f"{name}.tar.xz", tmp_path / "log", Selection())

@@ -11,7 +11,7 @@ from controller.api.connection_counts import ConnectionTotals, ListenerCounts
 from controller.api.front.accepting import CreationRates
 from controller.api.front.address_rates import AddressQuotas
 from controller.api.limits import Limits, ListenerQuota
-from controller.api.messages import AddressRates
+from controller.api.messages import AddressRates, ConnectionLimits
 from controller.core.api_requests.topics import CreatedTopic, CreateTopicsResponse
 from controller.core.configuration import Authorization
 from tests.controller.api.client import Client, allocate_producer_ids
@@ -112,6 +112,40 @@ async def test_restarted_front_has_the_rates_of_addresses(serve: Serve) -> None:
         served.endpoint.set_address_rates(AddressRates(default=0))
         async with Client(served.port) as client:
             assert await client.closed()
+
+
+async def test_limits_change_while_the_endpoint_runs(serve: Serve) -> None:
+    served = await serve()
+    async with Client(served.port) as first:
+        await ask(first)
+        served.endpoint.set_connection_limits(ConnectionLimits(connections_max=1))
+        async with Client(served.port) as second:
+            assert await first.closed()
+            await ask(second)
+        refused = {"127.0.0.2": 0}
+        changed = ConnectionLimits(connections_of_address_max=refused, creation_rate=1)
+        served.endpoint.set_connection_limits(changed)
+        async with Client(served.port) as other, Client(served.port, "127.0.0.2") as stranger:
+            assert await stranger.closed()
+            await ask(other)
+        served.endpoint.set_connection_limits(ConnectionLimits())
+        async with Client(served.port, "127.0.0.2") as stranger, Client(served.port) as other:
+            await ask(stranger)
+            await ask(other)
+
+
+def test_common_rate_that_changes_is_that_of_listeners_without_a_separate_one() -> None:
+    limits = Limits(
+        exempt_listener="INTERNAL", of_listeners={"SEPARATE": ListenerQuota(creation_rate=7)}
+    )
+    rates = CreationRates(limits, ("INTERNAL", "CLIENTS", "SEPARATE"))
+    assert [len(rates.of(one)) for one in ("INTERNAL", "CLIENTS", "SEPARATE")] == [0, 0, 1]
+    (separate,) = rates.of("SEPARATE")
+    rates.set(5)
+    assert [len(rates.of(one)) for one in ("INTERNAL", "CLIENTS", "SEPARATE")] == [1, 2, 2]
+    assert rates.of("SEPARATE")[0] is separate
+    rates.set(None)
+    assert rates.of("INTERNAL") == []
 
 
 def test_rate_of_an_address_comes_back_with_time() -> None:

@@ -35,7 +35,6 @@ from tests.controller.api.client import (
     Client,
     allocate_producer_ids,
     api_versions,
-    metadata_request,
     request_schema,
 )
 from tests.controller.api.conftest import OWN_ID, Serve, Served
@@ -46,6 +45,7 @@ SASL_HANDSHAKE = 17
 ACLS = (29, 30, 31)
 QUOTAS = (48, 49)
 DESCRIBE_SCRAM = 50
+FIND_COORDINATOR = 10
 DESCRIBE_CONFIGS = 32
 DESCRIBE_LOG_DIRS = 35
 SASL_AUTHENTICATE = 36
@@ -252,10 +252,12 @@ async def test_request_for_a_broker_is_not_passed_on(secured: Served) -> None:
         await client.ask(SASL_HANDSHAKE, 1, handshake("PLAIN"))
         await client.ask(SASL_AUTHENTICATE, 2, PASSWORD)
         offered = await client.ask(API_VERSIONS, 3, api_versions())
+        coordinators = request_schema(FIND_COORDINATOR, 0)
+        find_coordinator = coordinators.FindCoordinatorRequest(key="group")
         # Kafka's clients and tools fail if no version is offered, and do not ask another broker.
         to_any_broker = {METADATA, *ACLS, *QUOTAS, DESCRIBE_SCRAM}
         assert to_any_broker <= {one.api_key for one in offered.api_keys}
-        client.send(METADATA, 12, metadata_request())
+        client.send(FIND_COORDINATOR, 0, find_coordinator)
         assert await client.closed()
 
 

@@ -1,0 +1,186 @@
+"""Metadata and DescribeCluster where requests are not forwarded: the daemon answers them."""
+
+import asyncio
+import sys
+from collections.abc import Callable
+from datetime import timedelta
+from itertools import count
+from typing import Any, Final
+from uuid import UUID
+
+from kio.schema.errors import ErrorCode
+
+from controller.api.cluster_metadata import (
+    ClusterMetadata,
+    MetadataQuery,
+    PartitionMetadata,
+    TopicAsked,
+    TopicMetadata,
+)
+from controller.api.messages import MetadataWanted
+from controller.core.api_requests.received_request import Client
+from controller.core.error_codes import (
+    LEADER_NOT_AVAILABLE,
+    LISTENER_NOT_FOUND,
+    REPLICA_NOT_AVAILABLE,
+)
+from controller.core.values import Broker, Endpoint
+from controller.wire.client_requests import RequestHead, encode_response, response_schema
+
+METADATA: Final = 3
+DESCRIBE_CLUSTER: Final = 60
+METADATA_KEYS: Final = frozenset({METADATA, DESCRIBE_CLUSTER})
+
+_AT_ONCE_MAX: Final = 16
+"""An answer about very many partitions is large, and slow clients hold theirs for a while."""
+_NOT_ASKED: Final = -(2**31)
+_NO_ID: Final = bytes(16)
+_OF_BROKERS: Final = 1
+_OF_CONTROLLERS: Final = 2
+_FIRST_NULLABLE: Final = 1
+_FIRST_LISTENER_ERROR: Final = 6
+
+
+class MetadataQueries:
+    """Asks the daemon; it is asked `_AT_ONCE_MAX` times at once."""
+
+    def __init__(self, send: Callable[[MetadataWanted], None]) -> None:
+        self._send = send
+        self._numbers = count(1)
+        self._waiting: dict[int, asyncio.Future[ClusterMetadata | None]] = {}
+        self.slots = asyncio.Semaphore(_AT_ONCE_MAX)
+
+    async def ask(self, query: MetadataQuery) -> ClusterMetadata | None:
+        """The answer; None while the daemon is not controller."""
+        number = next(self._numbers)
+        self._waiting[number] = asyncio.get_running_loop().create_future()
+        try:
+            self._send(MetadataWanted(number, query))
+            return await self._waiting[number]
+        finally:
+            del self._waiting[number]
+
+    def arrived(self, number: int, answer: ClusterMetadata | None) -> None:
+        """The daemon's answer. The client may have disconnected."""
+        waiting = self._waiting.get(number)
+        if waiting is not None and not waiting.done():
+            waiting.set_result(answer)
+
+
+def query_of(head: RequestHead, request: Any, client: Client, listener: str) -> MetadataQuery:
+    """What the daemon has to know to answer a request (kio's entity)."""
+    with_cluster = bool(getattr(request, "include_cluster_authorized_operations", False))
+    if head.api_key == DESCRIBE_CLUSTER:
+        return MetadataQuery(client, listener, (), with_cluster_operations=with_cluster)
+    asked = request.topics
+    if asked is None or (head.version < _FIRST_NULLABLE and not asked):
+        topics = None
+    else:
+        topics = tuple([_asked(one) for one in asked])
+    with_topics = bool(getattr(request, "include_topic_authorized_operations", False))
+    return MetadataQuery(client, listener, topics, with_topics, with_cluster)
+
+
+def _asked(topic: Any) -> TopicAsked:
+    if topic.name is not None:
+        return TopicAsked(topic.name)
+    topic_id: UUID | None = getattr(topic, "topic_id", None)
+    return TopicAsked(None, topic_id.bytes if topic_id is not None else _NO_ID)
+
+
+def metadata_response(
+    head: RequestHead, request: Any, answer: ClusterMetadata, own_id: int, own: Endpoint
+) -> bytes:
+    """The response to a request. `own_id` and `own`: the daemon's broker id and the listener of
+    the client. As brokers do, it names the daemon as a broker and as the controller."""
+    schema = response_schema(head)
+    module = sys.modules[schema.__module__]
+    is_metadata = head.api_key == METADATA
+    entity = module.MetadataResponseBroker if is_metadata else module.DescribeClusterBroker
+    of_others = [one for one in answer.brokers if one.id != own_id]
+    nodes = [_node(entity, is_metadata, one, one.endpoint(own.listener)) for one in of_others]
+    nodes.append(_node(entity, is_metadata, Broker(own_id, 0, (own,)), own))
+    fields: dict[str, Any] = {
+        "throttle_time": timedelta(0),
+        "brokers": tuple(nodes),
+        "cluster_id": answer.cluster_id,
+        "controller_id": own_id,
+        "cluster_authorized_operations": _bits(answer.operations),
+    }
+    if is_metadata:
+        fields["topics"] = tuple([_topic(module, head.version, one) for one in answer.topics])
+    else:
+        fields |= {"error_code": ErrorCode.none, "error_message": None, "endpoint_type": 1}
+        if getattr(request, "endpoint_type", _OF_BROKERS) != _OF_BROKERS:
+            fields |= _of_controllers(request.endpoint_type)
+    return encode_response(head, _made(schema, fields))
+
+
+def _of_controllers(endpoint_type: int) -> dict[str, Any]:
+    """The error of a broker that is asked for KRaft's controllers (AuthHelper)."""
+    if endpoint_type == _OF_CONTROLLERS:
+        error = ErrorCode.mismatched_endpoint_type
+        text = (
+            "The request was sent to an endpoint of type BROKER, but we wanted an endpoint of type "
+            "CONTROLLER"
+        )
+    else:
+        error = ErrorCode.unsupported_endpoint_type
+        text = f"Unsupported endpoint type {endpoint_type}"
+    return {
+        "error_code": error,
+        "error_message": text,
+        "cluster_id": "",
+        "controller_id": -1,
+        "brokers": (),
+        "cluster_authorized_operations": _NOT_ASKED,
+    }
+
+
+def _node(entity: Any, is_metadata: bool, broker: Broker, at: Endpoint | None) -> Any:
+    assert at is not None, "brokers without the listener are left out"
+    key = "node_id" if is_metadata else "broker_id"
+    return _made(entity, {key: broker.id, "host": at.host, "port": at.port, "rack": broker.rack})
+
+
+def _topic(module: Any, version: int, topic: TopicMetadata) -> Any:
+    fields = {
+        "error_code": ErrorCode(topic.error),
+        "name": topic.name,
+        "topic_id": UUID(bytes=topic.id) if topic.id else None,
+        "is_internal": topic.is_internal,
+        "partitions": tuple([_partition(module, version, one) for one in topic.partitions]),
+        "topic_authorized_operations": _bits(topic.operations),
+    }
+    return _made(module.MetadataResponseTopic, fields)
+
+
+def _partition(module: Any, version: int, partition: PartitionMetadata) -> Any:
+    error, replicas, isr = partition.error, partition.replicas, partition.isr
+    if error == LISTENER_NOT_FOUND and version < _FIRST_LISTENER_ERROR:
+        error = LEADER_NOT_AVAILABLE
+    if version < _FIRST_NULLABLE and partition.offline:
+        # Version 0 has brokers only that the client can reach (ZkMetadataCache).
+        error = error or REPLICA_NOT_AVAILABLE
+        replicas = tuple([one for one in replicas if one not in partition.offline])
+        isr = tuple([one for one in isr if one not in partition.offline])
+    fields = {
+        "error_code": ErrorCode(error),
+        "partition_index": partition.number,
+        "leader_id": partition.leader,
+        "leader_epoch": partition.leader_epoch,
+        "replica_nodes": replicas,
+        "isr_nodes": isr,
+        "offline_replicas": partition.offline,
+    }
+    return _made(module.MetadataResponsePartition, fields)
+
+
+def _bits(operations: int | None) -> int:
+    return _NOT_ASKED if operations is None else operations
+
+
+def _made(schema: Any, fields: dict[str, Any]) -> Any:
+    """An entity without the fields that its version does not have."""
+    known = schema.__dataclass_fields__
+    return schema(**{name: value for name, value in fields.items() if name in known})
