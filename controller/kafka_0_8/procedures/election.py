@@ -211,12 +211,12 @@ async def _next_epoch(broker: Broker, partition: Partition, found: Znodes) -> in
     if is_earlier and found.errors[_EPOCH] != OK:
         return 1
     if not is_earlier and data in (None, znodes.NO_EPOCH_CONTENT):
-        return await epoch_after_all(broker, NO_EPOCH, "has no epoch")
+        return await epoch_after_all(broker, "has no epoch")
     epoch = broker.read(lambda _, data: znodes.read_epoch(data), znodes.EPOCH, data)
     if epoch is None:
         return None
     if not is_earlier and epoch < _seen_epoch(broker, partition, found):
-        return await epoch_after_all(broker, epoch, f"has epoch {epoch}")
+        return await epoch_after_all(broker, f"has epoch {epoch}")
     return epoch + 1
 
 

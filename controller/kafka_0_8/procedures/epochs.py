@@ -22,10 +22,9 @@ _UNKNOWN: Final = "epoch_unknown"
 """Codes of notices."""
 
 
-async def epoch_after_all(broker: Broker, lowest: int, what: str) -> int | None:
-    """The epoch after `lowest`, after those of all partitions, and after those that this broker has
-    known. None if a znode cannot be read, which is reported. `what`: what is wrong with the
-    znode."""
+async def epoch_after_all(broker: Broker, what: str) -> int | None:
+    """The epoch after those of all partitions, and after those that this broker has known. None if
+    a znode cannot be read, which is reported. `what`: what is wrong with the znode."""
     rule = rules.RESTORE_EPOCH
     try:
         stored = await _stored(broker)
@@ -38,7 +37,7 @@ async def epoch_after_all(broker: Broker, lowest: int, what: str) -> int | None:
         broker.notice_once("error", _UNKNOWN, znodes.EPOCH, text, rule, str(error).encode())
         return None
     broker.forget(znodes.EPOCH, _UNKNOWN)
-    epoch = max([lowest, stored, *(one.epoch for one in broker.partitions.values())])
+    epoch = max([stored, *(one.epoch for one in broker.partitions.values())])
     if epoch > NO_EPOCH:
         text = (
             f"{znodes.EPOCH} {what}; the next one is {epoch + 1}, because the highest leader "

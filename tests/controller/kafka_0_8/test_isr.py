@@ -1,10 +1,12 @@
 """ISR, CUR and KeepInSyncTime: I-01 to I-03."""
 
+from controller.core.commands import WriteAtomically
 from controller.core.error_codes import NONE, NOT_LEADER_OR_FOLLOWER
 from controller.core.operations import SetData
 from controller.core.values import ANY_VERSION
 from controller.kafka_0_8.events import FetchReceived
 from controller.kafka_0_8.state import UNKNOWN_LEO
+from controller.kafka_0_8.triggers import IsrChange
 from tests.controller.kafka_0_8.clusters import T, cluster, issued, notices, partition, replicated
 
 ISR = "/brokers/topics/t/0/ISR"
@@ -120,6 +122,25 @@ def test_assigned_replicas_are_the_isr_and_the_catching_up_ones() -> None:
     found.run(1500)
     assert (leader.isr, leader.cur) == ((1, 2), (3,))
     assert tuple(leader.ar) == (1, 2, 3)
+
+
+def test_isr_that_stays_is_not_written() -> None:
+    found = replicated()
+    since = len(issued(found, 1))
+    found.brokers[1].fold.broker.enqueue(IsrChange(*T))
+    found.run(5000)
+    written = [one for one in issued(found, 1)[since:] if isinstance(one, WriteAtomically)]
+    assert written == []
+
+
+def test_write_of_the_isr_has_the_rule_of_the_change() -> None:
+    found = replicated()
+    joined = [one for one in issued(found, 1, "I-02") if isinstance(one, WriteAtomically)]
+    assert [one.operations[-1].data for one in joined][-1] == b"1,2,3;1"
+    found.stop(3)
+    found.produce(1, T, ["a"], -1, wait_ms=5000)
+    (left,) = [one for one in issued(found, 1, "I-01") if isinstance(one, WriteAtomically)]
+    assert left.operations[-1].data == b"1,2;1"
 
 
 def test_isr_timer_runs_only_on_leaders() -> None:

@@ -3,11 +3,11 @@
 import pytest
 
 from controller.core.error_codes import NONE
-from controller.core.operations import Delete, SetData, WriteOperation
+from controller.core.operations import Create, Delete, SetData, WriteOperation
 from controller.core.values import ANY_VERSION
 from controller.kafka_0_8.configuration import SECOND_RULES
 from replay.world.kafka_0_8.cluster import Cluster08
-from tests.controller.kafka_0_8.clusters import T, issued, leader_of, notices, replicated
+from tests.controller.kafka_0_8.clusters import cluster, issued, leader_of, notices, replicated
 
 EPOCH = "/brokers/epoch"
 U = ("u", 0)
@@ -20,8 +20,12 @@ LOST: list[WriteOperation] = [
 
 
 def two_topics(**settings: int) -> Cluster08:
-    """Broker 1 leads t-0 in epoch 2, broker 3 leads u-0 alone in epoch 1."""
-    found = replicated(**settings)
+    """Broker 1 leads t-0 in epoch 3, broker 3 leads u-0 alone in epoch 2, and knows nothing of
+    t-0."""
+    found = cluster(1, 2, 3, **settings)
+    found.create_topic("t", {0: (1, 2)})
+    found.start(1, 2, 3)
+    found.run(1500)
     found.create_topic("u", {0: (3,)})
     found.run(500)
     found.write(Delete("/brokers/topics/t/0/leader", ANY_VERSION))
@@ -32,7 +36,6 @@ def two_topics(**settings: int) -> Cluster08:
 
 @pytest.mark.parametrize("mistake", LOST, ids=["deleted", "emptied", "set back"])
 def test_next_epoch_is_above_those_of_all_partitions(mistake: WriteOperation) -> None:
-    """Broker 3 has never known t-0 as its leader after a restart."""
     found = two_topics()
     found.write(mistake)
     found.end_session(3)
@@ -43,22 +46,52 @@ def test_next_epoch_is_above_those_of_all_partitions(mistake: WriteOperation) ->
     assert "the next one is 4, because the highest leader epoch of the partitions is 3" in (
         notice.text
     )
-    found.end_session(1)
+    found.write(Delete("/brokers/topics/t/0/leader", ANY_VERSION))
     found.run(2000)
     assert leader_of(found).endswith(";5")
     assert len(notices(found, 3, "epoch_restored")) == 1
 
 
-def test_epoch_of_a_deleted_topic_counts_if_a_broker_has_known_it() -> None:
+def test_epoch_that_only_the_broker_has_known_counts() -> None:
     found = two_topics()
-    found.write(DELETION)
-    found.write(Delete("/brokers/topics/u/0/leader", ANY_VERSION))
     found.write(
-        SetData("/brokers/topics/t/0/ISR", b"1,2,3;1", ANY_VERSION),
+        DELETION,
+        SetData("/brokers/topics/t/0/ISR", b"1,2;1", ANY_VERSION),
         Delete("/brokers/topics/t/0/leader", ANY_VERSION),
     )
     found.run(2000)
-    assert sorted([leader_of(found)[2:], leader_of(found, U)[2:]]) == ["4", "5"]
+    assert leader_of(found)[2:] == "4"
+
+
+def test_epoch_of_a_leader_counts_although_its_isr_has_a_lower_one() -> None:
+    found = two_topics()
+    found.write(
+        DELETION,
+        SetData("/brokers/topics/t/0/ISR", b"1,2;1", ANY_VERSION),
+        Delete("/brokers/topics/u/0/leader", ANY_VERSION),
+    )
+    found.run(2000)
+    assert leader_of(found, U) == "3;4"
+
+
+def test_partition_without_a_leader_and_other_znodes_do_not_matter() -> None:
+    found = two_topics()
+    found.write(DELETION, Create("/brokers/topics/t/first"))
+    found.create_topic("v", {0: (2,)})
+    found.stop(2)
+    found.end_session(3)
+    found.run(2000)
+    assert leader_of(found, U) == "3;4"
+
+
+def test_empty_isr_of_another_partition_is_unreadable() -> None:
+    found = two_topics()
+    isr = "/brokers/topics/t/0/ISR"
+    found.write(SetData(isr, b"", ANY_VERSION), SetData(EPOCH, b"", ANY_VERSION))
+    found.end_session(3)
+    found.run(2000)
+    assert leader_of(found, U) is None
+    assert f"{isr} cannot be read as" in notices(found, 3, "epoch_unknown")[0].text
 
 
 @pytest.mark.parametrize(
@@ -98,9 +131,16 @@ def test_unreadable_isr_prevents_elections_until_it_is_corrected_or_the_epoch_is
     assert leader_of(found, U) is None
     (notice,) = notices(found, 3, "epoch_unknown")
     assert isr in notice.text
-    found.write(SetData(isr, b"1,2,3;3", ANY_VERSION))
+    found.write(SetData(isr, b"1,2;3", ANY_VERSION))
     found.run(500)
     assert leader_of(found, U) == "3;4"
+    found.write(
+        DELETION,
+        SetData(isr, b"garbage", ANY_VERSION),
+        Delete("/brokers/topics/u/0/leader", ANY_VERSION),
+    )
+    found.run(3000)
+    assert len(notices(found, 3, "epoch_unknown")) == 2
 
 
 def test_leader_that_creates_the_znode_does_not_set_it_back() -> None:
@@ -136,6 +176,13 @@ def test_second_rules_begin_with_epoch_1() -> None:
 
 
 def test_epoch_of_a_new_cluster_needs_no_warning() -> None:
-    found = replicated()
-    assert issued(found, 1, "E-09") == []
-    assert T in found.brokers[1].fold.broker.partitions
+    assert issued(replicated(), 1, "E-09") == []
+
+
+def test_first_epoch_of_a_cluster_that_add_brokers_did_not_begin_needs_no_warning() -> None:
+    found = cluster(1)
+    found.write(DELETION)
+    found.create_topic("t", {0: (1,)})
+    found.start(1)
+    assert leader_of(found) == "1;1"
+    assert notices(found, 1, "epoch_restored") == []
