@@ -98,6 +98,7 @@ class Delivered:
         known = self._known
         known.live_brokers_of = self.live_brokers_of
         known.surely_live_of = self.surely_live_of
+        known.latest_live_of = self.latest_live_of
         known.candidates_of = self.candidates_of
         known.shutting_down_of = self.shutting_down_of
         known.broker_epoch_known_to = self.broker_epoch_known_to
@@ -219,6 +220,15 @@ class Delivered:
             for broker in {**found[0], **found[1]}
             if any(broker in one and one[broker] != granted.get(broker) for one in found)
         ]
+
+    def latest_live_of(self, process: str) -> Collection[int] | None:
+        """The brokers that a controller knows to be live and not shutting down, unless it still
+        handles a change of brokers."""
+        found = self._brokers(process)
+        if found is None:
+            return self._own.live_brokers_of(process)
+        granted = self._known.granted.get(process, {})
+        return [broker for broker, epoch in found[0].items() if granted.get(broker) != epoch]
 
     def surely_live_of(self, process: str) -> Collection[int] | None:
         """Those that it must know to be live and not shutting down."""

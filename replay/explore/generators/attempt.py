@@ -1,7 +1,6 @@
 """How a strategy runs inputs, and how a violation ends its search."""
 
 from collections.abc import Callable, Sequence
-from typing import Final
 
 from msgspec import Struct
 
@@ -32,10 +31,6 @@ class Found(Exception):
         self.violation = violation
 
 
-BASES: Final = 4
-"""Of so many base runs, the richest is varied."""
-
-
 class BudgetSpent(Exception):
     """The exploration is to end."""
 
@@ -46,11 +41,6 @@ class Traced(Struct):
     deliveries: list[Delivery]
     acts: dict[str, list[Act]]
     sent: dict[str, int]
-
-    @property
-    def kinds(self) -> int:
-        """How many kinds of acts the controllers have done."""
-        return len({act.point for acts in self.acts.values() for act in acts})
 
 
 class Attempts:
@@ -90,21 +80,6 @@ class Attempts:
         outcome = done.outcome()
         self._finished(done, inputs)
         return Traced(tracing.deliveries, outcome.acts, outcome.sent)
-
-    def richest(self, numbers: Numbers) -> tuple[list[Input], Traced]:
-        """Of some base runs, the one in which controllers do the most kinds of acts.
-
-        Rare procedures need inputs that fit together, so variations of such a run reach more.
-        Raises Found, BudgetSpent.
-        """
-        inputs = self.inputs(numbers)
-        traced = self.traced(inputs)
-        for _ in range(BASES - 1):
-            others = self.inputs(numbers)
-            found = self.traced(others)
-            if found.kinds > traced.kinds:
-                inputs, traced = others, found
-        return inputs, traced
 
     def _finished(self, done: Run, inputs: Sequence[Input]) -> None:
         outcome = done.outcome()

@@ -85,6 +85,10 @@ class AskedOfProcesses:
             self.live_brokers_of(process)
         )
         """Those of them that it must know."""
+        self.latest_live_of: Callable[[str], Collection[int] | None] = lambda process: (
+            self.live_brokers_of(process)
+        )
+        """Those of the list that it has read last: what counts between two procedures."""
         self.children_known_to: Callable[[str, str], Collection[str] | None] = (
             lambda process, path: None
         )

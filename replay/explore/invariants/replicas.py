@@ -102,6 +102,9 @@ class NoIneligibleInIsr(Invariant):
     def decided(self, process: str, name: Name, state: LeaderAndIsr) -> None:
         before = self.known.states.get(name)
         live = self.known.live_brokers_of(process)
+        if before is not None and before.leader_epoch == state.leader_epoch:
+            # A request of the leader: no change of brokers is being handled.
+            live = self.known.latest_live_of(process)
         # ZooKeeper refuses a write with another version than the present one.
         version = before.partition_epoch if before is not None else 0
         if live is None or version != state.partition_epoch:

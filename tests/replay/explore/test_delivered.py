@@ -128,13 +128,14 @@ def test_own_state_counts_until_the_registrations_were_read() -> None:
 
 
 def test_both_answers_count_until_all_events_are_handled() -> None:
-    controller, known = _Controller(), _Controller().known
+    controller = _Controller()
     known = controller.known
     controller.reads_brokers(broker1=11, broker2=12)
     controller.delivered.handled(REFOLD)
     controller.reads_brokers(broker2=22, broker3=13)
     assert sorted(known.live_brokers_of(REFOLD) or ()) == [1, 2, 3]
     assert known.surely_live_of(REFOLD) == []
+    assert known.latest_live_of(REFOLD) == [2, 3]
     assert known.broker_epoch_known_to(REFOLD, 2) == 12
     controller.delivered.handled(REFOLD)
     assert known.live_brokers_of(REFOLD) == known.surely_live_of(REFOLD) == [2, 3]
