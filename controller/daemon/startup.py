@@ -225,12 +225,10 @@ async def _run_daemon(
     inbox = Inbox()
     reads = SessionReads(lambda *read: zookeeper.submit(*read), inbox.put)
     fold = Fold(settings.configuration())
-    metadata = MetadataReader(fold, cluster_id)
-    endpoint = _endpoint(settings, listeners, inbox, CredentialReader(reads), metadata)
+    endpoint = _endpoint(settings, listeners, inbox, reads, MetadataReader(fold, cluster_id))
     address_rates = AddressRateReader(reads, endpoint.set_address_rates)
-    connection_limits = ConnectionLimitReader(
-        reads, settings.broker_id, endpoint.set_connection_limits
-    )
+    limit_connections = endpoint.set_connection_limits
+    connection_limits = ConnectionLimitReader(reads, settings.broker_id, limit_connections)
     zookeeper = ZooKeeperConnection(
         settings.zookeeper,
         reads.take,
@@ -321,7 +319,7 @@ def _endpoint(
     settings: Settings,
     listeners: tuple[BoundListener, ...],
     inbox: Inbox,
-    credentials: CredentialReader,
+    reads: SessionReads,
     metadata: MetadataReader,
 ) -> ApiEndpoint:
     return ApiEndpoint(
@@ -332,7 +330,7 @@ def _endpoint(
         broker_settings=settings.broker_settings,
         own_configs=settings.config_entries,
         authorization=settings.security.authorization,
-        credentials=credentials.read,
+        credentials=CredentialReader(reads).read,
         metadata=metadata.read,
     )
 

@@ -1,7 +1,7 @@
 """OAUTHBEARER as a server, with Kafka's unsecured tokens (RFC 7628, OAuthBearerSaslServer,
 OAuthBearerUnsecuredValidatorCallbackHandler, OAuthBearerUnsecuredJws). Pure.
 
-Nothing signs these tokens, so that whoever can connect may be anybody. As in Kafka, they are the
+Nothing signs these tokens: a client that can connect may claim any name. As in Kafka, they are the
 default; validators of signed tokens are callback handlers, which refold refuses.
 """
 
