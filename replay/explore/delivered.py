@@ -304,7 +304,7 @@ def _matters(view: _View, command: object) -> bool:
 
 
 def _registrations(process: str, children: list[str]) -> list[str]:
-    """The registrations that a controller reads: a refold skips its own id."""
+    """The registrations that a controller reads: a refold skips that of its registration."""
     own = process.removeprefix("refold ")
     return sorted(f"{_IDS}{one}" for one in children if znodes.is_broker_id(one) and one != own)
 
