@@ -9,7 +9,7 @@ A standby reads registrations and the cancellation before its term begins, and n
 controller reads them in its term, its own state counts.
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from typing import Final, Protocol
 
 from controller.core import znodes
@@ -43,9 +43,11 @@ class _View:
       of its topic
     - `unsure`: those of them about which the controller has not handled the last response yet, with
       whether the directory has failed
+    - `carried`: replicas that were in `unsure` when the term before ended. The controller handles
+      such a response in the next term if it did not in the last one
     """
 
-    def __init__(self) -> None:
+    def __init__(self, carried: Iterable[_Key] = ()) -> None:
         self.asked: dict[CommandId, object] = {}
         self.listed: list[str] | None = None
         """The paths of the registrations that are to be read."""
@@ -55,6 +57,7 @@ class _View:
         self.cancel: int | None = None
         self.failed: dict[_Key, tuple[int, int]] = {}
         self.unsure: dict[_Key, bool] = {}
+        self.carried = dict.fromkeys(carried)
 
     def all_read(self) -> None:
         """The registrations of all listed brokers were read."""
@@ -71,6 +74,7 @@ class _View:
         """The controller has handled all its events."""
         self.before = self.brokers or {}
         for key, has_failed in self.unsure.items():
+            self.carried.pop(key, None)
             if not has_failed:
                 self.failed.pop(key, None)
         self.unsure = {}
@@ -107,8 +111,14 @@ class Delivered:
     # Facts
 
     def ends(self, process: str) -> None:
-        """A run of a controller, or its term, ends."""
+        """A run of a controller ends."""
         self._views.pop(process, None)
+
+    def term_begins(self, process: str) -> None:
+        """A controller was elected. It may have to handle responses of its last term in its run."""
+        last = self._views.get(process)
+        carried = () if last is None else (*last.carried, *last.unsure)
+        self._views[process] = _View(carried)
 
     def folded(self, process: str, recorded: Recorded, issued: list[Issued]) -> None:
         """A controller has recorded an event, and has issued commands."""
@@ -259,9 +269,12 @@ class Delivered:
             if topic is not None
             and failed.get((one, name)) == (found[0].get(one), topic.czxid)
             and (one, name) not in view.unsure
+            and (one, name) not in view.carried
         ]
         online = tuple(one for one in live if one not in out)
-        certain = tuple(one for one in surely if (one, name) not in failed)
+        certain = tuple(
+            one for one in surely if (one, name) not in failed and (one, name) not in view.carried
+        )
         return Candidates(self._orders(name), online, certain)
 
     def _orders(self, name: Name) -> tuple[tuple[int, ...], ...]:

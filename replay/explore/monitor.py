@@ -135,7 +135,7 @@ class Monitor(Observer):
         self.processes.inform_invariants()
         self._delivered = Delivered(self.known, self.processes)
         self._delivered.inform_invariants()
-        facts.term_begins = self._delivered.ends
+        facts.term_begins = self._delivered.term_begins
         if any(
             one.configuration.unclean_leader_election_enable for one in cluster.scenario.controllers
         ):

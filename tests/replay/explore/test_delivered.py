@@ -189,6 +189,26 @@ def test_replica_in_a_failed_log_directory_is_not_online() -> None:
         assert (now.online, now.surely_online) == (online, surely)
 
 
+def test_response_of_the_last_term_may_count_in_the_next_one() -> None:
+    """The controller may have handled it before it resigned, or not until it was elected again."""
+    controller = _Controller()
+    controller.reads_brokers(broker1=11, broker2=12)
+    request = leader_and_isr(2, 1, 4).request
+    failed = [(ID.hex(), 0, KAFKA_STORAGE_ERROR)]
+    controller.asks(request, [lambda id: BrokerResponded(id, 2, 12, 0, failed)])
+    controller.delivered.term_begins(REFOLD)
+    controller.reads_brokers(broker1=11, broker2=12)
+    controller.delivered.handled(REFOLD)
+    now = controller.known.candidates_of(REFOLD, NAME)
+    assert now is not None
+    assert (now.online, now.surely_online) == ((1, 2), (1,))
+    controller.asks(request, [lambda id: BrokerResponded(id, 2, 12, 0, failed)])
+    controller.delivered.handled(REFOLD)
+    now = controller.known.candidates_of(REFOLD, NAME)
+    assert now is not None
+    assert (now.online, now.surely_online) == ((1,), (1,))
+
+
 def test_orders_are_those_of_the_znodes_and_of_the_requested_targets() -> None:
     controller = _Controller()
     known = controller.known

@@ -9,6 +9,7 @@ from controller.core.authorization import THE_CLUSTER, AclIndex, Resource, topic
 from controller.core.controller import Controller
 from controller.core.errors import ProcedureError, ZnodeError
 from controller.core.operations import NO_AUTH, NO_NODE
+from controller.core.outcomes import SLICE, suspend
 from controller.core.topic_names import LENGTH_MAX
 from controller.core.znodes.acls import (
     ACL_CHANGES,
@@ -32,6 +33,7 @@ from controller.core.zookeeper_io import (
 
 _RULE: Final = "ACLs"
 _SHOWN: Final = 5
+_CHECKS_IN_SLICE: Final = 500
 _EVERYTHING: Final = tuple(ResourcePattern(kind, "", True) for kind in ACL_RESOURCE_TYPES)
 """Patterns that all resources match. Kafka's tools do not make them: their names are empty."""
 
@@ -142,7 +144,8 @@ class TopicCheck:
 
     A request may name very many topics, and each notice is a record of the log. So `report` issues
     one notice for all refused topics. In logs from before `reports_refusals_together` existed, each
-    refusal has a notice, unless nothing depends on it (`is_reported`).
+    refusal has a notice, unless nothing depends on it (`is_reported`). Many checks are made in
+    slices.
     """
 
     def __init__(
@@ -160,10 +163,16 @@ class TopicCheck:
         self._allows_all = allows_all
         self._is_at_once = is_reported and not controller.configuration.reports_refusals_together
         self._refused: dict[str, dict[str, None]] = {}
+        self._left = _CHECKS_IN_SLICE
 
-    def __call__(self, topic: str) -> bool:
+    async def allows(self, topic: str) -> bool:
+        """Whether it may be done to this topic."""
         if self._allows_all:
             return True
+        self._left -= 1
+        if not self._left:
+            self._left = _CHECKS_IN_SLICE
+            await suspend(SLICE)
         resource = topic_resource(topic)
         why = _refusal(self._controller, self._request, self._operation, resource)
         if why is None:

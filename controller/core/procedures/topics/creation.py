@@ -62,7 +62,12 @@ async def process_create_topics(
             if not one.error and one.name in plans
             for number in range(one.partitions)
         ]
-        shown = tuple(one if is_described(one.name) else one.without_configs() for one in created)
+        shown = tuple(
+            [
+                one if await is_described.allows(one.name) else one.without_configs()
+                for one in created
+            ]
+        )
         answer = CreateTopicsResponse(asked.request, shown, release)
         respond_when_done(controller, WaitingRequest(answer, awaited, []), _RULE)
 
@@ -94,7 +99,7 @@ async def _judge_all(
             await suspend(SLICE)
         try:
             check_request(topic.name, counts[topic.name])
-            if not is_allowed(topic.name):
+            if not await is_allowed.allows(topic.name):
                 raise RequestRefused(
                     error_codes.TOPIC_AUTHORIZATION_FAILED, "Authorization failed."
                 )

@@ -35,7 +35,7 @@ async def process_delete_topics(controller: Controller, asked: DeleteTopicsRecei
     context = controller.context
     may_see = TopicCheck(controller, asked, DESCRIBE)
     may_delete = TopicCheck(controller, asked, DELETE)
-    found = [_find(controller, one, may_see, may_delete) for one in asked.topics]
+    found = [await _find(controller, one, may_see, may_delete) for one in asked.topics]
     may_see.report()
     may_delete.report()
     names = dict.fromkeys(one.name for one in found if one.name is not None and not one.error)
@@ -71,7 +71,7 @@ def _error_of_request(controller: Controller, asked: DeleteTopicsReceived) -> in
     return error_codes.NONE
 
 
-def _find(
+async def _find(
     controller: Controller,
     asked: TopicToDelete,
     may_see: TopicCheck,
@@ -85,9 +85,9 @@ def _find(
         if topic is None:
             return DeletedTopic(None, asked.topic_id, error_codes.UNKNOWN_TOPIC_ID)
         name = topic.name
-        if not may_see(name):
+        if not await may_see.allows(name):
             return DeletedTopic(None, asked.topic_id, error_codes.TOPIC_AUTHORIZATION_FAILED)
-    if name is not None and not may_delete(name):
+    if name is not None and not await may_delete.allows(name):
         return DeletedTopic(name, asked.topic_id, error_codes.TOPIC_AUTHORIZATION_FAILED)
     if name is None or not context.is_in_metadata(name):
         return DeletedTopic(name, asked.topic_id, error_codes.UNKNOWN_TOPIC_OR_PARTITION)

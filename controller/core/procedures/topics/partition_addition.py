@@ -57,7 +57,7 @@ async def process_create_partitions(
         # Kafka checks this first, and then answers nothing else.
         send_response(controller, asked.refusal(error_codes.UNKNOWN_SERVER_ERROR), _RULE)
         return
-    answers = _judge_request(controller, asked)
+    answers = await _judge_request(controller, asked)
     wanted = {one.topic: one for one in asked.topics if not answers[one.topic].error}
     awaited: list[tuple[str, int]] = []
     quota = ControllerMutationQuota(controller, asked)
@@ -90,7 +90,7 @@ async def process_create_partitions(
     respond_when_done(controller, WaitingRequest(answer, awaited, []), _RULE)
 
 
-def _judge_request(
+async def _judge_request(
     controller: Controller, asked: CreatePartitionsReceived
 ) -> dict[str, TopicResult]:
     """The errors that do not depend on the topic's znode; no error for topics that may grow."""
@@ -101,7 +101,7 @@ def _judge_request(
         if name in answers:
             text = "Duplicate topic in request."
             answers[name] = TopicResult(name, error_codes.INVALID_REQUEST, text)
-        elif not is_allowed(name):
+        elif not await is_allowed.allows(name):
             text = "The topic authorization is failed."
             answers[name] = TopicResult(name, error_codes.TOPIC_AUTHORIZATION_FAILED, text)
         elif name in controller.context.queued_for_deletion:

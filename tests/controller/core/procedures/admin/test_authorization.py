@@ -33,6 +33,7 @@ from controller.core.api_requests.topics import (
 )
 from controller.core.commands import Notice
 from controller.core.configuration import Authorization
+from controller.core.fold import Fold
 from tests.controller.core.cluster import Cluster
 from tests.controller.core.endpoint import answers, call, next_request
 
@@ -335,6 +336,18 @@ def test_all_refused_topics_of_a_request_are_reported_together(api: str) -> None
         f"no ACL allows {operation} on Topic a-0, a-1, a-2, a-3, a-4 and 3 more for User:alice at "
         f"{HOST}: refused ({api}Received)"
     ]
+
+
+@pytest.mark.parametrize("api", OF_MANY_TOPICS)
+def test_many_topics_are_checked_in_slices(api: str) -> None:
+    """The daemon answers pings between two slices: a request may name 100,000 topics."""
+    _, request = OF_MANY_TOPICS[api]
+    cluster = started()
+    names = [f"a-{number}" for number in range(3_000)]
+    call(cluster, by(ALICE, request(next_request(cluster), names)))
+    fold = Fold(cluster.fold.controller.configuration)
+    slices = [len(list(fold.apply(recorded))) for recorded, _ in cluster.history]
+    assert max(slices) > 5
 
 
 def test_report_of_refused_topics_has_each_reason_and_no_very_long_name() -> None:
