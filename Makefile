@@ -87,8 +87,9 @@ random-draws: setup
 lab-test: setup $(CLASSES) $(OLDEST_JARS) $(STAMPS)/jars-kafka-3.3.2 $(SPARK_KAFKA_JARS)
 	$(BIN)/pytest -m lab
 
+# Two files at a time: each test starts its servers, and waits for them a third of its time.
 ci-lab: setup $(CLASSES) $(OLDEST_JARS)
-	$(BIN)/pytest -m "lab and ci"
+	$(BIN)/pytest -n 2 --dist loadfile -m "lab and ci"
 
 # The documentation site, in build/site. A broken link or a page that is in no index is an error.
 docs: setup
