@@ -43,7 +43,8 @@ class Broker:
     - `fetches`, `appends`: the commands in flight that no procedure awaits.
     - `timers`: the periodic timers that run.
     - `reported`: what is wrong and was reported, by code and subject, with the wrong content.
-    - `unread`: the paths of the queue, requests, topics and replicas that could not be read (S-12).
+    - `unread`: the paths of the queue, requests, topics, replicas and reassignments that could not
+      be read (S-12).
     - `denied`: the znodes whose children may not be read.
     - `kept`: requests that were carried out and could not be deleted, with their czxids (Q-07).
     - `now_ms`, `seq`: the clock and the number of the event that is folded. The clock is monotonic.

@@ -29,6 +29,8 @@ class BrokerConfiguration(Struct, frozen=True, kw_only=True):
       is watched (A-04), and the election is repeated if no assigned replica is in the ISR (E-08).
       A refused registration is reported with its cause (S-08). Since version 3, a broker notes its
       start (S-11), and a replica that was started again meanwhile does not join the ISR (I-05).
+      What could not be read is read again (S-12), requests that cannot be deleted are carried out
+      once (Q-07), and a lost or unreadable epoch is taken from all partitions (E-09).
     """
 
     broker_id: int

@@ -34,7 +34,7 @@ from controller.kafka_0_8.broker import (
     Broker,
 )
 from controller.kafka_0_8.commands import IssuedByBroker, WriteCheckpoint
-from controller.kafka_0_8.configuration import BrokerConfiguration
+from controller.kafka_0_8.configuration import SECOND_RULES, BrokerConfiguration
 from controller.kafka_0_8.events import (
     FetchReceived,
     FetchResponded,
@@ -192,11 +192,14 @@ class BrokerFold:
                 send_fetch(broker, partition)
 
     def _checkpoint(self) -> None:
-        """Store the high watermarks of all replicas of this broker (R-05)."""
+        """Store the high watermarks of all replicas of this broker (R-05). The queue is listed
+        again, because ZooKeeper sends no event of a watch while an ACL denies the read (S-12)."""
         broker = self.broker
         broker.timers.pop(CHECKPOINT_TIMER, None)
         hws = tuple((*one.name, one.local.hw) for one in broker.partitions.values() if one.is_open)
         broker.issue(WriteCheckpoint(hws), Reason(rules.CHECKPOINT))
+        if broker.session_id and broker.configuration.rules > SECOND_RULES:
+            broker.enqueue(StateChanged())
         interval_ms = broker.configuration.checkpoint_interval_ms
         broker.start_periodic(CHECKPOINT_TIMER, interval_ms, rules.CHECKPOINT)
 
@@ -232,7 +235,7 @@ async def process(broker: Broker, trigger: Trigger) -> None:
         case ReadAgain():
             await read_again(broker)
         case PartitionsReassigned():
-            await read_reassignments(broker)
+            await read_reassignments(broker, rules.WATCH_REASSIGNED)
         case Register():
             await register(broker, is_again=True)
         case LeaderChanged(topic=topic, partition=number):

@@ -13,7 +13,9 @@ REGISTER: Final = "S-08 register the broker id last"
 OLD_REGISTRATION: Final = "S-09 wait until ZooKeeper deletes the registration of an earlier session"
 UNREADABLE: Final = "S-10 report unreadable content and go on with the others"
 NOTE_START: Final = "S-11 note the start of the broker in the state path, before any replica starts"
-READ_AGAIN: Final = "S-12 read the queue, requests and replicas again that could not be read"
+READ_AGAIN: Final = (
+    "S-12 read the queue, requests, replicas and reassignments again that could not be read"
+)
 NOT_ASSIGNED: Final = "R-01 start only an assigned replica"
 OPEN_LOG: Final = "R-02 the high watermark is the checkpointed one, at most the log end offset"
 ELECT_OR_FOLLOW: Final = "R-03 elect a leader if there is none, else follow"

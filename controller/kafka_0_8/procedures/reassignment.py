@@ -28,7 +28,7 @@ from controller.core.zookeeper_io import (
 )
 from controller.kafka_0_8 import rules, znodes
 from controller.kafka_0_8.broker import ELECTION, Broker, timer_of
-from controller.kafka_0_8.configuration import FIRST_RULES
+from controller.kafka_0_8.configuration import FIRST_RULES, SECOND_RULES
 from controller.kafka_0_8.procedures.leader_writes import write_as_leader
 from controller.kafka_0_8.procedures.reading import children_of
 from controller.kafka_0_8.records import commit, refuse_queued
@@ -40,31 +40,67 @@ _UNUSABLE: Final = "unusable_reassignment"
 """The code of notices about reassignments that cannot begin or go on."""
 
 
-async def read_reassignments(broker: Broker) -> None:
-    """The children of the reassigned partitions changed: read those that this broker leads."""
-    for partition in broker.led():
+async def read_reassignments(broker: Broker, rule: str) -> None:
+    """The children of the reassigned partitions changed, or could not be read (S-12): read those
+    that this broker leads. `rule`: the reason of the reads."""
+    led = broker.led()
+    if broker.configuration.rules <= SECOND_RULES:
+        for partition in led:
+            if broker.partitions.get(partition.name) is partition and partition.is_leader:
+                await read_reassignment(broker, partition)
+        return
+    if not led:
+        return
+    topics = await _children(broker, znodes.REASSIGNED, rule)
+    numbers = {topic: await _numbers(broker, topic, rule) for topic in _topics(led, topics)}
+    for partition in led:
         if broker.partitions.get(partition.name) is partition and partition.is_leader:
-            await read_reassignment(broker, partition)
+            await _read(broker, partition, numbers.get(partition.name[0], []), rule)
 
 
 async def read_reassignment(broker: Broker, partition: Partition) -> None:
     """Watch the reassigned partitions (L-03), and begin or continue the reassignment of one."""
-    topic, number = partition.name
+    topic = partition.name[0]
     rule = rules.WATCH_REASSIGNED
-    if topic not in await children_of(broker, znodes.REASSIGNED, rule, watch=True):
-        return
-    parent = f"{znodes.REASSIGNED}/{topic}"
-    partitions = await children_of(broker, parent, rule, watch=True)
+    if topic in await _children(broker, znodes.REASSIGNED, rule):
+        await _read(broker, partition, await _numbers(broker, topic, rule), rule)
+
+
+def _topics(led: Sequence[Partition], reassigned: Sequence[str]) -> list[str]:
+    """The topics of the partitions that have a path below the reassigned partitions."""
+    topics = dict.fromkeys(one.name[0] for one in led)
+    return [topic for topic in topics if topic in reassigned]
+
+
+async def _children(broker: Broker, path: str, rule: str) -> list[str]:
+    """The children of a path, which is watched. If they may not be read, they are read again later
+    (S-12)."""
+    children = await children_of(broker, path, rule, watch=True)
+    if broker.is_denied(path):
+        broker.read_again(path)
+    return children
+
+
+async def _numbers(broker: Broker, topic: str, rule: str) -> list[str]:
+    parent = znodes.reassigned_topic_path(topic)
+    partitions = await _children(broker, parent, rule)
     why = "is not named by a partition number"
     broker.report_children(parent, partitions, znodes.is_number, why)
-    if str(number) not in partitions:
+    return partitions
+
+
+async def _read(broker: Broker, partition: Partition, numbers: Sequence[str], rule: str) -> None:
+    """Read the reassignment of a partition. `numbers`: the children of its topic's path."""
+    topic, number = partition.name
+    if str(number) not in numbers:
         return
     path = znodes.reassigned_path(topic, number)
     # An unusable reassignment is read again when its content changes.
     watches = broker.configuration.rules != FIRST_RULES
     found = await fetch_znodes(broker, [path], rule, watch=watches, may_be_denied=True)
     if found.errors[0] == NO_AUTH:
-        _refuse(broker, path, denied_text(path))
+        _refuse(broker, path, denied_text(path), "correct the ACL")
+        broker.read_again(path)
     if found.errors[0] != OK:
         return
     try:
@@ -75,8 +111,12 @@ async def read_reassignment(broker: Broker, partition: Partition) -> None:
     await _begin(broker, partition, rar)
 
 
-def _refuse(broker: Broker, path: str, why: str) -> None:
-    text = f"{why}; the partition is not reassigned: correct or delete the znode"
+def _refuse(
+    broker: Broker, path: str, why: str, what_to_do: str = "correct or delete the znode"
+) -> None:
+    if broker.configuration.rules <= SECOND_RULES:
+        what_to_do = "correct or delete the znode"
+    text = f"{why}; the partition is not reassigned: {what_to_do}"
     rule = rules.UNUSABLE_REASSIGNMENT
     broker.notice_once("error", _UNUSABLE, path, text, rule, why.encode())
 

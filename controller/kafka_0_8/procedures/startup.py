@@ -30,6 +30,7 @@ from controller.kafka_0_8.procedures.reading import (
     children_of_each,
     read_znodes,
 )
+from controller.kafka_0_8.procedures.reassignment import read_reassignments
 from controller.kafka_0_8.procedures.replicas import drain, start_replica
 from controller.kafka_0_8.state import Name
 from controller.kafka_0_8.triggers import Startup
@@ -123,7 +124,8 @@ async def _assigned_of(broker: Broker, names: list[Name]) -> list[Name]:
 
 
 async def read_again(broker: Broker) -> None:
-    """Read what could not be read (S-12), and start the replicas that are found."""
+    """Read what could not be read (S-12): carry out the requests that are found, start the
+    replicas, and begin the reassignments."""
     unread, broker.unread = broker.unread, {}
     if any(path.startswith(znodes.STATE) for path in unread):
         await drain(broker, rules.READ_AGAIN)
@@ -136,6 +138,8 @@ async def read_again(broker: Broker) -> None:
     for name in found:
         if not _is_started(broker, name):
             await start_replica(broker, name)
+    if any(path.startswith(znodes.REASSIGNED) for path in unread):
+        await read_reassignments(broker, rules.READ_AGAIN)
 
 
 def _is_started(broker: Broker, name: Name) -> bool:

@@ -1,14 +1,14 @@
-"""Znodes that the brokers may not read or write (NoAuth): S-10, I-04."""
+"""Znodes that the brokers may not read or write (NoAuth): S-10, S-12, I-04."""
 
 import pytest
 
-from controller.core.commands import Notice
+from controller.core.commands import Notice, StartTimer
 from controller.core.error_codes import NONE
 from controller.core.operations import Create
 from controller.core.zookeeper_io import fetch_znodes
 from controller.kafka_0_8 import fold, rules
 from controller.kafka_0_8.broker import Broker
-from controller.kafka_0_8.configuration import FIRST_RULES
+from controller.kafka_0_8.configuration import FIRST_RULES, SECOND_RULES
 from controller.kafka_0_8.triggers import Trigger
 from replay.world.kafka_0_8.cluster import Cluster08
 from tests.controller.kafka_0_8.clusters import (
@@ -23,6 +23,7 @@ from tests.controller.kafka_0_8.clusters import (
 
 U = ("u", 0)
 PARENT = "/brokers/topics/t/0"
+MOVES = "/brokers/partitions_reassigned"
 
 
 def errors_of(found: Cluster08, broker: int) -> list[str]:
@@ -60,12 +61,13 @@ def test_denied_znode_is_reported_once_and_harms_no_other_partition(
     notice = next(one for one in issued(found, 1) if isinstance(one, Notice) and path in one.text)
     assert "cannot be read (NoAuth): its ACL does not allow it" in notice.text
     assert "correct the ACL" in notice.text
+    found.reassign(T, (2, 1))
+    found.run(1000)
     denied.clear()
-    for broker in (1, 2):
-        found.stop(broker)
-    found.start(1, 2)
     found.run(3000)
-    assert found.error_of(found.produce(1, T, ["a"], -1, wait_ms=1000)) == NONE
+    leader = int(leader_of(found)[0])
+    assert found.error_of(found.produce(leader, T, ["a"], -1, wait_ms=1000)) == NONE
+    assert (found.data(f"{PARENT}/replicas"), found.data(f"{MOVES}/t/0")) == ("2,1", None)
 
 
 @pytest.mark.parametrize("path", [f"{PARENT}/replicas", f"{PARENT}/ISR", "/brokers/epoch"])
@@ -104,12 +106,80 @@ def test_denied_registration_of_a_leader_is_reported(denied: list[str]) -> None:
 
 def test_denied_reassignment_is_reported(denied: list[str]) -> None:
     found = replicated()
-    path = "/brokers/partitions_reassigned/t/0"
+    path = f"{MOVES}/t/0"
     denied.append(path)
-    found.write(Create("/brokers/partitions_reassigned/t"), Create(path, b"1,2"))
+    found.reassign(T, (1, 2))
     found.run(1000)
     assert errors_of(found, 1) == [path]
+    (notice,) = notices(found, 1, "unusable_reassignment")
+    assert "the partition is not reassigned: correct the ACL" in notice.text
     assert found.data(f"{PARENT}/replicas") == "1,2,3"
+    denied.clear()
+    found.run(500)
+    assert (found.data(f"{PARENT}/replicas"), found.data(path)) == ("1,2", None)
+
+
+@pytest.mark.parametrize("path", [MOVES, f"{MOVES}/t", f"{MOVES}/t/0"])
+@pytest.mark.parametrize("is_earlier", [False, True], ids=["watched before", "requested before"])
+def test_denied_reassignment_ends_when_it_can_be_read_again(
+    path: str, is_earlier: bool, denied: list[str]
+) -> None:
+    """It was requested before the broker became the leader, or while the broker watched its path
+    and the parent of this path."""
+    found = replicated(keep_in_sync_time_ms=60_000)
+    found.reassign(T, (1, 3, 2))
+    found.run(1000)
+    denied.append(path)
+    if is_earlier:
+        found.end_session(1)
+    found.reassign(T, (2, 1))
+    found.run(5000)
+    assert found.data(f"{PARENT}/replicas") == "1,3,2"
+    denied.clear()
+    found.run(500)
+    assert (found.data(f"{PARENT}/replicas"), found.data(f"{MOVES}/t/0")) == ("2,1", None)
+    timers = [one for one in issued(found, 1, "S-12") if isinstance(one, StartTimer)]
+    found.run(3000)
+    assert [one for one in issued(found, 1, "S-12") if isinstance(one, StartTimer)] == timers
+
+
+@pytest.mark.parametrize("path", [MOVES, f"{MOVES}/t", f"{MOVES}/t/0"])
+def test_reassignment_whose_watch_had_no_event_is_found(path: str, denied: list[str]) -> None:
+    """ZooKeeper sends no event of a watch to a session that may not read the znode."""
+    found = replicated()
+    found.reassign(T, (1, 3, 2))
+    found.run(1000)
+    denied.append(path)
+    found.silent = {1: None}
+    found.reassign(T, (2, 1))
+    found.run(10)
+    found.silent = {}
+    denied.clear()
+    found.run(1500)
+    assert (found.data(f"{PARENT}/replicas"), found.data(f"{MOVES}/t/0")) == ("2,1", None)
+
+
+def test_request_whose_watch_had_no_event_is_carried_out() -> None:
+    found = cluster(1)
+    found.start(1)
+    found.silent = {1: None}
+    found.create_topic("t", {0: (1,)})
+    found.run(10)
+    assert len(found.children("/brokers/state/1")) == 1
+    found.silent = {}
+    found.run(found.brokers[1].configuration.checkpoint_interval_ms)
+    assert (leader_of(found), found.children("/brokers/state/1")) == ("1;1", [])
+
+
+def test_second_rules_do_not_read_a_denied_reassignment_again(denied: list[str]) -> None:
+    found = replicated(rules=SECOND_RULES)
+    denied.append(f"{MOVES}/t/0")
+    found.reassign(T, (1, 2))
+    found.run(1000)
+    denied.clear()
+    found.run(9000)
+    assert found.data(f"{PARENT}/replicas") == "1,2,3"
+    assert "correct or delete the znode" in notices(found, 1, "unusable_reassignment")[0].text
 
 
 @pytest.mark.parametrize("path", [f"{PARENT}/ISR", "/brokers/epoch"])
