@@ -89,7 +89,8 @@ def _epoch(tree: Tree) -> Iterator[Problem]:
     ):
         yield Problem(path, "has no epoch; the next leader takes it from the partitions")
         return
-    yield from _content(tree, path, lambda _, data: znodes.read_epoch(data), "correct it")
+    what_happens = "the next leader takes it from the partitions"
+    yield from _content(tree, path, lambda _, data: znodes.read_epoch(data), what_happens)
 
 
 def _registrations(tree: Tree) -> Iterator[Problem]:

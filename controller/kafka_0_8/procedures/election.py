@@ -3,6 +3,7 @@
 from typing import Final, NamedTuple
 
 from controller.core.commands import Reason
+from controller.core.errors import ZnodeError
 from controller.core.operations import (
     BAD_VERSION,
     CONNECTION_LOSS,
@@ -212,12 +213,21 @@ async def _next_epoch(broker: Broker, partition: Partition, found: Znodes) -> in
         return 1
     if not is_earlier and data in (None, znodes.NO_EPOCH_CONTENT):
         return await epoch_after_all(broker, "has no epoch")
-    epoch = broker.read(lambda _, data: znodes.read_epoch(data), znodes.EPOCH, data)
-    if epoch is None:
-        return None
-    if not is_earlier and epoch < _seen_epoch(broker, partition, found):
+    if is_earlier:
+        epoch = broker.read(lambda _, data: znodes.read_epoch(data), znodes.EPOCH, data)
+        return None if epoch is None else epoch + 1
+    try:
+        epoch = znodes.read_epoch(data)
+    except ZnodeError:
+        # The election writes over it, if it has not changed.
+        return await epoch_after_all(broker, f"has unreadable content, {_shown(data)}", warn=True)
+    if epoch < _seen_epoch(broker, partition, found):
         return await epoch_after_all(broker, f"has epoch {epoch}")
     return epoch + 1
+
+
+def _shown(data: bytes | None) -> str:
+    return repr((data or b"")[:80].decode("utf-8", "backslashreplace"))
 
 
 def _seen_epoch(broker: Broker, partition: Partition, found: Znodes) -> int:

@@ -1,4 +1,4 @@
-"""The next leader epoch if /brokers/epoch does not exist, or was set back (E-09).
+"""The next leader epoch if /brokers/epoch does not exist, is unreadable, or was set back (E-09).
 
 An administrator may have deleted or written the znode. An epoch that was used before would let
 followers take two leaderships for one (D-06). The ISR of a partition has the epoch of its last
@@ -10,7 +10,7 @@ from typing import Final
 from controller.core.errors import ZnodeError
 from controller.core.operations import NO_AUTH, OK
 from controller.core.outcomes import Znodes
-from controller.core.znodes.schema import natural
+from controller.core.znodes.schema import INT_MAX, natural
 from controller.core.zookeeper_io import denied_text
 from controller.kafka_0_8 import rules, znodes
 from controller.kafka_0_8.broker import Broker
@@ -22,12 +22,13 @@ _UNKNOWN: Final = "epoch_unknown"
 """Codes of notices."""
 
 
-async def epoch_after_all(broker: Broker, what: str) -> int | None:
+async def epoch_after_all(broker: Broker, what: str, *, warn: bool = False) -> int | None:
     """The epoch after those of all partitions, and after those that this broker has known. None if
-    a znode cannot be read, which is reported. `what`: what is wrong with the znode."""
+    a znode cannot be read, which is reported. `what`: what is wrong with the znode; `warn`: also if
+    no partition has had a leader."""
     rule = rules.RESTORE_EPOCH
     try:
-        stored = await _stored(broker)
+        epoch = await _highest(broker)
     except ZnodeError as error:
         text = (
             f"{znodes.EPOCH} {what}, and the highest leader epoch is unknown: {error}; no "
@@ -37,14 +38,22 @@ async def epoch_after_all(broker: Broker, what: str) -> int | None:
         broker.notice_once("error", _UNKNOWN, znodes.EPOCH, text, rule, str(error).encode())
         return None
     broker.forget(znodes.EPOCH, _UNKNOWN)
-    epoch = max([stored, *(one.epoch for one in broker.partitions.values())])
-    if epoch > NO_EPOCH:
+    if warn or epoch > NO_EPOCH:
         text = (
             f"{znodes.EPOCH} {what}; the next one is {epoch + 1}, because the highest leader "
             f"epoch of the partitions is {epoch}"
         )
-        broker.notice("warning", _RESTORED, znodes.EPOCH, text, rule)
+        broker.notice_once("warning", _RESTORED, znodes.EPOCH, text, rule, text.encode())
     return epoch + 1
+
+
+async def _highest(broker: Broker) -> int:
+    """The highest epoch of a partition. Raises ZnodeError if it is unknown, or cannot be
+    incremented."""
+    epoch = max([await _stored(broker), *(one.epoch for one in broker.partitions.values())])
+    if epoch == INT_MAX:
+        raise ZnodeError(f"a partition has leader epoch {epoch}, which has no next one")
+    return epoch
 
 
 async def _stored(broker: Broker) -> int:

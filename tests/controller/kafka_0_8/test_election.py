@@ -120,8 +120,6 @@ def test_isr_that_changed_after_the_read_prevents_the_election() -> None:
     [
         ("/brokers/topics/t/0/ISR", b"\xff\xfe"),
         ("/brokers/topics/t/0/ISR", b";1"),
-        ("/brokers/epoch", b"many"),
-        ("/brokers/epoch", b"2147483647"),
     ],
 )
 def test_election_is_repeated_until_its_znodes_are_readable(path: str, content: bytes) -> None:

@@ -1,7 +1,8 @@
-"""/brokers/epoch was deleted, emptied or set back by mistake: E-09."""
+"""/brokers/epoch was deleted, emptied, set back or made unreadable by mistake: E-09."""
 
 import pytest
 
+from controller.core.commands import WriteAtomically
 from controller.core.error_codes import NONE
 from controller.core.operations import Create, Delete, SetData, WriteOperation
 from controller.core.values import ANY_VERSION
@@ -50,6 +51,76 @@ def test_next_epoch_is_above_those_of_all_partitions(mistake: WriteOperation) ->
     found.run(2000)
     assert leader_of(found).endswith(";5")
     assert len(notices(found, 3, "epoch_restored")) == 1
+
+
+GARBAGE = [
+    (b"many", "'many'"),
+    (b"-1", "'-1'"),
+    (b"\xff\n", r"'\\xff\n'"),
+    (b"2147483647", "'2147483647'"),
+    (b"x" * 1000, f"'{'x' * 80}'"),
+]
+
+
+@pytest.mark.parametrize(("content", "shown"), GARBAGE)
+def test_unreadable_epoch_is_reported_and_written_over(content: bytes, shown: str) -> None:
+    found = two_topics()
+    found.write(SetData(EPOCH, content, ANY_VERSION))
+    found.end_session(3)
+    found.run(2000)
+    assert (leader_of(found, U), found.data(EPOCH)) == ("3;4", "4")
+    (notice,) = notices(found, 3, "epoch_restored")
+    assert (notice.level, notice.subject) == ("warning", EPOCH)
+    assert notice.text.startswith(f"{EPOCH} has unreadable content, {shown}; the next one is 4,")
+
+
+def test_unreadable_epoch_is_reported_although_no_partition_has_had_a_leader() -> None:
+    found = cluster(1)
+    found.write(SetData(EPOCH, b"many", ANY_VERSION))
+    found.create_topic("t", {0: (1,)})
+    found.start(1)
+    assert leader_of(found) == "1;1"
+    assert len(notices(found, 1, "epoch_restored")) == 1
+
+
+def test_unreadable_epoch_that_changes_meanwhile_is_not_written_over() -> None:
+    """An election of another broker or an administrator has written the znode since it was read."""
+    found = two_topics()
+    found.write(SetData(EPOCH, b"many", ANY_VERSION))
+    found.end_session(3)
+    found.run(2000)
+    writes = [
+        operation
+        for one in issued(found, 3, "E-06")
+        if isinstance(one, WriteAtomically)
+        for operation in one.operations
+        if operation.path == EPOCH
+    ]
+    (written,) = [one for one in writes if one.data == b"4"]
+    assert isinstance(written, SetData)
+    assert written.version > ANY_VERSION
+
+
+def test_epoch_without_a_next_one_is_never_left() -> None:
+    found = two_topics()
+    found.write(
+        SetData(EPOCH, b"many", ANY_VERSION),
+        SetData("/brokers/topics/t/0/ISR", b"1,2;2147483647", ANY_VERSION),
+    )
+    found.end_session(3)
+    found.run(2000)
+    assert leader_of(found, U) is None
+    (notice,) = notices(found, 3, "epoch_unknown")
+    assert "a partition has leader epoch 2147483647, which has no next one" in notice.text
+
+
+def test_second_rules_elect_no_leader_while_the_epoch_is_unreadable() -> None:
+    found = two_topics(rules=SECOND_RULES)
+    found.write(SetData(EPOCH, b"many", ANY_VERSION))
+    found.end_session(3)
+    found.run(2000)
+    assert (leader_of(found, U), found.data(EPOCH)) == (None, "many")
+    assert EPOCH in notices(found, 3, "unreadable_znode")[0].text
 
 
 def test_epoch_that_only_the_broker_has_known_counts() -> None:

@@ -47,7 +47,7 @@ def change(found: Cluster08, path: str, content: bytes) -> None:
     found.run(1000)
 
 
-@pytest.mark.parametrize("path", [ISR, EPOCH, REPLICAS])
+@pytest.mark.parametrize("path", [ISR, REPLICAS])
 def test_content_that_prevents_an_election_is_reported_once_until_it_changes(path: str) -> None:
     found = replicated()
     usable = found.data(path).encode()
@@ -63,6 +63,18 @@ def test_content_that_prevents_an_election_is_reported_once_until_it_changes(pat
     found.write(Delete(LEADER, ANY_VERSION), SetData(path, b"everyone", ANY_VERSION))
     found.run(5000)
     assert reported(found, 2, path) == 3
+
+
+def test_unreadable_epoch_is_reported_once_for_each_time_it_is_restored() -> None:
+    found = replicated()
+    found.stop(1)
+    found.stop(3)
+    for epoch in (2, 3):
+        with one_more_report(found, 2, EPOCH, "epoch_restored"):
+            found.write(SetData(EPOCH, b"nobody", ANY_VERSION))
+            if epoch == 3:
+                found.write(Delete(LEADER, ANY_VERSION))
+        assert found.data(LEADER) == f"2;{epoch}"
 
 
 def test_partition_created_again_with_the_same_content_is_reported_again() -> None:
