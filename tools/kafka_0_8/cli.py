@@ -18,6 +18,7 @@ from replay.explore.kafka_0_8.saved import write_logs
 from replay.world.kafka_0_8.scenarios import SCENARIOS
 from tools.kafka_0_8 import broker_command
 from tools.kafka_0_8.options import (
+    PRODUCE_SECONDS,
     REFUSED,
     AsJson,
     Brokers,
@@ -62,6 +63,8 @@ def story(
 def add_brokers(brokers: Brokers, zookeeper: ZooKeeper, as_json: AsJson = False) -> None:
     """Create the queues of new brokers. Brokers can be added before or after they start."""
     ids = broker_ids(brokers)
+    if not ids:
+        raise typer.BadParameter("the list of brokers is empty; write ids as 1,2,3")
 
     async def act(client: ZooKeeperClient) -> Any:
         await administration.add_brokers(client, ids)
@@ -125,13 +128,22 @@ def reassign(
     partition: Partition,
     brokers: Brokers,
     zookeeper: ZooKeeper,
+    replace: Annotated[
+        bool,
+        typer.Option(
+            "--replace",
+            help="Replace a reassignment of the partition that is not complete. With replicas of "
+            "the ISR as IDS, it ends at once, and replicas that it has added are removed.",
+        ),
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Move a partition to other brokers. Its leader does it; `status` shows when it is done."""
+    """Move a partition to other brokers. Its leader does it; `status` shows when it is done. To
+    undo it before, run it again with --replace and the earlier brokers."""
     ids = broker_ids(brokers)
 
     async def act(client: ZooKeeperClient) -> Any:
-        await administration.reassign(client, (topic, partition), ids)
+        await administration.reassign(client, (topic, partition), ids, replaces=replace)
         return {"topic": topic, "partition": partition, "replicas": ids}
 
     text = f"requested: {topic}-{partition} moves to {_list(ids)}"
@@ -201,7 +213,16 @@ def produce(
         int,
         typer.Option(min=-1, max=1, help="0: no response; 1: the leader has them; -1: committed."),
     ] = -1,
-    timeout: Annotated[float, typer.Option(min=0.1, help="Seconds to wait at most.")] = 10.0,
+    timeout: Annotated[
+        float,
+        typer.Option(
+            min=0.1,
+            help="Seconds to wait for a leader, and then for its response. The default is enough "
+            "after a broker was killed: at the default settings, its session ends after 6 s, "
+            "LeaderElectionWaitTime is 1 s, and the next leader removes the dead replica from the "
+            "ISR after KeepInSyncTime, 10 s, which it checks every 5 s.",
+        ),
+    ] = PRODUCE_SECONDS,
     as_json: AsJson = False,
 ) -> None:
     """Append records to a partition."""

@@ -27,8 +27,8 @@ def connect_string(text: str) -> ConnectString:
 
 
 def broker_ids(text: str) -> tuple[int, ...]:
-    """Broker ids such as 1,2,3. An empty list is rejected later, with the name of the
-    partition."""
+    """Broker ids such as 1,2,3. An empty list is rejected later, with the name of the partition or
+    of the command."""
     try:
         ids = tuple(int(one) for one in text.split(",") if one.strip())
     except ValueError:
@@ -51,6 +51,9 @@ ZooKeeper = Annotated[
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 Topic = Annotated[str, typer.Argument(help="A topic.")]
 Partition = Annotated[int, typer.Argument(min=0, max=2**31 - 1, help="A partition number.")]
+PRODUCE_SECONDS: Final = 30.0
+"""The default of `produce --timeout`: the leader was killed, and followers that died with it are
+still in the ISR."""
 Brokers = Annotated[str, typer.Argument(metavar="IDS", help="Broker ids, such as 1,2,3.")]
 
 

@@ -41,10 +41,11 @@ ACTIONS: Mapping[str, Callable[[Server], Awaitable[None]]] = {
 
 
 def status(lab: Lab, chroot: str) -> Answer:
-    """The addresses and states of the servers."""
+    """The addresses and states of the servers, and the version of Kafka if a lab has Kafka."""
+    has_kafka = bool(lab.brokers) or not lab.is_of_design_0_8
     return {
         "folder": str(lab.folder),
-        "kafka": lab.kafka,
+        **({"kafka": lab.kafka} if has_kafka else {}),
         "zookeeper": lab.zookeepers[0].connect + chroot,
         "bootstrap": lab.bootstrap,
         "servers": [

@@ -31,6 +31,7 @@ class Lab:
         self.zookeepers: list[ZooKeeperServer] = []
         self.brokers: list[KafkaBroker] = []
         self.brokers_0_8: list[Broker08] = []
+        self.is_of_design_0_8 = False
         self.kraft_controllers: list[KraftController] = []
         self.report = report
 
@@ -160,6 +161,7 @@ class Lab:
         """
         if not self.zookeepers:
             raise LabError("this lab has no ZooKeeper yet: call start_zookeeper first")
+        self.is_of_design_0_8 = True
         first = len(self.brokers_0_8) + 1
         ids = range(first, first + count)
         zookeeper = self.zookeepers[0]

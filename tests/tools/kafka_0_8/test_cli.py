@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Coroutine
+from inspect import signature
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -9,11 +10,14 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
+from controller.kafka_0_8.configuration import BrokerConfiguration
 from controller.kafka_0_8_broker.problems import Tree
 from controller.kafka_0_8_broker.status import ClusterStatus, status_of
-from tools.kafka_0_8 import options
-from tools.kafka_0_8.cli import app, text_of
+from tools.kafka_0_8 import broker_command, options
+from tools.kafka_0_8.cli import app, produce, text_of
+from tools.lab import control
 from tools.lab.cli import app as lab
+from tools.lab.lab import Lab
 from tools.lab.ports import HOST, free_port
 
 
@@ -40,6 +44,32 @@ def test_list_that_is_no_list_of_broker_ids_is_rejected(ids: str) -> None:
     status, _, error = run("create", "t", "--replicas", ids, "--zookeeper", "localhost")
     assert status == 2
     assert "is no list of broker ids; write them as 1,2,3" in error
+
+
+def test_empty_list_of_new_brokers_is_rejected() -> None:
+    status, output, error = run("add-brokers", "", "--zookeeper", "localhost")
+    assert (status, output) == (2, "")
+    assert "the list of brokers is empty; write ids as 1,2,3" in " ".join(error.split())
+
+
+def test_producer_waits_longer_than_a_failover_takes_by_default() -> None:
+    """A leader is killed with the default settings, and is a replica of the next leader's ISR."""
+    defaults = BrokerConfiguration(broker_id=1, host="", port=0)
+    session_ms = signature(broker_command.broker).parameters["session_timeout_ms"].default
+    waits_ms = defaults.leader_election_wait_time_ms + 1.5 * defaults.keep_in_sync_time_ms
+    assert session_ms + waits_ms < 1000 * options.PRODUCE_SECONDS
+    assert signature(produce).parameters["timeout"].default == options.PRODUCE_SECONDS
+
+
+@pytest.mark.parametrize("is_of_design_0_8", [False, True])
+def test_lab_without_kafka_has_no_version_of_kafka(is_of_design_0_8: bool, tmp_path: Path) -> None:
+    started = Lab(tmp_path)
+    started.is_of_design_0_8 = is_of_design_0_8
+    started.zookeepers.append(SimpleNamespace(connect="localhost:1", **_STOPPED))
+    assert ("kafka" in control.status(started, "")) is not is_of_design_0_8
+
+
+_STOPPED = {"name": "", "state": "", "running": False, "folder": ""}
 
 
 def test_unusable_servers_are_rejected() -> None:
