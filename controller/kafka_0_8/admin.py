@@ -52,10 +52,12 @@ class StoredEpoch(Struct, frozen=True):
 
 class Assignments:
     """What remove-brokers knows of partitions. `replicas`: those of each, the new ones of a
-    reassignment included; `unreadable`: why the replicas of a partition are not known."""
+    reassignment included; `new`: only those; `unreadable`: why the replicas of a partition are not
+    known."""
 
     def __init__(self) -> None:
         self.replicas: dict[Name, tuple[int, ...]] = {}
+        self.new: dict[Name, tuple[int, ...]] = {}
         self.unreadable: dict[Name, str] = {}
 
     def add(self, name: Name, stored: bytes | None, new: bytes | None) -> None:
@@ -69,7 +71,8 @@ class Assignments:
                 replicas = znodes.read_brokers(znodes.replicas_path(*name), stored)
             except ZnodeError as error:
                 self.unreadable[name] = str(error)
-        self.replicas[name] = (*replicas, *(replicas_or_none(name, new) or ()))
+        self.new[name] = replicas_or_none(name, new) or ()
+        self.replicas[name] = (*replicas, *self.new[name])
 
 
 def replicas_or_none(name: Name, data: bytes | None) -> tuple[int, ...] | None:
@@ -99,15 +102,20 @@ def remove_brokers(
 ) -> list[WriteOperation]:
     """Delete the state paths of brokers (C-02). `queues`: the children of each state path that
     exists; `assigned`: the replicas of each partition; `registered`: the registered brokers."""
+    if not brokers:
+        raise AdminError("no broker can be removed: the list of brokers is empty")
     operations: list[WriteOperation] = []
     for broker in brokers:
         if broker not in queues:
             raise AdminError(f"broker {broker} cannot be removed: it has no state path")
         for (topic, partition), replicas in assigned.replicas.items():
             if broker in replicas:
+                what, option = f"it has a replica of {topic}-{partition}", ""
+                if broker in assigned.new[topic, partition]:
+                    what, option = f"{topic}-{partition} is being reassigned to it", " --replace"
                 raise AdminError(
-                    f"broker {broker} cannot be removed: it has a replica of {topic}-{partition}; "
-                    "reassign or delete the partition first"
+                    f"broker {broker} cannot be removed: {what}; move the partition to other "
+                    f"brokers first (reassign {topic} {partition} IDS{option}), or delete the topic"
                 )
         if broker in registered:
             raise AdminError(f"broker {broker} cannot be removed: it is registered; stop it first")
@@ -198,7 +206,9 @@ def delete_topic(
         if stored.is_reassigned:
             raise AdminError(
                 f"topic {topic} cannot be deleted: {topic}-{partition} is being reassigned; wait "
-                f"until {znodes.reassigned_path(topic, partition)} is removed, or delete it"
+                f"until its leader has deleted {znodes.reassigned_path(topic, partition)}. If a "
+                "new replica does not come, delete that znode, or move the partition to replicas "
+                f"of the ISR (reassign {topic} {partition} IDS --replace)"
             )
         path = znodes.partition_path(topic, partition)
         operations.append(Check(znodes.replicas_path(topic, partition), stored.version))
@@ -231,21 +241,31 @@ def reassign(
     replicas: tuple[int, ...],
     brokers: Collection[int],
     existing: Collection[str],
+    *,
+    replaces: int | None = None,
 ) -> list[WriteOperation]:
     """Store the new replicas of a partition (C-05). `existing`: those of `paths_of_reassignment`
-    that exist."""
+    that exist; `replaces`: the version of the znode of a reassignment that is not complete, which
+    this one replaces."""
     stored = znodes.replicas_path(topic, partition)
     if stored not in existing:
         raise AdminError(f"{topic}-{partition} cannot be reassigned: it does not exist")
     _require_usable(f"{topic}-{partition}", replicas, brokers)
     path = znodes.reassigned_path(topic, partition)
-    if path in existing:
-        raise AdminError(f"{topic}-{partition} is being reassigned already: {path} exists")
-    parent = znodes.reassigned_topic_path(topic)
+    content = znodes.write_brokers(replicas)
     operations: list[WriteOperation] = [Check(stored, ANY_VERSION)]
+    if path in existing:
+        if replaces is None:
+            raise AdminError(
+                f"{topic}-{partition} is being reassigned already: {path} exists. If a new replica "
+                f"does not come, replace the reassignment: reassign {topic} {partition} IDS "
+                "--replace. With replicas of the ISR as IDS, it ends at once"
+            )
+        return [*operations, SetData(path, content, replaces)]
+    parent = znodes.reassigned_topic_path(topic)
     if parent not in existing:
         operations.append(Create(parent))
-    return [*operations, Create(path, znodes.write_brokers(replicas))]
+    return [*operations, Create(path, content)]
 
 
 def _none_at(path: str) -> list[WriteOperation]:

@@ -31,6 +31,7 @@ class BrokerConfiguration(Struct, frozen=True, kw_only=True):
       start (S-11), and a replica that was started again meanwhile does not join the ISR (I-05).
       What could not be read is read again (S-12), requests that cannot be deleted are carried out
       once (Q-07), and a lost or unreadable epoch is taken from all partitions (E-09).
+      A reassignment can be replaced before it is complete (A-02).
     """
 
     broker_id: int

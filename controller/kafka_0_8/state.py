@@ -94,6 +94,7 @@ class Partition:
     - `joining`: replicas of the CUR that an unfinished write adds to the ISR. They count for the
       high watermark already.
     - `isr_version`: the version of the ISR znode.
+    - `rar_version`: the version of the znode with the RAR.
     - `epoch_version`: a version of /brokers/epoch at which this broker was the leader; None: it is
       unknown.
     - `start_leo`: the log end offset at the beginning of the leadership.
@@ -116,6 +117,7 @@ class Partition:
         self.rar: tuple[int, ...] = ()
         self.joining: tuple[int, ...] = ()
         self.isr_version = ANY_VERSION
+        self.rar_version = ANY_VERSION
         self.epoch_version: int | None = None
         self.replicas_version = ANY_VERSION
         self.start_leo = 0

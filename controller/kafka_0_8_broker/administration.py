@@ -115,10 +115,18 @@ async def _deletion(zookeeper: ZooKeeperClient, topic: str) -> list[WriteOperati
     return admin.delete_topic(topic, stored, known, moves=moves, epoch=epoch)
 
 
-async def reassign(zookeeper: ZooKeeperClient, name: Name, replicas: tuple[int, ...]) -> None:
-    """Ask the leader of a partition to move it to these replicas."""
+async def reassign(
+    zookeeper: ZooKeeperClient, name: Name, replicas: tuple[int, ...], *, replaces: bool = False
+) -> None:
+    """Ask the leader of a partition to move it to these replicas. `replaces`: also if the partition
+    is being reassigned."""
+    version = None
+    if replaces:
+        (found,) = await zookeeper.read((znodes.reassigned_path(*name),))
+        version = None if found is None else found.version
     existing = await _existing(zookeeper, admin.paths_of_reassignment(*name))
-    operations = admin.reassign(*name, replicas, await _known(zookeeper), existing)
+    known = await _known(zookeeper)
+    operations = admin.reassign(*name, replicas, known, existing, replaces=version)
     await _write(zookeeper, operations)
 
 

@@ -10,9 +10,12 @@ from typing import Final
 from controller.core.commands import Reason
 from controller.core.errors import ZnodeError
 from controller.core.operations import (
+    BAD_VERSION,
     CONNECTION_LOSS,
     NO_AUTH,
+    NO_NODE,
     OK,
+    RUNTIME_INCONSISTENCY,
     Check,
     CreateSequential,
     Delete,
@@ -33,7 +36,7 @@ from controller.kafka_0_8.procedures.leader_writes import write_as_leader
 from controller.kafka_0_8.procedures.reading import children_of
 from controller.kafka_0_8.records import commit, refuse_queued
 from controller.kafka_0_8.state import Partition
-from controller.kafka_0_8.triggers import LeaderChanged
+from controller.kafka_0_8.triggers import LeaderChanged, PartitionsReassigned
 from controller.kafka_0_8.znodes import Isr, StateChange
 
 _UNUSABLE: Final = "unusable_reassignment"
@@ -92,9 +95,13 @@ async def _numbers(broker: Broker, topic: str, rule: str) -> list[str]:
 async def _read(broker: Broker, partition: Partition, numbers: Sequence[str], rule: str) -> None:
     """Read the reassignment of a partition. `numbers`: the children of its topic's path."""
     topic, number = partition.name
-    if str(number) not in numbers:
-        return
     path = znodes.reassigned_path(topic, number)
+    if str(number) not in numbers:
+        parents = (znodes.REASSIGNED, znodes.reassigned_topic_path(topic))
+        if broker.configuration.rules > SECOND_RULES and not any(map(broker.is_denied, parents)):
+            # An administrator has deleted the path of a reassignment that was not complete.
+            partition.rar = ()
+        return
     # An unusable reassignment is read again when its content changes.
     watches = broker.configuration.rules != FIRST_RULES
     found = await fetch_znodes(broker, [path], rule, watch=watches, may_be_denied=True)
@@ -108,6 +115,7 @@ async def _read(broker: Broker, partition: Partition, numbers: Sequence[str], ru
     except ZnodeError as error:
         _refuse(broker, path, str(error))
         return
+    partition.rar_version = found.versions[0]
     await _begin(broker, partition, rar)
 
 
@@ -162,10 +170,13 @@ async def complete_if_caught_up(broker: Broker, partition: Partition) -> None:
     removed = await _with_queue(broker, [one for one in partition.ar if one not in rar], rule)
     isr = znodes.write_isr(Isr(rar, partition.epoch))
     replicas = znodes.write_brokers(rar)
+    # An administrator may have replaced the reassignment meanwhile.
+    is_earlier = broker.configuration.rules <= SECOND_RULES
+    version = ANY_VERSION if is_earlier else partition.rar_version
     operations: list[WriteOperation] = [
         SetData(znodes.isr_path(*name), isr, partition.isr_version),
         SetData(znodes.replicas_path(*name), replicas, partition.replicas_version),
-        Delete(znodes.reassigned_path(*name), ANY_VERSION),
+        Delete(znodes.reassigned_path(*name), version),
         *_requests(StateChange("close-replica", *name), removed),
     ]
     if gives_up:
@@ -201,7 +212,8 @@ async def _write(
     broker: Broker, partition: Partition, operations: list[WriteOperation], rule: str
 ) -> bool:
     """One transaction of this leadership. If it was refused or its reply was lost, the result is
-    False, and ZooKeeper is read again as at the beginning of the leadership."""
+    False, and ZooKeeper is read again as at the beginning of the leadership. If only the
+    reassignment was replaced or deleted, the leadership goes on, and that is read again."""
     if broker.configuration.rules == FIRST_RULES:
         errors = await write_atomically(broker, operations, Reason(rule))
     else:
@@ -210,6 +222,10 @@ async def _write(
     if all(error == OK for error in errors):
         broker.forget(path, _UNUSABLE)
         return True
+    if _is_replaced(broker, operations, errors):
+        partition.rar = ()
+        broker.enqueue(PartitionsReassigned())
+        return False
     partition.forget_leader()
     if CONNECTION_LOSS in errors:
         broker.enqueue(LeaderChanged(*partition.name))
@@ -218,3 +234,18 @@ async def _write(
     retry_ms = broker.configuration.retry_ms
     broker.start_timer(timer_of(ELECTION, partition.name), retry_ms, rules.ELECTION_RETRY)
     return False
+
+
+def _is_replaced(
+    broker: Broker, operations: Sequence[WriteOperation], errors: Sequence[int]
+) -> bool:
+    """Whether the reassignment that a transaction completes has changed since it was read."""
+    others = (OK, RUNTIME_INCONSISTENCY)
+    failed = next((place for place, error in enumerate(errors) if error not in others), 0)
+    operation = operations[failed]
+    return (
+        broker.configuration.rules > SECOND_RULES
+        and isinstance(operation, Delete)
+        and operation.path.startswith(f"{znodes.REASSIGNED}/")
+        and errors[failed] in (BAD_VERSION, NO_NODE)
+    )

@@ -224,11 +224,14 @@ class Cluster08:
         epoch = StoredEpoch(read.data or b"", read.stat.version) if read.stat else None
         self._write(admin.delete_topic(topic, stored, self._known(), moves=moves, epoch=epoch))
 
-    def reassign(self, name: Name, replicas: tuple[int, ...]) -> None:
+    def reassign(self, name: Name, replicas: tuple[int, ...], *, replaces: bool = False) -> None:
         """The command reassign. Raises AdminError."""
         paths = admin.paths_of_reassignment(*name)
         existing = [one for one in paths if self._exists(one)]
-        self._write(admin.reassign(*name, replicas, self._known(), existing))
+        found = self.zookeeper.find(znodes.reassigned_path(*name)) if replaces else None
+        version = None if found is None else found.version
+        known = self._known()
+        self._write(admin.reassign(*name, replicas, known, existing, replaces=version))
 
     def _known(self) -> list[int]:
         return self._numbers(znodes.STATE)

@@ -2,11 +2,13 @@
 
 import pytest
 
-from controller.core.commands import ReadChildren
+from controller.core.commands import ReadChildren, WriteAtomically
 from controller.core.error_codes import NONE, NOT_LEADER_OR_FOLLOWER
-from controller.core.operations import Create, Delete, SetData
+from controller.core.operations import Check, Create, Delete, SetData
 from controller.core.values import ANY_VERSION
+from controller.kafka_0_8 import admin
 from controller.kafka_0_8.admin import AdminError
+from controller.kafka_0_8.configuration import SECOND_RULES
 from replay.world.kafka_0_8.cluster import Cluster08
 from tests.controller.kafka_0_8.clusters import T, issued, leader_of, notices, partition, replicated
 
@@ -164,8 +166,101 @@ def test_reassignment_in_progress_is_not_replaced() -> None:
     found = with_fourth_broker()
     found.stop(4)
     found.reassign(T, (1, 4))
-    with pytest.raises(AdminError, match="is being reassigned already"):
+    why = f"is being reassigned already: {REASSIGNED} exists.*: reassign t 0 IDS --replace"
+    with pytest.raises(AdminError, match=why):
         found.reassign(T, (1, 2))
+
+
+def test_reassignment_to_a_broker_that_does_not_come_is_undone_by_its_replacement() -> None:
+    found = with_fourth_broker()
+    found.stop(4)
+    found.reassign(T, (2, 4))
+    found.run(1000)
+    assert found.data(REPLICAS) == "1,2,3,4"
+    found.reassign(T, (1, 2, 3), replaces=True)
+    found.run(500)
+    assert (found.data(REPLICAS), found.data(REASSIGNED)) == ("1,2,3", None)
+    assert leader_of(found) == "1;1"
+    assert partition(found, 1).rar == ()
+    found.start(4)
+    found.run(3000)
+    assert T not in found.brokers[4].logs
+    assert found.children("/brokers/state/4") == []
+    found.stop(4)
+    found.remove_brokers(4)
+    found.delete_topic("t")
+
+
+@pytest.mark.parametrize("content", [b"2,9", b"everywhere"])
+def test_unusable_reassignment_is_replaced(content: bytes) -> None:
+    found = with_fourth_broker()
+    found.write(Create("/brokers/partitions_reassigned/t"), Create(REASSIGNED, content))
+    found.run(500)
+    found.reassign(T, (1, 4), replaces=True)
+    found.run(3000)
+    assert (found.data(REPLICAS), found.data(REASSIGNED)) == ("1,4", None)
+
+
+def test_partition_that_is_not_being_reassigned_is_moved_by_a_replacement() -> None:
+    found = with_fourth_broker()
+    found.reassign(T, (1, 4), replaces=True)
+    found.run(3000)
+    assert found.data(REPLICAS) == "1,4"
+
+
+def test_replacement_that_the_leader_has_not_read_is_not_lost() -> None:
+    """The leader completes the earlier reassignment while it does not know of the replacement."""
+    found = with_fourth_broker()
+    found.stop(4)
+    found.reassign(T, (1, 4))
+    found.run(1000)
+    found.silent = {1: None}
+    found.reassign(T, (1, 3), replaces=True)
+    found.run(10)
+    found.silent = {}
+    found.start(4)
+    found.run(3000)
+    assert (found.data(REPLICAS), found.data(REASSIGNED)) == ("1,3", None)
+    assert leader_of(found) == "1;1"
+    assert notices(found, 1, "unusable_reassignment") == []
+
+
+def test_replacement_is_refused_if_the_reassignment_has_ended_meanwhile() -> None:
+    operations = admin.reassign("t", 0, (1, 2), [1, 2], [REPLICAS, REASSIGNED], replaces=3)
+    assert operations == [Check(REPLICAS, ANY_VERSION), SetData(REASSIGNED, b"1,2", 3)]
+
+
+def test_reassignment_whose_znode_is_deleted_does_not_go_on() -> None:
+    found = with_fourth_broker()
+    found.stop(4)
+    found.reassign(T, (2, 4))
+    found.run(1000)
+    found.write(Delete(REASSIGNED, ANY_VERSION))
+    found.run(500)
+    assert partition(found, 1).rar == ()
+    found.start(4)
+    found.run(5000)
+    assert found.data(REPLICAS) == "1,2,3,4"
+    assert notices(found, 1, "unusable_reassignment") == []
+    assert leader_of(found) == "1;1"
+    found.reassign(T, (1, 2, 3))
+    found.run(3000)
+    assert found.data(REPLICAS) == "1,2,3"
+    assert T not in found.brokers[4].logs
+
+
+def test_second_rules_complete_a_reassignment_whatever_its_znode_has() -> None:
+    found = replicated(rules=SECOND_RULES)
+    found.reassign(T, (1, 2))
+    found.run(1000)
+    deletions = [
+        operation
+        for one in issued(found, 1, "A-02")
+        if isinstance(one, WriteAtomically)
+        for operation in one.operations
+        if isinstance(operation, Delete)
+    ]
+    assert deletions == [Delete(REASSIGNED, ANY_VERSION)]
 
 
 def test_leader_that_gives_up_rejects_waiting_requests() -> None:
