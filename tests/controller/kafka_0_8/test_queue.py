@@ -47,18 +47,22 @@ def test_every_request_is_noticed_with_watches_that_fire_once() -> None:
 
 
 def test_new_leader_sends_start_replica_to_registered_replicas_only() -> None:
-    found = replicated()
+    found = cluster(1, 2, 3, 4)
+    found.create_topic("t", {0: (1, 2, 3, 4)})
+    found.start(1, 2, 3, 4)
     found.stop(2)
     found.run(2000)
+    since = len(issued(found, 1, "L-04"))
     found.end_session(1)
     found.run(2000)
+    assert found.data("/brokers/topics/t/0/leader") == "1;2"
     sent = [
-        one.path
-        for command in issued(found, int(found.data("/brokers/topics/t/0/leader")[0]), "L-04")
+        one
+        for command in issued(found, 1, "L-04")[since:]
         for one in getattr(command, "operations", ())
     ]
-    assert "/brokers/state/2/request-" not in sent
-    assert sent
+    start = znodes.write_state_change(StateChange("start-replica", "t", 0))
+    assert sent == [CreateSequential(znodes.request_prefix(one), start) for one in (3, 4)]
 
 
 def test_request_to_close_an_assigned_replica_is_ignored() -> None:
