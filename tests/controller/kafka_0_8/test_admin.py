@@ -39,10 +39,13 @@ def test_state_path_survives_a_bounce() -> None:
     found = cluster(1, 2)
     found.remove_brokers(2)
     found.start(1, 2)
+    before = [found.zookeeper.find(f"/brokers/state/{one}").czxid for one in (1, 2)]
     found.stop(1)
     found.stop(2)
     found.run(20_000)
     assert found.children("/brokers/state") == ["1", "2"]
+    found.start(1, 2)
+    assert [found.zookeeper.find(f"/brokers/state/{one}").czxid for one in (1, 2)] == before
 
 
 def test_remove_brokers_deletes_the_queue_with_its_requests() -> None:

@@ -7,7 +7,6 @@ from controller.kafka_0_8 import rules
 from controller.kafka_0_8.commands import OpenLog
 from replay.world.kafka_0_8.cluster import Cluster08
 from tests.controller.kafka_0_8.clusters import (
-    T,
     cluster,
     issued,
     leader_of,
