@@ -87,9 +87,11 @@ random-draws: setup
 lab-test: setup $(CLASSES) $(OLDEST_JARS) $(STAMPS)/jars-kafka-3.3.2 $(SPARK_KAFKA_JARS)
 	$(BIN)/pytest -m lab
 
-# Two files at a time: each test starts its servers, and waits for them a third of its time.
+# Two files at a time: each test starts its servers, and waits for them a third of its time. MINUTES=N as above.
+# Only files with such tests are collected.
 ci-lab: setup $(CLASSES) $(OLDEST_JARS)
-	$(BIN)/pytest -n 2 --dist loadfile -m "lab and ci"
+	$(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder -m "lab and ci" $(MINUTES:%=--minutes %) \
+		$$(grep -rl --include='test_*.py' 'mark\.ci\b' tests)
 
 # The documentation site, in build/site. A broken link or a page that is in no index is an error.
 docs: setup
@@ -111,9 +113,9 @@ mutations: setup
 mutations-write: setup
 	$(BIN)/python -m tools.mutations --write
 
-# Tries the mutants of changed functions, then others; the order of the others differs for each commit.
+# Tries the mutants of changed functions, then others, for MINUTES; the order of the others differs for each commit.
 ci-mutations: setup
-	$(BIN)/python -m tools.mutations --minutes 4 --base "$${BASE:-$$($(BIN)/python -m tools.diff_base)}"
+	$(BIN)/python -m tools.mutations --minutes $(or $(MINUTES),4) --base "$${BASE:-$$($(BIN)/python -m tools.diff_base)}"
 
 # Plants each race of docs/races.md as a defect; the race explorer must find it.
 races: setup

@@ -1,6 +1,7 @@
 """Real servers for tests marked `lab`, settings of all property tests, and the distribution of
 files to workers."""
 
+import gc
 import hashlib
 import os
 import subprocess
@@ -102,8 +103,10 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
         pytest.skip("the time of --minutes is over")
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Begin with long files in workers; give property tests time to shrink a failing example."""
+    _mark_other_samples(items)
     if config.getoption("--minutes"):
         commit = subprocess.run(["git", "rev-parse", "HEAD"], capture_output=True, check=True)
         items.sort(key=lambda one: hashlib.sha256(commit.stdout + os.fsencode(one.path)).digest())
@@ -114,6 +117,22 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         is_property = hypothesis.is_hypothesis_test(getattr(item, "obj", None))
         if is_property and item.get_closest_marker("timeout") is None:
             item.add_marker(pytest.mark.timeout(PROPERTY_TEST_SECONDS_MAX))
+
+
+def _mark_other_samples(items: list[pytest.Item]) -> None:
+    """Of a test that is `sampled`, only the one with the first parameters is not long."""
+    first: dict[str, None] = {}
+    for item in items:
+        if item.get_closest_marker("sampled") is not None:
+            function = item.nodeid.partition("[")[0]
+            if function in first:
+                item.add_marker("long")
+            first[function] = None
+
+
+def pytest_collection_finish() -> None:
+    """The garbage collector need not search the collected tests and imported modules again."""
+    gc.freeze()
 
 
 @pytest.fixture(scope="module")

@@ -6,12 +6,11 @@ from collections.abc import Callable
 from typing import Final
 from urllib.parse import unquote
 
-import anyio
-
 from controller.api.messages import AddressRates
 from controller.core import znodes
 from controller.core.client_address import canonical_address
 from controller.core.errors import ZnodeError
+from controller.daemon.followed_settings import FollowedSettings
 from controller.daemon.session_reads import SessionReads
 from controller.settings import parsing
 
@@ -19,29 +18,17 @@ logger = logging.getLogger(__name__)
 
 RATE: Final = "connection_creation_rate"
 _DEFAULT: Final = "<default>"
-_SECONDS: Final = 5.0
 _whole_number: Final = parsing.whole_number(0)
 
 
-class AddressRateReader:
-    """Reads the quotas every few seconds, and passes on what changed. They decide nothing in the
-    core, and never reach the event log."""
+class AddressRateReader(FollowedSettings[AddressRates]):
+    """Reads the quotas of addresses."""
+
+    LOGGER = logger
+    NO_EFFECT = "the quota has no effect"
 
     def __init__(self, reads: SessionReads, apply: Callable[[AddressRates], None]) -> None:
-        self._reads = reads
-        self._apply = apply
-        self._applied = AddressRates()
-        self._reported: set[str] = set()
-
-    async def keep(self) -> None:
-        """Follow the quotas until cancelled. Those that were read last count while ZooKeeper
-        cannot be read."""
-        while True:
-            found = await self._read()
-            if found is not None and found != self._applied:
-                self._apply(found)
-                self._applied = found
-            await anyio.sleep(_SECONDS)
+        super().__init__(reads, apply, AddressRates())
 
     async def _read(self) -> AddressRates | None:
         names = await self._reads.children(znodes.IP_CONFIGS)
@@ -76,9 +63,3 @@ class AddressRateReader:
             self._warn(f"{znodes.IP_CONFIGS}/{host}: the host has no address: {error}")
             return []
         return [canonical_address(str(place[0])) for *_, place in found]
-
-    def _warn(self, text: str) -> None:
-        """Log each problem once."""
-        if text not in self._reported:
-            self._reported.add(text)
-            logger.warning("%s; the quota has no effect", text)

@@ -34,8 +34,7 @@ from controller.core.triggers import Reelect, Startup
 from controller.core.values import NO_LEADER
 
 _SLICE_SECONDS: Final = 0.005
-_PAUSE_FACTOR: Final = 1.0
-"""A slice is followed by a pause of that many times its duration."""
+"""A slice is followed by a pause of the same duration."""
 
 TOPIC_OPERATIONS: Final = {
     "Read": 3,
@@ -201,6 +200,6 @@ async def _in_slices(parts: Iterator[TopicMetadata]) -> list[TopicMetadata]:
         found.append(one)
         took = time.monotonic() - began
         if took > _SLICE_SECONDS:
-            await asyncio.sleep(took * _PAUSE_FACTOR)
+            await asyncio.sleep(took)
             began = time.monotonic()
     return found

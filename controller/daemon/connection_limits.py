@@ -5,18 +5,16 @@ import logging
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-import anyio
-
 from controller.api.messages import ConnectionLimits
 from controller.core import znodes
 from controller.core.errors import ZnodeError
+from controller.daemon.followed_settings import FollowedSettings
 from controller.daemon.session_reads import SessionReads
 from controller.settings.endpoint_limits import ENDPOINT_LIMITS
 from controller.settings.setting import Setting
 
 logger = logging.getLogger(__name__)
 
-_SECONDS: Final = 5.0
 _FIELDS: Final = {
     "max.connections": "connections_max",
     "max.connections.per.ip": "connections_per_address_max",
@@ -28,30 +26,22 @@ _SETTINGS: Final[Mapping[str, Setting]] = {
 }
 
 
-class ConnectionLimitReader:
-    """Reads the configuration of the daemon's id and that of all brokers every few seconds, and
-    passes on what changed. As in Kafka, the former counts before the latter, and both before the
-    settings. They decide nothing in the core, and never reach the event log."""
+class ConnectionLimitReader(FollowedSettings[ConnectionLimits]):
+    """Reads the configuration of the daemon's id and that of all brokers. As in Kafka, the former
+    counts before the latter, and both before the settings."""
+
+    LOGGER = logger
+    NO_EFFECT = "it has no effect"
 
     def __init__(
         self, reads: SessionReads, broker_id: int, apply: Callable[[ConnectionLimits], None]
     ) -> None:
-        self._reads = reads
-        self._paths = (znodes.broker_config_path(None), znodes.broker_config_path(broker_id))
-        self._apply = apply
-        self._applied = ConnectionLimits()
-        self._reported: set[str] = set()
+        def report_and_apply(limits: ConnectionLimits) -> None:
+            logger.info("the dynamic limits of connections changed: %s", _shown(limits))
+            apply(limits)
 
-    async def keep(self) -> None:
-        """Follow the limits until cancelled. Those that were read last count while ZooKeeper
-        cannot be read."""
-        while True:
-            found = await self._read()
-            if found is not None and found != self._applied:
-                logger.info("the dynamic limits of connections changed: %s", _shown(found))
-                self._apply(found)
-                self._applied = found
-            await anyio.sleep(_SECONDS)
+        super().__init__(reads, report_and_apply, ConnectionLimits())
+        self._paths = (znodes.broker_config_path(None), znodes.broker_config_path(broker_id))
 
     async def _read(self) -> ConnectionLimits | None:
         names = await self._reads.children(znodes.BROKER_CONFIGS)
@@ -88,12 +78,6 @@ class ConnectionLimitReader:
                 except ValueError as error:
                     self._warn(f"{path}: {key}: must be {error}")
         return found
-
-    def _warn(self, text: str) -> None:
-        """Log each problem once."""
-        if text not in self._reported:
-            self._reported.add(text)
-            logger.warning("%s; it has no effect", text)
 
 
 def _shown(limits: ConnectionLimits) -> str:

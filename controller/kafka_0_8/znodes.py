@@ -117,17 +117,17 @@ def is_number(child: str) -> bool:
 
 def partition_of_leader(path: str) -> tuple[str, int] | None:
     """The partition whose leader znode this is; None for another path."""
-    parts = path.split("/")
-    if len(parts) != 6 or not path.startswith(f"{TOPICS}/") or parts[5] != "leader":
-        return None
-    number = natural(parts[4])
-    return None if number is None else (parts[3], number)
+    return _partition_of(path, "leader")
 
 
 def partition_of_replicas(path: str) -> tuple[str, int] | None:
     """The partition whose replicas znode this is; None for another path."""
+    return _partition_of(path, "replicas")
+
+
+def _partition_of(path: str, child: str) -> tuple[str, int] | None:
     parts = path.split("/")
-    if len(parts) != 6 or not path.startswith(f"{TOPICS}/") or parts[5] != "replicas":
+    if len(parts) != 6 or not path.startswith(f"{TOPICS}/") or parts[5] != child:
         return None
     number = natural(parts[4])
     return None if number is None else (parts[3], number)

@@ -4,7 +4,6 @@ import asyncio
 import sys
 from collections.abc import Callable
 from datetime import timedelta
-from itertools import count
 from typing import Any, Final
 from uuid import UUID
 
@@ -17,6 +16,7 @@ from controller.api.cluster_metadata import (
     TopicAsked,
     TopicMetadata,
 )
+from controller.api.front.questions import Questions
 from controller.api.messages import MetadataWanted
 from controller.core.api_requests.received_request import Client
 from controller.core.error_codes import (
@@ -41,30 +41,16 @@ _FIRST_NULLABLE: Final = 1
 _FIRST_LISTENER_ERROR: Final = 6
 
 
-class MetadataQueries:
+class MetadataQueries(Questions[MetadataWanted, ClusterMetadata | None]):
     """Asks the daemon; it is asked `_AT_ONCE_MAX` times at once."""
 
     def __init__(self, send: Callable[[MetadataWanted], None]) -> None:
-        self._send = send
-        self._numbers = count(1)
-        self._waiting: dict[int, asyncio.Future[ClusterMetadata | None]] = {}
+        super().__init__(send)
         self.slots = asyncio.Semaphore(_AT_ONCE_MAX)
 
-    async def ask(self, query: MetadataQuery) -> ClusterMetadata | None:
+    async def read(self, query: MetadataQuery) -> ClusterMetadata | None:
         """The answer; None while the daemon is not controller."""
-        number = next(self._numbers)
-        self._waiting[number] = asyncio.get_running_loop().create_future()
-        try:
-            self._send(MetadataWanted(number, query))
-            return await self._waiting[number]
-        finally:
-            del self._waiting[number]
-
-    def arrived(self, number: int, answer: ClusterMetadata | None) -> None:
-        """The daemon's answer. The client may have disconnected."""
-        waiting = self._waiting.get(number)
-        if waiting is not None and not waiting.done():
-            waiting.set_result(answer)
+        return await self.ask(lambda number: MetadataWanted(number, query))
 
 
 def query_of(head: RequestHead, request: Any, client: Client, listener: str) -> MetadataQuery:

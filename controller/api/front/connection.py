@@ -333,7 +333,7 @@ class ClientConnection:
             raise not_passed_on(head)
         async with queries.slots:
             query = query_of(head, body, self._client, self._listener.listener)
-            answer = await queries.ask(query)
+            answer = await queries.read(query)
             if answer is None:
                 raise not_passed_on(head)
             own_id = self._context.broker_id

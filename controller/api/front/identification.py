@@ -3,10 +3,10 @@
 import asyncio
 import ssl
 from collections.abc import Callable
-from itertools import count
 
 from controller.api.endpoint_security import EndpointSecurity
 from controller.api.front.connection import SECURED_VERSIONS
+from controller.api.front.questions import Questions
 from controller.api.front.sasl import Lookup, SaslLogin
 from controller.api.front.session import Session
 from controller.api.messages import CredentialWanted
@@ -19,30 +19,13 @@ from controller.security.tls import ReloadedContext, server_context
 from controller.security.tls_errors import reason_of
 
 
-class Credentials:
+class Credentials(Questions[CredentialWanted, str | None]):
     """Asks the daemon for SCRAM credentials, which change while the front runs."""
-
-    def __init__(self, send: Callable[[CredentialWanted], None]) -> None:
-        self._send = send
-        self._numbers = count(1)
-        self._waiting: dict[int, asyncio.Future[str | None]] = {}
 
     async def read(self, user: str, mechanism: str) -> ScramCredential | None:
         """The credential; None if there is none that can be used."""
-        number = next(self._numbers)
-        self._waiting[number] = asyncio.get_running_loop().create_future()
-        try:
-            self._send(CredentialWanted(number, user, mechanism))
-            text = await self._waiting[number]
-        finally:
-            del self._waiting[number]
+        text = await self.ask(lambda number: CredentialWanted(number, user, mechanism))
         return read_credential(text) if text else None
-
-    def arrived(self, number: int, credential: str | None) -> None:
-        """The daemon's answer. The client may have disconnected."""
-        waiting = self._waiting.get(number)
-        if waiting is not None and not waiting.done():
-            waiting.set_result(credential)
 
 
 class Identification:

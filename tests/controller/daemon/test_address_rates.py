@@ -11,7 +11,7 @@ from controller.core import znodes
 from controller.core.commands import CommandId, ReadChildren, ReadZnodes
 from controller.core.events import ChildrenRead, Event, ZnodesRead
 from controller.core.operations import CONNECTION_LOSS, NO_NODE, OK
-from controller.daemon import address_rates
+from controller.daemon import followed_settings
 from controller.daemon.address_rates import RATE, AddressRateReader
 from controller.daemon.session_reads import SessionReads
 
@@ -67,7 +67,7 @@ class Applied:
 async def test_quotas_are_followed(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(address_rates, "_SECONDS", 0.01)
+    monkeypatch.setattr(followed_settings, "_SECONDS", 0.01)
     session, applied = Session({}), Applied()
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(AddressRateReader(session.reads, applied).keep)
@@ -96,7 +96,7 @@ async def test_quotas_are_followed(
 async def test_quotas_that_were_read_count_while_zookeeper_cannot_be_read(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(address_rates, "_SECONDS", 0.01)
+    monkeypatch.setattr(followed_settings, "_SECONDS", 0.01)
     session, applied = Session({"<default>": quota("7")}), Applied()
     with anyio.move_on_after(0.2):
         async with anyio.create_task_group() as tasks:

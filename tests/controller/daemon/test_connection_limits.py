@@ -5,7 +5,7 @@ import pytest
 
 from controller.api.messages import ConnectionLimits
 from controller.core import znodes
-from controller.daemon import connection_limits
+from controller.daemon import followed_settings
 from controller.daemon.connection_limits import ConnectionLimitReader
 from tests.controller.daemon.test_address_rates import Session
 
@@ -14,7 +14,7 @@ async def applied_for(
     monkeypatch: pytest.MonkeyPatch, *contents: dict[str, bytes] | None
 ) -> list[ConnectionLimits]:
     """What the front receives while ZooKeeper has these contents, one after another."""
-    monkeypatch.setattr(connection_limits, "_SECONDS", 0.01)
+    monkeypatch.setattr(followed_settings, "_SECONDS", 0.01)
     applied: list[ConnectionLimits] = []
     session = Session({})
     with anyio.fail_after(10):

@@ -121,6 +121,7 @@ def during_append(harness: DaemonHarness, number: int) -> None:
     harness.log.before_append = count
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("end", [during_answer, during_append])
 async def test_after_the_end_of_the_session_no_command_of_its_term_is_carried_out(
     tmp_path: Path, end: Callable[[DaemonHarness, int], None]

@@ -25,6 +25,7 @@ def test_add_brokers_creates_the_persistent_paths() -> None:
     assert found.data("/brokers/epoch") == "0"
     found.add_brokers(7, 8)
     assert found.children("/brokers/state") == ["1", "7", "8"]
+    assert {node.owner for node in found.zookeeper.dump().values()} == {0}
 
 
 def test_add_brokers_is_repeatable() -> None:
@@ -34,10 +35,17 @@ def test_add_brokers_is_repeatable() -> None:
 
 
 def test_state_path_survives_a_bounce() -> None:
-    found = replicated()
+    """That of broker 1 was created by add-brokers, that of broker 2 by the broker."""
+    found = cluster(1, 2)
+    found.remove_brokers(2)
+    found.start(1, 2)
+    before = [found.zookeeper.find(f"/brokers/state/{one}").czxid for one in (1, 2)]
+    found.stop(1)
     found.stop(2)
     found.run(20_000)
-    assert found.children("/brokers/state") == ["1", "2", "3"]
+    assert found.children("/brokers/state") == ["1", "2"]
+    found.start(1, 2)
+    assert [found.zookeeper.find(f"/brokers/state/{one}").czxid for one in (1, 2)] == before
 
 
 def test_remove_brokers_deletes_the_queue_with_its_requests() -> None:
@@ -150,6 +158,13 @@ def test_harmful_command_is_refused_and_writes_nothing(
     with pytest.raises(AdminError, match=why):
         command(found)
     assert found.zookeeper.dump() == before
+
+
+def test_created_partitions_have_all_their_replicas_in_order() -> None:
+    found = cluster(1, 2, 3)
+    found.create_topic("t", {0: (2, 3, 1), 1: (3, 1)})
+    stored = [found.data(f"/brokers/topics/t/{number}/replicas") for number in (0, 1)]
+    assert stored == ["2,3,1", "3,1"]
 
 
 def test_topic_that_is_being_reassigned_is_not_deleted() -> None:

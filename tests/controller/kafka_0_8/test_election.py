@@ -8,6 +8,9 @@ from controller.core.operations import Create, Delete, SetData
 from controller.core.values import ANY_VERSION
 from controller.kafka_0_8 import rules
 from controller.kafka_0_8.configuration import FIRST_RULES
+from replay.world.inputs import WriteZnode
+from replay.world.kafka_0_8.networked.cluster import NetworkedCluster
+from replay.world.scheduler import SECOND
 from tests.controller.kafka_0_8.clusters import (
     T,
     cluster,
@@ -17,14 +20,15 @@ from tests.controller.kafka_0_8.clusters import (
     partition,
     replicated,
 )
+from tests.replay.explore.kafka_0_8.small import small
 
 
 def test_preferred_replica_is_elected_at_once() -> None:
     found = cluster(1, 2)
-    found.create_topic("t", {0: (1, 2)})
-    found.start(2, 1)
-    assert leader_of(found) == "1;1"
-    assert issued(found, 1, "E-02") == []
+    found.create_topic("t", {0: (2, 1)})
+    found.start(1, 2)
+    assert leader_of(found) == "2;1"
+    assert issued(found, 2, "E-02") == []
 
 
 def test_replica_that_is_not_preferred_waits_for_the_election_wait_time() -> None:
@@ -102,6 +106,14 @@ def test_each_new_leader_increments_the_epoch() -> None:
         assert found.data("/brokers/epoch") == str(epoch)
         found.start(*(one for one in (1, 2, 3) if not found.brokers[one].is_running))
         found.run(3000)
+
+
+def test_leaderships_of_one_broker_have_different_epochs() -> None:
+    found = cluster(1)
+    found.create_topic("t", {0: (1,), 1: (1,)})
+    found.start(1)
+    assert sorted(leader_of(found, ("t", number)) for number in (0, 1)) == ["1;1", "1;2"]
+    assert found.data("/brokers/epoch") == "2"
 
 
 def test_isr_that_changed_after_the_read_prevents_the_election() -> None:
@@ -213,6 +225,19 @@ def test_leader_that_sees_another_leader_follows_it() -> None:
     assert found.error_of(request) == NOT_LEADER_OR_FOLLOWER
     assert (partition(found, 1).leader, partition(found, 1).epoch) == (2, 9)
     assert found.brokers[1].logs[T] == []
+
+
+def test_every_change_of_the_leader_is_noticed_with_watches_that_fire_once() -> None:
+    """ZooKeeper before 3.6 has no other watches."""
+    path = "/brokers/topics/t/0/leader"
+    changes = [WriteZnode(5_000 + epoch, path, f"2;{epoch}") for epoch in (400, 800)]
+    found = NetworkedCluster(small((1, 2), brokers=2, acks=(), zookeeper="3.5"), changes)
+    for epoch, seconds in ((1, 5.3), (400, 5.7), (800, 6.1)):
+        while found.scheduler.now_us < seconds * SECOND:
+            assert found.step()
+        known = found.brokers[1].partition(T)
+        assert known is not None
+        assert known.epoch == epoch
 
 
 def test_second_leadership_of_a_broker_is_followed_from_its_beginning() -> None:

@@ -124,6 +124,16 @@ def test_assigned_replicas_are_the_isr_and_the_catching_up_ones() -> None:
     assert tuple(leader.ar) == (1, 2, 3)
 
 
+def test_isr_of_a_new_leader_has_only_assigned_replicas() -> None:
+    found = replicated()
+    found.write(SetData(ISR, b"1,2,9;1", ANY_VERSION))
+    found.end_session(1)
+    found.run(2000)
+    leader = partition(found, 1)
+    assert (leader.is_leader, leader.isr, leader.cur) == (True, (1, 2, 3), ())
+    assert found.data(ISR) == "1,2,3;2"
+
+
 def test_isr_that_stays_is_not_written() -> None:
     found = replicated()
     since = len(issued(found, 1))

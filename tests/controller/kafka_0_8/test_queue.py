@@ -6,7 +6,7 @@ from controller.core.error_codes import NONE, NOT_LEADER_OR_FOLLOWER
 from controller.core.operations import Create, CreateSequential, SetData
 from controller.core.values import ANY_VERSION
 from controller.kafka_0_8 import znodes
-from controller.kafka_0_8.commands import DeleteLog
+from controller.kafka_0_8.commands import DeleteLog, OpenLog
 from controller.kafka_0_8.znodes import StateChange
 from replay.world.inputs import CreateTopic
 from replay.world.kafka_0_8.cluster import Cluster08
@@ -47,18 +47,22 @@ def test_every_request_is_noticed_with_watches_that_fire_once() -> None:
 
 
 def test_new_leader_sends_start_replica_to_registered_replicas_only() -> None:
-    found = replicated()
+    found = cluster(1, 2, 3, 4)
+    found.create_topic("t", {0: (1, 2, 3, 4)})
+    found.start(1, 2, 3, 4)
     found.stop(2)
     found.run(2000)
+    since = len(issued(found, 1, "L-04"))
     found.end_session(1)
     found.run(2000)
+    assert found.data("/brokers/topics/t/0/leader") == "1;2"
     sent = [
-        one.path
-        for command in issued(found, int(found.data("/brokers/topics/t/0/leader")[0]), "L-04")
+        one
+        for command in issued(found, 1, "L-04")[since:]
         for one in getattr(command, "operations", ())
     ]
-    assert "/brokers/state/2/request-" not in sent
-    assert sent
+    start = znodes.write_state_change(StateChange("start-replica", "t", 0))
+    assert sent == [CreateSequential(znodes.request_prefix(one), start) for one in (3, 4)]
 
 
 def test_request_to_close_an_assigned_replica_is_ignored() -> None:
@@ -105,7 +109,8 @@ def test_topic_created_again_does_not_get_the_records_of_its_predecessor() -> No
 
 
 def test_requests_are_carried_out_in_order() -> None:
-    """While broker 2 is down: deleted, created, deleted, created."""
+    """While broker 2 is down, topic t is deleted, created, deleted and created; then v and u are
+    created."""
     found = replicated()
     found.stop(2)
     for _ in range(2):
@@ -113,7 +118,9 @@ def test_requests_are_carried_out_in_order() -> None:
         found.delete_topic("t")
         found.run(1000)
         found.create_topic("t", {0: (1, 2)})
-    assert len(found.children("/brokers/state/2")) == 4
+    for topic in ("v", "u"):
+        found.create_topic(topic, {0: (2,)})
+    assert len(found.children("/brokers/state/2")) == 6
     found.start(2)
     found.run(3000)
     assert found.data("/brokers/topics/t/0/ISR").startswith("1,2;")
@@ -121,6 +128,8 @@ def test_requests_are_carried_out_in_order() -> None:
     first, second = [one for one in notices(found, 2, "close_ignored")]
     assert first.subject == second.subject == "/brokers/topics/t/0/replicas"
     assert not [one for one in issued(found, 2) if isinstance(one, DeleteLog)]
+    opened = [one.topic for one in issued(found, 2) if isinstance(one, OpenLog)]
+    assert opened == ["t", "v", "u"]
 
 
 @pytest.mark.parametrize(

@@ -62,8 +62,9 @@ def test_leader_that_is_a_new_replica_remains_leader() -> None:
     found.run(5000)
     assert found.data(REPLICAS) == "4,1"
     assert leader_of(found) == "1;1"
-    assert tuple(partition(found, 1).ar) == (4, 1)
-    assert partition(found, 1).rar == ()
+    leader = partition(found, 1)
+    assert tuple(leader.ar) == leader.isr == (4, 1)
+    assert (leader.cur, leader.rar) == ((), ())
 
 
 def test_next_leader_continues_a_reassignment() -> None:

@@ -11,7 +11,13 @@ from controller.core.error_codes import (
 )
 from controller.core.operations import SetData
 from controller.core.values import ANY_VERSION
-from controller.kafka_0_8.commands import RespondFetch, SendFetch, TruncateLog, WriteCheckpoint
+from controller.kafka_0_8.commands import (
+    RespondFetch,
+    RespondProduce,
+    SendFetch,
+    TruncateLog,
+    WriteCheckpoint,
+)
 from controller.kafka_0_8.events import FetchReceived, FetchResponded
 from controller.kafka_0_8.fold import BrokerFold
 from controller.kafka_0_8.triggers import LeaderChanged
@@ -41,6 +47,28 @@ def test_requests_are_committed_in_order() -> None:
     found.cut = {}
     found.run(1500)
     assert [found.responses[one][0].offset for one in requests] == [1, 2, 3]
+
+
+def test_request_is_committed_before_a_later_one() -> None:
+    """Broker 2 fetches one of three records, then the others."""
+    found = replicated()
+    found.cut = {(1, 2): None}
+    requests = [found.produce(1, T, [name], -1, wait_ms=200) for name in "abc"]
+    fetched = FetchReceived(999, 2, *T, 1, 1)
+    assert answered(found, fetched) == [RespondProduce(requests[0], NONE, 1, 1)]
+    assert [one.request for one in partition(found, 1).commit_queue] == requests[1:]
+    fetched = FetchReceived(999, 2, *T, 3, 1)
+    later = [
+        RespondProduce(one, NONE, end, 1) for one, end in zip(requests[1:], (2, 3), strict=True)
+    ]
+    assert answered(found, fetched) == later
+    assert list(partition(found, 1).commit_queue) == []
+
+
+def answered(found: Cluster08, fetch: FetchReceived) -> list[RespondProduce]:
+    """The produce requests that the leader responds to when a replica fetches."""
+    issued_now = found.brokers[1].apply(fetch, "replica", found.now_ms, [])
+    return [one.command for one in issued_now if isinstance(one.command, RespondProduce)]
 
 
 def test_request_with_acks_1_is_answered_after_the_append() -> None:
@@ -200,6 +228,17 @@ def test_high_watermarks_are_checkpointed_and_read_at_the_start() -> None:
     found.start(2)
     assert TruncateLog("t", 0, 2) in issued(found, 2)
     assert partition(found, 2).local.hw == 2
+
+
+def test_high_watermark_of_every_replica_is_checkpointed_again_and_again() -> None:
+    found = replicated(checkpoint_interval_ms=300)
+    found.create_topic("u", {0: (2, 1)})
+    found.run(1500)
+    for times in (1, 2):
+        for leader, name in ((1, T), (2, ("u", 0))):
+            found.produce(leader, name, ["a"], -1, wait_ms=1000)
+        for broker in (1, 2):
+            assert found.brokers[broker].checkpoint == {T: times, ("u", 0): times}
 
 
 def test_checkpoint_above_the_log_end_is_reduced() -> None:

@@ -7,7 +7,6 @@ from controller.kafka_0_8 import rules
 from controller.kafka_0_8.commands import OpenLog
 from replay.world.kafka_0_8.cluster import Cluster08
 from tests.controller.kafka_0_8.clusters import (
-    T,
     cluster,
     issued,
     leader_of,
@@ -83,35 +82,42 @@ def test_broker_that_is_removed_before_it_registers_starts_again() -> None:
 
 
 def test_state_path_and_leaders_are_watched() -> None:
-    found = cluster(1)
-    found.create_topic("t", {0: (1,)})
-    found.start(1)
-    assert ReadChildren("/brokers/state/1", True) in issued(found, 1, "S-02")
-    watched = ReadStats(("/brokers/topics/t/0/leader",), True)
-    assert watched in issued(found, 1, "S-06")
+    found = cluster(1, 2, 3)
+    found.create_topic("t", {0: (1, 2, 3), 1: (3, 2, 1)})
+    found.start(1, 2, 3)
+    for broker in (1, 2, 3):
+        assert ReadChildren(f"/brokers/state/{broker}", True) in issued(found, broker, "S-02")
+        for number in (0, 1):
+            watched = ReadStats((f"/brokers/topics/t/{number}/leader",), True)
+            assert watched in issued(found, broker, "S-06")
 
 
 def test_requests_in_the_queue_are_carried_out_before_the_assigned_replicas_are_read() -> None:
     found = replicated()
     found.stop(3)
     found.delete_topic("t")
+    found.create_topic("u", {0: (3,)})
+    assert len(found.children("/brokers/state/3")) == 2
     found.start(3)
-    deleted = [one for one in issued(found, 3) if one in issued(found, 3, "Q-06")]
-    place = issued(found, 3).index(deleted[0])
-    assert place < issued(found, 3).index(issued(found, 3, "S-05")[0])
+    commands = issued(found, 3)
+    deleted = [one for one in issued(found, 3, "Q-02") if isinstance(one, WriteZnodes)]
+    carried_out = [*issued(found, 3, "Q-06"), *issued(found, 3, "R-02"), *deleted]
+    assert len(carried_out) == 4
+    read = commands.index(issued(found, 3, "S-05")[0])
+    assert max(map(commands.index, carried_out)) < read
     assert found.children("/brokers/state/3") == []
-    assert T not in found.brokers[3].logs
+    assert list(found.brokers[3].logs) == [("u", 0)]
 
 
 def test_only_assigned_replicas_are_started() -> None:
     found = cluster(1, 2)
     found.create_topic("t", {0: (1,)})
-    found.create_topic("u", {0: (2,)})
+    found.create_topic("u", {0: (2,), 1: (2,)})
     found.start(2)
     found.stop(2)
     assert found.children("/brokers/state/2") == []
     found.start(2)
-    assert list(found.brokers[2].fold.broker.partitions) == [("u", 0)]
+    assert list(found.brokers[2].fold.broker.partitions) == [("u", 0), ("u", 1)]
     commands = issued(found, 2)
     read = [path for one in commands for path in getattr(one, "paths", ())]
     assert [one for one in read if one.startswith("/brokers/topics/t/0/")] == [

@@ -8,7 +8,7 @@ from tools.lab.traffic import Traffic
 
 pytestmark = [
     pytest.mark.lab,
-    pytest.mark.timeout(90),
+    pytest.mark.timeout(180),
     pytest.mark.parametrize(
         "versions",
         [

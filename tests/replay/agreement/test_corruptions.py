@@ -150,6 +150,7 @@ def test_broker_of_an_election_is_compared(folder_of: Get, tmp_path: Path) -> No
     assert at.broker == before
 
 
+@pytest.mark.sampled
 def test_decisions_after_a_corruption_agree(recording: str, folder_of: Get, tmp_path: Path) -> None:
     """The fold adopts what Kafka wrote."""
     whole = agree_with(folder_of(recording))

@@ -71,6 +71,7 @@ def test_cut_recording_with_a_broker_that_serves_late_agrees(
         assert diverging(result_of(cut, tmp_path / f"log-{number}")) == []
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("recording", ["broker-crash-2", "reassign-cancel-6"])
 def test_recording_that_ends_after_a_requested_write_agrees(
     recording: str, folder_of: Get, tmp_path: Path
@@ -168,6 +169,7 @@ def test_writes_of_a_controller_that_was_deposed_before_the_log_are_warm(
     assert result.decisions > 250
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     ("recording", "name", "decisions", "warm", "requests"),
     [
@@ -220,6 +222,7 @@ def test_request_in_progress_at_the_end_of_the_log_is_inferred(
     assert result.inputs > 0
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("zxid", [0x145, 0x215, 0x21A, 0x27E, 0x297])
 def test_request_in_progress_that_has_only_written_the_znode_is_inferred(
     zxid: int, folder_of: Get, tmp_path: Path

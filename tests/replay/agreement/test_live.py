@@ -99,6 +99,7 @@ def counts(result: AgreementResult) -> list[object]:
     ]
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("kind", ["none", "level INFO, no request log"])
 @pytest.mark.parametrize("recording", ["broker-crash-2", "chaos-5"])
 def test_growing_log_agrees_as_the_whole_log(
@@ -114,6 +115,7 @@ def test_growing_log_agrees_as_the_whole_log(
     assert (growing.live.undecided, growing.live.unseen) == (0, 0)
 
 
+@pytest.mark.long
 def test_size_of_the_batches_changes_nothing(folder_of: Get, tmp_path: Path) -> None:
     log = log_with("none", folder_of("topics-1"), tmp_path)
     results = []
@@ -124,6 +126,7 @@ def test_size_of_the_batches_changes_nothing(folder_of: Get, tmp_path: Path) -> 
     assert results[0] == results[1] == results[2]
 
 
+@pytest.mark.long
 def test_settled_records_are_forgotten(folder_of: Get, tmp_path: Path) -> None:
     """After a quiet time only the last records are kept, and the counts remain."""
     log = log_with("no request log", folder_of("chaos-5"), tmp_path)
@@ -147,6 +150,7 @@ def wrong_offline_leader(monkeypatch: pytest.MonkeyPatch) -> None:
     )
 
 
+@pytest.mark.long
 def test_changed_election_rule_is_reported_within_two_seconds(
     folder_of: Get, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -218,6 +222,7 @@ def test_decision_that_waits_at_the_end_is_undecided(folder_of: Get, tmp_path: P
     assert (result.diverging, result.requests.diverging) == (0, 0)
 
 
+@pytest.mark.long
 def test_refused_write_of_an_unknown_request_is_unseen(folder_of: Get, tmp_path: Path) -> None:
     """At level INFO no line has the request, and ZooKeeper logs only the error of the write."""
     log = log_with("level INFO, no request log", folder_of("broker-crash-2"), tmp_path)

@@ -195,6 +195,7 @@ def test_verdict_includes_skipped_transactions(folder: Path, tmp_path: Path) -> 
     assert last.endswith(f"; damaged lines, transactions or snapshots: {after} in {log.name}")
 
 
+@pytest.mark.long
 def test_verdict_includes_missing_transactions(
     folder_of: Callable[[str], Path], tmp_path: Path
 ) -> None:

@@ -63,6 +63,7 @@ def rechain(segment: Path) -> None:
         database.execute("delete from closing")
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("command", COMMANDS)
 def test_flipped_bits_of_a_segment_never_end_in_a_traceback(command: str, segment: Path) -> None:
     content = segment.read_bytes()

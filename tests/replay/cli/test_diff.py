@@ -82,6 +82,7 @@ def diff(*arguments: str | Path) -> Result:
     return CliRunner().invoke(app, ["diff", *map(str, arguments)])
 
 
+@pytest.mark.long
 def test_branch_with_a_changed_rule_differs_in_that_rule(
     repository: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -106,6 +107,7 @@ def test_branch_with_a_changed_rule_differs_in_that_rule(
     assert {one.name for one in kept.iterdir()} == trees
 
 
+@pytest.mark.long
 def test_working_tree_has_uncommitted_changes(
     repository: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -196,6 +198,7 @@ def test_report_has_each_format(last_of_isr: Path, tmp_path: Path) -> None:
 # Unusable versions, logs and files ---------------------------------------------------------------
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     ("reference", "message"),
     [

@@ -26,6 +26,7 @@ def exploring(tmp_path: Path) -> Iterator[CommandWithWorkers]:
     found.kill_all()
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     ("send", "number"),
     [

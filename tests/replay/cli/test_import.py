@@ -149,6 +149,7 @@ def test_replay_of_an_imported_log_recommends_another_command(imported: Path) ->
         assert "refold log show" in done.stderr
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("is_existing", [False, True])
 def test_result_that_cannot_be_printed_leaves_no_log(tmp_path: Path, is_existing: bool) -> None:
     log = tmp_path / "log"

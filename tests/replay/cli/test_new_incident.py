@@ -87,6 +87,7 @@ def test_unusable_arguments_are_rejected(
     assert sorted(one.name for one in tmp_path.iterdir()) == ["there"]
 
 
+@pytest.mark.long
 def test_imported_log_becomes_a_redacted_incident(tmp_path: Path) -> None:
     recording = ROOT / "tests" / "recordings" / "unclean-3.tar.xz"
     options = ("--name", "stock", "--partition", "later.02-0", "--redact", "--into", tmp_path)

@@ -26,6 +26,7 @@ def log(tmp_path: Path) -> Path:
     return tmp_path / "log"
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("command", COMMANDS)
 def test_full_disk_is_reported_in_one_line(log: Path, command: str) -> None:
     assert on_a_full_disk(*command.split(), log) == (2, CANNOT_WRITE)
@@ -35,12 +36,14 @@ def test_streamed_output_to_a_full_disk_is_reported(log: Path) -> None:
     assert on_a_full_disk("log", "copy", log, "-") == (2, CANNOT_WRITE)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("command", ["--help", "--version", "run --help", "log verify --help"])
 def test_help_and_version_to_a_full_disk_are_reported(command: str) -> None:
     assert on_a_full_disk(*command.split()) == (2, CANNOT_WRITE)
     assert unread(*command.split()) == (0, "")
 
 
+@pytest.mark.long
 def test_exit_status_is_kept_without_a_reader(log: Path) -> None:
     assert unread("log", "verify", log) == (0, "")
     assert unread("log", "stats", log) == (0, "")
@@ -57,6 +60,7 @@ def test_closed_standard_output_is_no_error(log: Path) -> None:
     assert (done.returncode, done.stderr) == (0, "")
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("command", ["run", "check", "replay", "log"])
 def test_no_sub_command_offers_shell_completion(command: str) -> None:
     done = subprocess.run([*REFOLD, command, "--help"], capture_output=True, text=True, check=True)
@@ -96,6 +100,7 @@ HEALTH = ("health", "tests/incidents/broker-crash", "--at", "81")
 MIGRATION = ("check", "--migration", "tests/incidents/migration-left", "--at", "42")
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(("command", "word"), [(HEALTH, b"orders"), (MIGRATION, b"is controller")])
 def test_terminal_has_colours_unless_no_color_is_set(command: tuple[str, ...], word: bytes) -> None:
     assert COLOUR.search(on_a_terminal(*command))

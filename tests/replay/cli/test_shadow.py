@@ -82,6 +82,7 @@ def refused(*options: str | Path) -> str:
     return result.stderr.splitlines()[-1]
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_signal_prints_the_summary(number: signal.Signals, folder_of: Get, tmp_path: Path) -> None:
     source = folder_of("broker-crash-2") / "zookeeper"
@@ -94,6 +95,7 @@ def test_signal_prints_the_summary(number: signal.Signals, folder_of: Get, tmp_p
     assert "unseen: 0 decisions, 0 versions of znodes, 141 requests to brokers" in output
 
 
+@pytest.mark.long
 def test_running_shadow_shows_its_counts(folder_of: Get, tmp_path: Path) -> None:
     """`refold health` reads the growing log, and reports differences if there are any."""
     source, metrics = folder_of("broker-crash-2") / "zookeeper", tmp_path / "shadow.prom"
@@ -115,6 +117,7 @@ def test_running_shadow_shows_its_counts(folder_of: Get, tmp_path: Path) -> None
     assert text in not_well.stdout
 
 
+@pytest.mark.long
 def test_restarted_shadow_judges_everything_in_the_files(folder_of: Get, tmp_path: Path) -> None:
     """Also after it was killed; the log of the killed process can be read."""
     options = ("--follow-txnlog", folder_of("broker-crash-2") / "zookeeper", "--json")
@@ -130,6 +133,7 @@ def test_restarted_shadow_judges_everything_in_the_files(folder_of: Get, tmp_pat
     assert json.loads(output)["agreed"] == again["agreed"] == 105
 
 
+@pytest.mark.long
 def test_files_that_disappear_end_the_run_with_a_message(folder_of: Get, tmp_path: Path) -> None:
     source = tmp_path / "zookeeper"
     shutil.copytree(folder_of("broker-crash-2") / "zookeeper", source)
@@ -162,6 +166,7 @@ def test_file_without_permission_is_refused(folder_of: Get, tmp_path: Path) -> N
     assert "Traceback" not in messages
 
 
+@pytest.mark.long
 def test_next_file_without_permission_ends_the_run_with_a_message(
     folder_of: Get, tmp_path: Path
 ) -> None:
@@ -179,6 +184,7 @@ def test_next_file_without_permission_ends_the_run_with_a_message(
     assert "Traceback" not in messages
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("name", ["log.ffff", "controller.log"])
 def test_error_while_a_file_is_read_ends_the_run_with_a_message(
     name: str, folder_of: Get, tmp_path: Path
@@ -198,6 +204,7 @@ def test_error_while_a_file_is_read_ends_the_run_with_a_message(
     assert "Traceback" not in messages
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("command", [("why",), ("inspect",), ("events",), ("decisions",)])
 def test_log_of_a_shadow_is_usable_by_other_commands(
     command: Sequence[str], folder_of: Get, tmp_path: Path
@@ -236,6 +243,7 @@ def test_followed_logs_of_brokers_judge_the_requests(folder_of: Get, tmp_path: P
     assert refold("agree", summary["logs"][0]).returncode == status
 
 
+@pytest.mark.long
 def test_refold_rules_report_deviations(folder_of: Get, tmp_path: Path) -> None:
     """As `refold agree --rules refold` does on the log."""
     source = folder_of("chaos-9120556") / "zookeeper"

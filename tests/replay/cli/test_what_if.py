@@ -89,6 +89,7 @@ def test_saved_log_is_opened_by_other_commands(continued: Path, command: Sequenc
     assert result.stdout
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_saved_log_is_compared_by_diff(continued: Path) -> None:
     result = refold("diff", continued, "--base", ".", "--head", ".")
@@ -101,6 +102,7 @@ def test_saved_run_is_reproduced_by_the_explorer(continued: Path) -> None:
     assert "the same run" in result.stdout
 
 
+@pytest.mark.long
 def test_point_of_no_return_names_the_event() -> None:
     options = ("--branches", "8", "--moments", "8", "--seed", "7", "--workers", "1")
     result = refold("what-if", UNCLEAN, "--invariant", "orders-3 offline", *options)

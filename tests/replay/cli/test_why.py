@@ -139,6 +139,7 @@ def test_missing_log_is_an_error(tmp_path: Path) -> None:
         assert result.stderr.startswith(f"refold {command}: ")
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("command", ["why", "inspect", "events", "decisions"])
 def test_packed_logs_incidents_and_recordings_are_accepted(command: str, tmp_path: Path) -> None:
     incident = ROOT / "tests" / "incidents" / "topics"

@@ -83,6 +83,7 @@ def test_state_before_an_event_is_that_after_the_event_before(cursor: Cursor) ->
     assert after.seq == before.seq + 1
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("unit", [Unit.DECISION, Unit.PROCEDURE, Unit.FAILOVER])
 def test_steps_back_stop_where_steps_forward_stop(unit: Unit, cursor: Cursor) -> None:
     forward = []
@@ -113,6 +114,7 @@ def changes_in_scan(log: OpenedLog, topic: str, number: int, field: str) -> list
     ]
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("field", ["leader", "isr", "status"])
 def test_search_backward_finds_what_a_scan_of_all_states_finds(
     field: str, log: OpenedLog, cursor: Cursor
@@ -186,6 +188,7 @@ def cursor_name(cursor: Cursor) -> str:
     return name
 
 
+@pytest.mark.sampled
 def test_effects_are_the_events_that_have_the_event_as_a_cause(cursor: Cursor) -> None:
     checked = 0
     for seq in range(cursor.first_seq, min(cursor.last_seq, 120), 3):

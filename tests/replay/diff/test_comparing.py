@@ -56,6 +56,7 @@ def test_same_version_decides_the_same_on_all_incidents(tmp_path: Path) -> None:
     assert not found.nondeterminism
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     "edits",
     [
@@ -73,12 +74,14 @@ def test_additional_reads_and_different_batches_are_no_difference(
     assert any(one.left_at[1] for one in found.logs), "the versions do not differ"
 
 
+@pytest.mark.long
 def test_version_with_another_log_message_follows_the_log(tmp_path: Path) -> None:
     found = diff(tmp_path, (versions.OTHER_NOTICE,), versions.CRASH)
     assert (found.errors, found.groups) == ([], [])
     assert [one.left_at for one in found.logs] == [(0, 0)]
 
 
+@pytest.mark.long
 def test_topic_ids_drawn_later_are_those_of_the_log(tmp_path: Path) -> None:
     found = diff(tmp_path, (versions.DRAWS_LATE,), INCIDENTS / "topics")
     assert not found.errors
@@ -112,6 +115,7 @@ def test_writes_one_by_one_are_no_difference_in_an_imported_log(tmp_path: Path, 
     assert (found.errors, found.groups, found.nondeterminism) == ([], [], [])
 
 
+@pytest.mark.long
 def test_changed_rule_that_also_writes_one_by_one_is_found_in_an_imported_log(
     tmp_path: Path,
 ) -> None:
@@ -129,6 +133,7 @@ def test_deletes_one_by_one_are_no_difference_if_the_log_deletes_a_znode_twice(
     assert (found.errors, found.groups) == ([], [])
 
 
+@pytest.mark.long
 def test_request_that_is_processed_earlier_reads_what_the_log_read_for_it(tmp_path: Path) -> None:
     """No watch reports when another client changed /feature."""
     found = diff(tmp_path, (versions.SHRUNK_WITHOUT_EPOCH,), INCIDENTS / "admin-requests")
@@ -169,6 +174,7 @@ def test_changed_rule_is_reported_with_its_first_divergence(tmp_path: Path) -> N
     assert not any("ends with ISR" in one for one in group.first.consequences)
 
 
+@pytest.mark.long
 def test_longer_outage_is_a_consequence(tmp_path: Path) -> None:
     found = diff(tmp_path, (versions.NEVER_UNCLEAN,), *named("broker-crash", "unclean-election"))
     [group] = found.groups
@@ -179,6 +185,7 @@ def test_longer_outage_is_a_consequence(tmp_path: Path) -> None:
     assert sentences.assumptions(found)
 
 
+@pytest.mark.long
 def test_version_reads_only_its_writes_after_leaving_the_log(tmp_path: Path) -> None:
     log = INCIDENTS / "controlled-shutdown"
     found = diff(tmp_path, (versions.LAST_AT_SHUTDOWN,), log)
@@ -190,6 +197,7 @@ def test_version_reads_only_its_writes_after_leaving_the_log(tmp_path: Path) -> 
     assert re.fullmatch(r"orders-0: led by 3 instead of 2 for 1\d\.\d s, then as before", text)
 
 
+@pytest.mark.long
 def test_unfinished_reassignment_is_a_consequence_of_a_request(tmp_path: Path) -> None:
     log = INCIDENTS / "reassignment-end"
     found = diff(tmp_path, (versions.NEVER_STORED,), log)
@@ -202,6 +210,7 @@ def test_unfinished_reassignment_is_a_consequence_of_a_request(tmp_path: Path) -
     assert metadata.first.root.first.head_rule == "replica deletions"
 
 
+@pytest.mark.long
 def test_reordered_requests_have_their_partitions(tmp_path: Path) -> None:
     log = INCIDENTS / "unclean-election"
     found = diff(tmp_path, (versions.METADATA_FIRST,), log)
@@ -246,6 +255,7 @@ def test_changed_rule_is_found_in_an_incident_of_a_stock_controller(tmp_path: Pa
     assert any("unclean partition leader election" in sentences.title(one) for one in found.groups)
 
 
+@pytest.mark.long
 def test_rule_that_raises_is_reported_with_its_error(tmp_path: Path) -> None:
     """The controller drops the rest of the event, and continues."""
     found = diff(tmp_path, (versions.RAISES,), versions.CRASH)

@@ -192,6 +192,7 @@ def test_markdown_and_github_have_the_changes_that_no_log_executes(head: Path) -
     assert f"::notice {file},title=refold diff::{UNDISTINGUISHED}" in lines
 
 
+@pytest.mark.long
 def test_version_that_cannot_measure_is_named(tmp_path: Path) -> None:
     old = changed(tmp_path / "old", REBALANCE, DOES_NOT_MEASURE)
     result = diff(old, "--fail-on", "uncovered")

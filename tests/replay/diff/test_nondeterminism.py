@@ -86,6 +86,7 @@ def found(unordered: Path, tmp_path_factory: pytest.TempPathFactory) -> Comparis
     return compared(base, head, CRASH)
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.timeout(240)
 def test_version_that_depends_on_the_hash_seed_is_named_in_each_format(found: Comparison) -> None:

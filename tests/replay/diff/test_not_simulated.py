@@ -27,6 +27,7 @@ def outcomes(found: Comparison) -> list[str]:
     return [line for one in every for line in sentences.outcome(one)]
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     ("edit", "kinds"),
     [
@@ -74,6 +75,7 @@ def test_refused_request_and_the_topic_that_remains_are_consequences(tmp_path: P
     assert [one["verdicts"] for one in instances if one["verdicts"]] == [[verdict]]
 
 
+@pytest.mark.long
 def test_deletion_that_times_out_is_a_consequence(tmp_path: Path) -> None:
     found = diff(tmp_path, (versions.DELETES_NOTHING,), INCIDENTS / "topics")
     assert sentences.outcome(found.groups[0].first) == [

@@ -42,6 +42,7 @@ def violations(route: Route, *, checks: bool) -> list[Violation]:
     return found
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("route", ["api", "znode"])
 def test_partition_added_at_any_time_of_a_reassignment_is_kept(route: Route) -> None:
     assert violations(route, checks=True) == []

@@ -103,6 +103,7 @@ def test_each_batch_is_decoded_once_and_equals_its_logs(
     assert not (out / "decoded" / "_making").exists()
 
 
+@pytest.mark.long
 def test_failed_decoding_leaves_no_partial_batch(
     spark: SparkSession, short_history: History, tmp_path: Path
 ) -> None:

@@ -31,6 +31,7 @@ def logs(short_history: History, tmp_path_factory: pytest.TempPathFactory) -> Pa
     return folder
 
 
+@pytest.mark.long
 def test_folder_of_logs_has_the_records_of_each_log(
     spark: SparkSession, logs: Path, short_history: History
 ) -> None:
@@ -47,6 +48,7 @@ def test_folder_of_logs_has_the_records_of_each_log(
     assert frame.select("cluster", "log").distinct().count() == 2
 
 
+@pytest.mark.long
 def test_filters_and_columns_reach_the_log(spark: SparkSession, logs: Path) -> None:
     frame = spark.read.format("refold").option("columns", "seq, kind, cluster").load(str(logs))
     assert frame.columns == ["seq", "kind", "cluster"]

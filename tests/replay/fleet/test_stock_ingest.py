@@ -46,6 +46,7 @@ def flip(file: Path, offset: int) -> None:
     file.write_bytes(content)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("order", list(permutations(range(3))))
 def test_overlapping_captures_are_one_log(
     order: tuple[int, ...], source: Path, whole: list[Record], table: StockTable, tmp_path: Path
@@ -195,6 +196,7 @@ def _altered(one: Transaction) -> Transaction:
     return structs.replace(one, content=content)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("order", ["altered first", "sound first", "together"])
 def test_altered_capture_does_not_hide_a_sound_one(
     order: str, source: Path, whole: list[Record], table: StockTable, tmp_path: Path

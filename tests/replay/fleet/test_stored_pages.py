@@ -124,6 +124,7 @@ def test_damaged_page_of_the_file_is_reported(short_history: History, tmp_path: 
         ingest_segment(path, None, "c", "l", lambda _: None)
 
 
+@pytest.mark.long
 def test_log_can_be_read_while_another_process_writes_it(tmp_path: Path) -> None:
     """Closing a connection must not release the locks of the reader's other connection. Otherwise
     the writer would checkpoint its write-ahead log during a read."""

@@ -152,6 +152,7 @@ def explained(history: History) -> Explanation | str:
         return str(error)
 
 
+@pytest.mark.sampled
 def test_each_subject_is_explained_as_by_a_fold(indexed: Indexed) -> None:
     log, (first, last) = indexed.log, indexed.range
     answered = 0

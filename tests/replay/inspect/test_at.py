@@ -114,6 +114,7 @@ def opened_at_the_end(log: Path) -> tuple[Cluster, set[str]]:
     return cluster, reported
 
 
+@pytest.mark.long
 def test_events_and_decisions_late_in_a_long_log_are_listed_from_a_snapshot(
     long_log: Path, tmp_path: Path
 ) -> None:
@@ -143,6 +144,7 @@ def test_snapshots_of_another_core_are_not_used(log: Path, simulation: Simulatio
     assert state(log, 52) == right
 
 
+@pytest.mark.long
 def test_no_snapshots_of_a_growing_log_are_made(long_log: Path, tmp_path: Path) -> None:
     log = Path(shutil.copytree(long_log, tmp_path / "log"))
     lock = folders.FolderLock(log)

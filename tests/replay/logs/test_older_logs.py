@@ -126,6 +126,7 @@ def test_older_log_is_listed(command: tuple[str, ...], text: str) -> None:
     assert text in result.stdout
 
 
+@pytest.mark.long
 @pytest.mark.timeout(240)
 def test_diff_compares_an_older_log(tmp_path: Path) -> None:
     same = diff(tmp_path / "same", (), LOG)

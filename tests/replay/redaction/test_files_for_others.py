@@ -100,6 +100,7 @@ def test_file_has_the_names_only_without_redact(tmp_path: Path, log: Path, comma
         assert bool(found) is has_names, found
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     "command",
     [

@@ -179,6 +179,7 @@ def test_topic_that_is_named_as_a_word_of_every_log_is_replaced(tmp_path: Path, 
     assert refold("replay", log).exit_code == 0
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("name", ["topics-1", "reassign-5"])
 def test_redacted_imported_log_agrees_as_before(tmp_path: Path, name: str) -> None:
     import_source(RECORDINGS / f"{name}.tar.xz", tmp_path / "log", Selection())

@@ -78,6 +78,7 @@ def _decision_is_followed_to_its_cause(page: Page, search: str) -> None:
     expect(page).to_have_url(re.compile("seq="))
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("name", ["incidents/unclean-election", "recordings/unclean-3.tar.xz"])
 def test_finding_leads_to_its_event_and_the_address_keeps_it(show: Show, name: str) -> None:
     page = show([_report(f"tests/{name}")])
@@ -89,6 +90,7 @@ def test_finding_leads_to_its_event_and_the_address_keeps_it(show: Show, name: s
     expect(page.locator("#detail dl")).to_contain_text("event")
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     ("name", "search"),
     [

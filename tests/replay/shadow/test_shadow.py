@@ -89,6 +89,7 @@ def test_summary_is_the_result_of_agree_on_the_log(source: Path, tmp_path: Path)
     assert result.logs == [str(tmp_path / "logs" / "1")]
 
 
+@pytest.mark.long
 def test_difference_that_another_order_explains_does_not_differ(
     folder_of: Get, tmp_path: Path
 ) -> None:
@@ -157,6 +158,7 @@ def test_files_that_grow_are_followed(source: Path, tmp_path: Path) -> None:
     assert counts(followed.shadow.end()) == (320, 320, 0, 16)
 
 
+@pytest.mark.long
 def test_missing_transactions_begin_another_log(source: Path, tmp_path: Path) -> None:
     """The files were purged meanwhile; the next snapshot shows the state."""
     [first, last] = sorted(one for one in source.iterdir() if one.name.startswith("log."))

@@ -91,6 +91,7 @@ def test_likelihood_jumps_at_the_planted_event(
     assert all(one.likelihood == 1.0 for one in curve.points if one.seq >= jump.seq)
 
 
+@pytest.mark.long
 def test_recorded_outage_is_decided_by_the_failure_of_the_last_replica() -> None:
     curve = curve_of(incident_at(INCIDENTS / "unclean-election"), "orders-3 offline")
     assert curve.jumps[0].seq == 90
@@ -118,6 +119,7 @@ def test_condition_that_nothing_affects_has_no_jump() -> None:
     assert {one.likelihood for one in curve.points} == {0.0}
 
 
+@pytest.mark.long
 def test_limits_include_the_likelihood() -> None:
     curve = curve_of(incident_at(INCIDENTS / "unclean-election"), "orders-3 offline", 8)
     assert all(one.low <= one.likelihood <= one.high for one in curve.points)

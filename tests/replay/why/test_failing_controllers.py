@@ -83,6 +83,7 @@ while creating a new one. Some LeaderAndIsr state changes Map(1 -> HashMap()) mi
 """
 
 
+@pytest.mark.long
 def test_wedged_stock_controller_is_the_headline(folder_of: FolderOf, tmp_path: Path) -> None:
     source = copied(folder_of("controller-znode-delete-2"), tmp_path)
     line = STOCK_WEDGE.format(machine="Replica", what="replicas", target="OnlineReplica")

@@ -170,6 +170,7 @@ def test_code_is_the_same():
     assert (status, "which is no test of the suite" in output) == (2, True), output
 
 
+@pytest.mark.long
 def test_closure_that_exists_before_the_change_is_changed(tree: Path) -> None:
     closure = """
 
@@ -201,6 +202,7 @@ def test_survivor_that_is_not_in_the_list_fails_the_run(tree: Path) -> None:
     assert "new survivor: rule.larger: always: if a > b" in output
 
 
+@pytest.mark.long
 def test_code_that_no_test_runs_survives(tree: Path) -> None:
     replace(tree, "tests/test_rule.py", 'assert (count("none"), count("small")) == (0, 1)', "pass")
     status, output = mutations(tree, "--only", "count")
@@ -209,6 +211,7 @@ def test_code_that_no_test_runs_survives(tree: Path) -> None:
     assert "no test runs 3" in output
 
 
+@pytest.mark.long
 def test_written_list_keeps_reasons_and_marks_what_is_new(tree: Path) -> None:
     replace(tree, "tests/test_rule.py", "larger(1, 2) == 2", "larger(1, 2)")
     replace(tree, f"{LISTS}/survivors.toml", '["rule.larger"]', '["rule.larger"]\n"gone" = "x"')
@@ -222,6 +225,7 @@ def test_written_list_keeps_reasons_and_marks_what_is_new(tree: Path) -> None:
     assert "1 justified, 0 without a test that is wanted, 1 unreviewed" in output
 
 
+@pytest.mark.long
 def test_module_that_was_never_tried_as_a_whole_fails_no_run(tree: Path) -> None:
     replace(tree, "tests/test_rule.py", "larger(1, 2) == 2", "larger(1, 2)")
     write(tree, f"{LISTS}/survivors.toml", REVIEWED + '\n["product.rule"]\n"*" = "unreviewed"\n')
@@ -232,6 +236,7 @@ def test_module_that_was_never_tried_as_a_whole_fails_no_run(tree: Path) -> None
     assert '"*"' not in (tree / LISTS / "survivors.toml").read_text(encoding="utf-8")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("module", ["numbers.rule", "order"])
 def test_function_that_moves_keeps_its_survivors(tree: Path, module: str) -> None:
     write(tree, f"product/{module.replace('.', '/')}.py", RULE)
@@ -240,6 +245,7 @@ def test_function_that_moves_keeps_its_survivors(tree: Path, module: str) -> Non
     assert mutations(tree)[0] == 0
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     ("name", "old", "new", "said"),
     [
@@ -292,6 +298,7 @@ def test_rules_that_their_tests_notice_are_counted(tree: Path) -> None:
     assert "rules by hand: 3, 0 of them not noticed" in output
 
 
+@pytest.mark.long
 def test_rule_that_no_test_notices_fails_the_run(tree: Path) -> None:
     write(tree, f"{LISTS}/rules.toml", RESULT.replace("min(a, b, result)", "max(a, b)"))
     status, output = mutations(tree)
@@ -299,6 +306,7 @@ def test_rule_that_no_test_notices_fails_the_run(tree: Path) -> None:
     assert "rule: the larger number is the result: no test notices" in output
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     ("old", "new", "said"),
     [
@@ -344,6 +352,7 @@ def test_page_names_a_test_that_notices_nothing(tree: Path) -> None:
 # Limited time -------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_functions_that_a_change_touches_are_tried_first(tree: Path) -> None:
     commit(tree)
     replace(tree, "product/rule.py", "total = 0", "total = int()")
@@ -367,6 +376,7 @@ def test_map_of_an_equal_tree_is_used_again(tree: Path) -> None:
     assert kept not in (tree / "build/mutations").iterdir()
 
 
+@pytest.mark.long
 def test_only_tests_of_changed_files_are_measured_again(tree: Path) -> None:
     counted = """
 

@@ -83,6 +83,7 @@ def test_diagrams_are_drawn_without_the_internet(site: str, page: Page, name: st
     expect(page.locator("pre.mermaid")).to_have_count(0)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(("colours", "scheme"), [("light", "default"), ("dark", "slate")])
 def test_colours_follow_the_system(site: str, page: Page, colours: str, scheme: str) -> None:
     page.emulate_media(color_scheme="dark" if colours == "dark" else "light")

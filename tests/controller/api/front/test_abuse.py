@@ -235,6 +235,7 @@ async def repeating(served: Served, frame: bytes, count: int) -> AsyncIterator[N
             one.cancel()
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("partitions", [1000, 3000])
 async def test_complete_large_requests_of_non_brokers_are_processed_one_by_one(
     served: Served, partitions: int

@@ -68,6 +68,7 @@ async def answers(served: Served, *requests: tuple[int, int, Any]) -> list[Any]:
         return [await client.ask(*one) for one in requests]
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("version", range(13))
 async def test_metadata_is_answered_in_every_version(secured: Served, version: int) -> None:
     (answer,) = await answers(secured, (METADATA, version, everything(version)))

@@ -72,7 +72,7 @@ DELETED = (
 NOT_DELETED = (
     "[Controller id=4] Delete topic callback invoked on StopReplica response received from broker"
     " 3: request error = STALE_BROKER_EPOCH, partition errors = HashMap(big-83-7 -> NONE, big-83-6"
-    " -> KAFKA_STORAGE_ERROR, big-83-4 -> LISTENER_NOT_FOUND)"
+    " -> KAFKA_STORAGE_ERROR, big-83-4 -> UNKNOWN_MEMBER_ID)"
 )
 CHANGED = (
     "[Controller id=2] Newly added brokers: 1, deleted brokers: 7, bounced brokers: , all live"

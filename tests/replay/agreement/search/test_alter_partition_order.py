@@ -40,6 +40,7 @@ def compared(folder: Path, orders: int) -> AgreementResult:
         return agree(log, orders=orders)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     ("recording", "log", "number", "count"),
     [

@@ -73,6 +73,7 @@ async def test_end_is_the_last_event_of_a_log_that_the_list_does_not_show() -> N
         assert "event 1095 of 1095" in terminal.lines[0]
 
 
+@pytest.mark.long
 async def test_event_stays_visible_when_the_terminal_is_resized() -> None:
     async with debugging() as terminal:
         for columns, rows in ((200, 60), (80, 24)):
@@ -81,6 +82,7 @@ async def test_event_stays_visible_when_the_terminal_is_resized() -> None:
             assert any("72     7.586 1 write done" in line for line in terminal.lines)
 
 
+@pytest.mark.long
 async def test_event_is_entered_by_number_or_time() -> None:
     async with debugging() as terminal:
         await terminal.enter("g", "70")
@@ -104,6 +106,7 @@ async def test_search_backward_finds_the_last_change_of_a_leader_and_write_of_a_
         assert "no such event after event 72" in terminal.text
 
 
+@pytest.mark.long
 async def test_breakpoints_stop_in_both_directions() -> None:
     async with debugging(seq=40) as terminal:
         await terminal.press("c")
@@ -120,6 +123,7 @@ async def test_breakpoints_stop_in_both_directions() -> None:
         assert "event 72 of 124" in terminal.lines[0]
 
 
+@pytest.mark.long
 async def test_filter_shows_and_steps_to_events_about_a_partition() -> None:
     async with debugging() as terminal:
         await terminal.enter("t", "orders-1")
@@ -151,6 +155,7 @@ async def test_why_shows_the_answer_and_causes_that_lead_to_events() -> None:
         assert "event 70 of 124" in terminal.lines[0]
 
 
+@pytest.mark.long
 async def test_simulation_with_another_setting_continues_at_the_event() -> None:
     async with debugging(size=WIDE) as terminal:
         await terminal.enter("x", "--set unclean.leader.election.enable=true")
@@ -177,6 +182,7 @@ async def test_click_on_a_key_in_the_footer_does_what_the_key_does() -> None:
 # Bad input
 
 
+@pytest.mark.long
 async def test_wrong_input_is_refused_in_the_last_line() -> None:
     async with debugging() as terminal:
         for key, text, refused in (

@@ -38,6 +38,7 @@ SCENES = {
 }
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("name", SCENES)
 async def test_screen_is_unchanged(name: str, request: pytest.FixtureRequest) -> None:
     scene = SCENES[name]

@@ -43,6 +43,7 @@ def assert_one_line(result: subprocess.CompletedProcess[str], text: str) -> None
     assert result.stdout == ""
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     ("versions", "reason"),
     [

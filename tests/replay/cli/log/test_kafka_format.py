@@ -34,6 +34,7 @@ def test_lines_of_both_files_are_in_order_of_time(log: Path) -> None:
     assert times == sorted(times)
 
 
+@pytest.mark.long
 def test_range_selects_lines_by_number_or_time(log: Path) -> None:
     whole = shown(log).stdout.splitlines()
     assert shown(log, "--from", "1").stdout.splitlines() == whole
@@ -55,6 +56,7 @@ def test_range_without_lines_is_reported(log: Path) -> None:
     assert done.stderr == f"refold log: {log}: Kafka's controller would have logged nothing\n"
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     "options",
     ["--kind watch_fired", "--subject t-0", "--channel session", "--term 1", "--limit 3", "--json"],

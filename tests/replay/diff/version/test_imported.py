@@ -116,6 +116,7 @@ def test_longer_outage_without_an_unclean_election_is_a_consequence(tmp_path: Pa
     ]
 
 
+@pytest.mark.long
 def test_missing_leader_at_the_end_is_a_consequence(tmp_path: Path) -> None:
     found = diff(tmp_path, (versions.NEVER_UNCLEAN,), INCIDENTS / "stock-unclean-election")
     first = of_partition(found, "yes-01-0")[0]

@@ -89,6 +89,7 @@ def test_inputs_of_all_kinds_are_drawn() -> None:
     assert made == {*faults, *commands, "Delay", "WriteZnode"}
 
 
+@pytest.mark.long
 def test_needless_inputs_and_brokers_are_left_out() -> None:
     padded = [*FLAW.inputs, PauseProcess(4_000, "broker 1", 20), StopBroker(12_000, 1, 100)]
     inputs = tuple(sorted(padded, key=lambda one: one.at_ms))

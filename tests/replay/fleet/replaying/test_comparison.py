@@ -52,6 +52,7 @@ def test_version_that_differs_only_in_reads_agrees(log: Path, tmp_path: Path) ->
     assert found.divergences == []
 
 
+@pytest.mark.long
 def test_divergences_do_not_depend_on_a_following_version(tmp_path: Path) -> None:
     log = write_log(tmp_path / "log", simulated_history(400, 1_790_000_000_000, 0), "c", 1)
     alone = judged(log, tmp_path / "1", versions.LAST_OF_ISR)
@@ -66,6 +67,7 @@ def test_divergences_do_not_depend_on_a_following_version(tmp_path: Path) -> Non
     ]
 
 
+@pytest.mark.long
 def test_commands_a_killed_daemon_did_not_store_are_no_divergence(
     short_history: History, tmp_path: Path
 ) -> None:

@@ -86,6 +86,7 @@ def test_text_from_logs_is_escaped(opened: Opened) -> None:
     assert labels[-1] == CLUSTER[:23] + "…"
 
 
+@pytest.mark.long
 def test_click_on_a_cluster_leads_to_its_events(opened: Opened) -> None:
     page = opened.page
     page.locator("#chart-clusters").scroll_into_view_if_needed()
@@ -111,11 +112,13 @@ def test_command_covers_all_records_of_the_period() -> None:
     assert "seq between 198 and 218 order" in events(shown, moment, "/tables/fleet")
 
 
+@pytest.mark.long
 def test_link_opens_its_incident(opened: Opened, file: Path) -> None:
     opened.page.goto(f"{file.as_uri()}#incident-3")
     assert opened.page.locator("#incident-3 .events").is_visible()
 
 
+@pytest.mark.long
 def test_link_opens_its_divergence(opened: Opened, file: Path) -> None:
     opened.page.goto(f"{file.as_uri()}#divergence-2")
     one = opened.page.locator("#divergence-2")
@@ -128,6 +131,7 @@ def test_link_opens_its_divergence(opened: Opened, file: Path) -> None:
     assert "5 partitions" in opened.page.locator("#divergence-1 summary").first.inner_text()
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("size", [WIDE, PHONE])
 def test_page_fits_its_window(browser: Browser, file: Path, size: dict[str, int]) -> None:
     opened = Opened(browser, file, size)
@@ -137,6 +141,7 @@ def test_page_fits_its_window(browser: Browser, file: Path, size: dict[str, int]
     opened.page.context.close()
 
 
+@pytest.mark.long
 def test_fleet_without_incidents_and_replays_has_a_page(browser: Browser, tmp_path: Path) -> None:
     actual = findings()
     steps = {"failover_steps": actual.answers["failover_steps"]}

@@ -328,6 +328,7 @@ def test_times_are_in_the_time_zone_of_the_brokers(tmp_path: Path) -> None:
     assert found.time_ms == AT_MS - 3_600_000
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     "compress", [gzip.compress, lzma.compress, bz2.compress], ids=["gz", "xz", "bz2"]
 )

@@ -167,6 +167,7 @@ def test_remaining_files_are_copied(tmp_path: Path, incident: Path) -> None:
             assert copy.stat().st_size == path.stat().st_size
 
 
+@pytest.mark.sampled
 def test_copy_depends_on_the_seed(tmp_path: Path, incident: Path) -> None:
     once, again = corrupt(incident, tmp_path / "1", 5), corrupt(incident, tmp_path / "2", 5)
     assert once == again
@@ -176,6 +177,7 @@ def test_copy_depends_on_the_seed(tmp_path: Path, incident: Path) -> None:
     assert len({one.how for one in others}) > 4
 
 
+@pytest.mark.sampled
 def test_last_decision_of_a_term_is_marked(tmp_path: Path, incident: Path) -> None:
     done = [one for one in decisions(incident).items() if one[1].what != "election"]
     ends = {one.epoch: zxid for zxid, one in done if not one.error}

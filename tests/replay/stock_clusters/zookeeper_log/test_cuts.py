@@ -65,6 +65,7 @@ def test_end_equals_that_of_the_whole_recording(incident: Path, made: list[Cut])
         assert held_at(cut.folder, end) == held_at(incident, end)
 
 
+@pytest.mark.sampled
 def test_cut_recording_is_imported_without_a_gap(tmp_path: Path, made: list[Cut]) -> None:
     for cut in made:
         result = import_source(cut.folder, tmp_path / cut.folder.name, Selection())
