@@ -34,7 +34,7 @@ from controller.kafka_0_8.broker import (
     Broker,
 )
 from controller.kafka_0_8.commands import IssuedByBroker, WriteCheckpoint
-from controller.kafka_0_8.configuration import SECOND_RULES, BrokerConfiguration
+from controller.kafka_0_8.configuration import BrokerConfiguration
 from controller.kafka_0_8.events import (
     FetchReceived,
     FetchResponded,
@@ -192,14 +192,11 @@ class BrokerFold:
                 send_fetch(broker, partition)
 
     def _checkpoint(self) -> None:
-        """Store the high watermarks of all replicas of this broker (R-05). The queue is listed
-        again, because ZooKeeper sends no event of a watch while an ACL denies the read (S-12)."""
+        """Store the high watermarks of all replicas of this broker (R-05)."""
         broker = self.broker
         broker.timers.pop(CHECKPOINT_TIMER, None)
         hws = tuple((*one.name, one.local.hw) for one in broker.partitions.values() if one.is_open)
         broker.issue(WriteCheckpoint(hws), Reason(rules.CHECKPOINT))
-        if broker.session_id and broker.configuration.rules > SECOND_RULES:
-            broker.enqueue(StateChanged())
         interval_ms = broker.configuration.checkpoint_interval_ms
         broker.start_periodic(CHECKPOINT_TIMER, interval_ms, rules.CHECKPOINT)
 

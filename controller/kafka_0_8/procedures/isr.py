@@ -13,7 +13,7 @@ from controller.kafka_0_8.procedures.leadership import step_down
 from controller.kafka_0_8.procedures.reassignment import complete_if_caught_up
 from controller.kafka_0_8.records import commit, has_caught_up
 from controller.kafka_0_8.state import UNKNOWN_LEO, Partition
-from controller.kafka_0_8.triggers import IsrChange, LeaderChanged, PartitionsReassigned
+from controller.kafka_0_8.triggers import IsrChange, LeaderChanged
 
 _REFUSED: Final = "isr_refused"
 _DOES_NOT_JOIN: Final = "does_not_join"
@@ -21,17 +21,13 @@ _DOES_NOT_JOIN: Final = "does_not_join"
 
 
 def check_lag(broker: Broker) -> None:
-    """The timer fired: have the ISRs without lagging followers written; go on while leader. The
-    reassignments are listed again, because ZooKeeper sends no event of a watch while an ACL denies
-    the read (S-12)."""
+    """The timer fired: have the ISRs without lagging followers written; go on while leader."""
     broker.timers.pop(ISR_TIMER, None)
     led = broker.led()
     for partition in led:
         if lagging(broker, partition):
             broker.enqueue(IsrChange(*partition.name))
     if led:
-        if broker.configuration.rules > SECOND_RULES:
-            broker.enqueue(PartitionsReassigned())
         interval_ms = max(1, broker.configuration.keep_in_sync_time_ms // 2)
         broker.start_periodic(ISR_TIMER, interval_ms, rules.KEEP_IN_SYNC)
 

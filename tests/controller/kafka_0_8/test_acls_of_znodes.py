@@ -143,34 +143,6 @@ def test_denied_reassignment_ends_when_it_can_be_read_again(
     assert [one for one in issued(found, 1, "S-12") if isinstance(one, StartTimer)] == timers
 
 
-@pytest.mark.parametrize("path", [MOVES, f"{MOVES}/t", f"{MOVES}/t/0"])
-def test_reassignment_whose_watch_had_no_event_is_found(path: str, denied: list[str]) -> None:
-    """ZooKeeper sends no event of a watch to a session that may not read the znode."""
-    found = replicated()
-    found.reassign(T, (1, 3, 2))
-    found.run(1000)
-    denied.append(path)
-    found.silent = {1: None}
-    found.reassign(T, (2, 1))
-    found.run(10)
-    found.silent = {}
-    denied.clear()
-    found.run(1500)
-    assert (found.data(f"{PARENT}/replicas"), found.data(f"{MOVES}/t/0")) == ("2,1", None)
-
-
-def test_request_whose_watch_had_no_event_is_carried_out() -> None:
-    found = cluster(1)
-    found.start(1)
-    found.silent = {1: None}
-    found.create_topic("t", {0: (1,)})
-    found.run(10)
-    assert len(found.children("/brokers/state/1")) == 1
-    found.silent = {}
-    found.run(found.brokers[1].configuration.checkpoint_interval_ms)
-    assert (leader_of(found), found.children("/brokers/state/1")) == ("1;1", [])
-
-
 def test_second_rules_do_not_read_a_denied_reassignment_again(denied: list[str]) -> None:
     found = replicated(rules=SECOND_RULES)
     denied.append(f"{MOVES}/t/0")
