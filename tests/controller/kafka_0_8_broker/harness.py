@@ -38,9 +38,9 @@ class Process:
     """One broker over its runs. `runs` has the folder of each event log; `trace` what was stored in
     the logs and sent to ZooKeeper, in order."""
 
-    def __init__(self, world: Cluster08, broker: int, folder: Path) -> None:
+    def __init__(self, world: Cluster08, broker: int, folder: Path, times: dict[str, int]) -> None:
         self.configuration = BrokerConfiguration(
-            broker_id=broker, host=HOST, port=free_port(), **TIMES
+            broker_id=broker, host=HOST, port=free_port(), **times
         )
         self.folder = folder
         self.runs: list[Path] = []
@@ -88,12 +88,14 @@ class Process:
 
 
 class Brokers:
-    """Brokers 1 to `count`, and a world of which only ZooKeeper and the administrator are used."""
+    """Brokers 1 to `count`, and a world of which only ZooKeeper and the administrator are used.
+    `times` are other times than TIMES."""
 
-    def __init__(self, count: int, folder: Path) -> None:
+    def __init__(self, count: int, folder: Path, **times: int) -> None:
         ids = range(1, count + 1)
         self.world = Cluster08(*ids)
-        self.processes = {one: Process(self.world, one, folder / str(one)) for one in ids}
+        settings = {**TIMES, **times}
+        self.processes = {one: Process(self.world, one, folder / str(one), settings) for one in ids}
         self.client = Client(self, WAIT_SECONDS)  # type: ignore[arg-type]
 
     @asynccontextmanager

@@ -46,6 +46,14 @@ def brokers(tmp_path: Path) -> Brokers:
     return found
 
 
+@pytest.fixture
+def brokers_of_a_lasting_isr(tmp_path: Path) -> Brokers:
+    """As `brokers`, but no stopped follower leaves the ISR during a test."""
+    found = Brokers(3, tmp_path, keep_in_sync_time_ms=60_000)
+    found.world.create_topic("t", {0: (1, 2, 3)})
+    return found
+
+
 def on_disk(process: Process, name: tuple[str, int] = T) -> list[bytes]:
     """The records in the file of a replica."""
     topic, partition = name
@@ -197,7 +205,10 @@ async def test_record_that_is_too_long_is_not_sent(brokers: Brokers) -> None:
         await brokers.client.produce(T, [b"a", b"x" * (RECORD_BYTES_MAX + 1)], -1)
 
 
-async def test_lost_response_is_reported_and_the_request_not_repeated(brokers: Brokers) -> None:
+async def test_lost_response_is_reported_and_the_request_not_repeated(
+    brokers_of_a_lasting_isr: Brokers,
+) -> None:
+    brokers = brokers_of_a_lasting_isr
     brokers.client = type(brokers.client)(brokers, 1.0)  # type: ignore[arg-type]
     async with brokers.running():
         await brokers.until_in_sync("t", "1,2,3")
@@ -215,7 +226,8 @@ async def test_connection_without_a_broker_is_unreachable(brokers: Brokers) -> N
             await Connection.open(address, 1.0)
 
 
-async def test_stopped_broker_ends_waiting_requests(brokers: Brokers) -> None:
+async def test_stopped_broker_ends_waiting_requests(brokers_of_a_lasting_isr: Brokers) -> None:
+    brokers = brokers_of_a_lasting_isr
     async with brokers.running():
         await brokers.until_in_sync("t", "1,2,3")
         address = f"{HOST}:{brokers.processes[1].configuration.port}"
