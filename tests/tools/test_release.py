@@ -26,6 +26,7 @@ def dist(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.long
 def test_wheel_runs_without_the_source_folder(dist: Path, tmp_path: Path) -> None:
     [wheel] = dist.glob("*.whl")
     with zipfile.ZipFile(wheel) as packed:

@@ -34,6 +34,7 @@ def body(encoded: EncodedRequest) -> bytes:
     return encoded.head + encoded.rest
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("version", range(LEADER_AND_ISR.first, LEADER_AND_ISR.last + 1))
 @given(request=leader_and_isr_requests)
 def test_leader_and_isr_is_encoded_as_by_kio(version: int, request: LeaderAndIsrRequest) -> None:
@@ -42,6 +43,7 @@ def test_leader_and_isr_is_encoded_as_by_kio(version: int, request: LeaderAndIsr
     assert body(encoded) == expected
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("version", range(UPDATE_METADATA.first, UPDATE_METADATA.last + 1))
 @given(request=update_metadata_requests)
 def test_update_metadata_is_encoded_as_by_kio(version: int, request: UpdateMetadataRequest) -> None:

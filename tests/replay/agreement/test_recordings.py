@@ -174,6 +174,7 @@ def test_role_deleted_by_hand_during_a_resignation_agrees(log_of: Get) -> None:
     assert result.by_kind["fenced"].agreed == 1
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     ("recording", "kind", "explained"),
     [
@@ -201,6 +202,7 @@ def test_race_that_no_log_shows_is_explained(
     assert all(side.decisions == side.agreed + side.differs + side.missing for side in counts)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     ("broker", "missing_logs"),
     [

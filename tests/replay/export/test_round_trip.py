@@ -52,6 +52,7 @@ def round_trip(log: Path, folder: Path) -> None:
         assert one.closing == other.closing
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("folder", incidents_in([INCIDENTS]), ids=lambda one: one.name)
 def test_real_incident_is_restored(folder: Path, tmp_path: Path) -> None:
     with unpacked(folder) as log:

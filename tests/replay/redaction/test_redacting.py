@@ -159,6 +159,7 @@ def test_names_are_replaced_in_all_places(tmp_path: Path) -> None:
     assert names["rack"] == {"secret-rack": "rack-1"}
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     "name", ["session_connected", "created", "retention.ms", "leader_epoch", "isr_change", "admin"]
 )

@@ -177,6 +177,7 @@ def test_missing_transactions_begin_another_log(source: Path, tmp_path: Path) ->
     assert 100 < result.decisions < 320
 
 
+@pytest.mark.long
 def test_changed_rule_is_logged_and_listed_with_records_in_between(
     crash: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

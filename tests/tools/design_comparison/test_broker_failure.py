@@ -23,6 +23,7 @@ def test_every_case_has_a_title_and_formulas() -> None:
     assert list(TITLES) == list(FORMULAS) == list(CASES)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("case", CASES)
 def test_a_formula_extrapolates_from_ten_to_a_hundred_partitions(case: Case) -> None:
     small = measure_failure(case, 10)

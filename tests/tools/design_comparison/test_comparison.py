@@ -46,6 +46,7 @@ def test_the_result_does_not_depend_on_the_number_of_workers(compared: Compared)
     assert first["0.8"] == compared.designs["0.8"]
 
 
+@pytest.mark.long
 def test_both_designs_have_the_same_producers(compared: Compared) -> None:
     without, with_controller = compared.designs.values()
     assert without.runs == with_controller.runs == compared.runs == 2

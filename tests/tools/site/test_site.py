@@ -15,7 +15,7 @@ from tests.chromium import checked_page, launched, needs_chromium
 from tools.pages import ROOT
 from tools.site.hooks import navigation
 
-pytestmark = [pytest.mark.slow, needs_chromium]
+pytestmark = [pytest.mark.long, needs_chromium]
 WITH_DIAGRAMS = sorted(
     page.stem for page in ROOT.glob("docs/*.md") if "```mermaid" in page.read_text(encoding="utf-8")
 )

@@ -137,6 +137,7 @@ def test_torn_log_ends_within_a_record(made: list[Cut]) -> None:
             assert [one.is_torn for one in logs.damages] == [True]
 
 
+@pytest.mark.sampled
 def test_brokers_logs_are_whole_or_cut_to_the_same_time(incident: Path, made: list[Cut]) -> None:
     for cut in made:
         for path in incident.glob("logs/*/*-*.log"):
