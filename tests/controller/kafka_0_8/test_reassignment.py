@@ -65,6 +65,12 @@ def test_leader_that_is_a_new_replica_remains_leader() -> None:
     leader = partition(found, 1)
     assert tuple(leader.ar) == leader.isr == (4, 1)
     assert (leader.cur, leader.rar) == ((), ())
+    found.stop(4)
+    found.run(5000)
+    assert leader.isr == (1,)
+    found.start(4)
+    found.run(5000)
+    assert leader.isr == (4, 1)
     assert len([one for one in issued(found, 1, "A-02") if isinstance(one, WriteAtomically)]) == 1
 
 
