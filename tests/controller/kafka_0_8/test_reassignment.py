@@ -66,6 +66,7 @@ def test_leader_that_is_a_new_replica_remains_leader() -> None:
     assert tuple(leader.ar) == leader.isr == (4, 1)
     assert (leader.cur, leader.rar) == ((), ())
     found.stop(4)
+    found.produce(1, T, ["a"], 1)
     found.run(5000)
     assert leader.isr == (1,)
     found.start(4)
