@@ -63,6 +63,8 @@ class Served:
         self.metadata: ClusterMetadata | None = None
         """What the controller knows about the cluster."""
         self.queries: list[MetadataQuery] = []
+        self.metadata_is_known = anyio.Event()
+        self.metadata_is_known.set()
         # Only `security` decides what is spoken.
         listeners = [
             Endpoint(name, "PLAINTEXT", "127.0.0.1", port) for name, port in self.ports.items()
@@ -87,6 +89,8 @@ class Served:
 
     async def _metadata(self, query: MetadataQuery) -> ClusterMetadata | None:
         self.queries.append(query)
+        self._more.set()
+        await self.metadata_is_known.wait()
         return self.metadata
 
     def _on_event(self, event: ApiRequest, channel: str) -> None:
@@ -111,6 +115,13 @@ class Served:
             self._more = anyio.Event()
             await self._more.wait()
         return self.events
+
+    async def has_queries(self, count: int) -> list[MetadataQuery]:
+        """Wait until the controller has been asked `count` times about the cluster."""
+        while len(self.queries) < count:
+            self._more = anyio.Event()
+            await self._more.wait()
+        return self.queries
 
     async def first(self, kind: type[Request]) -> Request:
         """Wait for the first event of a kind."""

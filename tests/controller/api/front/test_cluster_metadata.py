@@ -1,9 +1,11 @@
 """Metadata and DescribeCluster of clients that brokers would not know."""
 
 import asyncio
+from contextlib import AsyncExitStack
 from typing import Any
 from uuid import UUID
 
+import anyio
 import pytest
 from kio.schema.errors import ErrorCode
 
@@ -18,7 +20,7 @@ from controller.core import error_codes as codes
 from controller.core.api_requests.received_request import Client as Identity
 from controller.core.values import NO_LEADER, Broker, Endpoint
 from tests.controller.api.client import METADATA, Client, api_versions, request_schema
-from tests.controller.api.conftest import OWN_ID, Serve, Served
+from tests.controller.api.conftest import NOT_WITHIN_S, OWN_ID, Serve, Served
 from tests.controller.api.front.test_identification import LISTENER, SASL, log_in_plain
 
 DESCRIBE_CLUSTER = 60
@@ -151,6 +153,25 @@ async def test_metadata_closes_the_connection_while_the_daemon_is_not_controller
         await log_in_plain(client, "secret")
         client.send(METADATA, 12, everything(12))
         assert await client.closed()
+
+
+async def test_at_most_sixteen_clients_are_answered_at_once(secured: Served) -> None:
+    """The next client is answered when one of them has its answer."""
+    secured.metadata_is_known = anyio.Event()
+    async with AsyncExitStack() as stack:
+        clients = [await stack.enter_async_context(Client(secured.port)) for _ in range(18)]
+        for client in clients:
+            await log_in_plain(client, "secret")
+        asked = [asyncio.create_task(one.ask(METADATA, 12, everything(12))) for one in clients]
+        with anyio.fail_after(5):
+            await secured.has_queries(16)
+        with anyio.move_on_after(NOT_WITHIN_S):
+            await secured.has_queries(17)
+        assert len(secured.queries) == 16
+        secured.metadata_is_known.set()
+        with anyio.fail_after(5):
+            found = await asyncio.gather(*asked)
+    assert [one.cluster_id for one in found] == ["cluster"] * 18
 
 
 async def test_versions_are_those_of_a_broker_in_zookeeper_mode(secured: Served) -> None:
