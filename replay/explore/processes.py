@@ -40,6 +40,7 @@ class Processes:
         known.restores_order = self.restores_order
         known.keeps_partitions = self.keeps_partitions
         known.is_kafka = self.is_kafka
+        known.has_topic_ids = self.has_topic_ids
         known.knows_topic_id = self.knows_topic_id
         known.has_earlier_log = self.has_earlier_log
         known.has_log = self.has_log
@@ -154,6 +155,11 @@ class Processes:
             return True
         topic = controller.run.fold.controller.context.topics.get(name)
         return topic is not None and topic.is_known and topic.id is not None
+
+    def has_topic_ids(self, process: str) -> bool:
+        """Whether the protocol version of a controller has topic ids."""
+        controller = self._cluster.controllers.get(process)
+        return controller is None or controller.settings.configuration.protocol.has_topic_ids
 
     def restores_order(self, process: str) -> bool:
         """Whether a controller restores the order of cancelled reassignments."""

@@ -45,6 +45,7 @@ class ZooKeeperFacts:
         self._assignment_written = of("assignment_written")
         self._partitions_removed = of("partitions_removed")
         self._topic_id_written = of("topic_id_written")
+        self._topic_id_removed = of("topic_id_removed")
         self._epoch_written = of("epoch_written")
         self._topic_deleted = of("topic_deleted")
         self._admin_written = of("admin_written")
@@ -222,6 +223,10 @@ class ZooKeeperFacts:
             topic = known.topics[name] = TopicKnown(name, node.czxid)
             self._note_unclean((name,))
         before, topic.assignments = topic.assignments, content.assignments
+        had_id, topic.has_id = topic.has_id, content.topic_id is not None
+        if had_id and not topic.has_id and known.is_controller(process):
+            for check in self._topic_id_removed:
+                check(topic, process)
         if content.topic_id is not None:
             id_before, topic.id = topic.id, content.topic_id
             if id_before not in (None, topic.id) and not known.knows_topic_id(process, name):

@@ -10,6 +10,7 @@ from array import array
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
+from functools import cache
 from heapq import merge
 from itertools import chain
 from operator import attrgetter
@@ -273,7 +274,7 @@ class Index:
         last = 0
         for one in merge(*map(self._facts_in, places), key=_ORDER):
             if one.order != last and one.seq <= last_seq:
-                yield _DECODERS[one.number].decode(one.body)
+                yield _decoder(one.number).decode(one.body)
             last = one.order
 
     def _facts_in(self, place: Place) -> list[_StoredFact]:
@@ -305,6 +306,11 @@ class Index:
 _ORDER: Final = attrgetter("order")
 _KINDS: Final = get_args(AnyFact)
 _NUMBER_OF: Final = {kind: number for number, kind in enumerate(_KINDS)}
-_DECODERS: Final = [msgspec.msgpack.Decoder(kind) for kind in _KINDS]
 _encode: Final = msgspec.msgpack.Encoder().encode
 _rows_decoder: Final = msgspec.msgpack.Decoder(list[_StoredFact])
+
+
+@cache
+def _decoder(number: int) -> msgspec.msgpack.Decoder[AnyFact]:
+    """Made when it is needed: all of them take longer than the start of a command."""
+    return msgspec.msgpack.Decoder(_KINDS[number])

@@ -1,4 +1,4 @@
-"""Races of topics: R29."""
+"""Races of topics: R29, topic-id-dropped."""
 
 from collections.abc import Awaitable, Callable
 from typing import Any, Final
@@ -7,6 +7,7 @@ from controller.core import znodes
 from controller.core.controller import Controller
 from controller.core.procedures.topics import topics
 from controller.core.state import Partition
+from controller.core.znodes import TopicContent
 from replay.world.inputs import CreatePartitions, Input
 from replay.world.scenario import Scenario
 from tests.races.clusters import cluster
@@ -38,6 +39,23 @@ def _old_tool_adds_partitions() -> tuple[Scenario, tuple[Input, ...]]:
     return cluster(), (CreatePartitions(5_000, "orders", added, "znode_without_id"),)
 
 
+# topic-id-dropped ---------------------------------------------------------------------------------
+
+
+def _without_id(original: Any) -> Callable[..., TopicContent]:
+    def grown(*arguments: Any) -> TopicContent:
+        content: TopicContent = original(*arguments)
+        if content.topic_id is not None:
+            reach()
+        return TopicContent(content.assignments)
+
+    return grown
+
+
+def _client_adds_partitions() -> tuple[Scenario, tuple[Input, ...]]:
+    return cluster(), (CreatePartitions(5_000, "orders", ((2, 3, 4),)),)
+
+
 DEFECTS: Final[tuple[Defect, ...]] = (
     Defect(
         id="R29",
@@ -52,5 +70,16 @@ DEFECTS: Final[tuple[Defect, ...]] = (
             ),
         ),
         directed=_old_tool_adds_partitions,
+    ),
+    Defect(
+        id="topic-id-dropped",
+        source="KB 7.7 U1",
+        planted="When a client adds partitions, the controller writes the topic without its id.",
+        needs="A client adds partitions to a topic.",
+        invariants=("topic-ids-kept",),
+        replacements=(
+            Replacement("controller.core.procedures.topics.partition_addition:_grown", _without_id),
+        ),
+        directed=_client_adds_partitions,
     ),
 )

@@ -110,6 +110,9 @@ class Invariant:
     def topic_id_written(self, topic: TopicKnown, before: bytes | None, after: bytes) -> None:
         """A topic's znode has another topic id than before."""
 
+    def topic_id_removed(self, topic: TopicKnown, process: str) -> None:
+        """A controller has written a topic's znode without the topic id that it had."""
+
     def partitions_removed(self, topic: TopicKnown, numbers: list[int], process: str) -> None:
         """A topic's znode no longer has these partitions."""
 

@@ -25,17 +25,19 @@ ADMIN: Final = "/admin/"
 class TopicKnown:
     """A topic's znode. By its `czxid` it differs from a deleted topic of the same name.
 
-    `has_lost_id`: a tool removed its id, and a controller that did not know it drew another one
-    (race R29). Nothing can repair such a topic. `by_tools`: the partitions whose assignment a tool
-    has changed since a controller wrote it; the controller goes on with the one that it knows.
+    `id`: the last one that was written; `has_id`: whether the znode has it now. `has_lost_id`: a
+    tool removed its id, and a controller that did not know it drew another one (race R29). Nothing
+    can repair such a topic. `by_tools`: the partitions whose assignment a tool has changed since a
+    controller wrote it; the controller goes on with the one that it knows.
     """
 
-    __slots__ = ("assignments", "by_tools", "czxid", "has_lost_id", "id", "name")
+    __slots__ = ("assignments", "by_tools", "czxid", "has_id", "has_lost_id", "id", "name")
 
     def __init__(self, name: str, czxid: int) -> None:
         self.name = name
         self.czxid = czxid
         self.id: bytes | None = None
+        self.has_id = False
         self.has_lost_id = False
         self.assignments: dict[int, Assignment] = {}
         self.by_tools: dict[int, None] = {}
@@ -109,6 +111,8 @@ class AskedOfProcesses:
         """Whether a process is a controller with Kafka's rules."""
         self.cancel_known_to: Callable[[str], int] = lambda process: 0
         """The czxid of the /admin/reassign_cancel that a controller knows; 0: it knows none."""
+        self.has_topic_ids: Callable[[str], bool] = lambda process: True
+        """Whether the protocol version of a controller has topic ids."""
         self.knows_topic_id: Callable[[str, str], bool] = lambda process, topic: True
         """Whether a controller knows the id of a topic, or the process is no controller."""
         self.has_earlier_log: Callable[[int, Name], bool] = lambda broker, name: False

@@ -126,7 +126,7 @@ class TopicIdsKept(Invariant):
     NAME: ClassVar[str] = "topic-ids-kept"
     STATEMENT: ClassVar[str] = (
         "The id of a topic never changes while the topic exists, unless a tool removes the id when "
-        "no controller knows it."
+        "no controller knows it. No controller whose protocol version has topic ids removes it."
     )
 
     def __init__(self, known: Known, report: Report) -> None:
@@ -137,3 +137,7 @@ class TopicIdsKept(Invariant):
         first = self._ids.setdefault((topic.name, topic.czxid), before or after)
         if first != after and not topic.has_lost_id:
             self.violated(topic.name, f"the topic id {first.hex()} was replaced by {after.hex()}")
+
+    def topic_id_removed(self, topic: TopicKnown, process: str) -> None:
+        if self.known.has_topic_ids(process):
+            self.violated(topic.name, f"{process} wrote the topic without its id")

@@ -101,6 +101,15 @@ def test_replaced_topic_id_is_reported() -> None:
     assert "was replaced" in history.reported[0]
 
 
+def test_topic_id_that_a_controller_removes_is_reported() -> None:
+    history = History(TopicIdsKept)
+    history.known.has_topic_ids = lambda process: process == "refold 101"
+    history.invariant.topic_id_removed(history.topic, "refold 100")
+    assert not history.reported
+    history.invariant.topic_id_removed(history.topic, "refold 101")
+    assert "refold 101 wrote the topic without its id" in history.reported[0]
+
+
 def test_controller_epoch_that_goes_back_is_reported() -> None:
     history = History(ControllerEpochsForward)
     history.invariant.epoch_written(1, 2, "refold 100")
