@@ -17,7 +17,7 @@ from controller.fingerprint import code_version, core_fingerprint
 from replay.errors import ReplayError
 from replay.explore.invariants.invariant import Violation
 from replay.explore.run import Run
-from replay.explore.scenario_checks import problem_of, unknown_field, unknown_kind
+from replay.explore.scenario_checks import problem_of, unknown_field, unknown_kind, unknown_value
 from replay.logs.histories import write_history
 from replay.world.cluster import Cluster
 from replay.world.inputs import Input
@@ -208,7 +208,7 @@ def read_scenario(path: Path) -> tuple[Scenario, tuple[Input, ...]]:
             given = msgspec.toml.decode(content)
         else:
             given = msgspec.json.decode(content)
-        unknown = unknown_kind(given)
+        unknown = unknown_kind(given) or unknown_value(given)
         if unknown is not None:
             raise ReplayError(f"{path}: {unknown}; see docs/explore.md")
         found = msgspec.convert(given, _ScenarioFile)

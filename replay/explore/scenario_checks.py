@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Final, get_args
 
-from msgspec import structs
+from msgspec import inspect, structs
 
 from controller.core import topic_configs, topic_names
 from controller.core.errors import ConfigurationError
@@ -214,6 +214,24 @@ def unknown_kind(given: object) -> str | None:
         if kind not in kinds:
             what = "has no `input`" if kind is None else f"unknown input {kind!r}"
             return f"inputs[{number}]: {what}: use one of {', '.join(kinds)}"
+    return None
+
+
+def unknown_value(given: object) -> str | None:
+    """The first value in the inputs of a file, as plain values, that is none of the few that its
+    field can have."""
+    inputs = given.get("inputs") if isinstance(given, dict) else None
+    kinds = {one.__struct_config__.tag: one for one in get_args(Input)}
+    for number, one in enumerate(inputs if isinstance(inputs, list) else ()):
+        form = inspect.type_info(kinds[one["input"]])
+        assert isinstance(form, inspect.StructType)
+        for field in form.fields:
+            values = field.type.values if isinstance(field.type, inspect.LiteralType) else ()
+            value = one.get(field.name, next(iter(values), None))
+            if values and value not in values:
+                allowed = ", ".join(map(str, values))
+                place = f"inputs[{number}] ({one['input']})"
+                return f"{place}: {field.name} {value!r}: use one of {allowed}"
     return None
 
 

@@ -260,7 +260,7 @@ def test_inputs_that_the_explorer_makes_are_accepted() -> None:
         ),
         (
             {"inputs": [{"input": "allocate_producer_ids", "at_ms": 1, "broker": 1, "route": "a"}]},
-            "is not a scenario: Invalid enum value 'a' - at `$.inputs[0].route`",
+            "inputs[0] (allocate_producer_ids): route 'a': use one of api, znode",
         ),
         (
             {"inputs": [{"input": "update_features", "at_ms": 1, "changes": [{"name": "a"}]}]},
