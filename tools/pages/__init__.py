@@ -15,6 +15,7 @@ from tools.pages import (
     log_codes,
     manual,
     metrics,
+    scenarios,
     state_machines,
 )
 
@@ -29,6 +30,7 @@ PAGES: Final[dict[str, Callable[[], str]]] = {
     "docs/metrics.md": metrics.page,
     "docs/monitoring/dashboard.json": dashboard.page,
     "docs/refold.1": manual.page,
+    "docs/scenarios.md": scenarios.page,
     "docs/settings.md": reference.page,
     "docs/state-machines.md": state_machines.page,
     **{
