@@ -7,6 +7,10 @@ answers are kept until it has handled all its events: what it must know, and wha
 
 A standby reads registrations and the cancellation before its term begins, and not again. Until the
 controller reads them in its term, its own state counts.
+
+Other facts are the controllers' own: whether they have the role, whether they have handled all
+their events, and which lists they know. They excuse nothing: a controller that is wrong about them
+violates `controller-active`, `procedures-ended` or `read-lists-known`.
 """
 
 from collections.abc import Collection, Iterable
