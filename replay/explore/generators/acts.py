@@ -194,12 +194,26 @@ class ActMaker:
         return made + (self.elect(moment) if numbers.chance(50) else self.make(moment))
 
     def unfinished(self, at_ms: int) -> list[Input]:
+        """A reassignment that stays under way is replaced, cancelled or interrupted."""
+        made, moment, targets, route = self._late(at_ms)
+        if not targets:
+            return []
+        if self._numbers.chance(40):
+            return made + self._replace(moment, targets, route)
+        return made + self._then(moment, targets, route)
+
+    def cancelled(self, at_ms: int) -> tuple[list[Input], int]:
+        """A reassignment that stays under way is cancelled; when that is."""
+        made, moment, targets, route = self._late(at_ms)
+        return made + self.cancel(moment, targets, route), moment
+
+    def _late(self, at_ms: int) -> tuple[list[Input], int, tuple[Target, ...], _Route]:
         """A reassignment that stays under way, because one of its new replicas does not catch up.
-        Others join the ISR, originals may fail, and it is replaced, cancelled or interrupted."""
+        Others join the ISR, and originals may fail, until the returned moment."""
         numbers = self._numbers
         target = self._widest_target()
         if target is None:
-            return []
+            return [], at_ms, (), "api"
         name = target.topic, target.partition
         current = self._topics[target.topic][target.partition]
         late = numbers.choice(_added(target, current) or target.replicas)
@@ -219,18 +233,21 @@ class ActMaker:
         for broker in numbers.sample(current, numbers.below(3)):
             made += self._failure(moment, broker, name)
             moment += numbers.choice(_APART_MS)
-        if numbers.chance(40):
-            return made + self._replace(moment, (target,), route)
-        return made + self._then(moment, (target,), route)
+        return made, moment, (target,), route
 
-    def two_writers(self, at_ms: int) -> list[Input]:
+    def two_writers(self, at_ms: int, latency_ms: int) -> list[Input]:
         """A client writes /admin/reassign_partitions while the controller writes it, too: it moves
-        the entries of the extra znode there, or removes those that have ended."""
-        made: list[Input] = []
+        the entries of the extra znode there, or removes those that have ended. `latency_ms`: that
+        of the controller's disk; 0: it is fast."""
         numbers = self._numbers
-        # In a quiet cluster, the first reassignment ends after so long.
-        first: _Route = "extra" if numbers.chance(30) else "znode"
-        later_ms = numbers.between(6, 13) if first == "extra" else numbers.between(40, 90)
+        first: _Route = "extra" if numbers.chance(15) else "znode"
+        if latency_ms:
+            # The entries are moved or removed after so many of the controller's appends.
+            appends = (2, 8) if first == "extra" else (40, 49)
+            later_ms = numbers.between(*(one * latency_ms for one in appends))
+        else:
+            later_ms = numbers.between(6, 13) if first == "extra" else numbers.between(40, 90)
+        made: list[Input] = []
         for route, after_ms in ((first, 0), ("znode", later_ms)):
             targets = self._targets()
             if targets:

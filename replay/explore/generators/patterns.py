@@ -5,6 +5,7 @@
 - a change while the controller is slow: brokers restart and topics change before it looks
 - an outage: the replicas of a partition fail one after the other, often while it is reassigned
 - an unfinished reassignment: some new replicas join, another is late; it is replaced or cancelled
+- an interrupted rollback: the controller loses the role while a reassignment is cancelled
 - a returning replica: it lags, and the one that led meanwhile fails
 - old answers: all servers lag, and each controller loses the reply to a write
 - late requests: a broker asks the controller, restarts, and the request arrives afterwards
@@ -73,11 +74,12 @@ class Patterns:
             (self._change, 3),
             (self._outage, 5),
             (self._unfinished, 5),
+            (self._interrupted_rollback, 3),
             (self._return, 3),
             (self._old_answers, 3),
             (self._late_requests, 2),
             (self._failed_logs, 2),
-            (self._two_writers, 3),
+            (self._two_writers, 4),
             (self._interrupted_deletion, 1),
             (self._slow_shutdown, 2),
         )
@@ -199,6 +201,13 @@ class Patterns:
     def _unfinished(self, at_ms: int) -> list[Input]:
         return self._with_handover(self._acts.unfinished(at_ms), at_ms)
 
+    def _interrupted_rollback(self, at_ms: int) -> list[Input]:
+        made, cancelled_ms = self._acts.cancelled(at_ms)
+        if self._controllers:
+            process = self._numbers.choice(self._controllers)
+            made.append(self._depose(process, cancelled_ms + self._numbers.below(60)))
+        return made
+
     def _with_handover(self, made: list[Input], at_ms: int) -> list[Input]:
         """Sometimes a controller loses the role at about that time."""
         if self._numbers.chance(20) and self._controllers:
@@ -263,7 +272,10 @@ class Patterns:
         return made
 
     def _two_writers(self, at_ms: int) -> list[Input]:
-        made = self._acts.two_writers(at_ms)
+        latency_ms = self._numbers.choice((0, 10, 10, 30, 30, 100))
+        made = self._acts.two_writers(at_ms, latency_ms)
+        if latency_ms:
+            made += [SlowDisk(at_ms - 100, one, latency_ms, 9_000) for one in self._controllers]
         if self._controllers and self._numbers.chance(20):
             made.append(self._depose(self._numbers.choice(self._controllers), self._near(at_ms)))
         return made

@@ -28,6 +28,7 @@ from replay.world.inputs import (
     CrashController,
     Delay,
     DelayEphemeralDeletion,
+    DeleteControllerZnode,
     ExpireSession,
     HoldLink,
     Input,
@@ -205,7 +206,7 @@ def test_patterns_depose_controllers_and_lose_sessions_and_replies_around_a_mome
 
 
 def test_mixes_lose_writes_before_and_after_they_are_carried_out() -> None:
-    made = [one for seed in range(100) for one in mix(generic(), Numbers(seed))]
+    made = [one for seed in range(200) for one in mix(generic(), Numbers(seed))]
     lost = [one.is_carried_out for one in made if isinstance(one, LoseReply)]
     assert lost.count(False) > 10
     assert lost.count(True) > 10
@@ -235,6 +236,16 @@ def test_pattern_of_two_writers_uses_both_znodes_at_almost_the_same_time() -> No
         if [one.route for one in moves] == ["extra", "znode"]:
             found.append(moves[1].at_ms - moves[0].at_ms)
     assert any(0 < one < 20 for one in found)
+
+
+def test_pattern_of_a_rollback_deposes_the_controller_soon_after_the_cancellation() -> None:
+    found = []
+    for seed in range(300):
+        made = Patterns(generic(), Numbers(seed)).make(6_000)
+        cancelled = [one.at_ms for one in made if isinstance(one, CancelReassignment)]
+        deposed = [one.at_ms for one in made if isinstance(one, DeleteControllerZnode)]
+        found += [after - before for before in cancelled for after in deposed]
+    assert len([one for one in found if 0 < one < 60]) > 3
 
 
 @pytest.mark.parametrize("successor", ["stock 1", NONE])
