@@ -203,9 +203,11 @@ class ActMaker:
         return made + self._then(moment, targets, route)
 
     def cancelled(self, at_ms: int) -> tuple[list[Input], int]:
-        """A reassignment that stays under way is cancelled; when that is."""
+        """A reassignment that stays under way is cancelled, mostly by the znode; when that is."""
         made, moment, targets, route = self._late(at_ms)
-        return made + self.cancel(moment, targets, route), moment
+        if self._numbers.chance(25):
+            return made + self.cancel(moment, targets, route), moment
+        return made + self.cancel(moment), moment
 
     def _late(self, at_ms: int) -> tuple[list[Input], int, tuple[Target, ...], _Route]:
         """A reassignment that stays under way, because one of its new replicas does not catch up.

@@ -74,7 +74,7 @@ class Patterns:
             (self._change, 3),
             (self._outage, 5),
             (self._unfinished, 5),
-            (self._interrupted_rollback, 3),
+            (self._interrupted_rollback, 5),
             (self._return, 3),
             (self._old_answers, 3),
             (self._late_requests, 2),
