@@ -7,6 +7,7 @@ from typing import Annotated, Any, cast
 
 import typer
 
+from controller.core.values import counted
 from controller.kafka_0_8 import znodes
 from controller.kafka_0_8_broker import administration
 from controller.kafka_0_8_broker import status as cluster_status
@@ -59,12 +60,17 @@ def story(
 # Administrators ---------------------------------------------------------------------------------
 
 
-@app.command()
-def add_brokers(brokers: Brokers, zookeeper: ZooKeeper, as_json: AsJson = False) -> None:
-    """Create the queues of new brokers. Brokers can be added before or after they start."""
+def _one_or_more(brokers: str) -> tuple[int, ...]:
     ids = broker_ids(brokers)
     if not ids:
         raise typer.BadParameter("the list of brokers is empty; write ids as 1,2,3")
+    return ids
+
+
+@app.command()
+def add_brokers(brokers: Brokers, zookeeper: ZooKeeper, as_json: AsJson = False) -> None:
+    """Create the queues of new brokers. Brokers can be added before or after they start."""
+    ids = _one_or_more(brokers)
 
     async def act(client: ZooKeeperClient) -> Any:
         await administration.add_brokers(client, ids)
@@ -76,7 +82,7 @@ def add_brokers(brokers: Brokers, zookeeper: ZooKeeper, as_json: AsJson = False)
 @app.command()
 def remove_brokers(brokers: Brokers, zookeeper: ZooKeeper, as_json: AsJson = False) -> None:
     """Delete the queues of brokers that have no replicas and will not come back."""
-    ids = broker_ids(brokers)
+    ids = _one_or_more(brokers)
 
     async def act(client: ZooKeeperClient) -> Any:
         await administration.remove_brokers(client, ids)
@@ -238,8 +244,10 @@ def produce(
 
     def show(result: Any) -> str:
         if result["end"] is None:
-            return f"sent: {len(lines)} records, without acknowledgement"
-        return f"acknowledged: {len(lines)} records, the last at offset {result['end'] - 1}"
+            return f"sent: {counted(len(lines), 'record')}, without acknowledgement"
+        return (
+            f"acknowledged: {counted(len(lines), 'record')}, the last at offset {result['end'] - 1}"
+        )
 
     perform(zookeeper, act, show, as_json=as_json)
 

@@ -46,8 +46,9 @@ def test_list_that_is_no_list_of_broker_ids_is_rejected(ids: str) -> None:
     assert "is no list of broker ids; write them as 1,2,3" in error
 
 
-def test_empty_list_of_new_brokers_is_rejected() -> None:
-    status, output, error = run("add-brokers", "", "--zookeeper", "localhost")
+@pytest.mark.parametrize("command", ["add-brokers", "remove-brokers"])
+def test_empty_list_of_brokers_is_rejected(command: str) -> None:
+    status, output, error = run(command, "", "--zookeeper", "localhost")
     assert (status, output) == (2, "")
     assert "the list of brokers is empty; write ids as 1,2,3" in " ".join(error.split())
 
