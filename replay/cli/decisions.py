@@ -7,7 +7,16 @@ import typer
 
 from controller.printable import printable
 from replay.cli.kinds import require_decision_kinds
-from replay.cli.listing import Broker, Filter, Limit, ListedLog, Partition, Topic, print_list
+from replay.cli.listing import (
+    Broker,
+    Filter,
+    Limit,
+    ListedLog,
+    Partition,
+    Topic,
+    place_of,
+    print_list,
+)
 from replay.cli.options import FromPosition, JsonLines, Log, Term, ToPosition
 from replay.description.choices import Chosen, candidates_clause
 from replay.index import listing as from_index
@@ -101,7 +110,7 @@ def _source(log: ListedLog, first: int, last: int, progress: Progress) -> Iterat
 def decision_lines(one: ListedDecision) -> str:
     """A decision, its rule and its choices."""
     name = f"command {one.command}  " if one.command else f"broker {one.broker}  "
-    head = f"{one.seq:>8}  {one.time}  term {one.term}  {name}{one.text}"
+    head = f"{place_of(one)}  {name}{one.text}"
     verdict = f" ({one.verdict})" if one.verdict not in ("", "agreed") else ""
     lines = [head]
     if one.rule:

@@ -7,7 +7,16 @@ import typer
 
 from controller.printable import printable
 from replay.cli.kinds import require_event_kinds
-from replay.cli.listing import Broker, Filter, Limit, ListedLog, Partition, Topic, print_list
+from replay.cli.listing import (
+    Broker,
+    Filter,
+    Limit,
+    ListedLog,
+    Partition,
+    Topic,
+    place_of,
+    print_list,
+)
 from replay.cli.options import FromPosition, JsonLines, Kind, Log, Term, ToPosition
 from replay.index import listing as from_index
 from replay.index.listing import Wanted
@@ -68,4 +77,4 @@ def _indexed(
 
 
 def _line(one: ListedEvent) -> str:
-    return printable(f"{one.seq:>8}  {one.time}  term {one.term}  {one.text}")
+    return printable(f"{place_of(one)}  {one.text}")

@@ -20,6 +20,7 @@ from replay.index.listing import Wanted
 from replay.index.opening import index_of
 from replay.index.store import Index
 from replay.listing.known_names import KnownNames
+from replay.listing.values import ListedDecision, ListedEvent
 from replay.logs.open_log import OpenedLog, RecordedLog, open_any_log
 from replay.logs.opened_broker_log import BrokerLog
 from replay.progress import Progress
@@ -36,8 +37,8 @@ class Listed(Protocol):
     """An event or a decision in a list."""
 
     @property
-    def term(self) -> int:
-        """The controller epoch."""
+    def term(self) -> int | None:
+        """The controller epoch; None: the log has no terms."""
 
     @property
     def kind(self) -> str:
@@ -52,6 +53,12 @@ Item = TypeVar("Item", bound=Listed)
 ListedLog = OpenedLog | BrokerLog
 Source = Callable[[ListedLog, int, int, Progress], Iterator[Item]]
 Indexed = Callable[[RecordedLog, Index, int, int, Progress], Iterator[Item]]
+
+
+def place_of(one: ListedEvent | ListedDecision) -> str:
+    """The number, the time and the term of an item, at the beginning of its line."""
+    term = "" if one.term is None else f"  term {one.term}"
+    return f"{one.seq:>8}  {one.time}{term}"
 
 
 class Filter(msgspec.Struct):

@@ -36,14 +36,14 @@ def _event(record: EventRecord, event: BrokerEvent, asked: BrokerCommand | None)
     if asked is not None:
         text += f": {broker_command_in_words(asked)}"
         subjects += subjects_of_broker(asked)
-    return listed_event(record, text, subjects)
+    return listed_event(record, text, subjects, has_terms=False)
 
 
 def _decision(record: EventRecord, issued: IssuedByBroker, broker: int) -> ListedDecision:
     return ListedDecision(
         record.seq,
         iso_time(record.wall_ns),
-        issued.term,
+        None,
         broker,
         kind_of(issued.command),
         f"{issued.id.cause}.{issued.id.ordinal}",

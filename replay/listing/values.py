@@ -16,11 +16,12 @@ STEPS: Final = frozenset(map(kind_of, get_args(Step))) | BROKER_STEPS
 
 
 class ListedEvent(Struct, frozen=True):
-    """An event. `cause` is the event that caused the command of which this is the outcome."""
+    """An event. `term` is None in a log of the 0.8 design, which has no terms. `cause` is the event
+    that caused the command of which this is the outcome."""
 
     seq: int
     time: str
-    term: int
+    term: int | None
     kind: str
     channel: str
     cause: int | None
@@ -28,12 +29,14 @@ class ListedEvent(Struct, frozen=True):
     subjects: tuple[str, ...]
 
 
-def listed_event(record: EventRecord, text: str, subjects: Iterable[str]) -> ListedEvent:
+def listed_event(
+    record: EventRecord, text: str, subjects: Iterable[str], *, has_terms: bool = True
+) -> ListedEvent:
     """The item for a record, with its description and its subjects."""
     return ListedEvent(
         record.seq,
         iso_time(record.wall_ns),
-        record.term,
+        record.term if has_terms else None,
         record.kind,
         record.channel,
         record.cause,
@@ -44,12 +47,13 @@ def listed_event(record: EventRecord, text: str, subjects: Iterable[str]) -> Lis
 
 class ListedDecision(Struct, frozen=True):
     """A decision. `seq` is the event at which it was made; for an imported log, the record of the
-    write. `command` names the command in a recorded log, "" in an imported log. `verdict` is that
-    of `refold agree`, "" for a recorded log and if there is none."""
+    write. `term` is None in a log of the 0.8 design. `command` names the command in a recorded log,
+    "" in an imported log. `verdict` is that of `refold agree`, "" for a recorded log and if there
+    is none."""
 
     seq: int
     time: str
-    term: int
+    term: int | None
     broker: int
     kind: str
     command: str

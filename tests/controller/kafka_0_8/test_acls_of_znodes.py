@@ -2,12 +2,14 @@
 
 import pytest
 
-from controller.core.commands import Notice, StartTimer
+from controller.core.commands import Notice, ReadChildren, ReadZnodes, StartTimer
 from controller.core.error_codes import NONE
-from controller.core.operations import Create
+from controller.core.operations import Create, SetData
+from controller.core.values import ANY_VERSION
 from controller.core.zookeeper_io import fetch_znodes
 from controller.kafka_0_8 import fold, rules
 from controller.kafka_0_8.broker import Broker
+from controller.kafka_0_8.commands import BrokerCommand
 from controller.kafka_0_8.configuration import FIRST_RULES, SECOND_RULES
 from controller.kafka_0_8.triggers import Trigger
 from replay.world.kafka_0_8.cluster import Cluster08
@@ -30,6 +32,12 @@ def errors_of(found: Cluster08, broker: int) -> list[str]:
     """The subjects of the errors that a broker logged."""
     notices = [one for one in issued(found, broker) if isinstance(one, Notice)]
     return [one.subject for one in notices if one.level == "error"]
+
+
+def reads_of(found: Cluster08) -> list[BrokerCommand]:
+    """What all brokers read from ZooKeeper."""
+    commands = [one for broker in found.brokers for one in issued(found, broker)]
+    return [one for one in commands if isinstance(one, ReadZnodes | ReadChildren)]
 
 
 @pytest.mark.parametrize(
@@ -141,6 +149,35 @@ def test_denied_reassignment_ends_when_it_can_be_read_again(
     timers = [one for one in issued(found, 1, "S-12") if isinstance(one, StartTimer)]
     found.run(3000)
     assert [one for one in issued(found, 1, "S-12") if isinstance(one, StartTimer)] == timers
+
+
+@pytest.mark.parametrize("path", [MOVES, f"{MOVES}/t", f"{MOVES}/t/0"])
+def test_denied_reassignment_is_read_again_without_an_event_of_its_watch(
+    path: str, denied: list[str]
+) -> None:
+    """ZooKeeper sends no event of a watch to a session that may not read the znode."""
+    found = replicated()
+    found.reassign(T, (1, 3, 2))
+    found.run(1000)
+    denied.append(path)
+    found.reassign(T, (1, 2))
+    found.run(1000)
+    found.silent = {1: None}
+    found.write(SetData(f"{MOVES}/t/0", b"2,1", ANY_VERSION))
+    found.silent = {}
+    denied.clear()
+    found.run(500)
+    assert (found.data(f"{PARENT}/replicas"), found.data(f"{MOVES}/t/0")) == ("2,1", None)
+
+
+def test_broker_reads_nothing_as_long_as_all_was_read() -> None:
+    found = replicated()
+    found.reassign(T, (1, 3))
+    found.run(5000)
+    reads = reads_of(found)
+    assert reads
+    found.run(60_000)
+    assert reads_of(found) == reads
 
 
 def test_second_rules_do_not_read_a_denied_reassignment_again(denied: list[str]) -> None:

@@ -215,6 +215,18 @@ def test_twenty_leaders_have_twenty_epochs() -> None:
     assert len(seen) == 20
 
 
+def test_leader_writes_its_isr_after_another_leader_has_incremented_the_epoch() -> None:
+    found = replicated()
+    found.create_topic("u", {0: (2, 1)})
+    found.run(1000)
+    assert leader_of(found, ("u", 0)) == "2;2"
+    found.stop(3)
+    found.produce(1, T, ["a"], -1)
+    found.run(5000)
+    assert found.data("/brokers/topics/t/0/ISR") == "1,2;1"
+    assert leader_of(found) == "1;1"
+
+
 def test_leader_that_sees_another_leader_follows_it() -> None:
     found = replicated()
     found.cut = {(1, 2): None, (1, 3): None}

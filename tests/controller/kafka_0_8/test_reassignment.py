@@ -75,6 +75,21 @@ def test_leader_that_is_a_new_replica_remains_leader() -> None:
     assert len([one for one in issued(found, 1, "A-02") if isinstance(one, WriteAtomically)]) == 1
 
 
+def test_completed_reassignment_is_forgotten_although_its_path_cannot_be_read(
+    denied: list[str],
+) -> None:
+    found = with_fourth_broker()
+    found.stop(4)
+    found.reassign(T, (4, 1))
+    found.run(3000)
+    leader = partition(found, 1)
+    assert leader.rar == (4, 1)
+    denied.append("/brokers/partitions_reassigned")
+    found.start(4)
+    found.run(5000)
+    assert (leader.isr, leader.rar) == ((4, 1), ())
+
+
 def test_next_leader_continues_a_reassignment() -> None:
     found = with_fourth_broker()
     found.stop(4)

@@ -141,6 +141,13 @@ def test_events_are_in_words(log: Path) -> None:
     assert run("events", log, "--kind", "broker_answered")[0] == 2
 
 
+@pytest.mark.parametrize("command", ["events", "decisions"])
+def test_lines_have_no_term_because_the_design_has_none(command: str, log: Path) -> None:
+    code, output, _ = run(command, log)
+    assert (code, " term " in output) == (0, False)
+    assert json.loads(run(command, log, "--limit", 1, "--json")[1])["term"] is None
+
+
 def test_records_are_shown(log: Path) -> None:
     code, output, _ = run("log", "show", log, "--commands")
     assert code == 0
