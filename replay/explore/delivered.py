@@ -42,6 +42,7 @@ class _View:
 
     - `brokers`: the registrations that it has read last, with their czxids; None: not in this term
     - `before`: those that it had read before, until it has handled all its events
+    - `standing_by`: those that it had read when its term began, if it was a standby
     - `cancel`: the czxid of /admin/reassign_cancel; None: not read in this term
     - `failed`: replicas in failed log directories, each with the epoch of its broker and the czxid
       of its topic
@@ -58,6 +59,7 @@ class _View:
         self.reading: dict[int, int] = {}
         self.brokers: dict[int, int] | None = None
         self.before: dict[int, int] = {}
+        self.standing_by: dict[int, int] | None = None
         self.cancel: int | None = None
         self.failed: dict[_Key, tuple[int, int]] = {}
         self.unsure: dict[_Key, bool] = {}
@@ -66,7 +68,7 @@ class _View:
     def all_read(self) -> None:
         """The registrations of all listed brokers were read."""
         found, self.reading, self.listed = self.reading, {}, None
-        earlier = self.brokers
+        earlier = self.standing_by if self.brokers is None else self.brokers
         self.brokers = found
         if earlier is None:
             self.before = found
@@ -85,8 +87,9 @@ class _View:
 
 
 class Own(Protocol):
-    """The state of the controllers themselves."""
+    """The state and configuration of the controllers themselves."""
 
+    def is_standby(self, process: str) -> bool: ...
     def broker_epoch_known_to(self, process: str, broker: int) -> int | None: ...
     def live_brokers_of(self, process: str) -> Collection[int] | None: ...
     def candidates_of(self, process: str, name: Name) -> Candidates | None: ...
@@ -122,7 +125,9 @@ class Delivered:
         """A controller was elected. It may have to handle responses of its last term in its run."""
         last = self._views.get(process)
         carried = () if last is None else (*last.carried, *last.unsure)
-        self._views[process] = _View(carried)
+        view = self._views[process] = _View(carried)
+        if last is not None and self._own.is_standby(process):
+            view.standing_by = last.brokers
 
     def folded(self, process: str, recorded: Recorded, issued: list[Issued]) -> None:
         """A controller has recorded an event, and has issued commands."""

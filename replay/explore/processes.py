@@ -136,6 +136,11 @@ class Processes:
         active = self.active()
         return self._cluster.controllers[active].settings.configuration if active else None
 
+    def is_standby(self, process: str) -> bool:
+        """Whether a controller follows the cluster before its term."""
+        controller = self._cluster.controllers.get(process)
+        return controller is not None and controller.settings.configuration.standby
+
     def is_kafka(self, process: str) -> bool:
         """Whether a process is a controller with Kafka's rules."""
         controller = self._cluster.controllers.get(process)

@@ -50,7 +50,13 @@ _READ = (
 
 
 class _Own:
-    """The state of a controller that knows nothing."""
+    """The state of a controller that knows nothing. `standby`: of one that follows the cluster
+    before its term."""
+
+    standby = False
+
+    def is_standby(self, process: str) -> bool:
+        return self.standby
 
     def broker_epoch_known_to(self, process: str, broker: int) -> int | None:
         return 7
@@ -70,7 +76,8 @@ class _Controller:
 
     def __init__(self) -> None:
         self.known = History(Invariant).known
-        self.delivered = Delivered(self.known, _Own())
+        self.own = _Own()
+        self.delivered = Delivered(self.known, self.own)
         self.delivered.inform_invariants()
         self._number = 0
 
@@ -141,6 +148,25 @@ def test_both_answers_count_until_all_events_are_handled() -> None:
     assert known.live_brokers_of(REFOLD) == known.surely_live_of(REFOLD) == [2, 3]
     assert known.broker_epoch_known_to(REFOLD, 2) == 22
     assert known.broker_epoch_known_to(REFOLD, 1) is None
+
+
+@pytest.mark.parametrize("is_standby", [False, True])
+def test_broker_that_a_standby_knew_before_its_term_may_have_been_restarted(
+    is_standby: bool,
+) -> None:
+    """The standby compares the registrations of its term with those that it has read before. Any
+    other controller knows none at the beginning of its term."""
+    controller = _Controller()
+    controller.own.standby = is_standby
+    known = controller.known
+    controller.reads_brokers(broker1=11, broker2=12)
+    controller.delivered.term_begins(REFOLD)
+    assert known.live_brokers_of(REFOLD) == [7]
+    controller.reads_brokers(broker1=21, broker2=12)
+    assert known.surely_live_of(REFOLD) == ([2] if is_standby else [1, 2])
+    assert known.broker_epoch_known_to(REFOLD, 1) == (11 if is_standby else 21)
+    controller.delivered.handled(REFOLD)
+    assert known.surely_live_of(REFOLD) == [1, 2]
 
 
 def test_broker_that_asks_to_shut_down_may_be_live_and_one_whose_request_was_granted_is_not() -> (
