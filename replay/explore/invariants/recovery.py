@@ -181,7 +181,8 @@ class IsrsFull(Recovery):
         "broker runs is in the ISR of its partition, except those that a reassignment adds while "
         "/admin/reassign_cancel exists: they wait. A broker whose registration a tool has deleted "
         "does not count: it does not register again. Without kip-236.enable, the controller "
-        "remembers no deletions, so that a replica with the log of an earlier topic does not count."
+        "remembers no deletions, so that a replica with the log of an earlier topic does not count. "
+        "Nor does a partition whose assignment a tool has changed since a controller wrote it."
     )
     WITHIN_MS: ClassVar[int] = 60_000
     ONLY_REFOLD: ClassVar[bool] = True
@@ -198,7 +199,7 @@ class IsrsFull(Recovery):
                 yield f"broker {broker}", f"{has}, and takes it for {view.broker_epoch(broker)}"
         for name, assignment in known.recoverable():
             state = known.states.get(name)
-            if state is None:
+            if state is None or known.is_assigned_by_tool(name):
                 continue
             members = [one for one in state.isr if one in assignment.replicas]
             if not any(view.is_live(one, name) for one in members):
