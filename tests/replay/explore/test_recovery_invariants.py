@@ -117,6 +117,18 @@ def test_live_replica_outside_of_isr_is_missed() -> None:
     assert not cluster.missing()
 
 
+def test_replica_that_only_a_tool_has_assigned_need_not_be_in_the_isr() -> None:
+    """A controller goes on with the assignment that it knows, until it writes the tool's."""
+    cluster = Recovering(IsrsFull)
+    by_tool = Assignment((2, 1, 3))
+    cluster.known.states[NAME] = LeaderAndIsr(1, 5, (1, 2), 0, 1)
+    cluster.topic.assigned(0, Assignment((1, 2)), by_controller=False)
+    cluster.topic.assignments[0] = by_tool
+    assert not cluster.missing()
+    cluster.topic.assigned(0, by_tool, by_controller=True)
+    assert cluster.missing()
+
+
 def without_leader() -> Recovering:
     """Replicas 2 and 3 are live, and the ISR is only replica 1, which is not."""
     cluster = Recovering(PartitionsLed)
