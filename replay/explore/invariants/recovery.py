@@ -181,8 +181,8 @@ class IsrsFull(Recovery):
         "broker runs is in the ISR of its partition, except those that a reassignment adds while "
         "/admin/reassign_cancel exists: they wait. A broker whose registration a tool has deleted "
         "does not count: it does not register again. Without kip-236.enable, the controller "
-        "remembers no deletions, so that a replica with the log of an earlier topic does not count. "
-        "Nor does a partition whose assignment a tool has changed since a controller wrote it."
+        "remembers no deletions, so that a replica with the log of an earlier topic does not count."
+        " Nor does a partition whose assignment a tool has changed since a controller wrote it."
     )
     WITHIN_MS: ClassVar[int] = 60_000
     ONLY_REFOLD: ClassVar[bool] = True
