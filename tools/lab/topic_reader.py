@@ -6,8 +6,11 @@ from types import MappingProxyType
 from typing import Any, NamedTuple, Self
 
 from aiokafka import AIOKafkaConsumer
+from aiokafka.errors import UnknownTopicOrPartitionError
 
 _CATCH_UP_SECONDS = 30.0
+_KNOWN_SECONDS = 30.0
+_RETRY_SECONDS = 0.2
 _POLL_MS = 500
 
 
@@ -27,10 +30,7 @@ async def read_all(
 
     Raises TimeoutError.
     """
-    consumer = AIOKafkaConsumer(
-        *topics, bootstrap_servers=bootstrap, auto_offset_reset="earliest", **security
-    )
-    await consumer.start()
+    consumer = await _started(bootstrap, topics, **security)
     try:
         partitions = list(consumer.assignment())
         ends = await consumer.end_offsets(partitions)
@@ -50,17 +50,14 @@ class TopicReader:
     """
 
     def __init__(self, bootstrap: str, topics: Sequence[str]) -> None:
-        self._consumer = AIOKafkaConsumer(
-            *topics,
-            bootstrap_servers=bootstrap,
-            auto_offset_reset="earliest",
-            metadata_max_age_ms=5_000,
-        )
+        self._bootstrap = bootstrap
+        self._topics = topics
+        self._consumer: AIOKafkaConsumer
         self._task: asyncio.Task[None] | None = None
         self.read: list[tuple[Place, bytes]] = []
 
     async def __aenter__(self) -> Self:
-        await self._consumer.start()
+        self._consumer = await _started(self._bootstrap, self._topics, metadata_max_age_ms=5_000)
         self._task = asyncio.create_task(self._read())
         return self
 
@@ -73,6 +70,26 @@ class TopicReader:
     async def _read(self) -> None:
         while True:
             self.read += await _next(self._consumer)
+
+
+async def _started(bootstrap: str, topics: Sequence[str], **more: Any) -> AIOKafkaConsumer:
+    """A consumer that reads topics from their beginning. A broker knows a new topic a moment after
+    the controller has answered. Raises TimeoutError."""
+    async with asyncio.timeout(_KNOWN_SECONDS):
+        while True:
+            consumer = AIOKafkaConsumer(
+                *topics, bootstrap_servers=bootstrap, auto_offset_reset="earliest", **more
+            )
+            try:
+                await consumer.start()
+            except UnknownTopicOrPartitionError:
+                await consumer.stop()
+                await asyncio.sleep(_RETRY_SECONDS)
+            except BaseException:
+                await consumer.stop()
+                raise
+            else:
+                return consumer
 
 
 async def _next(consumer: AIOKafkaConsumer) -> list[tuple[Place, bytes]]:
