@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterator, Sequence
-from typing import Final, get_args
+from typing import Any, Final, get_args
 
 from msgspec import inspect, structs
 
@@ -205,11 +205,15 @@ class _Processes:
             yield f"{field} {value!r} is not one of {', '.join(known)}"
 
 
+def _inputs_of(given: object) -> list[Any]:
+    inputs = given.get("inputs") if isinstance(given, dict) else None
+    return inputs if isinstance(inputs, list) else []
+
+
 def unknown_kind(given: object) -> str | None:
     """The first input of a file, as plain values, whose kind does not exist."""
-    inputs = given.get("inputs") if isinstance(given, dict) else None
     kinds = [str(one.__struct_config__.tag) for one in get_args(Input)]
-    for number, one in enumerate(inputs if isinstance(inputs, list) else ()):
+    for number, one in enumerate(_inputs_of(given)):
         kind = one.get("input") if isinstance(one, dict) else None
         if kind not in kinds:
             what = "has no `input`" if kind is None else f"unknown input {kind!r}"
@@ -220,9 +224,8 @@ def unknown_kind(given: object) -> str | None:
 def unknown_value(given: object) -> str | None:
     """The first value in the inputs of a file, as plain values, that is none of the few that its
     field can have."""
-    inputs = given.get("inputs") if isinstance(given, dict) else None
     kinds = {one.__struct_config__.tag: one for one in get_args(Input)}
-    for number, one in enumerate(inputs if isinstance(inputs, list) else ()):
+    for number, one in enumerate(_inputs_of(given)):
         form = inspect.type_info(kinds[one["input"]])
         assert isinstance(form, inspect.StructType)
         for field in form.fields:

@@ -243,11 +243,10 @@ def produce(
         return {"sent": len(lines), "end": end}
 
     def show(result: Any) -> str:
+        count = counted(len(lines), "record")
         if result["end"] is None:
-            return f"sent: {counted(len(lines), 'record')}, without acknowledgement"
-        return (
-            f"acknowledged: {counted(len(lines), 'record')}, the last at offset {result['end'] - 1}"
-        )
+            return f"sent: {count}, without acknowledgement"
+        return f"acknowledged: {count}, the last at offset {result['end'] - 1}"
 
     perform(zookeeper, act, show, as_json=as_json)
 

@@ -27,8 +27,8 @@ def connect_string(text: str) -> ConnectString:
 
 
 def broker_ids(text: str) -> tuple[int, ...]:
-    """Broker ids such as 1,2,3. An empty list is rejected later, with the name of the partition or
-    of the command."""
+    """Broker ids such as 1,2,3. An empty list of replicas is rejected later, with the name of the
+    partition."""
     try:
         ids = tuple(int(one) for one in text.split(",") if one.strip())
     except ValueError:

@@ -4,7 +4,7 @@ import inspect as source
 from collections.abc import Iterator
 from typing import Any, Final, get_args
 
-from msgspec import NODEFAULT, UNSET, Struct, inspect, to_builtins
+from msgspec import NODEFAULT, Struct, inspect, json
 
 from replay.world.inputs import Input
 from replay.world.scenario import (
@@ -27,7 +27,6 @@ _NAMES: Final = {
     inspect.IntType: "integer",
     inspect.StrType: "text",
     inspect.BoolType: "true or false",
-    inspect.FloatType: "number",
 }
 _LISTED_MAX: Final = 6
 """So many fields of another table are listed where it is used."""
@@ -35,8 +34,8 @@ _HEAD: Final = """\
 # Scenario files
 
 A scenario file of [`refold explore --scenario`](explore.md#scenarios) is TOML or JSON. This page
-has all of its fields. All times are in milliseconds of the run. TOML has no value for *none*; in
-JSON it is `null`.
+has all of its fields. All times are in milliseconds of the run. Defaults are written as in JSON.
+*None* is `null` there; TOML has no value for it.
 
 Generated from the classes in `replay/world` by `python -m tools.pages --write`.
 
@@ -93,7 +92,7 @@ def _value(form: inspect.Type) -> str:
         case inspect.UnionType(types=types):
             known = [one for one in types if not isinstance(one, inspect.NoneType)]
             return " or ".join(map(_value, known))
-        case inspect.VarTupleType(item_type=item) | inspect.ListType(item_type=item):
+        case inspect.VarTupleType(item_type=item):
             return f"list of {_value(item)}"
         case inspect.TupleType(item_types=items):
             return f"list: {', '.join(map(_value, items))}"
@@ -118,14 +117,8 @@ def _default(field: inspect.Field) -> str:
         return "(required)"
     default: Any = field.default
     if default is NODEFAULT:
-        default = field.default_factory() if callable(field.default_factory) else UNSET
-    if default is None:
-        return "none"
-    value = to_builtins(default)
-    if isinstance(value, bool):
-        return f"`{str(value).lower()}`"
-    if value in ((), [], {}, ""):
+        default = field.default_factory()
+    text = json.encode(default).decode()
+    if text in ("[]", "{}", '""'):
         return "empty"
-    if isinstance(value, dict):
-        return ", ".join(f"`{name} = {one}`" for name, one in value.items())
-    return f"`{list(value) if isinstance(value, tuple) else value}`"
+    return "none" if text == "null" else f"`{text}`"

@@ -1,6 +1,7 @@
 """Small clusters for the tests of the 0.8 design."""
 
-from controller.core.commands import Notice
+from controller.core.commands import Notice, WriteAtomically
+from controller.core.operations import WriteOperation
 from controller.kafka_0_8.commands import BrokerCommand
 from controller.kafka_0_8.state import Name, Partition
 from replay.world.kafka_0_8.cluster import Cluster08
@@ -41,6 +42,16 @@ def issued(found: Cluster08, broker: int, rule: str = "") -> list[BrokerCommand]
         for _, commands in found.brokers[broker].history
         for one in commands
         if one.reason.rule.startswith(rule)
+    ]
+
+
+def operations_of(found: Cluster08, broker: int, rule: str) -> list[WriteOperation]:
+    """The operations of the transactions that a broker has issued by a rule."""
+    return [
+        operation
+        for one in issued(found, broker, rule)
+        if isinstance(one, WriteAtomically)
+        for operation in one.operations
     ]
 
 

@@ -2,13 +2,19 @@
 
 import pytest
 
-from controller.core.commands import WriteAtomically
 from controller.core.error_codes import NONE
 from controller.core.operations import Create, Delete, SetData, WriteOperation
 from controller.core.values import ANY_VERSION
 from controller.kafka_0_8.configuration import SECOND_RULES
 from replay.world.kafka_0_8.cluster import Cluster08
-from tests.controller.kafka_0_8.clusters import cluster, issued, leader_of, notices, replicated
+from tests.controller.kafka_0_8.clusters import (
+    cluster,
+    issued,
+    leader_of,
+    notices,
+    operations_of,
+    replicated,
+)
 
 EPOCH = "/brokers/epoch"
 U = ("u", 0)
@@ -89,13 +95,7 @@ def test_unreadable_epoch_that_changes_meanwhile_is_not_written_over() -> None:
     found.write(SetData(EPOCH, b"many", ANY_VERSION))
     found.end_session(3)
     found.run(2000)
-    writes = [
-        operation
-        for one in issued(found, 3, "E-06")
-        if isinstance(one, WriteAtomically)
-        for operation in one.operations
-        if operation.path == EPOCH
-    ]
+    writes = [one for one in operations_of(found, 3, "E-06") if one.path == EPOCH]
     (written,) = [one for one in writes if one.data == b"4"]
     assert isinstance(written, SetData)
     assert written.version > ANY_VERSION

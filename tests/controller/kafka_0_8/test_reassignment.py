@@ -10,7 +10,15 @@ from controller.kafka_0_8 import admin
 from controller.kafka_0_8.admin import AdminError
 from controller.kafka_0_8.configuration import SECOND_RULES
 from replay.world.kafka_0_8.cluster import Cluster08
-from tests.controller.kafka_0_8.clusters import T, issued, leader_of, notices, partition, replicated
+from tests.controller.kafka_0_8.clusters import (
+    T,
+    issued,
+    leader_of,
+    notices,
+    operations_of,
+    partition,
+    replicated,
+)
 
 REPLICAS = "/brokers/topics/t/0/replicas"
 REASSIGNED = "/brokers/partitions_reassigned/t/0"
@@ -277,13 +285,7 @@ def test_second_rules_complete_a_reassignment_whatever_its_znode_has() -> None:
     found = replicated(rules=SECOND_RULES)
     found.reassign(T, (1, 2))
     found.run(1000)
-    deletions = [
-        operation
-        for one in issued(found, 1, "A-02")
-        if isinstance(one, WriteAtomically)
-        for operation in one.operations
-        if isinstance(operation, Delete)
-    ]
+    deletions = [one for one in operations_of(found, 1, "A-02") if isinstance(one, Delete)]
     assert deletions == [Delete(REASSIGNED, ANY_VERSION)]
 
 
