@@ -17,6 +17,8 @@ class LoadedFunctions:
     def __init__(self, files: Iterable[str]) -> None:
         wanted = set(files)
         self._functions: dict[CodePlace, list[FunctionType]] = {}
+        # What a process has frozen is not among the objects.
+        gc.unfreeze()
         for one in gc.get_objects():
             if type(one) is FunctionType and one.__code__.co_filename in wanted:
                 self._functions.setdefault(code_place(one.__code__), []).append(one)

@@ -125,6 +125,17 @@ def test_score_and_reviewed_survivors_are_printed(tree: Path) -> None:
     assert (tree / "product/rule.py").read_text(encoding="utf-8") == RULE + ENDLESS
 
 
+def test_functions_that_the_suite_froze_are_mutated(tree: Path) -> None:
+    """`gc.freeze` hides objects from a search for the functions of the process."""
+    write(
+        tree,
+        "tests/conftest.py",
+        "import gc\n\n\ndef pytest_collection_finish():\n    gc.freeze()\n",
+    )
+    status, output = mutations(tree)
+    assert (status, "score 83.3 %" in output) == (0, True), output
+
+
 @pytest.mark.long
 def test_unchanged_statements_are_not_mutated(tree: Path) -> None:
     pausing = RULE.replace(
