@@ -113,7 +113,8 @@ mutations: setup
 mutations-write: setup
 	$(BIN)/python -m tools.mutations --write
 
-# Tries the mutants of changed functions, then others, for MINUTES; the order of the others differs for each commit.
+# After the rules, tries the mutants of changed functions, then others, for MINUTES; the order of the others differs for
+# each commit.
 ci-mutations: setup
 	$(BIN)/python -m tools.mutations --minutes $(or $(MINUTES),4) --base "$${BASE:-$$($(BIN)/python -m tools.diff_base)}"
 

@@ -1,4 +1,5 @@
-"""Partitions that a step could not handle: collected, then reported in few notices."""
+"""Reports of what failed: an error that ended a procedure, and partitions that a step could not
+handle, which are collected and reported in few notices."""
 
 import traceback
 from collections.abc import Sequence
@@ -14,7 +15,15 @@ EXCERPT_CHARACTERS = 2000
 """The limit for content that is removed or replaced; the event that read it has all of it."""
 
 
-def describe(error: Exception) -> str:
+def report_error(controller: Controller, code: str, subject: str, error: Exception) -> None:
+    """Report an error that ended a procedure or a part of it. One that is no `CoreError` is a
+    defect of the code, and the observer is called."""
+    if not isinstance(error, CoreError):
+        controller.observer.raises(error)
+    controller.notice("error", code, subject, _described(error))
+
+
+def _described(error: Exception) -> str:
     """An error as text that is the same on every machine and Python version."""
     if isinstance(error, CoreError):
         return str(error)

@@ -72,6 +72,10 @@ class FoldObserver:
         """A step could not handle a partition, which keeps its state. Also called if the notice is
         not repeated. `election` has the candidates of an election that found no leader."""
 
+    def raises(self, error: Exception) -> None:
+        """An exception that is no `CoreError` ended a procedure or a part of it: a defect of the
+        code. The notice follows."""
+
     def rejects(self, name: tuple[str, int], error: int, why: str) -> None:
         """A reassignment that was requested by way of ZooKeeper is rejected; the notice follows.
         `error` is the Kafka error code that an API request would be answered with."""

@@ -113,12 +113,14 @@ class Act(Struct, frozen=True):
 
 
 class _Steps(FoldObserver):
-    """Counts the steps of one fold, and knows its procedure."""
+    """Counts the steps of one fold, and knows its procedure. `raised`: the first exception that the
+    controller caught although it is none of its errors."""
 
     def __init__(self, coverage: Coverage) -> None:
         self._coverage = coverage
         self._seen: dict[tuple[object, object], None] = {}
         self.procedure = "none"
+        self.raised: Exception | None = None
 
     def begins(self, trigger: Trigger) -> None:
         if isinstance(trigger, ApiCall):
@@ -126,6 +128,9 @@ class _Steps(FoldObserver):
         else:
             self.procedure = type(trigger).__name__
         count(self._coverage.procedures, self.procedure)
+
+    def raises(self, error: Exception) -> None:
+        self.raised = self.raised or error
 
     def moves_partitions(
         self, partitions: Sequence[Partition], target: PartitionState, rule: str, strategy: str
@@ -149,7 +154,9 @@ class _Steps(FoldObserver):
 
 
 class CoverageObserver(Observer):
-    """Counts what one run reaches. `acts` has the acts of each controller, if they are kept."""
+    """Counts what one run reaches. `acts` has the acts of each controller, if they are kept.
+
+    Ends the run with an exception that a controller caught and that is none of its errors."""
 
     def __init__(self, *, keeps_acts: bool = False) -> None:
         self.coverage = Coverage(runs=1)
@@ -196,6 +203,9 @@ class CoverageObserver(Observer):
 
     def folded(self, process: str, recorded: Recorded, issued: list[Issued]) -> None:
         self.coverage.events += 1
+        raised = self._steps[process].raised
+        if raised is not None:
+            raise raised
         if isinstance(recorded.event, Outcome):
             return
         kind = _kind(recorded)

@@ -66,7 +66,7 @@ class Monitor(Observer):
 
     - `violation`: the first one, None so far
     - `unmet`: what the invariants about recovery still lack
-    - `also`: another observer, which is called first
+    - `also`: another observer
     """
 
     always: ClassVar[Sequence[type[Invariant]]] = ALWAYS
@@ -251,6 +251,7 @@ class Monitor(Observer):
         self.also.run_ended(process, reason)
 
     def folded(self, process: str, recorded: Recorded, issued: list[Issued]) -> None:
+        self.also.folded(process, recorded, issued)
         event = recorded.event
         if self._delivered is not None:
             self._delivered.folded(process, recorded, issued)
@@ -281,7 +282,6 @@ class Monitor(Observer):
                 check(process)
             if self._delivered is not None:
                 self._delivered.handled(process)
-        self.also.folded(process, recorded, issued)
 
     def _note(self, process: str, code: str) -> None:
         is_kafka = self.processes.is_kafka(process)

@@ -7,7 +7,6 @@ a test that a page names as evidence notices no mutant. 2: the run cannot begin.
 import signal
 import sys
 import tempfile
-import time
 from functools import partial
 from pathlib import Path
 from typing import Annotated
@@ -47,7 +46,7 @@ def main(
         str, typer.Option(help="First what changed since this commit.", metavar="COMMIT")
     ] = "",
     minutes: Annotated[
-        float, typer.Option(min=0, help="Begin no mutant after this time; 0: all.")
+        float, typer.Option(min=0, help="Try mutants for this time, after the rules; 0: all.")
     ] = 0,
     write: Annotated[bool, typer.Option("--write", help="Write the list of survivors.")] = False,
     jobs: Annotated[int, typer.Option(min=1, help="Mutants at a time.")] = 2,
@@ -55,7 +54,7 @@ def main(
     """Change the code of the current folder, one place at a time, and run the tests."""
     signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
     root = Path.cwd()
-    deadline = time.monotonic() + minutes * 60 if minutes else float("inf")
+    seconds = minutes * 60 if minutes else float("inf")
     try:
         settings = read_settings(root)
         with Progress(console=_errors, transient=True) as progress:
@@ -65,7 +64,7 @@ def main(
             listed, _ = by_short_name(read_survivors(root), run.functions)
             functions = _chosen(root, run.functions, only or [], base)
             test_for = partial(test_named, listed)
-            chosen = Chosen(functions, deadline, with_rules=not only, test_for=test_for)
+            chosen = Chosen(functions, seconds, with_rules=not only, test_for=test_for)
             with tempfile.TemporaryDirectory(prefix="mutations-") as folder:
                 output = Path(folder) / "pytest"
                 run_in_suite(settings.tests, output, lambda suite: run(suite, chosen))

@@ -52,11 +52,11 @@ class Result(Struct):
 
 
 class Chosen(Struct):
-    """The functions whose mutants are tried, in this order, and when to stop."""
+    """The functions whose mutants are tried, in this order, and for how long."""
 
     functions: Sequence[Function]
-    deadline: float
-    """By time.monotonic()."""
+    seconds: float
+    """From the first mutant on; rules and the tests that pages name are tried before."""
     with_rules: bool = True
     test_for: Callable[[Mutant], str] = lambda mutant: ""
     """A test that has to run for a mutant, first; empty: any."""
@@ -148,10 +148,11 @@ class Run:
                 raise MutationError(f"{SURVIVORS} names {test}, which is no test of the suite")
         task = self._progress.add_task("Mutants", total=len(mutants))
         by_trial: dict[int, Mutant] = {}
+        deadline = time.monotonic() + chosen.seconds
 
         def trials() -> Iterator[Trial]:
             for place, mutant in enumerate(mutants):
-                if time.monotonic() > chosen.deadline:
+                if time.monotonic() > deadline:
                     self.result.left = len(mutants) - place
                     return
                 tests = coverage_map.sample_of(mutant)

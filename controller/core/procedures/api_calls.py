@@ -24,7 +24,7 @@ from controller.core.controller import Controller
 from controller.core.deviations import RESIGNS_WHEN_FENCED
 from controller.core.error_codes import CLUSTER_AUTHORIZATION_FAILED, UNKNOWN_SERVER_ERROR
 from controller.core.errors import ControllerMovedError
-from controller.core.failures import describe
+from controller.core.failures import report_error
 from controller.core.procedures.admin.acls import cluster_refusal
 from controller.core.procedures.admin.features import process_update_features
 from controller.core.procedures.admin.producer_ids import process_allocate_producer_ids
@@ -73,7 +73,7 @@ async def process_request(controller: Controller, call: ApiCall) -> None:
             raise
     except Exception as error:
         name = type(request).__name__
-        controller.notice("error", "request_failed", request.subject, describe(error))
+        report_error(controller, "request_failed", request.subject, error)
         for one in call.requests:
             send_response(controller, one.refusal(UNKNOWN_SERVER_ERROR), f"{name} failed")
     for partition in reversed(controller.order.partitions(changed)):

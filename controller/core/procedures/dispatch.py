@@ -9,7 +9,7 @@ from controller.core.api_requests.topics import CreateTopicsReceived
 from controller.core.controller import Controller
 from controller.core.deviations import CREATIONS_TOGETHER, REASSIGNMENTS_TOGETHER
 from controller.core.errors import ControllerMovedError
-from controller.core.failures import describe
+from controller.core.failures import report_error
 from controller.core.procedures.admin.acls import process_acl_changes
 from controller.core.procedures.admin.mutation_quotas import follow_mutation_quotas
 from controller.core.procedures.api_calls import process_request
@@ -99,7 +99,7 @@ async def process(controller: Controller, trigger: Trigger) -> None:
     except ControllerMovedError:
         await controller_election.maybe_resign(controller, fenced=True)
     except Exception as error:
-        controller.notice("error", "procedure_failed", type(trigger).__name__, describe(error))
+        report_error(controller, "procedure_failed", type(trigger).__name__, error)
 
 
 async def _run(controller: Controller, trigger: Trigger) -> None:

@@ -24,6 +24,8 @@ from replay.world.inputs import (
     CrashController,
     DeleteControllerZnode,
     Input,
+    Reassign,
+    Target,
     WriteZnode,
 )
 from replay.world.scenario import Scenario
@@ -116,6 +118,31 @@ def test_exception_of_the_code_is_a_violation(monkeypatch: pytest.MonkeyPatch) -
 
     monkeypatch.setattr("controller.core.fold.process", fail)
     violation = run(small(), ()).violation
+    assert violation is not None
+    assert violation.invariant == NO_EXCEPTION
+    assert violation.text == "ZeroDivisionError: planted (replay/explore/test_run.py, fail)"
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        "controller.core.procedures.dispatch:process_broker_change",
+        "controller.core.procedures.role.controller_election:fail_over",
+        "controller.core.procedures.api_calls:process_alter_partition",
+        "controller.core.procedures.reassignment.partition_reassignment:_carry_out",
+    ],
+)
+def test_exception_that_a_procedure_catches_is_a_violation(
+    monkeypatch: pytest.MonkeyPatch, function: str
+) -> None:
+    """Each catches what it does not expect, so that the controller can go on."""
+
+    async def fail(*_: object) -> None:
+        raise ZeroDivisionError("planted")
+
+    monkeypatch.setattr(function.replace(":", "."), fail)
+    move = Reassign(6_000, (Target("payments", 0, (3, 4)),))
+    violation = run(small(), (move, *_INPUTS)).violation
     assert violation is not None
     assert violation.invariant == NO_EXCEPTION
     assert violation.text == "ZeroDivisionError: planted (replay/explore/test_run.py, fail)"

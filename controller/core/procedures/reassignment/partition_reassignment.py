@@ -19,7 +19,7 @@ from controller.core.deviations import (
 )
 from controller.core.election import OFFLINE, REASSIGNMENT, REMAINING
 from controller.core.errors import ControllerMovedError, ProcedureError, ZnodeError
-from controller.core.failures import describe
+from controller.core.failures import report_error
 from controller.core.operations import OK
 from controller.core.pauses import parts, pause
 from controller.core.procedures.elections.partition_state_machine import change_partitions
@@ -389,4 +389,4 @@ async def _remove_requests(controller: Controller, partitions: list[Partition]) 
 def report_failed(controller: Controller, errors: Errors) -> None:
     """Report the reassignments that failed half way, each with its error."""
     for partition, error in errors.items():
-        controller.notice("error", "reassignment_failed", repr(partition), describe(error))
+        report_error(controller, "reassignment_failed", repr(partition), error)

@@ -16,7 +16,7 @@ from controller.core.deviations import (
     VACANT_ROLE_SEEN,
 )
 from controller.core.errors import ControllerMovedError, ZnodeError
-from controller.core.failures import describe
+from controller.core.failures import report_error
 from controller.core.operations import (
     BAD_VERSION,
     CONNECTION_LOSS,
@@ -115,7 +115,7 @@ async def elect(controller: Controller, *, take_over: bool = False) -> None:
     except ControllerMovedError:
         await maybe_resign(controller, fenced=True)
     except Exception as error:
-        controller.notice("error", "failover_failed", znodes.CONTROLLER, describe(error))
+        report_error(controller, "failover_failed", znodes.CONTROLLER, error)
         if FAILOVER_BACK_OFF.applies(controller.configuration):
             _back_off(controller, "failover failed")
         await give_up(controller)
