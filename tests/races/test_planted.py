@@ -19,6 +19,7 @@ def test_planted_defect_breaks_an_invariant_in_its_directed_run(defect: Defect) 
     assert outcome.violation.invariant in defect.invariants, outcome.violation
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("defect", DEFECTS.values(), ids=DEFECTS)
 def test_code_without_the_defect_breaks_nothing_in_the_directed_run(defect: Defect) -> None:
     assert defect.directed is not None, "a defect needs a directed run"

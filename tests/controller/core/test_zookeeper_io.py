@@ -261,6 +261,7 @@ def content(cluster: Cluster) -> dict[str, Any]:
     return {str(number): (one.leader, one.isr) for number, one in enumerate(states)}
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("delivery", [*LOST, *OVER])
 def test_one_loss_at_any_read_or_write_does_not_change_the_outcome(delivery: Delivery) -> None:
     expected = content(play(lambda number, issued: Delivery.ANSWERED))

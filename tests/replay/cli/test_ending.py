@@ -28,6 +28,7 @@ def archive(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "long.tar"
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     ("number", "status"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)], ids=["SIGTERM", "SIGINT"]
 )

@@ -153,6 +153,7 @@ def obeying_permissions() -> None:
         prctl(PR_CAPBSET_DROP, capability, 0, 0, 0)
 
 
+@pytest.mark.long
 def test_file_without_permission_is_refused(folder_of: Get, tmp_path: Path) -> None:
     source = tmp_path / "version-2"
     shutil.copytree(folder_of("broker-crash-2") / "zookeeper" / "version-2", source)
@@ -184,7 +185,7 @@ def test_next_file_without_permission_ends_the_run_with_a_message(
     assert "Traceback" not in messages
 
 
-@pytest.mark.sampled
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["log.ffff", "controller.log"])
 def test_error_while_a_file_is_read_ends_the_run_with_a_message(
     name: str, folder_of: Get, tmp_path: Path
@@ -220,6 +221,7 @@ def test_log_of_a_shadow_is_usable_by_other_commands(
     assert result.stdout
 
 
+@pytest.mark.long
 def test_followed_logs_of_brokers_judge_the_requests(folder_of: Get, tmp_path: Path) -> None:
     folder = folder_of("broker-crash-2")
     logs = [

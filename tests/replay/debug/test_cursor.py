@@ -188,7 +188,7 @@ def cursor_name(cursor: Cursor) -> str:
     return name
 
 
-@pytest.mark.sampled
+@pytest.mark.long
 def test_effects_are_the_events_that_have_the_event_as_a_cause(cursor: Cursor) -> None:
     checked = 0
     for seq in range(cursor.first_seq, min(cursor.last_seq, 120), 3):

@@ -266,6 +266,7 @@ def test_rule_that_raises_is_reported_with_its_error(tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.long
 def test_failure_in_one_log_does_not_affect_the_others(tmp_path: Path) -> None:
     logs = [versions.CRASH, INCIDENTS / "unclean-election", INCIDENTS / "topics"]
     found = diff(tmp_path, (versions.FAILS_LATER,), *logs)

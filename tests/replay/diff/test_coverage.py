@@ -86,6 +86,7 @@ def diff(head: Path, *arguments: str) -> Result:
     return CliRunner().invoke(app, ["diff", *arguments])
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("compared_before")
 def test_changes_that_no_log_executes_end_the_report(head: Path) -> None:
     result = diff(head)

@@ -156,6 +156,7 @@ def test_acts_and_deliveries_are_kept_for_strategies() -> None:
     assert traced.deliveries[0].id == 1
 
 
+@pytest.mark.sampled
 @pytest.mark.slow
 @pytest.mark.parametrize("name", STRATEGIES)
 def test_strategy_runs_on_the_world(name: str) -> None:

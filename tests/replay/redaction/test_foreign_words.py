@@ -90,6 +90,7 @@ def require_none_remains(log: Path) -> None:
         assert words_below(other.logs[0]) == set()
 
 
+@pytest.mark.long
 @settings(max_examples=12, phases=[Phase.generate])
 @given(
     st.lists(st.tuples(st.sampled_from(READ), contents), min_size=1, max_size=5),

@@ -103,6 +103,7 @@ def test_difference_that_another_order_explains_does_not_differ(
     assert (status.decisions.explained, status.decisions.different, status.problem) == (1, 0, "")
 
 
+@pytest.mark.long
 def test_counts_are_in_the_folder_of_the_log_and_in_the_metrics(
     crash: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

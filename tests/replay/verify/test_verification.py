@@ -78,6 +78,7 @@ def test_log_of_this_core_agrees(tmp_path: Path) -> None:
     assert result.unrecorded == 0
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("seed", ["0", "1", "4242"])
 def test_log_agrees_in_a_new_process_with_any_hash_seed(tmp_path: Path, seed: str) -> None:
     log = write_log(tmp_path / "log", incident())

@@ -116,6 +116,7 @@ OWNER = """if True:
 """
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
 async def test_server_ends_with_the_process_that_started_it(
     number: signal.Signals, tmp_path: Path

@@ -210,6 +210,7 @@ def test_command_finds_a_planted_change() -> None:
     assert verdict["outcome"] == "found"
 
 
+@pytest.mark.long
 def test_command_with_an_unknown_change_exits_with_2() -> None:
     done = run("--only", "no such rule")
     assert (done.returncode, done.stdout) == (2, "")

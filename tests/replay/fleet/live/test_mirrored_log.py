@@ -58,7 +58,7 @@ def test_health_equals_what_inspect_shows(log: Path, plain: list[list[State]]) -
     assert {one[2] for of_all in plain for one in of_all} == {"offline", "under_replicated"}
 
 
-@pytest.mark.sampled
+@pytest.mark.long
 @pytest.mark.parametrize("size", [100, 7, 1])
 def test_batch_size_does_not_change_the_health(
     log: Path, plain: list[list[State]], size: int

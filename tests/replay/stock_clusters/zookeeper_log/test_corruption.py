@@ -63,6 +63,7 @@ def written(transaction: Transaction) -> dict[str, Any]:
     return json.loads(operation.data or b"null")
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("how", FIELDS)
 def test_one_field_of_one_decision_is_changed(
