@@ -185,7 +185,7 @@ class ZooKeeperConnection:
         """Connect to a server and wait until the connection ends. Return whether it was
         established."""
         loop = asyncio.get_running_loop()
-        link = _Link(self)
+        link = _Link(self, server)
         try:
             with anyio.fail_after(self._settings.connect_timeout_ms / 1000):
                 tls = None if self._tls is None else self._tls.current()
@@ -235,7 +235,7 @@ class ZooKeeperConnection:
             self._link = None
             if self._session.phase is Phase.HANDSHAKE and self._tls is None:
                 cause += " at the handshake: it does not serve, or expects TLS"
-            self._session.disconnected(cause)
+            self._session.disconnected(f"{link.server}: {cause}")
             self._flush()
 
     def _flush_soon(self) -> None:
@@ -277,7 +277,8 @@ class ZooKeeperConnection:
 class _Link(asyncio.Protocol):
     """One TCP connection. The session's limit on bytes in flight bounds its write buffer."""
 
-    def __init__(self, owner: ZooKeeperConnection) -> None:
+    def __init__(self, owner: ZooKeeperConnection, server: Server) -> None:
+        self.server = server
         self._owner = owner
         self._transport: asyncio.Transport | None = None
         self.ended = asyncio.Event()
