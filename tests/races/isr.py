@@ -1,4 +1,4 @@
-"""Races of the ISR: R4, R18, R27."""
+"""Races of the ISR: R4, R18, R27, and that of followers that shut down."""
 
 from collections.abc import Callable
 from typing import Any, Final
@@ -76,6 +76,23 @@ def _any_member_is_eligible(original: Any) -> Callable[..., int | None]:
     return judge
 
 
+def _followers_may_shut_down(original: Any) -> Callable[..., int | None]:
+    def judge(
+        controller: Controller, partition: Partition, proposed: LeaderAndIsr, version: int
+    ) -> int | None:
+        verdict: int | None = original(controller, partition, proposed, version)
+        context = controller.context
+        ineligible = [one for one in proposed.isr if one not in context.live_brokers]
+        if verdict not in _INELIGIBLE or proposed.leader in ineligible:
+            return verdict
+        if any(one not in context.shutting_down for one in ineligible):
+            return verdict
+        reach()
+        return None
+
+    return judge
+
+
 def _follower_restarts() -> tuple[Scenario, tuple[Input, ...]]:
     return cluster(), (CrashBroker(5_000, 2, restart_after_ms=15_000),)
 
@@ -89,6 +106,14 @@ def _target_shuts_down() -> tuple[Scenario, tuple[Input, ...]]:
         HoldLink(5_000, "broker 1", "refold 100", 1_000),
         Reassign(5_000, (Target("orders", 0, (1, 2, 4)),)),
         StopBroker(5_500, 4),
+    )
+
+
+def _follower_fetches_during_its_shutdown() -> tuple[Scenario, tuple[Input, ...]]:
+    return cluster(), (
+        HoldLink(5_000, "broker 1", "refold 100", 1_000),
+        Reassign(5_000, (Target("orders", 0, (1, 2, 4)),)),
+        StopBroker(5_500, 4, closes_after_ms=3_000),
     )
 
 
@@ -128,5 +153,16 @@ DEFECTS: Final[tuple[Defect, ...]] = (
         invariants=("no-ineligible-in-isr", "acknowledged-records-kept"),
         replacements=(Replacement(f"{_ALTER_PARTITION}:judge", _any_member_is_eligible),),
         directed=_target_shuts_down,
+    ),
+    Defect(
+        id="follower-shuts-down",
+        source="KAFKA-14140",
+        planted="The controller accepts an ISR with a follower that is registered and in "
+        "controlled shutdown.",
+        needs="A leader proposes a follower whose shutdown the controller has granted, and which "
+        "is still registered.",
+        invariants=("no-ineligible-in-isr",),
+        replacements=(Replacement(f"{_ALTER_PARTITION}:judge", _followers_may_shut_down),),
+        directed=_follower_fetches_during_its_shutdown,
     ),
 )

@@ -9,7 +9,7 @@ from controller.core.batch import RequestBatch
 from controller.core.commands import BrokerRequest, Reason, UpdateMetadataRequest
 from controller.core.controller import Controller
 from controller.core.election import ElectionInput, RollbackGoal, TooFewInSync
-from controller.core.operations import BAD_VERSION, OK, WriteOperation
+from controller.core.operations import OK, WriteOperation
 from controller.core.procedures.reassignment import rollback
 from controller.core.procedures.reassignment.assignments import Errors, Move
 from controller.core.procedures.reassignment.legacy_znode import LegacyZnode
@@ -20,8 +20,8 @@ from controller.core.procedures.reassignment.submission import problem_with
 from controller.core.procedures.reassignment_znodes.cancel_znode import is_cancelled
 from controller.core.procedures.reassignment_znodes.records import remove_records
 from controller.core.state import ControllerContext, EntrySeen, Partition
-from controller.core.values import ANY_VERSION, Assignment
-from controller.core.znodes import Entries, Entry, Name
+from controller.core.values import Assignment
+from controller.core.znodes import Entry, Name
 from replay.world.inputs import (
     CancelReassignment,
     CrashBroker,
@@ -234,17 +234,6 @@ def _takes_entries_of_any_route(original: Any) -> Callable[..., bool]:
     return is_possible
 
 
-def _overwrites_other_writers(original: Any) -> Callable[..., Awaitable[int]]:
-    async def put_back(controller: Controller, remaining: Entries, version: int) -> int:
-        error: int = await original(controller, remaining, version)
-        if error == BAD_VERSION:
-            reach()
-            error = await original(controller, remaining, ANY_VERSION)
-        return error
-
-    return put_back
-
-
 # Directed runs ------------------------------------------------------------------------------------
 
 
@@ -309,11 +298,6 @@ def _entry_by_extra() -> Start:
 def _entry_and_request() -> Start:
     other = (Target("orders", 0, (4, 2, 3)),)
     return cluster(), (Reassign(5_000, _TO_4, "znode"), Reassign(5_004, other, "request"))
-
-
-def _two_writers() -> Start:
-    other = (Target("orders", 1, (2, 3, 4)),)
-    return cluster(), (Reassign(5_000, _TO_4, "znode"), Reassign(5_071, other, "znode"))
 
 
 DEFECTS: Final[tuple[Defect, ...]] = (
@@ -448,18 +432,5 @@ DEFECTS: Final[tuple[Defect, ...]] = (
             Replacement(f"{_REASSIGNMENT}.submission:is_possible", _takes_entries_of_any_route),
         ),
         directed=_entry_and_request,
-    ),
-    Defect(
-        id="kip-236-two-writers",
-        source=_SOURCE,
-        planted="The controller writes /admin/reassign_partitions without its version.",
-        needs="A client writes the znode between a read and a write of the controller.",
-        invariants=("entries-accounted-for", "reassignments-ended", "admin-znodes-gone"),
-        replacements=(
-            Replacement(
-                f"{_ZNODES}.reassign_partitions_znode:_put_back", _overwrites_other_writers
-            ),
-        ),
-        directed=_two_writers,
     ),
 )

@@ -19,6 +19,7 @@ from controller.core.values import Broker
 from controller.core.zookeeper_io import read_znodes
 from controller.zookeeper.watches import FullPath, Watches
 from controller.zookeeper.wire import WatchLists
+from replay.explore.generators.scenarios import OLD_ZOOKEEPER
 from replay.world.ensemble.client import Client
 from replay.world.ensemble.protocol import Asked, CloseSession
 from replay.world.inputs import (
@@ -26,7 +27,9 @@ from replay.world.inputs import (
     CrashBroker,
     CreateTopic,
     CutConnection,
+    ElectLeaders,
     ExpireSession,
+    Input,
     KillController,
     LagZooKeeper,
     LoseReply,
@@ -35,6 +38,8 @@ from replay.world.inputs import (
     Target,
 )
 from replay.world.requests import GetData, MultiRead, Reply
+from replay.world.scenario import Scenario
+from tests.races.clusters import cluster
 from tests.races.defect import Defect, generic_with
 from tests.races.planting import Replacement, reach
 
@@ -42,6 +47,7 @@ _FIRST: Final = "refold 100"
 _SECOND: Final = "refold 101"
 
 _BROKER_CHANGE: Final = "broker change"
+_ELECTION: Final = "preferred replica election"
 
 
 # R9 -----------------------------------------------------------------------------------------------
@@ -246,6 +252,33 @@ def _without_lists(lists: Lists) -> Lists:
     return planted
 
 
+# election-watch-lost ------------------------------------------------------------------------------
+
+ReadStats = Callable[..., Awaitable[Znodes]]
+
+
+def _watches_no_election(read_stats: ReadStats) -> ReadStats:
+    """The watch of /admin/preferred_replica_election is set at a failover only."""
+
+    async def planted(
+        controller: Controller, paths: list[str], rule: str, *, watch: bool = False
+    ) -> Znodes:
+        if watch and rule == _ELECTION and paths == [znodes.PREFERRED_ELECTION]:
+            reach()
+            watch = False
+        return await read_stats(controller, paths, rule, watch=watch)
+
+    return planted
+
+
+def _two_elections() -> tuple[Scenario, tuple[Input, ...]]:
+    """In a cluster in which watches fire once."""
+    return structs.replace(cluster(), zookeeper=OLD_ZOOKEEPER), (
+        ElectLeaders(5000, (), "preferred", "znode"),
+        ElectLeaders(7000, (), "preferred", "znode"),
+    )
+
+
 DEFECTS: Final = (
     Defect(
         id="R9",
@@ -342,5 +375,16 @@ DEFECTS: Final = (
             CutConnection(5000, _FIRST, "zookeeper", 0),
             CreateTopic(7000, "clicks", ((1, 2, 3),), {}, "znode_with_id"),
         ),
+    ),
+    Defect(
+        id="election-watch-lost",
+        source="KB 3.9",
+        planted="The controller does not set the watch of /admin/preferred_replica_election again.",
+        needs="With watches that fire once, two elections by the znode in one term.",
+        invariants=("admin-znodes-gone",),
+        replacements=(
+            Replacement("controller.core.zookeeper_io:read_stats", _watches_no_election),
+        ),
+        directed=_two_elections,
     ),
 )

@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from replay.explore.coverage import Coverage
 from replay.explore.generators.attempt import BudgetSpent, Case, Found
-from replay.explore.generators.scenarios import BEFORE_2_7, generic
+from replay.explore.generators.scenarios import BEFORE_2_7, OLD_ZOOKEEPER, generic
 from replay.explore.generators.strategies import Start, do_job
 from replay.explore.invariants.invariant import Violation
 from replay.explore.run import run
@@ -27,11 +27,14 @@ from tests.races.planting import take_reached
 
 _PLAIN: Final = (False, False)
 _START: Final = Start(scenario=generic(standby=_PLAIN))
-_START_BEFORE_2_7: Final = Start(scenario=generic(protocol=BEFORE_2_7, standby=_PLAIN))
+_START_BEFORE_2_7: Final = Start(
+    scenario=generic(protocol=BEFORE_2_7, standby=_PLAIN, zookeeper=OLD_ZOOKEEPER)
+)
 _START_WITH_STANDBY: Final = Start(scenario=generic())
 _BEFORE_2_7_EVERY: Final = 7
-"""Every seventh job has the protocol with which leaders write their ISRs to ZooKeeper. The number
-has no divisor in common with that of the strategies' turns, so each strategy is used with both."""
+"""Every seventh job has the protocol with which leaders write their ISRs to ZooKeeper, and a
+ZooKeeper whose watches fire once. The number has no divisor in common with that of the strategies'
+turns, so each strategy is used with both."""
 _WITH_STANDBY_EVERY: Final = 5
 """Every fifth other job has a standby, again with each strategy."""
 

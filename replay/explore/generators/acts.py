@@ -146,7 +146,7 @@ class ActMaker:
         cluster it takes milliseconds, and nothing else happens in that time."""
         numbers = self._numbers
         route = numbers.weighted(_ROUTES) if by is None else by
-        targets = self._targets()
+        targets = self.targets()
         if not targets:
             return []
         made: list[Input] = [Reassign(at_ms, targets, route)]
@@ -170,7 +170,7 @@ class ActMaker:
         made: list[Input] = []
         moment = at_ms
         if numbers.chance(75):
-            targets = (self._target(*name),)
+            targets = (self.target(*name),)
             made.append(Reassign(at_ms, targets, route))
             if numbers.chance(80):
                 made.append(self._slow_down(at_ms, targets))
@@ -237,25 +237,6 @@ class ActMaker:
             moment += numbers.choice(_APART_MS)
         return made, moment, (target,), route
 
-    def two_writers(self, at_ms: int, latency_ms: int) -> list[Input]:
-        """A client writes /admin/reassign_partitions while the controller writes it, too: it moves
-        the entries of the extra znode there, or removes those that have ended. `latency_ms`: that
-        of the controller's disk; 0: it is fast."""
-        numbers = self._numbers
-        first: _Route = "extra" if numbers.chance(15) else "znode"
-        if latency_ms:
-            # The entries are moved or removed after so many of the controller's appends.
-            appends = (2, 8) if first == "extra" else (40, 49)
-            later_ms = numbers.between(*(one * latency_ms for one in appends))
-        else:
-            later_ms = numbers.between(6, 13) if first == "extra" else numbers.between(40, 90)
-        made: list[Input] = []
-        for route, after_ms in ((first, 0), ("znode", later_ms)):
-            targets = self._targets()
-            if targets:
-                made.append(Reassign(at_ms + after_ms, targets, route))
-        return made
-
     def _failure(self, at_ms: int, broker: int, name: tuple[str, int]) -> list[Input]:
         """A broker stops, or fails and is noticed at once, or the log directory of its replica
         fails."""
@@ -301,7 +282,7 @@ class ActMaker:
         others = (
             Target(one.topic, one.partition, self._topics[one.topic][one.partition])
             if is_back
-            else self._target(one.topic, one.partition)
+            else self.target(one.topic, one.partition)
             for one in targets
         )
         return [Reassign(at_ms, tuple(others), again)]
@@ -323,15 +304,17 @@ class ActMaker:
             return StopBroker(at_ms + numbers.choice((0, 20, 500)), target, ms)
         return HoldLink(begin_ms, f"broker {leader}", numbers.choice(self._controllers), ms)
 
-    def _targets(self) -> tuple[Target, ...]:
+    def targets(self) -> tuple[Target, ...]:
+        """Random replicas for one or two partitions."""
         found: dict[tuple[str, int], Target] = {}
         for _ in range(self._numbers.between(1, 2)):
             name = self._partition()
             if name is not None:
-                found[name] = self._target(*name)
+                found[name] = self.target(*name)
         return tuple(found.values())
 
-    def _target(self, topic: str, partition: int) -> Target:
+    def target(self, topic: str, partition: int) -> Target:
+        """Random replicas for a partition."""
         numbers = self._numbers
         current = self._topics[topic][partition]
         size = len(current)
@@ -344,7 +327,7 @@ class ActMaker:
 
     def _widest_target(self) -> Target | None:
         """Of some, the one with most new replicas: only then can some join while others do not."""
-        targets = [target for _ in range(8) for target in self._targets()]
+        targets = [target for _ in range(8) for target in self.targets()]
         return max(
             targets,
             key=lambda one: len(_added(one, self._topics[one.topic][one.partition])),
@@ -450,11 +433,11 @@ class ActMaker:
         cancel = WriteZnode(at_ms, znodes.REASSIGN_CANCEL, numbers.choice(_MISTAKES))
         return [cancel, EndCancellation(at_ms + numbers.choice(_END_MS))]
 
-    def elect(self, at_ms: int) -> list[Input]:
+    def elect(self, at_ms: int, *, by_znode: bool = False) -> list[Input]:
         numbers = self._numbers
         name = self._partition()
         names = (name,) if name is not None and numbers.chance(50) else ()
-        if numbers.chance(50):
+        if by_znode or numbers.chance(50):
             return [ElectLeaders(at_ms, names, "preferred", "znode")]
         return [ElectLeaders(at_ms, names, "unclean" if numbers.chance(20) else "preferred")]
 

@@ -11,14 +11,18 @@
 - late requests: a broker asks the controller, restarts, and the request arrives afterwards
 - failed logs: a notification arrives while the controller handles another one
 - two writers: a client writes a znode of reassignments while the controller writes it, too
+- a replaced entry: a client writes another one while the controller removes one that is cancelled
+- the same again: administrators act by the same znodes several times in one term
 - an interrupted deletion: the controller loses the role while brokers delete a topic's replicas
 - a slow shutdown: brokers fail and partitions change while a broker still serves
+- a shutdown of a follower: its leader proposes it for the ISR, and the proposal arrives late
 
 They aim at the kinds of races that were found in production (docs/races.md#three-kinds).
 """
 
 from collections.abc import Callable
-from typing import Final
+from functools import partial
+from typing import Final, Literal
 
 from replay.explore.generators.acts import OUTAGE_MS, ActMaker
 from replay.explore.generators.faults import (
@@ -27,6 +31,7 @@ from replay.explore.generators.faults import (
     FaultMaker,
     closes_after_ms,
 )
+from replay.explore.generators.scenarios import OLD_ZOOKEEPER
 from replay.explore.numbers import Numbers
 from replay.world.inputs import (
     ChangeZooKeeperLeader,
@@ -42,9 +47,11 @@ from replay.world.inputs import (
     LagZooKeeper,
     LoseReply,
     PauseProcess,
+    Reassign,
     ShutDownController,
     SlowDisk,
     StopBroker,
+    Target,
 )
 from replay.world.scenario import Scenario
 
@@ -52,6 +59,8 @@ _SLOW_MS: Final = (30, 100, 300, 1_000, 3_000)
 _LATENCY_MS: Final = (10, 50, 200, 700, 1_500)
 _LAG_MS: Final = (3, 6, 12, 50, 300)
 _SERVERS: Final = 3
+_CLOSES_MS: Final = (500, 2_000, 5_000)
+_AGAIN_MS: Final = (200, 1_000, 1_500, 4_000)
 _FETCHES_AFTER_MS: Final = 1_630
 """About so long after its start a broker of the world begins to fetch, if nothing delays it."""
 
@@ -65,6 +74,7 @@ class Patterns:
         self._acts = ActMaker(scenario, numbers)
         self._controllers = [one.process for one in scenario.controllers if one.runs]
         self._brokers = [one.id for one in scenario.brokers]
+        self._watches_fire_once = scenario.zookeeper == OLD_ZOOKEEPER
 
     def make(self, at_ms: int) -> list[Input]:
         """A random pattern around a moment."""
@@ -80,8 +90,11 @@ class Patterns:
             (self._late_requests, 2),
             (self._failed_logs, 2),
             (self._two_writers, 4),
+            (self._replaced_entry, 2),
+            (self._again, 8 if self._watches_fire_once else 2),
             (self._interrupted_deletion, 1),
             (self._slow_shutdown, 2),
+            (self._shutdown_of_follower, 2),
         )
         pattern = self._numbers.weighted(patterns)
         return pattern(at_ms)
@@ -272,12 +285,70 @@ class Patterns:
         return made
 
     def _two_writers(self, at_ms: int) -> list[Input]:
-        latency_ms = self._numbers.choice((0, 10, 10, 30, 30, 100))
-        made = self._acts.two_writers(at_ms, latency_ms)
+        """A client writes /admin/reassign_partitions while the controller writes it, too: it moves
+        the entries of the extra znode there, or removes those that have ended."""
+        numbers = self._numbers
+        latency_ms = numbers.choice((0, 10, 10, 30, 30, 100))
+        first: Literal["extra", "znode"] = "extra" if numbers.chance(15) else "znode"
         if latency_ms:
-            made += [SlowDisk(at_ms - 100, one, latency_ms, 9_000) for one in self._controllers]
-        if self._controllers and self._numbers.chance(20):
-            made.append(self._depose(self._numbers.choice(self._controllers), self._near(at_ms)))
+            # The entries are moved or removed after so many of the controller's appends.
+            appends = (2, 8) if first == "extra" else (40, 49)
+            later_ms = numbers.between(*(one * latency_ms for one in appends))
+        else:
+            later_ms = numbers.between(6, 13) if first == "extra" else numbers.between(40, 90)
+        made = self._slow_disks(at_ms, latency_ms) if latency_ms else []
+        routes: tuple[tuple[Literal["extra", "znode"], int], ...] = (
+            (first, 0),
+            ("znode", later_ms),
+        )
+        for route, after_ms in routes:
+            targets = self._acts.targets()
+            if targets:
+                made.append(Reassign(at_ms + after_ms, targets, route))
+        if self._controllers and numbers.chance(20):
+            made.append(self._depose(numbers.choice(self._controllers), self._near(at_ms)))
+        return made
+
+    def _replaced_entry(self, at_ms: int) -> list[Input]:
+        """Entries are cancelled before they have begun. A client writes others for the same
+        partitions while the controller, whose disk is slow, removes them."""
+        numbers = self._numbers
+        latency_ms = numbers.choice((10, 30, 100))
+        targets = self._acts.targets()
+        others = tuple(self._acts.target(one.topic, one.partition) for one in targets)
+        if not targets:
+            return self._two_writers(at_ms)
+        cancel_ms = at_ms + numbers.between(1, 3 * latency_ms)
+        # The entries are removed after so many of the controller's appends.
+        again_ms = cancel_ms + numbers.between(6 * latency_ms, 13 * latency_ms)
+        return [
+            *self._slow_disks(at_ms, latency_ms),
+            Reassign(at_ms, targets, "znode"),
+            *self._acts.cancel(cancel_ms),
+            Reassign(again_ms, others, "znode"),
+        ]
+
+    def _slow_disks(self, at_ms: int, latency_ms: int) -> list[Input]:
+        """Those of the controllers."""
+        return [SlowDisk(at_ms - 100, one, latency_ms, 9_000) for one in self._controllers]
+
+    def _again(self, at_ms: int) -> list[Input]:
+        """Administrators act several times by the same znodes, in one term: a watch that fires once
+        must be set again."""
+        numbers, acts = self._numbers, self._acts
+        kinds: tuple[tuple[Callable[[int], list[Input]], int], ...] = (
+            (partial(acts.elect, by_znode=True), 3),
+            (partial(acts.reassign, by=numbers.choice(("znode", "extra", "request"))), 2),
+            (acts.cancel_now, 1),
+            (acts.create_topic, 1),
+            (acts.delete_topic, 1),
+            (acts.change_topic_config, 1),
+        )
+        kind = numbers.weighted(kinds)
+        made: list[Input] = []
+        for _ in range(numbers.between(2, 3)):
+            made += kind(at_ms)
+            at_ms += numbers.choice(_AGAIN_MS)
         return made
 
     def _interrupted_deletion(self, at_ms: int) -> list[Input]:
@@ -300,7 +371,7 @@ class Patterns:
         other brokers fail, and administrators act."""
         numbers = self._numbers
         broker = numbers.choice(self._brokers)
-        closes_ms = numbers.choice((500, 2_000, 5_000))
+        closes_ms = numbers.choice(_CLOSES_MS)
         made: list[Input] = [StopBroker(at_ms, broker, numbers.choice(_SLOW_MS), closes_ms)]
         for _ in range(numbers.between(1, 3)):
             later_ms = at_ms + numbers.between(1, closes_ms)
@@ -312,6 +383,34 @@ class Patterns:
             else:
                 made += self._restart(later_ms)
         return made
+
+    def _shutdown_of_follower(self, at_ms: int) -> list[Input]:
+        """A follower that has returned, or that a reassignment adds, shuts down and serves for some
+        time. Its leader's proposal of an ISR with it arrives late."""
+        numbers = self._numbers
+        partition = self._acts.partition()
+        if partition is None:
+            return self._restart(at_ms)
+        topic, number, replicas = partition
+        leader, followers = replicas[0], list(replicas[1:])
+        others = [one for one in self._brokers if one not in replicas]
+        joins: Input
+        if others and (not followers or numbers.chance(50)):
+            follower = numbers.choice(others)
+            joins = Reassign(at_ms, (Target(topic, number, (*replicas, follower)),))
+            joined_ms = at_ms + numbers.choice((100, 300, 600))
+        elif followers:
+            follower = numbers.choice(followers)
+            joins = StopBroker(at_ms, follower, 0)
+            joined_ms = at_ms + _FETCHES_AFTER_MS + numbers.choice((20, 100, 300, 600))
+        else:
+            return self._restart(at_ms)
+        stop = StopBroker(joined_ms, follower, numbers.choice(_SLOW_MS), numbers.choice(_CLOSES_MS))
+        held_ms = joined_ms - at_ms + numbers.choice((100, 500, 1_000))
+        held = [
+            HoldLink(at_ms, f"broker {leader}", one, held_ms, True) for one in self._controllers
+        ]
+        return [joins, *held, stop]
 
     def _late_requests(self, at_ms: int) -> list[Input]:
         """What a broker sends to controllers arrives when the broker has restarted, and the

@@ -35,8 +35,9 @@ _PROTOCOLS: Final = (
 )
 """Versions at which the controller's decisions or its requests change: leaders ask the controller
 for their ISRs from 2.7-IV2 on, topics have ids from 2.8-IV0 on, and requests from 2.8-IV1 on."""
-_ZOOKEEPERS: Final = (("3.9", 3), ("3.5", 1))
+OLD_ZOOKEEPER: Final = "3.5"
 """Before 3.6, watches fire once, and the controllers read znodes one by one."""
+ZOOKEEPERS: Final = (("3.9", 3), (OLD_ZOOKEEPER, 1))
 _FACTORS: Final = ((3, 12), (2, 5), (1, 1), (4, 2))
 _TAKES_OVER_PERCENT: Final = 10
 _KIP_236_PERCENT: Final = 90
@@ -52,7 +53,10 @@ _BROKER_SETTINGS: Final = {
 
 
 def generic(
-    seed: int = 0, protocol: str = LATEST, standby: tuple[bool, ...] = (False, True)
+    seed: int = 0,
+    protocol: str = LATEST,
+    standby: tuple[bool, ...] = (False, True),
+    zookeeper: str = "3.9",
 ) -> Scenario:
     """Four brokers, two topics, a refold for each value of `standby`, and a stock controller that
     only a fault starts."""
@@ -66,6 +70,7 @@ def generic(
         standby=standby,
         stock=1,
         protocol=protocol,
+        zookeeper=zookeeper,
     )
 
 
@@ -91,7 +96,7 @@ def random_scenario(numbers: Numbers) -> Scenario:
         ),
         stock=numbers.between(1, brokers) if numbers.chance(30) else 0,
         protocol=numbers.weighted(_PROTOCOLS),
-        zookeeper=numbers.weighted(_ZOOKEEPERS),
+        zookeeper=numbers.weighted(ZOOKEEPERS),
         takes_over=numbers.chance(_TAKES_OVER_PERCENT),
         is_unclean=is_unclean,
         has_kip_236=numbers.chance(_KIP_236_PERCENT),

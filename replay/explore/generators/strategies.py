@@ -77,8 +77,9 @@ def do_job(start: Start, seed: int, job: int, on_run: Callable[[Coverage], bool]
     scenario = start.scenario
     if scenario is None:
         of_cluster = numbers.split()
-        is_generic = of_cluster.chance(50)
-        scenario = generic(of_cluster.below(1 << 32)) if is_generic else random_scenario(of_cluster)
+        scenario = random_scenario(of_cluster)
+        if of_cluster.chance(50):
+            scenario = generic(scenario.seed, zookeeper=scenario.zookeeper)
     given = start.inputs
     base = (lambda of, more: varied(given, more, of)) if given else mix
     STRATEGIES[name](Attempts(scenario, name, job_seed, base, on_run), numbers)

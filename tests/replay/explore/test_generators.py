@@ -16,7 +16,7 @@ from replay.explore.generators.ending import with_refold_at_end
 from replay.explore.generators.mix import mix
 from replay.explore.generators.moments import Moment, moments_of
 from replay.explore.generators.patterns import Patterns
-from replay.explore.generators.scenarios import generic, random_scenario
+from replay.explore.generators.scenarios import OLD_ZOOKEEPER, generic, random_scenario
 from replay.explore.generators.strategies import STRATEGIES, Start, do_job
 from replay.explore.generators.variation import varied
 from replay.explore.numbers import Numbers
@@ -29,6 +29,7 @@ from replay.world.inputs import (
     Delay,
     DelayEphemeralDeletion,
     DeleteControllerZnode,
+    ElectLeaders,
     ExpireSession,
     HoldLink,
     Input,
@@ -206,7 +207,7 @@ def test_patterns_depose_controllers_and_lose_sessions_and_replies_around_a_mome
 
 
 def test_mixes_lose_writes_before_and_after_they_are_carried_out() -> None:
-    made = [one for seed in range(1_000) for one in mix(generic(), Numbers(seed))]
+    made = [one for seed in range(3_000) for one in mix(generic(), Numbers(seed))]
     lost = [one.is_carried_out for one in made if isinstance(one, LoseReply)]
     assert lost.count(False) > 100
     assert lost.count(True) > 100
@@ -230,12 +231,54 @@ def test_pattern_of_late_requests_holds_what_a_broker_sends_until_it_has_restart
 
 def test_pattern_of_two_writers_uses_both_znodes_at_almost_the_same_time() -> None:
     found = []
-    for seed in range(300):
+    for seed in range(3_000):
         made = Patterns(generic(), Numbers(seed)).make(6_000)
         moves = [one for one in made if isinstance(one, Reassign)]
         if [one.route for one in moves] == ["extra", "znode"]:
             found.append(moves[1].at_ms - moves[0].at_ms)
     assert any(0 < one < 20 for one in found)
+
+
+def _names(one: Reassign) -> list[tuple[str, int]]:
+    return [(target.topic, target.partition) for target in one.targets]
+
+
+def test_pattern_of_a_replaced_entry_writes_the_partitions_again_after_the_cancellation() -> None:
+    found = 0
+    for seed in range(300):
+        made = Patterns(generic(), Numbers(seed)).make(6_000)
+        match [one for one in made if isinstance(one, Reassign | CancelReassignment)]:
+            case [Reassign() as first, CancelReassignment() as cancel, Reassign() as again]:
+                is_same = first.route == again.route == "znode" and _names(first) == _names(again)
+                found += is_same and first.at_ms < cancel.at_ms < again.at_ms < 8_000
+    assert found > 3
+
+
+def test_pattern_of_a_shutdown_of_a_follower_holds_its_leaders_proposal() -> None:
+    found = 0
+    for seed in range(300):
+        made = Patterns(generic(), Numbers(seed)).make(6_000)
+        holds = [one for one in made if isinstance(one, HoldLink) and one.receiver != "zookeeper"]
+        match [one for one in made if isinstance(one, Reassign | StopBroker)]:
+            case [Reassign() | StopBroker(), StopBroker() as stop] if stop.closes_after_ms:
+                found += any(
+                    one.sender.startswith("broker") and stop.at_ms < one.at_ms + one.ms
+                    for one in holds
+                )
+    assert found > 3
+
+
+def test_pattern_of_repeated_acts_is_frequent_where_watches_fire_once() -> None:
+    def count(zookeeper: str) -> int:
+        makers = [Patterns(generic(zookeeper=zookeeper), Numbers(seed)) for seed in range(300)]
+        made = [[one for one in each.make(6_000)] for each in makers]
+        return sum(
+            len(each) > 1
+            and all(isinstance(one, ElectLeaders) and one.route == "znode" for one in each)
+            for each in made
+        )
+
+    assert count(OLD_ZOOKEEPER) > 2 * count("3.9") > 0
 
 
 def test_pattern_of_a_rollback_deposes_the_controller_soon_after_the_cancellation() -> None:
@@ -315,7 +358,7 @@ def test_unfinished_reassignment_is_changed_while_a_new_replica_does_not_catch_u
 
 def test_pattern_of_sessions_often_loses_the_reply_in_a_session_that_ends_soon() -> None:
     found = 0
-    for seed in range(1_000):
+    for seed in range(3_000):
         made = Patterns(generic(), Numbers(seed)).make(6_000)
         ends = [one for one in made if isinstance(one, ExpireSession)]
         lost = [one for one in made if isinstance(one, LoseReply) and one.is_carried_out]
