@@ -167,7 +167,7 @@ class Cluster:
             self._topic_min_isr,
             self._broker_started,
         )
-        brokers = {one.id: Broker(one.id, world, one.rack) for one in scenario.brokers}
+        brokers = {one.id: Broker(one, world) for one in scenario.brokers}
         for broker in brokers.values():
             broker.on_end = partial(self._broker_ended, broker.id)
         return brokers

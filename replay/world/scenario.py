@@ -17,10 +17,12 @@ Positive = Annotated[int, Meta(ge=1)]
 
 
 class BrokerSpec(Struct, frozen=True):
-    """A broker and its rack."""
+    """A broker and its rack. Its port accepts connections `accepts_after_ms` after the broker has
+    registered itself."""
 
     id: Natural
     rack: str | None = None
+    accepts_after_ms: Natural = 600
 
 
 class TopicSpec(Struct, frozen=True):

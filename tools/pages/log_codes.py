@@ -335,8 +335,10 @@ def codes(root: Path = ROOT) -> dict[str, list[str]]:
                 for code, levels in _reported_by(function):
                     known = _LEVEL_BY_CODE.get(code)
                     found.setdefault(code, set()).update({known} if known else levels)
-        for code in _failures(tree):
+        for code in _codes_of_calls(tree, "Failures", "RollbackCause"):
             found.setdefault(code, set()).add(_FAILURES_LEVEL)
+        for code in _codes_of_calls(tree, "report_error"):
+            found.setdefault(code, set()).add("error")
     return {code: [one for one in LEVELS if one in found[code]] for code in sorted(found)}
 
 
@@ -370,12 +372,10 @@ def _texts(code: ast.AST) -> Iterator[str]:
             yield one.value
 
 
-def _failures(tree: ast.AST) -> Iterator[str]:
-    """The codes of steps that collect their failures: of `Failures`, and of a rollback's cause."""
+def _codes_of_calls(tree: ast.AST, *names: str) -> Iterator[str]:
+    """The codes that calls of these names have as their second argument."""
     for call in ast.walk(tree):
-        if isinstance(call, ast.Call) and (
-            _is_named(call.func, "Failures") or _is_named(call.func, "RollbackCause")
-        ):
+        if isinstance(call, ast.Call) and any(_is_named(call.func, name) for name in names):
             code = call.args[1]
             if isinstance(code, ast.Constant):
                 yield from _texts(code)

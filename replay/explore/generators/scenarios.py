@@ -39,6 +39,7 @@ OLD_ZOOKEEPER: Final = "3.5"
 """Before 3.6, watches fire once, and the controllers read znodes one by one."""
 ZOOKEEPERS: Final = (("3.9", 3), (OLD_ZOOKEEPER, 1))
 _FACTORS: Final = ((3, 12), (2, 5), (1, 1), (4, 2))
+_ACCEPTS_AFTER_MS: Final = ((600, 6), (0, 1), (2_000, 1))
 _TAKES_OVER_PERCENT: Final = 10
 _KIP_236_PERCENT: Final = 90
 """Without it, as by default, no controller follows the znodes of KIP-236."""
@@ -101,6 +102,7 @@ def random_scenario(numbers: Numbers) -> Scenario:
         is_unclean=is_unclean,
         has_kip_236=numbers.chance(_KIP_236_PERCENT),
         znodes=start_znodes(numbers),
+        accepts_after_ms=numbers.weighted(_ACCEPTS_AFTER_MS),
     )
 
 
@@ -130,6 +132,7 @@ def _scenario(
     is_unclean: bool = False,
     has_kip_236: bool = True,
     znodes: Mapping[str, str] | None = None,
+    accepts_after_ms: int = 600,
 ) -> Scenario:
     """`standby` says of each refold whether it follows the cluster while another is controller.
 
@@ -165,7 +168,10 @@ def _scenario(
         seed=seed,
         protocol=protocol,
         zookeeper=zookeeper,
-        brokers=tuple(BrokerSpec(number) for number in range(1, brokers + 1)),
+        brokers=tuple(
+            BrokerSpec(number, accepts_after_ms=accepts_after_ms)
+            for number in range(1, brokers + 1)
+        ),
         broker_settings=_BROKER_SETTINGS,
         topics=topics,
         znodes=dict(znodes or {}),

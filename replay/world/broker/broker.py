@@ -8,6 +8,7 @@ from replay.world.broker.disk import Disk
 from replay.world.broker.producer_ids import Route
 from replay.world.broker.run import BrokerRun, World
 from replay.world.observer import Name
+from replay.world.scenario import BrokerSpec
 from replay.world.scheduler import Scheduled
 
 
@@ -18,11 +19,11 @@ class Broker:
     again only if the caller says when, or calls `start`.
     """
 
-    def __init__(self, id: int, world: World, rack: str | None = None) -> None:
-        self.id = id
-        self.process = process_of(id)
+    def __init__(self, spec: BrokerSpec, world: World) -> None:
+        self.id = spec.id
+        self.process = process_of(spec.id)
         self.disk = Disk()
-        self._rack = rack
+        self._spec = spec
         self._world = world
         self._run: BrokerRun | None = None
         self._restart: Scheduled | None = None
@@ -53,7 +54,7 @@ class Broker:
             self._restart = None
         if self._run is None:
             self._restart_after_us = None
-            self._run = BrokerRun(self.id, self._rack, self.disk, self._world, self._ended)
+            self._run = BrokerRun(self._spec, self.disk, self._world, self._ended)
 
     def crash(self, *, loses_unflushed: bool = False, restart_after_us: int | None = None) -> None:
         """The process ends without closing its session. `loses_unflushed`: its machine fails, too,

@@ -24,6 +24,7 @@ from replay.world.broker.zookeeper_requests import ZooKeeperRequests
 from replay.world.ensemble.ensemble import START_MS
 from replay.world.network import Endpoint, Network
 from replay.world.observer import Name, Observer
+from replay.world.scenario import BrokerSpec
 from replay.world.scheduler import MS, ProcessClock, Scheduler
 from replay.world.zookeeper_client import ZooKeeperClient
 
@@ -48,17 +49,17 @@ class BrokerRun:
     """`on_end` gets the cause: "shutdown", or "exit" if the broker could not register."""
 
     def __init__(
-        self, id: int, rack: str | None, disk: Disk, world: World, on_end: Callable[[str], None]
+        self, spec: BrokerSpec, disk: Disk, world: World, on_end: Callable[[str], None]
     ) -> None:
         self._world = world
-        self._rack = rack
+        self._spec = spec
         self._disk = disk
         self._on_end = on_end
         self._clock = ProcessClock(world.scheduler)
         self._is_registered = self._is_listening = False
         self._expirations = 0
         self.context = context = Context(
-            id, self._clock, world.network, world.settings, world.observer, world.min_isr
+            spec.id, self._clock, world.network, world.settings, world.observer, world.min_isr
         )
         self._requests = ZooKeeperRequests()
         self._channel = ControllerChannel(context, world.process_of_controller)
@@ -77,7 +78,7 @@ class BrokerRun:
         )
         self._requests.use(self._zookeeper)
         self._registration = Registration(
-            self._requests, id, self._make_data, self._registered, self._conflict
+            self._requests, spec.id, self._make_data, self._registered, self._conflict
         )
         self._shutdown: ControlledShutdown | None = None
         disk.start()
@@ -94,7 +95,9 @@ class BrokerRun:
 
     def _make_data(self) -> bytes:
         now_ms = START_MS + self._clock.now_us // MS
-        return registration_of(self.context.id, self._rack, self._world.settings.protocol, now_ms)
+        return registration_of(
+            self.context.id, self._spec.rack, self._world.settings.protocol, now_ms
+        )
 
     def _repeat(self, period_us: int, action: Callable[[], None]) -> None:
         def act() -> None:
@@ -153,7 +156,7 @@ class BrokerRun:
         if not self._is_listening:
             self._is_listening = True
             self._world.on_start(self.context.id)
-            self._clock.after(self._world.settings.accepts_after_us, self._listen)
+            self._clock.after(self._spec.accepts_after_ms * MS, self._listen)
 
     def _conflict(self) -> None:
         """At the start Kafka exits. Later it stays unregistered (KAFKA-14845)."""

@@ -35,11 +35,10 @@ class BrokerSettings(Struct, frozen=True, kw_only=True):
     """The defaults are those of Kafka where Kafka has the setting.
 
     `flush_us` is how often the operating system writes records to the disk: Kafka does not flush.
-    `start_us` is the time from the start of the process to its connection to ZooKeeper,
-    `accepts_after_us` the time from the registration to the first connection that the broker
-    accepts. A supervisor starts a broker again `restart_us` after it has exited because of an
-    error, or has not been registered for `unregistered_us`: early enough that the cluster can
-    recover from it in the quiet part of a run.
+    `start_us` is the time from the start of the process to its connection to ZooKeeper. A
+    supervisor starts a broker again `restart_us` after it has exited because of an error, or has
+    not been registered for `unregistered_us`: early enough that the cluster can recover from it in
+    the quiet part of a run.
     """
 
     protocol: ProtocolVersion = _LATEST
@@ -54,7 +53,6 @@ class BrokerSettings(Struct, frozen=True, kw_only=True):
     shutdown_attempts: int = 3
     shutdown_backoff_us: int = 5 * SECOND
     start_us: int = SECOND
-    accepts_after_us: int = 600 * MS
     restart_us: int = 5 * SECOND
     unregistered_us: int = 20 * SECOND
 

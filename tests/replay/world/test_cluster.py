@@ -375,3 +375,30 @@ def test_slow_replica_leaves_the_isr_and_joins_it_again() -> None:
     assert (isr(0), isr(1)) == ((1,), (1, 2))
     cluster.run()
     assert isr(0) == (1, 2)
+
+
+def test_leader_serves_only_when_its_port_accepts() -> None:
+    """Its registration is in ZooKeeper before that, and the controller elects it."""
+    scenario = Scenario(
+        brokers=(BrokerSpec(1, accepts_after_ms=9_000),),
+        topics=(TopicSpec("a", ((1,),)),),
+        controllers=(ControllerSpec(REFOLD),),
+        load=Load(acks=(-1,)),
+        active_ms=20_000,
+        quiet_ms=0,
+    )
+    acknowledged: list[Acknowledged] = []
+
+    class Acknowledging(Observer):
+        def acknowledged(self, process: str, one: Acknowledged) -> None:
+            acknowledged.append(one)
+
+    cluster = Cluster(scenario, (), Acknowledging())
+    cluster.scheduler.run_until(8_000_000)
+    path = znodes.state_path("a", 0)
+    state = cluster.zookeeper.state.find(path)
+    assert state is not None
+    assert znodes.read_state(path, state.data, state.version).leader == 1
+    assert not acknowledged
+    cluster.run()
+    assert acknowledged

@@ -44,6 +44,7 @@ from replay.world.messages import (
 )
 from replay.world.network import Connection, Message, Network
 from replay.world.observer import Acknowledged, Name, Observer
+from replay.world.scenario import BrokerSpec
 from replay.world.scheduler import SECOND, Scheduler
 from replay.world.simulation import PERSISTENT
 from replay.world.zookeeper import ZooKeeper
@@ -150,7 +151,7 @@ class Hand:
             lambda id: f"refold {id}",
             lambda topic: min_isr,
         )
-        self.brokers = {id: Broker(id, world) for id in range(1, brokers + 1)}
+        self.brokers = {id: Broker(BrokerSpec(id), world) for id in range(1, brokers + 1)}
         self.controller_epoch = 1
         self.topic_id = TOPIC_ID
         self.requests: list[ApiRequest] = []
