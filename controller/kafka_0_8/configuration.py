@@ -33,7 +33,8 @@ class BrokerConfiguration(Struct, frozen=True, kw_only=True):
       What could not be read is read again (S-12), requests that cannot be deleted are carried out
       once (Q-07), and a lost or unreadable epoch is taken from all partitions (E-09).
       A reassignment can be replaced before it is complete (A-02). Since version 4, a broker notes
-      its start again if another client has changed the state path (S-13, D-08).
+      its start again if another client has changed the state path (S-13, D-08), and no leader is
+      elected if the ISR of a partition that had a leader was deleted (E-01).
     """
 
     broker_id: int
