@@ -24,7 +24,7 @@ from controller.core.zookeeper_io import (
 )
 from controller.kafka_0_8 import rules, znodes
 from controller.kafka_0_8.broker import CHECKPOINT_TIMER, REGISTER_TIMER, STARTUP_TIMER, Broker
-from controller.kafka_0_8.configuration import FIRST_RULES, SECOND_RULES
+from controller.kafka_0_8.configuration import FIRST_RULES, SECOND_RULES, THIRD_RULES
 from controller.kafka_0_8.procedures.reading import (
     children_of,
     children_of_each,
@@ -79,6 +79,8 @@ async def _note_start(broker: Broker) -> bool:
     why = f"ZooKeeper refused to write {path} (code {error})"
     if error == NO_AUTH:
         why = f"the ACL of {path} does not allow to write it (NoAuth): correct the ACL"
+    elif error == NO_NODE and broker.configuration.rules > THIRD_RULES:
+        why = f"{path} cannot be created (NoNode): create the chroot of --zookeeper"
     text = f"the broker does not start: {why}; it is tried again"
     rule, content = rules.NOTE_START, str(error).encode()
     broker.notice_once("error", _START_REFUSED, path, text, rule, content)

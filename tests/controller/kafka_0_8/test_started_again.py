@@ -1,13 +1,18 @@
 """A replica whose broker starts again while its leader writes the ISR with it: S-11, I-05."""
 
+from typing import Any
+
 import pytest
 
+from controller.core.commands import WriteZnodes
 from controller.core.error_codes import NONE
-from controller.core.operations import Create, Delete, SetData
+from controller.core.events import ZnodesWritten
+from controller.core.operations import NO_NODE, Create, Delete, SetData
 from controller.core.values import ANY_VERSION
 from controller.kafka_0_8.commands import SendFetch, run_of
 from controller.kafka_0_8.configuration import CURRENT_RULES, SECOND_RULES, THIRD_RULES
 from controller.kafka_0_8.triggers import ElectionWaitOver, IsrChange, NoteAgain
+from replay.world.kafka_0_8 import cluster as world
 from replay.world.kafka_0_8.cluster import Cluster08
 from tests.controller.kafka_0_8.clusters import (
     T,
@@ -240,3 +245,19 @@ def test_two_partitions_have_the_state_path_written_again_once() -> None:
     found.brokers[3].fold.broker.enqueue(NoteAgain())
     found.run(1000)
     assert len(notices(found, 3, "state_path_changed")) == 1
+
+
+def test_broker_whose_chroot_does_not_exist_names_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    original = world.carry_out
+
+    def carry_out(zookeeper: Any, session: int, id: Any, command: Any, now_ms: int) -> list[Any]:
+        if isinstance(command, WriteZnodes):
+            count = len(command.operations)
+            return [ZnodesWritten(id, 0, [NO_NODE] * count, [-1] * count)]
+        return list(original(zookeeper, session, id, command, now_ms))
+
+    monkeypatch.setattr(world, "carry_out", carry_out)
+    found = cluster(1)
+    found.start(1)
+    (notice,) = notices(found, 1, "start_refused")
+    assert "/brokers/state/1 cannot be created (NoNode): create the chroot of" in notice.text
