@@ -10,7 +10,8 @@ KAFKA_0_8: Final = "0.8"
 FIRST_RULES: Final = 1
 """The version of the rules of logs whose header has none."""
 SECOND_RULES: Final = 2
-CURRENT_RULES: Final = 3
+THIRD_RULES: Final = 3
+CURRENT_RULES: Final = 4
 
 
 class BrokerConfiguration(Struct, frozen=True, kw_only=True):
@@ -31,7 +32,9 @@ class BrokerConfiguration(Struct, frozen=True, kw_only=True):
       start (S-11), and a replica that was started again meanwhile does not join the ISR (I-05).
       What could not be read is read again (S-12), requests that cannot be deleted are carried out
       once (Q-07), and a lost or unreadable epoch is taken from all partitions (E-09).
-      A reassignment can be replaced before it is complete (A-02).
+      A reassignment can be replaced before it is complete (A-02). Since version 4, a broker notes
+      its start again if another client has changed the state path (S-13, D-08), and no leader is
+      elected if the ISR of a partition that had a leader was deleted (E-01).
     """
 
     broker_id: int
@@ -41,5 +44,5 @@ class BrokerConfiguration(Struct, frozen=True, kw_only=True):
     keep_in_sync_time_ms: int = 10_000
     checkpoint_interval_ms: int = 5000
     retry_ms: int = 500
-    rules: Literal[1, 2, 3] = CURRENT_RULES
+    rules: Literal[1, 2, 3, 4] = CURRENT_RULES
     design: Literal["0.8"] = KAFKA_0_8

@@ -50,7 +50,7 @@ from controller.kafka_0_8.procedures.isr import change_isr, check_lag
 from controller.kafka_0_8.procedures.leadership import cut_diverged_log, step_down
 from controller.kafka_0_8.procedures.reassignment import read_reassignments
 from controller.kafka_0_8.procedures.replicas import drain
-from controller.kafka_0_8.procedures.startup import broker_startup, read_again, register
+from controller.kafka_0_8.procedures.startup import broker_startup, note_again, read_again, register
 from controller.kafka_0_8.records import appended, fetch, produce, responded, send_fetch
 from controller.kafka_0_8.state import Partition
 from controller.kafka_0_8.triggers import (
@@ -59,6 +59,7 @@ from controller.kafka_0_8.triggers import (
     FollowAgain,
     IsrChange,
     LeaderChanged,
+    NoteAgain,
     PartitionsReassigned,
     ReadAgain,
     Register,
@@ -229,6 +230,8 @@ async def process(broker: Broker, trigger: Trigger) -> None:
             await broker_startup(broker)
         case StateChanged():
             await drain(broker, rules.CARRY_OUT)
+        case NoteAgain():
+            await note_again(broker)
         case ReadAgain():
             await read_again(broker)
         case PartitionsReassigned():

@@ -9,6 +9,7 @@ from controller.core.error_codes import (
     NONE,
     NOT_LEADER_OR_FOLLOWER,
     OFFSET_OUT_OF_RANGE,
+    STALE_BROKER_EPOCH,
     UNKNOWN_TOPIC_OR_PARTITION,
 )
 from controller.core.values import ANY_VERSION, NO_LEADER
@@ -21,7 +22,7 @@ from controller.kafka_0_8.commands import (
     SendFetch,
     SendFetchOfRun,
 )
-from controller.kafka_0_8.configuration import FIRST_RULES, SECOND_RULES
+from controller.kafka_0_8.configuration import FIRST_RULES, SECOND_RULES, THIRD_RULES
 from controller.kafka_0_8.events import (
     CONSUMER,
     FetchReceived,
@@ -30,7 +31,7 @@ from controller.kafka_0_8.events import (
     RecordsAppended,
 )
 from controller.kafka_0_8.state import Append, Name, Partition, Pending
-from controller.kafka_0_8.triggers import Diverged, FollowAgain, IsrChange
+from controller.kafka_0_8.triggers import Diverged, FollowAgain, IsrChange, NoteAgain
 
 ACKS_NONE: Final = 0
 ACKS_LEADER: Final = 1
@@ -130,6 +131,10 @@ def fetch(broker: Broker, event: FetchReceived) -> None:
         _respond(broker, event, partition, NOT_LEADER_OR_FOLLOWER, rules.LEADER_EPOCH)
     elif ANY_VERSION < event.replicas_version < partition.ar[event.replica].assigned_at:
         _respond(broker, event, partition, INELIGIBLE_REPLICA, rules.ADDED_REPLICA)
+    elif ANY_VERSION < event.run == partition.ar[event.replica].stale_run:
+        # Once: a broker that cannot note its start again still replicates.
+        partition.ar[event.replica].stale_run = ANY_VERSION
+        _respond(broker, event, partition, STALE_BROKER_EPOCH, rules.STALE_RUN)
     elif event.offset > partition.local.leo:
         _respond(broker, event, partition, OFFSET_OUT_OF_RANGE, rules.REPLICATE)
     else:
@@ -222,6 +227,8 @@ def responded(broker: Broker, event: FetchResponded) -> None:
         return
     elif event.error == INELIGIBLE_REPLICA:
         broker.enqueue(FollowAgain(*name))
+    elif event.error == STALE_BROKER_EPOCH and broker.configuration.rules > THIRD_RULES:
+        broker.enqueue(NoteAgain())
     _fetch_later(broker, name)
 
 

@@ -16,6 +16,7 @@ NOTE_START: Final = "S-11 note the start of the broker in the state path, before
 READ_AGAIN: Final = (
     "S-12 read the queue, requests, replicas and reassignments again that could not be read"
 )
+NOTE_AGAIN: Final = "S-13 note the start again if another client has changed the state path"
 NOT_ASSIGNED: Final = "R-01 start only an assigned replica"
 OPEN_LOG: Final = "R-02 the high watermark is the checkpointed one, at most the log end offset"
 ELECT_OR_FOLLOW: Final = "R-03 elect a leader if there is none, else follow"
@@ -48,6 +49,7 @@ CONSUME: Final = "D-04 a consumer reads up to the high watermark"
 REPLICATE: Final = "D-05 the offset of a follower's fetch is its log end offset"
 LEADER_EPOCH: Final = "D-06 a follower must name the leader's epoch"
 ADDED_REPLICA: Final = "D-07 a fetch from before the replica was assigned does not count"
+STALE_RUN: Final = "D-08 a fetch with an outdated version of the state path is rejected once"
 KEEP_IN_SYNC: Final = "I-01 remove a follower that lags for KeepInSyncTime from the ISR"
 CAUGHT_UP: Final = "I-02 a caught-up replica joins the ISR"
 ISR_REFUSED: Final = "I-03 the ISR changes in ZooKeeper first, if no other leader has changed it"

@@ -43,7 +43,8 @@ class Replica:
     log end offset. Of a replica on another broker the leader knows only `leo`, when the replica had
     all records (`caught_up_ms`), and the version of the replicas znode since which it is assigned
     (`assigned_at`; 0: since before the leadership), and the run of its broker in which it has
-    fetched last (`run`). The log itself is on the broker's disk, not in the fold.
+    fetched last (`run`). `stale_run` is a run that a write of the ISR has found to be outdated,
+    until a fetch with it is rejected. The log itself is on the broker's disk, not in the fold.
     """
 
     __slots__ = (
@@ -55,6 +56,7 @@ class Replica:
         "leo",
         "partition",
         "run",
+        "stale_run",
     )
 
     def __init__(
@@ -74,6 +76,7 @@ class Replica:
         self.caught_up_ms = now_ms
         self.assigned_at = assigned_at
         self.run = ANY_VERSION
+        self.stale_run = ANY_VERSION
 
 
 class Partition:

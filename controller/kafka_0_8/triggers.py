@@ -57,6 +57,10 @@ class Register(Struct, frozen=True):
     """The registration is tried again."""
 
 
+class NoteAgain(Struct, frozen=True):
+    """The state path has another version than after the start of this broker."""
+
+
 class ReadAgain(Struct, frozen=True):
     """What could not be read is read again."""
 
@@ -71,6 +75,7 @@ Trigger = (
     | Diverged
     | PartitionsReassigned
     | Register
+    | NoteAgain
     | ReadAgain
 )
 

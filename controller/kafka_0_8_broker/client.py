@@ -147,7 +147,8 @@ class Client:
                     raise Unreachable(f"its leader is not registered ({path})")
                 self._addresses[name] = znodes.read_address(path, registered.data)
             except ZnodeError as error:
-                raise _failed(name, str(error)) from None
+                # It may be corrected meanwhile.
+                raise Unreachable(str(error)) from None
         return self._addresses[name]
 
     async def _connection(self, address: str) -> Connection:

@@ -149,6 +149,28 @@ def _partition(tree: Tree, name: Name) -> Iterator[Problem]:
         yield from _content(tree, path, readers[path], f"correct it{deletion}")
     yield from _strangers(tree, replicas)
     yield from _unassigned_isr(tree, name)
+    yield from _led(tree, name)
+
+
+def _led(tree: Tree, name: Name) -> Iterator[Problem]:
+    """The leader of a partition is not registered, or its partition has no ISR."""
+    path, isr = znodes.leader_path(*name), znodes.isr_path(*name)
+    try:
+        leader = znodes.read_leader(path, tree.contents.get(path))
+    except ZnodeError:
+        return
+    registration = znodes.broker_path(leader.broker)
+    if tree.lacks(registration):
+        text = f"names broker {leader.broker}, which is not registered ({registration})"
+        yield Problem(path, f"{text}; if it stays so, restart broker {leader.broker}")
+    if tree.lacks(isr):
+        text = "does not exist although the partition has a leader; create it with the replicas"
+        yield Problem(isr, f"{text} that have all committed records, such as {_example(leader)}")
+
+
+def _example(leader: znodes.Leader) -> str:
+    isr = znodes.Isr((leader.broker,), leader.epoch)
+    return znodes.write_isr(isr).decode()
 
 
 def _unassigned_isr(tree: Tree, name: Name) -> Iterator[Problem]:

@@ -29,7 +29,8 @@ class ClusterStatus(Struct, frozen=True):
     """What ZooKeeper has of a cluster. `brokers`: the address of each registered broker; `queues`:
     the number of requests in each state path, None if it may not be read; `problems`: by the path
     of a znode, why it cannot be used, and what to do; `unreadable`: those whose content is wrong or
-    denied; `denied`: those that may not be read, with all that is below them."""
+    denied; `denied`: those that may not be read, with all that is below them; `has_cluster`:
+    whether /brokers exists."""
 
     brokers: dict[str, str]
     queues: dict[str, int | None]
@@ -37,6 +38,7 @@ class ClusterStatus(Struct, frozen=True):
     problems: dict[str, str]
     unreadable: list[str]
     denied: list[str]
+    has_cluster: bool = True
 
 
 async def status(zookeeper: ZooKeeperClient) -> ClusterStatus:
@@ -88,6 +90,7 @@ def status_of(tree: Tree) -> ClusterStatus:
         {path: one.text for path, one in problems.items()},
         [path for path, one in problems.items() if one.is_unreadable],
         list(tree.denied),
+        bool(tree.contents or tree.denied),
     )
 
 

@@ -167,6 +167,8 @@ def status(zookeeper: ZooKeeper, as_json: AsJson = False) -> None:
 
 def text_of(found: ClusterStatus) -> str:
     """A status for people."""
+    if not found.has_cluster:
+        return "no cluster: there is no znode /brokers here; check the chroot in --zookeeper"
     return "\n".join(_lines(found))
 
 
@@ -178,7 +180,7 @@ def _lines(found: ClusterStatus) -> Iterator[str]:
     for broker, waiting in found.queues.items():
         is_registered = broker in found.brokers or znodes.BROKER_IDS in found.denied
         state = "" if is_registered else ", the broker is not registered"
-        requests = "unreadable" if waiting is None else f"{waiting} requests"
+        requests = "unreadable" if waiting is None else counted(waiting, "request")
         yield f"queue of broker {broker}: {requests}{state}"
     for one in found.partitions:
         yield _partition_line(one, found.unreadable)
@@ -232,13 +234,13 @@ def produce(
     as_json: AsJson = False,
 ) -> None:
     """Append records to a partition."""
-    lines = records or [line.rstrip("\n") for line in sys.stdin]
+    lines = records or _read_lines()
+    encoded = [_encoded(place, line) for place, line in enumerate(lines, 1)]
     if not lines:
         raise typer.BadParameter("no records: give arguments, or lines on standard input")
 
     async def act(zookeeper_client: ZooKeeperClient) -> Any:
         async with Client(zookeeper_client, timeout) as client:
-            encoded = [line.encode() for line in lines]
             end = await client.produce((topic, partition), encoded, cast(Acks, acks))
         return {"sent": len(lines), "end": end}
 
@@ -249,6 +251,23 @@ def produce(
         return f"acknowledged: {count}, the last at offset {result['end'] - 1}"
 
     perform(zookeeper, act, show, as_json=as_json)
+
+
+def _read_lines() -> list[str]:
+    try:
+        return [line.rstrip("\n") for line in sys.stdin]
+    except UnicodeDecodeError:
+        raise typer.BadParameter("standard input is not UTF-8; nothing was sent") from None
+
+
+def _encoded(place: int, record: str) -> bytes:
+    """The bytes of a record. Those that are not UTF-8 are surrogates in arguments and, depending
+    on the locale, in standard input."""
+    try:
+        return record.encode()
+    except UnicodeEncodeError:
+        text = f"record {place} is not UTF-8; send text in UTF-8; nothing was sent"
+        raise typer.BadParameter(text) from None
 
 
 @app.command()

@@ -20,7 +20,7 @@ from controller.core.outcomes import Znodes
 from controller.core.zookeeper_io import fetch_stats, write_atomically
 from controller.kafka_0_8 import rules, znodes
 from controller.kafka_0_8.broker import ELECTION, Broker, timer_of
-from controller.kafka_0_8.configuration import FIRST_RULES, SECOND_RULES
+from controller.kafka_0_8.configuration import FIRST_RULES, SECOND_RULES, THIRD_RULES
 from controller.kafka_0_8.procedures.epochs import epoch_after_all
 from controller.kafka_0_8.procedures.leadership import (
     become_follower,
@@ -43,6 +43,7 @@ _RACED: Final = (
 lost."""
 _NOT_ELIGIBLE: Final = "not_eligible"
 _UNASSIGNED_ISR: Final = "unassigned_isr"
+_MISSING_ISR: Final = "missing_isr"
 _REFUSED: Final = "election_refused"
 """Codes of notices."""
 _REPLICAS, _ISR, _LEADER, _EPOCH = range(4)
@@ -161,6 +162,10 @@ async def _follow(broker: Broker, partition: Partition, found: Znodes) -> None:
 async def _won(broker: Broker, partition: Partition, found: Znodes, leader: Leader) -> None:
     """This session created the znode; the reply to that or to a later transaction was lost."""
     topic, number = partition.name
+    if found.errors[_ISR] == NO_NODE and broker.configuration.rules > THIRD_RULES:
+        _report_missing_isr(broker, partition)
+        _retry(broker, partition)
+        return
     replicas = _read_replicas(broker, partition, found)
     in_sync = _read_isr(broker, partition, found) if replicas else None
     if replicas is None or in_sync is None:
@@ -185,6 +190,7 @@ async def _lead(broker: Broker, partition: Partition, won: _Candidacy) -> None:
     topic, number = partition.name
     broker.forget(f"{topic}-{number}", _NOT_ELIGIBLE)
     broker.forget(znodes.leader_path(topic, number), _REFUSED)
+    broker.forget(znodes.isr_path(topic, number), _MISSING_ISR)
     partition.isr_version, partition.epoch_version = won.isr_version, won.epoch_version
     await become_leader(broker, partition, won.epoch, won.replicas, won.isr, won.assigned_at)
 
@@ -242,6 +248,11 @@ async def _candidacy(broker: Broker, partition: Partition, found: Znodes) -> _Ca
     """What this broker writes to become leader; None if it must not (E-01). If no broker can
     become leader until the administrator corrects a znode, it is tried again (E-08)."""
     has_isr = found.errors[_ISR] == OK
+    if not has_isr and _had_leader(broker, partition):
+        _report_missing_isr(broker, partition)
+        _retry(broker, partition)
+        return None
+    broker.forget(znodes.isr_path(*partition.name), _MISSING_ISR)
     replicas = _read_replicas(broker, partition, found)
     in_sync = _read_isr(broker, partition, found) if replicas and has_isr else (broker.id,)
     if replicas is None or in_sync is None:
@@ -279,6 +290,24 @@ async def _candidacy(broker: Broker, partition: Partition, found: Znodes) -> _Ca
     isr_version = version + 1 if has_isr else 0
     epoch_version = found.versions[_EPOCH] + 1 if has_epoch else 0
     return _Candidacy(epoch, replicas, isr, isr_version, operations, epoch_version=epoch_version)
+
+
+def _had_leader(broker: Broker, partition: Partition) -> bool:
+    """Whether this incarnation of the partition had a leader, and therefore an ISR (E-06), as far
+    as this broker knows."""
+    is_earlier = broker.configuration.rules <= THIRD_RULES
+    return not is_earlier and (partition.epoch != NO_EPOCH or partition.local.leo > 0)
+
+
+def _report_missing_isr(broker: Broker, partition: Partition) -> None:
+    path = znodes.isr_path(*partition.name)
+    example = znodes.write_isr(Isr((broker.id,), max(partition.epoch, 1))).decode()
+    text = (
+        f"no broker can become leader: {path} does not exist, although the partition had a leader: "
+        f"create it with the replicas that have all committed records, such as {example}; the "
+        "election is tried again"
+    )
+    broker.notice_once("error", _MISSING_ISR, path, text, rules.ELECTION_RETRY, b"")
 
 
 def _report_unassigned_isr(

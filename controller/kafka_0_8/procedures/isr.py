@@ -3,11 +3,11 @@
 from typing import Final
 
 from controller.core.commands import Reason
-from controller.core.operations import BAD_VERSION, NO_AUTH, OK, Check, SetData
+from controller.core.operations import BAD_VERSION, NO_AUTH, NO_NODE, OK, Check, SetData
 from controller.core.zookeeper_io import write
 from controller.kafka_0_8 import rules, znodes
 from controller.kafka_0_8.broker import ISR_TIMER, Broker
-from controller.kafka_0_8.configuration import FIRST_RULES, SECOND_RULES
+from controller.kafka_0_8.configuration import FIRST_RULES, SECOND_RULES, THIRD_RULES
 from controller.kafka_0_8.procedures.leader_writes import Unmet, set_as_leader
 from controller.kafka_0_8.procedures.leadership import step_down
 from controller.kafka_0_8.procedures.reassignment import complete_if_caught_up
@@ -103,11 +103,16 @@ def _does_not_join(broker: Broker, partition: Partition, replica: int, unmet: Un
     topic, number = partition.name
     path = unmet.condition.path
     partition.joining = ()
+    is_earlier = broker.configuration.rules <= THIRD_RULES
     # The leader may have ended meanwhile.
     if replica in partition.ar:
         partition.ar[replica].leo = UNKNOWN_LEO
+        if not is_earlier and unmet.code in (BAD_VERSION, NO_NODE):
+            partition.ar[replica].stale_run = unmet.condition.version
     what = f"replica {replica} of {topic}-{number} does not join the ISR"
     why, level = "its broker was started again since its last fetch", "info"
+    if not is_earlier:
+        why = f"since its last fetch, its broker was started again, or a client has written {path}"
     if unmet.code != BAD_VERSION:
         code = "NoAuth" if unmet.code == NO_AUTH else "NoNode"
         why, level = f"{path} cannot be checked ({code}): correct the znode or its ACL", "error"

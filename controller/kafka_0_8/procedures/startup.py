@@ -24,7 +24,7 @@ from controller.core.zookeeper_io import (
 )
 from controller.kafka_0_8 import rules, znodes
 from controller.kafka_0_8.broker import CHECKPOINT_TIMER, REGISTER_TIMER, STARTUP_TIMER, Broker
-from controller.kafka_0_8.configuration import FIRST_RULES, SECOND_RULES
+from controller.kafka_0_8.configuration import FIRST_RULES, SECOND_RULES, THIRD_RULES
 from controller.kafka_0_8.procedures.reading import (
     children_of,
     children_of_each,
@@ -37,6 +37,7 @@ from controller.kafka_0_8.triggers import Startup
 
 _REGISTRATION_REFUSED: Final = "registration_refused"
 _START_REFUSED: Final = "start_refused"
+_NOTE_REFUSED: Final = "note_refused"
 """Codes of notices."""
 
 
@@ -78,11 +79,43 @@ async def _note_start(broker: Broker) -> bool:
     why = f"ZooKeeper refused to write {path} (code {error})"
     if error == NO_AUTH:
         why = f"the ACL of {path} does not allow to write it (NoAuth): correct the ACL"
+    elif error == NO_NODE and broker.configuration.rules > THIRD_RULES:
+        why = f"{path} cannot be created (NoNode): create the chroot of --zookeeper"
     text = f"the broker does not start: {why}; it is tried again"
     rule, content = rules.NOTE_START, str(error).encode()
     broker.notice_once("error", _START_REFUSED, path, text, rule, content)
     broker.start_timer(STARTUP_TIMER, broker.configuration.retry_ms, rules.NOTE_START)
     return False
+
+
+async def note_again(broker: Broker) -> None:
+    """Another client has written or deleted the state path of this running broker: change its
+    version again, so that fetches name the present one (S-13)."""
+    rule, path = rules.NOTE_AGAIN, znodes.state_path(broker.id)
+    found = await read_znodes(broker, [path], rule)
+    if found.errors[0] == OK and found.versions[0] == broker.run:
+        return
+    content = str(broker.session_id).encode()
+    change: list[WriteOperation] = [SetData(path, content, ANY_VERSION)]
+    written = await write(broker, change, Reason(rule))
+    error = written.errors[0]
+    if error != OK:
+        why = f"ZooKeeper refused to write {path} (code {error})"
+        if error == NO_AUTH:
+            why = f"the ACL of {path} does not allow to write it (NoAuth): correct the ACL"
+        elif error == NO_NODE:
+            why = f"the queue {path} was deleted: run add-brokers {broker.id}"
+        text = f"replicas of this broker do not join ISRs: {why}; it is tried again"
+        broker.notice_once("error", _NOTE_REFUSED, path, text, rule, str(error).encode())
+        return
+    broker.forget(path, _NOTE_REFUSED)
+    broker.run = written.versions[0]
+    was = repr((found.data[0] or b"")[:80].decode("utf-8", "backslashreplace"))
+    text = (
+        f"another client has written or deleted this znode (content: {was}): this broker has "
+        "written it again, so that its replicas can join ISRs"
+    )
+    broker.notice("warning", "state_path_changed", path, text, rule)
 
 
 async def _assigned(broker: Broker, topics: list[str] | None = None) -> list[Name]:

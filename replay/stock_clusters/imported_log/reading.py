@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 
 from msgspec import Struct
 
+from controller.kafka_0_8.configuration import KAFKA_0_8
 from eventstore.filters import EventFilter
 from eventstore.reader import LogReader
 from eventstore.records import EventRecord
@@ -50,6 +51,12 @@ class ImportedLog(Struct, frozen=True):
 def open_imported(reader: LogReader) -> ImportedLog:
     """Read the beginning of a log. Raises ReplayError if it is not an imported one."""
     if reader.header.kind != "world-backed":
+        settings = reader.header.configuration
+        if settings.get("design") == KAFKA_0_8:
+            raise ReplayError(
+                f"this is a log of broker {settings.get('broker_id')} of the 0.8 design, not an "
+                "imported one: use `refold replay`"
+            )
         raise ReplayError(
             "this is a recorded log of refold's controller, not an imported one: "
             "use `refold replay`"

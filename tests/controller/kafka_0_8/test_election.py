@@ -7,7 +7,7 @@ from controller.core.error_codes import NOT_LEADER_OR_FOLLOWER
 from controller.core.operations import Create, Delete, SetData
 from controller.core.values import ANY_VERSION
 from controller.kafka_0_8 import rules
-from controller.kafka_0_8.configuration import FIRST_RULES
+from controller.kafka_0_8.configuration import CURRENT_RULES, FIRST_RULES, THIRD_RULES
 from replay.world.inputs import WriteZnode
 from replay.world.kafka_0_8.networked.cluster import NetworkedCluster
 from replay.world.scheduler import SECOND
@@ -259,3 +259,49 @@ def test_second_leadership_of_a_broker_is_followed_from_its_beginning() -> None:
     found.run(500)
     assert partition(found, 2).epoch == 9
     assert len(issued(found, 2, rules.FOLLOW)) > len(issued(found, 2, "X-"))
+
+
+@pytest.mark.parametrize(("rules", "leader"), [(THIRD_RULES, "2;2"), (CURRENT_RULES, None)])
+@pytest.mark.parametrize("restarts", [False, True])
+def test_partition_whose_isr_was_deleted_has_no_leader_until_it_is_created(
+    rules: int, leader: str | None, restarts: bool
+) -> None:
+    """E-01. A broker knows by its records, or by an earlier leader, that there was an ISR."""
+    path = "/brokers/topics/t/0/ISR"
+    found = replicated(rules=rules)
+    if restarts:
+        found.produce(1, T, ["a"], -1, wait_ms=1000)
+    found.stop(1)
+    if restarts:
+        found.stop(2)
+    found.stop(3)
+    found.write(Delete(path, ANY_VERSION))
+    if restarts:
+        found.boot(2)
+    found.run(3000)
+    assert leader_of(found) == leader
+    reported = notices(found, 2, "missing_isr")
+    assert len(reported) == (rules == CURRENT_RULES)
+    if reported:
+        assert f"{path} does not exist, although the partition had a leader" in reported[0].text
+        found.write(Create(path, b"2;1"))
+        found.run(3000)
+        assert (leader_of(found), found.data(path)) == ("2;2", "2;2")
+
+
+def test_leader_whose_isr_was_deleted_reports_it_once_and_leads_when_it_is_created() -> None:
+    path = "/brokers/topics/t/0/ISR"
+    found = replicated()
+    found.write(Delete(path, ANY_VERSION))
+    found.cut = {(1, 3): None}
+    found.produce(1, T, ["a"], -1, wait_ms=6000)
+    assert (partition(found, 1).is_leader, found.data(path)) == (False, None)
+    (reported,) = notices(found, 1, "missing_isr")
+    assert (reported.level, reported.subject) == ("error", path)
+    assert "create it with the replicas that have all committed records, such as 1;1" in (
+        reported.text
+    )
+    assert notices(found, 1, "unreadable_znode") == []
+    found.write(Create(path, b"1,2;1"))
+    found.run(1000)
+    assert (partition(found, 1).is_leader, found.data(path)) == (True, "1,2;1")

@@ -2,7 +2,7 @@
 
 from controller.core.commands import WriteAtomically
 from controller.core.error_codes import NONE, NOT_LEADER_OR_FOLLOWER
-from controller.core.operations import SetData
+from controller.core.operations import Create, SetData
 from controller.core.values import ANY_VERSION
 from controller.kafka_0_8.events import FetchReceived
 from controller.kafka_0_8.state import UNKNOWN_LEO
@@ -184,5 +184,6 @@ def test_only_replica_of_a_partition_commits_its_log_when_it_is_elected() -> Non
     found = cluster(1)
     found.create_topic("t", {0: (1,)})
     found.brokers[1].logs[T] = ["a", "b"]
+    found.write(Create("/brokers/topics/t/0/ISR", b"1;1"))
     found.start(1)
     assert partition(found, 1).local.hw == 2

@@ -1,13 +1,18 @@
 """A replica whose broker starts again while its leader writes the ISR with it: S-11, I-05."""
 
+from typing import Any
+
 import pytest
 
+from controller.core.commands import WriteZnodes
 from controller.core.error_codes import NONE
-from controller.core.operations import Delete
+from controller.core.events import ZnodesWritten
+from controller.core.operations import NO_NODE, Create, Delete, SetData
 from controller.core.values import ANY_VERSION
 from controller.kafka_0_8.commands import SendFetch, run_of
-from controller.kafka_0_8.configuration import CURRENT_RULES, SECOND_RULES
-from controller.kafka_0_8.triggers import ElectionWaitOver, IsrChange
+from controller.kafka_0_8.configuration import CURRENT_RULES, SECOND_RULES, THIRD_RULES
+from controller.kafka_0_8.triggers import ElectionWaitOver, IsrChange, NoteAgain
+from replay.world.kafka_0_8 import cluster as world
 from replay.world.kafka_0_8.cluster import Cluster08
 from tests.controller.kafka_0_8.clusters import (
     T,
@@ -171,3 +176,88 @@ def test_replica_whose_queue_may_not_be_read_by_the_leader_does_not_join(
     unwritable.clear()
     found.run(1000)
     assert found.data(ISR) == "1,2,3;1"
+
+
+def without_3(**settings: int) -> Cluster08:
+    """Broker 3 has left the ISR because it could not reach the leader."""
+    found = replicated(**settings)
+    found.cut = {(1, 3): None}
+    found.produce(1, T, ["a"], -1, wait_ms=5000)
+    assert found.data(ISR) == "1,2;1"
+    return found
+
+
+@pytest.mark.parametrize(("rules", "isr"), [(THIRD_RULES, "1,2;1"), (CURRENT_RULES, "1,2,3;1")])
+def test_replica_joins_after_another_client_wrote_the_state_path_of_its_broker(
+    rules: int, isr: str
+) -> None:
+    """S-13, D-08. With the rules before, it does not join until its broker is restarted."""
+    found = without_3(rules=rules)
+    before = found.data("/brokers/state/3")
+    assert before is not None
+    found.write(SetData("/brokers/state/3", b"garbage", ANY_VERSION))
+    found.write(SetData("/brokers/state/3", before.encode(), ANY_VERSION))
+    found.cut.clear()
+    found.run(3000)
+    assert found.data(ISR) == isr
+    written = notices(found, 3, "state_path_changed")
+    assert len(written) == (rules == CURRENT_RULES)
+    if written:
+        assert (written[0].level, written[0].subject) == ("warning", "/brokers/state/3")
+        assert f"another client has written or deleted this znode (content: '{before}')" in (
+            written[0].text
+        )
+        assert found.brokers[3].fold.broker.run == 4
+
+
+def test_replica_joins_after_the_queue_of_its_broker_was_deleted_and_added() -> None:
+    """S-13, D-08."""
+    found = without_3()
+    found.write(Delete("/brokers/state/3", ANY_VERSION))
+    found.cut.clear()
+    found.run(2000)
+    assert found.data(ISR) == "1,2;1"
+    (refused,) = notices(found, 3, "note_refused")
+    assert "the queue /brokers/state/3 was deleted: run add-brokers 3" in refused.text
+    found.produce(1, T, ["b"], 1, wait_ms=1000)
+    assert found.brokers[3].logs[T] == ["a", "b"]
+    found.write(Create("/brokers/state/3"))
+    found.run(3000)
+    assert found.data(ISR) == "1,2,3;1"
+    found.create_topic("u", {0: (3,)})
+    found.run(3000)
+    assert leader_of(found, ("u", 0)) is not None
+
+
+def test_two_partitions_have_the_state_path_written_again_once() -> None:
+    found = cluster(1, 2, 3)
+    found.create_topic("t", {0: (1, 3), 1: (2, 3)})
+    found.start(1, 2, 3)
+    found.run(1500)
+    found.cut = {(1, 3): None, (2, 3): None}
+    found.produce(1, T, ["a"], -1, wait_ms=1)
+    found.produce(2, ("t", 1), ["a"], -1, wait_ms=5000)
+    found.write(SetData("/brokers/state/3", b"garbage", ANY_VERSION))
+    found.cut.clear()
+    found.run(3000)
+    assert (found.data(ISR), found.data("/brokers/topics/t/1/ISR")) == ("1,3;1", "2,3;2")
+    assert len(notices(found, 3, "state_path_changed")) == 1
+    found.brokers[3].fold.broker.enqueue(NoteAgain())
+    found.run(1000)
+    assert len(notices(found, 3, "state_path_changed")) == 1
+
+
+def test_broker_whose_chroot_does_not_exist_names_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    original = world.carry_out
+
+    def carry_out(zookeeper: Any, session: int, id: Any, command: Any, now_ms: int) -> list[Any]:
+        if isinstance(command, WriteZnodes):
+            count = len(command.operations)
+            return [ZnodesWritten(id, 0, [NO_NODE] * count, [-1] * count)]
+        return list(original(zookeeper, session, id, command, now_ms))
+
+    monkeypatch.setattr(world, "carry_out", carry_out)
+    found = cluster(1)
+    found.start(1)
+    (notice,) = notices(found, 1, "start_refused")
+    assert "/brokers/state/1 cannot be created (NoNode): create the chroot of" in notice.text

@@ -86,6 +86,28 @@ def test_znode_that_cannot_be_used_is_named_with_the_reason(
     assert why in problems[path].text
 
 
+@pytest.mark.parametrize(
+    ("missing", "path", "why"),
+    [
+        (
+            "/brokers/ids/1",
+            "/brokers/topics/t/0/leader",
+            "names broker 1, which is not registered (/brokers/ids/1); if it stays so, restart "
+            "broker 1",
+        ),
+        (
+            "/brokers/topics/t/0/ISR",
+            "/brokers/topics/t/0/ISR",
+            "does not exist although the partition has a leader; create it with the replicas that "
+            "have all committed records, such as 1;7",
+        ),
+    ],
+)
+def test_leader_without_registration_or_isr_is_named(missing: str, path: str, why: str) -> None:
+    found = {one: data for one, data in USABLE.items() if one != missing}
+    assert {one: problem.text for one, problem in problems_of(Tree(found)).items()} == {path: why}
+
+
 def test_problem_does_not_repeat_its_path() -> None:
     path = "/brokers/topics/t/0/ISR"
     assert problems_of(Tree(USABLE | {path: b""}))[path].text.startswith(

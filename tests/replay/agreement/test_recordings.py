@@ -5,6 +5,7 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from eventstore.errors import LogError
@@ -298,6 +299,15 @@ def test_specified_settings_change_the_result(log_of: Get) -> None:
 def test_invalid_settings_are_rejected(settings: dict[str, str], text: str, log_of: Get) -> None:
     with pytest.raises(ReplayError, match=text):
         agree(log_of("broker-crash-2"), settings=settings)
+
+
+def test_log_of_a_broker_of_the_0_8_design_is_refused(tmp_path: Path) -> None:
+    settings = {"design": "0.8", "broker_id": 2}
+    of_broker = msgspec.structs.replace(header(), configuration=settings)
+    with LogWriter.create(tmp_path / "log", of_broker) as writer:
+        writer.append([event(1)])
+    with pytest.raises(ReplayError, match=r"a log of broker 2 of the 0\.8 design, not an imported"):
+        agree(tmp_path / "log")
 
 
 def test_recorded_log_of_refold_is_refused(tmp_path: Path) -> None:

@@ -207,3 +207,28 @@ def test_status_with_denied_znodes_is_complete_otherwise_and_exits_with_1(
 def _closed(awaitable: Coroutine[Any, Any, Any], result: ClusterStatus) -> ClusterStatus:
     awaitable.close()
     return result
+
+
+@pytest.mark.parametrize("is_argument", [True, False])
+def test_record_that_is_not_utf_8_is_rejected(is_argument: bool) -> None:
+    arguments = ["produce", "t", "0", "--zookeeper", "localhost", "a"]
+    if is_argument:
+        result = CliRunner().invoke(app, [*arguments, "zz\udcff"])
+    else:
+        result = CliRunner().invoke(app, arguments[:-1], input=b"a\nzz\xff\n")
+    assert result.exit_code == 2
+    assert "is not UTF-8" in " ".join(result.stderr.split())
+
+
+@pytest.mark.parametrize(("requests", "text"), [(1, "1 request,"), (2, "2 requests,")])
+def test_status_counts_the_requests_of_a_queue(requests: int, text: str) -> None:
+    paths = [
+        "/brokers/state/1",
+        *(f"/brokers/state/1/request-000000000{i}" for i in range(requests)),
+    ]
+    found = text_of(status_of(Tree(dict.fromkeys(["/brokers", "/brokers/state", *paths], b""))))
+    assert f"queue of broker 1: {text}" in found
+
+
+def test_status_without_a_cluster_says_so() -> None:
+    assert text_of(status_of(Tree({}))).startswith("no cluster: there is no znode /brokers here")
