@@ -380,7 +380,7 @@ DEFECTS: Final = (
         id="election-watch-lost",
         source="KB 3.9",
         planted="The controller does not set the watch of /admin/preferred_replica_election again.",
-        needs="With watches that fire once, two elections by the znode in one term.",
+        needs="An election by the znode. The race needs two, and watches that fire once.",
         invariants=("admin-znodes-gone",),
         replacements=(
             Replacement("controller.core.zookeeper_io:read_stats", _watches_no_election),

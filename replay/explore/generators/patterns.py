@@ -91,10 +91,10 @@ class Patterns:
             (self._failed_logs, 2),
             (self._two_writers, 4),
             (self._replaced_entry, 2),
-            (self._again, 8 if self._watches_fire_once else 2),
+            (self._again, 14 if self._watches_fire_once else 2),
             (self._interrupted_deletion, 1),
             (self._slow_shutdown, 2),
-            (self._shutdown_of_follower, 2),
+            (self._shutdown_of_follower, 3),
         )
         pattern = self._numbers.weighted(patterns)
         return pattern(at_ms)
@@ -337,7 +337,7 @@ class Patterns:
         must be set again."""
         numbers, acts = self._numbers, self._acts
         kinds: tuple[tuple[Callable[[int], list[Input]], int], ...] = (
-            (partial(acts.elect, by_znode=True), 3),
+            (partial(acts.elect, by_znode=True), 5),
             (partial(acts.reassign, by=numbers.choice(("znode", "extra", "request"))), 2),
             (acts.cancel_now, 1),
             (acts.create_topic, 1),
