@@ -31,10 +31,13 @@ _START_BEFORE_2_7: Final = Start(
     scenario=generic(protocol=BEFORE_2_7, standby=_PLAIN, zookeeper=OLD_ZOOKEEPER)
 )
 _START_WITH_STANDBY: Final = Start(scenario=generic())
+_START_WITH_OLD_ZOOKEEPER: Final = Start(scenario=generic(standby=_PLAIN, zookeeper=OLD_ZOOKEEPER))
 _BEFORE_2_7_EVERY: Final = 7
 """Every seventh job has the protocol with which leaders write their ISRs to ZooKeeper, and a
 ZooKeeper whose watches fire once. The number has no divisor in common with that of the strategies'
 turns, so each strategy is used with both."""
+_OLD_ZOOKEEPER_EVERY: Final = 3
+"""Every third other job has such a ZooKeeper, again with each strategy."""
 _WITH_STANDBY_EVERY: Final = 5
 """Every fifth other job has a standby, again with each strategy."""
 
@@ -158,15 +161,23 @@ def _search(defect: str, seed: int, first: int, step: int, seconds: float) -> Se
 def _do_job(
     defect: str, seed: int, job: int, on_run: Callable[[Coverage], bool]
 ) -> Found | BudgetSpent | None:
-    is_old = job % _BEFORE_2_7_EVERY == _BEFORE_2_7_EVERY - 1
-    has_standby = job % _WITH_STANDBY_EVERY == _WITH_STANDBY_EVERY - 1
-    start = _START_BEFORE_2_7 if is_old else _START_WITH_STANDBY if has_standby else _START
+    start = _start_of(job)
     with DEFECTS[defect].plant():
         try:
             do_job(start, seed, job, on_run)
         except (Found, BudgetSpent) as end:
             return end
     return None
+
+
+def _start_of(job: int) -> Start:
+    if job % _BEFORE_2_7_EVERY == _BEFORE_2_7_EVERY - 1:
+        return _START_BEFORE_2_7
+    if job % _WITH_STANDBY_EVERY == _WITH_STANDBY_EVERY - 1:
+        return _START_WITH_STANDBY
+    if job % _OLD_ZOOKEEPER_EVERY == _OLD_ZOOKEEPER_EVERY - 1:
+        return _START_WITH_OLD_ZOOKEEPER
+    return _START
 
 
 def _shows(defect: str, found: Found, result: Searched, *, has_reached: bool) -> bool:
