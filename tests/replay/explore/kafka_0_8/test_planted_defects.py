@@ -131,6 +131,8 @@ def elect_the_replica_of_a_deleted_partition(patch: pytest.MonkeyPatch) -> None:
         return found
 
     patch.setattr(election, "_read", read)
+    # A replica with records does not elect a leader of a partition without ISR either.
+    patch.setattr(election, "_had_leader", lambda *_: False)
 
 
 def truncate_too_much(patch: pytest.MonkeyPatch) -> None:
