@@ -370,6 +370,7 @@ class Monitor(Observer):
         topic = self.known.topics.get(partition[0])
         self._topic_czxids[(broker, partition)] = topic.czxid if topic is not None else 0
         self.processes.failed_logs.pop((broker, partition), None)
+        self.known.stopped_while_failed.pop((broker, partition), None)
 
     def log_deleted(self, process: str, partition: Name) -> None:
         broker = broker_named(process)
@@ -390,7 +391,10 @@ class Monitor(Observer):
                 check(replica, leader_epoch)
 
     def replica_stopped(self, process: str, partition: Name) -> None:
-        self.processes.leaderships.pop((broker_named(process), partition), None)
+        replica = broker_named(process), partition
+        self.processes.leaderships.pop(replica, None)
+        if replica in self.processes.failed_logs:
+            self.known.stopped_while_failed[replica] = None
 
     def isr_proposed(
         self, process: str, partition: Name, leader_epoch: int, isr: Sequence[int]

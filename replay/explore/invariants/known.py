@@ -136,6 +136,9 @@ class Known(AskedOfProcesses):
         self.states: dict[Name, LeaderAndIsr] = {}
         self.changed_by_tools: dict[Name, None] = {}
         """The partitions whose assignment a tool has changed, also those of deleted topics."""
+        self.stopped_while_failed: dict[tuple[int, Name], None] = {}
+        """The replicas that a broker has stopped although their log directory had failed before its
+        start: it reports no error, and they are there again with the directory (KB 12.4.3)."""
         self.past_states: dict[Name, dict[LeaderAndIsr, None]] = {}
         """All states that partitions have had, of deleted topics too; `without_controller`."""
         self.brokers: dict[int, int] = {}

@@ -333,7 +333,8 @@ class StraysDeleted(Recovery):
     NAME: ClassVar[str] = "strays-deleted"
     STATEMENT: ClassVar[str] = (
         "No live broker has a replica that is not assigned to it, unless a controller with Kafka's "
-        "rules has had the role, or a tool has changed the assignment in the topic's znode."
+        "rules has had the role, or a tool has changed the assignment in the topic's znode, or the "
+        "replica's log directory had failed when the broker confirmed the deletion."
     )
     WITHIN_MS: ClassVar[int] = 60_000
     ONLY_REFOLD: ClassVar[bool] = True
@@ -346,7 +347,7 @@ class StraysDeleted(Recovery):
         for broker, name, topic_id in self.view.replicas():
             if known.is_beyond_recovery(name[0]) or name in known.changed_by_tools:
                 continue
-            if not self.view.is_live(broker, name):
+            if not self.view.is_live(broker, name) or (broker, name) in known.stopped_while_failed:
                 continue
             topic, assignment = known.topics.get(name[0]), known.assignment(name)
             is_other = topic is None or (None not in (topic.id, topic_id) and topic.id != topic_id)

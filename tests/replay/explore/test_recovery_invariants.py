@@ -27,6 +27,9 @@ from replay.explore.invariants.recovery import (
     RequestsAnswered,
     StraysDeleted,
 )
+from replay.explore.run import Run
+from replay.world.inputs import FailLogDirectory, Reassign, StopBroker, Target
+from replay.world.scenario import BrokerSpec, ControllerSpec, Scenario, TopicSpec
 from tests.replay.explore.facts import NAME, Recovering, configured
 
 _UNCLEAN = "unclean.leader.election.enable"
@@ -236,6 +239,38 @@ def test_stray_of_an_assignment_that_a_tool_has_changed_does_not_count() -> None
     assert cluster.missing()
     cluster.known.changed_by_tools[NAME] = None
     assert not cluster.missing()
+
+
+def test_stray_of_a_directory_that_had_failed_does_not_count() -> None:
+    """Broker 3 starts with a failed directory, and confirms that a replica in it is deleted."""
+    scenario = Scenario(
+        brokers=tuple(map(BrokerSpec, (1, 2, 3, 4))),
+        broker_settings={
+            "replica.lag.time.max.ms": "10000",
+            "zookeeper.session.timeout.ms": "9000",
+        },
+        topics=(TopicSpec("orders", ((1,), (2,), (3, 1))), TopicSpec("payments", ((1,),))),
+        controllers=(
+            ControllerSpec(
+                Configuration(
+                    broker_id=101, kip_236_enable=True, leader_imbalance_check_interval_seconds=4
+                )
+            ),
+        ),
+        load=None,
+        active_ms=9_935,
+    )
+    played = Run(
+        scenario,
+        (
+            StopBroker(7_033, 3, 1, 0),
+            FailLogDirectory(7_038, 3, (("orders", 2),), survives_restart=True),
+            Reassign(7_147, (Target("orders", 2, (2, 4)),), "request"),
+        ),
+    )
+    assert played.cluster is not None
+    assert ("orders", 2) in played.cluster.brokers[3].disk.logs
+    assert played.outcome().violation is None
 
 
 def test_broker_that_does_not_know_its_registration_is_missed() -> None:
