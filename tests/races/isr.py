@@ -83,9 +83,9 @@ def _followers_may_shut_down(original: Any) -> Callable[..., int | None]:
         verdict: int | None = original(controller, partition, proposed, version)
         context = controller.context
         ineligible = [one for one in proposed.isr if one not in context.live_brokers]
-        if verdict not in _INELIGIBLE or proposed.leader in ineligible:
-            return verdict
-        if any(one not in context.shutting_down for one in ineligible):
+        followers = [one for one in ineligible if one != proposed.leader]
+        shutting_down = [one for one in followers if one in context.shutting_down]
+        if verdict not in _INELIGIBLE or shutting_down != ineligible:
             return verdict
         reach()
         return None

@@ -69,17 +69,12 @@ async def _note_start(broker: Broker) -> bool:
     broker joins an ISR (I-05). The content is the session id, so that a write whose reply was lost
     is recognized. Without it, the broker does not start, and tries it again."""
     path = znodes.state_path(broker.id)
-    change: list[WriteOperation] = [SetData(path, str(broker.session_id).encode(), ANY_VERSION)]
-    written = await write(broker, change, Reason(rules.NOTE_START))
-    error = written.errors[0]
+    error = await _change_version(broker, rules.NOTE_START)
     if error == OK:
         broker.forget(path, _START_REFUSED)
-        broker.run = written.versions[0]
         return True
-    why = f"ZooKeeper refused to write {path} (code {error})"
-    if error == NO_AUTH:
-        why = f"the ACL of {path} does not allow to write it (NoAuth): correct the ACL"
-    elif error == NO_NODE and broker.configuration.rules > THIRD_RULES:
+    why = _why_refused(path, error)
+    if error == NO_NODE and broker.configuration.rules > THIRD_RULES:
         why = f"{path} cannot be created (NoNode): create the chroot of --zookeeper"
     text = f"the broker does not start: {why}; it is tried again"
     rule, content = rules.NOTE_START, str(error).encode()
@@ -95,27 +90,37 @@ async def note_again(broker: Broker) -> None:
     found = await read_znodes(broker, [path], rule)
     if found.errors[0] == OK and found.versions[0] == broker.run:
         return
-    content = str(broker.session_id).encode()
-    change: list[WriteOperation] = [SetData(path, content, ANY_VERSION)]
-    written = await write(broker, change, Reason(rule))
-    error = written.errors[0]
+    error = await _change_version(broker, rule)
     if error != OK:
-        why = f"ZooKeeper refused to write {path} (code {error})"
-        if error == NO_AUTH:
-            why = f"the ACL of {path} does not allow to write it (NoAuth): correct the ACL"
-        elif error == NO_NODE:
+        why = _why_refused(path, error)
+        if error == NO_NODE:
             why = f"the queue {path} was deleted: run add-brokers {broker.id}"
         text = f"replicas of this broker do not join ISRs: {why}; it is tried again"
         broker.notice_once("error", _NOTE_REFUSED, path, text, rule, str(error).encode())
         return
     broker.forget(path, _NOTE_REFUSED)
-    broker.run = written.versions[0]
     was = repr((found.data[0] or b"")[:80].decode("utf-8", "backslashreplace"))
     text = (
         f"another client has written or deleted this znode (content: {was}): this broker has "
         "written it again, so that its replicas can join ISRs"
     )
     broker.notice("warning", "state_path_changed", path, text, rule)
+
+
+async def _change_version(broker: Broker, rule: str) -> int:
+    """Write the state path, and keep its new version. Returns ZooKeeper's code."""
+    content = str(broker.session_id).encode()
+    change: list[WriteOperation] = [SetData(znodes.state_path(broker.id), content, ANY_VERSION)]
+    written = await write(broker, change, Reason(rule))
+    if written.errors[0] == OK:
+        broker.run = written.versions[0]
+    return written.errors[0]
+
+
+def _why_refused(path: str, error: int) -> str:
+    if error == NO_AUTH:
+        return f"the ACL of {path} does not allow to write it (NoAuth): correct the ACL"
+    return f"ZooKeeper refused to write {path} (code {error})"
 
 
 async def _assigned(broker: Broker, topics: list[str] | None = None) -> list[Name]:

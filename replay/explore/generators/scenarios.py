@@ -37,7 +37,7 @@ _PROTOCOLS: Final = (
 for their ISRs from 2.7-IV2 on, topics have ids from 2.8-IV0 on, and requests from 2.8-IV1 on."""
 OLD_ZOOKEEPER: Final = "3.5"
 """Before 3.6, watches fire once, and the controllers read znodes one by one."""
-ZOOKEEPERS: Final = (("3.9", 3), (OLD_ZOOKEEPER, 1))
+_ZOOKEEPERS: Final = (("3.9", 3), (OLD_ZOOKEEPER, 1))
 _FACTORS: Final = ((3, 12), (2, 5), (1, 1), (4, 2))
 _ACCEPTS_AFTER_MS: Final = ((600, 6), (0, 1), (2_000, 1))
 _TAKES_OVER_PERCENT: Final = 10
@@ -75,6 +75,11 @@ def generic(
     )
 
 
+def random_generic(numbers: Numbers) -> Scenario:
+    """A generic cluster with one of the versions of ZooKeeper."""
+    return generic(numbers.below(1 << 32), zookeeper=numbers.weighted(_ZOOKEEPERS))
+
+
 def random_scenario(numbers: Numbers) -> Scenario:
     """A cluster of 3 to 5 brokers with 1 to 4 topics, and up to 3 refolds."""
     brokers = numbers.between(3, 5)
@@ -97,7 +102,7 @@ def random_scenario(numbers: Numbers) -> Scenario:
         ),
         stock=numbers.between(1, brokers) if numbers.chance(30) else 0,
         protocol=numbers.weighted(_PROTOCOLS),
-        zookeeper=numbers.weighted(ZOOKEEPERS),
+        zookeeper=numbers.weighted(_ZOOKEEPERS),
         takes_over=numbers.chance(_TAKES_OVER_PERCENT),
         is_unclean=is_unclean,
         has_kip_236=numbers.chance(_KIP_236_PERCENT),

@@ -14,7 +14,7 @@ from replay.explore.generators.crash_points import crash_points
 from replay.explore.generators.disturbance import disturb
 from replay.explore.generators.mix import mix
 from replay.explore.generators.pct import pct
-from replay.explore.generators.scenarios import generic, random_scenario
+from replay.explore.generators.scenarios import random_generic, random_scenario
 from replay.explore.generators.staleness import staleness
 from replay.explore.generators.systematic import systematic
 from replay.explore.generators.variation import varied
@@ -77,9 +77,8 @@ def do_job(start: Start, seed: int, job: int, on_run: Callable[[Coverage], bool]
     scenario = start.scenario
     if scenario is None:
         of_cluster = numbers.split()
-        scenario = random_scenario(of_cluster)
-        if of_cluster.chance(50):
-            scenario = generic(scenario.seed, zookeeper=scenario.zookeeper)
+        is_generic = of_cluster.chance(50)
+        scenario = random_generic(of_cluster) if is_generic else random_scenario(of_cluster)
     given = start.inputs
     base = (lambda of, more: varied(given, more, of)) if given else mix
     STRATEGIES[name](Attempts(scenario, name, job_seed, base, on_run), numbers)
