@@ -30,13 +30,10 @@ class AddressRateReader(FollowedSettings[AddressRates]):
     def __init__(self, reads: SessionReads, apply: Callable[[AddressRates], None]) -> None:
         super().__init__(reads, apply, AddressRates())
 
-    async def _read(self) -> AddressRates | None:
-        names = await self._reads.children(znodes.IP_CONFIGS)
-        if names is None:
-            return None
+    async def _read(self) -> AddressRates:
         rates: dict[str, int] = {}
         default = None
-        for name in names:
+        for name in await self._reads.children(znodes.IP_CONFIGS):
             rate = await self._rate(f"{znodes.IP_CONFIGS}/{name}")
             if rate is None:
                 continue

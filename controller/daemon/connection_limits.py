@@ -45,16 +45,10 @@ class ConnectionLimitReader(FollowedSettings[ConnectionLimits]):
 
     async def _read(self) -> ConnectionLimits | None:
         names = await self._reads.children(znodes.BROKER_CONFIGS)
-        if names is None:
-            return None
         values: dict[str, Any] = {}
         for path in self._paths:
-            if path.rpartition("/")[2] not in names:
-                continue
-            data = await self._reads.data(path)
-            if data is None:
-                return None
-            values |= self._values(path, data)
+            if path.rpartition("/")[2] in names:
+                values |= self._values(path, await self._reads.data(path))
         limits = ConnectionLimits(**values)
         if limits.connections_per_address_max == 0 and not limits.connections_of_address_max:
             self._warn(
@@ -64,7 +58,7 @@ class ConnectionLimitReader(FollowedSettings[ConnectionLimits]):
             return None
         return limits
 
-    def _values(self, path: str, data: bytes) -> dict[str, Any]:
+    def _values(self, path: str, data: bytes | None) -> dict[str, Any]:
         found = {}
         try:
             config = znodes.read_config(path, data)

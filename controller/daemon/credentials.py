@@ -3,6 +3,7 @@ The log has the principal that a client has proved to be."""
 
 from controller.core import znodes
 from controller.core.errors import ZnodeError
+from controller.daemon.errors import ZnodeUnreadable
 from controller.daemon.session_reads import SessionReads
 
 
@@ -18,5 +19,5 @@ class CredentialReader:
         path = znodes.user_config_path(user)
         try:
             return znodes.read_config(path, await self._reads.data(path)).get(mechanism)
-        except ZnodeError:
+        except (ZnodeError, ZnodeUnreadable):
             return None

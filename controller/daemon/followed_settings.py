@@ -4,10 +4,12 @@ and never reach the event log."""
 import logging
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from contextlib import suppress
 from typing import ClassVar, Final, Generic, TypeVar
 
 import anyio
 
+from controller.daemon.errors import ZnodeUnreadable
 from controller.daemon.session_reads import SessionReads
 
 _SECONDS: Final = 5.0
@@ -32,15 +34,16 @@ class FollowedSettings(ABC, Generic[T]):
         """Follow the settings until cancelled. Those that were read last count while ZooKeeper
         cannot be read."""
         while True:
-            found = await self._read()
-            if found is not None and found != self._applied:
-                self._apply(found)
-                self._applied = found
+            with suppress(ZnodeUnreadable):
+                found = await self._read()
+                if found is not None and found != self._applied:
+                    self._apply(found)
+                    self._applied = found
             await anyio.sleep(_SECONDS)
 
     @abstractmethod
     async def _read(self) -> T | None:
-        """The present settings; None if they cannot be read."""
+        """The present settings; None if they cannot be used. Raises ZnodeUnreadable."""
 
     def _warn(self, text: str) -> None:
         """Log each problem once."""

@@ -10,6 +10,7 @@ import anyio
 from controller.core.commands import CommandId, ReadChildren, ReadZnodes
 from controller.core.events import ChildrenRead, Event, ZnodesRead
 from controller.core.operations import NO_NODE, OK
+from controller.daemon.errors import ZnodeUnreadable
 
 _SECONDS_MAX: Final = 5.0
 _READS_MAX: Final = 8
@@ -35,16 +36,18 @@ class SessionReads:
         self._turns = asyncio.Semaphore(_READS_MAX)
 
     async def data(self, path: str) -> bytes | None:
-        """The content of a znode. None if there is none, or ZooKeeper cannot be read."""
+        """The content of a znode; None if it does not exist. Raises ZnodeUnreadable."""
         found = await self._read(ReadZnodes((path,)))
-        return found.data[0] if isinstance(found, ZnodesRead) and found.errors == [OK] else None
+        if isinstance(found, ZnodesRead) and found.errors[0] in (OK, NO_NODE):
+            return found.data[0]
+        raise ZnodeUnreadable(path)
 
-    async def children(self, path: str) -> list[str] | None:
-        """The children of a znode; none if it does not exist. None if ZooKeeper cannot be read."""
+    async def children(self, path: str) -> list[str]:
+        """The children of a znode; none if it does not exist. Raises ZnodeUnreadable."""
         found = await self._read(ReadChildren(path))
         if isinstance(found, ChildrenRead) and found.error in (OK, NO_NODE):
             return found.children
-        return None
+        raise ZnodeUnreadable(path)
 
     async def _read(self, command: ReadZnodes | ReadChildren) -> _Answer | None:
         """None if there is no answer in time."""

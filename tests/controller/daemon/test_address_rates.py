@@ -21,8 +21,18 @@ class Session:
 
     def __init__(self, content: Mapping[str, bytes] | None) -> None:
         self.content = content
+        self.lost_after_lists = False
         self.reads = SessionReads(self._submit, self._other)
         self.others: list[Event] = []
+        self._lists = 0
+        self._listed = anyio.Event()
+
+    async def was_read(self) -> None:
+        """Wait until all of the present content was read and applied, if it can be read."""
+        until = self._lists + 2
+        with anyio.fail_after(10):
+            while self._lists < until:
+                await self._listed.wait()
 
     def _submit(self, id: CommandId, command: ReadZnodes | ReadChildren) -> None:
         asyncio.get_running_loop().call_soon(self.reads.take, self._answer(id, command), "")
@@ -34,12 +44,17 @@ class Session:
         known = self.content
         match command:
             case ReadChildren():
+                self._lists += 1
+                self._listed.set()
+                self._listed = anyio.Event()
                 error = CONNECTION_LOSS if known is None else OK if known else NO_NODE
                 return ChildrenRead(id, error, sorted(known or ()))
             case ReadZnodes(paths=(path,)):
-                assert known is not None
-                data = known.get(path.rpartition("/")[2])
-                return ZnodesRead(id, 0, [OK], [data], [0], [0], [0], [0])
+                data = (known or {}).get(path.rpartition("/")[2])
+                error = OK if data is not None else NO_NODE
+                if known is None or self.lost_after_lists:
+                    error, data = CONNECTION_LOSS, None
+                return ZnodesRead(id, 0, [error], [data], [0], [0], [0], [0])
 
 
 def quota(rate: str) -> bytes:
@@ -81,6 +96,7 @@ async def test_quotas_are_followed(
         }
         await applied.until(1)
         session.content = None
+        await session.was_read()
         session.content = {"<default>": quota("7")}
         await applied.until(2)
         tasks.cancel_scope.cancel()
@@ -93,16 +109,21 @@ async def test_quotas_are_followed(
     assert "the host has no address" in warned[1]
 
 
+@pytest.mark.parametrize("after_list", [False, True])
 async def test_quotas_that_were_read_count_while_zookeeper_cannot_be_read(
-    monkeypatch: pytest.MonkeyPatch,
+    monkeypatch: pytest.MonkeyPatch, after_list: bool
 ) -> None:
     monkeypatch.setattr(followed_settings, "_SECONDS", 0.01)
     session, applied = Session({"<default>": quota("7")}), Applied()
-    with anyio.move_on_after(0.2):
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(AddressRateReader(session.reads, applied).keep)
-            await applied.until(1)
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(AddressRateReader(session.reads, applied).keep)
+        await applied.until(1)
+        if after_list:
+            session.lost_after_lists = True
+        else:
             session.content = None
+        await session.was_read()
+        tasks.cancel_scope.cancel()
     assert applied.rates == [AddressRates({}, 7)]
 
 

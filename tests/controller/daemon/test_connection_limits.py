@@ -17,13 +17,12 @@ async def applied_for(
     monkeypatch.setattr(followed_settings, "_SECONDS", 0.01)
     applied: list[ConnectionLimits] = []
     session = Session({})
-    with anyio.fail_after(10):
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(ConnectionLimitReader(session.reads, 1000, applied.append).keep)
-            for content in contents:
-                session.content = content
-                await anyio.sleep(0.1)
-            tasks.cancel_scope.cancel()
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(ConnectionLimitReader(session.reads, 1000, applied.append).keep)
+        for content in contents:
+            session.content = content
+            await session.was_read()
+        tasks.cancel_scope.cancel()
     return applied
 
 
