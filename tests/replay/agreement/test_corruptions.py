@@ -87,6 +87,7 @@ def test_dropped_election_leaves_missing_decisions_and_requests(
     assert corruption.what == "election"
 
 
+@pytest.mark.long
 def test_dropped_write_that_kafka_does_not_repeat_is_extra(folder_of: Get) -> None:
     """Kafka writes the same znode later, with another content."""
     [trial] = trials(folder_of("reassignments-6019352"), [_SAME_AGAIN])
@@ -97,6 +98,7 @@ def test_dropped_write_that_kafka_does_not_repeat_is_extra(folder_of: Get) -> No
     assert extra.zxid == trial.corruption.zxid
 
 
+@pytest.mark.sampled
 def test_epoch_of_an_election_is_compared(recording: str, folder_of: Get, tmp_path: Path) -> None:
     corruption, result = corrupted(folder_of(recording), tmp_path / "copy", "epoch", 1)
     [at] = [one for one in result.divergences if one.zxid == corruption.zxid]

@@ -211,6 +211,7 @@ def test_first_reassignment_after_a_cut_is_in_kafkas_order(folder_of: Get, tmp_p
     assert [one for one in diverging(result) if one[1] != ("/feature",)] == []
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("zxid", [0xA6, 0xC8, 0x10C, 0x111])
 def test_request_in_progress_at_the_end_of_the_log_is_inferred(
     zxid: int, folder_of: Get, tmp_path: Path

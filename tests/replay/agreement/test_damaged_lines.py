@@ -38,6 +38,7 @@ def damage(log: Path, number: int, at: int = 5) -> None:
     log.write_bytes(b"".join(lines))
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     ("file", "number"),
     [

@@ -18,6 +18,7 @@ def refold(tmp_path: Path) -> Path:
     return script
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     ("line", "offered", "other"),
     [

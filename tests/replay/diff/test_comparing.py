@@ -220,6 +220,7 @@ def test_reordered_requests_have_their_partitions(tmp_path: Path) -> None:
     assert group.first.root.may_matter is False
 
 
+@pytest.mark.long
 def test_unfinished_reassignment_is_a_consequence(tmp_path: Path) -> None:
     never_complete = ("extra-conflict", "legacy-request", "reassignment-end")
     found = diff(tmp_path, (versions.NEVER_COMPLETE,), *named("cancellation", *never_complete))
@@ -238,6 +239,7 @@ def test_partition_counts_once_in_a_log() -> None:
     assert Group("12345678", (), instances).partitions == [("a", "t-0"), ("b", "t-0")]
 
 
+@pytest.mark.long
 def test_request_that_is_no_longer_sent_is_missing(tmp_path: Path) -> None:
     found = diff(tmp_path, (versions.NO_METADATA_TO_OTHERS,), versions.CRASH)
     [group] = found.groups

@@ -33,6 +33,7 @@ def is_procedure_or_rule(file: str, name: str) -> bool:
     return file == "deviations.py" and name.isupper()
 
 
+@pytest.mark.long
 def test_every_procedure_and_rule_is_executed_by_an_incident() -> None:
     source = read_core(CORE)
     executed: dict[str, set[int]] = {}

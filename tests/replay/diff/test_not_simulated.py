@@ -52,6 +52,7 @@ def test_reaction_of_brokers_is_not_simulated(tmp_path: Path, edit: Edit, kinds:
     assert shown["consequences"] == []
 
 
+@pytest.mark.long
 def test_reordered_requests_to_a_broker_are_not_simulated(tmp_path: Path) -> None:
     found = diff(tmp_path, (versions.METADATA_FIRST,), INCIDENTS / "unclean-election")
     [group] = [one for one in found.groups if "by request" in sentences.title(one)]

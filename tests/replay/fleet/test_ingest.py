@@ -192,6 +192,7 @@ def test_ctrl_c_ends_without_output_of_spark(short_history: History, tmp_path: P
     assert not list(out.glob("staging/*"))
 
 
+@pytest.mark.long
 def test_stock_cluster_is_in_the_table_once(spark: SparkSession, tmp_path: Path) -> None:
     out = tmp_path / "table"
     copy = tmp_path / "copy.tar.xz"

@@ -113,6 +113,7 @@ def setting(spark: SparkSession) -> Iterator[str]:
     spark.conf.set(name, "true")
 
 
+@pytest.mark.long
 def test_session_without_filter_pushdown_returns_the_same_rows(
     spark: SparkSession, setting: str, logs: Path
 ) -> None:

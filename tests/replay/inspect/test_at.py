@@ -78,6 +78,7 @@ def test_state_from_snapshots_equals_the_folded_state(
         assert state(with_snapshots, seq) == state(log, seq)
 
 
+@pytest.mark.long
 def test_state_from_snapshots_of_an_imported_log_equals_the_folded_state(
     log_of: object, tmp_path: Path, snapshots_everywhere: None
 ) -> None:

@@ -18,6 +18,7 @@ def answer(name: str, changes: Changes | None = None) -> WhatIf:
     return what_if(incident_at(INCIDENTS / name), changes or Changes()).what_if
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     "name",
     [

@@ -83,6 +83,7 @@ def test_why_explains_a_reassignment_blocked_by_a_killed_broker(log_of: LogOf) -
     )
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(("topic", "number"), [("t.01", 99), ("no-such-topic", 0)])
 def test_why_explains_a_request_for_a_missing_partition(
     log_of: LogOf, topic: str, number: int

@@ -88,6 +88,7 @@ def test_host_that_cannot_be_registered_is_rejected(host: str, tmp_path: Path) -
     assert not (tmp_path / "data").exists()
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     "command",
     [

@@ -344,6 +344,7 @@ def test_rule_that_does_not_fit_the_code_is_named(
 # Tests that pages name ----------------------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_page_names_a_test_that_notices_nothing(tree: Path) -> None:
     replace(
         tree,
@@ -430,6 +431,7 @@ def test_slow():
 """
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_stopped_run_leaves_no_process_behind(tree: Path, number: signal.Signals) -> None:
     write(tree, "tests/test_slow.py", SLOW_TEST)

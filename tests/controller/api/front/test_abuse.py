@@ -135,6 +135,7 @@ async def test_large_request_of_a_broker_does_not_delay_others(served: Served) -
     assert max(len(one.partitions) for one in large) == 200_000
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("partitions", [1000, 3000])
 async def test_incomplete_large_requests_do_not_delay_brokers(
     served: Served, partitions: int

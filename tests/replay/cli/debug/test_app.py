@@ -34,6 +34,7 @@ def partitions_shown(terminal: Terminal) -> dict[str, tuple[str, str, str]]:
     return {name: (status, leader, isr) for name, status, leader, _, isr, *_ in rows}
 
 
+@pytest.mark.long
 async def test_state_on_the_screen_equals_an_independent_fold_in_both_directions() -> None:
     with open_log(INCIDENT) as log:
         expected = {
@@ -147,6 +148,7 @@ async def test_cause_of_an_effect_is_the_event_before_the_jumps() -> None:
         assert "event 71 of 124" in terminal.lines[0]
 
 
+@pytest.mark.long
 async def test_why_shows_the_answer_and_causes_that_lead_to_events() -> None:
     async with debugging() as terminal:
         await terminal.press("w", "enter")

@@ -140,6 +140,7 @@ def test_command_prints_the_result(tmp_path: Path) -> None:
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.long
 def test_run_with_a_flaw_is_saved_and_reproduced(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -136,6 +136,7 @@ def test_import_from_after_the_gap_begins_with_the_right_state(
     assert found["cut"] == found["whole"]
 
 
+@pytest.mark.long
 def test_cluster_after_the_gap_equals_that_of_the_whole_recording(
     imported: tuple[Path, ImportResult], whole: Path, tmp_path: Path
 ) -> None:

@@ -88,6 +88,7 @@ def test_one_field_of_one_decision_is_changed(
     )
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("how", FIELDS)
 def test_changed_transaction_remains_a_decision(tmp_path: Path, incident: Path, how: str) -> None:
     corruption = corrupted(incident, tmp_path / "copy", how)

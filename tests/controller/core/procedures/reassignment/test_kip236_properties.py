@@ -144,6 +144,7 @@ def test_cancelled_reassignments_end_with_the_originals(steps: list[Step]) -> No
     play("3.9", steps)
 
 
+@pytest.mark.long
 @pytest.mark.timeout(300)
 @settings(max_examples=60)
 @given(steps=steps)

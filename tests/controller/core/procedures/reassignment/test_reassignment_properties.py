@@ -202,6 +202,7 @@ def test_reassignments_complete_and_partitions_keep_a_leader(steps: list[Step]) 
     play("3.9", steps)
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @settings(max_examples=50)
 @given(steps=steps)
