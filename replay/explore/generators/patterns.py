@@ -80,7 +80,7 @@ class Patterns:
         """A random pattern around a moment."""
         patterns: tuple[tuple[Callable[[int], list[Input]], int], ...] = (
             (self._handover, 3),
-            (self._sessions, 4),
+            (self._sessions, 6),
             (self._change, 3),
             (self._outage, 5),
             (self._unfinished, 5),
@@ -94,7 +94,7 @@ class Patterns:
             (self._again, 14 if self._watches_fire_once else 2),
             (self._interrupted_deletion, 1),
             (self._slow_shutdown, 2),
-            (self._shutdown_of_follower, 3),
+            (self._shutdown_of_follower, 4),
         )
         pattern = self._numbers.weighted(patterns)
         return pattern(at_ms)
@@ -161,7 +161,7 @@ class Patterns:
         if self._controllers and numbers.chance(40):
             process = numbers.choice(self._controllers)
         ends = [at_ms]
-        if numbers.chance(85):
+        if numbers.chance(65):
             # After about a second, a process has connected again and has read what it lost.
             soon_ms = numbers.between(500, 1_300) if numbers.chance(70) else numbers.below(500)
             ends.append(at_ms + soon_ms)
