@@ -44,11 +44,13 @@ _VERBS = {
 }
 
 
-async def add_brokers(zookeeper: ZooKeeperClient, brokers: Sequence[int]) -> None:
-    """Create the state paths of new brokers, and the paths that every cluster needs."""
+async def add_brokers(zookeeper: ZooKeeperClient, brokers: Sequence[int]) -> list[int]:
+    """Create the state paths of new brokers, and the paths that every cluster needs. Returns the
+    brokers that had none."""
     known = [*znodes.PERSISTENT, znodes.EPOCH, *map(znodes.state_path, brokers)]
     existing = await _existing(zookeeper, known)
     await _write(zookeeper, admin.add_brokers(brokers, existing))
+    return [one for one in brokers if znodes.state_path(one) not in existing]
 
 
 async def remove_brokers(zookeeper: ZooKeeperClient, brokers: Sequence[int]) -> None:

@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Final, NamedTuple, Self
 
 from controller.core.error_codes import NONE, NOT_LEADER_OR_FOLLOWER, OFFSET_OUT_OF_RANGE
@@ -13,6 +13,7 @@ from controller.kafka_0_8.state import Name
 from controller.kafka_0_8_broker.connection import Connection
 from controller.kafka_0_8_broker.errors import BadFrame, ClientError, NoResponse, Unreachable
 from controller.kafka_0_8_broker.messages import (
+    FRAME_BYTES_MAX,
     Acks,
     FetchRequest,
     FetchResponse,
@@ -26,6 +27,10 @@ from controller.operator.zookeeper_client import ZooKeeperClient
 
 _PAUSE_SECONDS: Final = 0.1
 _FETCH_SECONDS_MAX: Final = 2.0
+_RECORD_OVERHEAD_BYTES: Final = 5
+"""The header of a byte string in MessagePack."""
+_BATCH_BYTES_MAX: Final = FRAME_BYTES_MAX - (1 << 16)
+"""The rest is for the other fields of the request."""
 
 
 class Fetched(NamedTuple):
@@ -58,13 +63,28 @@ class Client:
         If a broker rejects the request, the next leader is asked. The first broker may have
         appended the records before it stepped down (L-06): then they can be in the log twice.
         Without a response they may have been appended: ClientError says so. Nothing is sent if a
-        record is too long.
+        record is too long. Records that do not fit into one request are sent in several, one after
+        the other; ClientError says how many went before.
         """
         for place, record in enumerate(records, 1):
             if len(record) > RECORD_BYTES_MAX:
                 text = f"record {place} of {len(records)} has {len(record)} bytes, but at most"
                 raise _failed(name, f"{text} {RECORD_BYTES_MAX} are allowed; nothing was sent")
 
+        end, done = None, 0
+        for batch in _batches(records):
+            try:
+                end = await self._produce_batch(name, batch, acks)
+            except ClientError as error:
+                if not done:
+                    raise
+                verb = "sent" if acks == 0 else "acknowledged"
+                text = f"{error}; before, {done} of {len(records)} records were {verb}"
+                raise ClientError(text) from None
+            done += len(batch)
+        return end
+
+    async def _produce_batch(self, name: Name, records: list[bytes], acks: Acks) -> int | None:
         def request(correlation: int) -> Request:
             return ProduceRequest(correlation, *name, acks, records)
 
@@ -159,6 +179,20 @@ class Client:
             connection = await Connection.open(address, _FETCH_SECONDS_MAX)
         self._connections[address] = connection
         return connection
+
+
+def _batches(records: list[bytes]) -> Iterator[list[bytes]]:
+    """The records in their order, divided by what fits into a request."""
+    batch: list[bytes] = []
+    size = 0
+    for record in records:
+        size += len(record) + _RECORD_OVERHEAD_BYTES
+        if batch and size > _BATCH_BYTES_MAX:
+            yield batch
+            batch, size = [], len(record) + _RECORD_OVERHEAD_BYTES
+        batch.append(record)
+    if batch:
+        yield batch
 
 
 def _failed(name: Name, text: str) -> ClientError:

@@ -73,10 +73,14 @@ def add_brokers(brokers: Brokers, zookeeper: ZooKeeper, as_json: AsJson = False)
     ids = _one_or_more(brokers)
 
     async def act(client: ZooKeeperClient) -> Any:
-        await administration.add_brokers(client, ids)
-        return {"added": ids}
+        added = await administration.add_brokers(client, ids)
+        return {"added": added, "existed": [one for one in ids if one not in added]}
 
-    perform(zookeeper, act, lambda _: f"added: {_list(ids)}", as_json=as_json)
+    def show(result: Any) -> str:
+        named = {"added": result["added"], "have queues already": result["existed"]}
+        return "; ".join(f"{label}: {_list(some)}" for label, some in named.items() if some)
+
+    perform(zookeeper, act, show, as_json=as_json)
 
 
 @app.command()
@@ -289,5 +293,5 @@ def consume(
     perform(zookeeper, act, lambda result: "\n".join(result["records"]), as_json=as_json)
 
 
-def _list(brokers: tuple[int, ...]) -> str:
+def _list(brokers: Sequence[int]) -> str:
     return ",".join(map(str, brokers))

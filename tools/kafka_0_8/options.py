@@ -26,6 +26,13 @@ def connect_string(text: str) -> ConnectString:
         raise typer.BadParameter(str(error)) from None
 
 
+def topic_name(text: str) -> str:
+    """A parser for typer. A topic may have any name that ZooKeeper allows."""
+    if not text or "/" in text:
+        raise typer.BadParameter(f"{text!r} is no name of a topic")
+    return text
+
+
 def broker_ids(text: str) -> tuple[int, ...]:
     """Broker ids such as 1,2,3. An empty list of replicas is rejected later, with the name of the
     partition."""
@@ -49,7 +56,7 @@ ZooKeeper = Annotated[
     ),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
-Topic = Annotated[str, typer.Argument(help="A topic.")]
+Topic = Annotated[str, typer.Argument(help="A topic.", parser=topic_name)]
 Partition = Annotated[int, typer.Argument(min=0, max=2**31 - 1, help="A partition number.")]
 PRODUCE_SECONDS: Final = 30.0
 """The default of `produce --timeout`: the leader was killed, and followers that died with it are

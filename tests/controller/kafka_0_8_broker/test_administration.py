@@ -43,6 +43,10 @@ class Refusing(ZooKeeperClient):
             result.errors[:] = codes[: failed + 1] + after
 
 
+async def test_only_brokers_without_a_queue_are_added() -> None:
+    assert await administration.add_brokers(Refusing({"/brokers/state/1": OK}), [1, 2]) == [2]
+
+
 async def test_denied_topic_does_not_count_as_missing() -> None:
     with pytest.raises(ZooKeeperUnavailable, match=f"{TOPIC} cannot be read .NoAuth."):
         await administration.create_topic(Refusing({TOPIC: NO_AUTH}), "t", {0: (1,)})

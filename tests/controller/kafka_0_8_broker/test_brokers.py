@@ -8,6 +8,7 @@ import errno
 import re
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import anyio
 import pytest
@@ -194,8 +195,31 @@ async def test_client_is_told_which_partition_cannot_be_used(brokers: Brokers) -
             await brokers.client.produce(("nope", 0), [b"a"], -1)
         with pytest.raises(ClientError, match="no records at this offset"):
             await brokers.client.consume(T, 9)
-        with pytest.raises(ClientError, match="at most"):
-            await brokers.client.produce(T, [b"x" * (1 << 20)] * 5, -1)
+
+
+async def test_records_of_several_requests_are_appended_in_order(brokers: Brokers) -> None:
+    records = [bytes([one]) * RECORD_BYTES_MAX for one in range(9)]
+    async with brokers.running():
+        assert await brokers.client.produce(T, records, -1) == 9
+        assert await brokers.client.consume_all(T) == records
+
+
+async def test_records_before_a_failed_request_are_counted(
+    brokers: Brokers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ask, produced = Connection.ask, 0
+
+    async def ask_twice(connection: Connection, message: Any, seconds: float) -> Any:
+        nonlocal produced
+        produced += isinstance(message, ProduceRequest)
+        if produced == 3:
+            raise NoResponse("the broker does not respond")
+        return await ask(connection, message, seconds)
+
+    monkeypatch.setattr(Connection, "ask", ask_twice)
+    async with brokers.running():
+        with pytest.raises(ClientError, match="before, 6 of 9 records were acknowledged"):
+            await brokers.client.produce(T, [b"x" * RECORD_BYTES_MAX] * 9, 1)
 
 
 async def test_record_that_is_too_long_is_not_sent(brokers: Brokers) -> None:

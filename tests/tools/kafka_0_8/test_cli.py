@@ -117,6 +117,13 @@ def test_unreachable_zookeeper_is_one_line_and_status_1(
     assert json.loads(output)["error"].startswith("no session within 0.3 s: ")
 
 
+@pytest.mark.parametrize("name", ["", "a/b"])
+def test_name_that_is_no_topic_is_rejected(name: str) -> None:
+    status, _, error = run("delete", name, "--zookeeper", "localhost")
+    assert status == 2
+    assert f"{name!r} is no name of a topic" in " ".join(error.split())
+
+
 def test_producer_without_records_is_rejected() -> None:
     status, _, error = run("produce", "t", 0, "--zookeeper", "localhost")
     assert status == 2
