@@ -46,7 +46,12 @@ def main(
         str, typer.Option(help="First what changed since this commit.", metavar="COMMIT")
     ] = "",
     minutes: Annotated[
-        float, typer.Option(min=0, help="Try mutants for this time, after the rules; 0: all.")
+        float,
+        typer.Option(
+            min=0,
+            help="Time after the rules: half of it for the tests that pages name, the rest for "
+            "mutants; 0: all.",
+        ),
     ] = 0,
     write: Annotated[bool, typer.Option("--write", help="Write the list of survivors.")] = False,
     jobs: Annotated[int, typer.Option(min=1, help="Mutants at a time.")] = 2,
@@ -65,6 +70,8 @@ def main(
             functions = _chosen(root, run.functions, only or [], base)
             test_for = partial(test_named, listed)
             chosen = Chosen(functions, seconds, with_rules=not only, test_for=test_for)
+            if minutes:
+                chosen.page_test_order = lambda names: rotated(root, names, str)
             with tempfile.TemporaryDirectory(prefix="mutations-") as folder:
                 output = Path(folder) / "pytest"
                 run_in_suite(settings.tests, output, lambda suite: run(suite, chosen))
@@ -91,7 +98,12 @@ def _chosen(root: Path, functions: list[Function], only: list[str], base: str) -
         return functions
     changed = changed_functions(root, functions, base)
     names = {one.full_name for one in changed}
-    return [*changed, *(one for one in rotated(root, functions) if one.full_name not in names)]
+    others = rotated(root, functions, _short_name)
+    return [*changed, *(one for one in others if one.full_name not in names)]
+
+
+def _short_name(function: Function) -> str:
+    return function.short_name
 
 
 def _is_in(function: Function, name: str) -> bool:

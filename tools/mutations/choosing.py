@@ -1,17 +1,19 @@
-"""In which order a run with limited time tries the functions: changed ones first, then the others,
-beginning at another one after each commit."""
+"""In which order a run with limited time tries functions and the tests that pages name: changed
+functions first, then the others, beginning at another one after each commit."""
 
 import hashlib
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeVar
 
 from tools.mutations.errors import MutationError
 from tools.mutations.functions import Function, functions_of
 
+T = TypeVar("T")
+
 _STRIDE: Final = 61
-"""Functions from the beginning of one commit's share to that of the next."""
+"""Functions or tests from the beginning of one commit's share to that of the next."""
 
 
 def changed_functions(root: Path, functions: Sequence[Function], base: str) -> list[Function]:
@@ -30,10 +32,10 @@ def changed_functions(root: Path, functions: Sequence[Function], base: str) -> l
     return [one for one in functions if one.path in changed and one.digest() not in digests]
 
 
-def rotated(root: Path, functions: Sequence[Function]) -> list[Function]:
-    """All functions in an order that neighbours in the code do not share, from another one on
+def rotated(root: Path, everything: Sequence[T], name: Callable[[T], str]) -> list[T]:
+    """Functions or tests in an order that neighbours in the code do not share, from another one on
     after each commit. Raises MutationError if git fails."""
-    mixed = sorted(functions, key=lambda one: hashlib.sha256(one.short_name.encode()).digest())
+    mixed = sorted(everything, key=lambda one: hashlib.sha256(name(one).encode()).digest())
     start = int(_git(root, "rev-list", "--count", "HEAD")) * _STRIDE % max(len(mixed), 1)
     return mixed[start:] + mixed[:start]
 

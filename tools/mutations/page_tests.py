@@ -9,7 +9,10 @@ from tools.mutations.trials import Trial
 
 _TEST: Final = re.compile(r"`(tests/[^`\s]+::[^`]+)`")
 _MUTANTS_MAX: Final = 40
+_GROUP: Final = 20
+"""How many tests a run with limited time begins at once."""
 
+Order = Callable[[Sequence[str]], Sequence[str]]
 Covering = Sequence[tuple[Callable[[], None], Sequence[str]]]
 """Changes with the tests that run the changed code."""
 
@@ -33,6 +36,7 @@ class PageTests:
             if name in suite_tests or name in cases
         }
         self._noticing: set[str] = set()
+        self._tried: set[str] = set()
 
     def noticed(self, test: str) -> None:
         """A test noticed a mutant."""
@@ -45,11 +49,19 @@ class PageTests:
 
     @property
     def unnoticing(self) -> list[str]:
-        """The named tests that no mutant has made fail."""
-        return [name for name in self._cases if name not in self._noticing]
+        """The named tests that no mutant has made fail, of those that were tried."""
+        return [name for name in self._cases if name in self._tried - self._noticing]
 
-    def trials(self, mutants: Covering, rules: Covering) -> Iterator[Trial]:
-        """One trial after the other for each test that has not noticed anything yet.
+    @property
+    def left(self) -> int:
+        """How many of the tests were not tried, and have noticed nothing."""
+        return len(self._cases.keys() - self._tried - self._noticing)
+
+    def trials(
+        self, mutants: Covering, rules: Covering, order: Order, may_go_on: Callable[[], bool]
+    ) -> Iterator[Trial]:
+        """One trial after the other for each test that has not noticed anything yet, as long as
+        `may_go_on`.
 
         A test's mutants are tried in the order of how few other tests run their code, then rules.
         """
@@ -61,11 +73,18 @@ class PageTests:
         for change, tests in rules:
             for test in tests:
                 changes.setdefault(test, []).append(change)
-        for turn in range(_MUTANTS_MAX + len(rules)):
-            for name in self.unnoticing:
-                if name in self._noticing:
-                    continue
-                cases = self._cases[name]
-                candidates = changes.get(cases[turn % len(cases)], [])
-                if turn < len(candidates):
-                    yield Trial(name, candidates[turn], cases)
+        for group in _groups(order(list(self._cases))):
+            for turn in range(_MUTANTS_MAX + len(rules)):
+                if not may_go_on():
+                    return
+                for name in group:
+                    cases = self._cases[name]
+                    candidates = changes.get(cases[turn % len(cases)], [])
+                    if name not in self._noticing and turn < len(candidates):
+                        yield Trial(name, candidates[turn], cases)
+            self._tried |= set(group)
+
+
+def _groups(names: Sequence[str]) -> Iterator[Sequence[str]]:
+    for start in range(0, len(names), _GROUP):
+        yield names[start : start + _GROUP]

@@ -57,7 +57,10 @@ def report(result: Result, listed: Reviewed, console: Console) -> bool:
         say(f"rules by hand: {result.rules}, {len(result.broken_rules)} of them not noticed")
     if result.page_tests:
         unnoticing = len(result.unnoticing)
-        say(f"tests that pages name: {result.page_tests}, {unnoticing} notice no mutant")
+        say(
+            f"tests that pages name: {result.page_tests}, {unnoticing} notice no mutant,"
+            f" no time for {result.page_tests_left}"
+        )
     if result.left:
         say(f"no time for {result.left} mutants of this run")
     say(

@@ -20,7 +20,7 @@ from tools.mutations.coverage_map import (
 from tools.mutations.errors import MutationError
 from tools.mutations.functions import Function, module_paths, read_functions
 from tools.mutations.operators import Mutant, mutants_of
-from tools.mutations.page_tests import PageTests
+from tools.mutations.page_tests import Order, PageTests
 from tools.mutations.patching import ImportedFunctions
 from tools.mutations.rules import Value, apply, read_rules, target_of
 from tools.mutations.settings import Settings
@@ -42,6 +42,8 @@ class Result(Struct):
     rules: int = 0
     broken_rules: list[str] = field(default_factory=list)
     page_tests: int = 0
+    page_tests_left: int = 0
+    """Of the tests that pages name: how many there was no time for."""
     unnoticing: list[str] = field(default_factory=list)
     map_seconds: float = 0.0
     trial_seconds: float = 0.0
@@ -56,8 +58,9 @@ class Chosen(Struct):
 
     functions: Sequence[Function]
     seconds: float
-    """From the first mutant on; rules and the tests that pages name are tried before."""
+    """After the rules, which are tried first. Half of the time is for the tests that pages name."""
     with_rules: bool = True
+    page_test_order: Order = lambda names: names
     test_for: Callable[[Mutant], str] = lambda mutant: ""
     """A test that has to run for a mutant, first; empty: any."""
 
@@ -89,13 +92,21 @@ class Run:
             covering = [
                 (partial(imported.mutate, one), coverage_map.tests_of(one)) for one in mutants
             ]
-            trials = page_tests.trials(covering, [(one.change, one.tests) for one in rules])
+            deadline = time.monotonic() + chosen.seconds / 2
+            trials = page_tests.trials(
+                covering,
+                [(one.change, one.tests) for one in rules],
+                chosen.page_test_order,
+                lambda: time.monotonic() < deadline,
+            )
             for trial, verdict in run_trials(suite, coverage_map, trials, self._jobs):
                 if verdict.noticed_by:
                     page_tests.noticed(trial.group)
-        self._try_mutants(suite, coverage_map, imported, chosen, page_tests)
+        mutants_until = time.monotonic() + chosen.seconds / (2 if chosen.with_rules else 1)
+        self._try_mutants(suite, coverage_map, imported, chosen, page_tests, mutants_until)
         if chosen.with_rules:
             self.result.page_tests = page_tests.count
+            self.result.page_tests_left = page_tests.left
             self.result.unnoticing = page_tests.unnoticing
         self.result.trial_seconds = time.monotonic() - started
 
@@ -141,6 +152,7 @@ class Run:
         imported: ImportedFunctions,
         chosen: Chosen,
         page_tests: PageTests,
+        deadline: float,
     ) -> None:
         mutants = [mutant for function in chosen.functions for mutant in mutants_of(function)]
         for test in dict.fromkeys(map(chosen.test_for, mutants)):
@@ -148,7 +160,6 @@ class Run:
                 raise MutationError(f"{SURVIVORS} names {test}, which is no test of the suite")
         task = self._progress.add_task("Mutants", total=len(mutants))
         by_trial: dict[int, Mutant] = {}
-        deadline = time.monotonic() + chosen.seconds
 
         def trials() -> Iterator[Trial]:
             for place, mutant in enumerate(mutants):
