@@ -333,7 +333,13 @@ DEFECTS: Final[tuple[Defect, ...]] = (
         source=_SOURCE,
         planted="A new controller does not take step 1, which an earlier one has taken in memory.",
         needs="A failover while the cancellation and its entries exist, before step 5 is stored.",
-        invariants=("records-outlive-moves", "cancellation-restores", "reassignments-ended"),
+        invariants=(
+            "records-outlive-moves",
+            "cancellation-restores",
+            "reassignments-ended",
+            "assigned-replicas-kept",
+            "isrs-full",
+        ),
         replacements=(
             Replacement(f"{_REASSIGNMENT}.recovery:_cancel", _STEP_ONE.mark_failover),
             Replacement(f"{_REASSIGNMENT}.rollback:STEPS", _STEP_ONE.skip),

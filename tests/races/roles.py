@@ -93,11 +93,8 @@ async def _take_role_in_two_steps(
         return Poll.UNKNOWN
     if any(errors):
         return Poll.LOST
-    paths = [znodes.CONTROLLER, znodes.CONTROLLER_EPOCH]
-    found = await read_znodes(controller, paths, _RULE)
-    if found.owners[0] != controller.session_id or found.versions[1] != epoch_version:
-        reach()
-    epoch, version = znodes.read_controller_epoch(found.data[1]) + 1, found.versions[1]
+    found = await read_znodes(controller, [znodes.CONTROLLER_EPOCH], _RULE)
+    epoch, version = znodes.read_controller_epoch(found.data[0]) + 1, found.versions[0]
     raised = SetData(znodes.CONTROLLER_EPOCH, str(epoch).encode(), version)
     [error] = await write_atomically(controller, [raised], Reason(_RULE))
     if error != OK:
@@ -107,6 +104,21 @@ async def _take_role_in_two_steps(
     controller.last_epoch = epoch
     controller.is_active = True
     return Poll.DECIDED
+
+
+def _note_owner(write: Apply) -> Apply:
+    """The race: the epoch is raised in a session that does not own /controller."""
+
+    def planted(
+        server: ZooKeeper, session: int, operation: WriteInMulti, now_ms: int, changes: Any
+    ) -> Result:
+        if isinstance(operation, SetData) and operation.path == znodes.CONTROLLER_EPOCH:
+            controller = server.find(znodes.CONTROLLER)
+            if controller is None or controller.owner != session:
+                reach()
+        return write(server, session, operation, now_ms, changes)
+
+    return planted
 
 
 # R8 -----------------------------------------------------------------------------------------------
@@ -214,6 +226,7 @@ DEFECTS: Final = (
                 "controller.core.procedures.role.controller_election:_take_role",
                 _always(_take_role_in_two_steps),
             ),
+            Replacement("replay.world.zookeeper:ZooKeeper._write", _note_owner),
         ),
         directed=generic_with(
             DeleteControllerZnode(6000),

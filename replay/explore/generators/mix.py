@@ -21,12 +21,12 @@ _SPREAD_MS: Final = (0, 5, 30, 200, 1_000, 3_000)
 _FAULTS_PERCENT: Final = 60
 _PATTERN_PERCENT: Final = 85
 _ALONE_PERCENT: Final = 60
-"""How often a pattern is the only input. Other inputs often stop what the pattern aims at, and
-such a run is shorter."""
+"""How often nothing else happens near a pattern. Other inputs often stop what it aims at."""
 
 
 def mix(scenario: Scenario, numbers: Numbers) -> list[Input]:
-    """A pattern, other inputs, or both, in the order of their times."""
+    """A pattern with other inputs, two patterns that are far from each other, or other inputs, in
+    the order of their times."""
     faults, acts = FaultMaker(scenario, numbers), ActMaker(scenario, numbers)
     moments = [
         numbers.between(START_MS, scenario.active_ms - 1) for _ in range(numbers.between(1, 4))
@@ -35,8 +35,12 @@ def mix(scenario: Scenario, numbers: Numbers) -> list[Input]:
     faults.draw_focus()
     others = numbers.between(2, 12)
     if numbers.chance(_PATTERN_PERCENT):
-        made += Patterns(scenario, numbers).make(numbers.choice(moments))
-        others = 0 if made and numbers.chance(_ALONE_PERCENT) else others
+        patterns = Patterns(scenario, numbers)
+        at_ms = numbers.choice(moments)
+        made += patterns.make(at_ms)
+        if made and numbers.chance(_ALONE_PERCENT):
+            others = 0
+            made += patterns.make(_far_from(at_ms, scenario))
     for _ in range(others):
         moment = numbers.choice(moments) + numbers.below(1 + numbers.choice(_SPREAD_MS))
         at_ms = scenario.nearest_active_ms(moment)
@@ -45,6 +49,12 @@ def mix(scenario: Scenario, numbers: Numbers) -> list[Input]:
         else:
             made += acts.make(at_ms)
     return with_refold_at_end(scenario, in_order(scenario, made), numbers)
+
+
+def _far_from(at_ms: int, scenario: Scenario) -> int:
+    """A moment in the other half of the time in which inputs happen."""
+    span_ms = scenario.active_ms - START_MS
+    return START_MS + (at_ms - START_MS + span_ms // 2) % span_ms
 
 
 def in_order(scenario: Scenario, inputs: list[Input]) -> list[Input]:

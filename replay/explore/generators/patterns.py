@@ -146,8 +146,9 @@ class Patterns:
             made.append(self._slow(process, self._near(at_ms)))
         if numbers.chance(30):
             made.append(self._lose(at_ms, numbers.choice(self._controllers)))
-        if numbers.chance(30):
-            made.append(DeleteControllerZnode(at_ms + numbers.below(40)))
+        if numbers.chance(40):
+            # The next controller is elected meanwhile.
+            made.append(DeleteControllerZnode(at_ms + numbers.below(24)))
         if numbers.chance(30):
             lagging = f"broker {numbers.choice(self._brokers)}"
             made.append(LagZooKeeper(self._near(at_ms), lagging, 0, 9_000, numbers.choice(_LAG_MS)))
