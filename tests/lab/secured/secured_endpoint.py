@@ -24,6 +24,7 @@ from tests.controller.api.client import request_schema
 from tests.controller.daemon.lab_cluster import timed
 from tests.lab.secured.secured_cluster import OWN_ID, SecuredCluster
 from tools.lab import Lab
+from tools.lab.certificates import PASSWORD
 from tools.lab.ports import HOST, free_port
 from tools.lab.refold import Refold
 from tools.lab.secured import BROKER_PASSWORD, CLIENT, LISTENER, USER, SecuredFiles
@@ -102,6 +103,19 @@ class SecuredEndpoint(SecuredCluster):
         )
         async with self.client as client:
             assert await client.write(writes) == OK
+
+
+def write_client_properties(path: Path, secured: SecuredEndpoint, user: str, password: str) -> None:
+    """Write the settings of a Java client."""
+    path.write_text(
+        "security.protocol=SASL_SSL\n"
+        "sasl.mechanism=PLAIN\n"
+        "sasl.jaas.config=org.apache.kafka.common.security.plain.PlainLoginModule required "
+        f'username="{user}" password="{password}";\n'
+        f"ssl.truststore.location={secured.files.authority.pkcs12}\n"
+        f"ssl.truststore.password={PASSWORD}\n"
+        "ssl.truststore.type=PKCS12\n"
+    )
 
 
 async def ask(connection: AIOKafkaConnection, key: int, version: int, request: Any) -> Any:

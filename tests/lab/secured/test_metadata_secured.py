@@ -2,16 +2,27 @@
 and DescribeCluster as a stock broker does, by the rights of the client."""
 
 import asyncio
+import re
 from contextlib import closing
+from pathlib import Path
 from typing import Any
 
 import pytest
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin import NewTopic as ConfluentTopic
 from kafka import KafkaAdminClient
 
 from tests.controller.daemon.lab_cluster import timed
 from tests.lab.secured.secured_cluster import OWN_ID
-from tests.lab.secured.secured_endpoint import SecuredEndpoint, ask, create_topic, schema
+from tests.lab.secured.secured_endpoint import (
+    SecuredEndpoint,
+    ask,
+    create_topic,
+    schema,
+    write_client_properties,
+)
+from tools.lab.kafka_tools import KafkaTools
 from tools.lab.ports import HOST
 from tools.lab.secured import BROKER_PASSWORD, CLIENT, CLIENT_PASSWORD, LISTENER, USER
 
@@ -150,3 +161,53 @@ async def test_admin_clients_work_with_refold_as_their_only_bootstrap_server(
         assert found["controller_id"] == OWN_ID
         (topic,) = await asyncio.to_thread(other.describe_topics, ["kp"])
         assert topic["name"] == "kp"
+
+
+async def test_java_client_works_with_refold_as_its_only_bootstrap_server(
+    secured: SecuredEndpoint, tmp_path: Path
+) -> None:
+    login = tmp_path / "client.properties"
+    write_client_properties(login, secured, USER, BROKER_PASSWORD)
+    tools = KafkaTools(secured.lab.kafka, tmp_path)
+
+    async def topics(*arguments: str) -> str:
+        bootstrap = ("--bootstrap-server", f"{HOST}:{secured.port}", "--command-config", str(login))
+        status, output, problems = await tools.run("kafka-topics", *bootstrap, *arguments)
+        assert status == 0, problems
+        return output
+
+    await topics("--create", "--topic", "java", "--partitions", "2", "--replication-factor", "2")
+    described = await topics("--describe", "--topic", "java")
+    assert "PartitionCount: 2" in described
+    assert set(re.findall(r"Leader: (\S+)", described)) <= {"1", "2"}
+    assert (await topics("--list")).split() == ["java"]
+    await topics("--delete", "--topic", "java")
+    assert "java" not in await topics("--list")
+
+
+async def test_librdkafka_works_with_refold_as_its_only_bootstrap_server(
+    secured: SecuredEndpoint,
+) -> None:
+    client = AdminClient(
+        {
+            "bootstrap.servers": f"{HOST}:{secured.port}",
+            "security.protocol": "SASL_SSL",
+            "sasl.mechanism": "PLAIN",
+            "sasl.username": USER,
+            "sasl.password": BROKER_PASSWORD,
+            "ssl.ca.location": str(secured.files.authority.pem),
+        }
+    )
+
+    def administer() -> None:
+        (made,) = client.create_topics([ConfluentTopic("rdk", 2, 2)]).values()
+        made.result(30)
+        cluster = client.describe_cluster().result(30)
+        assert {one.id for one in cluster.nodes} == {1, 2, OWN_ID}
+        assert cluster.controller.id == OWN_ID
+        topic = client.list_topics("rdk", timeout=30).topics["rdk"]
+        assert (topic.error, len(topic.partitions)) == (None, 2)
+        (deleted,) = client.delete_topics(["rdk"]).values()
+        deleted.result(30)
+
+    await asyncio.to_thread(administer)

@@ -9,10 +9,13 @@ from typing import NamedTuple
 
 import pytest
 
-from tests.lab.secured.secured_endpoint import SecuredEndpoint, running_endpoint
+from tests.lab.secured.secured_endpoint import (
+    SecuredEndpoint,
+    running_endpoint,
+    write_client_properties,
+)
 from tests.lab.stock_tools.calls import targets
 from tests.lab.stock_tools.comparable_output import comparable_lines
-from tools.lab.certificates import PASSWORD
 from tools.lab.cluster_view import until
 from tools.lab.kafka_tools import KafkaTools
 from tools.lab.ports import HOST
@@ -206,15 +209,7 @@ class SecuredTools:
         for name, content in FILES.items():
             (folder / name).write_text(content)
         for user, password in PASSWORDS.items():
-            (folder / f"{user}.properties").write_text(
-                "security.protocol=SASL_SSL\n"
-                "sasl.mechanism=PLAIN\n"
-                "sasl.jaas.config=org.apache.kafka.common.security.plain.PlainLoginModule required "
-                f'username="{user}" password="{password}";\n'
-                f"ssl.truststore.location={secured.files.authority.pkcs12}\n"
-                f"ssl.truststore.password={PASSWORD}\n"
-                "ssl.truststore.type=PKCS12\n"
-            )
+            write_client_properties(folder / f"{user}.properties", secured, user, password)
 
     async def warm_up(self) -> None:
         """Tools start faster afterwards."""
