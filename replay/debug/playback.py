@@ -5,17 +5,19 @@ from bisect import bisect_right, insort
 from collections.abc import Iterator
 from contextlib import contextmanager
 from operator import attrgetter
-from typing import Final
+from typing import Any, Final
 
 from replay.cluster_view.views import Cluster
 from replay.cluster_view.waiting import with_times
+from replay.debug.candidates import Candidates, Range
 from replay.debug.conditions import Condition
 from replay.debug.moments import Moment
 from replay.debug.tape import Checkpoint, Recording, Tape
 from replay.errors import ReplayError
+from replay.index.store import Index
 from replay.inspect.at import FOLDED_AT_ONCE_MAX, projection_at
 from replay.logs.decode import time_of
-from replay.logs.open_log import OpenedLog
+from replay.logs.open_log import OpenedLog, RecordedLog
 from replay.progress import Progress, unreported
 
 _APART: Final = 200
@@ -32,12 +34,17 @@ class Playback:
         """For a long log, snapshots are made first, as for `refold inspect`; the decisions of an
         imported log are derived. Raises ReplayError, LogError."""
         self.log = log
+        self._candidates: Candidates | None = None
         self._recording = Recording(log, progress)
         self._checkpoints: list[Checkpoint] = []
         """In the order of the log."""
         self._apart = _APART
         if self.last_seq - log.reader.header.first_seq >= FOLDED_AT_ONCE_MAX:
             projection_at(log, self.last_seq, progress)
+        if isinstance(log, RecordedLog):
+            index = Index.of(log.reader)
+            if index is not None and not index.about.differs_at:
+                self._candidates = Candidates(index)
         with self._recording.tape(None, 1) as tape:
             self.first_seq = tape.state.seq + 1
         if self.last_seq < self.first_seq:
@@ -65,20 +72,59 @@ class Playback:
         self, seq: int, condition: Condition, progress: Progress = unreported
     ) -> int | None:
         """The first event after `seq` that meets a condition; None if none does."""
-        return next(self._matches(condition, seq, self.last_seq, progress), None)
+        everything = Range(seq, self.last_seq)
+        for part in self._parts(condition, everything, is_forward=True):
+            found = next(self._matches(condition, *part, progress), None)
+            if found is not None:
+                return found
+        return None
 
     def find_before(
         self, seq: int, condition: Condition, progress: Progress = unreported
     ) -> int | None:
         """The last event before `seq` that meets a condition; None if none does."""
-        end = seq - 1
-        while end >= self.first_seq:
-            begin = self._checkpoint_seq(end)
-            found = list(self._matches(condition, begin, end, progress))
-            if found:
-                return found[-1]
-            end = begin
+        everything = Range(self.first_seq - 1, seq - 1)
+        for after, end in self._parts(condition, everything, is_forward=False):
+            while end > after:
+                begin = max(after, self._checkpoint_seq(end))
+                found = list(self._matches(condition, begin, end, progress))
+                if found:
+                    return found[-1]
+                end = begin
         return None
+
+    def _parts(
+        self, condition: Condition, everything: Range, *, is_forward: bool
+    ) -> Iterator[Range]:
+        """The ranges to search, in the order of the search: by the index, if it knows any."""
+        ranges = None
+        if self._candidates is not None:
+            ranges = self._candidates.ranges(condition, *everything)
+        if ranges is None:
+            yield everything
+            return
+        edge = everything.after if is_forward else everything.last
+        for one in ranges if is_forward else reversed(ranges):
+            between = Range(edge, one.after) if is_forward else Range(one.last, edge)
+            if self._has_changed(condition, between):
+                yield between
+            yield one
+            edge = one.last if is_forward else one.after
+        rest = Range(edge, everything.last) if is_forward else Range(everything.after, edge)
+        if self._has_changed(condition, rest):
+            yield rest
+
+    def _has_changed(self, condition: Condition, between: Range) -> bool:
+        """Whether the state has changed between listed events; conditions that are not of the state
+        are met at listed ones only."""
+        if not condition.is_of_state or between.after >= between.last:
+            return False
+        before, now = (self._value(condition, seq) for seq in between)
+        return condition.is_change(before, now)
+
+    def _value(self, condition: Condition, seq: int) -> Any:
+        with self._tape_after(seq) as tape:
+            return condition.value(tape.state)
 
     def _matches(
         self, condition: Condition, after: int, last: int, progress: Progress

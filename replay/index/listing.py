@@ -15,6 +15,7 @@ from controller.core.canonical import decode_command, decode_reason
 from controller.core.commands import Command, CommandId, Issued
 from controller.core.events import Recorded
 from eventstore.records import CommandRecord, EventRecord
+from replay.index.postings import RULE
 from replay.index.store import Index
 from replay.listing.recorded import Listing
 from replay.listing.values import STEPS, ListedDecision, ListedEvent
@@ -46,7 +47,7 @@ def events(
     log: RecordedLog, index: Index, wanted: Wanted, first: int, last: int, progress: Progress
 ) -> Iterator[ListedEvent]:
     """The events of a range that may match. Raises LogError."""
-    numbers = _in_range(_matching(index, wanted.keys("event")), first, last)
+    numbers = _in_range(event_numbers(index, wanted), first, last)
     return (event for event, _ in _described(log, index, numbers, progress))
 
 
@@ -63,17 +64,29 @@ def decisions(
 ) -> Iterator[ListedDecision]:
     """The decisions of the events of a range that may match: their rule contains a text, and they
     are no steps. Raises LogError."""
-    keys = wanted.keys("decision")
-    if rule is not None:
-        keys.append([one for one in index.keys(_RULE) if rule.lower() in one[len(_RULE) :].lower()])
-    if not with_steps and not wanted.kinds:
-        kinds = index.keys(_KIND)
-        keys.append([one for one in kinds if one.removeprefix(_KIND) not in STEPS])
-    numbers = _in_range(_matching(index, keys), first, last)
+    found = decision_numbers(index, wanted, rule=rule, with_steps=with_steps)
+    numbers = _in_range(found, first, last)
     return chain.from_iterable(found for _, found in _described(log, index, numbers, progress))
 
 
-_RULE: Final = "rule "
+def event_numbers(index: Index, wanted: Wanted) -> set[int]:
+    """The events that may match. Raises LogError."""
+    return _matching(index, wanted.keys("event"))
+
+
+def decision_numbers(
+    index: Index, wanted: Wanted, *, rule: str | None = None, with_steps: bool = False
+) -> set[int]:
+    """The events with a decision that may match, as for `decisions`. Raises LogError."""
+    keys = wanted.keys("decision")
+    if rule is not None:
+        keys.append(index.keys_with(RULE, rule))
+    if not with_steps and not wanted.kinds:
+        kinds = index.keys(_KIND)
+        keys.append([one for one in kinds if one.removeprefix(_KIND) not in STEPS])
+    return _matching(index, keys)
+
+
 _KIND: Final = "decision kind "
 
 

@@ -155,7 +155,8 @@ class _Pass:
             self._verifier.add(record, folded.event, folded.issued, taken.stored, term)
         for one in folded.inexact:
             self._writer.add_command(one)
-        self._postings.add(record.seq, folded.event.event, folded.inexact)
+        begun = [one.procedure for one in self._observer.begun]
+        self._postings.add(record.seq, folded.event.event, folded.inexact, begun)
         if self._postings.postings.count > _NUMBERS_HELD_MAX:
             self._writer.add_pages(self._postings.postings.take())
         if self._observer.facts:

@@ -13,24 +13,32 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 import msgspec
 from msgspec import Struct
 
 from controller.core.api_requests.alter_partition import AlterPartitionReceived
 from controller.core.canonical import decode_command, decode_reason, kind_of
-from controller.core.commands import CommandId, Issued
-from controller.core.events import BrokerResponded, Event
+from controller.core.commands import Command, CommandId, Issued, WriteAtomically, WriteZnodes
+from controller.core.events import BrokerResponded, Event, WatchFired, ZnodesWritten
 from eventstore.filters import EventFilter
 from eventstore.reader import LogReader
 from eventstore.records import CommandRecord
 from replay.garbage_collection import rare_garbage_collection
 from replay.logs.decode import UPCASTERS, recorded
-from replay.subjects import subjects_of_command, subjects_of_event
+from replay.subjects import (
+    paths_of_command,
+    subject_of,
+    subjects_of_command,
+    subjects_of_event,
+)
 
 _COMMANDS_REMEMBERED: Final = 100_000
 _REASONS_REMEMBERED: Final = 4096
+RULE: Final = "rule "
+PROCEDURE: Final = "procedure "
+"""What the keys of postings begin with."""
 _ID: Final = re.compile("[0-9a-f]{32}")
 
 Pages = Mapping[str, bytes]
@@ -84,10 +92,14 @@ def postings_of_range(path: Path, first: int, last: int) -> RangePostings:
             found = tuple(subjects_of_event(event, str))
             command: CommandId | None = getattr(event, "command", None)
             if command is not None:
-                found += stored.subjects(command)
+                found += stored.named(command).subjects
             if found not in seen:
                 seen.add(found)
                 names |= dict.fromkeys(found)
+            if isinstance(event, WatchFired):
+                found += znode_names([event.path])
+            elif isinstance(event, ZnodesWritten):
+                found += stored.named(event.command).znodes
             postings.add("event ", (f"kind {record.kind}", f"term {record.term}", *found), seq)
             for one in commands:
                 stored.add(one)
@@ -100,33 +112,55 @@ class _StoredCommands:
     def __init__(self, reader: LogReader, postings: Postings) -> None:
         self._reader = reader
         self._postings = postings
-        self._subjects: dict[CommandId, tuple[str, ...]] = {}
+        self._named: dict[CommandId, _Named] = {}
 
     def add(self, record: CommandRecord) -> None:
         """The next command."""
         postings, seq = self._postings, record.cause
-        found = _subjects(record)
-        self._subjects[CommandId(seq, record.ordinal)] = found
-        postings.add("rule ", (_rule(record.reason),), seq)
-        postings.add("decision ", (f"kind {record.kind}", f"term {record.term}", *found), seq)
-        if len(self._subjects) > _COMMANDS_REMEMBERED:
-            del self._subjects[next(iter(self._subjects))]
+        found = _named_by_record(record)
+        self._named[CommandId(seq, record.ordinal)] = found
+        postings.add(RULE, (_rule(record.reason),), seq)
+        of_kind = (f"kind {record.kind}", f"term {record.term}")
+        postings.add("decision ", (*of_kind, *found.subjects), seq)
+        if len(self._named) > _COMMANDS_REMEMBERED:
+            del self._named[next(iter(self._named))]
 
-    def subjects(self, command: CommandId) -> tuple[str, ...]:
-        """The subjects of an earlier command; () if the log does not have its body."""
-        found = self._subjects.get(command)
+    def named(self, command: CommandId) -> "_Named":
+        """What an earlier command names; nothing if the log does not have its body."""
+        found = self._named.get(command)
         if found is None:
             records = self._reader.commands_caused_by([command.cause])
             of_id = (one for one in records if one.ordinal == command.ordinal)
-            found = next(map(_subjects, of_id), ())
+            found = next(map(_named_by_record, of_id), _NOTHING)
         return found
 
 
-def _subjects(record: CommandRecord) -> tuple[str, ...]:
+class _Named(NamedTuple):
+    """The subjects of a command, and the znodes that belong to none and that it writes."""
+
+    subjects: tuple[str, ...] = ()
+    znodes: tuple[str, ...] = ()
+
+
+_NOTHING: Final = _Named()
+
+
+def _named_by(command: Command) -> _Named:
+    subjects = tuple(dict.fromkeys(subjects_of_command(command)))
+    is_write = isinstance(command, WriteZnodes | WriteAtomically)
+    return _Named(subjects, znode_names(paths_of_command(command)) if is_write else ())
+
+
+def _named_by_record(record: CommandRecord) -> _Named:
     if record.body is not None:
         with suppress(msgspec.DecodeError):
-            return tuple(dict.fromkeys(subjects_of_command(decode_command(record.body))))
-    return ()
+            return _named_by(decode_command(record.body))
+    return _NOTHING
+
+
+def znode_names(paths: Iterable[str]) -> tuple[str, ...]:
+    """What the postings of events have for written znodes of no topic, partition or broker."""
+    return tuple(f"znode {one}" for one in paths if not subject_of(one).names)
 
 
 @lru_cache(_REASONS_REMEMBERED)
@@ -148,11 +182,14 @@ class FoldPostings:
         self._topic_name = topic_name
         self._add_topic_name = add_topic_name
         self._known_ids: dict[str, str] = {}
-        self._inexact: dict[CommandId, tuple[str, ...]] = {}
-        """The subjects of commands that the log does not have as they were derived."""
+        self._inexact: dict[CommandId, _Named] = {}
+        """What commands name that the log does not have as they were derived."""
 
-    def add(self, seq: int, event: Event, inexact: Sequence[Issued]) -> None:
-        """The next event, and those of its commands that are inexact."""
+    def add(
+        self, seq: int, event: Event, inexact: Sequence[Issued], begun: Iterable[str] = ()
+    ) -> None:
+        """The next event, those of its commands that are inexact, and the procedures that begin."""
+        self.postings.add(PROCEDURE, tuple(begun), seq)
         kind = type(event)
         if kind is AlterPartitionReceived or kind is BrokerResponded:
             self._add_ids(seq, event)
@@ -161,7 +198,9 @@ class FoldPostings:
         if self._inexact:
             command: CommandId | None = getattr(event, "command", None)
             if command is not None and (found := self._inexact.get(command)):
-                self.postings.add("event ", found, seq)
+                self.postings.add("event ", found.subjects, seq)
+                if isinstance(event, ZnodesWritten):
+                    self.postings.add("event ", found.znodes, seq)
 
     def _add_ids(self, seq: int, event: Event) -> None:
         ids: dict[str, str] = {}
@@ -182,11 +221,10 @@ class FoldPostings:
 
     def _add_command(self, seq: int, issued: Issued) -> None:
         postings = self.postings
-        found = tuple(dict.fromkeys(subjects_of_command(issued.command)))
-        self._inexact[issued.id] = found
+        found = self._inexact[issued.id] = _named_by(issued.command)
         of_kind = (f"kind {kind_of(issued.command)}", f"term {issued.term}")
-        postings.add("rule ", (issued.reason.rule,), seq)
-        postings.add("decision ", (*of_kind, *found), seq)
+        postings.add(RULE, (issued.reason.rule,), seq)
+        postings.add("decision ", (*of_kind, *found.subjects), seq)
         if len(self._inexact) > _COMMANDS_REMEMBERED:
             del self._inexact[next(iter(self._inexact))]
 

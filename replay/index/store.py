@@ -36,7 +36,7 @@ from replay.index.every_fact import WITH_PARTITIONS, Place, PlacedFact
 from replay.index.postings import Pages, numbers_of
 from replay.why.facts import AnyFact
 
-_FORMAT: Final = 2
+_FORMAT: Final = 3
 _SUFFIX: Final = ".index"
 _FACTS_IN_CHUNK: Final = 128
 _FACTS_HELD_MAX: Final = 200_000
@@ -240,6 +240,11 @@ class Index:
         sql = "select distinct key from postings where key >= ? and key < ?"
         found = self._query(sql, prefix, f"{prefix[:-1]}{chr(ord(prefix[-1]) + 1)}")
         return [key for (key,) in found]
+
+    def keys_with(self, prefix: str, text: str) -> list[str]:
+        """Those whose rest contains a text, in any case."""
+        text = text.lower()
+        return [one for one in self.keys(prefix) if text in one.removeprefix(prefix).lower()]
 
     def commands(self, causes: Sequence[int]) -> list[Issued]:
         """The commands of these events that the log does not have as they were derived."""

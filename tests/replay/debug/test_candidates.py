@@ -1,0 +1,126 @@
+"""With the index of a log, searches of the debugger stop where a fold of the whole log stops."""
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from replay.debug import candidates
+from replay.debug.conditions import Condition, condition_named
+from replay.debug.playback import Playback
+from replay.index.making import make_index
+from replay.inspect.projections import projection_of
+from replay.logs.open_log import RecordedLog, open_log
+from replay.logs.packed import log_at
+from replay.subjects import partition_named
+from tests.replay.index.test_same_answers import incidents
+
+OF_ALL = (
+    "controller",
+    "failover",
+    "decision",
+    "procedure",
+    "procedure failover",
+    "rule election",
+    "rule no such rule",
+    "kind watch_fired",
+    "kind znodes_written",
+    "znode /controller",
+    "znode /controller_epoch",
+    "znode /admin/reassign_partitions",
+    "znode /isr_change_notification",
+    "about no-such-topic",
+)
+NAMES_MAX = 4
+STOPS_MAX = 8
+"""More stops of a condition take long, and try nothing else."""
+OF_PARTITIONS = ("leader", "isr", "offline", "partition", "about", "decision")
+
+
+def conditions(log: RecordedLog) -> list[Condition]:
+    """Of all kinds; about some of the partitions, topics and brokers."""
+    playback = Playback(log)
+    moments = playback.moments(playback.first_seq, playback.last_seq)
+    names = sorted({name for one in moments for name in one.subjects})
+    found = [*map(condition_named, OF_ALL)]
+    for name in names[:: 1 + len(names) // NAMES_MAX]:
+        found.append(Condition("about", name))
+        if name.startswith("broker "):
+            found.append(Condition("broker", name.removeprefix("broker ")))
+            continue
+        try:
+            topic, number = partition_named(name)
+        except ValueError:
+            continue
+        found += [Condition(what, name) for what in OF_PARTITIONS]
+        found.append(Condition("znode", f"/brokers/topics/{topic}/partitions/{number}/state"))
+    return [*dict.fromkeys(found)]
+
+
+def expected_stops(log: RecordedLog, searched: list[Condition]) -> dict[Condition, list[int]]:
+    """The events that meet each condition, in one fold of the whole log."""
+    found: dict[Condition, list[int]] = {one: [] for one in searched}
+    playback = Playback(log)
+    for moment in playback.moments(playback.first_seq, playback.last_seq):
+        for one in searched:
+            if not one.is_of_state and one.holds(moment):
+                found[one].append(moment.seq)
+    projection = projection_of(log)
+    before: dict[Condition, Any] = {one: one.value(projection) for one in searched}
+    for record, stored in log.reader.records():
+        if record.seq <= projection.seq:
+            continue
+        projection.apply(record, stored)
+        for one in searched:
+            now = one.value(projection)
+            if one.is_of_state and one.is_change(before[one], now):
+                found[one].append(record.seq)
+            before[one] = now
+    return found
+
+
+@pytest.fixture(params=incidents())
+def log(
+    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[RecordedLog]:
+    """A log with an index of which the search uses all gaps."""
+    monkeypatch.setattr(candidates, "NEAR", 3)
+    with log_at(request.param) as path:
+        shutil.copytree(path, tmp_path / "log")
+    with open_log(tmp_path / "log") as opened:
+        if not isinstance(opened, RecordedLog):
+            pytest.skip("only logs of the daemon have an index")
+        make_index(tmp_path / "log")
+        yield opened
+
+
+def stops(playback: Playback, condition: Condition) -> list[int]:
+    found = []
+    seq: int | None = playback.first_seq - 1
+    while seq is not None:
+        seq = playback.find_after(seq, condition)
+        found += [] if seq is None else [seq]
+    return found
+
+
+def stops_backward(playback: Playback, condition: Condition) -> list[int]:
+    found = []
+    seq: int | None = playback.last_seq + 1
+    while seq is not None:
+        seq = playback.find_before(seq, condition)
+        found += [] if seq is None else [seq]
+    return found[::-1]
+
+
+@pytest.mark.sampled
+def test_searches_with_an_index_stop_where_a_fold_of_the_whole_log_does(log: RecordedLog) -> None:
+    playback, searched = Playback(log), conditions(log)
+    wrong = {}
+    for condition, expected in expected_stops(log, searched).items():
+        if len(expected) <= STOPS_MAX:
+            found = stops(playback, condition), stops_backward(playback, condition)
+            if found != (expected, expected):
+                wrong[str(condition)] = found, expected
+    assert wrong == {}
