@@ -9,6 +9,7 @@ search compares the states between the listed events, so that a change is found 
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator
 from itertools import chain
+from types import UnionType
 from typing import Final, NamedTuple
 
 from replay.debug.conditions import ABOUT, DECISION, OFFLINE, Condition
@@ -18,7 +19,19 @@ from replay.index.listing import Wanted, decision_numbers, event_numbers
 from replay.index.postings import PROCEDURE, znode_names
 from replay.index.store import Index
 from replay.subjects import partition_named, subject_of
+from replay.why.facts import (
+    AnyFact,
+    BrokerChanged,
+    Fact,
+    NoLeader,
+    RoleChanged,
+    SessionChanged,
+    StateWritten,
+    TopicChanged,
+)
 from replay.why.subject import Subject
+
+Kinds = type[Fact] | UnionType
 
 NEAR: Final = 3_000
 """Events between two listed ones that are folded: to begin again at a snapshot takes longer."""
@@ -44,12 +57,14 @@ class Candidates:
             "rule": lambda text: decision_numbers(index, Wanted(), rule=text, with_steps=True),
             PROCEDURES.what: lambda text: self._numbers(*index.keys_with(PROCEDURE, text)),
             "znode": self._of_znode,
-            "leader": self._of_leadership,
-            "isr": self._of_leadership,
-            OFFLINE: self._of_leadership,
+            "leader": lambda name: self._of_state(name, "leader", TopicChanged),
+            "isr": lambda name: self._of_state(name, "isr", TopicChanged),
+            OFFLINE: lambda name: self._of_state(
+                name, "leader", NoLeader | BrokerChanged | TopicChanged
+            ),
             "partition": self._of_partition,
-            "broker": lambda _: self._facts(Subject()),
-            "controller": lambda _: self._facts(Subject()),
+            "broker": lambda _: self._facts(Subject(), BrokerChanged),
+            "controller": lambda _: self._facts(Subject(), SessionChanged),
             "failover": lambda _: self._facts(Subject()),
         }
 
@@ -75,21 +90,34 @@ class Candidates:
         names = subject_of(path).names or znode_names([path])
         return self._numbers(*(f"event {one}" for one in names))
 
-    def _of_leadership(self, name: str) -> Iterable[int]:
-        return self._facts(Subject(*partition_named(name)))
+    def _of_state(self, name: str, field: str, others: Kinds) -> Iterable[int]:
+        """`field` of the partition's state is changed; or other facts."""
+
+        def changes(fact: AnyFact) -> bool:
+            return isinstance(fact, StateWritten) and (
+                fact.before is None or getattr(fact.before, field) != getattr(fact.after, field)
+            )
+
+        return self._facts(Subject(*partition_named(name)), others, changes)
 
     def _of_partition(self, name: str) -> Iterable[int]:
         topic, _ = partition_named(name)
         keys = (f"{what} {one}" for what in ("event", "decision") for one in (topic, name))
-        return chain(self._of_leadership(name), self._numbers(*keys))
+        return chain(self._facts(Subject(*partition_named(name)), Fact), self._numbers(*keys))
 
-    def _facts(self, subject: Subject) -> Iterable[int]:
-        """The events of the facts about a subject, and those at which the role changes."""
+    def _facts(
+        self,
+        subject: Subject,
+        kinds: Kinds = RoleChanged,
+        also: Callable[[AnyFact], bool] = lambda _: False,
+    ) -> Iterable[int]:
+        """The events of facts of these kinds, and those at which the role changes."""
         about = self._index.about
         for one in about.lost:
             yield from (one.seq, one.until)
         for fact in self._index.facts(places_of(subject), about.last_seq):
-            yield fact.seq
+            if isinstance(fact, kinds | RoleChanged) or also(fact):
+                yield fact.seq
 
 
 def _ranges(listed: list[int]) -> Iterator[Range]:

@@ -14,10 +14,10 @@ from replay.debug.conditions import Condition
 from replay.debug.moments import Moment
 from replay.debug.tape import Checkpoint, Recording, Tape
 from replay.errors import ReplayError
-from replay.index.store import Index
+from replay.index.opening import opened_index
 from replay.inspect.at import FOLDED_AT_ONCE_MAX, projection_at
 from replay.logs.decode import time_of
-from replay.logs.open_log import OpenedLog, RecordedLog
+from replay.logs.open_log import OpenedLog
 from replay.progress import Progress, unreported
 
 _APART: Final = 200
@@ -31,20 +31,19 @@ class Playback:
     """A log that can be played from any event. All numbers of events are those of the log."""
 
     def __init__(self, log: OpenedLog, progress: Progress = unreported) -> None:
-        """For a long log, snapshots are made first, as for `refold inspect`; the decisions of an
-        imported log are derived. Raises ReplayError, LogError."""
+        """For a long log, its index and snapshots are made first, as for `refold inspect`; the
+        decisions of an imported log are derived. Raises ReplayError, LogError."""
         self.log = log
         self._candidates: Candidates | None = None
         self._recording = Recording(log, progress)
         self._checkpoints: list[Checkpoint] = []
         """In the order of the log."""
         self._apart = _APART
-        if self.last_seq - log.reader.header.first_seq >= FOLDED_AT_ONCE_MAX:
+        index = opened_index(log, progress)
+        if index is not None:
+            self._candidates = Candidates(index)
+        elif self.last_seq - log.reader.header.first_seq >= FOLDED_AT_ONCE_MAX:
             projection_at(log, self.last_seq, progress)
-        if isinstance(log, RecordedLog):
-            index = Index.of(log.reader)
-            if index is not None and not index.about.differs_at:
-                self._candidates = Candidates(index)
         with self._recording.tape(None, 1) as tape:
             self.first_seq = tape.state.seq + 1
         if self.last_seq < self.first_seq:

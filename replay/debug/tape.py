@@ -8,7 +8,7 @@ from typing import Final, NamedTuple, Protocol, TypeVar
 from controller.core.commands import Command, CommandId
 from eventstore.filters import EventFilter
 from replay.debug.moments import Begun, Moment
-from replay.inspect.at import projection_from_snapshot
+from replay.inspect.at import projection_from_snapshot, snapshot_before
 from replay.inspect.projections import (
     ImportedProjection,
     Projection,
@@ -203,7 +203,11 @@ class Recording:
             self._derived = Derived(by_seq, found.procedures)
 
     def tape(self, begin: Checkpoint | None, before: int) -> "closing[Tape]":
-        """The log from a checkpoint on, else from the last snapshot before event `before`."""
+        """The log from a checkpoint or from the last snapshot before event `before`: from the later
+        one."""
+        stored = snapshot_before(self.log.reader, before - 1)
+        if begin is not None and stored is not None and stored.seq > begin.seq:
+            begin = None
         if isinstance(self.log, RecordedLog):
             return closing(RecordedTape(self.log, begin, before))
         return closing(ImportedTape(self.log, begin, before, self._derived))

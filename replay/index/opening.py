@@ -11,10 +11,8 @@ from replay.progress import Progress
 
 @contextmanager
 def index_of(log: OpenedLog, progress: Progress) -> Iterator[Index | None]:
-    """The index of a log. None if the log is short and has none, if it is an imported log, if its
-    commands are not those that its events lead to, if a daemon is writing it, or if its folder
-    cannot be written. The answer is then found by a fold. Raises LogError."""
-    index = _index_of(log, progress)
+    """`opened_index`, which is closed at the end."""
+    index = opened_index(log, progress)
     try:
         yield index
     finally:
@@ -22,7 +20,10 @@ def index_of(log: OpenedLog, progress: Progress) -> Iterator[Index | None]:
             index.close()
 
 
-def _index_of(log: OpenedLog, progress: Progress) -> Index | None:
+def opened_index(log: OpenedLog, progress: Progress) -> Index | None:
+    """The index of a log. None if the log is short and has none, if it is an imported log, if its
+    commands are not those that its events lead to, if a daemon is writing it, or if its folder
+    cannot be written. The answer is then found by a fold. Raises LogError."""
     if not isinstance(log, RecordedLog):
         return None
     reader = log.reader

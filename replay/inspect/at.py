@@ -60,11 +60,11 @@ def projection_from_snapshot(
 ) -> Projection:
     """The projection at the last snapshot up to event `seq`, or at the start of the log. If it is
     far away, snapshots are made first. Raises ReplayError."""
-    before = _snapshot_before(log.reader, seq)
+    before = snapshot_before(log.reader, seq)
     start = before.seq if before is not None else log.reader.header.first_seq - 1
     if seq - start > FOLDED_AT_ONCE_MAX and keeps_snapshots(log.reader.path):
         run_helper(log.reader, progress)
-        before = _snapshot_before(log.reader, seq)
+        before = snapshot_before(log.reader, seq)
     return _projection_from(log, before)
 
 
@@ -78,7 +78,8 @@ def _projection_from(log: OpenedLog, name: snapshots.SnapshotName | None) -> Pro
     return projection_of(log)
 
 
-def _snapshot_before(reader: LogReader, seq: int) -> snapshots.SnapshotName | None:
+def snapshot_before(reader: LogReader, seq: int) -> snapshots.SnapshotName | None:
+    """The last stored snapshot up to event `seq`."""
     folder = reader.path if reader.path.is_dir() else reader.path.parent
     return snapshots.latest_snapshot(folder, core_fingerprint(), seq)
 
@@ -109,7 +110,7 @@ def make_snapshots(path: Path, progress: Progress = unreported) -> int:
     made = 0
     with open_log(path) as log:
         last = log.reader.last_seq
-        projection = _projection_from(log, _snapshot_before(log.reader, last))
+        projection = _projection_from(log, snapshot_before(log.reader, last))
         schedule = SnapshotSchedule(path)
         for record in log.reader.events(EventFilter(first_seq=projection.seq + 1)):
             projection.apply(record)

@@ -15,7 +15,7 @@ from replay.inspect.projections import projection_of
 from replay.logs.open_log import RecordedLog, open_log
 from replay.logs.packed import log_at
 from replay.subjects import partition_named
-from tests.replay.index.test_same_answers import incidents
+from tests.replay.index.test_same_answers import INCIDENTS
 
 OF_ALL = (
     "controller",
@@ -33,8 +33,9 @@ OF_ALL = (
     "znode /isr_change_notification",
     "about no-such-topic",
 )
-NAMES_MAX = 4
-STOPS_MAX = 8
+QUICK = "broker-crash"
+NAMES_MAX = 3
+STOPS_MAX = 5
 """More stops of a condition take long, and try nothing else."""
 OF_PARTITIONS = ("leader", "isr", "offline", "partition", "about", "decision")
 
@@ -81,7 +82,12 @@ def expected_stops(log: RecordedLog, searched: list[Condition]) -> dict[Conditio
     return found
 
 
-@pytest.fixture(params=incidents())
+@pytest.fixture(
+    params=[
+        pytest.param(one, id=one.name, marks=() if one.name == QUICK else pytest.mark.long)
+        for one in INCIDENTS
+    ]
+)
 def log(
     request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[RecordedLog]:
@@ -114,7 +120,6 @@ def stops_backward(playback: Playback, condition: Condition) -> list[int]:
     return found[::-1]
 
 
-@pytest.mark.sampled
 def test_searches_with_an_index_stop_where_a_fold_of_the_whole_log_does(log: RecordedLog) -> None:
     playback, searched = Playback(log), conditions(log)
     wrong = {}
