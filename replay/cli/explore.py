@@ -319,7 +319,7 @@ def _document(
         "workers": workers,
         "seconds": round(found.seconds, 3),
         "was_interrupted": found.was_interrupted,
-        "violation": found.violation,
+        "violation": saved.violation if saved is not None else found.violation,
         "strategy": found.case.strategy if found.case is not None else None,
         "shrunk": saved,
         "folder": str(folder) if folder is not None else None,

@@ -116,6 +116,7 @@ def write_document(run: Struct, folder: Path) -> None:
 
 def write_logs(cluster: Cluster, folder: Path) -> list[Path]:
     """Write the logs of all runs of all refolds. Returns their folders."""
+    cluster_id = cluster_id_of(cluster.digest())
     written: list[Path] = []
     for process, histories in cluster.histories().items():
         controller = cluster.controllers[process]
@@ -129,10 +130,16 @@ def write_logs(cluster: Cluster, folder: Path) -> list[Path]:
                     history,
                     controller.settings.configuration,
                     core_fingerprint=core_fingerprint(),
-                    cluster_id="explored",
+                    cluster_id=cluster_id,
                 )
                 written.append(path)
     return written
+
+
+def cluster_id_of(digest: str) -> str:
+    """The cluster id of a run: `refold fleet` takes the logs of different runs for different ones,
+    although they begin at the same time with the same configuration."""
+    return f"explored-{digest[:12]}"
 
 
 class _AnyRun(Struct):

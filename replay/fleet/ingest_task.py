@@ -9,7 +9,7 @@ import lzma
 import shutil
 import tarfile
 import uuid
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path, PurePosixPath
 from tempfile import TemporaryDirectory
@@ -25,7 +25,7 @@ from replay.fleet.errors import OutputError, reason_of
 from replay.fleet.inputs import Kind
 from replay.fleet.manifest import INGESTED, Known, known_of, name_of_log
 from replay.fleet.read_ahead import with_read_ahead
-from replay.fleet.segment_ingest import ingest_segment
+from replay.fleet.segment_ingest import ingest_segment, require_copy
 from replay.fleet.segments import log_name, segment_id
 from replay.fleet.stock_ingest import StockIngest, capture_of
 from replay.garbage_collection import paused_garbage_collection
@@ -161,9 +161,10 @@ class Task:
             return [{**unit, "reason": reason_of(error)}]
 
     def _copies(self, unit: Row) -> Iterator[Row]:
-        """Ingest the first copy of a segment that is sound."""
+        """Ingest the first copy of a segment that is sound; the others must agree with it."""
         known = None if unit["known"] is None else Known(**unit["known"])
-        for path in map(Path, unit["copies"]):
+        copies = [*map(Path, unit["copies"])]
+        for number, path in enumerate(copies, 1):
             sink = Sink(self.shared, DayFiles(self._files, uuid.uuid4().hex), unit["cluster"])
             try:
                 with sink:
@@ -174,7 +175,16 @@ class Task:
                 yield {**unit, "path": str(path), "reason": reason_of(error)}
             else:
                 yield {**unit, **found.row(), "path": str(path), "token": sink.token}
+                yield from self._others(unit, path, copies[number:])
                 return
+
+    def _others(self, unit: Row, read: Path, others: Sequence[Path]) -> Iterator[Row]:
+        """Set aside those that are no copies of the segment that was read."""
+        for path in others:
+            try:
+                require_copy(read, path)
+            except Exception as error:  # as above
+                yield {**unit, "path": str(path), "reason": reason_of(error)}
 
     def _archive(self, unit: Row) -> Iterator[Row]:
         """Ingest the segments of an archive."""

@@ -66,6 +66,19 @@ def ingest_segment(
         return _SegmentReader(segment, pages, known, Origin(cluster, log), on_batch).read()
 
 
+def require_copy(path: Path, other: Path) -> None:
+    """Raises LogCorrupt if the segment `other`, which has no more records than `path` and the same
+    header, does not have the first records of it."""
+    with open_segment(path) as segment, open_segment(other) as copy:
+        last = {"events": ("seq", copy.last_seq()), "commands": ("rowid", copy.command_count())}
+        for table, (column, number) in last.items():
+            sql = f"select chain from {table} where {column} = {number:d}"
+            chains = {one for segment in (segment, copy) for (one,) in segment.query(sql)}
+            if len(chains) > 1:
+                text = f"has the header of {path}, but other records: ingest it into another table"
+                raise LogCorrupt(other, text)
+
+
 class _SegmentReader:
     def __init__(
         self,

@@ -5,7 +5,7 @@ A folder has `run.json` and one log for each run of each broker, such as `broker
 
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Literal
+from typing import Final, Literal
 
 from msgspec import Struct, field
 
@@ -14,11 +14,14 @@ from controller.kafka_0_8.configuration import KAFKA_0_8, BrokerConfiguration
 from replay.explore.invariants.invariant import Violation
 from replay.explore.kafka_0_8.run import Played
 from replay.explore.kafka_0_8.search import BrokenRun
-from replay.explore.saved import FORMAT, read_document, write_document
+from replay.explore.saved import FORMAT, cluster_id_of, read_document, write_document
 from replay.logs.histories import write_history
 from replay.world.kafka_0_8.broker_process import BrokerProcess, Step
 from replay.world.kafka_0_8.networked.inputs import DesignInput
 from replay.world.scenario import Scenario
+
+SIMULATED: Final = "simulated"
+"""The cluster id in logs of runs without a digest."""
 
 
 class SavedBrokerRun(Struct, frozen=True, kw_only=True):
@@ -54,7 +57,8 @@ def save(broken: BrokenRun, folder: Path, *, seed: int) -> list[Path]:
     )
     write_document(document, folder)
     brokers = played.cluster.brokers.values() if played.cluster is not None else ()
-    return write_logs([one.store for one in brokers], folder)
+    stores = [one.store for one in brokers]
+    return write_logs(stores, folder, cluster_id_of(played.digest))
 
 
 def read_broker_run(path: Path) -> SavedBrokerRun:
@@ -62,21 +66,26 @@ def read_broker_run(path: Path) -> SavedBrokerRun:
     return read_document(path, SavedBrokerRun)
 
 
-def write_logs(brokers: Iterable[BrokerProcess], folder: Path) -> list[Path]:
+def write_logs(
+    brokers: Iterable[BrokerProcess], folder: Path, cluster_id: str = SIMULATED
+) -> list[Path]:
     """Write one log for each run of each broker. Returns their folders. Raises LogError."""
     written = []
     for process in brokers:
         for number, history in enumerate(process.runs, 1):
             if history:
                 path = folder / f"broker-{process.id}-run-{number}"
-                write_log(path, process.configuration, history)
+                write_log(path, process.configuration, history, cluster_id)
                 written.append(path)
     return written
 
 
-def write_log(path: Path, configuration: BrokerConfiguration, history: list[Step]) -> None:
+def write_log(
+    path: Path,
+    configuration: BrokerConfiguration,
+    history: list[Step],
+    cluster_id: str = SIMULATED,
+) -> None:
     """Write the log of one run. Raises LogError."""
     fingerprint = broker_fingerprint()
-    write_history(
-        path, history, configuration, core_fingerprint=fingerprint, cluster_id="simulated"
-    )
+    write_history(path, history, configuration, core_fingerprint=fingerprint, cluster_id=cluster_id)

@@ -54,6 +54,19 @@ def test_logs_replay(folder: Path) -> None:
         assert verified.is_closed
 
 
+def test_logs_of_other_runs_are_of_other_clusters(
+    folder: Path, scenario: Scenario, tmp_path: Path
+) -> None:
+    """`refold fleet` would take them for copies of one log."""
+    other = tmp_path / "other"
+    save(saved_run(scenario, _INPUTS[:1], seed=7, strategy="random", before=9), other)
+    clusters = []
+    for one in (folder, other):
+        with open_reader(one / "refold-100-run-1") as reader:
+            clusters.append(reader.header.cluster_id)
+    assert clusters[0] != clusters[1]
+
+
 def test_existing_folder_is_kept(folder: Path) -> None:
     with pytest.raises(ReplayError, match="exists already"):
         save(read_run(folder), folder)

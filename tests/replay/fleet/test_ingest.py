@@ -24,7 +24,7 @@ from replay.fleet.errors import FleetError
 from replay.fleet.ingest import IngestResult, ingest
 from tests.replay.fleet.driver import rows_collected
 from tests.replay.fleet.replaying.logs import write_rolled
-from tools.fleet.histories import History, write_log
+from tools.fleet.histories import History, simulated_history, write_log
 
 pytestmark = [
     pytest.mark.timeout(400),
@@ -112,6 +112,18 @@ def test_longest_of_several_copies_is_ingested(
     assert counts(spark, tmp_path / "table")["c", "event"] == (250, 250)
     rows = tables.records(spark, tmp_path / "table").count()
     assert manifest.count_records(tmp_path / "table") == rows > 250
+
+
+@pytest.mark.long
+def test_log_with_the_header_of_another_one_is_set_aside(
+    spark: SparkSession, short_history: History, tmp_path: Path
+) -> None:
+    other = simulated_history(400, 1_790_000_000_000, seed=2)
+    write_log(tmp_path / "logs" / "a", short_history, "c", 1)
+    write_log(tmp_path / "logs" / "b", other, "c", 1, until=300, is_closed=False)
+    done = ingest(spark, [str(tmp_path / "logs")], tmp_path / "table")
+    assert (done.events, done.set_aside) == (400, 1)
+    assert "but other records" in done.examples[0].reason
 
 
 @pytest.mark.long
