@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 from msgspec import Struct, field
 
 from controller.core.commands import Issued
+from controller.core.election import Elected
 from controller.core.events import BrokerResponded, Outcome, Recorded, TimerFired, WatchFired
 from controller.core.fold_observer import FoldObserver
 from controller.core.state import Partition
@@ -21,6 +22,7 @@ from controller.core.state_machines import (
     ReplicaState,
 )
 from controller.core.triggers import ApiCall, Trigger, trigger_of
+from controller.core.values import NO_LEADER, LeaderAndIsr
 from replay.world.inputs import CrashController, Delay
 from replay.world.observer import Observer
 from replay.world.scheduler import MS
@@ -31,6 +33,10 @@ if TYPE_CHECKING:
 
 PARTITION_TRANSITIONS: Final = sum(map(len, PREVIOUS_PARTITION_STATES.values()))
 REPLICA_TRANSITIONS: Final = sum(map(len, PREVIOUS_REPLICA_STATES.values()))
+
+CLEAN, UNCLEAN, NO_LEADER_FOUND = "clean", "unclean", "without a leader"
+ELECTIONS: Final = (CLEAN, UNCLEAN, NO_LEADER_FOUND)
+"""The results of an election."""
 
 _RACING_NS: Final = 50 * MS * 1_000
 """Two events race if they reach one controller on different channels within this time."""
@@ -59,6 +65,8 @@ class Coverage(Struct):
     procedures: dict[str, int] = field(default_factory=dict)
     partition_transitions: dict[str, int] = field(default_factory=dict)
     replica_transitions: dict[str, int] = field(default_factory=dict)
+    elections: dict[str, int] = field(default_factory=dict)
+    """By result, of single partitions."""
     racing: dict[str, int] = field(default_factory=dict)
     acts: dict[str, int] = field(default_factory=dict)
     crash_points: dict[str, int] = field(default_factory=dict)
@@ -96,6 +104,7 @@ _COUNTS: Final = (
     "procedures",
     "partition_transitions",
     "replica_transitions",
+    "elections",
     "racing",
     "acts",
     "crash_points",
@@ -151,6 +160,12 @@ class _Steps(FoldObserver):
                 self._seen[state, target] = None
                 if state in PREVIOUS_REPLICA_STATES[target]:
                     count(self._coverage.replica_transitions, f"{state.name} to {target.name}")
+
+    def elects(
+        self, partition: Partition, rule: str, current: LeaderAndIsr, elected: Elected
+    ) -> None:
+        result = NO_LEADER_FOUND if elected.leader == NO_LEADER else CLEAN
+        count(self._coverage.elections, UNCLEAN if elected.unclean else result)
 
 
 class CoverageObserver(Observer):

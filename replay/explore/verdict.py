@@ -8,7 +8,12 @@ import msgspec
 from controller.core.triggers import AclChange, ApiCall, Trigger
 from controller.core.values import counted
 from replay.explore.acts_of_code import ACTS
-from replay.explore.coverage import PARTITION_TRANSITIONS, REPLICA_TRANSITIONS, Coverage
+from replay.explore.coverage import (
+    ELECTIONS,
+    PARTITION_TRANSITIONS,
+    REPLICA_TRANSITIONS,
+    Coverage,
+)
 from replay.explore.invariants.catalogue import ALWAYS, RECOVERY
 from replay.explore.invariants.invariant import Violation
 from replay.explore.run import ENDS, NO_EXCEPTION
@@ -54,6 +59,9 @@ def not_checked(coverage: Coverage) -> list[str]:
     unreached = [name for name in procedures() if name not in coverage.procedures]
     if unreached:
         found.append(f"procedures that no run had: {', '.join(unreached)}")
+    unelected = [one for one in ELECTIONS if one not in coverage.elections]
+    if unelected:
+        found.append(f"elections that no run had: {', '.join(unelected)}")
     unpassed = [one for one in ACTS if one not in coverage.acts_passed]
     if unpassed:
         found.append(f"writes and requests that no run had: {', '.join(unpassed)}")
@@ -64,6 +72,8 @@ def coverage_lines(coverage: Coverage) -> Iterator[str]:
     """What the runs reached, one line for each kind."""
     yield f"procedures: {_reached(coverage)}"
     yield _transitions(coverage)
+    elections = (f"{coverage.elections.get(one, 0)} {one}" for one in ELECTIONS)
+    yield f"elections of partitions: {', '.join(elections)}"
     yield f"pairs of racing events: {len(coverage.racing)} kinds"
     passed, tried = coverage.acts_passed, coverage.acts_tried
     yield (

@@ -4,6 +4,7 @@
 - trouble of sessions: a process loses its session and a reply, and its ephemeral znodes stay
 - a change while the controller is slow: brokers restart and topics change before it looks
 - an outage: the replicas of a partition fail one after the other, often while it is reassigned
+- an unclean election: the last replica of an ISR stays down, and one of the others returns
 - an unfinished reassignment: some new replicas join, another is late; it is replaced or cancelled
 - an interrupted rollback: the controller loses the role while a reassignment is cancelled
 - a returning replica: it lags, and the one that led meanwhile fails
@@ -24,6 +25,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Final, Literal
 
+from controller.core.topic_configs import UNCLEAN
 from replay.explore.generators.acts import OUTAGE_MS, ActMaker
 from replay.explore.generators.faults import (
     SURVIVES_PERCENT,
@@ -34,11 +36,13 @@ from replay.explore.generators.faults import (
 from replay.explore.generators.scenarios import OLD_ZOOKEEPER
 from replay.explore.numbers import Numbers
 from replay.world.inputs import (
+    ChangeTopicConfig,
     ChangeZooKeeperLeader,
     CrashBroker,
     CutConnection,
     DelayEphemeralDeletion,
     DeleteControllerZnode,
+    ElectLeaders,
     ExpireSession,
     FailLogDirectory,
     HoldLink,
@@ -83,6 +87,7 @@ class Patterns:
             (self._sessions, 6),
             (self._change, 3),
             (self._outage, 5),
+            (self._unclean, 2),
             (self._unfinished, 5),
             (self._interrupted_rollback, 5),
             (self._return, 3),
@@ -184,6 +189,10 @@ class Patterns:
         numbers = self._numbers
         made: list[Input] = [self._slow(one, self._near(at_ms)) for one in self._controllers]
         kind = numbers.choice(("brokers", "topics", "any"))
+        if kind == "brokers" and numbers.chance(50):
+            # The controller finds it gone, and others registered again, in one look.
+            gone = numbers.choice(self._brokers)
+            made += self._acts.crash(self._near(at_ms), gone, numbers.choice(OUTAGE_MS))
         for _ in range(numbers.between(1, 4)):
             # Later ones often come while the controller still works on the first.
             later_ms = at_ms + numbers.below(1_000) if numbers.chance(50) else self._near(at_ms)
@@ -211,6 +220,29 @@ class Patterns:
 
     def _outage(self, at_ms: int) -> list[Input]:
         return self._with_handover(self._acts.outage(at_ms), at_ms)
+
+    def _unclean(self, at_ms: int) -> list[Input]:
+        """The configuration of the topic allows the election, or an administrator requests it."""
+        numbers = self._numbers
+        partition = self._acts.partition()
+        if partition is None or len(partition[2]) == 1:
+            return self._outage(at_ms)
+        topic, number, replicas = partition
+        made: list[Input] = []
+        is_allowed = numbers.chance(60)
+        if is_allowed:
+            made.append(ChangeTopicConfig(max(0, at_ms - 500), topic, {UNCLEAN: "true"}))
+        *others, last = numbers.sample(replicas, len(replicas))
+        last_ms = at_ms + 400 * len(others)
+        returned_ms = last_ms + numbers.choice((100, 500, 2_000))
+        for place, broker in enumerate(others):
+            failed_ms = at_ms + 400 * place
+            made += self._acts.crash(failed_ms, broker, returned_ms - failed_ms)
+        made += self._acts.crash(last_ms, last, numbers.choice((5_000, 9_000)))
+        if not is_allowed:
+            requested_ms = returned_ms + numbers.choice((1_000, 2_000))
+            made.append(ElectLeaders(requested_ms, ((topic, number),), "unclean"))
+        return made
 
     def _unfinished(self, at_ms: int) -> list[Input]:
         return self._with_handover(self._acts.unfinished(at_ms), at_ms)
