@@ -14,7 +14,7 @@ from replay.debug.conditions import Condition
 from replay.debug.moments import Moment
 from replay.debug.tape import Checkpoint, Recording, Tape
 from replay.errors import ReplayError
-from replay.index.opening import opened_index
+from replay.index.store import Index
 from replay.inspect.at import FOLDED_AT_ONCE_MAX, projection_at
 from replay.logs.decode import time_of
 from replay.logs.open_log import OpenedLog
@@ -30,19 +30,19 @@ _SEQ: Final = attrgetter("seq")
 class Playback:
     """A log that can be played from any event. All numbers of events are those of the log."""
 
-    def __init__(self, log: OpenedLog, progress: Progress = unreported) -> None:
-        """For a long log, its index and snapshots are made first, as for `refold inspect`; the
-        decisions of an imported log are derived. Raises ReplayError, LogError."""
+    def __init__(
+        self, log: OpenedLog, progress: Progress = unreported, index: Index | None = None
+    ) -> None:
+        """For a long log, snapshots are made first, as for `refold inspect`; the decisions of an
+        imported log are derived. `index`: that of the log, for searches. Raises ReplayError,
+        LogError."""
         self.log = log
-        self._candidates: Candidates | None = None
+        self._candidates = Candidates(index) if index is not None else None
         self._recording = Recording(log, progress)
         self._checkpoints: list[Checkpoint] = []
         """In the order of the log."""
         self._apart = _APART
-        index = opened_index(log, progress)
-        if index is not None:
-            self._candidates = Candidates(index)
-        elif self.last_seq - log.reader.header.first_seq >= FOLDED_AT_ONCE_MAX:
+        if self.last_seq - log.reader.header.first_seq >= FOLDED_AT_ONCE_MAX:
             projection_at(log, self.last_seq, progress)
         with self._recording.tape(None, 1) as tape:
             self.first_seq = tape.state.seq + 1

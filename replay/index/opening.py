@@ -11,8 +11,10 @@ from replay.progress import Progress
 
 @contextmanager
 def index_of(log: OpenedLog, progress: Progress) -> Iterator[Index | None]:
-    """`opened_index`, which is closed at the end."""
-    index = opened_index(log, progress)
+    """The index of a log. None if the log is short and has none, if it is an imported log, if its
+    commands are not those that its events lead to, if a daemon is writing it, or if its folder
+    cannot be written. The answer is then found by a fold. Raises LogError."""
+    index = _index_of(log, progress)
     try:
         yield index
     finally:
@@ -20,10 +22,7 @@ def index_of(log: OpenedLog, progress: Progress) -> Iterator[Index | None]:
             index.close()
 
 
-def opened_index(log: OpenedLog, progress: Progress) -> Index | None:
-    """The index of a log. None if the log is short and has none, if it is an imported log, if its
-    commands are not those that its events lead to, if a daemon is writing it, or if its folder
-    cannot be written. The answer is then found by a fold. Raises LogError."""
+def _index_of(log: OpenedLog, progress: Progress) -> Index | None:
     if not isinstance(log, RecordedLog):
         return None
     reader = log.reader

@@ -20,12 +20,13 @@ from msgspec import Struct
 
 from controller.core.api_requests.alter_partition import AlterPartitionReceived
 from controller.core.canonical import decode_command, decode_reason, kind_of
-from controller.core.commands import Command, CommandId, Issued, WriteAtomically, WriteZnodes
+from controller.core.commands import Command, CommandId, Issued
 from controller.core.events import BrokerResponded, Event, WatchFired, ZnodesWritten
 from eventstore.filters import EventFilter
 from eventstore.reader import LogReader
 from eventstore.records import CommandRecord
 from replay.garbage_collection import rare_garbage_collection
+from replay.listing.recorded import WRITES
 from replay.logs.decode import UPCASTERS, recorded
 from replay.subjects import (
     paths_of_command,
@@ -38,7 +39,7 @@ _COMMANDS_REMEMBERED: Final = 100_000
 _REASONS_REMEMBERED: Final = 4096
 RULE: Final = "rule "
 PROCEDURE: Final = "procedure "
-"""What the keys of postings begin with."""
+"""The keys of postings begin with these."""
 _ID: Final = re.compile("[0-9a-f]{32}")
 
 Pages = Mapping[str, bytes]
@@ -147,8 +148,8 @@ _NOTHING: Final = _Named()
 
 def _named_by(command: Command) -> _Named:
     subjects = tuple(dict.fromkeys(subjects_of_command(command)))
-    is_write = isinstance(command, WriteZnodes | WriteAtomically)
-    return _Named(subjects, znode_names(paths_of_command(command)) if is_write else ())
+    written = paths_of_command(command) if isinstance(command, WRITES) else ()
+    return _Named(subjects, znode_names(written))
 
 
 def _named_by_record(record: CommandRecord) -> _Named:

@@ -42,7 +42,8 @@ _ANSWERS: Final = (
     TopicIdsDrawn,
     NumbersDrawn,
 )
-_WRITES: Final = (WriteZnodes, WriteAtomically)
+WRITES: Final = (WriteZnodes, WriteAtomically)
+"""The commands that write znodes."""
 
 
 def listed(
@@ -180,7 +181,7 @@ def _written(event: Event, asked: Command | None) -> list[str]:
     match event:
         case WatchFired(path=path):
             return [path]
-        case ZnodesWritten(offset=offset, errors=errors) if isinstance(asked, _WRITES):
+        case ZnodesWritten(offset=offset, errors=errors) if isinstance(asked, WRITES):
             paths = paths_of_command(asked)[offset : offset + len(errors)]
             return [path for path, error in zip(paths, errors, strict=False) if not error]
     return []

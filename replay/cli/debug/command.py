@@ -1,6 +1,7 @@
 """`refold debug`: step through a log in a terminal, in both directions."""
 
 import sys
+from contextlib import ExitStack
 
 import typer
 
@@ -31,13 +32,15 @@ def debug(log: Log, at: At = None) -> None:
         from replay.cli.debug.session import Session
         from replay.debug.cursor import Cursor
         from replay.debug.playback import Playback
+        from replay.index.opening import index_of
         from replay.logs.open_log import open_log, seq_at
         from replay.what_if.saved_run import log_of
 
         path = log_of(log)
-        with open_log(path) as opened:
+        with open_log(path) as opened, ExitStack() as resources:
             with progress() as report:
-                playback = Playback(opened, report)
+                index = resources.enter_context(index_of(opened, report))
+                playback = Playback(opened, report, index)
                 asked = at is not None
                 begin = seq_at(opened.reader, seq, wall_ns) if asked else playback.first_seq
                 cursor = Cursor(playback, max(begin, playback.first_seq))

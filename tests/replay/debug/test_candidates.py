@@ -11,9 +11,11 @@ from replay.debug import candidates
 from replay.debug.conditions import Condition, condition_named
 from replay.debug.playback import Playback
 from replay.index.making import make_index
+from replay.index.opening import index_of
 from replay.inspect.projections import projection_of
 from replay.logs.open_log import RecordedLog, open_log
 from replay.logs.packed import log_at
+from replay.progress import unreported
 from replay.subjects import partition_named
 from tests.replay.index.test_same_answers import INCIDENTS
 
@@ -121,11 +123,13 @@ def stops_backward(playback: Playback, condition: Condition) -> list[int]:
 
 
 def test_searches_with_an_index_stop_where_a_fold_of_the_whole_log_does(log: RecordedLog) -> None:
-    playback, searched = Playback(log), conditions(log)
     wrong = {}
-    for condition, expected in expected_stops(log, searched).items():
-        if len(expected) <= STOPS_MAX:
-            found = stops(playback, condition), stops_backward(playback, condition)
-            if found != (expected, expected):
-                wrong[str(condition)] = found, expected
+    with index_of(log, unreported) as index:
+        assert index is not None
+        playback = Playback(log, index=index)
+        for condition, expected in expected_stops(log, conditions(log)).items():
+            if len(expected) <= STOPS_MAX:
+                found = stops(playback, condition), stops_backward(playback, condition)
+                if found != (expected, expected):
+                    wrong[str(condition)] = found, expected
     assert wrong == {}
