@@ -82,7 +82,9 @@ _READ_ONLY = {errno.EROFS, errno.EACCES, errno.EPERM}
 def from_os(error: OSError, file: Path | str) -> LogError:
     """The LogError for an operating system error at `file`."""
     if error.errno in FULL:
-        return LogFull(file, "no space left: free some space, or set a retention limit")
+        return LogFull(
+            file, "no space left: free some space; logs of a daemon can have a retention limit"
+        )
     if error.errno in _READ_ONLY:
         return LogReadOnly(file, f"not allowed ({error.strerror}): check owner, mode and mount")
     if error.errno == errno.ENOENT:
@@ -100,7 +102,11 @@ def from_sqlite(
     be UTF-8."""
     match getattr(error, "sqlite_errorcode", sqlite3.SQLITE_CORRUPT) & 0xFF:
         case sqlite3.SQLITE_FULL:
-            return LogFull(file, "the disk is full: free space, or set a retention limit", record)
+            return LogFull(
+                file,
+                "the disk is full: free space; logs of a daemon can have a retention limit",
+                record,
+            )
         case sqlite3.SQLITE_BUSY | sqlite3.SQLITE_LOCKED:
             return LogLocked(file, "another process has locked it: end that process first", record)
         case sqlite3.SQLITE_READONLY | sqlite3.SQLITE_PERM:

@@ -63,6 +63,14 @@ def logs_in(parent: Path) -> list[Path]:
     return sorted(path for path in parent.iterdir() if path.is_dir() and segments_in(path))
 
 
+def only_log_in(parent: Path) -> Path | None:
+    """The log in a folder that contains exactly one, and is none."""
+    if not parent.is_dir() or segments_in(parent):
+        return None
+    logs = logs_in(parent)
+    return logs[0] if len(logs) == 1 else None
+
+
 def segments_of(path: Path) -> list[Path]:
     """The segments at a path, which is a log's folder or one segment. Never empty.
 

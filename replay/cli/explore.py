@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import mkdtemp
+from textwrap import fill
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
@@ -13,7 +14,7 @@ import typer
 from controller.cli.output import print_result
 from controller.core.values import counted
 from eventstore.errors import LogError
-from replay.cli.exit_status import errors_in_one_line, interrupted_by_sigterm
+from replay.cli.exit_status import UNUSABLE, errors_in_one_line, interrupted_by_sigterm
 from replay.cli.explore_0_8 import Limits, explore_brokers, reproduce_broker_run
 from replay.cli.options import Json
 from replay.cli.progress import LINE_S, progress
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from replay.explore.generators.strategies import Start
     from replay.explore.parallel import Explored, Reporting
     from replay.explore.saved import SavedRun
+    from replay.explore.verdict import Amounts
 
 _NOTHING, _VIOLATION = 0, 1
 _SECONDS: Final = 60.0
@@ -32,6 +34,8 @@ _WORKERS_MAX: Final = 256
 _SHRINK_SECONDS: Final = 60.0
 _SEED_BITS: Final = 63
 _CONTROLLER: Final = "controller"
+_COLUMNS: Final = 120
+_INDENT: Final = "  "
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
@@ -113,8 +117,8 @@ def explore(
     The code that runs is refold's own: the core and its ZooKeeper session. The command opens no
     connections.
 
-    Exit status: 0 nothing found, 1 an invariant does not hold, 2 a file or log cannot be used. With
-    --reproduce: 0 the run breaks no invariant any more, 1 it breaks one.
+    Exit status: 0 nothing found, 1 an invariant does not hold, 2 a file or log cannot be used, or
+    no run has ended. With --reproduce: 0 the run breaks no invariant any more, 1 it breaks one.
     """
     from replay.explore.saved import reserved
 
@@ -134,8 +138,8 @@ def explore(
             limit = _SECONDS if seconds is None and runs is None else seconds
             ends = Limits(limit, runs, shrink_seconds)
             with reserved(folder):
-                is_broken = explore_brokers(seed, ends, workers, folder, as_json=as_json)
-            raise typer.Exit(_VIOLATION if is_broken else _NOTHING)
+                found_by = explore_brokers(seed, ends, workers, folder, as_json=as_json)
+            raise typer.Exit(_status(found_by.broken, found_by.coverage))
         start, notes = _start(scenario, from_log, strategy or ())
         with reserved(folder):
             if not as_json:
@@ -147,7 +151,17 @@ def explore(
     print_result(
         document, lambda: _print(found, seed, workers, saved, where, logs), as_json=as_json
     )
-    raise typer.Exit(_NOTHING if found.violation is None else _VIOLATION)
+    raise typer.Exit(_status(found.violation, found.coverage))
+
+
+def _status(violation: object, coverage: "Amounts") -> int:
+    """The exit status. A search that ended before its first run has not shown anything."""
+    if violation is not None:
+        return _VIOLATION
+    if coverage.runs:
+        return _NOTHING
+    typer.echo("refold explore: no run has ended, so nothing was checked", err=True)
+    return UNUSABLE
 
 
 def _refuse(options: dict[str, object], option: str, why: str) -> None:
@@ -370,4 +384,15 @@ def _print(
     for line in checked_lines(coverage):
         typer.echo(line)
     for text in not_checked(coverage):
-        typer.echo(f"not checked: {text}")
+        typer.echo(_wrapped(f"not checked: {text}"))
+
+
+def _wrapped(text: str) -> str:
+    """A long list in lines; a name or a path is never divided."""
+    return fill(
+        text,
+        _COLUMNS,
+        subsequent_indent=_INDENT,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )

@@ -40,10 +40,9 @@ class Saved(NamedTuple):
 
 def explore_brokers(
     seed: int, limits: Limits, workers: int, folder: Path, *, as_json: bool
-) -> bool:
-    """Search up to the limits, save the runs that break an invariant, and print the result. Returns
-    whether a run broke an invariant that is not a known flaw of the design. Raises ReplayError,
-    LogError."""
+) -> "Searched":
+    """Search up to the limits, save the runs that break an invariant, and print the result, which
+    is returned. Raises ReplayError, LogError."""
     from replay.explore.kafka_0_8.search import search
     from replay.explore.verdict import rates
 
@@ -68,7 +67,7 @@ def explore_brokers(
     document = _document(found, workers, elapsed_s, saved)
     lines = _lines(found, workers, elapsed_s, saved)
     print_result(document, lambda: typer.echo("\n".join(lines)), as_json=as_json)
-    return found.broken is not None
+    return found
 
 
 def _saved(broken: "BrokenRun", folder: Path, seed: int, seconds: float, report: Progress) -> Saved:

@@ -90,9 +90,9 @@ def new_incident(
         if is_update:
             _update([log] if log is not None else [into])
             return
-        if log is not None and name is None and _is_run(log):
-            name, of_violation = _named_by_violation(log)
-            title = title or of_violation
+        if log is not None and _is_run(log):
+            invariant, of_violation = _named_by_violation(log)
+            name, title = name or invariant, title or of_violation
         if log is None or name is None:
             raise typer.BadParameter("needs LOG and --name", param_hint="LOG, --name")
         _check_name(name)

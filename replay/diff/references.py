@@ -181,8 +181,13 @@ def _required_by(folder: Path) -> list[str]:
     try:
         project = tomllib.loads((folder / "pyproject.toml").read_text(encoding="utf-8"))
         return [str(one) for one in project["project"]["dependencies"]]
-    except (OSError, KeyError, tomllib.TOMLDecodeError) as error:
-        raise DiffError(f"{folder}/pyproject.toml cannot be used: {error!r}") from None
+    except OSError as error:
+        why = error.strerror
+    except KeyError as error:
+        why = f"it has no {error}"
+    except tomllib.TOMLDecodeError as error:
+        why = str(error)
+    raise DiffError(f"{folder}/pyproject.toml cannot be used: {why}")
 
 
 def _without_extras(required: list[str]) -> list[str]:

@@ -7,6 +7,7 @@ A folder has `run.json` and one log for each run of each refold, such as `refold
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from shutil import rmtree
 from typing import Final, Protocol, TypeVar
 
 import msgspec
@@ -14,6 +15,7 @@ from msgspec import Struct, field
 
 from controller.core import znodes
 from controller.fingerprint import code_version, core_fingerprint
+from eventstore.errors import LogError
 from replay.errors import ReplayError
 from replay.explore.invariants.invariant import Violation
 from replay.explore.run import Run
@@ -67,10 +69,16 @@ def saved_run(
 
 
 def save(run: SavedRun, folder: Path) -> list[Path]:
-    """Write a run into a new folder; return its logs. Raises ReplayError, LogError."""
+    """Write a run into a new folder; return its logs. Nothing of it stays there if that fails.
+    Raises ReplayError, LogError."""
     write_document(run, folder)
     cluster = Run(run.scenario, run.inputs).cluster
-    return write_logs(cluster, folder) if cluster is not None else []
+    try:
+        return write_logs(cluster, folder) if cluster is not None else []
+    except LogError:
+        for one in folder.iterdir():
+            rmtree(one) if one.is_dir() else one.unlink()
+        raise
 
 
 @contextmanager
@@ -111,6 +119,7 @@ def write_document(run: Struct, folder: Path) -> None:
     try:
         (folder / RUN_FILE).write_bytes(document_of(run))
     except OSError as error:
+        (folder / RUN_FILE).unlink(missing_ok=True)
         raise ReplayError(f"{folder / RUN_FILE} cannot be written: {error.strerror}") from error
 
 

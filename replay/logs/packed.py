@@ -10,7 +10,7 @@ from tempfile import TemporaryDirectory
 from typing import Final
 
 from eventstore.errors import LogError
-from eventstore.folders import is_segment, segments_in
+from eventstore.folders import is_segment, only_log_in, segments_in
 from replay.errors import ReplayError
 from replay.progress import Progress, unreported
 from replay.stock_clusters.imports.importing import Selection, import_source
@@ -25,11 +25,12 @@ _ARCHIVE_ERRORS: Final = (OSError, EOFError, ValueError, tarfile.TarError, LZMAE
 
 @contextmanager
 def log_at(path: Path | str, progress: Progress = unreported) -> Iterator[Path | str]:
-    """The path of the log, which exists for the duration of the context. A path that is not packed,
-    such as "-", is returned unchanged. An import reports its progress. Raises ReplayError."""
+    """The path of the log, which exists for the duration of the context. That of a folder with one
+    log is the log's; another path that is not packed, such as "-", is returned unchanged. An import
+    reports its progress. Raises ReplayError."""
     packed = packed_at(Path(path), progress)
     if packed is None:
-        yield path
+        yield only_log_in(Path(path)) or path
         return
     with TemporaryDirectory(prefix="refold-packed-") as scratch:
         yield unpacked(packed, Path(scratch), progress)

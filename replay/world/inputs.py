@@ -409,7 +409,8 @@ class DeleteControllerZnode(TimedInput, frozen=True):
 
 
 class WriteZnode(TimedInput, frozen=True):
-    """An administrator sets the data of a znode, or creates it."""
+    """An administrator sets the data of a znode, or creates it. Data that Kafka does not write can
+    break invariants: a broker without a readable registration, for example, is not alive."""
 
     path: str
     data: str

@@ -363,12 +363,16 @@ def test_truncated_archive_without_zookeepers_data_is_rejected(tmp_path: Path) -
     assert "has no ZooKeeper transaction log" in result.stderr
 
 
-def test_folder_of_logs_is_rejected_with_their_paths(log: Path, tmp_path: Path) -> None:
+def test_folder_with_one_log_is_read_and_one_with_several_is_rejected(
+    log: Path, tmp_path: Path
+) -> None:
     """As `refold run --mode shadow` writes them."""
     shutil.copytree(log, tmp_path / "run-1")
+    assert refold("agree", tmp_path).returncode == 0
+    shutil.copytree(log, tmp_path / "run-2")
     result = refold("agree", tmp_path)
     assert result.returncode == 2
-    assert result.stderr.strip().endswith(f"contains a log, use its path: {tmp_path / 'run-1'}")
+    assert f"use the path of one of them; the last is {tmp_path / 'run-2'}" in result.stderr
 
 
 def test_incident_is_compared(log: Path, tmp_path: Path) -> None:

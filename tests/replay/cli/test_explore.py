@@ -130,9 +130,28 @@ def test_saved_run_becomes_an_incident(
     description = (incident / "incident.toml").read_text()
     assert "it broke leader-in-isr" in description
     assert " stored leader " in description.splitlines()[0]
-    named = CliRunner().invoke(app, [*new_incident, "--name", "isr", "--title", "Lost"])
+    named = CliRunner().invoke(app, [*new_incident, "--name", "isr"])
     assert named.exit_code == 0, named.output
-    assert "Lost" in (tmp_path / "isr" / "incident.toml").read_text()
+    title = (tmp_path / "isr" / "incident.toml").read_text().splitlines()[0]
+    assert title == description.splitlines()[0]
+    titled = CliRunner().invoke(app, [*new_incident, "--name", "lost", "--title", "Lost"])
+    assert titled.exit_code == 0, titled.output
+    assert "Lost" in (tmp_path / "lost" / "incident.toml").read_text()
+    inspected = CliRunner().invoke(app, ["inspect", str(folder)])
+    assert inspected.exit_code == 0, inspected.output
+
+
+def test_search_that_ends_before_its_first_run_is_no_success(
+    scenario: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("replay.explore.parallel.do_job", interrupted)
+    result = explore("--scenario", scenario, "--workers", "1", "--seed", "5")
+    assert result.exit_code == 2
+    assert "no violation in 0 runs" in result.stdout
+    assert result.stderr == "refold explore: no run has ended, so nothing was checked\n"
 
 
 def test_exploration_starts_from_an_incident() -> None:
@@ -218,6 +237,7 @@ def test_violation_is_saved_elsewhere_if_the_folder_fails(
     run = read_run(saved)
     assert run.violation is not None
     assert run.violation.invariant == "leader-in-isr"
+    assert list(tmp_path.iterdir()) == [elsewhere]
 
 
 @pytest.mark.slow
