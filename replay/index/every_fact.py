@@ -3,25 +3,35 @@ selected later.
 
 The selected facts are those that an observer of this subject alone notes. The exceptions are the
 facts about reassignments of a partition, which depend on everything that its observer has seen
-(replay/why/move_observer.py). A partition with such facts is *moved*: its question needs a fold.
+(replay/why/move_observer.py). The events at which it could note one are noted here, and a question
+about the partition folds them (replay/index/moves.py).
 """
 
-from collections.abc import Iterable, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
 from typing import Final, NamedTuple
 
 from controller.core import znodes
 from controller.core.commands import (
     BrokerRequest,
     Choice,
+    CommandId,
     Issued,
     Notice,
     StopReplicaRequest,
     UpdateMetadataRequest,
 )
 from controller.core.election import Elected
-from controller.core.events import Recorded, WatchFired, ZnodesRead, ZnodesWritten
+from controller.core.events import (
+    BrokerResponded,
+    Recorded,
+    WatchFired,
+    ZnodesRead,
+    ZnodesWritten,
+)
 from controller.core.fold import Fold
-from controller.core.operations import OK
+from controller.core.operations import NO_NODE, OK
 from controller.core.procedures.reassignment.rollback import WAITS as ROLLBACK_WAITS
 from controller.core.state import Partition
 from controller.core.state_machines import ReplicaState
@@ -71,6 +81,8 @@ _OF_PARTITION: Final = (
     StateWritten,
 )
 _OF_MOVES: Final = (REASSIGN_CANCEL, REASSIGN_PARTITIONS_EXTRA)
+_APART: Final = 500
+"""Of two ranges of moves with fewer events between them, one is made."""
 
 
 class PlacedFact(NamedTuple):
@@ -80,6 +92,16 @@ class PlacedFact(NamedTuple):
     fact: AnyFact
 
 
+class MovesRange(NamedTuple):
+    """Events among which an observer of one partition could note a fact about its moves. The place
+    is a partition, a topic with all its partitions, or OF_ALL. No procedure runs after the last
+    one, 0 if the log has none such."""
+
+    place: Place
+    first: int
+    last: int
+
+
 class EveryFactObserver(RecordedFactObserver):
     """Notes the facts about all subjects. `take_facts` must be called after each event."""
 
@@ -87,19 +109,42 @@ class EveryFactObserver(RecordedFactObserver):
         """`subject` is EVERYTHING."""
         super().__init__(fold, subject, header)
         self.notes_accepted_isr = True
-        self.moved: dict[Place, int] = {}
-        """The event from which on a partition is moved; for a whole topic or for OF_ALL, all
-        partitions of the topic or of the log."""
+        self._moved: dict[Place, list[MovesRange]] = defaultdict(list)
+        self._open: dict[Place, None] = {}
+        """The places of ranges that have not ended."""
+        self._deletions: dict[CommandId, list[Place]] = {}
+        """Requests for the deletion of replicas, which can be answered at any time."""
+        self._is_cancelled = False
         self._replicas: dict[int, tuple[int, ...]] = {}
         self._requests: set[tuple[Cause | None, str, tuple[int, ...], str]] = set()
         self._changed: dict[str, None] = dict.fromkeys(fold.controller.context.topics)
         """Topics whose partitions may have changed since the last comparison."""
 
+    @property
+    def ranges_of_moves(self) -> Iterator[MovesRange]:
+        """The ranges of all places."""
+        return chain.from_iterable(self._moved.values())
+
     def fold_event(self, event: Recorded) -> list[Issued]:
         """As in the base class."""
-        if isinstance(event.event, WatchFired) and event.event.path == REASSIGN_CANCEL:
-            self.moved.setdefault(OF_ALL, event.seq)
-        return super().fold_event(event)
+        self.seq = event.seq
+        match event.event:
+            case WatchFired(path=path, change=change) if path in _OF_MOVES:
+                self._moves(OF_ALL)
+                if path == REASSIGN_CANCEL:
+                    self._is_cancelled = change != "deleted"
+            case BrokerResponded(command=command):
+                for place in self._deletions.pop(command, ()):
+                    self._moves(place)
+            case _:
+                pass
+        issued = super().fold_event(event)
+        if self._open and self._fold.is_idle:
+            for place in self._open:
+                *_, begun = self._moved[place]
+                self._moved[place][-1] = begun._replace(last=self.seq)
+            self._open.clear()
+        return issued
 
     def take_facts(self) -> list[PlacedFact]:
         """The facts of the last event."""
@@ -141,8 +186,11 @@ class EveryFactObserver(RecordedFactObserver):
             if topic is not None:
                 self._changed[topic] = None
             is_of_moves = path in _OF_MOVES or path.startswith(REQUEST_PREFIX)
-            if is_of_moves and error == OK:
+            is_gone = path == REASSIGN_CANCEL and error == NO_NODE and self._is_cancelled
+            if (is_of_moves and error == OK) or is_gone:
                 self._moves(OF_ALL)
+            if path == REASSIGN_CANCEL and error in (OK, NO_NODE):
+                self._is_cancelled = error == OK
         if end >= len(paths):
             self.znodes.pop(outcome.command, None)
 
@@ -160,10 +208,17 @@ class EveryFactObserver(RecordedFactObserver):
                 self.note_changes(partition)
         self._changed = waiting
 
-    # What moves a partition
+    # What could be a fact about a move
 
     def _moves(self, place: Place) -> None:
-        self.moved.setdefault(place, self.seq)
+        if place in self._open:
+            return
+        self._open[place] = None
+        ranges = self._moved[place]
+        if ranges and self.seq - ranges[-1].last < _APART:
+            ranges[-1] = ranges[-1]._replace(last=0)
+        else:
+            ranges.append(MovesRange(place, self.seq, 0))
 
     def add(self, kind: type[AnyFact], **fields: object) -> None:
         super().add(kind, **fields)
@@ -181,7 +236,8 @@ class EveryFactObserver(RecordedFactObserver):
 
     def sends(self, requests: Sequence[BrokerRequest], rule: str) -> None:
         for one in requests:
-            self._deletes(one)
+            for place in _deleted_by(one):
+                self._moves(place)
         super().sends(requests, rule)
 
     def moves_replicas(
@@ -205,7 +261,10 @@ class EveryFactObserver(RecordedFactObserver):
             self.last_issued = issued
             return
         super().issues(issued)
-        self._deletes(issued.command)
+        if deleted := _deleted_by(issued.command):
+            self._deletions[issued.id] = deleted
+            for place in deleted:
+                self._moves(place)
         if isinstance(issued.command, Notice) and issued.command.code == NOT_DELETED:
             broker = broker_named(issued.command.subject)
             for one in self.controller.context.deletions.values():
@@ -216,11 +275,12 @@ class EveryFactObserver(RecordedFactObserver):
             if kind == "reassignment" and topic is not None and number is not None:
                 self._moves((topic, number))
 
-    def _deletes(self, command: object) -> None:
-        if isinstance(command, StopReplicaRequest):
-            for one in command.partitions:
-                if one.delete:
-                    self._moves((one.topic, one.partition))
+
+def _deleted_by(command: object) -> list[Place]:
+    """The partitions whose replica on a broker is deleted by a request."""
+    if not isinstance(command, StopReplicaRequest):
+        return []
+    return [(one.topic, one.partition) for one in command.partitions if one.delete]
 
 
 # Places -----------------------------------------------------------------------------------------
@@ -284,9 +344,8 @@ def belongs(fact: AnyFact, subject: Subject) -> bool:
     return True
 
 
-def needs_fold(subject: Subject, moved: Iterable[Place]) -> bool:
-    """Whether the facts about a subject are not all noted, because the places are moved."""
+def places_of_moves(subject: Subject) -> list[Place]:
+    """The places of ranges that a question about a subject folds."""
     if subject.topic is None or subject.partition is None:
-        return False
-    names = {OF_ALL, (subject.topic, WHOLE), (subject.topic, subject.partition)}
-    return any(one in names for one in moved)
+        return []
+    return [OF_ALL, (subject.topic, WHOLE), (subject.topic, subject.partition)]

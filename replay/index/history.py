@@ -2,7 +2,7 @@
 
 from replay.cluster_view.views import Cluster
 from replay.cluster_view.waiting import with_times
-from replay.index.every_fact import belongs, needs_fold, places_of
+from replay.index.moves import facts_with_moves
 from replay.index.store import Index, RoleLost
 from replay.inspect.at import FOLDED_AT_ONCE_MAX, projection_at
 from replay.inspect.projections import RecordedProjection
@@ -17,18 +17,15 @@ from replay.why.subject import Subject
 def history_of(
     log: RecordedLog, index: Index, subject: Subject, seq: int, progress: Progress
 ) -> History | None:
-    """The history of a subject up to event `seq`. None if only a fold can find it: for a partition
-    that has been reassigned, and for some moments at the end of a log that was not closed. Raises
-    ReplayError, LogError."""
+    """The history of a subject up to event `seq`. None if only a fold of the whole log can find it,
+    for some moments at the end of a log that was not closed. Raises ReplayError, LogError."""
     about = index.about
-    if needs_fold(subject, index.moved(seq)):
-        return None
     if about.unrecorded is not None and seq != about.last_seq:
         return None
     lost = next((one for one in about.lost if one.seq <= seq and not 0 < one.until <= seq), None)
     if lost is not None and seq - lost.last_active > FOLDED_AT_ONCE_MAX:
         return None
-    facts = [one for one in index.facts(places_of(subject), seq) if belongs(one, subject)]
+    facts = facts_with_moves(log, index, subject, seq, progress)
     limits = Limits(
         log.reader.header,
         0,

@@ -180,7 +180,7 @@ class _Pass:
             stamp, self._last, limits.is_cut_off, limits.differs_at, limits.unrecorded, self._lost
         )
         self._writer.add_pages(self._postings.postings.take())
-        self._writer.finish(about, self._observer.moved)
+        self._writer.finish(about, self._observer.ranges_of_moves)
 
 
 def main() -> None:

@@ -8,7 +8,7 @@ import sqlite3
 import zlib
 from array import array
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from functools import cache
 from heapq import merge
@@ -32,11 +32,11 @@ from eventstore import folders
 from eventstore.errors import LogCorrupt, from_os, from_sqlite
 from eventstore.reader import LogReader
 from eventstore.segment import open_segment
-from replay.index.every_fact import WITH_PARTITIONS, Place, PlacedFact
+from replay.index.every_fact import WITH_PARTITIONS, MovesRange, Place, PlacedFact
 from replay.index.postings import Pages, numbers_of
 from replay.why.facts import AnyFact
 
-_FORMAT: Final = 3
+_FORMAT: Final = 4
 _SUFFIX: Final = ".index"
 _FACTS_IN_CHUNK: Final = 128
 _FACTS_HELD_MAX: Final = 200_000
@@ -49,7 +49,8 @@ create table topic_names (id text, seq integer, name text, primary key (id, seq)
 create table names (name text primary key);
 create table facts (topic text, number integer, page integer, body blob,
     primary key (topic, number, page));
-create table moved (topic text, number integer, seq integer, primary key (topic, number));
+create table moves (topic text, number integer, first integer, last integer,
+    primary key (topic, number, first));
 """
 
 
@@ -145,12 +146,13 @@ class IndexWriter:
         row = (id, seq, name)
         self._connection.execute("insert or replace into topic_names values (?, ?, ?)", row)
 
-    def finish(self, about: About, moved: Mapping[Place, int]) -> None:
+    def finish(self, about: About, moves: Iterable[MovesRange]) -> None:
         """Write the rest."""
         for place in list(self._facts):
             self._flush_facts(place)
         execute = self._connection.executemany
-        execute("insert into moved values (?, ?, ?)", ((*key, at) for key, at in moved.items()))
+        rows = ((*one.place, one.first, one.last) for one in moves)
+        execute("insert into moves values (?, ?, ?, ?)", rows)
         execute("insert into about values (?)", [(msgspec.json.encode(about),)])
         self._connection.execute("commit")
 
@@ -269,10 +271,17 @@ class Index:
         """The subjects of all events, as SubjectsOfRecords returns them."""
         return {name for (name,) in self._query("select name from names")}
 
-    def moved(self, last_seq: int) -> list[Place]:
-        """The places that are moved at an event or before it."""
-        rows = self._query("select topic, number from moved where seq <= ?", last_seq)
-        return [(topic, number) for topic, number in rows]
+    def moves(self, places: Iterable[Place], last_seq: int) -> list[MovesRange]:
+        """The ranges of moves in these places that begin up to an event, in order."""
+        sql = "select first, last from moves where topic = ? and number = ? and first <= ?"
+        return sorted(
+            (
+                MovesRange(place, first, last or self.about.last_seq)
+                for place in places
+                for first, last in self._query(sql, *place, last_seq)
+            ),
+            key=attrgetter("first"),
+        )
 
     def facts(self, places: Iterable[Place], last_seq: int) -> Iterator[AnyFact]:
         """The facts in these places up to an event, in order."""

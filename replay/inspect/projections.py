@@ -8,6 +8,7 @@ import msgspec
 from controller.core.canonical import decoded
 from controller.core.commands import Issued
 from controller.core.events import Recorded
+from controller.core.fold import Fold
 from controller.core.snapshot import load_snapshot, take_snapshot
 from eventstore.records import CommandRecord, EventRecord
 from replay.agreement.znode_view import ZnodeView
@@ -82,6 +83,11 @@ class RecordedProjection:
         self._observer.facts.clear()
         self.seq = event.seq
         return issued
+
+    @property
+    def folded(self) -> Fold:
+        """The fold, for another observer: this projection must not be used afterwards."""
+        return self._fold
 
     @property
     def begun(self) -> Sequence[Cause]:

@@ -81,6 +81,12 @@ class RecordedFactObserver(FactObserver):
         self.begun_by = self._origin
         fold.controller.observer = self
 
+    def go_on_with(self, fold: Fold) -> None:
+        """Observe another fold of the log from here on. No procedure runs in it, nor in the one
+        before."""
+        self._fold, self.controller = fold, fold.controller
+        fold.controller.observer = self
+
     def fold_event(self, event: Recorded) -> list[Issued]:
         """Fold one event and return its commands. Raises ReplayError if another core recorded the
         event and this core cannot fold it, because it waits for something else."""

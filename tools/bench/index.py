@@ -19,7 +19,7 @@ from typing import Final
 import typer
 
 from replay.index.store import index_path
-from tools.bench.inspect import Events, KeptLog, make_log
+from tools.bench.inspect import MOVED, Events, KeptLog, make_log
 
 _QUESTIONS: Final = (
     ("events", "--partition", "t-5"),
@@ -30,6 +30,8 @@ _QUESTIONS: Final = (
     ("why", "--broker", "2"),
     ("why",),
     ("why", "--topic", "t"),
+    ("why", "--partition", f"t-{MOVED}"),
+    ("why", "--reassignment", f"t-{MOVED}"),
     ("inspect", "--partition", "t-5"),
 )
 

@@ -3,7 +3,8 @@
     python -m tools.bench.inspect
 
 Bias: the log is generated, for a cluster of five brokers and 1,000 partitions. Leaders shrink and
-expand ISRs in turn, and now and then a broker fails and returns, so most events are small.
+expand ISRs in turn, and now and then a broker fails and returns, or a partition is reassigned, so
+most events are small.
 Snapshots are made once before. Each event is opened in a new process, as by a user.
 """
 
@@ -21,6 +22,7 @@ import typer
 
 from controller.core.api_requests.alter_partition import AlterPartitionReceived, ProposedState
 from controller.core.configuration import Configuration
+from controller.core.znodes import REASSIGN_PARTITIONS
 from controller.event_log.records import command_record, event_record
 from controller.fingerprint import code_version, core_fingerprint
 from eventstore.records import Header
@@ -31,6 +33,9 @@ from replay.world.simulation import Simulation
 _BROKERS = 5
 _PARTITIONS = 1_000
 _ACTS_BETWEEN_DEATHS = 5_000
+_ACTS_BETWEEN_MOVES = 20_000
+MOVED = 7
+"""The partition of topic t that is reassigned."""
 _MEASURED = ("elapsed time", "CPU time")
 _CONFIGURATION = Configuration(broker_id=1000, inter_broker_protocol_version="2.8", take_over=True)
 
@@ -78,7 +83,8 @@ def _used_by_children() -> float:
 
 def make_log(path: Path, events: int, acts_between_deaths: int = _ACTS_BETWEEN_DEATHS) -> None:
     """Generate a log of at least `events` events, as the daemon writes it. Most actions are those
-    of a leader that shrinks or expands an ISR; now and then a broker fails and returns."""
+    of a leader that shrinks or expands an ISR; now and then a broker fails and returns, or a
+    partition is reassigned."""
     simulation = Simulation(_CONFIGURATION)
     for broker in range(1, _BROKERS + 1):
         simulation.start_broker(broker)
@@ -102,6 +108,8 @@ def make_log(path: Path, events: int, acts_between_deaths: int = _ACTS_BETWEEN_D
         while stored < events:
             if act % acts_between_deaths == acts_between_deaths - 1:
                 _die(simulation, act // acts_between_deaths % _BROKERS + 1)
+            elif act % _ACTS_BETWEEN_MOVES == _ACTS_BETWEEN_MOVES // 3:
+                _move(simulation, act // _ACTS_BETWEEN_MOVES)
             else:
                 _act(simulation, act)
             act += 1
@@ -112,6 +120,14 @@ def make_log(path: Path, events: int, acts_between_deaths: int = _ACTS_BETWEEN_D
 def _die(simulation: Simulation, broker: int) -> None:
     simulation.stop_broker(broker)
     simulation.start_broker(broker)
+
+
+def _move(simulation: Simulation, offset: int) -> None:
+    """Reassign a partition. Its leader adds the new replicas to the ISR in its next act."""
+    replicas = [(MOVED + offset + place) % _BROKERS + 1 for place in range(3)]
+    entry = {"topic": "t", "partition": MOVED, "replicas": replicas}
+    entries = msgspec.json.encode({"version": 1, "partitions": [entry]})
+    simulation.put(REASSIGN_PARTITIONS, entries)
 
 
 def _act(simulation: Simulation, act: int) -> None:

@@ -162,7 +162,7 @@ def contents(path: Path) -> dict[str, object]:
             postings.setdefault(key, set()).update(numbers_of([body]))
         others = {
             table: sorted(connection.execute(f"select * from {table}"))
-            for table in ("commands", "topic_names", "names", "facts", "moved")
+            for table in ("commands", "topic_names", "names", "facts", "moves")
         }
     connection.close()
     return {"postings": postings, **others}

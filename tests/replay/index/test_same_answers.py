@@ -7,6 +7,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from controller.core.events import SessionExpired
 from replay.errors import ReplayError
 from replay.index import listing as from_index
 from replay.index.history import history_of
@@ -23,9 +24,17 @@ from replay.subjects import partition_named
 from replay.why import recorded
 from replay.why.explain import explain_history
 from replay.why.explanations.explanation import Explanation
+from replay.why.facts import CancelKnown
 from replay.why.history import History
 from replay.why.recorded import LogPart
 from replay.why.subject import Subject
+from tests.controller.core.procedures.reassignment.interrupting import (
+    cancel_all,
+    remove_cancel_quietly,
+)
+from tests.controller.core.procedures.reassignment.test_rollback_waiting import (
+    only_the_target_in_sync,
+)
 from tests.replay.recorded_log import incident, write_log
 
 INCIDENTS = sorted(one.parent for one in Path("tests/incidents").glob("*/log.tar.xz"))
@@ -93,7 +102,10 @@ class Indexed:
 
 
 @pytest.fixture(params=incidents())
-def indexed(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Indexed]:
+def indexed(
+    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Indexed]:
+    store_all_snapshots(monkeypatch)
     with log_at(request.param) as path:
         shutil.copytree(path, tmp_path / "log")
     with open_log(tmp_path / "log") as log:
@@ -160,7 +172,7 @@ def test_each_subject_is_explained_as_by_a_fold(indexed: Indexed) -> None:
         for subject in indexed.subjects():
             found = history_of(log, indexed.index, subject, seq, unreported)
             if found is None:
-                assert subject.partition is not None or indexed.index.about.unrecorded is not None
+                assert indexed.index.about.unrecorded is not None
                 continue
             answered += 1
             of_fold = recorded.history_of([LogPart(log, seq)], subject, unreported)
@@ -188,6 +200,38 @@ def test_end_of_a_log_that_was_not_closed_is_explained_as_by_a_fold(
         found = history_of_index(log, Subject("t", 0), last)
         assert found is not None
         assert any("no stored commands" in one for one in found.notes) == bool(unstored)
+
+
+def test_cancellation_that_was_removed_between_two_sessions_is_explained_as_by_a_fold(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    same: Callable[[RecordedLog, Subject, int], bool],
+) -> None:
+    store_all_snapshots(monkeypatch)
+    cluster = only_the_target_in_sync()
+    cluster.create_topic("u", {0: (4,)})
+    cancel_all(cluster)
+    cluster.happen(SessionExpired(cluster.session), "session")
+    cluster.zookeeper.end_session(cluster.session)
+    remove_cancel_quietly(cluster)
+    cluster.connect()
+    path = write_log(tmp_path / "log", cluster)
+    make_index(path)
+    with open_log(path) as log:
+        assert isinstance(log, RecordedLog)
+        for seq in range(log.reader.last_seq, 0, -7):
+            for subject in (Subject("t", 0), Subject("u", 0)):
+                assert same(log, subject, seq), (subject, seq)
+        found = history_of_index(log, Subject("u", 0), log.reader.last_seq)
+        assert found is not None
+        assert [one.how for one in found.facts if isinstance(one, CancelKnown)][-1] == "removed"
+
+
+def store_all_snapshots(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Store a snapshot wherever one can be taken, and make no two ranges of moves one."""
+    monkeypatch.setattr("replay.inspect.at._APART_S", 0.0)
+    monkeypatch.setattr("replay.inspect.at._CLOCK_EVERY", 1)
+    monkeypatch.setattr("replay.index.every_fact._APART", 1)
 
 
 def history_of_index(log: RecordedLog, subject: Subject, seq: int) -> History | None:
