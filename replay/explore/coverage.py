@@ -12,8 +12,23 @@ from msgspec import Struct, field
 
 from controller.core.commands import Issued
 from controller.core.election import Elected
-from controller.core.events import BrokerResponded, Outcome, Recorded, TimerFired, WatchFired
+from controller.core.events import (
+    BrokerResponded,
+    Outcome,
+    Recorded,
+    TimerFired,
+    WatchFired,
+    ZnodesWritten,
+)
 from controller.core.fold_observer import FoldObserver
+from controller.core.operations import (
+    BAD_VERSION,
+    CONNECTION_LOSS,
+    FENCED,
+    NO_NODE,
+    NODE_EXISTS,
+    NOT_EMPTY,
+)
 from controller.core.state import Partition
 from controller.core.state_machines import (
     PREVIOUS_PARTITION_STATES,
@@ -24,7 +39,7 @@ from controller.core.state_machines import (
 from controller.core.triggers import ApiCall, Trigger, trigger_of
 from controller.core.values import NO_LEADER, LeaderAndIsr
 from replay.world.inputs import CrashController, Delay
-from replay.world.observer import Observer
+from replay.world.observer import Name, Observer
 from replay.world.scheduler import MS
 
 if TYPE_CHECKING:
@@ -37,6 +52,18 @@ REPLICA_TRANSITIONS: Final = sum(map(len, PREVIOUS_REPLICA_STATES.values()))
 CLEAN, UNCLEAN, NO_LEADER_FOUND = "clean", "unclean", "without a leader"
 ELECTIONS: Final = (CLEAN, UNCLEAN, NO_LEADER_FOUND)
 """The results of an election."""
+
+REFUSALS: Final = {
+    BAD_VERSION: "another version",
+    NODE_EXISTS: "the znode exists",
+    NO_NODE: "the znode does not exist",
+    NOT_EMPTY: "the znode has children",
+    FENCED: "another controller epoch",
+    CONNECTION_LOSS: "no reply",
+}
+"""Why a write was not done, by ZooKeeper's error code."""
+GROWS, SHRINKS = "larger", "smaller"
+ISR_PROPOSALS: Final = (GROWS, SHRINKS)
 
 _RACING_NS: Final = 50 * MS * 1_000
 """Two events race if they reach one controller on different channels within this time."""
@@ -67,6 +94,10 @@ class Coverage(Struct):
     replica_transitions: dict[str, int] = field(default_factory=dict)
     elections: dict[str, int] = field(default_factory=dict)
     """By result, of single partitions."""
+    refused_writes: dict[str, int] = field(default_factory=dict)
+    """Writes to ZooKeeper that were not done, or of which no reply came, by the reason."""
+    isr_proposals: dict[str, int] = field(default_factory=dict)
+    """ISRs that leaders asked for: larger ones, and smaller ones."""
     racing: dict[str, int] = field(default_factory=dict)
     acts: dict[str, int] = field(default_factory=dict)
     crash_points: dict[str, int] = field(default_factory=dict)
@@ -105,6 +136,8 @@ _COUNTS: Final = (
     "partition_transitions",
     "replica_transitions",
     "elections",
+    "refused_writes",
+    "isr_proposals",
     "racing",
     "acts",
     "crash_points",
@@ -182,6 +215,8 @@ class CoverageObserver(Observer):
         self._crashing: dict[str, list[CrashController]] = {}
         self._cluster: Cluster
         self._is_quiet = False
+        self._isrs: dict[Name, int] = {}
+        """The size of each partition's ISR, as a broker learned it last."""
 
     def begins(self, cluster: "Cluster") -> None:
         self._cluster = cluster
@@ -222,6 +257,8 @@ class CoverageObserver(Observer):
         if raised is not None:
             raise raised
         if isinstance(recorded.event, Outcome):
+            if isinstance(recorded.event, ZnodesWritten):
+                self._count_refusals(recorded.event)
             return
         kind = _kind(recorded)
         last = self._last.get(process)
@@ -229,6 +266,33 @@ class CoverageObserver(Observer):
         if last is not None and is_other and recorded.mono_ns - last[0] <= _RACING_NS:
             count(self.coverage.racing, f"{last[2]}, {kind}")
         self._last[process] = recorded.mono_ns, recorded.channel, kind
+
+    def _count_refusals(self, outcome: ZnodesWritten) -> None:
+        for why in dict.fromkeys(map(REFUSALS.get, outcome.errors)):
+            if why is not None:
+                count(self.coverage.refused_writes, why)
+
+    def isr_changed(
+        self,
+        process: str,
+        partition: Name,
+        leader_epoch: int,
+        isr: Sequence[int],
+        partition_epoch: int,
+    ) -> None:
+        self._isrs[partition] = len(isr)
+
+    def isr_proposed(
+        self, process: str, partition: Name, leader_epoch: int, isr: Sequence[int]
+    ) -> None:
+        known = self._isrs.get(partition)
+        if known is not None and len(isr) != known:
+            count(self.coverage.isr_proposals, GROWS if len(isr) > known else SHRINKS)
+
+    def leader_changed(
+        self, process: str, partition: Name, leader: int, leader_epoch: int, isr: Sequence[int]
+    ) -> None:
+        self._isrs[partition] = len(isr)
 
     def acted(self, process: str, act: int, what: str) -> None:
         point = self._point(process, what)

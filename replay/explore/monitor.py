@@ -382,6 +382,7 @@ class Monitor(Observer):
     def leader_changed(
         self, process: str, partition: Name, leader: int, leader_epoch: int, isr: Sequence[int]
     ) -> None:
+        self.also.leader_changed(process, partition, leader, leader_epoch, isr)
         broker = broker_named(process)
         self.processes.leaderships[(broker, partition)] = leader, leader_epoch
         if leader == broker:
@@ -400,6 +401,17 @@ class Monitor(Observer):
         self, process: str, partition: Name, leader_epoch: int, isr: Sequence[int]
     ) -> None:
         self.known.losses.isr_proposed(partition, tuple(isr))
+        self.also.isr_proposed(process, partition, leader_epoch, isr)
+
+    def isr_changed(
+        self,
+        process: str,
+        partition: Name,
+        leader_epoch: int,
+        isr: Sequence[int],
+        partition_epoch: int,
+    ) -> None:
+        self.also.isr_changed(process, partition, leader_epoch, isr, partition_epoch)
 
     def applied_control_request(
         self,

@@ -199,11 +199,15 @@ def read_document(path: Path, form: type[Document]) -> Document:
             raise ReplayError(
                 f"{file} has format {found.format}; this version reads format {FORMAT}"
             )
-        return msgspec.json.decode(content, type=form)
+        read = msgspec.json.decode(content, type=form)
     except OSError as error:
         raise ReplayError(f"{file} cannot be read: {error.strerror}") from error
     except msgspec.DecodeError as error:
         raise ReplayError(f"{file} is not a run of `refold explore`: {error}") from error
+    unknown = unknown_field(msgspec.json.decode(content), msgspec.to_builtins(read))
+    if unknown is not None and form is not _AnyRun:
+        raise ReplayError(f"{file}: {unknown}; see docs/explore.md")
+    return read
 
 
 class _ScenarioFile(Scenario, frozen=True, kw_only=True):

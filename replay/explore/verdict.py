@@ -10,7 +10,9 @@ from controller.core.values import counted
 from replay.explore.acts_of_code import ACTS
 from replay.explore.coverage import (
     ELECTIONS,
+    ISR_PROPOSALS,
     PARTITION_TRANSITIONS,
+    REFUSALS,
     REPLICA_TRANSITIONS,
     Coverage,
 )
@@ -62,6 +64,12 @@ def not_checked(coverage: Coverage) -> list[str]:
     unelected = [one for one in ELECTIONS if one not in coverage.elections]
     if unelected:
         found.append(f"elections that no run had: {', '.join(unelected)}")
+    unproposed = [one for one in ISR_PROPOSALS if one not in coverage.isr_proposals]
+    if unproposed:
+        found.append(f"ISRs that no leader asked for: {', '.join(unproposed)}")
+    unrefused = [one for one in REFUSALS.values() if one not in coverage.refused_writes]
+    if unrefused:
+        found.append(f"reasons for which no write failed: {', '.join(unrefused)}")
     unpassed = [one for one in ACTS if one not in coverage.acts_passed]
     if unpassed:
         found.append(f"writes and requests that no run had: {', '.join(unpassed)}")
@@ -74,6 +82,10 @@ def coverage_lines(coverage: Coverage) -> Iterator[str]:
     yield _transitions(coverage)
     elections = (f"{coverage.elections.get(one, 0)} {one}" for one in ELECTIONS)
     yield f"elections of partitions: {', '.join(elections)}"
+    proposals = (f"{coverage.isr_proposals.get(one, 0)} {one}" for one in ISR_PROPOSALS)
+    yield f"ISRs that leaders asked for: {', '.join(proposals)}"
+    refused = (f"{coverage.refused_writes.get(one, 0)} {one}" for one in REFUSALS.values())
+    yield f"writes that were not done: {', '.join(refused)}"
     yield f"pairs of racing events: {len(coverage.racing)} kinds"
     passed, tried = coverage.acts_passed, coverage.acts_tried
     yield (

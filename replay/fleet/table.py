@@ -98,8 +98,18 @@ def _removed_if_for_nothing(folder: Path) -> Iterator[None]:
         yield
     except BaseException:
         if is_new and not batches(folder / RECORDS):
-            shutil.rmtree(folder, ignore_errors=True)
+            _remove(folder)
         raise
+
+
+def _remove(folder: Path) -> None:
+    """Remove a table. Spark may still write files: then the marker of the table stays, so that the
+    folder can be used again."""
+    for one in folder.iterdir():
+        if one.is_dir():
+            shutil.rmtree(one, ignore_errors=True)
+    if not any(one.is_dir() for one in folder.iterdir()):
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def check_table(folder: Path) -> None:

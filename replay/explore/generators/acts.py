@@ -141,6 +141,14 @@ class ActMaker:
         name = self._partition()
         return (*name, self._topics[name[0]][name[1]]) if name is not None else None
 
+    def partitions(self) -> list[tuple[str, int, tuple[int, ...]]]:
+        """All partitions with their replicas."""
+        return [
+            (topic, number, replicas)
+            for topic, assignment in self._topics.items()
+            for number, replicas in enumerate(assignment)
+        ]
+
     def reassign(self, at_ms: int, by: _Route | None = None) -> list[Input]:
         """A reassignment of one or two partitions. Often something keeps it under way: in a quiet
         cluster it takes milliseconds, and nothing else happens in that time."""

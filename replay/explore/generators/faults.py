@@ -38,7 +38,7 @@ _FOCUSED_PERCENT: Final = 60
 
 _NEVER_PERCENT: Final = 12
 _SHORT_MS: Final = (20, 100, 300, 700, 1_500)
-_LONG_MS: Final = (3_000, 6_500, 9_000, 20_000)
+_LONG_MS: Final = (3_000, 6_500, 9_000, 12_000, 20_000)
 SURVIVES_PERCENT: Final = 40
 """How often a restart alone does not repair a log directory."""
 _CLOSES_LATE_PERCENT: Final = 40

@@ -8,6 +8,10 @@
 - an unfinished reassignment: some new replicas join, another is late; it is replaced or cancelled
 - an interrupted rollback: the controller loses the role while a reassignment is cancelled
 - a returning replica: it lags, and the one that led meanwhile fails
+- a late shrink: a follower falls behind, and what its leader writes about that arrives late
+- a change during an election: a leader changes its ISR while the controller elects another leader
+- a kept cancellation: a reassignment waits for it, and the controller loses the role
+- blocks of producer ids: a broker writes one while the controller writes another
 - old answers: all servers lag, and each controller loses the reply to a write
 - late requests: a broker asks the controller, restarts, and the request arrives afterwards
 - failed logs: a notification arrives while the controller handles another one
@@ -25,26 +29,28 @@ from collections.abc import Callable
 from functools import partial
 from typing import Final, Literal
 
-from controller.core.topic_configs import UNCLEAN
+from controller.core.protocol_versions import ProtocolVersion
 from replay.explore.generators.acts import OUTAGE_MS, ActMaker
 from replay.explore.generators.faults import (
-    SURVIVES_PERCENT,
     ZOOKEEPER,
     FaultMaker,
     closes_after_ms,
 )
+from replay.explore.generators.replication_patterns import ReplicationPatterns
 from replay.explore.generators.scenarios import OLD_ZOOKEEPER
 from replay.explore.numbers import Numbers
 from replay.world.inputs import (
-    ChangeTopicConfig,
+    SAME,
+    AllocateProducerIds,
+    CancelReassignment,
     ChangeZooKeeperLeader,
     CrashBroker,
+    CrashController,
     CutConnection,
     DelayEphemeralDeletion,
     DeleteControllerZnode,
-    ElectLeaders,
+    EndCancellation,
     ExpireSession,
-    FailLogDirectory,
     HoldLink,
     Input,
     KillController,
@@ -55,7 +61,6 @@ from replay.world.inputs import (
     ShutDownController,
     SlowDisk,
     StopBroker,
-    Target,
 )
 from replay.world.scenario import Scenario
 
@@ -65,8 +70,6 @@ _LAG_MS: Final = (3, 6, 12, 50, 300)
 _SERVERS: Final = 3
 _CLOSES_MS: Final = (500, 2_000, 5_000)
 _AGAIN_MS: Final = (200, 1_000, 1_500, 4_000)
-_FETCHES_AFTER_MS: Final = 1_630
-"""About so long after its start a broker of the world begins to fetch, if nothing delays it."""
 
 
 class Patterns:
@@ -78,31 +81,38 @@ class Patterns:
         self._acts = ActMaker(scenario, numbers)
         self._controllers = [one.process for one in scenario.controllers if one.runs]
         self._brokers = [one.id for one in scenario.brokers]
+        self._replication = ReplicationPatterns(scenario, numbers, self._acts)
+        self._active_ms = scenario.active_ms
         self._watches_fire_once = scenario.zookeeper == OLD_ZOOKEEPER
+        self._leaders_write = not ProtocolVersion(scenario.protocol).has_alter_partition
 
     def make(self, at_ms: int) -> list[Input]:
         """A random pattern around a moment."""
         patterns: tuple[tuple[Callable[[int], list[Input]], int], ...] = (
             (self._handover, 3),
-            (self._sessions, 6),
+            (self._sessions, 7),
             (self._change, 3),
             (self._outage, 5),
-            (self._unclean, 2),
+            (self._replication.unclean, 2),
             (self._unfinished, 5),
             (self._interrupted_rollback, 5),
-            (self._return, 3),
+            (self._replication.returning, 3),
+            (self._replication.late_shrink, 3),
+            (self._replication.change_during_election, 6 if self._leaders_write else 1),
             (self._old_answers, 3),
             (self._late_requests, 2),
-            (self._failed_logs, 2),
+            (self._replication.failed_logs, 4),
             (self._two_writers, 4),
             (self._replaced_entry, 2),
             (self._again, 14 if self._watches_fire_once else 2),
             (self._interrupted_deletion, 1),
             (self._slow_shutdown, 2),
-            (self._shutdown_of_follower, 4),
+            (self._replication.shutdown_of_follower, 4),
+            (self._kept_cancellation, 3),
+            (self._blocks, 2),
         )
         pattern = self._numbers.weighted(patterns)
-        return pattern(at_ms)
+        return pattern(at_ms) or self._restart(at_ms)
 
     def _near(self, at_ms: int) -> int:
         return max(0, at_ms + self._numbers.choice((-100, -20, -5, 0, 1, 2, 5, 10, 20, 100, 1_000)))
@@ -221,29 +231,6 @@ class Patterns:
     def _outage(self, at_ms: int) -> list[Input]:
         return self._with_handover(self._acts.outage(at_ms), at_ms)
 
-    def _unclean(self, at_ms: int) -> list[Input]:
-        """The configuration of the topic allows the election, or an administrator requests it."""
-        numbers = self._numbers
-        partition = self._acts.partition()
-        if partition is None or len(partition[2]) == 1:
-            return self._outage(at_ms)
-        topic, number, replicas = partition
-        made: list[Input] = []
-        is_allowed = numbers.chance(60)
-        if is_allowed:
-            made.append(ChangeTopicConfig(max(0, at_ms - 500), topic, {UNCLEAN: "true"}))
-        *others, last = numbers.sample(replicas, len(replicas))
-        last_ms = at_ms + 400 * len(others)
-        returned_ms = last_ms + numbers.choice((100, 500, 2_000))
-        for place, broker in enumerate(others):
-            failed_ms = at_ms + 400 * place
-            made += self._acts.crash(failed_ms, broker, returned_ms - failed_ms)
-        made += self._acts.crash(last_ms, last, numbers.choice((5_000, 9_000)))
-        if not is_allowed:
-            requested_ms = returned_ms + numbers.choice((1_000, 2_000))
-            made.append(ElectLeaders(requested_ms, ((topic, number),), "unclean"))
-        return made
-
     def _unfinished(self, at_ms: int) -> list[Input]:
         return self._with_handover(self._acts.unfinished(at_ms), at_ms)
 
@@ -253,6 +240,39 @@ class Patterns:
             process = self._numbers.choice(self._controllers)
             made.append(self._depose(process, cancelled_ms + self._numbers.below(60)))
         return made
+
+    def _kept_cancellation(self, at_ms: int) -> list[Input]:
+        """The controller loses the role while it begins a reassignment. The next one finds
+        /admin/reassign_cancel, which is deleted late."""
+        numbers = self._numbers
+        targets = self._acts.targets()
+        if not targets or not self._controllers:
+            return []
+        routes: tuple[tuple[Literal["api", "znode"], int], ...] = (("api", 3), ("znode", 1))
+        process, restart_ms = numbers.choice(self._controllers), numbers.choice((500, 2_000))
+        lost = self._depose(process, at_ms + numbers.choice((1, 3, 5, 10, 30)))
+        if numbers.chance(70):
+            act = numbers.between(1, 6)
+            lost = CrashController(at_ms, process, act, "after", SAME, restart_ms)
+        cancel_ms = at_ms + numbers.choice((5, 20, 50, 300))
+        end_ms = cancel_ms + numbers.choice((3_000, 6_000, 12_000))
+        return [
+            Reassign(at_ms, targets, numbers.weighted(routes)),
+            lost,
+            CancelReassignment(cancel_ms, (), "znode"),
+            EndCancellation(max(cancel_ms + 1, min(end_ms, self._active_ms - 1))),
+        ]
+
+    def _blocks(self, at_ms: int) -> list[Input]:
+        """A broker writes a block of producer ids itself between a controller's read and write."""
+        numbers = self._numbers
+        ms = numbers.choice((100, 300, 1_000))
+        first, second = numbers.choice(self._brokers), numbers.choice(self._brokers)
+        return [
+            *(HoldLink(at_ms, ZOOKEEPER, one, ms, True) for one in self._controllers),
+            AllocateProducerIds(at_ms, first),
+            AllocateProducerIds(at_ms + numbers.between(1, ms), second, "znode"),
+        ]
 
     def _with_handover(self, made: list[Input], at_ms: int) -> list[Input]:
         """Sometimes a controller loses the role at about that time."""
@@ -274,47 +294,6 @@ class Patterns:
                 made.append(self._depose(numbers.choice(self._controllers), self._near(at_ms)))
         for _ in range(numbers.below(3)):
             made += self._acts.make(self._near(at_ms))
-        return made
-
-    def _return(self, at_ms: int) -> list[Input]:
-        """The preferred replica of a partition fails and returns, and the one that led meanwhile
-        fails before it has caught up: its disk is slow, or it receives records late."""
-        numbers = self._numbers
-        partition = self._acts.partition()
-        if partition is None or len(partition[2]) == 1:
-            return self._restart(at_ms)
-        returning, leading = partition[2][:2]
-        follower = f"broker {returning}"
-        down_ms = numbers.choice((500, 2_000, 4_000))
-        start_ms = at_ms + down_ms
-        if numbers.chance(70):
-            late: Input = SlowDisk(start_ms, follower, numbers.choice((50, 200, 800)), 9_000)
-        else:
-            held_ms = start_ms + _FETCHES_AFTER_MS - numbers.choice((0, 1, 2, 5, 30))
-            late_ms = numbers.choice((50, 300, 1_500))
-            late = HoldLink(held_ms, f"broker {leading}", follower, late_ms, accepts=True)
-        lost_ms = start_ms + _FETCHES_AFTER_MS + numbers.choice((5, 10, 20, 60, 200))
-        ends = self._acts.crash(at_ms, returning, down_ms)
-        if numbers.chance(50):
-            ends = [StopBroker(at_ms, returning, down_ms)]
-        return [*ends, late, *self._acts.crash(lost_ms, leading, numbers.choice(OUTAGE_MS))]
-
-    def _failed_logs(self, at_ms: int) -> list[Input]:
-        """Logs of several leaders fail one after the other, while the controller still handles the
-        notification of the first."""
-        numbers = self._numbers
-        made: list[Input] = []
-        for _ in range(numbers.between(2, 4)):
-            partition = self._acts.partition()
-            if partition is None:
-                return self._restart(at_ms)
-            topic, number, (leader, *_) = partition
-            # A repaired broker starts again, so that its notification no longer matters.
-            repaired_ms = None if numbers.chance(80) else numbers.choice(OUTAGE_MS)
-            survives = numbers.chance(SURVIVES_PERCENT)
-            names = ((topic, number),)
-            made.append(FailLogDirectory(at_ms, leader, names, repaired_ms, survives))
-            at_ms += numbers.between(1, 7)
         return made
 
     def _two_writers(self, at_ms: int) -> list[Input]:
@@ -416,34 +395,6 @@ class Patterns:
             else:
                 made += self._restart(later_ms)
         return made
-
-    def _shutdown_of_follower(self, at_ms: int) -> list[Input]:
-        """A follower that has returned, or that a reassignment adds, shuts down and serves for some
-        time. Its leader's proposal of an ISR with it arrives late."""
-        numbers = self._numbers
-        partition = self._acts.partition()
-        if partition is None:
-            return self._restart(at_ms)
-        topic, number, replicas = partition
-        leader, followers = replicas[0], list(replicas[1:])
-        others = [one for one in self._brokers if one not in replicas]
-        joins: Input
-        if others and (not followers or numbers.chance(50)):
-            follower = numbers.choice(others)
-            joins = Reassign(at_ms, (Target(topic, number, (*replicas, follower)),))
-            joined_ms = at_ms + numbers.choice((100, 300, 600))
-        elif followers:
-            follower = numbers.choice(followers)
-            joins = StopBroker(at_ms, follower, 0)
-            joined_ms = at_ms + _FETCHES_AFTER_MS + numbers.choice((20, 100, 300, 600))
-        else:
-            return self._restart(at_ms)
-        stop = StopBroker(joined_ms, follower, numbers.choice(_SLOW_MS), numbers.choice(_CLOSES_MS))
-        held_ms = joined_ms - at_ms + numbers.choice((100, 500, 1_000))
-        held = [
-            HoldLink(at_ms, f"broker {leader}", one, held_ms, True) for one in self._controllers
-        ]
-        return [joins, *held, stop]
 
     def _late_requests(self, at_ms: int) -> list[Input]:
         """What a broker sends to controllers arrives when the broker has restarted, and the

@@ -47,8 +47,11 @@ _UNCLEAN_PERCENT: Final = 12
 _OVERRIDE_PERCENT: Final = 8
 """How often a topic allows unclean elections in a cluster that does not."""
 
+LAG_TIME: Final = "replica.lag.time.max.ms"
+_LAG_TIMES: Final = (("10000", 1), ("4000", 1))
+"""The shorter one is below the session timeout: a follower can fall behind in its session."""
 _BROKER_SETTINGS: Final = {
-    "replica.lag.time.max.ms": "10000",
+    LAG_TIME: "10000",
     "zookeeper.session.timeout.ms": "9000",
     "replica.fetch.wait.max.ms": "2000",
 }
@@ -60,6 +63,7 @@ def generic(
     protocol: str = LATEST,
     standby: tuple[bool, ...] = (False, True),
     zookeeper: str = "3.9",
+    lag_time: str = "10000",
 ) -> Scenario:
     """Four brokers, two topics, a refold for each value of `standby`, and a stock controller that
     only a fault starts."""
@@ -74,12 +78,14 @@ def generic(
         stock=1,
         protocol=protocol,
         zookeeper=zookeeper,
+        lag_time=lag_time,
     )
 
 
 def random_generic(numbers: Numbers) -> Scenario:
-    """A generic cluster with one of the versions of ZooKeeper."""
-    return generic(numbers.below(1 << 32), zookeeper=numbers.weighted(_ZOOKEEPERS))
+    """A generic cluster with one of the versions of ZooKeeper and of the lag times."""
+    seed, zookeeper = numbers.below(1 << 32), numbers.weighted(_ZOOKEEPERS)
+    return generic(seed, zookeeper=zookeeper, lag_time=numbers.weighted(_LAG_TIMES))
 
 
 def random_scenario(numbers: Numbers) -> Scenario:
@@ -110,6 +116,7 @@ def random_scenario(numbers: Numbers) -> Scenario:
         has_kip_236=numbers.chance(_KIP_236_PERCENT),
         znodes=start_znodes(numbers),
         accepts_after_ms=numbers.weighted(_ACCEPTS_AFTER_MS),
+        lag_time=numbers.weighted(_LAG_TIMES),
     )
 
 
@@ -140,6 +147,7 @@ def _scenario(
     has_kip_236: bool = True,
     znodes: Mapping[str, str] | None = None,
     accepts_after_ms: int = 600,
+    lag_time: str,
 ) -> Scenario:
     """`standby` says of each refold whether it follows the cluster while another is controller.
 
@@ -179,7 +187,7 @@ def _scenario(
             BrokerSpec(number, accepts_after_ms=accepts_after_ms)
             for number in range(1, brokers + 1)
         ),
-        broker_settings=_BROKER_SETTINGS,
+        broker_settings=_BROKER_SETTINGS | {LAG_TIME: lag_time},
         topics=topics,
         znodes=dict(znodes or {}),
         controllers=tuple(controllers),

@@ -203,7 +203,8 @@ def test_patterns_depose_controllers_and_lose_sessions_and_replies_around_a_mome
     made = [one for seed in range(60) for one in Patterns(generic(), Numbers(seed)).make(6_000)]
     kinds = {type(one).__name__ for one in made}
     assert kinds > {"DeleteControllerZnode", "ExpireSession", "LoseReply", "LagZooKeeper"}
-    assert all(one.at_ms >= 4_500 for one in made)
+    near = [one for one in made if 4_000 <= one.at_ms < 20_000]
+    assert len(near) > 0.9 * len(made)
 
 
 def test_mixes_lose_writes_before_and_after_they_are_carried_out() -> None:
@@ -218,7 +219,9 @@ def test_pattern_of_late_requests_holds_what_a_broker_sends_until_it_has_restart
     late = [
         each
         for each in made
-        if isinstance(each[0], HoldLink) and each[0].accepts and isinstance(each[-1], ExpireSession)
+        if isinstance(each[0], HoldLink)
+        and each[0].receiver == "refold 100"
+        and isinstance(each[-1], ExpireSession)
     ]
     assert late
     for each in late:

@@ -23,8 +23,11 @@ from replay.world.inputs import (
     CrashBroker,
     CrashController,
     DeleteControllerZnode,
+    HoldLink,
     Input,
+    LoseReply,
     Reassign,
+    StopBroker,
     Target,
     WriteZnode,
 )
@@ -53,6 +56,25 @@ def test_healthy_run_recovers_and_everything_is_checked() -> None:
     assert "ONLINE to OFFLINE" in outcome.coverage.partition_transitions
     assert outcome.coverage.crash_points
     assert outcome.coverage.racing
+
+
+def test_changes_of_isrs_and_writes_that_are_not_done_are_counted() -> None:
+    """Broker 1 restarts, so that leaders remove it and add it again. The reply to a write of the
+    controller is lost meanwhile."""
+    inputs = (StopBroker(6_000, 1, 500), LoseReply(6_000, "refold 100", is_carried_out=True))
+    with_it, without = run(small(), inputs).coverage, run(small(), ()).coverage
+    assert with_it.refused_writes.get("no reply", 0) > without.refused_writes.get("no reply", 0)
+    assert with_it.isr_proposals.get("larger", 0) > without.isr_proposals.get("larger", 0)
+    nothing = not_checked(Coverage(runs=1))
+    assert "ISRs that no leader asked for: larger, smaller" in nothing
+    assert any(
+        one.startswith("reasons for which no write failed: another version") for one in nothing
+    )
+
+
+def test_follower_that_falls_behind_is_counted_as_a_smaller_isr() -> None:
+    lags = HoldLink(4_000, "broker 2", "broker 1", 16_000, accepts=True)
+    assert run(generic(), (lags,)).coverage.isr_proposals["smaller"] > 0
 
 
 @pytest.mark.parametrize("when", ["before", "after"])

@@ -90,6 +90,7 @@ def test_unusable_run_is_refused(tmp_path: Path, content: str | None, text: str)
         ('"broker": 1', '"broker": 99', "inputs[0] (crash_broker): broker 99 is not one of"),
         ('"active_ms": 9000', '"active_ms": -1', "active_ms must be"),
         ('"zookeeper_members": 3', '"zookeeper_members": 0', "Expected `int` >= 1"),
+        ('"restart_after_ms"', '"restart_after_m"', "unknown field `restart_after_m` of inputs[0]"),
     ],
 )
 def test_saved_run_with_an_error_is_neither_run_nor_kept(

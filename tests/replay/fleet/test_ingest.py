@@ -332,3 +332,21 @@ def test_second_ingest_into_a_table_is_refused(
         ingest(spark, [str(logs)], out)
     with (out / "lock").open() as lock:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
+def test_folder_of_a_stopped_ingest_can_be_used_again_while_spark_still_writes_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out = tmp_path / "table"
+    remove = shutil.rmtree
+
+    def spark_writes_again(folder: Path, **options: bool) -> None:
+        remove(folder, **options)
+        (out / "staging" / "units" / "_temporary").mkdir(parents=True, exist_ok=True)
+
+    monkeypatch.setattr(shutil, "rmtree", spark_writes_again)
+    with pytest.raises(KeyboardInterrupt), tables.open_table(out):
+        raise KeyboardInterrupt
+    monkeypatch.undo()
+    with tables.open_table(out):
+        assert [one.name for one in (out / "staging").glob("*/*")] == ["records"]
