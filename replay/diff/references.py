@@ -112,7 +112,7 @@ def _top_of(repository: Path) -> Path:
     if top is None:
         raise DiffError(
             f"{repository.resolve()} is not in a git repository: run the command in a clone of "
-            "refold, or name folders or wheels"
+            "refold, or name a folder or a wheel with both --base and --head"
         )
     return Path(top.decode().strip())
 

@@ -1,6 +1,7 @@
 """Patterns: a few inputs that belong together, because races are made of them.
 
 - a handover: a controller loses the role while it is slow, and its successor has trouble
+- an unseen restart: a leader registers again while there is no controller
 - trouble of sessions: a process loses its session and a reply, and its ephemeral znodes stay
 - a change while the controller is slow: brokers restart and topics change before it looks
 - an outage: the replicas of a partition fail one after the other, often while it is reassigned
@@ -90,6 +91,7 @@ class Patterns:
         """A random pattern around a moment."""
         patterns: tuple[tuple[Callable[[int], list[Input]], int], ...] = (
             (self._handover, 3),
+            (self._unseen_restart, 2),
             (self._sessions, 7),
             (self._change, 3),
             (self._outage, 5),
@@ -171,6 +173,24 @@ class Patterns:
             made += self._acts.make(self._near(at_ms))
         return made
 
+    def _unseen_restart(self, at_ms: int) -> list[Input]:
+        """A leader registers again as a new process, perhaps without its last records, while there
+        is no controller."""
+        numbers = self._numbers
+        partition = self._acts.partition()
+        if partition is None:
+            return []
+        leader = partition[2][0]
+        absent_ms, lost_ms = (
+            numbers.choice((3_000, 12_000)),
+            at_ms + numbers.choice((1, 200, 1_500)),
+        )
+        return [
+            *(KillController(at_ms, one, restart_after_ms=absent_ms) for one in self._controllers),
+            CrashBroker(lost_ms, leader, numbers.chance(70), numbers.choice((0, 50, 500))),
+            ExpireSession(lost_ms + 1, f"broker {leader}"),
+        ]
+
     def _sessions(self, at_ms: int) -> list[Input]:
         numbers = self._numbers
         process = f"broker {numbers.choice(self._brokers)}"
@@ -222,7 +242,7 @@ class Patterns:
             [ExpireSession(at_ms, f"broker {broker}")],
             [StopBroker(at_ms, broker, 0, closes_after_ms(numbers))],
             [
-                CrashBroker(at_ms, broker, False, 0),
+                CrashBroker(at_ms, broker, numbers.chance(50), numbers.choice((0, 50, 500))),
                 ExpireSession(at_ms, f"broker {broker}"),
             ],
         )

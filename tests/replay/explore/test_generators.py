@@ -220,6 +220,7 @@ def test_pattern_of_late_requests_holds_what_a_broker_sends_until_it_has_restart
         each
         for each in made
         if isinstance(each[0], HoldLink)
+        and each[0].sender.startswith("broker")
         and each[0].receiver == "refold 100"
         and isinstance(each[-1], ExpireSession)
     ]

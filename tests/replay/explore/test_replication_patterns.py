@@ -8,9 +8,11 @@ from replay.explore.numbers import Numbers
 from replay.world.inputs import (
     AllocateProducerIds,
     CancelReassignment,
+    CrashBroker,
     EndCancellation,
     FailLogDirectory,
     HoldLink,
+    KillController,
     Reassign,
     StopBroker,
 )
@@ -78,3 +80,13 @@ def test_broker_writes_a_block_of_producer_ids_while_an_answer_is_late() -> None
 def test_lag_time_is_often_below_the_session_timeout() -> None:
     drawn = [random_scenario(Numbers(seed)).broker_settings[LAG_TIME] for seed in range(100)]
     assert min(map(drawn.count, ("4000", "10000"))) > 20
+
+
+def test_leader_restarts_while_all_controllers_are_killed() -> None:
+    found = 0
+    for seed in range(600):
+        match Patterns(generic(), Numbers(seed)).make(6_000):
+            case [KillController() as killed, KillController(), CrashBroker() as crash, _]:
+                restarted_ms = crash.at_ms + (crash.restart_after_ms or 0)
+                found += crash.loses_unflushed and restarted_ms < killed.at_ms + 3_000
+    assert found > 3
