@@ -74,18 +74,21 @@ def _never_waits(original: Any) -> Callable[..., TooFewInSync | None]:
 
 
 class _StepOne:
-    """Step 1 is in memory only, so a new controller has to take it again. This one does not."""
+    """Step 1 is in memory only, so a new controller has to take it again. This one does not.
+
+    A controller that ends meanwhile never leaves its failover, so it is kept which one that is."""
 
     def __init__(self) -> None:
-        self._is_failover = False
+        self._in_failover: Controller | None = None
 
     def mark_failover(self, original: Any) -> Callable[..., Awaitable[None]]:
         async def cancel(controller: Controller, sources: Sources) -> None:
-            self._is_failover = True
+            self._in_failover = controller
             try:
                 await original(controller, sources)
             finally:
-                self._is_failover = False
+                if self._in_failover is controller:
+                    self._in_failover = None
 
         return cancel
 
@@ -93,7 +96,7 @@ class _StepOne:
         first, *others = original
 
         async def take_originals(controller: Controller, moves: Rollback) -> None:
-            if self._is_failover:
+            if self._in_failover is controller:
                 reach()
             else:
                 await first(controller, moves)
