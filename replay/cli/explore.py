@@ -138,8 +138,8 @@ def explore(
             limit = _SECONDS if seconds is None and runs is None else seconds
             ends = Limits(limit, runs, shrink_seconds)
             with reserved(folder):
-                found_by = explore_brokers(seed, ends, workers, folder, as_json=as_json)
-            raise typer.Exit(_status(found_by.broken, found_by.coverage))
+                searched = explore_brokers(seed, ends, workers, folder, as_json=as_json)
+            raise typer.Exit(_status(searched.broken, searched.coverage))
         start, notes = _start(scenario, from_log, strategy or ())
         with reserved(folder):
             if not as_json:

@@ -181,10 +181,8 @@ class Patterns:
         if partition is None:
             return []
         leader = partition[2][0]
-        absent_ms, lost_ms = (
-            numbers.choice((3_000, 12_000)),
-            at_ms + numbers.choice((1, 200, 1_500)),
-        )
+        absent_ms = numbers.choice((3_000, 12_000))
+        lost_ms = at_ms + numbers.choice((1, 200, 1_500))
         return [
             *(KillController(at_ms, one, restart_after_ms=absent_ms) for one in self._controllers),
             CrashBroker(lost_ms, leader, numbers.chance(70), numbers.choice((0, 50, 500))),
