@@ -8,6 +8,7 @@ from controller.core.controller import Controller
 from controller.core.deviations import REQUEST_CHANGES_SEEN, UNREADABLE_REQUEST_KEPT
 from controller.core.errors import ProcedureError, ZnodeError
 from controller.core.operations import BAD_VERSION, NO_NODE, OK, Create, Delete, SetData
+from controller.core.state import EntrySeen
 from controller.core.triggers import ExtraReassignments, ZkPartitionReassignment
 from controller.core.values import ANY_VERSION
 from controller.core.znodes import Entries, read_entries, write_entries
@@ -73,12 +74,23 @@ async def _try_to_remove(controller: Controller, is_done: IsDone, removes: Remov
         error = await _put_back(controller, remaining, found.versions[0])
         if error == BAD_VERSION:
             return False
+        if controller.configuration.has_kip_236 and error == OK:
+            _note_ages(controller, remaining, found.mzxids[0])
     else:
         await _put_back(controller, remaining, ANY_VERSION)
     # If a client writes the same entry again, it is a new one.
     for name in entries.keys() - remaining.keys():
         controller.context.entries_seen.pop(name, None)
     return True
+
+
+def _note_ages(controller: Controller, remaining: Entries, mzxid: int) -> None:
+    """Note since when entries exist that were not looked at yet: this write makes the znode
+    younger."""
+    seen = controller.context.entries_seen
+    for name, entry in remaining.items():
+        if name not in seen or seen[name].replicas != entry.replicas:
+            seen[name] = EntrySeen(entry.replicas, mzxid)
 
 
 async def _put_back(controller: Controller, remaining: Entries, version: int) -> int:

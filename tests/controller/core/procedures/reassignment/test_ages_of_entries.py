@@ -26,6 +26,7 @@ from tests.controller.core.procedures.reassignment.reassigning import (
     T1,
     assert_no_failures,
     assignment,
+    catch_up,
 )
 
 
@@ -112,4 +113,25 @@ def test_same_entry_written_again_right_after_the_rollback_is_younger_than_it(
         assert entries(cluster) == {T0: Entry((3,))}
         remove_cancel(cluster)
     assert assignment(cluster) == "3,1 adding 3 removing 1"
+    assert_no_failures(cluster)
+
+
+def test_entry_stays_older_than_a_cancellation_if_the_controller_writes_the_znode() -> None:
+    """A reassignment completes, and the controller has not looked at the other entry yet. When it
+    removes the entry of the first one, it writes the znode after the cancellation."""
+    cluster = two_partitions()
+    submit(cluster, {T0: [3]})
+
+    def add_another() -> None:
+        submit_quietly(cluster, {T0: [3], T1: [4]})
+        cluster.once(writes(REASSIGN_PARTITIONS), lambda: cancel_quietly(cluster))
+
+    cluster.once(reads_stat, add_another)
+    seen = cluster.seen()
+    catch_up(cluster, 3)
+    assert assignment(cluster) == "3"
+    assert [one for one in seen.texts_of("reassignment_cancelled") if "does not begin" in one]
+    remove_cancel(cluster)
+    assert entries(cluster) is None
+    assert assignment(cluster, T1) == "2"
     assert_no_failures(cluster)
