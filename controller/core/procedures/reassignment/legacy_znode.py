@@ -29,7 +29,10 @@ from controller.core.procedures.reassignment_znodes.cancel_znode import (
     current_cancel,
     report_cancelled,
 )
-from controller.core.procedures.reassignment_znodes.reassign_partitions_znode import remove_entries
+from controller.core.procedures.reassignment_znodes.reassign_partitions_znode import (
+    note_ages,
+    remove_entries,
+)
 from controller.core.procedures.reassignment_znodes.records import (
     make_parents,
     make_parents_of,
@@ -82,11 +85,11 @@ async def read_legacy(controller: Controller) -> LegacyZnode:
     stats = await read_stats(controller, [_PATH], _RULE, watch=True)
     controller.context.entries_mzxid = stats.mzxids[0] if stats.errors[0] == OK else 0
     if stats.errors[0] != OK:
-        _note_ages(controller, {}, 0)
+        note_ages(controller, {}, 0)
         return LegacyZnode({})
     found = await read_znodes(controller, [_PATH], _RULE)
     if found.errors[0] != OK:
-        _note_ages(controller, {}, 0)
+        note_ages(controller, {}, 0)
         return LegacyZnode({})
     data, version = found.data[0], found.versions[0]
     try:
@@ -95,25 +98,8 @@ async def read_legacy(controller: Controller) -> LegacyZnode:
         return await _replace_unreadable(controller, str(unreadable), data, version)
     for name in read.repeated:
         report_repeated(controller, _PATH, name)
-    _note_ages(controller, read.entries, found.mzxids[0])
+    note_ages(controller, read.entries, found.mzxids[0])
     return LegacyZnode(read.entries, version)
-
-
-def _note_ages(controller: Controller, entries: Entries, mzxid: int) -> None:
-    """Note since when each entry exists; the controller's own writes do not count."""
-    before = controller.context.entries_seen
-    controller.context.entries_seen = {
-        name: before[name]
-        if name in before and before[name].replicas == one.replicas
-        else EntrySeen(one.replicas, mzxid)
-        for name, one in entries.items()
-    }
-    moved = controller.context.entries_moved
-    controller.context.entries_moved = {
-        name: target
-        for name, target in moved.items()
-        if name in entries and entries[name].replicas == target
-    }
 
 
 def note_request(

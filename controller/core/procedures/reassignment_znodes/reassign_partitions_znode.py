@@ -1,4 +1,4 @@
-"""Removing entries from /admin/reassign_partitions (KB 7.6)."""
+"""The age of entries in /admin/reassign_partitions, and their removal (KB 7.6)."""
 
 from collections.abc import Callable
 
@@ -74,23 +74,28 @@ async def _try_to_remove(controller: Controller, is_done: IsDone, removes: Remov
         error = await _put_back(controller, remaining, found.versions[0])
         if error == BAD_VERSION:
             return False
-        if controller.configuration.has_kip_236 and error == OK:
-            _note_ages(controller, remaining, found.mzxids[0])
+        # If a client writes a removed entry again, it is a new one. The others stay as old.
+        note_ages(controller, remaining if error == OK else {}, found.mzxids[0])
     else:
         await _put_back(controller, remaining, ANY_VERSION)
-    # If a client writes the same entry again, it is a new one.
-    for name in entries.keys() - remaining.keys():
-        controller.context.entries_seen.pop(name, None)
     return True
 
 
-def _note_ages(controller: Controller, remaining: Entries, mzxid: int) -> None:
-    """Note since when entries exist that were not looked at yet: this write makes the znode
-    younger."""
-    seen = controller.context.entries_seen
-    for name, entry in remaining.items():
-        if name not in seen or seen[name].replicas != entry.replicas:
-            seen[name] = EntrySeen(entry.replicas, mzxid)
+def note_ages(controller: Controller, entries: Entries, mzxid: int) -> None:
+    """Note since when each entry exists; the controller's own writes do not count."""
+    before = controller.context.entries_seen
+    controller.context.entries_seen = {
+        name: before[name]
+        if name in before and before[name].replicas == one.replicas
+        else EntrySeen(one.replicas, mzxid)
+        for name, one in entries.items()
+    }
+    moved = controller.context.entries_moved
+    controller.context.entries_moved = {
+        name: target
+        for name, target in moved.items()
+        if name in entries and entries[name].replicas == target
+    }
 
 
 async def _put_back(controller: Controller, remaining: Entries, version: int) -> int:

@@ -1,14 +1,21 @@
 """Whether an entry is older than a cancellation, if both change while the controller reads (KB
 14.2)."""
 
+from collections.abc import Callable
+
 import pytest
 
 from controller.core.commands import Issued, ReadStats, ReadZnodes
 from controller.core.operations import CreateSequential
-from controller.core.znodes import REASSIGN_PARTITIONS, Entry, reassignment_path
-from tests.controller.core.cluster import reads, writes
+from controller.core.znodes import (
+    REASSIGN_PARTITIONS,
+    Entry,
+    reassignment_path,
+)
+from tests.controller.core.cluster import Cluster, reads, writes
 from tests.controller.core.procedures.reassignment.interrupting import (
     OldServer,
+    Targets,
     cancel_all,
     cancel_briefly,
     cancel_quietly,
@@ -116,17 +123,23 @@ def test_same_entry_written_again_right_after_the_rollback_is_younger_than_it(
     assert_no_failures(cluster)
 
 
+def while_removing(cluster: Cluster, targets: Targets, then: Callable[[], None]) -> None:
+    """A client writes entries before the controller reads them to remove one, and `then` happens
+    before it writes what is left."""
+
+    def write_entries() -> None:
+        submit_quietly(cluster, targets)
+        cluster.once(writes(REASSIGN_PARTITIONS), then)
+
+    cluster.once(reads_stat, write_entries)
+
+
 def test_entry_stays_older_than_a_cancellation_if_the_controller_writes_the_znode() -> None:
     """A reassignment completes, and the controller has not looked at the other entry yet. When it
     removes the entry of the first one, it writes the znode after the cancellation."""
     cluster = two_partitions()
     submit(cluster, {T0: [3]})
-
-    def add_another() -> None:
-        submit_quietly(cluster, {T0: [3], T1: [4]})
-        cluster.once(writes(REASSIGN_PARTITIONS), lambda: cancel_quietly(cluster))
-
-    cluster.once(reads_stat, add_another)
+    while_removing(cluster, {T0: [3], T1: [4]}, lambda: cancel_quietly(cluster))
     seen = cluster.seen()
     catch_up(cluster, 3)
     assert assignment(cluster) == "3"
@@ -134,4 +147,37 @@ def test_entry_stays_older_than_a_cancellation_if_the_controller_writes_the_znod
     remove_cancel(cluster)
     assert entries(cluster) is None
     assert assignment(cluster, T1) == "2"
+    assert_no_failures(cluster)
+
+
+def test_entry_with_another_target_stays_older_than_a_cancellation_as_well() -> None:
+    """It replaces one that is under way, and that the cancellation rolls back."""
+    cluster = two_partitions()
+    submit(cluster, {T0: [3], T1: [4]})
+    while_removing(cluster, {T0: [3], T1: [1]}, lambda: cancel_quietly(cluster))
+    catch_up(cluster, 3)
+    remove_cancel(cluster)
+    assert entries(cluster) is None
+    assert assignment(cluster, T1) == "2"
+    assert_no_failures(cluster)
+
+
+def test_entry_that_was_deleted_before_the_controllers_write_is_a_new_one() -> None:
+    """The same entry is written again after the cancellation, so it begins when that has ended."""
+    cluster = two_partitions()
+    submit(cluster, {T0: [3]})
+
+    def cancel_and_write_again() -> None:
+        cancel_quietly(cluster)
+        submit_quietly(cluster, {T1: [4]})
+
+    def delete() -> None:
+        cluster.remove_quietly(REASSIGN_PARTITIONS)
+        cluster.once(writes(reassignment_path(*T0)), cancel_and_write_again)
+
+    while_removing(cluster, {T0: [3], T1: [4]}, delete)
+    catch_up(cluster, 3)
+    assert entries(cluster) == {T1: Entry((4,))}
+    remove_cancel(cluster)
+    assert assignment(cluster, T1) == "4,2 adding 4 removing 2"
     assert_no_failures(cluster)
