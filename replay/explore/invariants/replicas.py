@@ -274,12 +274,12 @@ class AssignedReplicasKept(Invariant):
     NAME: ClassVar[str] = "assigned-replicas-kept"
     STATEMENT: ClassVar[str] = (
         "The controller requests no deletion of a replica that is assigned, and no broker deletes "
-        "a replica that is in the ISR, unless the topic is being deleted, or the replica's log is "
-        "that of an earlier topic of the same name. Replicas that a reassignment adds may be "
-        "deleted, because it may be rolled back. A controller with Kafka's rules may request "
-        "the deletion of a replica in the ISR that is no longer assigned. Not checked while the "
-        "topic's znode has an assignment that a tool has changed: the controller writes its own "
-        "again."
+        "a replica that is in the ISR, unless the topic is being deleted, the partition has no "
+        "state yet, or the replica's log is that of an earlier topic of the same name. Replicas "
+        "that a reassignment adds may be deleted, because it may be rolled back. A controller with "
+        "Kafka's rules may request the deletion of a replica in the ISR that is no longer "
+        "assigned. Not checked while the topic's znode has an assignment that a tool has changed: "
+        "the controller writes its own again."
     )
 
     def __init__(self, known: Known, report: Report) -> None:
@@ -298,6 +298,9 @@ class AssignedReplicasKept(Invariant):
             if self.known.is_kafka(process):
                 self._by_kafka[request.broker, name] = None
             known = self.known
+            if name not in known.states:
+                # No controller has begun with the partition, so no broker has a replica of it.
+                continue
             if known.is_assigned_by_tool(name) or known.has_earlier_log(request.broker, name):
                 continue
             assignment = self.known.assignment(name)

@@ -269,11 +269,23 @@ def test_isr_with_another_partition_epoch_than_requested_is_reported() -> None:
 
 def test_deletion_of_an_assigned_replica_is_reported() -> None:
     history = History(AssignedReplicasKept)
+    history.state(1, 1, (1, 2, 3))
     history.invariant.sent("refold 100", 1, stop_replica(1, delete=False))
     history.invariant.sent("refold 100", 1, stop_replica(4, delete=True))
     assert not history.reported
     history.invariant.sent("refold 100", 1, stop_replica(1, delete=True))
     assert "asks broker 1 to delete its replica" in history.reported[0]
+
+
+def test_deletion_before_a_partition_has_a_state_is_not_reported() -> None:
+    """A client has created the topic again, and the controller does not know that yet: it carries
+    out a request to delete the replica of the topic before."""
+    history = History(AssignedReplicasKept)
+    history.invariant.sent("refold 100", 1, stop_replica(1, delete=True))
+    assert not history.reported
+    history.state(1, 1, (1, 2, 3))
+    history.invariant.sent("refold 100", 1, stop_replica(1, delete=True))
+    assert history.reported
 
 
 @pytest.mark.parametrize(("process", "is_reported"), [("admin", False), ("refold 100", True)])
@@ -283,6 +295,7 @@ def test_deletion_of_a_replica_that_only_a_tool_has_assigned_again_is_not_report
     history = History(AssignedReplicasKept)
     history.assign((2, 3))
     history.assign((1, 2, 3), process=process)
+    history.state(2, 1, (2, 3))
     history.invariant.sent("refold 100", 1, stop_replica(1, delete=True))
     assert bool(history.reported) is is_reported
 
@@ -298,6 +311,7 @@ def test_deletion_of_a_topic_being_deleted_is_not_reported() -> None:
 
 def test_deletion_of_the_log_of_an_earlier_topic_is_not_reported() -> None:
     history = History(AssignedReplicasKept)
+    history.state(1, 1, (1, 2, 3))
     history.known.has_earlier_log = lambda broker, name: (broker, name) == (1, NAME)
     history.invariant.sent("refold 100", 1, stop_replica(1, delete=True))
     assert not history.reported
