@@ -31,6 +31,7 @@ CONTROLLER: Final = "controller"
 """The design with a controller, which has the field `design` in no run.json."""
 
 Document = TypeVar("Document", bound=Struct)
+Decoded = TypeVar("Decoded")
 
 
 class SavedRun(Struct, frozen=True, kw_only=True):
@@ -160,7 +161,7 @@ class _AnyRun(Struct):
 
 def design_of(path: Path) -> str:
     """The design of a saved run, by its file or folder: CONTROLLER or "0.8". Raises ReplayError."""
-    return read_document(path, _AnyRun).design
+    return _decoded(path, _AnyRun).design
 
 
 def read_run(path: Path) -> SavedRun:
@@ -190,7 +191,16 @@ def same_run_line(saved: Found, *, is_same: bool) -> str:
 
 
 def read_document(path: Path, form: type[Document]) -> Document:
-    """Read run.json by its path or its folder's. Raises ReplayError."""
+    """Read run.json by its path or its folder's. Raises ReplayError, also for a field that the form
+    does not have."""
+    read = _decoded(path, form)
+    unknown = unknown_field(_decoded(path, dict[str, object]), msgspec.to_builtins(read))
+    if unknown is not None:
+        raise ReplayError(f"{path}: {unknown}; see docs/explore.md")
+    return read
+
+
+def _decoded(path: Path, form: type[Decoded]) -> Decoded:
     file = path / RUN_FILE if path.is_dir() else path
     try:
         content = file.read_bytes()
@@ -199,15 +209,11 @@ def read_document(path: Path, form: type[Document]) -> Document:
             raise ReplayError(
                 f"{file} has format {found.format}; this version reads format {FORMAT}"
             )
-        read = msgspec.json.decode(content, type=form)
+        return msgspec.json.decode(content, type=form)
     except OSError as error:
         raise ReplayError(f"{file} cannot be read: {error.strerror}") from error
     except msgspec.DecodeError as error:
         raise ReplayError(f"{file} is not a run of `refold explore`: {error}") from error
-    unknown = unknown_field(msgspec.json.decode(content), msgspec.to_builtins(read))
-    if unknown is not None and form is not _AnyRun:
-        raise ReplayError(f"{file}: {unknown}; see docs/explore.md")
-    return read
 
 
 class _ScenarioFile(Scenario, frozen=True, kw_only=True):

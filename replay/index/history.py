@@ -22,7 +22,7 @@ def history_of(
     about = index.about
     if about.unrecorded is not None and seq != about.last_seq:
         return None
-    lost = next((one for one in about.lost if one.seq <= seq and not 0 < one.until <= seq), None)
+    lost = about.role_lost(seq)
     if lost is not None and seq - lost.last_active > FOLDED_AT_ONCE_MAX:
         return None
     facts = facts_with_moves(log, index, subject, seq, progress)

@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 
 from eventstore.filters import EventFilter
 from replay.index.every_fact import belongs, places_of, places_of_moves
-from replay.index.store import Index, RoleLost
+from replay.index.store import Index
 from replay.inspect.at import projection_at, snapshot_before
 from replay.inspect.projections import RecordedProjection
 from replay.logs.decode import recorded
@@ -57,7 +57,7 @@ def _parts(log: RecordedLog, index: Index, subject: Subject, seq: int) -> list[_
         last = min(one.last, seq)
         if parts and last <= parts[-1].last:
             continue
-        before = snapshot_before(log.reader, _begin(index.about.lost, one.first))
+        before = snapshot_before(log.reader, _begin(index, one.first))
         snapshot = before.seq if before is not None else log.reader.header.first_seq - 1
         if parts and snapshot <= parts[-1].last:
             parts[-1] = _Part(parts[-1].snapshot, last)
@@ -66,13 +66,11 @@ def _parts(log: RecordedLog, index: Index, subject: Subject, seq: int) -> list[_
     return parts
 
 
-def _begin(lost: list[RoleLost], first: int) -> int:
+def _begin(index: Index, first: int) -> int:
     """The event before which a fold has to begin: while the daemon has not the role, an observer
     knows the names of topics from before."""
-    for one in lost:
-        if one.seq <= first and not 0 < one.until <= first:
-            return one.last_active - 1
-    return first - 1
+    lost = index.about.role_lost(first)
+    return (lost.last_active if lost is not None else first) - 1
 
 
 class _Folding:

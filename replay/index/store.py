@@ -74,6 +74,11 @@ class About(Struct, frozen=True):
     unrecorded: CommandId | None
     lost: list[RoleLost]
 
+    def role_lost(self, seq: int) -> RoleLost | None:
+        """The loss of the role that lasts at an event; None if the daemon has the role, or never
+        had it."""
+        return next((one for one in self.lost if one.seq <= seq and not 0 < one.until <= seq), None)
+
 
 def index_path(folder: Path) -> Path:
     """The file of the index of a log."""

@@ -29,6 +29,12 @@ def explore(*arguments: str | Path) -> Result:
     return CliRunner().invoke(app, ["explore", *map(str, arguments)])
 
 
+@pytest.fixture(autouse=True)
+def _separate_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two tests at a time would reserve the same folder for the result of the same seed."""
+    monkeypatch.chdir(tmp_path)
+
+
 @pytest.fixture(scope="module")
 def scenario(tmp_path_factory: pytest.TempPathFactory) -> Path:
     file = tmp_path_factory.mktemp("scenario") / "scenario.json"
