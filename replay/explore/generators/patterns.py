@@ -253,10 +253,18 @@ class Patterns:
         return self._with_handover(self._acts.unfinished(at_ms), at_ms)
 
     def _interrupted_rollback(self, at_ms: int) -> list[Input]:
+        """The controller loses the role while a reassignment is cancelled, or crashes between two
+        steps of the rollback."""
+        numbers = self._numbers
         made, cancelled_ms = self._acts.cancelled(at_ms)
-        if self._controllers:
-            process = self._numbers.choice(self._controllers)
-            made.append(self._depose(process, cancelled_ms + self._numbers.below(60)))
+        if not self._controllers:
+            return made
+        process = numbers.choice(self._controllers)
+        if numbers.chance(50):
+            act, restart_ms = numbers.between(1, 12), numbers.choice((50, 500, 2_000))
+            made.append(CrashController(cancelled_ms, process, act, "after", SAME, restart_ms))
+        else:
+            made.append(self._depose(process, cancelled_ms + numbers.below(60)))
         return made
 
     def _kept_cancellation(self, at_ms: int) -> list[Input]:

@@ -204,8 +204,8 @@ NEVER_NEW: Final = Edit("controller/core/batch.py", "is_new or sticks", "False")
 """isNew is false in each LeaderAndIsr request."""
 REFUSES_DELETION: Final = Edit(
     "controller/core/procedures/topics/deletion_requests.py",
-    "    return error_codes.NONE\n\n\ndef _find",
-    "    return error_codes.INVALID_REQUEST\n\n\ndef _find",
+    "    return error_codes.NONE\n\n\nasync def _find",
+    "    return error_codes.INVALID_REQUEST\n\n\nasync def _find",
 )
 """Requests to delete topics are refused."""
 DELETES_NOTHING: Final = Edit(
