@@ -9,6 +9,7 @@ is in a later batch than the event that caused the command.
 
 from array import array
 from collections import deque
+from collections.abc import Sequence
 from typing import Final
 
 from msgspec import Struct
@@ -54,11 +55,53 @@ class WrongField(Struct, frozen=True):
     derived: str
 
 
+class Edges(Struct, frozen=True):
+    """What the checks of a part of a log assume of the parts before it, and what the parts after it
+    may assume. `commands` has the number of commands of each event; `wall_ns` and `mono_ns` the
+    clocks of the first and the last event."""
+
+    first_seq: int
+    earlier_commands: list[CommandId]
+    earlier_channels: set[str]
+    commands: Sequence[int]
+    sessions: set[str]
+    brokers: dict[str, int]
+    wall_ns: tuple[int, int]
+    mono_ns: tuple[int, int]
+
+
+def are_consistent(parts: Sequence[Edges]) -> bool:
+    """Whether each part of a log may assume what it does; the first one may be that of a log whose
+    segments before it were removed."""
+    first_seq = parts[0].first_seq
+    commands = array("L")
+    sessions, brokers = set[str](), dict[str, int]()
+    wall_ns = mono_ns = 0
+    for part in parts:
+        is_first = part.first_seq == first_seq
+        for cause, ordinal in part.earlier_commands:
+            place = cause - first_seq
+            if place >= 0 and ordinal >= commands[place]:
+                return False
+        if not is_first and first_seq == 1 and not part.earlier_channels <= sessions:
+            return False
+        if any(brokers.get(channel, broker) != broker for channel, broker in part.brokers.items()):
+            return False
+        if part.wall_ns[0] < wall_ns or part.mono_ns[0] < mono_ns:
+            return False
+        commands.extend(part.commands)
+        sessions |= part.sessions
+        brokers |= part.brokers
+        wall_ns, mono_ns = part.wall_ns[1], part.mono_ns[1]
+    return True
+
+
 class EventFields:
-    """The checks, called with the events of a log in order."""
+    """The checks, called with the events of a log in order, or with those of a part of it: then
+    `edges` has what they assume of the events before."""
 
     def __init__(self, first_seq: int, term: int) -> None:
-        """`term` is that of the fold before event `first_seq`, the first one of the log."""
+        """`term` is that of the fold before event `first_seq`, the first one."""
         self._first_seq = first_seq
         self._commands = array("L")
         self._terms = deque([(first_seq - 1, term)])
@@ -68,6 +111,23 @@ class EventFields:
         self.answered = 0
         """The last event whose commands an event of the log answers."""
         self.notes: list[str] = []
+        self._first_clocks: tuple[int, int] | None = None
+        self._earlier_commands: list[CommandId] = []
+        self._earlier_channels: set[str] = set()
+
+    def edges(self) -> Edges:
+        """After the last event."""
+        wall_ns, mono_ns = self._first_clocks or (0, 0)
+        return Edges(
+            self._first_seq,
+            self._earlier_commands,
+            self._earlier_channels,
+            self._commands,
+            self._sessions,
+            self._brokers,
+            (wall_ns, self._wall_ns),
+            (mono_ns, self._mono_ns),
+        )
 
     def wrong(self, record: EventRecord, event: AnyRecorded) -> list[WrongField]:
         """The wrong fields of the next event, before it is folded."""
@@ -115,8 +175,9 @@ class EventFields:
     def _is_issued(self, cause: int, ordinal: int) -> bool:
         place = cause - self._first_seq
         if place < 0:
-            # The cause is in a segment that was removed.
-            return cause > 0
+            # The cause is in a segment that was removed, or in an earlier part.
+            self._earlier_commands.append(CommandId(cause, ordinal))
+            return cause > 0 and ordinal >= 0
         return place < len(self._commands) and 0 <= ordinal < self._commands[place]
 
     def _expected_term(self, term: int) -> int:
@@ -163,9 +224,11 @@ class EventFields:
             expected = f"zookeeper:{event.session_id:x}"
             self._sessions.add(expected)
             return expected
-        # The session may have begun in a segment that was removed.
-        is_older = self._first_seq > 1 and channel.startswith("zookeeper:")
-        if channel in self._sessions or is_older:
+        if channel in self._sessions:
+            return channel
+        if self._first_seq > 1 and channel.startswith("zookeeper:"):
+            # The session may have begun in a segment that was removed, or in an earlier part.
+            self._earlier_channels.add(channel)
             return channel
         return "the channel of a session in the log"
 
@@ -182,6 +245,8 @@ class EventFields:
 
     def _note_clock(self, record: EventRecord) -> None:
         """A wall clock may be set back while a daemon runs, so that is no fault."""
+        if self._first_clocks is None:
+            self._first_clocks = record.wall_ns, record.mono_ns
         if record.wall_ns < self._wall_ns:
             back_s = (self._wall_ns - record.wall_ns) / _NS_PER_S
             self._note(

@@ -34,7 +34,7 @@ from replay.logs.stored_commands import is_exact
 from replay.logs.unrecorded import UnrecordedCommand, UnrecordedCommands
 from replay.progress import Progress, unreported
 from replay.verify.differences import CommandDifference, differences
-from replay.verify.event_fields import EventFields, WrongField
+from replay.verify.event_fields import Edges, EventFields, WrongField
 
 MISMATCHES_MAX = 1000
 """The limit of the list; further mismatches are only counted."""
@@ -122,22 +122,27 @@ class Verifier:
     """Compares the events of a log and their commands with what a fold derives from them, while
     the caller reads and folds the log. The caller's reader must check the checksum chain."""
 
-    def __init__(self, reader: LogReader) -> None:
-        """Raises ReplayError for a log that the daemon did not write, and LogCorrupt if records
-        are missing."""
-        self._path = reader.path
-        check_complete(reader.path)
+    def __init__(self, reader: LogReader, part: tuple[int, int] | None = None) -> None:
+        """`part`: the first and the last event, if not the whole log is verified here. Its caller
+        checks that the log is complete.
+
+        Raises ReplayError for a log that the daemon did not write, and LogCorrupt if records are
+        missing.
+        """
+        self._path, self._is_whole = reader.path, part is None
+        if part is None:
+            check_complete(reader.path)
         require_recorded(reader.header)
         header = reader.header
-        self._first_seq = header.first_seq
         # A daemon may be writing the log. Up to this event, all answered commands are stored.
-        self._is_closed, self.last_seq = reader.closing is not None, reader.last_seq
+        self._is_closed = reader.closing is not None
+        self._first_seq, self.last_seq = part or (header.first_seq, reader.last_seq)
         other_core = "" if is_of_this_core(header) else recorded_by(header)
-        self._comparison = _Comparison(header.first_seq, other_core)
+        self._comparison = _Comparison(self._first_seq, other_core)
         self.begin(0)
 
     def begin(self, term: int) -> None:
-        """The term before the first event of the log."""
+        """The term before the first event."""
         self._fields = EventFields(self._first_seq, term)
 
     def add(
@@ -159,8 +164,13 @@ class Verifier:
 
     def result(self) -> Verification:
         """The result after the last event. Raises LogCorrupt."""
-        check_ends(self._path)
+        if self._is_whole:
+            check_ends(self._path)
         return self._comparison.result(self.last_seq, self._is_closed, self._fields)
+
+    def edges(self) -> Edges:
+        """After the last event of a part, what it assumes of the other parts."""
+        return self._fields.edges()
 
 
 class _Comparison:
