@@ -114,7 +114,7 @@ class Segment:
         """The same, page by page."""
         if wanted.is_range:
             return self._chained_events(wanted)
-        return self._unchained_events(*wanted.where())
+        return self._unchained_events(*wanted.where(), max(0, (wanted.first_seq or 0) - 1))
 
     def events_numbered(self, numbers: list[int], wanted: EventFilter) -> Iterator[EventRecord]:
         """The events with these numbers that pass a filter, except for its subject."""
@@ -123,23 +123,36 @@ class Segment:
         return chain_iterables.from_iterable(self._unchained_events(conditions, parameters))
 
     def command_pages(self, first_cause: int, last_cause: int) -> Iterator[list[CommandRecord]]:
-        """Pages of the commands caused by a range of events, in stored order. Raises LogCorrupt if
-        one was changed or is missing between two others."""
-        conditions = ["cause between :first and :last"]
-        parameters = {"first": first_cause, "last": last_cause}
-        previous: bytes | None = None
-        for page in self._pages(_COMMANDS, conditions, parameters):
-            if previous is None:
-                previous = self._command_chain_before(page[0][0])
+        """Pages of the commands caused by a range of events, in stored order, which is that of
+        their causes. Raises LogCorrupt if one was changed or is missing between two others."""
+        before = self._command_before(first_cause)
+        previous = self._command_chain_before(before + 1)
+        for page in self._pages(_COMMANDS, [], {}, before):
             rows = _unnumbered(page)
+            following: int | None = None
+            if _causes(rows[-1]) > last_cause:
+                following = next(at for at, row in enumerate(rows) if _causes(row) > last_cause)
+                # Its chain shows whether it was changed, and is not the following one.
+                rows = rows[: following + 1]
             commands = chain.sound_commands(previous, rows)
-            yield commands
             if len(commands) < len(rows):
+                yield commands
                 row = rows[len(commands)]
                 previous = chain.value_of(rows[len(commands) - 1]) if commands else previous
                 fault = chain.command_fault(previous, row) or ""
                 raise self._changed(fault, f"command {row[0]}.{row[1]}")
+            yield commands[:following]
+            if following is not None:
+                return
             previous = chain.value_of(rows[-1])
+
+    def _command_before(self, first_cause: int) -> int:
+        """The number of the last command before those of a range; 0: there is none."""
+        if first_cause <= 0:
+            return 0
+        sql = "select rowid from commands where cause >= {:d} order by cause, ordinal limit 1"
+        first = self.query(sql.format(first_cause))
+        return first[0][0] - 1 if first else self.command_count()
 
     def commands_of_kind(
         self, kind: str, first_cause: int, last_cause: int
@@ -219,7 +232,7 @@ class Segment:
     def _chained_events(self, wanted: EventFilter) -> Iterator[list[EventRecord]]:
         expected = max(wanted.first_seq or 0, self.header.first_seq)
         previous = self._event_chain_before(expected)
-        for page in self._pages(_EVENTS, *wanted.where()):
+        for page in self._pages(_EVENTS, *wanted.where(), expected - 1):
             events = chain.sound_events(previous, expected, page)
             yield events
             if events:
@@ -250,9 +263,9 @@ class Segment:
         return LogCorrupt(self.path, f"{fault}: {PUT_A_COPY}", record)
 
     def _unchained_events(
-        self, conditions: list[str], parameters: dict[str, Any]
+        self, conditions: list[str], parameters: dict[str, Any], after: int = 0
     ) -> Iterator[list[EventRecord]]:
-        for page in self._pages(_EVENTS, conditions, parameters):
+        for page in self._pages(_EVENTS, conditions, parameters, after):
             events: list[EventRecord] = []
             for row in page:
                 if tuple(map(type, row)) not in _EVENT_TYPES:
@@ -264,6 +277,7 @@ class Segment:
     def _pages(
         self, table: _Table, conditions: list[str], parameters: dict[str, Any], after: int = 0
     ) -> Iterator[list[Row]]:
+        # `after` rather than a condition on the number: of two bounds, SQLite searches only one.
         where = " and ".join(["rowid > :after", *conditions])
         sql = f"{table.select} where {where} order by rowid"
         while page := self._page(sql, {**parameters, "after": after}, table.large):
@@ -376,6 +390,12 @@ class Segment:
             return msgspec.json.decode(body, type=model), body
         except msgspec.DecodeError as error:
             raise LogCorrupt(self.path, f"cannot be read: {error}", record) from error
+
+
+def _causes(row: Row) -> int:
+    """The number of the event that caused a stored command; 0 for a damaged one."""
+    cause = row[0]
+    return cause if isinstance(cause, int) else 0
 
 
 def _unnumbered(page: list[Row]) -> list[Row]:

@@ -3,6 +3,7 @@
 from typing import Annotated
 
 import typer
+from msgspec import structs
 
 from controller.cli.output import print_result
 from replay.cli.exit_status import errors_in_one_line
@@ -91,7 +92,7 @@ def why(
     with errors_in_one_line("why"), rare_garbage_collection():
         found = _explanation(logs_of(log), subject, seq, wall_ns)
     print_result(
-        found,
+        structs.replace(found, chain=[*found.chain]) if as_json else found,
         lambda: _print(found, limit, with_history=subject.is_reassignment),
         as_json=as_json,
     )

@@ -2,15 +2,15 @@
 
 import re
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Final
 
-from replay.why.explanations.explanation import Explanation, Link
+from replay.why.explanations.explanation import Chain, Explanation, Link
 
 _EVENT: Final = re.compile(r"event (\d+)(?: of (\S+?))?(?=[\s,;:)]|\.?(?:\s|$))")
 
 
-def shortened(explanation: Explanation, limit: int) -> list[Link]:
+def shortened(explanation: Explanation, limit: int) -> Sequence[Link]:
     """The newest `limit` links of the chain, and the older links that the answer rests on.
 
     The kept events are those that the answer names, and the causes of all links that are kept. 0
@@ -20,20 +20,26 @@ def shortened(explanation: Explanation, limit: int) -> list[Link]:
     if not limit:
         return chain
     kept = set(range(min(limit, len(chain))))
-    places: defaultdict[tuple[str, int], set[int]] = defaultdict(set)
-    for place, one in enumerate(chain):
-        places[one.log, one.seq].add(place)
+    places: defaultdict[tuple[str, int], list[int]] = defaultdict(list)
+    for place, event in enumerate(_events_of(chain)):
+        places[event].append(place)
     for name in _events_in(explanation.answer, explanation.log):
-        kept |= places[name]
+        kept.update(places[name])
     pending = list(kept)
     while pending:
         because = chain[pending.pop()].because
         if because is None:
             continue
-        found = places[because.log, because.seq]
-        pending += found - kept
-        kept |= found
+        found = [one for one in places[because.log, because.seq] if one not in kept]
+        pending += found
+        kept.update(found)
     return [chain[place] for place in sorted(kept)]
+
+
+def _events_of(chain: Sequence[Link]) -> Iterator[tuple[str, int]]:
+    if isinstance(chain, Chain):
+        return chain.events()
+    return ((one.log, one.seq) for one in chain)
 
 
 def _events_in(text: str, log: str) -> Iterator[tuple[str, int]]:

@@ -1,12 +1,14 @@
 import sqlite3
 import subprocess
 from collections.abc import Iterable
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from eventstore.errors import LogCorrupt, LogLocked, LogTooNew
 from eventstore.filters import EventFilter
+from eventstore.folders import segments_of
 from eventstore.reader import LogReader
 from eventstore.records import EventRecord
 from eventstore.segment import open_segment
@@ -247,3 +249,26 @@ def test_commands_of_one_kind_are_selected(tmp_path: Path) -> None:
         found = [(one.cause, one.ordinal) for one in reader.commands(kind="notice")]
         assert found == [(1, 1), (2, 0)]
         assert [one.cause for one in reader.commands(last_cause=1, kind="notice")] == [1]
+
+
+@pytest.mark.parametrize("first", [None, *range(7)])
+@pytest.mark.parametrize("last", [None, *range(7)])
+def test_commands_of_a_range_are_those_of_its_events(
+    tmp_path: Path, first: int | None, last: int | None
+) -> None:
+    stored = [command(cause, ordinal) for cause, ordinal in ((1, 0), (2, 0), (2, 1), (5, 0))]
+    with LogWriter.create(tmp_path / "log", header()) as writer:
+        writer.append(events(1, 5), stored)
+    with LogReader.open(tmp_path / "log") as reader:
+        found = list(reader.commands(first, last))
+    between = range(first or 0, 10 if last is None else last + 1)
+    assert found == [one for one in stored if one.cause in between]
+
+
+def test_command_that_now_names_a_later_cause_does_not_end_a_range(tmp_path: Path) -> None:
+    log = write_log(tmp_path / "log", 10)
+    [segment] = segments_of(log)
+    with closing(sqlite3.connect(segment, isolation_level=None)) as database:
+        database.execute("update commands set cause = 99 where cause = 4")
+    with LogReader.open(log) as reader, pytest.raises(LogCorrupt, match="it was changed"):
+        list(reader.commands(3, 6))

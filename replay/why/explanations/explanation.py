@@ -1,6 +1,8 @@
 """From a history to an explanation."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from operator import attrgetter
+from typing import Final, overload
 
 from msgspec import Struct, field
 
@@ -39,6 +41,34 @@ class Link(Struct, frozen=True):
     log: str = ""
 
 
+class Chain(Sequence[Link]):
+    """The links of the facts about a subject, newest first. A link is made when it is read: there
+    may be 100,000 facts about a topic, of which few are shown."""
+
+    def __init__(self, facts: Sequence[AnyFact]) -> None:
+        """`facts` are in order, oldest first."""
+        self._facts = facts
+
+    def __len__(self) -> int:
+        return len(self._facts)
+
+    @overload
+    def __getitem__(self, place: int) -> Link: ...
+    @overload
+    def __getitem__(self, place: slice) -> list[Link]: ...
+    def __getitem__(self, place: int | slice) -> Link | list[Link]:
+        if isinstance(place, slice):
+            return [self[one] for one in range(*place.indices(len(self)))]
+        return _link(self._facts[~place])
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Sequence) and [*self] == [*other]
+
+    def events(self) -> Iterator[tuple[str, int]]:
+        """The event of each link: the name of its log, and its number there."""
+        return ((log_of(one.seq), number_in_log(one.seq)) for one in reversed(self._facts))
+
+
 class Explanation(Struct, frozen=True):
     """The question, the line that answers it, and the chain of causes, newest first.
 
@@ -50,7 +80,7 @@ class Explanation(Struct, frozen=True):
     answer: str
     seq: int
     time: str
-    chain: list[Link]
+    chain: Sequence[Link]
     notes: list[str] = field(default_factory=list)
     moves: list[Move] = field(default_factory=list)
     log: str = ""
@@ -58,6 +88,7 @@ class Explanation(Struct, frozen=True):
 
 
 _Explain = Callable[[History], Finding]
+_SEQ: Final = attrgetter("seq")
 
 
 def explanation_of(history: History) -> Explanation:
@@ -65,7 +96,7 @@ def explanation_of(history: History) -> Explanation:
     question, explain = _question(history)
     finding = explain(history)
     facts = [one for one in history.failures() if one not in finding.facts] + finding.facts
-    chain = [_link(one) for one in sorted(facts, key=lambda one: one.seq)[::-1]]
+    chain = Chain(sorted(facts, key=_SEQ))
     cluster = history.cluster
     is_unhealthy = history.subject.is_unhealthy
     first = "" if is_unhealthy else history.headline()
