@@ -13,7 +13,7 @@ from rich.progress import BarColumn, TextColumn
 
 from controller.cli.output import print_result
 from eventstore.errors import LogError
-from replay.cli.exit_status import UNUSABLE, errors_in_one_line
+from replay.cli.exit_status import UNUSABLE, errors_in_one_line, unwound_by_sigterm
 from replay.cli.log.conventions import open_end
 from replay.cli.options import Json
 from replay.cli.progress import progress
@@ -90,7 +90,12 @@ def replay(
     """
     columns = (TextColumn("folding"), BarColumn(), TextColumn("{task.completed} events"))
     processes = workers or os.cpu_count() or 1
-    with errors_in_one_line("replay"), progress(*columns) as report, _paths(log) as paths:
+    with (
+        unwound_by_sigterm(),
+        errors_in_one_line("replay"),
+        progress(*columns) as report,
+        _paths(log) as paths,
+    ):
         if index and (len(paths) != 1 or not keeps_snapshots(paths[0][1])):
             raise ReplayError(
                 "--index is for one log, whose folder can be written and has no running daemon"
