@@ -17,6 +17,7 @@ from controller.core.procedures.reassignment.legacy_znode import (
     LegacyZnode,
     adopt,
     are_older,
+    drop_not_begun,
     read_legacy,
     report_dropped,
     zxid_after_entries,
@@ -123,14 +124,16 @@ async def cancel_entries(
         # client has written meanwhile stays.
         await remove_entries(controller, lambda name, target: not_begun.get(name) == target)
     _report_forced(controller, (one for one in records if one.key in under_way))
-    if not was_removed:
+    if was_removed:
+        replaced = await replaced_by_entries(controller, controller.context.rollback_waiting)
+        proceed = [one for one in under_way if one not in replaced]
+        await roll_back_names(controller, proceed, _removed_cause(zxid))
+        wait = [one for one in under_way if one in replaced]
+        await roll_back_names(controller, wait, _removed_cause(zxid, is_replaced=True))
+    else:
         await roll_back_names(controller, list(under_way), _cause(controller, zxid))
-        return
-    replaced = await replaced_by_entries(controller, controller.context.rollback_waiting)
-    proceed = [one for one in under_way if one not in replaced]
-    await roll_back_names(controller, proceed, _removed_cause(zxid))
-    wait = [one for one in under_way if one in replaced]
-    await roll_back_names(controller, wait, _removed_cause(zxid, is_replaced=True))
+    # A rollback drops the other entry of its partition. Those that wait may be given up later.
+    await drop_not_begun(controller, [one.key for one in records if one.key in under_way], zxid)
 
 
 def _numbers(under_way: int, not_begun: int) -> str:

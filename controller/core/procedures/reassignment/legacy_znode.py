@@ -204,13 +204,15 @@ async def process_legacy(controller: Controller) -> None:
     if not legacy.exists and not missing:
         return
     if cancel := await current_cancel(controller):
-        waiting = [name for name, one in legacy.entries.items() if _is_new(controller, name, one)]
+        waiting = [
+            name for name, one in legacy.entries.items() if _is_new(controller, name, one.replicas)
+        ]
         older = are_older(controller, waiting, cancel)
         if younger := [name for name in waiting if name not in older]:
             report_cancelled(controller, _PATH, younger)
         # If the creation of the znode is still to be processed, that drops the older ones.
         if controller.context.cancel:
-            await _drop_not_begun(controller, legacy.entries, older)
+            await drop_not_begun(controller, older, cancel)
         return
     kept = {
         name: one
@@ -220,7 +222,8 @@ async def process_legacy(controller: Controller) -> None:
     new = {
         name: one.replicas
         for name, one in kept.items()
-        if _is_new(controller, name, one) and not controller.context.entries_seen[name].is_requested
+        if _is_new(controller, name, one.replicas)
+        and not controller.context.entries_seen[name].is_requested
     }
     if missing:
         _report_missing(controller, missing)
@@ -237,17 +240,27 @@ async def process_legacy(controller: Controller) -> None:
             controller.enqueue(ZkPartitionReassignment())
 
 
-async def _drop_not_begun(controller: Controller, entries: Entries, older: Iterable[Name]) -> None:
-    """Drop entries that a cancellation covers and that were read after it was handled: at a
-    failover, a client may write them and cancel between the reads of the two znodes."""
-    under_way = {one.key for one in controller.context.reassignments}
-    not_begun = {name: entries[name].replicas for name in older if name not in under_way}
+async def drop_not_begun(controller: Controller, names: Iterable[Name], zxid: int) -> None:
+    """Drop the entries of these partitions that a cancellation by transaction `zxid` covers, and
+    that were read after it was handled: at a failover, a client may write them and cancel between
+    the reads of the two znodes. If the reassignment to another target is under way, the entry names
+    that target again."""
+    seen = controller.context.entries_seen
+    targets = {
+        name: seen[name].replicas
+        for name in are_older(controller, names, zxid)
+        if _is_new(controller, name, seen[name].replicas)
+    }
 
     def report(name: Name, target: tuple[int, ...]) -> None:
         report_dropped(controller, name, target, CANCELLED_LATER)
 
-    if not_begun:
-        await remove_entries(controller, lambda name, target: not_begun.get(name) == target, report)
+    if targets:
+        under_way = entries_under_way(controller)
+        instead = {name: one for name, one in under_way.items() if name in targets}
+        await remove_entries(
+            controller, lambda name, target: targets.get(name) == target, report, instead
+        )
 
 
 def _missing(controller: Controller, entries: Entries) -> Entries:
@@ -278,11 +291,11 @@ async def _make_request(controller: Controller, data: bytes) -> None:
         raise ProcedureError(f"{REQUEST_PREFIX} cannot be created (ZooKeeper code {error})")
 
 
-def _is_new(controller: Controller, name: Name, entry: Entry) -> bool:
-    """Whether an entry differs from the reassignment under way."""
+def _is_new(controller: Controller, name: Name, target: tuple[int, ...]) -> bool:
+    """Whether the target of an entry differs from that of the reassignment under way."""
     partition = controller.context.find(*name)
     record = controller.context.reassignments.get(partition) if partition is not None else None
-    return record is None or record.replicas != entry.replicas
+    return record is None or record.replicas != target
 
 
 def with_originals(controller: Controller, entries: Mapping[Name, Entry]) -> Entries:

@@ -1,6 +1,8 @@
 """The age of entries in /admin/reassign_partitions, and their removal (KB 7.6)."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Final
 
 from controller.core import znodes
 from controller.core.commands import Reason
@@ -11,11 +13,12 @@ from controller.core.operations import BAD_VERSION, NO_NODE, OK, Create, Delete,
 from controller.core.state import EntrySeen
 from controller.core.triggers import ExtraReassignments, ZkPartitionReassignment
 from controller.core.values import ANY_VERSION
-from controller.core.znodes import Entries, read_entries, write_entries
+from controller.core.znodes import Entries, Entry, Name, read_entries, write_entries
 from controller.core.zookeeper_io import read_stats, read_znodes, write
 
 _PATH = znodes.REASSIGN_PARTITIONS
 _RULE = "reassignment: what is left of the request"
+_NOTHING: Final[Mapping[Name, Entry]] = MappingProxyType({})
 
 IsDone = Callable[[tuple[str, int], tuple[int, ...]], bool]
 """Whether an entry is to be removed, by partition and target."""
@@ -26,9 +29,13 @@ Removes = Callable[[tuple[str, int], tuple[int, ...]], None]
 
 
 async def remove_entries(
-    controller: Controller, is_done: IsDone, removes: Removes | None = None
+    controller: Controller,
+    is_done: IsDone,
+    removes: Removes | None = None,
+    instead: Mapping[Name, Entry] = _NOTHING,
 ) -> None:
-    """Remove entries from the request; without entries the znode is deleted (KB 7.6.1).
+    """Remove entries from the request; without entries the znode is deleted (KB 7.6.1). `instead`
+    has entries that take the place of removed ones.
 
     If another client writes the znode meanwhile, it is read again: a client's new entry for the
     same partition stays only if `is_done` compares its target.
@@ -42,11 +49,13 @@ async def remove_entries(
             reported[name, target] = None
             removes(name, target)
 
-    while not await _try_to_remove(controller, is_done, report):
+    while not await _try_to_remove(controller, is_done, report, instead):
         pass
 
 
-async def _try_to_remove(controller: Controller, is_done: IsDone, removes: Removes) -> bool:
+async def _try_to_remove(
+    controller: Controller, is_done: IsDone, removes: Removes, instead: Mapping[Name, Entry]
+) -> bool:
     """Try once. False if the request was written meanwhile.
 
     Checking whether the znode exists sets the watch for the next request (KB 7.6.1): a deletion by
@@ -64,13 +73,17 @@ async def _try_to_remove(controller: Controller, is_done: IsDone, removes: Remov
     except ZnodeError:
         if UNREADABLE_REQUEST_KEPT.applies(controller.configuration):
             return True
-    remaining = {name: one for name, one in entries.items() if not is_done(name, one.replicas)}
+    removed = [name for name, one in entries.items() if is_done(name, one.replicas)]
+    remaining = {
+        name: instead[name] if name in removed else one
+        for name, one in entries.items()
+        if name not in removed or name in instead
+    }
     if REQUEST_CHANGES_SEEN.applies(controller.configuration):
-        if entries and remaining == entries:
+        if entries and not removed:
             return True
-        for name, entry in entries.items():
-            if name not in remaining:
-                removes(name, entry.replicas)
+        for name in removed:
+            removes(name, entries[name].replicas)
         error = await _put_back(controller, remaining, found.versions[0])
         if error == BAD_VERSION:
             return False

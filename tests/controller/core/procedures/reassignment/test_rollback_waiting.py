@@ -1,6 +1,9 @@
 """Rollbacks with dead brokers: the elected leader, and which rollbacks wait (KB 14.2)."""
 
+from collections.abc import Callable
 from typing import Any
+
+import pytest
 
 from controller.core import error_codes as codes
 from controller.core import znodes
@@ -19,6 +22,8 @@ from tests.controller.core.procedures.reassignment.interrupting import (
     Refusing,
     assert_nothing_is_left,
     cancel_all,
+    cancel_briefly,
+    cancel_quietly,
     entries,
     files,
     force_all,
@@ -27,6 +32,7 @@ from tests.controller.core.procedures.reassignment.interrupting import (
     remove_cancel,
     set_minimum,
     submit,
+    submit_quietly,
     written_in,
 )
 from tests.controller.core.procedures.reassignment.reassigning import (
@@ -417,3 +423,56 @@ def test_first_original_is_elected_while_a_rollback_waits() -> None:
     assert cluster.leadership("t", 0).leader == 2
     rebalance(cluster)
     assert cluster.leadership("t", 0).leader == 1
+
+
+def replaced_and_cancelled(*acts: Callable[[Cluster], None]) -> tuple[Cluster, Seen]:
+    """As `only_the_target_in_sync`. The controller sees only afterwards that a client has written
+    the entry of t-0 with another target, and has then cancelled."""
+    cluster = only_the_target_in_sync()
+    seen = cluster.seen()
+    submit_quietly(cluster, {T0: [4]})
+    for act in acts:
+        act(cluster)
+    cluster.run()
+    return cluster, seen
+
+
+DROPPED = (
+    "the entry with replicas 4 is removed from /admin/reassign_partitions, and its reassignment "
+    "does not begin: /admin/reassign_cancel was created after the entry"
+)
+
+
+@pytest.mark.parametrize("fails_over", [False, True])
+def test_cancelled_entry_that_replaced_another_does_not_begin_after_a_rollback_is_given_up(
+    *, fails_over: bool
+) -> None:
+    acts = [cancel_quietly, Cluster.expire] if fails_over else [cancel_quietly]
+    cluster, seen = replaced_and_cancelled(*acts)
+    assert len(seen.texts_of("rollback_waits")) == 1
+    assert seen.texts_of("reassignment_cancelled") == [DROPPED]
+    assert entries(cluster) == {T0: Entry((3, 4), (1, 2))}
+    remove_cancel(cluster)
+    assert len(seen.texts_of("rollback_given_up")) == 1
+    cluster.start_broker(4)
+    catch_up(cluster, 4)
+    assert assignment(cluster) == "3,4"
+    assert_nothing_is_left(cluster)
+
+
+def test_entry_that_replaced_another_is_dropped_by_a_brief_cancellation() -> None:
+    cluster, seen = replaced_and_cancelled(cancel_briefly)
+    assert seen.texts_of("reassignment_cancelled") == [DROPPED]
+    assert entries(cluster) == {T0: Entry((3, 4), (1, 2))}
+    assert assignment(cluster) == "3,4,1,2 adding 3,4 removing 1,2"
+
+
+def test_entry_that_replaces_another_after_the_cancellation_begins_when_that_is_deleted() -> None:
+    cluster = only_the_target_in_sync()
+    cancel_all(cluster)
+    seen = cluster.seen()
+    submit(cluster, {T0: [4]})
+    assert entries(cluster) == {T0: Entry((4,))}
+    remove_cancel(cluster)
+    assert seen.texts_of("reassignment_cancelled") == []
+    assert assignment(cluster) == "4,3,1,2 adding 4,3 removing 3,1,2"
