@@ -5,6 +5,7 @@ from base64 import urlsafe_b64encode
 from typing import Final
 
 _MASK: Final = (1 << 64) - 1
+_FIRST_BIT: Final = 1 << 31
 
 
 class Numbers:
@@ -32,18 +33,17 @@ class Draws:
     """What one controller draws. Its draws do not depend on those of other processes."""
 
     def __init__(self, seed: int, process: str) -> None:
-        self._process = zlib.crc32(process.encode())
-        self._numbers = Numbers(seed ^ (self._process << 32))
+        name = zlib.crc32(process.encode())
+        self._numbers = Numbers(seed ^ (name << 32))
+        if urlsafe_b64encode(name.to_bytes(4)).startswith(b"-"):
+            name ^= _FIRST_BIT
+        self._process = name.to_bytes(4)
 
     def topic_id(self) -> bytes:
         """A topic id that Kafka may use: its text does not begin with a dash
         (Uuid.randomUuid)."""
-        while True:
-            drawn = self._process.to_bytes(4) + self._numbers.next().to_bytes(8)
-            drawn += self._numbers.below(1 << 32).to_bytes(4)
-            if not urlsafe_b64encode(drawn).startswith(b"-"):
-                return drawn
-            self._process += 1
+        low = self._numbers.next().to_bytes(8)
+        return self._process + low + self._numbers.below(1 << 32).to_bytes(4)
 
     def below(self, bound: int) -> int:
         """A number from 0 to below a bound."""

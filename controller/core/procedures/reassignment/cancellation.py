@@ -133,7 +133,7 @@ async def cancel_entries(
     else:
         await roll_back_names(controller, list(under_way), _cause(controller, zxid))
     # A rollback drops the other entry of its partition. Those that wait may be given up later.
-    await drop_not_begun(controller, [one.key for one in records if one.key in under_way], zxid)
+    await drop_not_begun(controller, under_way, zxid)
 
 
 def _numbers(under_way: int, not_begun: int) -> str:

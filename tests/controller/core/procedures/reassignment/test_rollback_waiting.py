@@ -99,6 +99,7 @@ def test_rollback_waits_if_only_an_unclean_leader_could_be_elected() -> None:
         "1 of the original replicas 1,2 must be live and in sync, and none is: the rollback "
         "waits, and the other replicas stay"
     )
+    assert seen.texts_of("reassignment_cancelled") == []
 
 
 def test_waiting_rollback_continues_when_an_original_is_in_sync() -> None:
