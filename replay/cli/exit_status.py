@@ -45,13 +45,19 @@ def _exit(number: int, _frame: Any) -> None:
 
 
 @contextmanager
-def interrupted_by_sigterm(message: str) -> Iterator[None]:
+def interrupted_by_sigterm(message: str) -> Iterator[Callable[[], None]]:
     """Let SIGTERM raise KeyboardInterrupt, as Ctrl-C does. A second SIGTERM is ignored.
 
     The line `message` is written to standard error at once, because the clean-up may take long.
+    The block gets a function that raises KeyboardInterrupt if a signal has arrived. Long work calls
+    it now and then: the first exception may have been raised where Python ignores exceptions, such
+    as the end of a coroutine.
     """
+    has_come = False
 
     def interrupt(*_: Any) -> None:
+        nonlocal has_come
+        has_come = True
         signal.signal(signal.SIGINT, signal.default_int_handler)
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
         # Not through sys.stderr: the signal may have interrupted a write to it.
@@ -59,8 +65,12 @@ def interrupted_by_sigterm(message: str) -> Iterator[None]:
             os.write(2, f"{message}\n".encode())
         raise KeyboardInterrupt
 
+    def check() -> None:
+        if has_come:
+            raise KeyboardInterrupt
+
     with _handled({signal.SIGINT: interrupt, signal.SIGTERM: interrupt}):
-        yield
+        yield check
 
 
 @contextmanager

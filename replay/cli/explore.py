@@ -218,8 +218,13 @@ def _explore(
     if seconds is None and runs is None:
         seconds = _SECONDS
     message = "refold explore: ending"
-    with _reporting(seconds, runs) as report, interrupted_by_sigterm(message):
-        return explore_runs(start, seed, Budget(seconds, runs), workers, report)
+    with _reporting(seconds, runs) as report, interrupted_by_sigterm(message) as check_interrupt:
+
+        def on_run(coverage: "Coverage", elapsed_s: float) -> None:
+            check_interrupt()
+            report(coverage, elapsed_s)
+
+        return explore_runs(start, seed, Budget(seconds, runs), workers, on_run)
 
 
 @contextmanager

@@ -49,15 +49,18 @@ def explore_brokers(
     if not as_json:
         typer.echo(f"seed {seed}")
     start = time.monotonic()
-    with progress(what="exploring", total=limits.runs, every=1, line_s=LINE_S) as report:
+    message = "refold explore: ending"
+    shown = progress(what="exploring", total=limits.runs, every=1, line_s=LINE_S)
+    with shown as report:
 
         def goes_on(coverage: "Coverage") -> bool:
+            check_interrupt()
             elapsed_s, runs = time.monotonic() - start, limits.runs
             report(f"exploring: {rates(coverage, elapsed_s)}", coverage.runs, runs)
             is_late = limits.seconds is not None and elapsed_s >= limits.seconds
             return not is_late and (runs is None or coverage.runs < runs)
 
-        with interrupted_by_sigterm("refold explore: ending"):
+        with interrupted_by_sigterm(message) as check_interrupt:
             found = search(seed, workers, goes_on)
         elapsed_s = time.monotonic() - start
         saved = [

@@ -123,3 +123,31 @@ def test_stop_after_the_commit_reports_that_records_were_added(tmp_path: Path) -
         "refold fleet ingest: stopping",
         "refold fleet ingest: stopped: the batch was already added; run again to see it",
     ]
+
+
+LOST_INTERRUPT = """
+import os, signal
+from replay.cli.exit_status import interrupted_by_sigterm
+
+class Ending:
+    def __del__(self) -> None:
+        os.kill(os.getpid(), signal.SIGINT)
+
+with interrupted_by_sigterm("ending") as check:
+    check()
+    one = Ending()
+    del one
+    print("goes on")
+    try:
+        check()
+    except KeyboardInterrupt:
+        print("interrupted")
+"""
+
+
+def test_interrupt_that_python_ignores_at_the_end_of_an_object_is_not_lost() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", LOST_INTERRUPT], capture_output=True, text=True, check=False
+    )
+    assert done.stdout.split("\n")[:2] == ["goes on", "interrupted"]
+    assert done.stderr.startswith("ending\n")
