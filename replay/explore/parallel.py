@@ -133,6 +133,7 @@ def _explore_here(start: Start, seed: int, budget: Budget, report: Reporting) ->
         pass
     except KeyboardInterrupt:
         explored.was_interrupted = True
+    explored.seconds = time.monotonic() - began
     return explored
 
 

@@ -259,11 +259,19 @@ class Patterns:
         made, cancelled_ms = self._acts.cancelled(at_ms)
         if not self._controllers:
             return made
-        process = numbers.choice(self._controllers)
         if numbers.chance(50):
+            # Only the active controller acts; the next one may crash, too.
             act, restart_ms = numbers.between(1, 12), numbers.choice((50, 500, 2_000))
-            made.append(CrashController(cancelled_ms, process, act, "after", SAME, restart_ms))
+            made += [
+                CrashController(cancelled_ms, one, act, "after", SAME, restart_ms)
+                for one in self._controllers
+            ]
+            if numbers.chance(40):
+                # The next controller finds an unfinished rollback that nothing asks for any more.
+                end_ms = cancelled_ms + numbers.choice((30, 300, 1_500))
+                made.append(EndCancellation(min(end_ms, self._active_ms - 1)))
         else:
+            process = numbers.choice(self._controllers)
             made.append(self._depose(process, cancelled_ms + numbers.below(60)))
         return made
 
