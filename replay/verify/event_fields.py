@@ -10,7 +10,8 @@ is in a later batch than the event that caused the command.
 from array import array
 from collections import deque
 from collections.abc import Sequence
-from typing import Final
+from itertools import pairwise
+from typing import Final, NamedTuple
 
 from msgspec import Struct
 
@@ -55,10 +56,17 @@ class WrongField(Struct, frozen=True):
     derived: str
 
 
+class Clocks(NamedTuple):
+    """The clocks of an event."""
+
+    wall_ns: int
+    mono_ns: int
+
+
 class Edges(Struct, frozen=True):
     """What the checks of a part of a log assume of the parts before it, and what the parts after it
-    may assume. `commands` has the number of commands of each event; `wall_ns` and `mono_ns` the
-    clocks of the first and the last event."""
+    may assume. `commands` has the number of commands of each event, `first` and `last` the clocks
+    of these events."""
 
     first_seq: int
     earlier_commands: list[CommandId]
@@ -66,8 +74,8 @@ class Edges(Struct, frozen=True):
     commands: Sequence[int]
     sessions: set[str]
     brokers: dict[str, int]
-    wall_ns: tuple[int, int]
-    mono_ns: tuple[int, int]
+    first: Clocks
+    last: Clocks
 
 
 def are_consistent(parts: Sequence[Edges]) -> bool:
@@ -76,24 +84,22 @@ def are_consistent(parts: Sequence[Edges]) -> bool:
     first_seq = parts[0].first_seq
     commands = array("L")
     sessions, brokers = set[str](), dict[str, int]()
-    wall_ns = mono_ns = 0
     for part in parts:
-        is_first = part.first_seq == first_seq
         for cause, ordinal in part.earlier_commands:
-            place = cause - first_seq
-            if place >= 0 and ordinal >= commands[place]:
+            if cause >= first_seq and ordinal >= commands[cause - first_seq]:
                 return False
-        if not is_first and first_seq == 1 and not part.earlier_channels <= sessions:
+        if first_seq == 1 and not part.earlier_channels <= sessions:
             return False
         if any(brokers.get(channel, broker) != broker for channel, broker in part.brokers.items()):
-            return False
-        if part.wall_ns[0] < wall_ns or part.mono_ns[0] < mono_ns:
             return False
         commands.extend(part.commands)
         sessions |= part.sessions
         brokers |= part.brokers
-        wall_ns, mono_ns = part.wall_ns[1], part.mono_ns[1]
-    return True
+    return not any(_goes_back(before, part) for before, part in pairwise(parts))
+
+
+def _goes_back(before: Edges, part: Edges) -> bool:
+    return part.first.wall_ns < before.last.wall_ns or part.first.mono_ns < before.last.mono_ns
 
 
 class EventFields:
@@ -111,13 +117,13 @@ class EventFields:
         self.answered = 0
         """The last event whose commands an event of the log answers."""
         self.notes: list[str] = []
-        self._first_clocks: tuple[int, int] | None = None
+        self._first: Clocks | None = None
         self._earlier_commands: list[CommandId] = []
         self._earlier_channels: set[str] = set()
 
     def edges(self) -> Edges:
         """After the last event."""
-        wall_ns, mono_ns = self._first_clocks or (0, 0)
+        assert self._first is not None, "a part has events"
         return Edges(
             self._first_seq,
             self._earlier_commands,
@@ -125,8 +131,8 @@ class EventFields:
             self._commands,
             self._sessions,
             self._brokers,
-            (wall_ns, self._wall_ns),
-            (mono_ns, self._mono_ns),
+            self._first,
+            Clocks(self._wall_ns, self._mono_ns),
         )
 
     def wrong(self, record: EventRecord, event: AnyRecorded) -> list[WrongField]:
@@ -245,8 +251,8 @@ class EventFields:
 
     def _note_clock(self, record: EventRecord) -> None:
         """A wall clock may be set back while a daemon runs, so that is no fault."""
-        if self._first_clocks is None:
-            self._first_clocks = record.wall_ns, record.mono_ns
+        if self._first is None:
+            self._first = Clocks(record.wall_ns, record.mono_ns)
         if record.wall_ns < self._wall_ns:
             back_s = (self._wall_ns - record.wall_ns) / _NS_PER_S
             self._note(

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from msgspec import structs
 from typer.testing import CliRunner
 
 from controller.core.api_requests.alter_partition import AlterPartitionReceived
@@ -24,7 +23,7 @@ from replay.index.making import make_index
 from replay.logs.decode import UPCASTERS, configuration_of, recorded
 from replay.logs.packed import log_at
 from replay.logs.recorded_fold import fold_at_start, fold_event
-from replay.verify.event_fields import EventFields, are_consistent
+from replay.verify.event_fields import Edges, EventFields, are_consistent
 from replay.verify.parts import Part, join, parts_at, parts_of, verify_log, verify_part
 from replay.verify.verification import Verification, verify_decisions
 from replay.world.simulation import Simulation
@@ -155,25 +154,23 @@ def test_damaged_snapshot_is_not_used(tmp_path: Path) -> None:
 
 # What parts assume of each other -----------------------------------------------------------------
 
-FIRST, SECOND = 1, 3
-"""The first events of two parts."""
+
+def edges(
+    first_seq: int, events: list[tuple[Event, str]], clocks: list[tuple[int, int]] | None = None
+) -> Edges:
+    """Of a part. Each event has one command; its clocks are its number if they are not given."""
+    fields = EventFields(first_seq, 0)
+    for seq, (event, channel) in enumerate(events, first_seq):
+        wall_ns, mono_ns = clocks[seq - first_seq] if clocks else (seq, seq)
+        one = Recorded(seq, wall_ns, mono_ns, 0, channel, event)
+        assert fields.wrong(event_record(one), one) == []
+        fields.folded(seq, 0, 1)
+    return fields.edges()
 
 
-def consistent(
-    first: list[tuple[Event, str]], second: list[tuple[Event, str]], **clocks: int
-) -> bool:
-    """Whether a part may follow another one. Each event has one command."""
-    parts = []
-    for begin, events in ((FIRST, first), (SECOND, second)):
-        fields = EventFields(begin, 0)
-        for seq, (event, channel) in enumerate(events, begin):
-            one = Recorded(seq, seq, seq, 0, channel, event)
-            if begin == SECOND:
-                one = structs.replace(one, **clocks)
-            assert fields.wrong(event_record(one), one) == []
-            fields.folded(seq, 0, 1)
-        parts.append(fields.edges())
-    return are_consistent(parts)
+def consistent(first: list[tuple[Event, str]], second: list[tuple[Event, str]]) -> bool:
+    """Whether a part may follow another one, which begins with the log."""
+    return are_consistent([edges(1, first), edges(1 + len(first), second)])
 
 
 SESSION = (SessionConnected(0x1F, 6000, "zk1:2181", False), "zookeeper:1f")
@@ -194,10 +191,24 @@ def test_part_may_have_events_of_sessions_of_earlier_parts() -> None:
     assert not consistent([SESSION], [watch("2f")])
 
 
-def test_clocks_do_not_go_back_between_parts() -> None:
-    assert consistent([SESSION, watch("1f")], [watch("1f")], wall_ns=2, mono_ns=2)
-    assert not consistent([SESSION, watch("1f")], [watch("1f")], wall_ns=1, mono_ns=2)
-    assert not consistent([SESSION, watch("1f")], [watch("1f")], wall_ns=2, mono_ns=1)
+@pytest.mark.parametrize(
+    ("first", "is_consistent"), [((3, 3), True), ((2, 3), False), ((3, 2), False)]
+)
+def test_clocks_do_not_go_back_between_parts(
+    first: tuple[int, int], *, is_consistent: bool
+) -> None:
+    before = edges(1, [SESSION, watch("1f")], [(1, 1), (3, 3)])
+    after = edges(3, [watch("1f"), watch("1f")], [first, (9, 9)])
+    assert are_consistent([before, after]) == is_consistent
+
+
+def test_part_of_a_log_without_its_first_segments_may_assume_what_these_had() -> None:
+    of_removed = [(NumbersDrawn(CommandId(2, 7), []), "draw"), watch("3f")]
+    assert are_consistent([edges(5, of_removed), edges(7, of_removed)])
+    for command in (CommandId(0, 0), CommandId(2, -1)):
+        fields = EventFields(5, 0)
+        one = Recorded(5, 5, 5, 0, "draw", NumbersDrawn(command, []))
+        assert [each.name for each in fields.wrong(event_record(one), one)] == ["command"]
 
 
 def test_connection_has_requests_of_one_broker_in_all_parts() -> None:
