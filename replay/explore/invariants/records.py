@@ -64,9 +64,12 @@ class AcknowledgedRecordsKept(Invariant):
         if log is None:
             log = self._logs[name] = _Log()
         before = log.records.get(offset)
-        if before is not None and before.record != one.record:
-            self._compare(log, name, offset, one.record, "where now another record is acknowledged")
         at = self.known.losses.next()
+        if before is not None and before.record != one.record:
+            if one.leader_epoch < before.leader_epoch:
+                self._acknowledged_late(one, at, before)
+                return
+            self._compare(log, name, offset, one.record, "where now another record is acknowledged")
         log.records[offset] = _Stored(one.record, one.isr, at, one.leader_epoch)
         log.last = max(log.last, offset)
         state = self.known.states.get(name)
@@ -74,6 +77,18 @@ class AcknowledgedRecordsKept(Invariant):
             leader = self.known.losses.leader_in(name, state.leader_epoch)
             if leader is not None:
                 self._compare_leader(log, name, offset, leader, state.leader_epoch)
+
+    def _acknowledged_late(self, one: Acknowledged, at: int, newer: _Stored) -> None:
+        """A leader of an earlier leader epoch acknowledges a record where a newer one has
+        acknowledged another: the earlier leader's record is lost."""
+        excuse = self.known.losses.excuse
+        if not excuse(one.name, one.offset, one.record, at, one.leader_epoch):
+            self.violated(
+                partition_text(one.name),
+                f"record {one.record} at offset {one.offset} was acknowledged by the ISR "
+                f"{list(one.isr)} in leader epoch {one.leader_epoch}; in leader epoch "
+                f"{newer.leader_epoch}, record {newer.record} was acknowledged there",
+            )
 
     def _compare_leader(
         self, log: _Log, name: Name, offset: int, broker: int, leader_epoch: int

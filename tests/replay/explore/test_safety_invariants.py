@@ -176,6 +176,25 @@ def test_two_acknowledged_records_at_one_offset_are_reported() -> None:
     assert "now another record is acknowledged" in history.reported[0]
 
 
+@pytest.mark.parametrize(("isr", "is_reported"), [((1, 2), True), ((1,), False)])
+def test_earlier_leader_that_acknowledges_where_a_newer_one_has_loses_its_record(
+    isr: tuple[int, ...], *, is_reported: bool
+) -> None:
+    """That is excused only if the newer leader, broker 2, was elected uncleanly. What the newer
+    leader acknowledged is not lost."""
+    history = History(AcknowledgedRecordsKept)
+    _log(history, {1: [70], 2: [71]})
+    history.state(1, 1, isr)
+    history.state(2, 4, (2,))
+    history.known.losses.led(NAME, 2, 4)
+    history.invariant.acknowledged(Acknowledged(NAME, 0, 71, (2,), 4))
+    history.invariant.acknowledged(Acknowledged(NAME, 0, 70, isr, 1))
+    assert bool(history.reported) is is_reported
+    history.reported.clear()
+    history.invariant.leads(replica(2), 5)
+    assert not history.reported
+
+
 def test_records_of_a_topic_that_is_being_deleted_may_be_lost() -> None:
     history = History(AcknowledgedRecordsKept)
     _log(history, {1: [70], 3: []})
