@@ -199,7 +199,8 @@ def test_clocks_do_not_go_back_between_parts(
 ) -> None:
     before = edges(1, [SESSION, watch("1f")], [(1, 1), (3, 3)])
     after = edges(3, [watch("1f"), watch("1f")], [first, (9, 9)])
-    assert are_consistent([before, after]) == is_consistent
+    last = edges(5, [watch("1f")], [(9, 9)])
+    assert are_consistent([before, after, last]) == is_consistent
 
 
 def test_part_of_a_log_without_its_first_segments_may_assume_what_these_had() -> None:
@@ -215,6 +216,8 @@ def test_connection_has_requests_of_one_broker_in_all_parts() -> None:
     of_brokers = [(AlterPartitionReceived(2, 3, one, 7, []), "api:1") for one in (1, 2)]
     assert consistent([of_brokers[0]], [of_brokers[0]])
     assert not consistent([of_brokers[0]], [of_brokers[1]])
+    other = AlterPartitionReceived(3, 3, 3, 7, []), "api:2"
+    assert not consistent([of_brokers[0], other], [of_brokers[1], other])
 
 
 # A long log --------------------------------------------------------------------------------------
