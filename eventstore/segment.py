@@ -130,8 +130,8 @@ class Segment:
         for page in self._pages(_COMMANDS, [], {}, before):
             rows = _unnumbered(page)
             following: int | None = None
-            if _causes(rows[-1]) > last_cause:
-                following = next(at for at, row in enumerate(rows) if _causes(row) > last_cause)
+            if _cause_of(rows[-1]) > last_cause:
+                following = next(at for at, row in enumerate(rows) if _cause_of(row) > last_cause)
                 # Its chain shows whether it was changed, and is not the following one.
                 rows = rows[: following + 1]
             commands = chain.sound_commands(previous, rows)
@@ -392,7 +392,7 @@ class Segment:
             raise LogCorrupt(self.path, f"cannot be read: {error}", record) from error
 
 
-def _causes(row: Row) -> int:
+def _cause_of(row: Row) -> int:
     """The number of the event that caused a stored command; 0 for a damaged one."""
     cause = row[0]
     return cause if isinstance(cause, int) else 0

@@ -16,7 +16,7 @@ from controller.core.values import counted
 from eventstore.errors import LogError
 from replay.cli.exit_status import UNUSABLE, errors_in_one_line, interrupted_by_sigterm
 from replay.cli.explore_0_8 import Limits, explore_brokers, reproduce_broker_run
-from replay.cli.options import Json
+from replay.cli.options import WORKERS_MAX, Json
 from replay.cli.progress import LINE_S, progress
 from replay.errors import ReplayError
 
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 _NOTHING, _VIOLATION = 0, 1
 _SECONDS: Final = 60.0
 _SECONDS_MAX: Final = 1e9
-_WORKERS_MAX: Final = 256
 _SHRINK_SECONDS: Final = 60.0
 _SEED_BITS: Final = 63
 _CONTROLLER: Final = "controller"
@@ -66,7 +65,7 @@ Workers = Annotated[
     int | None,
     typer.Option(
         min=1,
-        max=_WORKERS_MAX,
+        max=WORKERS_MAX,
         metavar="N",
         help="The number of processes. Default: all cores.",
     ),

@@ -49,9 +49,7 @@ def explore_brokers(
     if not as_json:
         typer.echo(f"seed {seed}")
     start = time.monotonic()
-    message = "refold explore: ending"
-    shown = progress(what="exploring", total=limits.runs, every=1, line_s=LINE_S)
-    with shown as report:
+    with progress(what="exploring", total=limits.runs, every=1, line_s=LINE_S) as report:
 
         def goes_on(coverage: "Coverage") -> bool:
             check_interrupt()
@@ -60,7 +58,7 @@ def explore_brokers(
             is_late = limits.seconds is not None and elapsed_s >= limits.seconds
             return not is_late and (runs is None or coverage.runs < runs)
 
-        with interrupted_by_sigterm(message) as check_interrupt:
+        with interrupted_by_sigterm("refold explore: ending") as check_interrupt:
             found = search(seed, workers, goes_on)
         elapsed_s = time.monotonic() - start
         saved = [

@@ -11,6 +11,8 @@ import typer
 
 from replay.subjects import partition_named
 
+WORKERS_MAX: Final = 256
+"""The limit of --workers."""
 _STORED_MAX: Final = 2**63 - 1
 _MS_MAX: Final = 2**62
 _TERM_MAX: Final = 2**31 - 1

@@ -15,7 +15,7 @@ from controller.cli.output import print_result
 from eventstore.errors import LogError
 from replay.cli.exit_status import UNUSABLE, errors_in_one_line, unwound_by_sigterm
 from replay.cli.log.conventions import open_end
-from replay.cli.options import Json
+from replay.cli.options import WORKERS_MAX, Json
 from replay.cli.progress import progress
 from replay.diff.logs import opened
 from replay.errors import ReplayError
@@ -36,7 +36,6 @@ from replay.verify.verification import (
 
 _SHOWN = 50
 _AGREED, _DIFFERS = 0, 1
-_WORKERS_MAX = 256
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
@@ -74,7 +73,7 @@ def replay(
         typer.Option(
             metavar="N",
             min=1,
-            max=_WORKERS_MAX,
+            max=WORKERS_MAX,
             help="The number of processes for a log with snapshots. Default: all cores.",
         ),
     ] = None,
@@ -84,7 +83,7 @@ def replay(
     For a log of another version, the wording of reasons and notices is not compared. Imported logs
     in a folder are named and passed over: they have no decisions of refold.
 
-    A log that has snapshots, because an index was made, is verified in parts on all cores.
+    A log that has snapshots (see --index) is verified in parts, on all cores.
 
     Exit status: 0 every command agrees, 1 at least one does not, 2 a log cannot be used.
     """

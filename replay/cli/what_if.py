@@ -11,7 +11,7 @@ import typer
 
 from controller.cli.output import print_result
 from replay.cli.exit_status import errors_in_one_line, interrupted_by_sigterm, unwound_by_sigterm
-from replay.cli.options import Json, Log
+from replay.cli.options import WORKERS_MAX, Json, Log
 from replay.cli.progress import progress
 from replay.errors import ReplayError
 
@@ -24,7 +24,6 @@ _SAME, _DIFFERS = 0, 1
 _BRANCHES: Final = 50
 _MOMENTS: Final = 20
 _SEED_BITS: Final = 32
-_WORKERS_MAX: Final = 256
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
@@ -92,7 +91,7 @@ Invariant = Annotated[
 Seed = Annotated[int | None, typer.Option(min=0, help="The same seed makes the same futures.")]
 Workers = Annotated[
     int | None,
-    typer.Option(min=1, max=_WORKERS_MAX, help="Processes for futures. Default: all cores."),
+    typer.Option(min=1, max=WORKERS_MAX, help="Processes for futures. Default: all cores."),
 ]
 
 

@@ -28,7 +28,12 @@ from replay.logs.other_core import is_of_this_core
 from replay.logs.recorded_fold import fold_at_start, fold_event
 from replay.progress import Progress, unreported
 from replay.verify.event_fields import Edges, are_consistent
-from replay.verify.verification import Verification, Verifier, verify_decisions
+from replay.verify.verification import (
+    Verification,
+    Verifier,
+    damage_reported,
+    verify_decisions,
+)
 from replay.worker_processes import WorkerPool, worker_pool
 
 _WORTH_A_PROCESS: Final = 20_000
@@ -58,13 +63,13 @@ def verify_log(
 ) -> Verification:
     """Fold a log again and compare every command, by several processes if the log has snapshots.
     Raises ReplayError if the log is damaged or cannot be folded."""
-    parts = parts_of(reader, processes) if processes > 1 else []
-    if len(parts) > 1:
-        with worker_pool(processes) as pool:
-            result = _verified(reader, parts, pool, progress)
-        if result is not None:
-            return result
-    return verify_decisions(reader, progress)
+    result: Verification | None = None
+    with damage_reported():
+        parts = parts_of(reader, processes) if processes > 1 else []
+        if len(parts) > 1:
+            with worker_pool(processes) as pool:
+                result = _verified(reader, parts, pool, progress)
+    return verify_decisions(reader, progress) if result is None else result
 
 
 def parts_of(reader: LogReader, processes: int) -> list[Part]:
@@ -105,8 +110,8 @@ def _verified(
 ) -> Verification | None:
     """The result of all parts; None if the log must be verified from its beginning."""
     count, done = parts[-1].last_seq - parts[0].first_seq + 1, 0
-    check_complete(reader.path)
     tasks = {pool.submit(verify_part, reader.path, one): one for one in parts}
+    check_complete(reader.path)
     for task in as_completed(tasks):
         if task.result() is None:
             return None

@@ -1,7 +1,10 @@
 """Replay of a log in parts, each from a snapshot, has the result of a replay from the beginning."""
 
 import json
+import shutil
+import sqlite3
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +17,7 @@ from controller.core.events import Event, NumbersDrawn, Recorded, SessionConnect
 from controller.core.snapshot import load_snapshot, take_snapshot
 from controller.event_log.records import command_record, event_record
 from controller.fingerprint import core_fingerprint
+from eventstore.folders import segments_of
 from eventstore.reader import LogReader
 from eventstore.records import CommandRecord, EventRecord
 from eventstore.snapshots import put_snapshot, read_snapshot
@@ -272,3 +276,27 @@ def test_difference_is_reported_as_by_one_process(long_log: Path, tmp_path: Path
     assert status == 1
     assert len(document["mismatches"]) == 1
     assert replayed(log, 1) == (status, document)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "damage",
+    [
+        "update events set chain = x'00' where rowid = 9000",
+        "update commands set chain = x'00' where rowid = 9000",
+        "delete from events where rowid = (select max(rowid) from events)",
+        "delete from commands where rowid = (select max(rowid) from commands)",
+    ],
+)
+def test_damage_is_reported_as_by_one_process(long_log: Path, tmp_path: Path, damage: str) -> None:
+    log = tmp_path / "log"
+    shutil.copytree(long_log, log)
+    [segment] = segments_of(log)
+    with closing(sqlite3.connect(segment, isolation_level=None)) as database:
+        database.execute(damage)
+    by_one, by_two = (
+        CliRunner().invoke(app, ["replay", str(log), "--workers", workers]) for workers in "12"
+    )
+    assert (by_two.exit_code, by_two.output) == (by_one.exit_code, by_one.output)
+    assert by_one.exit_code == 2
+    assert str(segment) in by_one.output

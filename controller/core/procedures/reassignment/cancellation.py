@@ -132,7 +132,7 @@ async def cancel_entries(
         await roll_back_names(controller, wait, _removed_cause(zxid, is_replaced=True))
     else:
         await roll_back_names(controller, list(under_way), _cause(controller, zxid))
-    # A rollback drops the other entry of its partition. Those that wait may be given up later.
+    # A rollback has dropped a newer target of its partition. One that waits may be given up later.
     await drop_not_begun(controller, under_way, zxid)
 
 

@@ -241,10 +241,13 @@ async def process_legacy(controller: Controller) -> None:
 
 
 async def drop_not_begun(controller: Controller, names: Iterable[Name], zxid: int) -> None:
-    """Drop the entries of these partitions that a cancellation by transaction `zxid` covers, and
-    that were read after it was handled: at a failover, a client may write them and cancel between
-    the reads of the two znodes. If the reassignment to another target is under way, the entry names
-    that target again."""
+    """Drop the entries of these partitions that have not begun and that are older than the
+    cancellation by transaction `zxid`. If a reassignment to another target is under way, the entry
+    names that target again.
+
+    They may be read after the cancellation was handled: at a failover, a client may write them and
+    cancel between the reads of the two znodes.
+    """
     seen = controller.context.entries_seen
     targets = {
         name: seen[name].replicas

@@ -73,17 +73,15 @@ async def _try_to_remove(
     except ZnodeError:
         if UNREADABLE_REQUEST_KEPT.applies(controller.configuration):
             return True
-    removed = [name for name, one in entries.items() if is_done(name, one.replicas)]
-    remaining = {
-        name: instead[name] if name in removed else one
-        for name, one in entries.items()
-        if name not in removed or name in instead
-    }
+    kept = {name: one for name, one in entries.items() if not is_done(name, one.replicas)}
+    known = {**instead, **kept}
+    remaining = {name: known[name] for name in entries if name in known}
     if REQUEST_CHANGES_SEEN.applies(controller.configuration):
-        if entries and not removed:
+        if entries and kept == entries:
             return True
-        for name in removed:
-            removes(name, entries[name].replicas)
+        for name, entry in entries.items():
+            if name not in kept:
+                removes(name, entry.replicas)
         error = await _put_back(controller, remaining, found.versions[0])
         if error == BAD_VERSION:
             return False
