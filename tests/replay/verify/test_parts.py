@@ -5,6 +5,7 @@ import shutil
 import sqlite3
 from collections.abc import Callable
 from contextlib import closing
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -37,16 +38,21 @@ from tools.bench.inspect import make_log
 
 CUTS = 7
 """A log is cut into so many parts."""
+NEVER_IDLE = "restart-without-a-controller"
+"""In this incident the controller starts until the last event, so that its log has no parts."""
 
 
 def cut(log: Path) -> list[Part]:
-    """Parts of a log between snapshots that are made here, in its folder."""
+    """Parts of a log between snapshots that are made here, in its folder; none of them between
+    events of one batch that changed the term. There the terms before the part would be needed, so
+    the log would be verified from its beginning."""
     with LogReader.open(log, UPCASTERS) as reader:
         fold = fold_at_start(reader)
         last, between = reader.header.first_seq, (reader.last_seq - reader.header.first_seq) / CUTS
-        for record in reader.events():
+        for record, following in pairwise(reader.events()):
             fold_event(fold, recorded(record))
-            if fold.is_idle and record.seq - last >= between and record.seq < reader.last_seq:
+            is_possible = fold.is_idle and following.term == fold.term
+            if is_possible and record.seq - last >= between:
                 put_snapshot(log, core_fingerprint(), record.seq, take_snapshot(fold))
                 last = record.seq
         return parts_at(reader, reader.snapshots)
@@ -70,7 +76,7 @@ def whole(log: Path) -> Verification:
 def test_parts_of_an_incident_have_the_result_of_the_whole(incident: Path) -> None:
     with log_at(incident / "log.tar.xz") as log:
         parts = cut(log)
-        assert len(parts) > 1
+        assert len(parts) > 1 or incident.name == NEVER_IDLE
         assert verified(log, parts) == whole(log)
 
 
