@@ -14,6 +14,7 @@ from replay.cli.options import At, Json, Log, LogPosition, log_position, named_p
 from replay.cli.progress import progress
 from replay.cluster_view.selecting import selected
 from replay.cluster_view.views import Cluster
+from replay.index.store import has_index
 from replay.inspect.at import cluster_at
 from replay.inspect.broker import BrokerView, broker_at, broker_changes
 from replay.inspect.changes import Change, changes
@@ -50,7 +51,7 @@ def inspect(
     """
     name, named = named_partition(partition, "--partition"), partition or topic
     start, end = log_position(at, "--at"), log_position(to, "--to")
-    with errors_in_one_line("inspect"), open_any_log(log) as opened:
+    with errors_in_one_line("inspect"), open_any_log(log, is_checked=has_index) as opened:
         if not isinstance(opened, BrokerLog):
             _inspect_cluster(opened, start, end, to, topic, name, as_json=as_json)
             note_changed_commands("inspect", log, opened)

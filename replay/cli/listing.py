@@ -18,7 +18,7 @@ from replay.cli.progress import progress
 from replay.description.as_json import json_text
 from replay.index.listing import Wanted
 from replay.index.opening import index_of
-from replay.index.store import Index
+from replay.index.store import Index, has_index
 from replay.listing.known_names import KnownNames
 from replay.listing.values import ListedDecision, ListedEvent
 from replay.logs.open_log import OpenedLog, RecordedLog, open_any_log
@@ -138,7 +138,7 @@ def print_list(
     try:
         with ExitStack() as stack:
             stack.enter_context(errors_in_one_line(command))
-            opened = stack.enter_context(open_any_log(log))
+            opened = stack.enter_context(open_any_log(log, is_checked=has_index))
             index = None
             with progress() as report:
                 between = criteria.range(opened.reader)

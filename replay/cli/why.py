@@ -14,6 +14,7 @@ from replay.cli.why_report import explanation_lines
 from replay.garbage_collection import rare_garbage_collection
 from replay.index.history import history_of
 from replay.index.opening import index_of
+from replay.index.store import has_index
 from replay.logs.open_log import OpenedLog, RecordedLog, open_any_log, seq_at
 from replay.logs.opened_broker_log import BrokerLog
 from replay.progress import Progress
@@ -102,7 +103,7 @@ def _explanation(
     logs: list[str], subject: Subject, seq: int | None, wall_ns: int | None
 ) -> Explanation:
     if len(logs) == 1:
-        with progress() as report, open_any_log(logs[0], report) as opened:
+        with progress() as report, open_any_log(logs[0], report, has_index) as opened:
             moment = seq_at(opened.reader, seq, wall_ns)
             if isinstance(opened, BrokerLog):
                 found = explain_broker_log(opened, subject, moment, report)

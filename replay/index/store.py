@@ -11,7 +11,6 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from functools import cache
-from heapq import merge
 from itertools import chain
 from operator import attrgetter
 from pathlib import Path
@@ -291,12 +290,12 @@ class Index:
     def facts(self, places: Iterable[Place], last_seq: int) -> Iterator[AnyFact]:
         """The facts in these places up to an event, in order."""
         last = 0
-        for one in merge(*map(self._facts_in, places), key=_ORDER):
+        for one in sorted(chain.from_iterable(map(self._facts_in, places)), key=_ORDER):
             if one.order != last and one.seq <= last_seq:
                 yield _decoder(one.number).decode(one.body)
             last = one.order
 
-    def _facts_in(self, place: Place) -> list[_StoredFact]:
+    def _facts_in(self, place: Place) -> Iterator[_StoredFact]:
         topic, number = place
         if number == WITH_PARTITIONS:
             rows = self._query("select body from facts where topic = ?", topic)
@@ -304,7 +303,7 @@ class Index:
             sql = "select body from facts where topic = ? and number = ?"
             rows = self._query(sql, topic, number)
         chunks = (_rows_decoder.decode(self._decompressed(body)) for (body,) in rows)
-        return sorted(chain.from_iterable(chunks), key=_ORDER)
+        return chain.from_iterable(chunks)
 
     def _query(self, sql: str, *values: str | int) -> list[tuple[Any, ...]]:
         try:
@@ -320,6 +319,16 @@ class Index:
 
     def _damaged(self, error: Exception) -> LogCorrupt:
         return LogCorrupt(self._path, f"{error}: delete it; it can be made again")
+
+
+def has_index(reader: LogReader) -> bool:
+    """Whether a log has an index that can be used. Then its files were checked when the index was
+    made: their sizes and times are the same since."""
+    index = Index.of(reader)
+    if index is None:
+        return False
+    index.close()
+    return True
 
 
 _ORDER: Final = attrgetter("order")

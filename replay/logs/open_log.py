@@ -4,7 +4,7 @@ with open_log(path) as log:
     if isinstance(log, ImportedLog): ...
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -34,6 +34,13 @@ class RecordedLog(Struct, frozen=True):
 
 
 OpenedLog = RecordedLog | ImportedLog
+IsChecked = Callable[[LogReader], bool]
+"""Whether the files of a log were checked earlier and are unchanged since."""
+
+
+def unchecked(_: LogReader) -> bool:
+    """No log was checked earlier."""
+    return False
 
 
 @contextmanager
@@ -47,7 +54,9 @@ def open_reader(path: Path | str, progress: Progress = unreported) -> Iterator[L
 
 @contextmanager
 def open_any_log(
-    path: Path | str, progress: Progress = unreported
+    path: Path | str,
+    progress: Progress = unreported,
+    is_checked: IsChecked = unchecked,
 ) -> Iterator[OpenedLog | BrokerLog]:
     """As `open_log`, also for a log of a broker of the 0.8 design. Raises LogError, ReplayError."""
     with open_reader(path, progress) as reader:
@@ -56,18 +65,24 @@ def open_any_log(
             configuration = broker_configuration_of(reader.header)
             yield BrokerLog(reader, configuration, StoredCommands(reader.header))
         else:
-            yield _opened(reader)
+            yield _opened(reader, is_checked)
 
 
 @contextmanager
-def open_log(path: Path | str, progress: Progress = unreported) -> Iterator[OpenedLog]:
-    """Open a log, given like that of `open_reader`, for folding. Raises LogError, ReplayError."""
+def open_log(
+    path: Path | str,
+    progress: Progress = unreported,
+    is_checked: IsChecked = unchecked,
+) -> Iterator[OpenedLog]:
+    """Open a log, given like that of `open_reader`, for folding. The trees of its files are checked
+    first, unless `is_checked` says that they were. Raises LogError, ReplayError."""
     with open_reader(path, progress) as reader:
-        yield _opened(reader)
+        yield _opened(reader, is_checked)
 
 
-def _opened(reader: LogReader) -> OpenedLog:
-    check_complete(reader.path)
+def _opened(reader: LogReader, is_checked: IsChecked) -> OpenedLog:
+    if not is_checked(reader):
+        check_complete(reader.path)
     if reader.header.kind == "recorded":
         commands = StoredCommands(reader.header)
         return RecordedLog(reader, configuration_of(reader.header), commands)

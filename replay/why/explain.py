@@ -81,7 +81,7 @@ def _require_term(history: History, term: int) -> None:
 
 
 def _require_subject(history: History) -> None:
-    subject, found = history.subject, history.facts_about_name()
+    subject = history.subject
     if subject.term is not None:
         _require_term(history, subject.term)
     if subject.topic is None:
@@ -90,6 +90,7 @@ def _require_subject(history: History) -> None:
         return
     if history.exists():
         return
+    found = history.facts_about_name()
     if not found:
         try:
             require(history.cluster, subject.topic, subject.partition)

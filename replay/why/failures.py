@@ -15,7 +15,8 @@ _ENDS: Final = (_FAILED, "failover_done")
 def failures_in(facts: Iterable[AnyFact], term: int) -> list[AnyFact]:
     """The failures of the controller of a term, oldest first, with the failovers that failed one
     after the other before it. `term` is 0 for the last one."""
-    facts = list(facts)
+    # There may be 100,000 facts about partitions.
+    facts = [one for one in facts if isinstance(one, (RoleChanged, NoticeIssued))]
     elected = [one.epoch for one in facts if isinstance(one, RoleChanged) and one.epoch]
     term = term or max(elected, default=0)
     ended = [one.seq for one in facts if _ends(one, term)]

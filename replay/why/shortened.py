@@ -1,8 +1,7 @@
 """Shortens a chain of causes without cutting its root causes."""
 
 import re
-from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 from replay.why.explanations.explanation import Chain, Explanation, Link
@@ -20,26 +19,23 @@ def shortened(explanation: Explanation, limit: int) -> Sequence[Link]:
     if not limit:
         return chain
     kept = set(range(min(limit, len(chain))))
-    places: defaultdict[tuple[str, int], list[int]] = defaultdict(list)
-    for place, event in enumerate(_events_of(chain)):
-        places[event].append(place)
-    for name in _events_in(explanation.answer, explanation.log):
-        kept.update(places[name])
+    for event in _events_in(explanation.answer, explanation.log):
+        kept.update(_places_of(chain, *event))
     pending = list(kept)
     while pending:
         because = chain[pending.pop()].because
         if because is None:
             continue
-        found = [one for one in places[because.log, because.seq] if one not in kept]
+        found = [one for one in _places_of(chain, because.log, because.seq) if one not in kept]
         pending += found
         kept.update(found)
     return [chain[place] for place in sorted(kept)]
 
 
-def _events_of(chain: Sequence[Link]) -> Iterator[tuple[str, int]]:
+def _places_of(chain: Sequence[Link], log: str, seq: int) -> Iterable[int]:
     if isinstance(chain, Chain):
-        return chain.events()
-    return ((one.log, one.seq) for one in chain)
+        return chain.places_of(log, seq)
+    return (place for place, one in enumerate(chain) if (one.log, one.seq) == (log, seq))
 
 
 def _events_in(text: str, log: str) -> Iterator[tuple[str, int]]:

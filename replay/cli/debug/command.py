@@ -33,11 +33,12 @@ def debug(log: Log, at: At = None) -> None:
         from replay.debug.cursor import Cursor
         from replay.debug.playback import Playback
         from replay.index.opening import index_of
+        from replay.index.store import has_index
         from replay.logs.open_log import open_log, seq_at
         from replay.what_if.saved_run import log_of
 
         path = log_of(log)
-        with open_log(path) as opened, ExitStack() as resources:
+        with open_log(path, is_checked=has_index) as opened, ExitStack() as resources:
             with progress() as report:
                 index = resources.enter_context(index_of(opened, report))
                 playback = Playback(opened, report, index)

@@ -1,6 +1,8 @@
 """From a history to an explanation."""
 
-from collections.abc import Callable, Iterator, Sequence
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Sequence
+from functools import cached_property
 from operator import attrgetter
 from typing import Final, overload
 
@@ -21,6 +23,8 @@ from replay.why.facts import AnyFact, Cause, NoLeader, StateWritten
 from replay.why.history import History
 from replay.why.move import Move
 from replay.why.sentences import sentence
+
+_SEQ: Final = attrgetter("seq")
 
 
 class Link(Struct, frozen=True):
@@ -64,9 +68,18 @@ class Chain(Sequence[Link]):
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Sequence) and [*self] == [*other]
 
-    def events(self) -> Iterator[tuple[str, int]]:
-        """The event of each link: the name of its log, and its number there."""
-        return ((log_of(one.seq), number_in_log(one.seq)) for one in reversed(self._facts))
+    def places_of(self, log: str, seq: int) -> range:
+        """The places of the links of an event, given by the name of its log and its number there.
+        `log` is "" if only one log is read."""
+        order = self._orders.get((log, seq), -1) if log else seq
+        begin = bisect_left(self._facts, order, key=_SEQ)
+        end = bisect_right(self._facts, order, key=_SEQ)
+        return range(len(self) - end, len(self) - begin)
+
+    @cached_property
+    def _orders(self) -> dict[tuple[str, int], int]:
+        """Where the events of several logs are in the order of all."""
+        return {(log_of(one.seq), number_in_log(one.seq)): int(one.seq) for one in self._facts}
 
 
 class Explanation(Struct, frozen=True):
@@ -88,7 +101,6 @@ class Explanation(Struct, frozen=True):
 
 
 _Explain = Callable[[History], Finding]
-_SEQ: Final = attrgetter("seq")
 
 
 def explanation_of(history: History) -> Explanation:

@@ -8,6 +8,7 @@ import pytest
 from typer.testing import CliRunner
 
 from replay.cli.main import app
+from replay.index.making import make_index
 from replay.logs.packed import log_at
 from tests.replay.diff.versions import CRASH
 
@@ -47,9 +48,8 @@ def test_missing_records_are_reported(command: str, sql: str, text: str, tmp_pat
     assert text in rejected(command, changed(tmp_path, sql))
 
 
-@pytest.mark.parametrize("command", COMMANDS)
-def test_damaged_index_is_reported(command: str, tmp_path: Path) -> None:
-    log = changed(tmp_path, "")
+def damage_tree(log: Path) -> None:
+    """Change a bit of the tree that finds commands by their events."""
     [segment] = log.glob("*.refold")
     with closing(sqlite3.connect(segment, isolation_level=None)) as database:
         ((page,), (size,)) = (
@@ -62,6 +62,22 @@ def test_damaged_index_is_reported(command: str, tmp_path: Path) -> None:
     content = bytearray(segment.read_bytes())
     content[page * size - 5] ^= 1
     segment.write_bytes(content)
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_damaged_tree_of_a_file_is_reported(command: str, tmp_path: Path) -> None:
+    log = changed(tmp_path, "")
+    damage_tree(log)
+    assert "SQLite reports: " in rejected(command, log)
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_damage_after_the_index_was_made_is_reported(command: str, tmp_path: Path) -> None:
+    """A log with an index is not checked again, but only as long as its files are the same."""
+    log = changed(tmp_path, "")
+    make_index(log)
+    assert CliRunner().invoke(app, [command, str(log)]).exit_code == 0
+    damage_tree(log)
     assert "SQLite reports: " in rejected(command, log)
 
 
