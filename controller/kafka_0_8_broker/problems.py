@@ -160,7 +160,10 @@ def _led(tree: Tree, name: Name) -> Iterator[Problem]:
     except ZnodeError:
         return
     registration = znodes.broker_path(leader.broker)
-    if tree.lacks(registration):
+    if tree.lacks(znodes.state_path(leader.broker)):
+        text = f"names broker {leader.broker}, which has no queue; delete it to elect a leader"
+        yield Problem(path, text)
+    elif tree.lacks(registration):
         text = f"names broker {leader.broker}, which is not registered ({registration})"
         yield Problem(path, f"{text}; if it stays so, restart broker {leader.broker}")
     if tree.lacks(isr):
@@ -174,16 +177,19 @@ def _example(leader: znodes.Leader) -> str:
 
 
 def _unassigned_isr(tree: Tree, name: Name) -> Iterator[Problem]:
-    """No member of the ISR is an assigned replica, so that no broker can become leader."""
+    """A member of the ISR is not an assigned replica: it cannot become leader (E-01)."""
     path, replicas = znodes.isr_path(*name), znodes.replicas_path(*name)
     try:
         isr = znodes.read_isr(path, tree.contents.get(path)).brokers
         assigned = znodes.read_brokers(replicas, tree.contents.get(replicas))
     except ZnodeError:
         return
+    strangers = [one for one in isr if one not in assigned]
+    what = f"names {strangers}, not among the assigned replicas {list(assigned)}"
     if not set(isr) & set(assigned):
-        text = f"has none of the assigned replicas {list(assigned)}; correct it, or {replicas}"
-        yield Problem(path, text)
+        what = f"has none of the assigned replicas {list(assigned)}"
+    if strangers:
+        yield Problem(path, f"{what}; correct it, or {replicas}")
 
 
 def _reassignments(tree: Tree) -> Iterator[Problem]:

@@ -4,6 +4,7 @@ import asyncio
 import logging
 import signal
 import time
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -13,14 +14,19 @@ import msgspec
 from msgspec import Struct
 
 from controller.core.events import Event
+from controller.core.operations import OK
+from controller.core.outcomes import Znodes
 from controller.daemon.errors import DaemonError, texts_of
 from controller.daemon.zookeeper_silence import report_silence
 from controller.fingerprint import broker_fingerprint, code_version
+from controller.kafka_0_8 import znodes
 from controller.kafka_0_8.configuration import BrokerConfiguration
 from controller.kafka_0_8_broker.broker import MEANWHILE, RunningBroker
 from controller.kafka_0_8_broker.disk import Disk
 from controller.kafka_0_8_broker.errors import Broker08Error
 from controller.kafka_0_8_broker.inbox import BrokerInbox
+from controller.operator.errors import ZooKeeperUnavailable
+from controller.operator.zookeeper_client import ZooKeeperClient
 from controller.zookeeper.connection import ZooKeeperConnection
 from controller.zookeeper.servers import ConnectString
 from eventstore.errors import LogError
@@ -33,6 +39,7 @@ logger = logging.getLogger(__name__)
 RECORDS: Final = "records"
 EVENTS: Final = "events"
 """Folders in the data folder: the records of replicas, and one event log for each run."""
+_MS_PER_S: Final = 1000
 
 
 class BrokerSettings(Struct, frozen=True):
@@ -53,9 +60,51 @@ async def run_broker(settings: BrokerSettings) -> None:
         raise Broker08Error(f"{text}; use another --data") from None
     lock = FolderLock(settings.data)
     try:
-        await _run(settings)
+        with anyio.CancelScope() as waiting:
+            _on_signals(waiting.cancel)
+            await _require_free_id(settings)
+        if not waiting.cancelled_caught:
+            await _run(settings)
     finally:
         lock.release()
+
+
+def _on_signals(stop: Callable[[], None]) -> None:
+    for one in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(one, stop)
+
+
+async def _require_free_id(settings: BrokerSettings) -> None:
+    """Refuse an id that is registered at another address, once ZooKeeper answers
+    (docs/design-0.8.md#lost-records). Raises Broker08Error."""
+    one = settings.configuration
+    path = znodes.broker_path(one.broker_id)
+    found = await _registration(settings, path)
+    address = (found.data[0] or b"").decode("utf-8", "backslashreplace")
+    if found.errors[0] == OK and found.owners[0] and address != f"{one.host}:{one.port}":
+        raise Broker08Error(
+            f"broker id {one.broker_id} is in use: {path} is registered at {address}: stop that "
+            "broker, or use another --broker-id; if that broker was killed, try again when its "
+            "ZooKeeper session is over"
+        )
+
+
+async def _registration(settings: BrokerSettings, path: str) -> Znodes:
+    """The registration of a broker, once ZooKeeper answers."""
+    is_reported = False
+    while True:
+        try:
+            async with ZooKeeperClient(settings.zookeeper, settings.session_timeout_ms) as client:
+                found = await client.znodes((path,), may_be_denied=True)
+        except ZooKeeperUnavailable as error:
+            if not is_reported:
+                logger.warning("the broker starts when ZooKeeper answers: %s", error)
+            is_reported = True
+            await anyio.sleep(settings.configuration.retry_ms / _MS_PER_S)
+        else:
+            if is_reported:
+                logger.info("ZooKeeper answers")
+            return found
 
 
 async def _run(settings: BrokerSettings) -> None:
@@ -71,9 +120,7 @@ async def _run(settings: BrokerSettings) -> None:
 
         zookeeper = ZooKeeperConnection(settings.zookeeper, on_event, session_timeout_ms=timeout_ms)
         broker = RunningBroker(configuration, inbox, zookeeper, log, disk, timeout_ms)
-        loop = asyncio.get_running_loop()
-        for one in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(one, broker.stop)
+        _on_signals(broker.stop)
         fields = {"log": str(folder), "broker_id": configuration.broker_id}
         logger.info("the broker starts", extra={"fields": fields})
         try:

@@ -23,6 +23,7 @@ from replay.incidents.incident_folder import (
     require_new,
     update,
 )
+from replay.logs.broker_log import refuse_broker_log
 from replay.logs.open_log import open_reader, seq_at
 
 _INTO: Final = Path("tests/incidents")
@@ -91,6 +92,7 @@ def new_incident(
             _update([log] if log is not None else [into])
             return
         if log is not None and _is_run(log):
+            _refuse_broker_run(log)
             invariant, of_violation = _named_by_violation(log)
             name, title = name or invariant, title or of_violation
         if log is None or name is None:
@@ -112,6 +114,18 @@ def _check_name(name: str) -> None:
 
 def _is_run(path: Path) -> bool:
     return path.suffix == ".json" or (path / _RUN_FILE).is_file()
+
+
+def _refuse_broker_run(path: Path) -> None:
+    """Raises ReplayError for a run of the 0.8 design."""
+    from replay.explore.saved import CONTROLLER, design_of
+
+    if design_of(path) != CONTROLLER:
+        raise ReplayError(
+            f"{path} is a run of the 0.8 design, which this command does not keep: copy its "
+            f"{_RUN_FILE} into a new folder of tests/replay/explore/kafka_0_8/incidents, where "
+            "each run is a test"
+        )
 
 
 def _named_by_violation(path: Path) -> tuple[str, str]:
@@ -171,6 +185,7 @@ def _keep(
     (first_seq, first_ns), (last_seq, last_ns) = between
     with TemporaryDirectory(prefix="refold-incident-") as scratch, ExitStack() as opened:
         reader = opened.enter_context(open_reader(log))
+        refuse_broker_log(reader.header)
         first = seq_at(reader, first_seq or reader.header.first_seq, first_ns)
         last = seq_at(reader, last_seq, last_ns)
         if partition is not None:

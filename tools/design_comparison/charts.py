@@ -3,16 +3,16 @@
 Mermaid's xychart has neither a legend nor bars side by side nor a logarithmic axis.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from math import ceil, floor, log10
 from typing import Final
 from xml.sax.saxutils import escape
 
 from replay.world.scheduler import SECOND
-from tools.design_comparison.broker_failure import CASES, TITLES, seconds
+from tools.design_comparison.broker_failure import CASES, TITLES, Failure, seconds
 from tools.design_comparison.comparison import DESIGNS, Compared
 from tools.design_comparison.scenarios import FAULTS
-from tools.design_comparison.tables import all_failures
+from tools.design_comparison.tables import all_failures, is_time_known
 
 COLOURS: Final = ("#c2410c", "#1d4ed8", "#0f766e")
 _LEGENDS: Final = ("0.8 design", "controller")
@@ -47,26 +47,40 @@ def charts(compared: Compared) -> dict[str, str]:
                 for acks in ("0", "1", "all")
             },
         ),
-        "operations": lines(
-            "Znodes read and written after one broker's failure",
-            "partitions in the cluster of five brokers",
-            {
-                title: [
-                    (one.partitions, one.operations.reads + one.operations.writes)
-                    for one in of_case
-                ]
-                for title, of_case in failures.items()
-            },
+        "two-leaders": bars(
+            "Partition-seconds with two leaders, by the last fault",
+            _totals([one.overlaps for one in both]),
         ),
-        "time": lines(
-            "Seconds that one ZooKeeper needs for these operations",
-            "partitions in the cluster of five brokers",
-            {
-                title: [(one.partitions, seconds(one)) for one in of_case]
-                for title, of_case in failures.items()
-            },
+        "failover": _by_partitions(
+            "Seconds from the end of the session until the last partition has a leader",
+            failures,
+            lambda one: one.elected_ms / 1000 if is_time_known(one, compared.failures) else 0,
+        ),
+        "operations": _by_partitions(
+            "Znodes read and written after one broker's failure",
+            failures,
+            lambda one: one.operations.reads + one.operations.writes,
+        ),
+        "watches": _by_partitions(
+            "Watches set, and watch events, after one broker's failure",
+            failures,
+            lambda one: one.operations.watches + one.operations.events,
+        ),
+        "time": _by_partitions(
+            "Seconds that one ZooKeeper needs for these operations", failures, seconds
         ),
     }
+
+
+def _by_partitions(
+    title: str, failures: Mapping[str, Sequence[Failure]], value: Callable[[Failure], float]
+) -> str:
+    """A line for each case. A value of 0 is left out."""
+    points = {
+        case: [(one.partitions, value(one)) for one in of_case]
+        for case, of_case in failures.items()
+    }
+    return lines(title, "partitions in the cluster of five brokers", points)
 
 
 def _totals(both: Sequence[Mapping[str, Sequence[int]]]) -> dict[str, list[float]]:

@@ -206,25 +206,31 @@ def all_failures(measured: Sequence[Failure]) -> list[Failure]:
 def _failures(measured: Sequence[Failure]) -> str:
     header = ["partitions", "design", "", "znodes read", "znodes written", "watches set"]
     header += ["watch events", "last leader after", "ZooKeeper's time"]
-    largest = max((one.partitions for one in measured), default=0)
     failures = sorted(all_failures(measured), key=lambda one: one.partitions)
     rows = []
     for one in failures:
         operations = one.operations
         counts = (operations.reads, operations.writes, operations.watches, operations.events)
-        is_measured = one.partitions <= largest
-        is_known = is_measured or one.case == "0.8"
         rows.append(
             [
                 f"{one.partitions:,}",
                 TITLES[one.case],
-                "measured" if is_measured else "by formula",
+                "measured" if _is_measured(one, measured) else "by formula",
                 *(f"{count:,}" for count in counts),
-                f"{one.elected_ms / 1000:,.2f} s" if is_known else NO_TIME,
+                f"{one.elected_ms / 1000:,.2f} s" if is_time_known(one, measured) else NO_TIME,
                 f"{seconds(one):,.3g} s",
             ]
         )
     return table(header, rows)
+
+
+def _is_measured(failure: Failure, measured: Sequence[Failure]) -> bool:
+    return failure.partitions <= max((one.partitions for one in measured), default=0)
+
+
+def is_time_known(failure: Failure, measured: Sequence[Failure]) -> bool:
+    """Whether the time of a failure was measured, or its formula holds (see NO_TIME)."""
+    return failure.case == "0.8" or _is_measured(failure, measured)
 
 
 def _count(by_kind: dict[str, list[int]]) -> int:

@@ -28,7 +28,7 @@ def connect_string(text: str) -> ConnectString:
 
 def topic_name(text: str) -> str:
     """A parser for typer. A topic may have any name that ZooKeeper allows."""
-    if not text or "/" in text:
+    if text in ("", ".", "..") or "/" in text:
         raise typer.BadParameter(f"{text!r} is no name of a topic")
     return text
 
@@ -37,7 +37,7 @@ def broker_ids(text: str) -> tuple[int, ...]:
     """Broker ids such as 1,2,3. An empty list of replicas is rejected later, with the name of the
     partition."""
     try:
-        ids = tuple(int(one) for one in text.split(",") if one.strip())
+        ids = tuple(map(int, text.split(","))) if text.strip() else ()
     except ValueError:
         ids = (-1,)
     if any(not 0 <= one < 2**31 for one in ids):

@@ -2,7 +2,7 @@
 
 from controller.core.commands import Notice, WriteAtomically
 from controller.core.operations import WriteOperation
-from controller.kafka_0_8.commands import BrokerCommand
+from controller.kafka_0_8.commands import BrokerCommand, IssuedByBroker
 from controller.kafka_0_8.state import Name, Partition
 from replay.world.kafka_0_8.cluster import Cluster08
 
@@ -53,6 +53,20 @@ def operations_of(found: Cluster08, broker: int, rule: str) -> list[WriteOperati
         if isinstance(one, WriteAtomically)
         for operation in one.operations
     ]
+
+
+def change_before(found: Cluster08, broker: int, rule: str, *change: WriteOperation) -> None:
+    """Let another client write directly before the first transaction of a broker by a rule."""
+    left = [change]
+
+    def writes(issued: IssuedByBroker) -> bool:
+        is_of_broker = any(issued in sent for _, sent in found.brokers[broker].history[-1:])
+        is_of_rule = issued.reason.rule.startswith(rule)
+        if left and is_of_broker and is_of_rule and isinstance(issued.command, WriteAtomically):
+            found.write(*left.pop())
+        return False
+
+    found.loses_reply = writes
 
 
 def notices(found: Cluster08, broker: int, code: str) -> list[Notice]:

@@ -13,6 +13,7 @@ from replay.world.kafka_0_8.networked.cluster import NetworkedCluster
 from replay.world.scheduler import SECOND
 from tests.controller.kafka_0_8.clusters import (
     T,
+    change_before,
     cluster,
     issued,
     leader_of,
@@ -123,6 +124,15 @@ def test_isr_that_changed_after_the_read_prevents_the_election() -> None:
     found.stop(3)
     found.run(400)
     found.write(SetData("/brokers/topics/t/0/ISR", b"3;2", ANY_VERSION))
+    found.run(2000)
+    assert leader_of(found) is None
+
+
+def test_isr_that_changes_between_the_read_and_the_transaction_prevents_the_election() -> None:
+    found = replicated()
+    found.stop(1)
+    found.stop(3)
+    change_before(found, 2, "E-06", SetData("/brokers/topics/t/0/ISR", b"3;2", ANY_VERSION))
     found.run(2000)
     assert leader_of(found) is None
 

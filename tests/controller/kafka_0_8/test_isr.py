@@ -1,13 +1,23 @@
 """ISR, CUR and KeepInSyncTime: I-01 to I-03."""
 
+import pytest
+
 from controller.core.commands import WriteAtomically
 from controller.core.error_codes import NONE, NOT_LEADER_OR_FOLLOWER
-from controller.core.operations import Create, SetData
+from controller.core.operations import Create, Delete, SetData, WriteOperation
 from controller.core.values import ANY_VERSION
 from controller.kafka_0_8.events import FetchReceived
 from controller.kafka_0_8.state import UNKNOWN_LEO
 from controller.kafka_0_8.triggers import IsrChange
-from tests.controller.kafka_0_8.clusters import T, cluster, issued, notices, partition, replicated
+from tests.controller.kafka_0_8.clusters import (
+    T,
+    change_before,
+    cluster,
+    issued,
+    notices,
+    partition,
+    replicated,
+)
 
 ISR = "/brokers/topics/t/0/ISR"
 
@@ -94,6 +104,33 @@ def test_replaced_leader_cannot_change_the_isr_and_steps_down() -> None:
     assert found.data(ISR) == "2,3;9"
     assert found.error_of(request) == NOT_LEADER_OR_FOLLOWER
     assert not partition(found, 1).is_leader
+    assert notices(found, 1, "stepped_down")[0].text.endswith("another leader has written the ISR")
+
+
+@pytest.mark.parametrize(
+    "others",
+    [
+        [
+            Delete("/brokers/topics/t/0/leader", ANY_VERSION),
+            Create("/brokers/topics/t/0/leader", b"2;2"),
+        ],
+        [
+            Delete("/brokers/topics/t/0/replicas", ANY_VERSION),
+            Create("/brokers/topics/t/0/replicas", b"1,2,3"),
+        ],
+    ],
+    ids=["leader", "replicas"],
+)
+def test_leader_of_a_znode_that_was_created_again_does_not_write_the_isr(
+    others: list[WriteOperation],
+) -> None:
+    """The ISR znode is the same, so that its version does not show it."""
+    found = replicated()
+    found.stop(3)
+    found.produce(1, T, ["a"], -1)
+    change_before(found, 1, "I-01", SetData("/brokers/epoch", b"2", ANY_VERSION), *others)
+    found.run(4000)
+    assert found.data("/brokers/topics/t/0/ISR") == "1,2,3;1"
     assert notices(found, 1, "stepped_down")[0].text.endswith("another leader has written the ISR")
 
 

@@ -123,10 +123,13 @@ def test_second_rules_elect_no_leader_while_the_epoch_is_unreadable() -> None:
     assert EPOCH in notices(found, 3, "unreadable_znode")[0].text
 
 
-def test_epoch_that_only_the_broker_has_known_counts() -> None:
+@pytest.mark.parametrize(
+    "mistake", [DELETION, SetData(EPOCH, b"1", ANY_VERSION)], ids=["deleted", "set back"]
+)
+def test_epoch_that_only_the_broker_has_known_counts(mistake: WriteOperation) -> None:
     found = two_topics()
     found.write(
-        DELETION,
+        mistake,
         SetData("/brokers/topics/t/0/ISR", b"1,2;1", ANY_VERSION),
         Delete("/brokers/topics/t/0/leader", ANY_VERSION),
     )

@@ -86,6 +86,11 @@ def test_request_with_acks_0_is_not_answered() -> None:
     assert found.brokers[2].logs[T] == ["a"]
 
 
+def test_rejected_request_with_acks_0_is_not_answered() -> None:
+    found = replicated()
+    assert found.error_of(found.produce(2, T, ["a"], 0, wait_ms=100)) is None
+
+
 def test_follower_rejects_produce_requests_and_names_the_leader() -> None:
     found = replicated()
     request = found.produce(2, T, ["a"], 1, wait_ms=10)

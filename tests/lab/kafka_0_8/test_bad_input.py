@@ -215,6 +215,28 @@ async def test_second_process_with_the_same_data_or_port_is_refused(
     await assert_unharmed(brokers)
 
 
+async def test_id_that_is_registered_at_another_address_is_refused(
+    brokers: Brokers, tmp_path: Path
+) -> None:
+    first = brokers.broker(1)
+    second = Broker08(1, tmp_path / "second", brokers.stage.lab.zookeepers[0], {}, None)
+    address = f"127.0.0.1:{first.port}"
+    await assert_exits(second, f"broker id 1 is in use: /brokers/ids/1 is registered at {address}")
+    assert second.logs() == []
+    await assert_unharmed(brokers)
+
+
+async def test_broker_starts_when_zookeeper_answers(brokers: Brokers) -> None:
+    zookeeper, broker = brokers.stage.lab.zookeepers[0], brokers.broker(3)
+    await broker.stop()
+    zookeeper.pause()
+    await broker.start(wait=False)
+    await until_reported(brokers, 3, "the broker starts when ZooKeeper answers: no session within")
+    zookeeper.resume()
+    await brokers.until_all_in_sync(*ORDERS)
+    await assert_unharmed(brokers)
+
+
 async def test_unreadable_high_watermarks_prevent_the_start(brokers: Brokers) -> None:
     broker = brokers.broker(2)
     await broker.stop()

@@ -294,9 +294,13 @@ def test_questions_about_other_subjects_are_rejected(log: Path) -> None:
         assert "--partition T-0" in error
 
 
-@pytest.mark.parametrize("command", ["health", "diff"])
-def test_command_that_does_not_read_the_log_says_which_do(command: str, log: Path) -> None:
-    code, _, error = run(command, log, *(("--base", "HEAD") if command == "diff" else ()))
+@pytest.mark.parametrize(
+    "command", [("health",), ("diff", "--base", "HEAD"), ("new-incident", "--name", "one")]
+)
+def test_command_that_does_not_read_the_log_says_which_do(
+    command: tuple[str, ...], log: Path
+) -> None:
+    code, _, error = run(command[0], log, *command[1:])
     assert code == 2
     assert "broker 2 of the 0.8 design" in error
     assert "`refold decisions LOG --partition T-0`" in error

@@ -39,7 +39,7 @@ def test_story_writes_the_logs_of_its_brokers(tmp_path: Path) -> None:
     assert "use one of startup, leader_failure" in error
 
 
-@pytest.mark.parametrize("ids", ["a", "1,b", "-1", "1;2", str(2**31)])
+@pytest.mark.parametrize("ids", ["a", "1,b", "1,,2", "1,", "-1", "1;2", str(2**31)])
 def test_list_that_is_no_list_of_broker_ids_is_rejected(ids: str) -> None:
     status, _, error = run("create", "t", "--replicas", ids, "--zookeeper", "localhost")
     assert status == 2

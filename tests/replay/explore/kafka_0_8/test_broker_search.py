@@ -156,6 +156,9 @@ def test_run_with_a_flaw_is_saved_and_reproduced(
     assert "record 9 at offset 9 was committed; broker 2, in the ISR, truncated" in again.stdout
     assert "the same run: all events, commands and znodes are as saved" in again.stdout
     assert CliRunner().invoke(app, ["replay", str(run / "broker-2-run-2")]).exit_code == 0
+    kept = CliRunner().invoke(app, ["new-incident", str(run), "--into", str(tmp_path / "kept")])
+    assert kept.exit_code == 2
+    assert "a run of the 0.8 design, which this command does not keep: copy its" in kept.stderr
 
 
 def test_violation_ends_with_status_1_and_its_run(
