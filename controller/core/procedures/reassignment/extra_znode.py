@@ -1,5 +1,7 @@
 """/admin/reassign_partitions_extra: more reassignments while some are under way (KB 14.3)."""
 
+from typing import NamedTuple
+
 from controller.core.commands import Reason
 from controller.core.controller import Controller
 from controller.core.errors import ZnodeError
@@ -49,6 +51,13 @@ _BOTH_BYTES_MAX = 1_040_000
 """The limit for both znodes together, which are written in one multi: below jute.maxbuffer."""
 
 
+class _Stored(NamedTuple):
+    """The content of the znode."""
+
+    entries: Entries
+    version: int
+
+
 async def process_extra(controller: Controller) -> None:
     """Move entries to /admin/reassign_partitions, as many as fit. The znode is deleted when it is
     empty.
@@ -88,7 +97,7 @@ async def process_extra(controller: Controller) -> None:
     else:
         waiting = {}
     moved = {name: one for name, one in possible.items() if name not in waiting}
-    await _move(controller, legacy, moved, waiting, version)
+    await _move(controller, legacy, moved, waiting, _Stored(extra, version))
 
 
 async def _roll_back(controller: Controller, pending: Entries) -> set[Name]:
@@ -153,9 +162,10 @@ def _conflicts(controller: Controller, name: Name, entry: Entry, legacy: LegacyZ
 
 
 async def _move(
-    controller: Controller, legacy: LegacyZnode, moved: Entries, waiting: Entries, version: int
+    controller: Controller, legacy: LegacyZnode, moved: Entries, waiting: Entries, stored: _Stored
 ) -> None:
-    """One multi: from one znode to the other, as many entries as fit."""
+    """One multi: from one znode to the other, as many entries as fit. Of those in the other znode,
+    the ones that wait stay; impossible ones are removed."""
     entries, rest = _split_by_size(controller, legacy.entries, moved)
     rest = waiting | rest
     controller.context.extra_waits = bool(rest)
@@ -165,10 +175,10 @@ async def _move(
         operations.append(
             SetData(LEGACY, data, legacy.version) if legacy.exists else Create(LEGACY, data)
         )
-    if rest != moved | waiting or not rest:
-        operations.append(
-            SetData(_PATH, write_entries(rest), version) if rest else Delete(_PATH, version)
-        )
+    if not rest:
+        operations.append(Delete(_PATH, stored.version))
+    elif rest != stored.entries:
+        operations.append(SetData(_PATH, write_entries(rest), stored.version))
     if rest:
         what = "1 entry waits" if len(rest) == 1 else f"{len(rest)} entries wait"
         text = f"{what} for a rollback, or for room in {LEGACY}"

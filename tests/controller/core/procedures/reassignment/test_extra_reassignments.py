@@ -262,6 +262,19 @@ def test_entries_that_wait_stay_without_those_that_are_moved() -> None:
     assert entries(cluster) == {T0: Entry((3, 4), (1, 2)), ("u", 0): Entry((4,), (1,))}
 
 
+def test_impossible_entry_is_removed_while_another_one_waits() -> None:
+    cluster = interruptible(4, 1, 2)
+    submit(cluster, {T0: [3, 4]})
+    catch_up(cluster, 3)
+    for broker in (1, 2):
+        cluster.stop_broker(broker)
+    seen = cluster.seen()
+    submit_extra(cluster, {T0: [4], ("no-topic", 0): [4]})
+    assert extra(cluster) == {T0: Entry((4,))}
+    assert [subject for _, subject in seen.notices()].count("no-topic-0") == 1
+    assert assignment(cluster) == "3,4,1,2 adding 3,4 removing 1,2"
+
+
 def test_later_content_is_processed_and_its_entries_have_priority() -> None:
     cluster = two_partitions()
     cancel_all(cluster)
