@@ -160,12 +160,12 @@ def _led(tree: Tree, name: Name) -> Iterator[Problem]:
     except ZnodeError:
         return
     registration = znodes.broker_path(leader.broker)
-    if tree.lacks(znodes.state_path(leader.broker)):
-        text = f"names broker {leader.broker}, which has no queue; delete it to elect a leader"
-        yield Problem(path, text)
-    elif tree.lacks(registration):
+    if tree.lacks(registration):
         text = f"names broker {leader.broker}, which is not registered ({registration})"
-        yield Problem(path, f"{text}; if it stays so, restart broker {leader.broker}")
+        what_to_do = f"if it stays so, restart broker {leader.broker}"
+        if tree.lacks(znodes.state_path(leader.broker)):
+            what_to_do = "it has no queue either: if there is no such broker, delete the znode"
+        yield Problem(path, f"{text}; {what_to_do}")
     if tree.lacks(isr):
         text = "does not exist although the partition has a leader; create it with the replicas"
         yield Problem(isr, f"{text} that have all committed records, such as {_example(leader)}")

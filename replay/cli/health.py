@@ -332,6 +332,12 @@ def _look(
 def _from_log(log: str, seq: int | None, wall_ns: int | None) -> _Moment:
     with progress() as report, open_log(log, report) as opened:
         cluster = cluster_at(opened, seq_at(opened.reader, seq, wall_ns), report)
+        if cluster.controller.role == "standby":
+            raise ReplayError(
+                f"{log}: the daemon is not the controller at event {cluster.seq}, so that its log "
+                "does not show the state of the cluster: ask the daemon that is, give --zookeeper, "
+                "or an earlier moment (--at)"
+            )
         problem = headline_of(opened, cluster, report)
         shadow = read_status(opened.reader.path) if seq is None and wall_ns is None else None
         if shadow is not None:

@@ -124,7 +124,7 @@ def _refuse_broker_run(path: Path) -> None:
         raise ReplayError(
             f"{path} is a run of the 0.8 design, which this command does not keep: copy its "
             f"{_RUN_FILE} into a new folder of tests/replay/explore/kafka_0_8/incidents, where "
-            "each run is a test"
+            "each run is a test, and write in its field `reason` what happened"
         )
 
 

@@ -77,7 +77,10 @@ def _require_term(history: History, term: int) -> None:
     known = (known | {history.cluster.controller.epoch}) - {0}
     if not known or not min(known) <= term <= max(known):
         terms = listed(sorted(known))
-        raise ReplayError(f"no term {term} by event {history.cluster.seq}; this log has {terms}")
+        raise ReplayError(
+            f"no term {term} by event {history.cluster.seq}; this log has {terms}. Other terms are "
+            "those of other controllers"
+        )
 
 
 def _require_subject(history: History) -> None:

@@ -137,6 +137,17 @@ def test_epoch_that_only_the_broker_has_known_counts(mistake: WriteOperation) ->
     assert leader_of(found)[2:] == "4"
 
 
+def test_epoch_that_only_the_isr_shows_counts() -> None:
+    """The epoch was set back while the brokers were down."""
+    found = two_topics()
+    found.stop(1)
+    found.stop(2)
+    found.write(SetData(EPOCH, b"2", ANY_VERSION))
+    found.start(1, 2)
+    found.run(2000)
+    assert leader_of(found) == "1;4"
+
+
 def test_epoch_of_a_leader_counts_although_its_isr_has_a_lower_one() -> None:
     found = two_topics()
     found.write(

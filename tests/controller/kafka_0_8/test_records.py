@@ -9,16 +9,23 @@ from controller.core.error_codes import (
     OFFSET_OUT_OF_RANGE,
     UNKNOWN_TOPIC_OR_PARTITION,
 )
+from controller.core.events import SessionExpired
 from controller.core.operations import SetData
 from controller.core.values import ANY_VERSION
 from controller.kafka_0_8.commands import (
+    AppendRecords,
     RespondFetch,
     RespondProduce,
     SendFetch,
     TruncateLog,
     WriteCheckpoint,
 )
-from controller.kafka_0_8.events import FetchReceived, FetchResponded
+from controller.kafka_0_8.events import (
+    FetchReceived,
+    FetchResponded,
+    ProduceReceived,
+    RecordsAppended,
+)
 from controller.kafka_0_8.fold import BrokerFold
 from controller.kafka_0_8.triggers import LeaderChanged
 from replay.world.kafka_0_8.cluster import Cluster08
@@ -89,6 +96,21 @@ def test_request_with_acks_0_is_not_answered() -> None:
 def test_rejected_request_with_acks_0_is_not_answered() -> None:
     found = replicated()
     assert found.error_of(found.produce(2, T, ["a"], 0, wait_ms=100)) is None
+
+
+@pytest.mark.parametrize(("acks", "errors"), [(0, []), (1, [NOT_LEADER_OR_FOLLOWER])])
+def test_records_that_are_appended_after_the_leadership_are_rejected(
+    acks: int, errors: list[int]
+) -> None:
+    found = replicated()
+    process = found.brokers[1]
+    sent = process.apply(ProduceReceived(900, *T, 1, acks), "client", found.now_ms, ["a"])
+    (append,) = (one.id for one in sent if isinstance(one.command, AppendRecords))
+    process.apply(SessionExpired(process.session), "zookeeper", found.now_ms, [])
+    answers = process.apply(RecordsAppended(append, 1), "log:t-0", found.now_ms, [])
+    assert [
+        one.command.error for one in answers if isinstance(one.command, RespondProduce)
+    ] == errors
 
 
 def test_follower_rejects_produce_requests_and_names_the_leader() -> None:

@@ -73,7 +73,7 @@ def test_empty_cluster_has_no_problems() -> None:
             b"1,4;7",
             "names [4], not among the assigned replicas [1, 2]; correct it, or /brokers/topics/t/0",
         ),
-        ("/brokers/topics/t/0/leader", b"9;7", "which has no queue; delete it to elect a leader"),
+        ("/brokers/topics/t/0/leader", b"9;7", "if there is no such broker, delete the znode"),
         ("/brokers/topics/t/0/leader", b"\xff", "such as 1;7: it has other characters; correct it"),
         ("/brokers/topics/t/0/replicas", b"1,1", "twice; correct it, or delete topic t"),
         ("/brokers/topics/t/0/replicas", b"1,2,9", "names broker 9, which has no queue; add the"),
@@ -90,6 +90,16 @@ def test_znode_that_cannot_be_used_is_named_with_the_reason(
     problems = problems_of(Tree(USABLE | {path: content}))
     assert list(problems) == [path]
     assert why in problems[path].text
+
+
+def test_registered_leader_without_a_queue_is_not_to_be_deleted() -> None:
+    found = {path: data for path, data in USABLE.items() if path != "/brokers/state/1"}
+    problems = problems_of(Tree(found))
+    assert list(problems) == ["/brokers/topics/t/0/replicas"]
+    assert (
+        "names broker 1, which has no queue; add the broker"
+        in problems["/brokers/topics/t/0/replicas"].text
+    )
 
 
 @pytest.mark.parametrize(

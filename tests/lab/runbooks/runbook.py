@@ -47,7 +47,13 @@ class Runbook:
 
     async def step(self, **places: str) -> tuple[int, str]:
         """Run the next command. Returns its exit status and its output."""
-        line = self._commands.pop(0)
+        found = await self.preview(**places)
+        self._commands.pop(0)
+        return found
+
+    async def preview(self, **places: str) -> tuple[int, str]:
+        """The same, but the command remains the next one: an operator runs it again."""
+        line = self._commands[0]
         for word, place in {**self._places, **places}.items():
             line = line.replace(word, place)
         process = await asyncio.create_subprocess_exec(

@@ -42,11 +42,25 @@ def test_worst_partition_is_shown_with_its_reason(log: Path) -> None:
 
 def moment(log: Path, worst: str | None) -> int:
     """The first event after which the worst partition of the existing ones is in a state."""
-    for seq in range(1, 200):
+    for seq in range(_first_as_controller(log), 200):
         found = found_by(log, "--at", seq)
         if found["total"] and found["worst"] == worst:
             return seq
     raise AssertionError(f"no moment with {worst}")
+
+
+def _first_as_controller(log: Path) -> int:
+    return next(seq for seq in range(1, 200) if health(log, "--at", seq).exit_code != 2)
+
+
+def test_log_of_a_daemon_that_is_not_the_controller_shows_no_state(log: Path) -> None:
+    """It knows no partitions, of which none is ill."""
+    before = _first_as_controller(log) - 1
+    assert before
+    found = health(log, "--at", before)
+    assert (found.exit_code, found.stdout) == (2, "")
+    assert f"the daemon is not the controller at event {before}" in found.stderr
+    assert "give --zookeeper" in found.stderr
 
 
 def test_well_partitions_are_shown_for_a_topic_only(log: Path) -> None:
