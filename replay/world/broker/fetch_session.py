@@ -74,8 +74,10 @@ class FetchSession:
             self._ask(asked)
         if self._outside:
             for position in list(self._outside.values()):
-                if position.partition is not None:
-                    position.partition.expand_isr(self.replica)
+                partition = position.partition
+                # A fetch that fails, such as one at another leader epoch, says nothing.
+                if partition is not None and partition.is_fetched_by(self):
+                    partition.expand_isr(self.replica)
         if self._ready:
             self._respond()
         if self._waiting and self._timer is None:

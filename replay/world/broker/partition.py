@@ -292,6 +292,11 @@ class Partition:
         if offset != before:
             self._raise_high_watermark()
 
+    def is_fetched_by(self, session: Reader) -> bool:
+        """Whether a follower's session fetches at the current leader epoch without an error."""
+        remote = self.remotes.get(session.replica)
+        return remote is not None and remote.session is session
+
     def expand_isr(self, replica: int) -> None:
         """Propose to add a follower to the ISR if it is in sync (maybeExpandIsr)."""
         remote = self.remotes.get(replica)

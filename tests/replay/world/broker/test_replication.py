@@ -107,6 +107,25 @@ def test_replica_outside_of_the_assignment_is_not_added_to_the_isr() -> None:
     assert isr_of(hand, 1) == (1, 2)
 
 
+def test_fetch_at_an_earlier_leader_epoch_brings_no_follower_into_the_isr() -> None:
+    """It fails (FENCED_LEADER_EPOCH). The leader's log end offset of the follower is from before
+    the crash in which the follower lost its records."""
+    hand = Hand().start()
+    hand.lead(1, 0)
+    producer = hand.producer()
+    hand.run(2)
+    producer.stop()
+    hand.run(2)
+    hand.brokers[3].crash(loses_unflushed=True, restart_after_us=20_000_000)
+    hand.lead(1, 1, isr=(1, 2), to=(1, 2))
+    hand.run(30)
+    hand.update_metadata(3)
+    hand.lead(1, 0, to=(3,), version=1)
+    assert hand.partition(3).leader == 1
+    hand.run(1)
+    assert (isr_of(hand, 1), hand.seen.proposals) == ((1, 2), [])
+
+
 def test_min_insync_replicas_refuses_acks_all_only() -> None:
     hand = Hand(min_isr=2).start()
     hand.lead(1, 0, isr=(1,), replicas=(1, 2, 3))
