@@ -9,8 +9,10 @@
 - an unfinished reassignment: some new replicas join, another is late; it is replaced or cancelled
 - an interrupted rollback: the controller loses the role while a reassignment is cancelled
 - a returning replica: it lags, and the one that led meanwhile fails
+- a late growth: a follower joins the ISR, its leader learns that late, and the others fail
 - a late shrink: a follower falls behind, and what its leader writes about that arrives late
 - a change during an election: a leader changes its ISR while the controller elects another leader
+- a standby behind: it is cut off while something changes, and then gets the role
 - a kept cancellation: a reassignment waits for it, and the controller loses the role
 - blocks of producer ids: a broker writes one while the controller writes another
 - old answers: all servers lag, and each controller loses the reply to a write
@@ -81,6 +83,9 @@ class Patterns:
         self._faults = FaultMaker(scenario, numbers)
         self._acts = ActMaker(scenario, numbers)
         self._controllers = [one.process for one in scenario.controllers if one.runs]
+        self._standbys = [
+            one.process for one in scenario.controllers if one.runs and one.configuration.standby
+        ]
         self._brokers = [one.id for one in scenario.brokers]
         self._replication = ReplicationPatterns(scenario, numbers, self._acts)
         self._active_ms = scenario.active_ms
@@ -100,6 +105,8 @@ class Patterns:
             (self._interrupted_rollback, 5),
             (self._replication.returning, 3),
             (self._replication.late_shrink, 3),
+            (self._replication.late_growth, 3),
+            (self._standby_behind, 6 if self._standbys else 0),
             (self._replication.change_during_election, 6 if self._leaders_write else 1),
             (self._old_answers, 3),
             (self._late_requests, 2),
@@ -171,6 +178,28 @@ class Patterns:
             made.append(LagZooKeeper(self._near(at_ms), lagging, 0, 9_000, numbers.choice(_LAG_MS)))
         for _ in range(numbers.below(3)):
             made += self._acts.make(self._near(at_ms))
+        return made
+
+    def _standby_behind(self, at_ms: int) -> list[Input]:
+        """A standby is cut off from ZooKeeper, mostly for less than its session timeout. Meanwhile
+        leaders move, and administrators act. Then it gets the role."""
+        numbers = self._numbers
+        standby = numbers.choice(self._standbys)
+        cut_ms = numbers.choice((300, 900, 900, 2_000, 9_000))
+        made: list[Input] = [CutConnection(at_ms, standby, ZOOKEEPER, cut_ms)]
+        for _ in range(numbers.between(1, 3)):
+            changed_ms = at_ms + numbers.between(1, cut_ms)
+            if numbers.chance(60):
+                broker = numbers.choice(self._brokers)
+                made.append(StopBroker(changed_ms, broker, numbers.choice(OUTAGE_MS)))
+            else:
+                made += self._acts.make(changed_ms)
+        lost_ms = at_ms + cut_ms + numbers.choice((-100, 10, 500, 2_000))
+        made += [
+            KillController(lost_ms, one, restart_after_ms=9_000)
+            for one in self._controllers
+            if one != standby
+        ]
         return made
 
     def _unseen_restart(self, at_ms: int) -> list[Input]:

@@ -111,6 +111,31 @@ class ReplicationPatterns:
             made += self._acts.crash(fails_ms, leader, numbers.choice(OUTAGE_MS))
         return made
 
+    def late_growth(self, at_ms: int) -> list[Input]:
+        """A follower returns and joins the ISR, which its leader learns late. The follower falls
+        behind meanwhile, and the other replicas fail, so that it is elected."""
+        numbers = self._numbers
+        partition = self._acts.partition()
+        if partition is None or len(partition[2]) == 1:
+            return []
+        leader, *followers = partition[2]
+        follower = numbers.choice(followers)
+        joins_ms = at_ms + _FETCHES_AFTER_MS
+        late_ms = numbers.choice((3_000, 6_000, 15_000))
+        behind_ms = joins_ms + numbers.choice((20, 100, 400, 900))
+        fail_ms = behind_ms + numbers.choice((600, 1_500, 3_000))
+        answers_ms = joins_ms - numbers.choice((0, 5, 30, 200))
+        made: list[Input] = [StopBroker(at_ms, follower, 0)]
+        made += [
+            HoldLink(answers_ms, one, f"broker {leader}", late_ms, True)
+            for one in (*self._controllers, ZOOKEEPER)
+        ]
+        made.append(HoldLink(behind_ms, f"broker {follower}", f"broker {leader}", late_ms, True))
+        for place, other in enumerate(one for one in partition[2] if one != follower):
+            outage_ms = numbers.choice(OUTAGE_MS)
+            made += self._acts.crash(fail_ms + 10 * place, other, outage_ms)
+        return made
+
     def change_during_election(self, at_ms: int) -> list[Input]:
         """A follower returns, and its leader adds it to the ISR while a controller, to which
         ZooKeeper answers late, elects another leader of the partition."""
