@@ -25,7 +25,9 @@ WRITES: Final[dict[str, tuple[str, ...]]] = {
     "deletion_requests._mark": ("Create /admin/delete_topics/T",),
     "extra_znode._move": (
         "Create /admin/reassign_partitions",
+        "Delete /admin/reassign_partitions_extra",
         "SetData /admin/reassign_partitions",
+        "SetData /admin/reassign_partitions_extra",
     ),
     "extra_znode._read": ("Delete /admin/reassign_partitions_extra",),
     "features.process_update_features": ("SetData /feature",),

@@ -72,7 +72,10 @@ def not_checked(coverage: Coverage) -> list[str]:
         found.append(f"reasons for which no write failed: {', '.join(unrefused)}")
     unpassed = [one for one in ACTS if one not in coverage.acts_passed]
     if unpassed:
-        found.append(f"writes and requests that no run had: {', '.join(unpassed)}")
+        found.append(
+            "writes and requests that no run had (of writes that are sent together, the first one "
+            f"counts): {', '.join(unpassed)}"
+        )
     return [*found, _NOT_SIMULATED]
 
 
