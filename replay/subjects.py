@@ -171,6 +171,7 @@ def partition_named(name: str) -> tuple[str, int]:
     return topic, int(number)
 
 
+@lru_cache
 def broker_named(name: str) -> int:
     """The id of a broker by the name of its subject or process: "broker 3". Raises ValueError."""
     return int(name.removeprefix("broker "))

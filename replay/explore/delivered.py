@@ -35,6 +35,8 @@ from replay.explore.invariants.known import Candidates, Known
 
 _IDS: Final = f"{znodes.BROKER_IDS}/"
 _Key = tuple[int, Name]
+_Brokers = tuple[dict[int, int], dict[int, int]]
+"""Registrations that a controller has read last, and those before, each with its czxid."""
 
 
 class _View:
@@ -199,7 +201,7 @@ class Delivered:
 
     # What a controller knows
 
-    def _brokers(self, process: str) -> tuple[dict[int, int], dict[int, int]] | None:
+    def _brokers(self, process: str) -> _Brokers | None:
         """The registrations that a controller has read last, and those before; None: its own state
         counts."""
         view = self._views.get(process)
@@ -233,10 +235,15 @@ class Delivered:
         found = self._brokers(process)
         if found is None:
             return self._own.live_brokers_of(process)
-        granted = self._known.granted.get(process, {})
+        return self._live(process, found)
+
+    def _live(self, process: str, found: _Brokers) -> list[int]:
+        granted, (now, before) = self._known.granted.get(process, {}), found
+        if now == before:
+            return [broker for broker, epoch in now.items() if granted.get(broker) != epoch]
         return [
             broker
-            for broker in {**found[0], **found[1]}
+            for broker in {**now, **before}
             if any(broker in one and one[broker] != granted.get(broker) for one in found)
         ]
 
@@ -254,21 +261,23 @@ class Delivered:
         found = self._brokers(process)
         if found is None:
             return self._own.live_brokers_of(process)
-        leaving = self.shutting_down_of(process)
+        return self._surely_live(process, found)
+
+    def _surely_live(self, process: str, found: _Brokers) -> list[int]:
+        leaving, (now, before) = self.shutting_down_of(process), found
         return [
             broker
-            for broker, epoch in found[0].items()
-            if found[1].get(broker) == epoch and broker not in leaving
+            for broker, epoch in now.items()
+            if before.get(broker) == epoch and broker not in leaving
         ]
 
     def candidates_of(self, process: str, name: Name) -> Candidates | None:
         """Between which replicas a controller chooses the leader of a partition now."""
-        live, surely = self.live_brokers_of(process), self.surely_live_of(process)
-        if live is None or surely is None:
-            return None
         found = self._brokers(process)
         if found is None:
-            return self._own.candidates_of(process, name)
+            is_known = self._own.live_brokers_of(process) is not None
+            return self._own.candidates_of(process, name) if is_known else None
+        live, surely = self._live(process, found), self._surely_live(process, found)
         view, topic = self._views[process], self._known.topics.get(name[0])
         failed = view.failed
         # The controller may have forgotten what was reported of an earlier topic of the same name.

@@ -80,7 +80,6 @@ class Monitor(Observer):
         self.unmet: dict[str, str] = {}
         self.is_settled = False
         self.also = also or Observer()
-        self._also_stepped = type(self.also).stepped is not Observer.stepped
         self._now: Callable[[], int] = lambda: 0
         self._quiet_us: int | None = None
         self._next_poll_us = 0
@@ -178,9 +177,8 @@ class Monitor(Observer):
                 check(process, term, path)
 
     def stepped(self) -> None:
-        if self._also_stepped:
-            self.also.stepped()
-        if self._quiet_us is not None and self._now() >= self._next_poll_us:
+        self.also.stepped()
+        if self._now() >= self._next_poll_us:
             self.poll()
 
     def quiet_begins(self) -> None:

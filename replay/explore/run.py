@@ -9,6 +9,7 @@ from msgspec import Struct
 from replay.explore.coverage import Act, Coverage, CoverageObserver
 from replay.explore.invariants.invariant import Violation
 from replay.explore.monitor import Monitor
+from replay.garbage_collection import rare_garbage_collection
 from replay.world.cluster import Cluster
 from replay.world.inputs import Input
 from replay.world.network import Delivery
@@ -55,7 +56,7 @@ def play(build: Callable[[], Playable], monitor: Monitor) -> str:
     """Run a cluster until the monitor needs no more of it. Returns the exception that ended the
     run, which is a violation; "": none."""
     cluster: Playable | None = None
-    second = steps = 0
+    second_ends_us, steps = SECOND, 0
 
     def violate(invariant: str, subject: str, text: str) -> None:
         now = cluster.scheduler.now_us if cluster is not None else 0
@@ -64,11 +65,12 @@ def play(build: Callable[[], Playable], monitor: Monitor) -> str:
 
     try:
         cluster = build()
-        while not monitor.is_over and cluster.step():
-            if cluster.scheduler.now_us // SECOND != second:
-                second, steps = cluster.scheduler.now_us // SECOND, 0
+        scheduler, step = cluster.scheduler, cluster.step
+        while not monitor.is_over and step():
             steps += 1
-            if steps > _STEPS_OF_A_SECOND_MAX:
+            if scheduler.now_us >= second_ends_us:
+                second_ends_us, steps = (scheduler.now_us // SECOND + 1) * SECOND, 1
+            elif steps > _STEPS_OF_A_SECOND_MAX:
                 violate(ENDS, "the world", f"{steps} steps in one virtual second")
         if cluster.is_quiet and not monitor.is_over:
             monitor.poll()
@@ -111,7 +113,8 @@ class Run:
             self.cluster = Cluster(scenario, inputs, self._monitor)
             return self.cluster
 
-        self.error = play(build, self._monitor)
+        with rare_garbage_collection():
+            self.error = play(build, self._monitor)
 
     def outcome(self, *, with_digest: bool = False) -> Outcome:
         """The result as a value that another process can be sent."""

@@ -78,7 +78,6 @@ class Cluster:
         self.network = Network(self.scheduler)
         if type(self.observer).delivered is not Observer.delivered:
             self.network.observe = self.observer.delivered
-        self._is_watched = type(self.observer).stepped is not Observer.stepped
         self.is_quiet = False
         self._end_us = scenario.end_ms * MS
         self.zookeeper = self._make_zookeeper()
@@ -99,7 +98,7 @@ class Cluster:
         """Run one scheduled action. False: the run is over."""
         if not self.scheduler.step(self._end_us):
             return False
-        if self._is_watched:
+        if self.is_quiet:
             self.observer.stepped()
         return True
 

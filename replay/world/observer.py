@@ -41,7 +41,7 @@ class Observer:
         """The `Cluster` was put together; nothing has run."""
 
     def stepped(self) -> None:
-        """One scheduled action has run."""
+        """One scheduled action has run, after `quiet_begins`."""
 
     def input_applied(self, one: Input) -> None:
         """An input takes effect now."""

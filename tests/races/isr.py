@@ -11,6 +11,7 @@ from controller.core.values import LeaderAndIsr
 from replay.world.broker.fetch_session import FetchSession
 from replay.world.broker.messages import FetchPartition
 from replay.world.broker.partition import Partition as Replica
+from replay.world.broker.partition import Reader
 from replay.world.inputs import CrashBroker, HoldLink, Input, Reassign, StopBroker, Target
 from replay.world.scenario import Scenario
 from tests.races.clusters import cluster
@@ -54,6 +55,16 @@ def _serves_removed_followers(original: Any) -> Callable[..., int]:
         return found
 
     return error
+
+
+def _removed_followers_fetch(original: Any) -> Callable[[Replica, Reader], bool]:
+    """As long as they do not compare leader epochs, a session goes on over leader epochs."""
+
+    def is_fetched_by(self: Replica, session: Reader) -> bool:
+        is_removed = session.replica not in self.replicas
+        return bool(original(self, session) or (is_removed and session.replica in self.remotes))
+
+    return is_fetched_by
 
 
 def _any_member_is_valid(original: Any) -> Callable[[Partition, LeaderAndIsr], bool]:
@@ -140,6 +151,7 @@ DEFECTS: Final[tuple[Defect, ...]] = (
             Replacement(
                 "replay.world.broker.fetch_session:FetchSession._error", _serves_removed_followers
             ),
+            Replacement(f"{_PARTITION}.is_fetched_by", _removed_followers_fetch),
             Replacement(f"{_ALTER_PARTITION}:_is_valid", _any_member_is_valid),
         ),
         directed=_replica_moves,

@@ -174,7 +174,8 @@ class FetchSession:
         )
 
     def _error(self, asked: FetchPartition, partition: Partition) -> int:
-        if asked.topic_id is not None and partition.log.topic_id not in (None, asked.topic_id):
+        known, topic_id = partition.log.topic_id, asked.topic_id
+        if known != topic_id and known is not None and topic_id is not None:
             return codes.INCONSISTENT_TOPIC_ID
         error = epoch_error(asked.leader_epoch, partition)
         if not error and self.is_follower and self.replica not in partition.remotes:

@@ -96,10 +96,13 @@ class Fetcher:
             return
         if self._changed and self._ask_for_ends():
             return
-        sessions = any(not one.is_delayed for one in self._following.values())
-        if not sessions and not self._forgotten:
-            return
-        partitions = tuple(self._fetch_of(one) for one in self._changed.values())
+        for one in self._following.values():
+            if not one.is_delayed:
+                break
+        else:
+            if not self._forgotten:
+                return
+        partitions = tuple([self._fetch_of(one) for one in self._changed.values()])
         forgotten = tuple(self._forgotten)
         self._changed, self._forgotten = {}, {}
         self._is_busy = True

@@ -31,7 +31,7 @@ class Batch(NamedTuple):
     records: tuple[int, ...]
 
 
-class FetchPartition(NamedTuple):
+class FetchPartition(Struct, frozen=True):
     """Where to read one partition. `leader_epoch` is what the reader believes to be current (-1:
     it does not say), `last_epoch` that of the last record before `offset` (-1: it does not say).
     """

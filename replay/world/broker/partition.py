@@ -236,8 +236,8 @@ class Partition:
     def _is_under_min_isr(self, isr: tuple[int, ...]) -> bool:
         """Whether the ISR is smaller than min.insync.replicas, of which no more than the number of
         replicas count (effectiveMinIsr)."""
-        needed = min(self._context.min_isr(self.name[0]), len(self.remotes) + 1)
-        return len(isr) < needed
+        size, replicas = len(isr), len(self.remotes) + 1
+        return size < replicas and size < min(self._context.min_isr(self.name[0]), replicas)
 
     def _raise_high_watermark(self) -> None:
         """Committed is what all members of the maximal ISR have, and the followers that are about

@@ -62,7 +62,6 @@ class NetworkedCluster:
         self.scheduler = Scheduler()
         self.network = Network(self.scheduler)
         self.is_quiet = False
-        self._is_watched = type(self.observer).stepped is not Observer.stepped
         self.zookeeper = Ensemble(
             self.scheduler,
             self.network,
@@ -106,7 +105,7 @@ class NetworkedCluster:
         """Run one scheduled action. False: the run is over."""
         if not self.scheduler.step(self._end_us):
             return False
-        if self._is_watched:
+        if self.is_quiet:
             self.observer.stepped()
         return True
 
