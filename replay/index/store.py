@@ -9,7 +9,7 @@ import zlib
 from array import array
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from functools import cache
 from itertools import chain
 from operator import attrgetter
@@ -216,18 +216,18 @@ class Index:
         path = index_path(reader.path)
         if not reader.path.is_dir() or not path.exists():
             return None
-        try:
-            connection = sqlite3.connect(
-                f"{path.absolute().as_uri()}?mode=ro&immutable=1", uri=True
-            )
-            [(body,)] = connection.execute("select body from about").fetchall()
-            about = msgspec.json.decode(body, type=About)
-        except (sqlite3.Error, ValueError, msgspec.DecodeError):
-            return None
-        if about.stamp != stamp_of(reader):
-            connection.close()
-            return None
-        return cls(path, connection, about)
+        source = f"{path.absolute().as_uri()}?mode=ro&immutable=1"
+        with ExitStack() as opened:
+            try:
+                connection = opened.enter_context(closing(sqlite3.connect(source, uri=True)))
+                [(body,)] = connection.execute("select body from about").fetchall()
+                about = msgspec.json.decode(body, type=About)
+            except (sqlite3.Error, ValueError, msgspec.DecodeError):
+                return None
+            if about.stamp != stamp_of(reader):
+                return None
+            opened.pop_all()
+            return cls(path, connection, about)
 
     def close(self) -> None:
         """Close the file."""

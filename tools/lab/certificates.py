@@ -3,7 +3,7 @@
 import ipaddress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes
@@ -42,6 +42,8 @@ class CertificateAuthority:
         self._certificate = (
             _valid(self._name, self._name, self._key.public_key(), datetime.now(UTC))
             .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+            .add_extension(_SIGNS, critical=True)
+            .add_extension(_key_identifier(self._key), critical=False)
             .sign(self._key, hashes.SHA256())
         )
         self.pem = folder / f"{name}.pem"
@@ -60,6 +62,8 @@ class CertificateAuthority:
         certificate = (
             _valid(_named(name), self._name, key.public_key(), begin)
             .add_extension(x509.SubjectAlternativeName([_host(host)]), critical=False)
+            .add_extension(_key_identifier(key), critical=False)
+            .add_extension(_authority_of(self._key), critical=False)
             .sign(self._key, hashes.SHA256())
         )
         found = Identity(self._folder / f"{name}.p12", self._folder / f"{name}.pem")
@@ -77,6 +81,28 @@ class CertificateAuthority:
             + certificate.public_bytes(Encoding.PEM)
         )
         return found
+
+
+# Python 3.13 and later require these extensions of a context with the default settings.
+_SIGNS: Final = x509.KeyUsage(
+    digital_signature=False,
+    content_commitment=False,
+    key_encipherment=False,
+    data_encipherment=False,
+    key_agreement=False,
+    key_cert_sign=True,
+    crl_sign=True,
+    encipher_only=False,
+    decipher_only=False,
+)
+
+
+def _key_identifier(key: ec.EllipticCurvePrivateKey) -> x509.SubjectKeyIdentifier:
+    return x509.SubjectKeyIdentifier.from_public_key(key.public_key())
+
+
+def _authority_of(key: ec.EllipticCurvePrivateKey) -> x509.AuthorityKeyIdentifier:
+    return x509.AuthorityKeyIdentifier.from_issuer_public_key(key.public_key())
 
 
 def _named(name: str) -> x509.Name:

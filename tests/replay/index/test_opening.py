@@ -144,7 +144,7 @@ def test_index_that_is_damaged_in_the_middle_is_reported_with_what_to_do(log: Pa
     with open_log(log) as opened:
         index = Index.of(opened.reader)
         assert index is not None
-        with pytest.raises(LogCorrupt, match="delete it; it can be made again"):
+        with closing(index), pytest.raises(LogCorrupt, match="delete it; it can be made again"):
             index.numbers("event t-0")
 
 
@@ -156,7 +156,7 @@ def test_log_without_events_has_an_index(tmp_path: Path) -> None:
 
 def contents(path: Path) -> dict[str, object]:
     """What an index contains, whatever the order in which processes have found it."""
-    with sqlite3.connect(index_path(path)) as connection:
+    with closing(sqlite3.connect(index_path(path))) as connection:
         postings: dict[str, set[int]] = {}
         for key, body in connection.execute("select key, numbers from postings"):
             postings.setdefault(key, set()).update(numbers_of([body]))
@@ -164,7 +164,6 @@ def contents(path: Path) -> dict[str, object]:
             table: sorted(connection.execute(f"select * from {table}"))
             for table in ("commands", "topic_names", "names", "facts", "moves")
         }
-    connection.close()
     return {"postings": postings, **others}
 
 

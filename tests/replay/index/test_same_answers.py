@@ -2,6 +2,7 @@
 
 import shutil
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 
 import msgspec
@@ -112,7 +113,9 @@ def indexed(
         if not isinstance(log, RecordedLog):
             pytest.skip("only logs of the daemon have an index")
         make_index(tmp_path / "log")
-        yield Indexed(log)
+        found = Indexed(log)
+        with closing(found.index):
+            yield found
 
 
 def test_events_and_decisions_about_each_subject_are_those_of_a_fold(indexed: Indexed) -> None:
@@ -237,7 +240,8 @@ def store_all_snapshots(monkeypatch: pytest.MonkeyPatch) -> None:
 def history_of_index(log: RecordedLog, subject: Subject, seq: int) -> History | None:
     index = Index.of(log.reader)
     assert index is not None
-    return history_of(log, index, subject, seq, unreported)
+    with closing(index):
+        return history_of(log, index, subject, seq, unreported)
 
 
 @pytest.fixture
