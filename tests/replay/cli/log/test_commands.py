@@ -75,8 +75,8 @@ def test_verify_reports_a_sound_log(log: Path) -> None:
 
 def test_verify_reports_a_damaged_log(log: Path) -> None:
     segment = log / "00000000000000000001.refold"
-    connection = sqlite3.connect(segment)
-    connection.executescript("update events set term = 9 where seq = 2")
+    with closing(sqlite3.connect(segment)) as connection:
+        connection.executescript("update events set term = 9 where seq = 2")
     done = refold("log", "verify", log)
     assert done.returncode == 1
     assert done.stdout.startswith(f"{segment}, event 2: it was changed")
