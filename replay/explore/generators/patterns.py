@@ -12,7 +12,7 @@
 - a late growth: a follower joins the ISR, its leader learns that late, and the others fail
 - a late shrink: a follower falls behind, and what its leader writes about that arrives late
 - a change during an election: a leader changes its ISR while the controller elects another leader
-- a standby behind: it is cut off while something changes, and then gets the role
+- an outdated standby: it is cut off while something changes, and then gets the role
 - a kept cancellation: a reassignment waits for it, and the controller loses the role
 - blocks of producer ids: a broker writes one while the controller writes another
 - old answers: all servers lag, and each controller loses the reply to a write
@@ -106,7 +106,7 @@ class Patterns:
             (self._replication.returning, 3),
             (self._replication.late_shrink, 3),
             (self._replication.late_growth, 3),
-            (self._standby_behind, 3 if self._standbys else 0),
+            (self._outdated_standby, 3 if self._standbys else 0),
             (self._replication.change_during_election, 6 if self._leaders_write else 1),
             (self._old_answers, 3),
             (self._late_requests, 2),
@@ -180,7 +180,7 @@ class Patterns:
             made += self._acts.make(self._near(at_ms))
         return made
 
-    def _standby_behind(self, at_ms: int) -> list[Input]:
+    def _outdated_standby(self, at_ms: int) -> list[Input]:
         """A standby is cut off from ZooKeeper, mostly for less than its session timeout. Meanwhile
         leaders move, and administrators act. Then it gets the role."""
         numbers = self._numbers

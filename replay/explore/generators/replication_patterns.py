@@ -112,8 +112,8 @@ class ReplicationPatterns:
         return made
 
     def late_growth(self, at_ms: int) -> list[Input]:
-        """A follower returns and joins the ISR, which its leader learns late. The follower falls
-        behind meanwhile, and the other replicas fail, so that it is elected."""
+        """A follower returns and joins the ISR, which its leader learns late. The follower lags
+        meanwhile, and the other replicas fail, so that it is elected."""
         numbers = self._numbers
         partition = self._acts.partition()
         if partition is None or len(partition[2]) == 1:
