@@ -179,7 +179,7 @@ def test_unknown_kind_is_an_error(log: Path) -> None:
 def test_unknown_term_is_an_error(log: Path) -> None:
     result = refold("why", log, "--term", 7)
     assert (result.exit_code, result.stdout) == (2, "")
-    assert result.stderr.endswith("; this log has 1\n")
+    assert result.stderr.endswith("; this log has 1. Other terms are those of other controllers\n")
 
 
 def test_invalid_archive_is_an_error(tmp_path: Path) -> None:
