@@ -38,11 +38,16 @@ class ReplicationPatterns:
         self._brokers = [one.id for one in scenario.brokers]
         self._lag_ms = int(scenario.broker_settings.get(LAG_TIME, 30_000))
 
+    def _replicated(self) -> tuple[str, int, tuple[int, ...]] | None:
+        """A random partition; None if it has one replica only, or there is none."""
+        partition = self._acts.partition()
+        return partition if partition is not None and len(partition[2]) > 1 else None
+
     def unclean(self, at_ms: int) -> list[Input]:
         """The configuration of the topic allows the election, or an administrator requests it."""
         numbers = self._numbers
-        partition = self._acts.partition()
-        if partition is None or len(partition[2]) == 1:
+        partition = self._replicated()
+        if partition is None:
             return []
         topic, number, replicas = partition
         made: list[Input] = []
@@ -65,8 +70,8 @@ class ReplicationPatterns:
         """The preferred replica of a partition fails and returns, and the one that led meanwhile
         fails before it has caught up: its disk is slow, or it receives records late."""
         numbers = self._numbers
-        partition = self._acts.partition()
-        if partition is None or len(partition[2]) == 1:
+        partition = self._replicated()
+        if partition is None:
             return []
         returning, leading = partition[2][:2]
         follower = f"broker {returning}"
@@ -88,8 +93,8 @@ class ReplicationPatterns:
         """A follower does not fetch, so that its leader removes it from the ISR. What the leader
         writes or asks for arrives late, and then the leader fails, or the follower returns."""
         numbers = self._numbers
-        partition = self._acts.partition()
-        if partition is None or len(partition[2]) == 1:
+        partition = self._replicated()
+        if partition is None:
             return []
         leader, *followers = partition[2]
         follower = numbers.choice(followers)
@@ -115,8 +120,8 @@ class ReplicationPatterns:
         """A follower returns and joins the ISR, which its leader learns late. The follower lags
         meanwhile, and the other replicas fail, so that it is elected."""
         numbers = self._numbers
-        partition = self._acts.partition()
-        if partition is None or len(partition[2]) == 1:
+        partition = self._replicated()
+        if partition is None:
             return []
         leader, *followers = partition[2]
         follower = numbers.choice(followers)
@@ -140,8 +145,8 @@ class ReplicationPatterns:
         """A follower returns, and its leader adds it to the ISR while a controller, to which
         ZooKeeper answers late, elects another leader of the partition."""
         numbers = self._numbers
-        partition = self._acts.partition()
-        if partition is None or len(partition[2]) == 1:
+        partition = self._replicated()
+        if partition is None:
             return []
         topic, number, (leader, *followers) = partition
         returns_ms = max(0, at_ms - _FETCHES_AFTER_MS)
