@@ -15,6 +15,7 @@ from controller.operator.daemon_status import (
     QueueStatus,
     SessionStatus,
     StandbyStatus,
+    TermStatus,
     ask_all,
 )
 from controller.operator.reassignment.progress import format_bytes
@@ -23,6 +24,8 @@ from controller.settings.sources import effective_setting, from_environment, fro
 
 _NO_DAEMON: Final = 1
 _UNUSABLE: Final = 2
+_SILENT_S: Final = 1.0
+"""After a shorter time without events, the silence is no reason for the end of a session."""
 _PLACES: Final = ("refold.status.socket", "refold.log.dir")
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
@@ -94,6 +97,8 @@ def _lines(found: DaemonStatus) -> Iterator[str]:
     )
     term = f", term {found.term} since {found.term_since}" if found.term else ""
     yield f"role: {found.role}{term}"
+    if found.last_term is not None:
+        yield _ended(found.last_term)
     if found.zookeeper is None:
         return
     yield f"queue: {_queue(found.queue)}"
@@ -119,6 +124,13 @@ def _lines(found: DaemonStatus) -> Iterator[str]:
         log = found.log
         yield f"log: {log.folder}, {log.events} events, {format_bytes(log.bytes)}"
     yield f"ZooKeeper: {_session(found.zookeeper)}"
+
+
+def _ended(last: TermStatus) -> str:
+    silent = ""
+    if last.silent_s >= _SILENT_S:
+        silent = f"; nothing had been observed for {last.silent_s:g} s before"
+    return f"term {last.term} ended at {last.time} (event {last.seq}): {last.why}{silent}"
 
 
 def _queue(queue: QueueStatus) -> str:

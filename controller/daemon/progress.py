@@ -1,9 +1,24 @@
 """How far the daemon's loop is, for `refold status`."""
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from controller.core.commands import Issued, Notice, Step
-from controller.core.events import Recorded
+from controller.core.events import Recorded, SessionExpired
+
+RESIGNED = "resigned"
+"""The code of the notice with which a term ends."""
+
+
+class EndedTerm(NamedTuple):
+    """A term of this daemon that ended at an event. `silent_ns`: how long nothing had been observed
+    before, if the session was over."""
+
+    term: int
+    seq: int
+    wall_ns: int
+    why: str
+    silent_ns: int
 
 
 class Progress:
@@ -12,6 +27,7 @@ class Progress:
     - `last_event`, and `folded_after_ns`: the time from its arrival until it was folded.
     - `last_decision`, and `decided_ns`: the wall clock of its cause.
     - `term_since_ns`: the wall clock of the event with which the current term began, 0 for none.
+    - `last_term`: the last term that ended, None for none.
     """
 
     def __init__(self) -> None:
@@ -20,7 +36,10 @@ class Progress:
         self.last_decision: Issued | None = None
         self.decided_ns = 0
         self.term_since_ns = 0
+        self.last_term: EndedTerm | None = None
         self._term = 0
+        self._resigned = ""
+        self._silent_ns = 0
         self._taken: Sequence[Recorded] = ()
         self._folded = 0
 
@@ -37,6 +56,9 @@ class Progress:
 
     def issued(self, cause: Recorded, commands: Sequence[Issued]) -> None:
         """The fold has issued these commands because of an event."""
+        for one in commands:
+            if isinstance(one.command, Notice) and one.command.code == RESIGNED:
+                self._resigned = one.command.text
         for one in reversed(commands):
             if not isinstance(one.command, Step | Notice):
                 self.last_decision, self.decided_ns = one, cause.wall_ns
@@ -45,7 +67,13 @@ class Progress:
     def folded(self, event: Recorded, term: int, mono_ns: int) -> None:
         """An event is folded, and the daemon holds this term now."""
         self._folded += 1
+        if isinstance(event.event, SessionExpired) and self.last_event is not None:
+            self._silent_ns = event.wall_ns - self.last_event.wall_ns
         self.last_event, self.folded_after_ns = event, mono_ns - event.mono_ns
         if term != self._term:
-            self._term = term
+            if self._term:
+                self.last_term = EndedTerm(
+                    self._term, event.seq, event.wall_ns, self._resigned, self._silent_ns
+                )
+            self._term, self._silent_ns = term, 0
             self.term_since_ns = event.wall_ns if term else 0

@@ -24,6 +24,7 @@ from controller.operator.daemon_status import (
     Role,
     SessionStatus,
     StandbyStatus,
+    TermStatus,
 )
 from controller.structured_log import utc_time
 from controller.zookeeper.connection import ConnectionStatus
@@ -85,6 +86,7 @@ class StatusSource:
             self._status(_role(parts.fold), queue),
             term=parts.fold.term,
             term_since=_time(progress.term_since_ns) if parts.fold.term else None,
+            last_term=_last_term(progress),
             event_lag_ms=_lag_ms(progress, parts.inbox),
             last_event=_last_event(progress),
             last_decision=_last_decision(progress),
@@ -114,6 +116,7 @@ class StatusSource:
             role=role,
             term=0,
             term_since=None,
+            last_term=None,
             queue=queue,
             event_lag_ms=0.0,
             last_event=None,
@@ -145,6 +148,14 @@ def _last_event(progress: Progress) -> EventStatus | None:
         return None
     kind = kind_of(event.event)
     return EventStatus(event.seq, _time(event.wall_ns), kind, _ms(progress.folded_after_ns))
+
+
+def _last_term(progress: Progress) -> TermStatus | None:
+    ended = progress.last_term
+    if ended is None:
+        return None
+    silent_s = round(ended.silent_ns / _NS_PER_S, 1)
+    return TermStatus(ended.term, ended.seq, _time(ended.wall_ns), ended.why, silent_s)
 
 
 def _last_decision(progress: Progress) -> DecisionStatus | None:

@@ -58,6 +58,17 @@ class DecisionStatus(Struct, frozen=True):
     rule: str
 
 
+class TermStatus(Struct, frozen=True):
+    """A term of the daemon that is over: it ended at the event `seq`, at `time`, because of `why`.
+    `silent_s`: how long nothing had been observed before, if its ZooKeeper session was over."""
+
+    term: int
+    seq: int
+    time: str
+    why: str
+    silent_s: float
+
+
 class StandbyStatus(Struct, frozen=True):
     """A daemon that waits for the role of this one. `core` is the fingerprint of its rules;
     `started` is in UTC."""
@@ -92,9 +103,10 @@ class SessionStatus(Struct, frozen=True):
 
 class DaemonStatus(Struct, frozen=True):
     """A daemon at a moment. Times are UTC. `term`: the controller epoch that it holds, 0 for none,
-    since `term_since`. `event_lag_ms`: the age of the oldest event that is not folded yet.
-    `standbys` is None if the daemon does not know them, or none can wait for its role: it does not
-    have it. `log` and `zookeeper` are None while the daemon waits for ZooKeeper at its start."""
+    since `term_since`; `last_term` is the last one that ended. `event_lag_ms`: the age of the
+    oldest event that is not folded yet. `standbys` is None if the daemon does not know them, or
+    none can wait for its role: it does not have it. `log` and `zookeeper` are None while the daemon
+    waits for ZooKeeper at its start."""
 
     version: str
     process: int
@@ -104,6 +116,7 @@ class DaemonStatus(Struct, frozen=True):
     role: Role
     term: int
     term_since: str | None
+    last_term: TermStatus | None
     queue: QueueStatus
     event_lag_ms: float
     last_event: EventStatus | None

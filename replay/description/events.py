@@ -82,6 +82,12 @@ def _outcome(event: events.ZnodesRead | events.ChildrenRead | events.ZnodesWritt
             return f"{counted(len(errors) - failed, 'write')} done{failures} (outcome {of})"
 
 
+def probe_in_words(broker: int, result: str, text: str) -> str:
+    """What a probe of a broker's address has found."""
+    found = _PROBED.get(result, result)
+    return f"the address of broker {broker} {found}" + (f": {text}" if text else "")
+
+
 def described(event: PlainEvent, name_of: NameOf = _unchanged) -> list[str]:
     """An event of brokers, timers, draws or the operator, then a line for each part."""
     match event:
@@ -99,8 +105,7 @@ def described(event: PlainEvent, name_of: NameOf = _unchanged) -> list[str]:
             release = ".".join(map(str, release_of(highest)))
             return [f"broker {broker} offers the API versions of Kafka {release}"]
         case events.BrokerProbed(broker=broker, result=result, text=text):
-            found = _PROBED.get(result, result)
-            return [f"the address of broker {broker} {found}" + (f": {text}" if text else "")]
+            return [probe_in_words(broker, result, text)]
         case events.TimerFired(timer=timer):
             return [f"timer {timer} fired"]
         case events.TopicIdsDrawn(topic_ids=ids):

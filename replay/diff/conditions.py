@@ -79,7 +79,7 @@ class _Finder(ast.NodeVisitor):
                 self.condition(operand)
             case ast.Constant():
                 # Such as `while True`: it is never both.
-                return
+                pass
             case ast.IfExp(test=test, body=body, orelse=orelse):
                 for one in (test, body, orelse):
                     self.condition(one)

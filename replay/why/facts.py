@@ -214,6 +214,15 @@ class BrokerChanged(Fact, frozen=True, kw_only=True, tag="broker_changed"):
     text: str = ""
 
 
+class AddressProbed(Fact, frozen=True, kw_only=True, tag="address_probed"):
+    """The daemon has probed the address of a broker that lost its registration or its channel;
+    `result` and `text` are those of the event."""
+
+    broker: int
+    result: str
+    text: str = ""
+
+
 class RoleChanged(Fact, frozen=True, kw_only=True, tag="role_changed"):
     """The daemon took, kept, lost or did not get the controller role. `code` is that of the notice;
     for an imported log "elected", "resigned", "failover_done" or "failover_failed". `other` is the
@@ -276,6 +285,7 @@ AnyFact = (
     | IsrRequested
     | ReassignmentRequested
     | BrokerChanged
+    | AddressProbed
     | RoleChanged
     | TopicChanged
     | DeletionSent

@@ -6,6 +6,7 @@ from typing import Final
 from controller.core.api_requests.reassignments import AlterPartitionReassignmentsReceived
 from controller.core.commands import CommandId, Issued
 from controller.core.events import (
+    BrokerProbed,
     BrokerResponded,
     ChildrenRead,
     Event,
@@ -41,7 +42,7 @@ from replay.logs.other_core import refuse_other_core
 from replay.logs.recorded_fold import fold_event
 from replay.subjects import paths_of_command, subject_of
 from replay.why.fact_observer import FactObserver
-from replay.why.facts import AssignmentWritten, Cause, SessionChanged, StateWritten
+from replay.why.facts import AddressProbed, AssignmentWritten, Cause, SessionChanged, StateWritten
 from replay.why.subject import Subject
 
 _SILENT_NS: Final = 1_000_000_000
@@ -108,6 +109,11 @@ class RecordedFactObserver(FactObserver):
             self.moves.on_watch(event.event)
         elif self.moves is not None and isinstance(event.event, BrokerResponded):
             self.moves.on_broker_response(event.event)
+        elif isinstance(event.event, BrokerProbed):
+            one = event.event
+            self.add(
+                AddressProbed, broker=one.broker, result=one.result, text=one.text, because=None
+            )
         elif type(event.event) in _SESSION_CHANGES and self.subject.is_of_role:
             self._session_changed(event.event, silent_ns)
         issued = fold_event(self._fold, event)

@@ -6,8 +6,10 @@ from controller.core.values import NO_LEADER, LeaderAndIsr
 from controller.core.znodes import REASSIGN_CANCEL, REASSIGN_PARTITIONS_EXTRA
 from replay.description.choices import passed_over_in_words
 from replay.description.error_names import error_name, zookeeper_error_name
+from replay.description.events import probe_in_words
 from replay.description.phrases import assignment, leader, listed
 from replay.why.facts import (
+    AddressProbed,
     AnyFact,
     AssignmentWritten,
     BrokerChanged,
@@ -96,6 +98,8 @@ def sentence(fact: AnyFact) -> str:
         case BrokerChanged(broker=broker, what=what, text=text):
             details = f", {text}" if text and what != "shutting down" else ""
             return _BROKERS[what].format(broker) + details
+        case AddressProbed(broker=broker, result=result, text=text):
+            return probe_in_words(broker, result, text)
         case RoleChanged(code=code, broker=broker, text=text):
             change = "" if code in _ROLES_IN_TEXT else f"{code.replace('_', ' ')}: "
             return f"broker {broker}: {change}{text}"

@@ -1,11 +1,19 @@
 """Why is a broker registered or not, and which partitions does that affect?"""
 
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 from controller.core.values import counted
 from replay.description.phrases import joined
-from replay.why.explanations.finding import Finding, after_shutdown, at, last
-from replay.why.facts import AnyFact, BrokerChanged, NoLeader, NoticeIssued, StateWritten
+from replay.why.explanations.finding import Finding, around_loss, at, last, loss_of
+from replay.why.facts import (
+    AddressProbed,
+    AnyFact,
+    BrokerChanged,
+    NoLeader,
+    NoticeIssued,
+    StateWritten,
+)
 from replay.why.history import History
 from replay.why.sentences import sentence
 
@@ -16,14 +24,14 @@ def explain_broker(history: History) -> Finding:
     """Explain the state of the broker in question."""
     broker = history.subject.broker
     assert broker is not None, "the question is about a broker"
-    facts = [one for one in history.facts if _belongs(one, broker)]
-    changed = last(facts, BrokerChanged)
+    facts = list(_without_repeated_probes(history.facts, broker))
     view = history.cluster.broker(broker)
+    changed = last(facts, BrokerChanged) if view is not None else loss_of(history, broker)
     parts = [one for one in history.cluster.partitions() if broker in one.replicas]
     if view is None:
         head = f"Broker {broker} is not registered"
         if changed is not None:
-            head += f" since {at(changed)}: {sentence(changed)}{after_shutdown(history, changed)}"
+            head += f" since {at(changed)}: {sentence(changed)}{around_loss(history, changed)}"
     else:
         head = f"Broker {broker} is {'shutting down' if view.is_shutting_down else 'registered'}"
         if changed is not None:
@@ -40,8 +48,26 @@ def explain_broker(history: History) -> Finding:
     return Finding(f"{head}. {tail}.", facts)
 
 
+def _without_repeated_probes(facts: Iterable[AnyFact], broker: int) -> Iterator[AnyFact]:
+    """The facts about a broker, without probes that found the same as the one before."""
+    result = ""
+    for one in facts:
+        if not _belongs(one, broker):
+            continue
+        match one:
+            case AddressProbed():
+                if one.result != result:
+                    yield one
+                result = one.result
+            case BrokerChanged():
+                result = ""
+                yield one
+            case _:
+                yield one
+
+
 def _belongs(fact: AnyFact, broker: int) -> bool:
-    if isinstance(fact, BrokerChanged):
+    if isinstance(fact, BrokerChanged | AddressProbed):
         return fact.broker == broker
     return isinstance(fact, (StateWritten, NoLeader, NoticeIssued))
 

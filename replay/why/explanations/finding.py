@@ -1,16 +1,23 @@
 """The parts of an explanation, and how they are found in a history."""
 
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple, TypeVar
+from typing import Final, NamedTuple, TypeVar
 
+from controller.core.events import ANSWERS, REFUSES, SILENT
 from replay.cluster_view.views import PartitionView
 from replay.description.phrases import listed
 from replay.times import iso_time
-from replay.why.facts import AnyFact, BrokerChanged, Fact, StateWritten
+from replay.why.facts import AddressProbed, AnyFact, BrokerChanged, Fact, StateWritten
 from replay.why.history import History
 from replay.why.move import Move
 from replay.why.sentences import pending_deletion, sentence
 
+_PROBED: Final = {
+    ANSWERS: "its address answers since event {0}",
+    REFUSES: "no process listens on its address since event {0}",
+    SILENT: "its address does not answer since event {0}, so it hangs or cannot be reached",
+}
+"""What the probes of a lost broker's address show."""
 _F = TypeVar("_F", bound=Fact)
 
 
@@ -80,12 +87,21 @@ def state_changes(history: History, partition: str) -> list[StateWritten]:
 
 
 def loss_of(history: History, broker: int, until: int | None = None) -> BrokerChanged | None:
-    """The last fact about a broker if it is that the broker was lost."""
-    about = (
-        one for one in history.facts if isinstance(one, BrokerChanged) and one.broker == broker
-    )
-    found = last(about, BrokerChanged, until)
-    return found if found is not None and found.what != "registered" else None
+    """The loss of a broker that has not registered again: its registration was gone, or else the
+    last that was heard of it. A lost broker may still ask for a controlled shutdown."""
+    found = None
+    for one in history.facts:
+        if not isinstance(one, BrokerChanged) or one.broker != broker or _is_after(one, until):
+            continue
+        if one.what == "registered":
+            found = None
+        elif found is None or found.what != "gone":
+            found = one
+    return found
+
+
+def _is_after(fact: Fact, until: int | None) -> bool:
+    return until is not None and fact.seq > until
 
 
 def why_lost(history: History, broker: int, until: int | None = None) -> str:
@@ -93,14 +109,24 @@ def why_lost(history: History, broker: int, until: int | None = None) -> str:
     found = loss_of(history, broker, until)
     if found is None:
         return ""
-    return f"{sentence(found)} (event {found.seq}){after_shutdown(history, found)}"
+    return f"{sentence(found)} (event {found.seq}){around_loss(history, found, until)}"
 
 
-def after_shutdown(history: History, loss: BrokerChanged) -> str:
-    """Text about the controlled shutdown that a broker had requested before it was lost; "" if it
-    had not."""
-    asked = None
+def around_loss(history: History, loss: BrokerChanged, until: int | None = None) -> str:
+    """Text about the controlled shutdown that a broker had requested before it was lost, and about
+    what its address has answered since, up to an event; "" if nothing is known."""
+    asked = probed = None
     for one in history.facts:
-        if one.seq < loss.seq and isinstance(one, BrokerChanged) and one.broker == loss.broker:
-            asked = one if one.what == "shutting down" else None
-    return f", after it asked for a controlled shutdown (event {asked.seq})" if asked else ""
+        if _is_after(one, until):
+            continue
+        match one:
+            case BrokerChanged(broker=loss.broker, what=what) if one.seq < loss.seq:
+                asked = one if what == "shutting down" else None
+            case AddressProbed(broker=loss.broker, result=result) if one.seq > loss.seq:
+                probed = probed if probed and probed.result == result else one
+            case _:
+                pass
+    text = f", after it asked for a controlled shutdown (event {asked.seq})" if asked else ""
+    if probed is not None and probed.result in _PROBED:
+        text += f"; {_PROBED[probed.result].format(probed.seq)}"
+    return text

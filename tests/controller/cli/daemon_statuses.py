@@ -14,6 +14,7 @@ from controller.operator.daemon_status import (
     QueueStatus,
     SessionStatus,
     StandbyStatus,
+    TermStatus,
 )
 
 ACTIVE = DaemonStatus(
@@ -25,6 +26,7 @@ ACTIVE = DaemonStatus(
     role="active",
     term=7,
     term_since="2026-11-21T20:00:01.000Z",
+    last_term=None,
     queue=QueueStatus(["BrokerChange"], 12, ["TopicChange", "CreateTopics"], 3),
     event_lag_ms=1.5,
     last_event=EventStatus(81, "2026-11-21T23:05:06.598Z", "znodes_read", 0.7),
@@ -48,13 +50,16 @@ IDLE = structs.replace(
     role="standby",
     term=0,
     term_since=None,
+    last_term=TermStatus(7, 233, "2026-11-21T23:05:01.000Z", "the ZooKeeper session is over", 58.9),
     queue=QueueStatus([], 0, [], 0),
     last_event=None,
     last_decision=None,
     standbys=None,
     zookeeper=SessionStatus("", False, "", 18000, None, "no connection to zk1:2181: refused"),
 )
-WAITING = structs.replace(IDLE, role="waiting for ZooKeeper", log=None, zookeeper=None)
+WAITING = structs.replace(
+    IDLE, role="waiting for ZooKeeper", last_term=None, log=None, zookeeper=None
+)
 
 
 def serving(folder: Path, status: DaemonStatus, path: Path | None = None) -> StatusSocket:

@@ -64,6 +64,8 @@ async def test_daemon_without_a_session_says_that_it_decides_nothing(folder: Pat
     output = await shown(folder, IDLE)
     assert "role: standby\n" in output
     assert "ZooKeeper: no session: no connection to zk1:2181: refused; nothing is" in output
+    ended = "term 7 ended at 2026-11-21T23:05:01.000Z (event 233): the ZooKeeper session is over"
+    assert f"{ended}; nothing had been observed for 58.9 s before\n" in output
     assert "standby: " not in output
     assert "standbys: " not in output
     assert "last decision: none\n" in output
@@ -73,6 +75,13 @@ async def test_daemon_without_a_session_says_that_it_decides_nothing(folder: Pat
     output = await shown(folder, lost)
     assert "session 0x1f, not connected: the server closed; nothing is decided" in output
     assert "the session ends after 18000 ms of silence (now 900 ms)" in output
+
+
+async def test_short_silence_before_the_end_of_a_term_is_not_named(folder: Path) -> None:
+    assert IDLE.last_term is not None
+    fenced = structs.replace(IDLE.last_term, why="another controller was found", silent_s=0.9)
+    output = await shown(folder, structs.replace(IDLE, last_term=fenced))
+    assert "(event 233): another controller was found\n" in output
 
 
 async def test_daemon_that_waits_for_zookeeper_has_no_more_to_show(folder: Path) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from controller.core.events import TimerFired
+from controller.core.events import Recorded, SessionExpired, TimerFired
 from controller.daemon.status import RunningParts, StatusSource
 from controller.operator.daemon_status import DaemonStatus, StandbyStatus
 from controller.zookeeper.connection import ConnectionStatus
@@ -109,9 +109,32 @@ async def test_role_ends_with_the_session(tmp_path: Path) -> None:
         first = status.now
         harness.zookeeper.expire()
         await harness.until(lambda: status.now.term > first.term, "the next term")
-        assert status.now.term_since is not None
-        assert first.term_since is not None
-        assert status.now.term_since >= first.term_since
+        second = status.now
+    assert first.term_since is not None
+    assert second.term_since is not None
+    assert first.last_term is None
+    last = second.last_term
+    assert last is not None
+    assert (last.term, last.why) == (first.term, "the ZooKeeper session is over")
+    assert first.term_since <= last.time <= second.term_since
+
+
+async def test_silence_before_the_end_of_a_session_is_shown(tmp_path: Path) -> None:
+    harness = DaemonHarness(tmp_path / "log", 1)
+    status = observed(harness)
+    async with harness.running():
+        await harness.until_controller()
+        await harness.until_quiet()
+        progress, term = harness.daemon.progress, status.now.term
+        assert progress.last_event is not None
+        before = progress.last_event
+        over = Recorded(
+            before.seq + 1, before.wall_ns + 58_940_000_000, 0, term, "zk", SessionExpired(0)
+        )
+        progress.folded(over, 0, over.mono_ns)
+        last = status.now.last_term
+    assert last is not None
+    assert (last.term, last.seq, last.silent_s) == (term, over.seq, 58.9)
 
 
 async def test_events_that_are_not_stored_yet_are_the_lag(tmp_path: Path) -> None:

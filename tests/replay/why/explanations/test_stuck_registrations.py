@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from controller.core.events import ANSWERS, REFUSES, ChannelFault
+from controller.core.api_requests.controlled_shutdown import ControlledShutdownReceived
+from controller.core.events import ANSWERS, REFUSES, SILENT, ChannelFault
 from controller.core.procedures.brokers.registration_checks import TIMER
 from replay.inspect.at import cluster_at
 from replay.logs.open_log import open_log
@@ -96,3 +97,48 @@ def test_broker_that_registers_is_not_stuck_any_more(tmp_path: Path) -> None:
     cluster.start_broker(2)
     assert health_of(cluster, tmp_path) == ""
     assert first(cluster, tmp_path, broker=2).startswith("Broker 2 is registered since event N")
+
+
+# Brokers that are lost ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("finds", "text"),
+    [
+        (REFUSES, "no process listens on its address since event N."),
+        (SILENT, "its address does not answer since event N, so it hangs or cannot be reached."),
+    ],
+)
+def test_what_the_address_of_a_lost_broker_shows_is_named(
+    tmp_path: Path, finds: str, text: str
+) -> None:
+    cluster = started()
+    cluster.stop_broker(2)
+    probe_twice(cluster, finds)
+    found = why(cluster, tmp_path, broker=2)
+    gone = "Broker 2 is not registered since event N: the registration of broker 2 is gone; "
+    assert plain(found.answer).startswith(gone + text)
+    probes = [one for one in found.chain if "the address of broker 2" in one.text]
+    assert len(probes) == 1, "the second probe found the same"
+    [group] = why(cluster, tmp_path, is_unhealthy=True).unhealthy
+    assert plain(group.cause) + "." == (
+        f"broker 2 is not registered: the registration of broker 2 is gone (event N); {text}"
+    )
+
+
+def test_address_of_a_broker_that_came_back_and_was_lost_again_is_not_named(tmp_path: Path) -> None:
+    cluster = started()
+    cluster.stop_broker(2)
+    probe_twice(cluster, REFUSES)
+    cluster.start_broker(2)
+    cluster.stop_broker(2)
+    assert "address" not in first(cluster, tmp_path, broker=2)
+
+
+def test_lost_broker_that_asks_for_a_controlled_shutdown_is_lost_since_its_registration_is_gone(
+    tmp_path: Path,
+) -> None:
+    cluster = started()
+    cluster.stop_broker(2)
+    cluster.happen(ControlledShutdownReceived(0, 3, 2, 70), "client")
+    assert "the registration of broker 2 is gone" in first(cluster, tmp_path, broker=2)
