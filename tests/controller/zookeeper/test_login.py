@@ -96,14 +96,21 @@ def test_rejected_login_ends_the_connection_and_names_the_user() -> None:
     assert driven.connect().session_id == SESSION
 
 
-@pytest.mark.parametrize("token", [b"", b"another challenge"])
-def test_server_that_does_not_authenticate_itself_is_left(token: bytes) -> None:
+@pytest.mark.parametrize(
+    ("token", "fault"),
+    [
+        (b"", "zk1:2181 does not authenticate itself in the login of kafka"),
+        (b"another challenge", "zk1:2181 does not prove that it knows the password"),
+    ],
+)
+def test_server_that_does_not_authenticate_itself_is_left(token: bytes, fault: str) -> None:
     driven = Driven(login=SASL)
     driven.connect()
     (first,) = driven.receive(GREETING)
     (second,) = driven.receive(sasl_reply(first, b"challenge"))
     assert driven.receive(sasl_reply(second, token)) == []
     assert driven.session.phase is Phase.DISCONNECTED
+    assert driven.session.fault == fault
     assert driven.events() == []
 
 

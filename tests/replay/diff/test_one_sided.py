@@ -112,6 +112,57 @@ def test_condition_that_moves_to_another_function_is_not_changed(tmp_path: Path)
     assert one.condition == "is_over(brokers, limit)"
 
 
+def test_condition_that_is_written_more_often_is_named_as_often_as_it_is_new(
+    tmp_path: Path,
+) -> None:
+    base = "def f(a):\n    return a > 1\n"
+    head = "def f(a):\n    b = a > 1\n    c = a > 1\n    return a > 1, b, c\n"
+    assert [one.line for one in found(tmp_path, base, head, in_head=TRUE)] == [2, 3]
+
+
+def test_version_without_changed_conditions_measures_nothing(tmp_path: Path) -> None:
+    base = "def f(a):\n    return a\n"
+    head = "def f(a):\n    return a > 1\n"
+    changed = changed_conditions(
+        changes_between(core(tmp_path / "base", base), core(tmp_path / "head", head))
+    )
+    assert places(changed, "base") == {}
+    assert list(places(changed, "head")) == ["m.py"]
+
+
+def test_one_sided_condition_of_base_is_named_if_its_replacement_has_both_outcomes(
+    tmp_path: Path,
+) -> None:
+    head = FUNCTION.replace("> limit", ">= limit")
+    [one] = found(tmp_path, FUNCTION, head, in_base=TRUE)
+    assert (one.side, one.condition) == ("base", "len(brokers) > limit")
+
+
+def test_condition_of_base_is_left_out_if_its_replacement_is_not_measured(tmp_path: Path) -> None:
+    def named(folder: Path, head: str) -> list[str]:
+        changed = changed_conditions(
+            changes_between(core(folder / "base", FUNCTION), core(folder / "head", head))
+        )
+        return [one.condition for one in one_sided(changed, {}, None, [])]
+
+    assert named(tmp_path / "replaced", FUNCTION.replace("> limit", ">= limit")) == []
+    removed = FUNCTION.replace(" and not brokers[0]", "")
+    assert named(tmp_path / "removed", removed) == ["brokers[0]"]
+
+
+def test_condition_with_one_outcome_in_code_that_base_never_executes_is_named(
+    tmp_path: Path,
+) -> None:
+    head = FUNCTION.replace("> limit", ">= limit")
+    changed = changed_conditions(
+        changes_between(core(tmp_path / "base", FUNCTION), core(tmp_path / "head", head))
+    )
+    outcomes = {file: dict.fromkeys(each, TRUE) for file, each in places(changed, "head").items()}
+    never = [Uncovered("m.py", "choose", "base", (3,))]
+    [one] = one_sided(changed, {}, outcomes, never)
+    assert (one.side, one.outcome) == ("head", "never false")
+
+
 def test_condition_in_a_line_that_is_never_executed_is_left_out(tmp_path: Path) -> None:
     head = FUNCTION.replace("> limit", ">= limit")
     changed = changed_conditions(
