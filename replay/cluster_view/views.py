@@ -25,6 +25,7 @@ class NotInSync(StrEnum):
     SHUTTING_DOWN = "shutting down"
     FAILED_LOG_DIR = "its log directory has failed"
     BEING_REMOVED = "being removed"
+    BEING_DELETED = "live, and deleted with the topic"
     NO_LEADER = "live, but there is no leader to fetch from"
     LAGGING = "live, but has not caught up"
 
@@ -332,4 +333,6 @@ def why_not_in_sync(
         return NotInSync.FAILED_LOG_DIR
     if partition.becoming and broker not in partition.becoming:
         return NotInSync.BEING_REMOVED
+    if partition.status == "deleting":
+        return NotInSync.BEING_DELETED
     return NotInSync.NO_LEADER if partition.leader == NO_BROKER else NotInSync.LAGGING

@@ -38,6 +38,7 @@ from replay.why.explanations.finding import (
     why_lost,
 )
 from replay.why.explanations.replica import why_out_of_isr
+from replay.why.explanations.topic import deletion_of
 from replay.why.facts import (
     FAILOVERS,
     AnyFact,
@@ -128,7 +129,8 @@ def _belongs(fact: AnyFact, view: PartitionView, cancelled: Sequence[int]) -> bo
 def _deleting(history: History, view: PartitionView) -> str:
     found = last(history.facts, TopicChanged)
     since = f" since {at(found)}" if found is not None else ""
-    return f"{view.name} is being deleted with its topic{since}."
+    waits = deletion_of(history, view.topic)
+    return f"{view.name} is being deleted with its topic{since}. {waits}".rstrip()
 
 
 def _never_led(history: History, view: PartitionView) -> str:

@@ -28,10 +28,9 @@ def explain_topic(history: History) -> Finding:
     name = history.subject.topic
     assert name is not None, "the question is about a topic"
     view = history.cluster.topic(name)
-    deletion = next((one for one in history.cluster.deletions if one.topic == name), None)
     facts = _facts(history, view, name)
-    if deletion is not None:
-        return Finding(_deletion(history, deletion), facts)
+    if deletion := deletion_of(history, name):
+        return Finding(deletion, facts)
     if view is None:
         changed = last(facts, TopicChanged)
         if changed is None:
@@ -56,6 +55,12 @@ def _facts(history: History, view: TopicView | None, name: str) -> list[AnyFact]
         if keeps:
             found.append(one)
     return found
+
+
+def deletion_of(history: History, topic: str) -> str:
+    """What the deletion of a topic waits for; "" if it is not being deleted."""
+    found = (one for one in history.cluster.deletions if one.topic == topic)
+    return "".join(_deletion(history, one) for one in found)
 
 
 def _deletion(history: History, deletion: DeletionView) -> str:

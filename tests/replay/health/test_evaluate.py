@@ -149,6 +149,14 @@ def test_deletion_that_waits_is_stuck(status: str, is_stuck: bool) -> None:
     assert State.DELETING in states
 
 
+def test_live_replica_that_is_deleted_with_its_topic_does_not_wait_for_a_leader() -> None:
+    found = cluster((Assignment((1, 2)), -1, (1,)))
+    [topic] = found.topics
+    deleting = structs.replace(topic.partitions[0], status="deleting")
+    found = structs.replace(found, topics=[structs.replace(topic, partitions=[deleting])])
+    assert one(evaluate(found)).missing == {2: NotInSync.BEING_DELETED}
+
+
 def test_worst_partition_comes_first() -> None:
     well = (Assignment((1, 2)), 1, (1, 2))
     small = (Assignment((1, 2)), 1, (1,))
