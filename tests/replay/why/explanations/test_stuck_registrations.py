@@ -109,7 +109,7 @@ def test_broker_that_registers_is_not_stuck_any_more(tmp_path: Path) -> None:
         (SILENT, "its address does not answer since event N, so it hangs or cannot be reached."),
     ],
 )
-def test_what_the_address_of_a_lost_broker_shows_is_named(
+def test_address_of_a_lost_broker_is_named_with_what_it_shows(
     tmp_path: Path, finds: str, text: str
 ) -> None:
     cluster = started()
