@@ -1,3 +1,4 @@
+import signal
 import subprocess
 import sys
 
@@ -43,3 +44,23 @@ def test_sub_command_that_is_not_installed_is_an_error(monkeypatch: pytest.Monke
     result = CliRunner().invoke(app, ["replay"])
     assert result.exit_code == 2
     assert "refold replay is not part of this installation" in result.output
+
+
+def test_interruption_while_the_program_is_loaded_ends_it_without_a_traceback() -> None:
+    program = """
+import os, signal, sys
+
+class Interrupting:
+    def find_spec(self, name, path=None, target=None):
+        if name == "typer":
+            os.kill(os.getpid(), signal.SIGINT)
+
+signal.signal(signal.SIGINT, signal.default_int_handler)
+sys.meta_path.insert(0, Interrupting())
+from replay.cli.script import main
+main()
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stderr) == (-signal.SIGINT, "")
