@@ -66,13 +66,23 @@ def conditions(tmp_path: Path, body: str) -> list[str]:
         ("return -(1 if a else b)", ["a"]),
         ("return [x for x in (a if b else c)]", ["b"]),
         ("match a:\n        case 1 if b: pass\n        case _: pass", ["case 1", "b"]),
-        ("assert a", []),
+        ("match a:\n        case 1 as x: pass", ["case 1 as x"]),
+        ("for x in a:\n        if b > 1: pass", ["b > 1"]),
+        ("assert a > 1", []),
+        ("def g(x=a > 1): pass", []),
     ],
 )
 def test_operands_and_filters_of_a_statement_are_conditions(
     tmp_path: Path, body: str, texts: list[str]
 ) -> None:
     assert conditions(tmp_path, body) == texts
+
+
+def test_condition_on_several_lines_is_found_by_its_place(tmp_path: Path) -> None:
+    [function] = core(tmp_path / "core", "def f(a):\n    return (a\n        > 1)\n").functions
+    [condition] = function.statements[-1].conditions
+    assert condition.place == (2, 12, 3, 11)
+    assert condition.line == 2
 
 
 @pytest.mark.parametrize(
