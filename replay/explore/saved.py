@@ -84,10 +84,12 @@ def save(run: SavedRun, folder: Path) -> list[Path]:
 
 @contextmanager
 def reserved(folder: Path) -> Iterator[None]:
-    """Make a new folder before a search, so that its result can be saved. At the end, remove it if
-    it is empty, with the parents that were made. Raises ReplayError."""
+    """Make a new folder before a search, so that its result can be saved; an empty one may be there
+    that a killed search has left. At the end, remove it if it is empty, with the parents that were
+    made. Raises ReplayError."""
     absent = [one for one in (folder, *folder.parents) if not one.exists()]
-    _make(folder)
+    if not is_empty_folder(folder):
+        _make(folder)
     try:
         yield
     finally:
@@ -95,6 +97,11 @@ def reserved(folder: Path) -> Iterator[None]:
             if any(one.iterdir()):
                 break
             one.rmdir()
+
+
+def is_empty_folder(path: Path) -> bool:
+    """Whether a folder is there, and empty."""
+    return path.is_dir() and not any(path.iterdir())
 
 
 def _make(folder: Path) -> None:
@@ -115,7 +122,7 @@ def document_of(run: Struct) -> bytes:
 
 def write_document(run: Struct, folder: Path) -> None:
     """Write run.json into a new folder, or a reserved one. Raises ReplayError."""
-    if not folder.is_dir() or any(folder.iterdir()):
+    if not is_empty_folder(folder):
         _make(folder)
     try:
         (folder / RUN_FILE).write_bytes(document_of(run))

@@ -8,6 +8,7 @@ from msgspec import inspect, structs
 
 from controller.core import topic_configs, topic_names
 from controller.core.errors import ConfigurationError
+from controller.core.releases import release_named
 from replay.explore.content_checks import bad_content, znode_problem
 from replay.explore.monitor import RECOVERY_MS
 from replay.world.admin import ADMIN
@@ -36,6 +37,7 @@ from replay.world.scenario import Scenario
 
 _DAY_MS: Final = 86_400_000
 _RELEASE: Final = re.compile(r"[0-9]+\.[0-9]+(\.[0-9]+)*")
+_OLDEST: Final = (3, 4)
 _POSITIVE: Final = ("act", "number")
 _NOT_NEGATIVE: Final = ("transactions", "member")
 
@@ -66,8 +68,8 @@ def _problems(scenario: Scenario, inputs: Sequence[Input], *, is_saved: bool) ->
         yield f"active_ms must be 1 to {_DAY_MS}"
     if not (0 if is_saved else RECOVERY_MS) <= scenario.quiet_ms <= _DAY_MS:
         yield f"quiet_ms must be {RECOVERY_MS} to {_DAY_MS}: the cluster must recover in this time"
-    if not _RELEASE.fullmatch(scenario.zookeeper):
-        yield f"zookeeper {scenario.zookeeper!r} must be a release, such as 3.9"
+    if not _RELEASE.fullmatch(scenario.zookeeper) or release_named(scenario.zookeeper) < _OLDEST:
+        yield f"zookeeper {scenario.zookeeper!r} must be a release from 3.4 on, such as 3.9"
     yield from _bad_topics(scenario, brokers)
     yield from _bad_znodes(scenario)
     yield from _bad_controllers(scenario, brokers)

@@ -59,10 +59,10 @@ class Load(Struct, frozen=True):
     """Clients: one producer for each of `acks`, all of which send to all partitions in turn, and
     consumers that read all partitions."""
 
-    acks: tuple[Literal[0, 1, -1], ...] = (-1, 1)
-    records_per_second: Positive = 20
+    acks: Annotated[tuple[Literal[0, 1, -1], ...], Meta(max_length=100)] = (-1, 1)
+    records_per_second: Annotated[int, Meta(ge=1, le=10_000)] = 20
     """Of all producers together."""
-    consumers: Natural = 1
+    consumers: Annotated[int, Meta(ge=0, le=100)] = 1
 
 
 class SlowReplica(Struct, frozen=True):
@@ -88,10 +88,10 @@ class Scenario(Struct, frozen=True, kw_only=True):
     """
 
     name: str = ""
-    seed: int = 0
+    seed: Natural = 0
     protocol: str = LATEST
     zookeeper: str = "3.9"
-    zookeeper_members: Positive = 3
+    zookeeper_members: Annotated[int, Meta(ge=1, le=9)] = 3
     brokers: tuple[BrokerSpec, ...]
     broker_settings: dict[str, str] = {}
     """Kafka's settings of all brokers, such as replica.lag.time.max.ms."""

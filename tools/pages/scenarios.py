@@ -106,6 +106,8 @@ def _value(form: inspect.Type) -> str:
                 return "table"
             listed = ", ".join(f"`{one.name}`: {_value(one.type)}" for one in fields)
             return f"table ({listed})"
+        case inspect.IntType(ge=lowest, le=highest) if highest is not None:
+            return f"integer, {lowest} to {highest}"
         case inspect.IntType(ge=lowest) if lowest:
             return f"integer, {lowest} or more"
         case _:

@@ -50,9 +50,7 @@ def main(
                 invariant = found.violation.invariant
                 shrunk = searchers.shrink(id_, found.case, invariant, shrink_seconds)
                 if save is not None:
-                    save.mkdir(parents=True, exist_ok=True)
-                    data = msgspec.json.format(msgspec.json.encode(shrunk.case))
-                    (save / f"{id_}.json").write_bytes(data)
+                    searchers.save(id_, shrunk.case, save / id_)
             row = Row.of(id_, found, shrunk)
             rows.append(row)
             typer.echo(msgspec.json.encode(row).decode() if json else line(row))

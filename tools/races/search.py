@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 from multiprocessing.synchronize import Event
+from pathlib import Path
 from typing import Final
 
 from msgspec import Struct
@@ -19,6 +20,7 @@ from replay.explore.generators.scenarios import BEFORE_2_7, OLD_ZOOKEEPER, gener
 from replay.explore.generators.strategies import Start, do_job
 from replay.explore.invariants.invariant import Violation
 from replay.explore.run import run
+from replay.explore.saved import save, saved_run
 from replay.explore.shrink import shrink
 from replay.world.inputs import Input
 from replay.world.scenario import Scenario
@@ -115,6 +117,11 @@ class Searchers:
     def shrink(self, defect: str, case: Case, invariant: str, seconds: float) -> Shortened:
         """Shrink a case in one worker."""
         return self._pool.submit(_shrink, defect, case, invariant, seconds).result()
+
+    def save(self, defect: str, case: Case, folder: Path) -> None:
+        """Save a run in a new folder, with the logs of the controllers that have the defect. Raises
+        ReplayError, LogError."""
+        self._pool.submit(_save, defect, case, folder).result()
 
 
 # In a worker --------------------------------------------------------------------------------------
@@ -215,3 +222,11 @@ def _shrink(defect: str, case: Case, invariant: str, seconds: float) -> Shortene
     assert violation is not None
     smaller = Case(shrunk.scenario, shrunk.inputs, case.strategy, case.seed)
     return Shortened(smaller, violation, shrunk.runs, shrunk.is_minimal)
+
+
+def _save(defect: str, case: Case, folder: Path) -> None:
+    with DEFECTS[defect].plant():
+        run = saved_run(
+            case.scenario, case.inputs, seed=case.seed, strategy=case.strategy, before=0
+        )
+        save(run, folder)

@@ -1,6 +1,7 @@
 """Patterns: a few inputs that belong together, because races are made of them.
 
 - a handover: a controller loses the role while it is slow, and its successor has trouble
+- a late write: what a controller writes arrives when it has lost the role
 - an unseen restart: a leader registers again while there is no controller
 - trouble of sessions: a process loses its session and a reply, and its ephemeral znodes stay
 - a change while the controller is slow: brokers restart and topics change before it looks
@@ -96,6 +97,7 @@ class Patterns:
         """A random pattern around a moment."""
         patterns: tuple[tuple[Callable[[int], list[Input]], int], ...] = (
             (self._handover, 3),
+            (self._late_write, 5),
             (self._unseen_restart, 2),
             (self._sessions, 8),
             (self._change, 3),
@@ -179,6 +181,21 @@ class Patterns:
         for _ in range(numbers.below(3)):
             made += self._acts.make(self._near(at_ms))
         return made
+
+    def _late_write(self, at_ms: int) -> list[Input]:
+        """What a controller writes for a change arrives when another one has the role."""
+        numbers, targets = self._numbers, self._acts.targets()
+        if not self._controllers:
+            return []
+        is_moved = targets and numbers.chance(50)
+        made = [Reassign(at_ms, targets)] if is_moved else self._acts.make(at_ms)
+        held_ms = at_ms + numbers.below(40)
+        late_ms = numbers.choice((500, 1_500, 3_000))
+        return [
+            *made,
+            HoldLink(held_ms, numbers.choice(self._controllers), ZOOKEEPER, late_ms),
+            DeleteControllerZnode(held_ms + numbers.choice((20, 100, 300, 600))),
+        ]
 
     def _outdated_standby(self, at_ms: int) -> list[Input]:
         """A standby is cut off from ZooKeeper, mostly for less than its session timeout. Meanwhile
@@ -290,7 +307,9 @@ class Patterns:
             return made
         if numbers.chance(50):
             # Only the active controller acts; the next one may crash, too.
-            act, restart_ms = numbers.between(1, 12), numbers.choice((50, 500, 2_000))
+            # The first steps are the fewest acts.
+            act = numbers.between(1, 4 if numbers.chance(40) else 12)
+            restart_ms = numbers.choice((50, 500, 2_000))
             made += [
                 CrashController(cancelled_ms, one, act, "after", SAME, restart_ms)
                 for one in self._controllers

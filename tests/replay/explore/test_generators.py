@@ -233,9 +233,23 @@ def test_pattern_of_late_requests_holds_what_a_broker_sends_until_it_has_restart
         assert all(one.at_ms + one.ms > crash.at_ms + 1_000 for one in held)
 
 
+def test_pattern_of_a_late_write_deposes_the_controller_while_its_writes_are_held() -> None:
+    found = 0
+    for seed in range(1_000):
+        match Patterns(generic(), Numbers(seed)).make(6_000):
+            case [
+                Reassign() as asked,
+                HoldLink(receiver="zookeeper") as held,
+                DeleteControllerZnode() as lost,
+            ]:
+                is_early = asked.at_ms <= held.at_ms < lost.at_ms
+                found += is_early and lost.at_ms < held.at_ms + held.ms
+    assert found > 3
+
+
 def test_pattern_of_two_writers_uses_both_znodes_at_almost_the_same_time() -> None:
     found = []
-    for seed in range(1_000):
+    for seed in range(3_000):
         made = Patterns(generic(), Numbers(seed)).make(6_000)
         moves = [one for one in made if isinstance(one, Reassign)]
         if [one.route for one in moves] == ["extra", "znode"]:

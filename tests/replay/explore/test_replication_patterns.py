@@ -20,7 +20,7 @@ from replay.world.inputs import (
 
 def test_late_shrink_delays_the_leaders_request_beyond_its_end() -> None:
     found = 0
-    for seed in range(300):
+    for seed in range(1_000):
         match Patterns(generic(), Numbers(seed)).make(13_000):
             case [HoldLink(receiver=leader) as lags, HoldLink(receiver=controller) as held, *_]:
                 is_late = controller.startswith("refold") and held.sender == leader
@@ -31,7 +31,7 @@ def test_late_shrink_delays_the_leaders_request_beyond_its_end() -> None:
 def test_change_during_an_election_delays_answers_of_zookeeper() -> None:
     def count(protocol: str) -> int:
         found = 0
-        for seed in range(300):
+        for seed in range(1_000):
             match Patterns(generic(protocol=protocol), Numbers(seed)).make(6_000):
                 case [StopBroker() as returns, StopBroker() | Reassign() as elects, *held]:
                     answers = [one for one in held if isinstance(one, HoldLink)]

@@ -12,7 +12,7 @@ from replay.cli.main import app
 from replay.errors import ReplayError
 from replay.explore.generators.scenarios import generic
 from replay.explore.run import run
-from replay.explore.saved import read_run, read_scenario, save, saved_run
+from replay.explore.saved import read_run, read_scenario, reserved, save, saved_run
 from replay.logs.open_log import open_reader
 from replay.verify.verification import verify_decisions
 from replay.world.inputs import CrashBroker, DeleteControllerZnode, Input
@@ -70,6 +70,14 @@ def test_logs_of_other_runs_are_of_other_clusters(
 def test_existing_folder_is_kept(folder: Path) -> None:
     with pytest.raises(ReplayError, match="exists already"):
         save(read_run(folder), folder)
+
+
+def test_empty_folder_that_a_killed_search_left_is_used(tmp_path: Path) -> None:
+    left = tmp_path / "found"
+    left.mkdir()
+    with reserved(left):
+        pass
+    assert left.is_dir()
 
 
 @pytest.mark.parametrize(

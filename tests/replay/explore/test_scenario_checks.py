@@ -156,6 +156,8 @@ def test_input_that_names_what_does_not_exist_is_refused(wrong: Input, problem: 
             {"topics": (TopicSpec("t", ((1,),), {"min.insync.replicas": "abc"}),)},
             "topics: t: configs: Invalid value abc for configuration min.insync.replicas",
         ),
+        ({"zookeeper": "2.1"}, "zookeeper '2.1' must be a release from 3.4 on"),
+        ({"zookeeper": "banana"}, "zookeeper 'banana' must be a release from 3.4 on"),
         ({"znodes": {"nonsense": "x"}}, "znodes: 'nonsense' must be the path of a znode"),
         ({"znodes": {"/brokers/ids/1": "{}"}}, "znodes: /brokers/ids/1: brokers and"),
         ({"znodes": {"/controller_epoch": "abc"}}, "znodes: /controller_epoch holds 'abc'"),
@@ -270,6 +272,19 @@ def test_inputs_that_the_explorer_makes_are_accepted() -> None:
             {"load": {"records_per_second": -5}},
             "is not a scenario: Expected `int` >= 1 - at `$.load.records_per_second`",
         ),
+        (
+            {"zookeeper_members": 100_000_000},
+            "is not a scenario: Expected `int` <= 9 - at `$.zookeeper_members`",
+        ),
+        (
+            {"load": {"records_per_second": 1_000_000_000}},
+            "is not a scenario: Expected `int` <= 10000 - at `$.load.records_per_second`",
+        ),
+        (
+            {"load": {"consumers": 100_000_000}},
+            "is not a scenario: Expected `int` <= 100 - at `$.load.consumers`",
+        ),
+        ({"seed": -1}, "is not a scenario: Expected `int` >= 0 - at `$.seed`"),
         ({"controllers": []}, "controllers: one or more are needed"),
         ({"inputs": [{"at_ms": 1}]}, "inputs[0]: has no `input`: use one of crash_broker, "),
         (

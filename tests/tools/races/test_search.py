@@ -3,9 +3,12 @@
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
+from replay.cli.main import app
 from replay.explore.generators.attempt import Case, Found
 from replay.explore.invariants.invariant import Violation
+from replay.explore.saved import read_run
 from tests.races.catalogue import DEFECTS
 from tools.races.search import Searched, Searchers, _shows
 from tools.races.table import Row, line, write_table
@@ -22,6 +25,19 @@ def test_worker_plants_the_defect_that_it_shrinks() -> None:
     assert shrunk.case.inputs == inputs
     assert not shrunk.is_minimal
     assert "refold 100 with controller epoch 1 changed the znode" in shrunk.violation.text
+
+
+def test_found_race_is_saved_with_the_log_of_the_defect(tmp_path: Path) -> None:
+    directed = DEFECTS["R5"].directed
+    assert directed is not None
+    with Searchers(1) as searchers:
+        searchers.save("R5", Case(*directed(), "random", 1), tmp_path / "R5")
+    saved = read_run(tmp_path / "R5")
+    assert saved.violation is not None
+    assert saved.violation.invariant == "deposed-write-nothing"
+    assert (tmp_path / "R5" / "refold-100-run-1").is_dir()
+    again = CliRunner().invoke(app, ["explore", "--reproduce", str(tmp_path / "R5")])
+    assert again.exit_code == 0, again.output
 
 
 def test_race_that_is_not_found_shows_how_many_runs_had_what_it_needs() -> None:
