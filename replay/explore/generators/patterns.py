@@ -97,7 +97,7 @@ class Patterns:
         """A random pattern around a moment."""
         patterns: tuple[tuple[Callable[[int], list[Input]], int], ...] = (
             (self._handover, 3),
-            (self._late_write, 5),
+            (self._replication.late_write, 5),
             (self._unseen_restart, 2),
             (self._sessions, 8),
             (self._change, 3),
@@ -181,21 +181,6 @@ class Patterns:
         for _ in range(numbers.below(3)):
             made += self._acts.make(self._near(at_ms))
         return made
-
-    def _late_write(self, at_ms: int) -> list[Input]:
-        """What a controller writes for a change arrives when another one has the role."""
-        numbers, targets = self._numbers, self._acts.targets()
-        if not self._controllers:
-            return []
-        is_moved = targets and numbers.chance(50)
-        made = [Reassign(at_ms, targets)] if is_moved else self._acts.make(at_ms)
-        held_ms = at_ms + numbers.below(40)
-        late_ms = numbers.choice((500, 1_500, 3_000))
-        return [
-            *made,
-            HoldLink(held_ms, numbers.choice(self._controllers), ZOOKEEPER, late_ms),
-            DeleteControllerZnode(held_ms + numbers.choice((20, 100, 300, 600))),
-        ]
 
     def _outdated_standby(self, at_ms: int) -> list[Input]:
         """A standby is cut off from ZooKeeper, mostly for less than its session timeout. Meanwhile

@@ -11,6 +11,7 @@ from replay.explore.generators.scenarios import LAG_TIME
 from replay.explore.numbers import Numbers
 from replay.world.inputs import (
     ChangeTopicConfig,
+    DeleteControllerZnode,
     ElectLeaders,
     FailLogDirectory,
     HoldLink,
@@ -140,6 +141,33 @@ class ReplicationPatterns:
             outage_ms = numbers.choice(OUTAGE_MS)
             made += self._acts.crash(fail_ms + 10 * place, other, outage_ms)
         return made
+
+    def late_write(self, at_ms: int) -> list[Input]:
+        """A controller handles a request of a leader for an ISR, or another change, and what it
+        writes arrives when another controller has the role."""
+        numbers, partition = self._numbers, self._acts.partition()
+        if partition is None or not self._controllers:
+            return []
+        topic, number, (leader, *_) = partition
+        process = numbers.choice(self._controllers[:2])
+        ms = numbers.choice((100, 300))
+        if numbers.chance(60):
+            # The new replicas have joined before, and the leader's request arrives with the hold.
+            made: list[Input] = [
+                Reassign(at_ms, (self._acts.target(topic, number),)),
+                HoldLink(at_ms, f"broker {leader}", process, ms, accepts=True),
+            ]
+            held_ms = at_ms + numbers.between(30, ms)
+        else:
+            made = self._acts.make(at_ms)
+            held_ms = at_ms + numbers.below(ms)
+        lost_ms = max(at_ms + ms, held_ms) + numbers.choice((2, 20, 100, 300))
+        late_ms = numbers.choice((500, 1_500, 3_000))
+        return [
+            *made,
+            HoldLink(held_ms, process, ZOOKEEPER, late_ms),
+            DeleteControllerZnode(lost_ms),
+        ]
 
     def change_during_election(self, at_ms: int) -> list[Input]:
         """A follower returns, and its leader adds it to the ISR while a controller, to which
