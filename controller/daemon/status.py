@@ -116,7 +116,6 @@ class StatusSource:
             role=role,
             term=0,
             term_since=None,
-            last_term=None,
             queue=queue,
             event_lag_ms=0.0,
             last_event=None,

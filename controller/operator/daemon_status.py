@@ -116,7 +116,6 @@ class DaemonStatus(Struct, frozen=True):
     role: Role
     term: int
     term_since: str | None
-    last_term: TermStatus | None
     queue: QueueStatus
     event_lag_ms: float
     last_event: EventStatus | None
@@ -124,6 +123,8 @@ class DaemonStatus(Struct, frozen=True):
     standbys: list[StandbyStatus] | None
     log: LogStatus | None
     zookeeper: SessionStatus | None
+    # A daemon of 0.2.0 does not say it.
+    last_term: TermStatus | None = None
 
 
 def sockets_at(path: Path) -> list[Path]:

@@ -77,6 +77,14 @@ async def test_daemon_without_a_session_says_that_it_decides_nothing(folder: Pat
     assert "the session ends after 18000 ms of silence (now 900 ms)" in output
 
 
+async def test_daemon_of_release_0_2_is_shown(folder: Path) -> None:
+    document = json.loads(msgspec.json.encode(ACTIVE))
+    del document["last_term"]
+    with StatusSocket(folder, None, lambda: msgspec.json.encode(document)) as served:
+        await served.open()
+        assert await run("status", str(folder)) == (0, IN_WORDS)
+
+
 async def test_short_silence_before_the_end_of_a_term_is_not_named(folder: Path) -> None:
     assert IDLE.last_term is not None
     fenced = structs.replace(IDLE.last_term, why="another controller was found", silent_s=0.9)
