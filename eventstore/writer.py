@@ -90,9 +90,10 @@ class LogWriter:
 
     @property
     def size_bytes(self) -> int:
-        """The size of all segments of this run after the last append, those included that
-        retention has removed."""
-        return self._bytes_before + self._bytes
+        """The size of all segments of this run on the disk, with SQLite's write-ahead log; those
+        included that retention has removed."""
+        current = (self._segment, folders.write_ahead_log(self._segment))
+        return self._bytes_before + sum(one.stat().st_size for one in current if one.exists())
 
     def append(self, events: Sequence[EventRecord], commands: Sequence[CommandRecord] = ()) -> None:
         """Store records atomically; they are on disk when this returns.

@@ -10,6 +10,7 @@ from typing import Annotated, Final
 import typer
 
 from controller.cli.output import print_result
+from controller.event_log.silence import LONG_NS
 from controller.operator.daemon_status import (
     DaemonStatus,
     QueueStatus,
@@ -24,8 +25,6 @@ from controller.settings.sources import effective_setting, from_environment, fro
 
 _NO_DAEMON: Final = 1
 _UNUSABLE: Final = 2
-_SILENT_S: Final = 1.0
-"""After a shorter time without events, the silence is no reason for the end of a session."""
 _PLACES: Final = ("refold.status.socket", "refold.log.dir")
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
@@ -128,7 +127,7 @@ def _lines(found: DaemonStatus) -> Iterator[str]:
 
 def _ended(last: TermStatus) -> str:
     silent = ""
-    if last.silent_s >= _SILENT_S:
+    if last.silent_s >= LONG_NS / 1e9:
         silent = f"; nothing had been observed for {last.silent_s:g} s before"
     return f"term {last.term} ended at {last.time} (event {last.seq}): {last.why}{silent}"
 

@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 from controller.core.commands import Issued, Notice, Step
 from controller.core.events import Recorded, SessionExpired
+from controller.event_log.silence import Silence
 
 RESIGNED = "resigned"
 """The code of the notice with which a term ends."""
@@ -39,6 +40,7 @@ class Progress:
         self.last_term: EndedTerm | None = None
         self._term = 0
         self._resigned = ""
+        self._silence = Silence()
         self._silent_ns = 0
         self._taken: Sequence[Recorded] = ()
         self._folded = 0
@@ -67,8 +69,9 @@ class Progress:
     def folded(self, event: Recorded, term: int, mono_ns: int) -> None:
         """An event is folded, and the daemon holds this term now."""
         self._folded += 1
-        if isinstance(event.event, SessionExpired) and self.last_event is not None:
-            self._silent_ns = event.wall_ns - self.last_event.wall_ns
+        silent_ns = self._silence.before(event)
+        if isinstance(event.event, SessionExpired):
+            self._silent_ns = silent_ns
         self.last_event, self.folded_after_ns = event, mono_ns - event.mono_ns
         if term != self._term:
             if self._term:

@@ -5,7 +5,8 @@ from collections.abc import Iterable
 
 from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.trace import TracerProvider
-from opentelemetry.sdk.trace.export import SimpleSpanProcessor, SpanExporter
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor, SpanExporter, SpanExportResult
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.sdk.trace.id_generator import IdGenerator
 from opentelemetry.trace import Status, StatusCode, Tracer, set_span_in_context
 
@@ -37,9 +38,8 @@ class _Ids(IdGenerator):
 
 
 def export_traces(header: Header, found: Iterable[Failover], exporter: SpanExporter) -> int:
-    """Send one trace for each failover: a span for it, with one for each step. Returns how many.
-
-    The exporter logs what it cannot send.
+    """Send one trace for each failover: a span for it, with one for each step. Returns how many
+    were sent. It ends at the first that cannot be sent; the exporter logs why.
     """
     ids = _Ids(header)
     attributes = {
@@ -51,18 +51,23 @@ def export_traces(header: Header, found: Iterable[Failover], exporter: SpanExpor
     provider = TracerProvider(
         resource=Resource.create(attributes), id_generator=ids, shutdown_on_exit=False
     )
-    provider.add_span_processor(SimpleSpanProcessor(exporter))
+    spans = InMemorySpanExporter()
+    provider.add_span_processor(SimpleSpanProcessor(spans))
     tracer = provider.get_tracer("refold", header.code_version)
     count = 0
     for one in found:
         ids.term = one.term
-        _send(tracer, one)
+        _trace(tracer, one)
+        if exporter.export(spans.get_finished_spans()) is not SpanExportResult.SUCCESS:
+            break
+        spans.clear()
         count += 1
     provider.shutdown()
+    exporter.shutdown()
     return count
 
 
-def _send(tracer: Tracer, failover: Failover) -> None:
+def _trace(tracer: Tracer, failover: Failover) -> None:
     whole = tracer.start_span(
         "controller failover",
         start_time=failover.begin_ns,

@@ -34,6 +34,7 @@ from controller.core.triggers import (
     trigger_name,
 )
 from controller.core.values import NO_ASSIGNMENT, LeaderAndIsr
+from controller.event_log.silence import LONG_NS, Silence
 from eventstore.records import Header
 from replay.cluster_view.from_context import cluster_of
 from replay.cluster_view.views import Cluster, ProcedureView
@@ -45,8 +46,6 @@ from replay.why.fact_observer import FactObserver
 from replay.why.facts import AddressProbed, AssignmentWritten, Cause, SessionChanged, StateWritten
 from replay.why.subject import Subject
 
-_SILENT_NS: Final = 1_000_000_000
-"""A session that expires after a longer time without events: its daemon was probably stopped."""
 _SESSION_CHANGES: Final[dict[type[Event], str]] = {
     SessionConnected: "connected",
     SessionDisconnected: "disconnected",
@@ -67,6 +66,7 @@ class RecordedFactObserver(FactObserver):
         self._header = header
         self._queued: dict[int, tuple[Trigger, Cause]] = {}
         self._event: Recorded | None = None
+        self._silence = Silence()
         self.begun: list[Cause] = []
         """The causes of the procedures that began at this event."""
         self._ended: Cause | None = None
@@ -98,7 +98,7 @@ class RecordedFactObserver(FactObserver):
             raise
 
     def _take(self, event: Recorded) -> list[Issued]:
-        silent_ns = event.wall_ns - self.wall_ns if self.wall_ns else 0
+        silent_ns = self._silence.before(event)
         self.at(self.number_of(event.seq), event.wall_ns)
         self._event, self._ended = event, None
         self.begun = []
@@ -124,7 +124,7 @@ class RecordedFactObserver(FactObserver):
         return issued
 
     def _session_changed(self, event: Event, silent_ns: int) -> None:
-        is_silent = isinstance(event, SessionExpired) and silent_ns >= _SILENT_NS
+        is_silent = isinstance(event, SessionExpired) and silent_ns >= LONG_NS
         self.add(
             SessionChanged,
             level="info",

@@ -45,12 +45,16 @@ class Refold:
         )
         self.log_dir = log_dir
         self._output = log_dir.parent / "refold.out"
+        # Daemons with the same folder write to one file; this one's output begins here.
+        self._begin: int | None = None
         self._process: asyncio.subprocess.Process | None = None
 
     async def start(self) -> None:
         """Start the process."""
         self._output.parent.mkdir(parents=True, exist_ok=True)
         with self._output.open("ab") as output:
+            if self._begin is None:
+                self._begin = output.tell()
             self._process = await asyncio.create_subprocess_exec(
                 *self._command,
                 stdout=output,
@@ -108,7 +112,7 @@ class Refold:
     def messages(self) -> list[dict[str, Any]]:
         """The messages that the process logged so far. Lines that are not JSON are skipped."""
         found = []
-        for line in self._output.read_text(errors="replace").splitlines():
+        for line in self._own_output().splitlines():
             try:
                 found.append(json.loads(line))
             except ValueError:
@@ -117,7 +121,10 @@ class Refold:
 
     def last_output(self) -> str:
         """The end of the process's output."""
-        return self._output.read_text(errors="replace")[-2000:]
+        return self._own_output()[-2000:]
+
+    def _own_output(self) -> str:
+        return self._output.read_bytes()[self._begin or 0 :].decode(errors="replace")
 
     def signal(self, number: signal.Signals) -> None:
         """Send a signal if the process is running."""

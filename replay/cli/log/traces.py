@@ -1,10 +1,15 @@
 """`refold log traces`: the failovers of a log as OpenTelemetry traces."""
 
-from collections.abc import Sequence
+import logging
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from logging.handlers import BufferingHandler
 from typing import Annotated, Final
 
 import typer
 
+from controller.core.values import counted
 from replay.cli.exit_status import DAMAGED, errors_in_one_line
 from replay.cli.log_notes import note_unchecked
 from replay.cli.options import Log
@@ -13,6 +18,7 @@ from replay.logs.decode import require_recorded
 from replay.logs.open_log import open_reader
 
 _NOT_SENT: Final = 2
+_ADDRESS: Final = re.compile(r"https?://[^/]")
 
 
 def traces(
@@ -36,32 +42,38 @@ def traces(
     """
     try:
         from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
-        from opentelemetry.sdk.trace import ReadableSpan
-        from opentelemetry.sdk.trace.export import SpanExportResult
 
         from replay.export.otlp import export_traces
     except ImportError as error:
         typer.echo(f"refold log traces: {error}: install refold with the extra `traces`", err=True)
         raise typer.Exit(_NOT_SENT) from None
-
-    lost = 0
-
-    class Exporter(OTLPSpanExporter):
-        """Counts the spans that were not sent."""
-
-        def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
-            nonlocal lost
-            result = super().export(spans)
-            lost += len(spans) if result is not SpanExportResult.SUCCESS else 0
-            return result
-
+    if endpoint is not None and not _ADDRESS.match(endpoint):
+        raise typer.BadParameter(
+            f"{endpoint!r} must begin with http:// or https:// and a host", param_hint="--endpoint"
+        )
     with errors_in_one_line("log", DAMAGED), open_reader(log) as reader:
         require_recorded(reader.header)
         found: list[Failover] = list(failovers(reader))
-        sent = export_traces(reader.header, found, Exporter(endpoint=endpoint))
-    if lost:
-        text = f"refold log traces: {lost} spans were not sent: check the collector's address"
-        typer.echo(text, err=True)
+        with _collected_messages() as said:
+            sent = export_traces(reader.header, found, OTLPSpanExporter(endpoint=endpoint))
+    if sent < len(found):
+        why = said.buffer[0].getMessage() if said.buffer else "check the collector's address"
+        text = f"{sent} of {counted(len(found), 'failover')} sent: {why}"
+        typer.echo(f"refold log traces: {text}", err=True)
         raise typer.Exit(_NOT_SENT)
-    typer.echo(f"{sent} failovers sent")
+    typer.echo(f"{counted(sent, 'failover')} sent")
     note_unchecked(log)
+
+
+@contextmanager
+def _collected_messages() -> Iterator[BufferingHandler]:
+    """Collect what OpenTelemetry logs about the sending, instead of printing each attempt."""
+    logger, said = logging.getLogger("opentelemetry"), BufferingHandler(1_000)
+    before = logger.propagate
+    logger.addHandler(said)
+    logger.propagate = False
+    try:
+        yield said
+    finally:
+        logger.propagate = before
+        logger.removeHandler(said)

@@ -16,14 +16,14 @@ pytestmark = [pytest.mark.lab, pytest.mark.timeout(120)]
 
 LONG_SESSION_MS = 18_000
 GIVE_UP_SECONDS_MAX = 3.0
-TMPFS_BYTES = 2 << 20
+TMPFS_BYTES = 8 << 20
 PADDING = " " * 400_000
 LONG = {"zookeeper.session.timeout.ms": LONG_SESSION_MS}
 
 
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """A file system of 2 MiB."""
+    """A file system of 8 MiB."""
     if os.geteuid() != 0:
         pytest.skip("only root may mount a tmpfs")
     folder = tmp_path / "small"

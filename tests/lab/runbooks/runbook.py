@@ -23,7 +23,9 @@ class Runbook:
     def __init__(self, name: str, folder: Path, places: Mapping[str, str]) -> None:
         tokens = MarkdownIt().parse((FOLDER / f"{name}.md").read_text(encoding="utf-8"))
         blocks = (one.content for one in tokens if one.type == "fence" and one.info == "sh")
-        self._commands = [line for block in blocks for line in block.splitlines()]
+        self._commands = [
+            line for block in blocks for line in block.replace("\\\n", "").splitlines()
+        ]
         self._places = places
         self._folder = folder
         self._path = folder / "bin"

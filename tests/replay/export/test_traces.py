@@ -12,6 +12,7 @@ import pytest
 
 from replay.export.spans import Failover, failovers
 from replay.logs.open_log import open_reader
+from tools.lab.ports import free_port
 
 BROKER_CRASH = "tests/incidents/broker-crash"
 
@@ -105,7 +106,7 @@ def test_command_sends_the_spans_to_a_collector(
     service = pytest.importorskip("opentelemetry.proto.collector.trace.v1.trace_service_pb2")
     url, bodies = collector
     done = traces("--endpoint", url)
-    assert (done.returncode, done.stdout) == (0, "1 failovers sent\n"), done.stderr
+    assert (done.returncode, done.stdout) == (0, "1 failover sent\n"), done.stderr
     requests = [service.ExportTraceServiceRequest.FromString(_plain(one)) for one in bodies]
     names = [
         span.name
@@ -120,6 +121,20 @@ def test_command_sends_the_spans_to_a_collector(
 
 def _plain(body: bytes) -> bytes:
     return gzip.decompress(body) if body[:2] == b"\x1f\x8b" else body
+
+
+def test_collector_that_does_not_run_is_one_line(sdk: Any) -> None:
+    done = traces("--endpoint", f"http://127.0.0.1:{free_port()}/v1/traces")
+    assert done.returncode == 2
+    [line] = done.stderr.splitlines()
+    assert line.startswith("refold log traces: 0 of 1 failover sent: ")
+    assert "refused" in line
+
+
+def test_address_without_a_host_is_refused(sdk: Any) -> None:
+    done = traces("--endpoint", "foo")
+    assert done.returncode == 2
+    assert "'foo' must begin with http://" in done.stderr
 
 
 def test_missing_extra_is_named() -> None:
