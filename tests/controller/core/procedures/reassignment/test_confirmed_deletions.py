@@ -8,8 +8,10 @@ import pytest
 from controller.core import znodes
 from controller.core.commands import (
     BrokerRequest,
+    CommandId,
     Issued,
     LeaderAndIsrRequest,
+    ReadZnodes,
     StopReplicaRequest,
     WriteZnodes,
     ZooKeeperCommand,
@@ -20,24 +22,28 @@ from controller.core.error_codes import (
     STALE_CONTROLLER_EPOCH,
 )
 from controller.core.events import BrokerResponded, ZnodesWritten
-from controller.core.operations import NO_AUTH, OK
+from controller.core.operations import NO_AUTH, OK, Create
 from controller.core.znodes import ReplicaDeletion, deletion_path, write_deletion
 from replay.world.messages import PartitionError
-from tests.controller.core.cluster import Cluster
+from tests.controller.core.cluster import Cluster, by_rule
 from tests.controller.core.procedures.reassignment.dropping import (
     ask_for_deletion,
     dead_target,
+    deletions,
     known_deletions,
     pending,
     stopped,
 )
 from tests.controller.core.procedures.reassignment.interrupting import (
+    Refusing,
     cancel_all,
     submit,
 )
 from tests.controller.core.procedures.reassignment.reassigning import (
     T0,
     T1,
+    Name,
+    ask,
     assert_no_failures,
     catch_up,
 )
@@ -115,6 +121,84 @@ def test_deletions_of_which_one_cannot_be_recorded_are_not_requested() -> None:
     seen = cluster.seen()
     cancel_all(cluster)
     assert [stopped(seen, one) for one in (4, 5, 6)] == [[], [], []]
+
+
+# Records that are not stored yet ------------------------------------------------------------------
+
+
+def drop_from_4(cluster: Cluster, name: Name) -> None:
+    """A partition is to move to broker 4, and the move is cancelled by the API."""
+    ask(cluster, (name, [4]))
+    ask(cluster, (name, None))
+
+
+def confirm_when(cluster: Cluster, which: Callable[[Issued], bool], asked: CommandId) -> None:
+    """Broker 4 confirms a deletion just before a command."""
+    answer = BrokerResponded(asked, 4, cluster.broker_epoch(4), 0, [])
+    cluster.once(which, lambda: cluster.happen_next(answer, "broker:4"))
+
+
+def deletion_request(cluster: Cluster) -> CommandId:
+    """The last request to broker 4 to delete replicas."""
+    [*_, last] = [
+        one.id
+        for one in cluster.commands()
+        if isinstance(one.command, StopReplicaRequest) and one.command.broker == 4
+    ]
+    return last
+
+
+def unanswered() -> Refusing:
+    """Broker 4 does not answer the requests to delete replicas."""
+    cluster = Refusing(1, 2, 3, 4, kip_236_enable=True)
+    cluster.start()
+    cluster.create_topic("t", {0: [1], 1: [2]})
+    cluster.is_slow = lambda request: (
+        isinstance(request, StopReplicaRequest) and request.broker == 4
+    )
+    return cluster
+
+
+def unrecorded() -> tuple[Refusing, CommandId]:
+    """As `unanswered`. Broker 4 was asked to delete t-0, and a client has removed the record. t-0
+    was to be deleted again, which could not be recorded. Returns the first request, too."""
+    cluster = unanswered()
+    drop_from_4(cluster, T0)
+    asked = deletion_request(cluster)
+    [child] = deletions(cluster)
+    cluster.remove(deletion_path(child))
+    cluster.refuses = lambda issued: issued.reason.rule == "replica deletions"
+    drop_from_4(cluster, T0)
+    cluster.refuses = lambda issued: False
+    return cluster, asked
+
+
+def test_deletion_confirmed_while_another_is_recorded_is_not_requested_again() -> None:
+    cluster = unanswered()
+    drop_from_4(cluster, T0)
+    confirm_when(cluster, by_rule(WriteZnodes, "replica deletions"), deletion_request(cluster))
+    seen = cluster.seen()
+    drop_from_4(cluster, T1)
+    assert stopped(seen, 4) == [T1]
+    assert pending(cluster) == [ReplicaDeletion(4, (T1,))]
+
+
+def test_deletion_confirmed_before_it_is_recorded_gets_no_record() -> None:
+    cluster, asked = unrecorded()
+    ask(cluster, (T1, [4]))
+    confirm_when(cluster, lambda issued: isinstance(issued.command, ReadZnodes), asked)
+    seen = cluster.seen()
+    ask(cluster, (T1, None))
+    created = [one.data for one in seen.writes() if isinstance(one, Create)]
+    assert created == [write_deletion(ReplicaDeletion(4, (T1,)))]
+
+
+def test_deletion_that_could_not_be_recorded_is_recorded_with_the_next_one() -> None:
+    """Another deletion is confirmed in between."""
+    cluster, _ = unrecorded()
+    ask_for_deletion(cluster, 3, ("gone", 0))
+    drop_from_4(cluster, T1)
+    assert pending(cluster) == [ReplicaDeletion(4, (T0,)), ReplicaDeletion(4, (T1,))]
 
 
 # Replicas that are assigned again -----------------------------------------------------------------

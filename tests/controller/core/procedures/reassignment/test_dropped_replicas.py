@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
+from controller.core import error_codes as codes
 from controller.core import znodes
 from controller.core.commands import (
     BrokerRequest,
@@ -36,6 +37,7 @@ from tests.controller.core.procedures.reassignment.reassigning import (
     ask_for_isr,
     assignment,
     catch_up,
+    elect_preferred,
     reassign,
 )
 
@@ -277,3 +279,49 @@ def test_second_partition_of_the_topic_is_written_with_the_assignment_before_the
     ]
     assert written[:2] == ["2,4,3,1 adding 4", "3,1,2"]
     assert assignment(cluster, T1) == "3,1,2"
+
+
+# Partitions without a leader ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("version", ["2.6", "3.9"])
+def test_replica_of_a_partition_that_never_had_a_leader_is_dropped(version: str) -> None:
+    """The first leader is elected when the broker of the originals registers."""
+    cluster = interruptible(4, 9, inter_broker_protocol_version=version)
+    reassign(cluster, 3)
+    reassign(cluster, 4)
+    assert assignment(cluster) == "4,9 adding 4 removing 9"
+    cluster.start_broker(9)
+    assert cluster.state("t", 0) == "leader 4 e 0 isr [4,9] v 0 ce 1"
+
+
+def test_below_ibp_2_7_a_leader_that_replaces_a_dropped_one_gets_one_new_epoch() -> None:
+    """It gets another one for the new target."""
+    cluster = interruptible(5, 1, inter_broker_protocol_version="2.6")
+    reassign(cluster, 3, 5)
+    cluster.set_isr("t", 0, [1, 3])
+    cluster.announce_isr(T0)
+    assert elect_preferred(cluster) == codes.NONE
+    assert cluster.state("t", 0) == "leader 3 e 2 isr [1,3] v 3 ce 1"
+    seen = cluster.seen()
+    reassign(cluster, 4)
+    sent = [each for one in seen.leader_and_isr(1) for each in one.partitions]
+    assert list(dict.fromkeys(one.leadership.leader_epoch for one in sent)) == [3, 4]
+    assert assignment(cluster) == "4,1 adding 4 removing 1"
+
+
+def test_unclean_leader_is_elected_when_replicas_are_dropped() -> None:
+    """Unclean elections are allowed after the leader died. The new leader stays when another broker
+    dies."""
+    cluster = interruptible(4, 1, 2)
+    ask_for_isr(cluster, 1)
+    reassign(cluster, 3)
+    cluster.stop_broker(1)
+    assert cluster.leadership("t", 0).leader == NO_LEADER
+    allowed = b'{"version":1,"config":{"unclean.leader.election.enable":"true"}}'
+    cluster.put_quietly(znodes.topic_config_path("t"), allowed)
+    reassign(cluster, 4)
+    state = cluster.state("t", 0)
+    assert cluster.leadership("t", 0).leader == 2
+    cluster.stop_broker(3)
+    assert cluster.state("t", 0) == state
