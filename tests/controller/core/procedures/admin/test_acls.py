@@ -2,16 +2,13 @@
 (AclAuthorizer, ZkAclChangeStore)."""
 
 import pytest
-from msgspec import structs
 
 from controller.core import error_codes as codes
 from controller.core.api_requests.topics import CreateTopicsReceived, NewTopic
-from controller.core.commands import Issued, ReadChildren, ReadZnodes, ZooKeeperCommand
 from controller.core.configuration import Authorization
-from controller.core.events import ChildrenRead, ZnodesRead
-from controller.core.operations import NO_AUTH
 from controller.core.snapshot import load_snapshot, take_snapshot
 from tests.controller.core.cluster import Cluster
+from tests.controller.core.denying import Denying
 from tests.controller.core.endpoint import call, next_request
 from tests.controller.core.procedures.admin.test_authorization import (
     ALICE,
@@ -60,31 +57,6 @@ def test_unreadable_acls_deny_everything() -> None:
     assert listing(cluster) == codes.CLUSTER_AUTHORIZATION_FAILED
 
 
-class _Denying(Cluster):
-    """A cluster whose ZooKeeper does not let the daemon read the znodes in `denied`."""
-
-    denied: tuple[str, ...] = ()
-
-    def _ask_zookeeper(self, issued: Issued, command: ZooKeeperCommand) -> None:
-        super()._ask_zookeeper(issued, command)
-        if isinstance(command, ReadChildren) and command.path in self.denied:
-            source, listed = self._inbox.pop()
-            assert isinstance(listed, ChildrenRead)
-            self._inbox.append((source, structs.replace(listed, error=NO_AUTH, children=[])))
-        if isinstance(command, ReadZnodes) and any(one in self.denied for one in command.paths):
-            source, read = self._inbox.pop()
-            assert isinstance(read, ZnodesRead)
-            errors = [
-                NO_AUTH if path in self.denied else error
-                for path, error in zip(command.paths, read.errors, strict=True)
-            ]
-            data = [
-                None if path in self.denied else content
-                for path, content in zip(command.paths, read.data, strict=True)
-            ]
-            self._inbox.append((source, structs.replace(read, errors=errors, data=data)))
-
-
 SECRET = "/kafka-acl/Topic/secret"
 OTHER = "/kafka-acl/Topic/other"
 
@@ -97,9 +69,9 @@ def created(cluster: Cluster, topic: str) -> int:
     return error
 
 
-def allowed() -> _Denying:
+def allowed() -> Denying:
     """A controller that may read everything, and a client that may create the topic other."""
-    cluster = _Denying(1, 2, authorization=Authorization())
+    cluster = Denying(1, 2, authorization=Authorization())
     cluster.put_with_parents("/kafka-acl-changes", b"")
     cluster.put_with_parents(OTHER, acls(allows("Create")))
     cluster.start()
@@ -108,7 +80,7 @@ def allowed() -> _Denying:
 
 
 def test_acls_that_may_not_be_read_deny_everything_and_stop_no_failover() -> None:
-    cluster = _Denying(1, 2, authorization=Authorization(allows_without_acl=True))
+    cluster = Denying(1, 2, authorization=Authorization(allows_without_acl=True))
     cluster.denied = (SECRET,)
     cluster.put_with_parents(CLUSTER, acls(allows("Describe")))
     cluster.put_with_parents(SECRET, acls(allows("Create")))
@@ -149,7 +121,7 @@ def test_notification_that_may_not_be_read_has_all_acls_read_again() -> None:
 )
 def test_acls_that_may_not_be_listed_deny_everything_until_they_may(denied: str) -> None:
     authorization = Authorization(super_users=("User:root",), allows_without_acl=True)
-    cluster = _Denying(1, 2, authorization=authorization)
+    cluster = Denying(1, 2, authorization=authorization)
     cluster.put_with_parents("/kafka-acl-changes", b"")
     cluster.put_with_parents(CLUSTER, acls(allows("Describe")))
     cluster.put_with_parents(OTHER, acls(allows("Create")))

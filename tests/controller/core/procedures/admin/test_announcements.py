@@ -101,6 +101,13 @@ def test_broker_that_does_not_answer_delays_answers_for_one_second_once() -> Non
     ask_without_answer(cluster, asked_to_create(3))
 
 
+def test_answer_waits_for_a_broker_that_did_not_answer_before_its_restart() -> None:
+    cluster = without_confirmation(2)
+    cluster.fire(CONFIRMATION_TIMER)
+    cluster.bounce(2)
+    ask_without_answer(cluster, asked_to_create(2))
+
+
 def test_confirmation_timer_starts_after_the_first_confirmation() -> None:
     cluster = without_confirmation(1, 2, 3)
     started = [one.command for one in cluster.commands() if isinstance(one.command, StartTimer)]

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from controller.core import znodes
-from controller.core.commands import Issued, ReadZnodes
+from controller.core.commands import Issued, OpenChannel, ReadZnodes
 from tests.controller.core.cluster import Cluster
 from tests.controller.core.procedures.reassignment.reassigning import T0, cluster_of, reassign
 
@@ -23,9 +23,9 @@ def keep_role(cluster: Cluster) -> None:
     pass
 
 
-def failovers(settings: dict[str, Any], meanwhile: Any) -> int:
-    """The number of failovers if the first one reads the state of a later controller.
-    `meanwhile` runs before the controller resigns; the state is repaired then."""
+def after_a_failed_failover(settings: dict[str, Any], meanwhile: Any) -> Cluster:
+    """The first failover reads the state of a later controller. `meanwhile` runs before the
+    controller resigns; the state is repaired then."""
     cluster = cluster_of(3, 1, 2, **settings)
     assert reassign(cluster, 1, 2, 3) == 0
     whole = cluster.put_state_of_a_later_controller("t", 0)
@@ -40,10 +40,15 @@ def failovers(settings: dict[str, Any], meanwhile: Any) -> int:
         meanwhile(cluster)
 
     cluster.once(resigns, repair)
-    first = cluster.epoch()
     cluster.expire()
+    return cluster
+
+
+def failovers(settings: dict[str, Any], meanwhile: Any) -> int:
+    """The number of failovers, with the failed one."""
+    cluster = after_a_failed_failover(settings, meanwhile)
     assert cluster.is_active
-    return cluster.epoch() - first
+    return cluster.epoch() - 1
 
 
 def test_failover_after_the_lost_role_fails_on_an_open_channel() -> None:
@@ -61,3 +66,22 @@ def test_failover_after_the_lost_role_fails_on_an_open_channel() -> None:
 )
 def test_resignation_closes_channels(settings: dict[str, Any], meanwhile: Any) -> None:
     assert failovers(settings, meanwhile) == 2
+
+
+def test_failover_that_fails_on_an_open_channel_opens_no_other() -> None:
+    """Of four failovers, the third one fails on a channel that the second one has opened."""
+    cluster = after_a_failed_failover(STOCK, lose_role)
+    opened = [one.command for one in cluster.commands() if isinstance(one.command, OpenChannel)]
+    assert cluster.epoch() == 4
+    assert [one.broker for one in opened] == [1, 2, 3] * 3
+
+
+def test_failover_after_the_term_of_another_controller_fails_on_an_open_channel() -> None:
+    """The other controller took the role before the first failover ended."""
+    sessions: list[int] = []
+    cluster = after_a_failed_failover(STOCK, lambda cluster: sessions.append(cluster.seize_role(9)))
+    assert not cluster.is_active
+    first = cluster.epoch()
+    cluster.leave_role(sessions[0])
+    assert cluster.is_active
+    assert cluster.epoch() - first == 2

@@ -6,12 +6,19 @@ from collections.abc import Callable
 import pytest
 
 from controller.core.commands import Issued, ReadStats, ReadZnodes
-from controller.core.operations import CreateSequential
+from controller.core.operations import Create, CreateSequential, Delete, SetData
+from controller.core.values import ANY_VERSION
 from controller.core.znodes import (
+    CANCEL_CONTENT,
+    REASSIGN_CANCEL,
     REASSIGN_PARTITIONS,
+    REASSIGNMENT_REQUESTS,
     Entry,
     reassignment_path,
+    request_path,
+    write_entries,
 )
+from replay.world.requests import Multi, WriteInMulti
 from tests.controller.core.cluster import Cluster, reads, writes
 from tests.controller.core.procedures.reassignment.interrupting import (
     OldServer,
@@ -20,6 +27,7 @@ from tests.controller.core.procedures.reassignment.interrupting import (
     cancel_briefly,
     cancel_quietly,
     entries,
+    entries_json,
     remove_cancel,
     remove_cancel_quietly,
     requests,
@@ -181,3 +189,89 @@ def test_entry_that_was_deleted_before_the_controllers_write_is_a_new_one() -> N
     remove_cancel(cluster)
     assert assignment(cluster, T1) == "4,2 adding 4 removing 2"
     assert_no_failures(cluster)
+
+
+def test_entry_whose_only_request_was_deleted_while_an_older_one_waited_is_requested_again() -> (
+    None
+):
+    """The entry is rewritten before the request of its first target is handled. A client deletes
+    the request of its second target. The controller has no originals to add."""
+    cluster = two_partitions()
+    first, second = (write_entries({T0: Entry((one,), (1,))}) for one in (3, 4))
+
+    def rewrite() -> None:
+        cluster.put_quietly(REASSIGN_PARTITIONS, second)
+        cluster.once(reads(REASSIGNMENT_REQUESTS), delete_last)
+
+    def delete_last() -> None:
+        _, last = sorted(requests(cluster))
+        cluster.remove_quietly(request_path(last))
+
+    cluster.once(makes_request, rewrite)
+    cluster.put(REASSIGN_PARTITIONS, first)
+    assert requests(cluster) == []
+    assert assignment(cluster) == "4,1 adding 4 removing 1"
+
+
+# Entries and cancellations in one transaction ----------------------------------------------------
+
+CANCELS = Create(REASSIGN_CANCEL, CANCEL_CONTENT)
+
+
+class Client:
+    """A client that writes several znodes in one multi. The controller does not react yet."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        self._session = cluster.zookeeper.create_session()
+
+    def write(self, *operations: WriteInMulti) -> None:
+        reply = self._cluster.zookeeper.apply(
+            self._session, Multi(operations), self._cluster.now_ms
+        )
+        assert not any(one.error for one in reply.results)
+
+
+def test_entry_that_is_written_in_the_transaction_of_a_cancellation_waits() -> None:
+    cluster = two_partitions()
+    client = Client(cluster)
+    client.write(CANCELS, Create(REASSIGN_PARTITIONS, entries_json({T0: [3]})))
+    cluster.run()
+    assert entries(cluster) == {T0: Entry((3,))}
+    remove_cancel(cluster)
+    assert assignment(cluster) == "3,1 adding 3 removing 1"
+
+
+def test_entry_that_is_written_in_the_transaction_of_a_removed_cancellation_begins() -> None:
+    """The server does not report the transaction, and the controller has read the znode after the
+    last transaction before it."""
+    cluster = two_partitions(kind=OldServer)
+    client = Client(cluster)
+    submit(cluster, {T0: [3]})
+    first = Entry((3,), (1,))
+    cluster.put(REASSIGN_PARTITIONS, write_entries({T0: first}))
+    both = write_entries({T0: first, T1: Entry((4,))})
+    client.write(CANCELS, SetData(REASSIGN_PARTITIONS, both, ANY_VERSION))
+    remove_cancel_quietly(cluster)
+    cluster.run()
+    assert assignment(cluster) == "1"
+    assert assignment(cluster, T1) == "4,2 adding 4 removing 2"
+
+
+def test_entry_that_is_written_in_the_transaction_that_removes_a_cancellation_begins() -> None:
+    """The server does not report the transaction of the cancellation, before which the entries had
+    changed."""
+    cluster = two_partitions(kind=OldServer)
+    client = Client(cluster)
+    both = entries_json({T0: [3], T1: [4]})
+
+    def end() -> None:
+        removes = Delete(REASSIGN_CANCEL, ANY_VERSION)
+        client.write(removes, SetData(REASSIGN_PARTITIONS, both, ANY_VERSION))
+
+    looks = reads(REASSIGN_CANCEL)
+    cluster.once(looks, lambda: cluster.once(looks, end))
+    client.write(Create(REASSIGN_PARTITIONS, entries_json({T0: [3]})), CANCELS)
+    cluster.run()
+    assert assignment(cluster) == "1"
+    assert assignment(cluster, T1) == "4,2 adding 4 removing 2"

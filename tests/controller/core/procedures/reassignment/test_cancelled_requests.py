@@ -3,8 +3,8 @@
 import pytest
 
 from controller.core import error_codes as codes
-from controller.core import znodes
-from controller.core.commands import Notice
+from controller.core import pauses, znodes
+from controller.core.commands import Notice, ReadZnodes
 from controller.core.events import WatchFired
 from controller.core.znodes import (
     REASSIGN_CANCEL,
@@ -14,7 +14,7 @@ from controller.core.znodes import (
     Entry,
     reassignment_path,
 )
-from tests.controller.core.cluster import Cluster, Seen, reads
+from tests.controller.core.cluster import Cluster, Seen, by_rule, reads
 from tests.controller.core.procedures.reassignment.interrupting import (
     OtherControllersTerm,
     assert_nothing_is_left,
@@ -137,3 +137,19 @@ def test_api_cancels_a_move_without_a_record_and_makes_none(is_cancelled: bool) 
     assert cancel(cluster) == codes.NONE
     assert assignment(cluster) == "1,2"
     assert [one for one in seen.written() if one.startswith(REASSIGNMENTS)] == []
+
+
+def test_later_parts_of_a_request_that_a_cancellation_stops_are_looked_at_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The last part of the request names a partition that does not exist."""
+    monkeypatch.setattr(pauses, "TOGETHER_MAX", 1)
+    cluster = two_partitions()
+    is_second = by_rule(ReadZnodes, "reassignment: begin")
+    seen = cluster.seen()
+    cluster.once(is_second, lambda: cancel_quietly(cluster))
+    request(cluster, {T0: [3], ("x", 0): [3]})
+    assert seen.texts_of("reassignment_refused") == []
+    remove_cancel(cluster)
+    assert len(seen.texts_of("reassignment_refused")) == 1
+    assert assignment(cluster) == "3,1 adding 3 removing 1"

@@ -196,6 +196,14 @@ def test_deletion_of_its_topic_waits_for_the_next_deletion() -> None:
     assert cluster.version(znodes.topic_path("t")) is not None
 
 
+def test_topic_is_deleted_after_the_deletion_of_another_has_failed() -> None:
+    cluster, _ = moved(STOCK, 3, 2)
+    cluster.create_topic("u", {0: [1]})
+    for topic in ("t", "u"):
+        cluster.put(znodes.delete_topic_path(topic), b"")
+    assert cluster.version(znodes.topic_path("u")) is None
+
+
 def test_alter_partition_is_accepted_after_its_topic_is_queued_for_deletion() -> None:
     cluster, _ = moved(STOCK, 3, 2)
     cluster.put(znodes.delete_topic_path("t"), b"")

@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from controller.core import znodes
-from controller.core.commands import Issued, Stop, WriteAtomically, ZooKeeperCommand
+from controller.core.commands import Issued, Stop, SyncZnodes, WriteAtomically, ZooKeeperCommand
 from controller.core.events import WatchFired, ZnodesWritten
 from controller.core.operations import NO_AUTH, OK, Create, Delete, SetData
 from controller.core.procedures.role.controller_election import BACK_OFF_TIMER
@@ -203,6 +203,22 @@ def test_lost_election_reply_with_another_winner_makes_a_standby() -> None:
     cluster.start()
     assert (cluster.controller(), cluster.is_active) == (2, False)
     assert seen.requested() == {}
+
+
+@pytest.mark.parametrize("waits_for_own_znode", [False, True])
+def test_epoch_written_while_the_reply_to_an_election_is_lost_is_raised(
+    waits_for_own_znode: bool,
+) -> None:
+    """The daemon owns /controller already, and no broker is sent the epoch of that election."""
+    cluster = Cluster(1, waits_for_own_znode=waits_for_own_znode)
+    cluster.lose(ELECTION, Delivery.REPLY_LOST)
+    is_looked_up = by_rule(SyncZnodes, "controller election")
+    cluster.once(is_looked_up, lambda: cluster.put_quietly(znodes.CONTROLLER_EPOCH, b"7"))
+    seen = cluster.seen()
+    cluster.start()
+    assert (cluster.controller(), cluster.epoch(), cluster.is_active) == (DAEMON, 8, True)
+    assert {one.controller_epoch for one in seen.broker_requests()} == {8}
+    assert seen.notices() == []
 
 
 def test_controller_znode_of_an_earlier_session_belongs_to_another_controller() -> None:

@@ -115,3 +115,17 @@ def test_leader_that_is_the_daemon_is_replaced() -> None:
         state = znodes.write_state(LeaderAndIsr(DAEMON, 4, (DAEMON, 1), 0, 1))
         cluster.put_quietly(znodes.state_path("t", 0), state)
     assert (cluster.leadership("t", 0).leader, cluster.leadership("t", 0).isr) == (1, (1,))
+
+
+def test_repeated_broker_is_kept_when_another_assignment_names_the_daemon() -> None:
+    cluster = Cluster(1, 2).start()
+    cluster.create_topic("t", {0: [1, DAEMON], 1: [1, 1]})
+    assert [cluster.topic("t").assignments[one].replicas for one in (0, 1)] == [(1, 2), (1, 1)]
+
+
+def test_stock_controller_takes_an_added_partition_without_replicas() -> None:
+    cluster = Cluster(1, 2, rules="kafka", is_broker=True).start()
+    cluster.create_topic("t", {0: [1]})
+    seen = cluster.seen()
+    cluster.create_topic("t", {0: [1], 1: []})
+    assert seen.notices() == [("no_replicas", T), ("no_leader_created", "t-1")]

@@ -14,8 +14,12 @@ from controller.core.events import BrokerResponded
 from controller.core.operations import SetData
 from controller.core.state_machines import PartitionState
 from controller.core.values import ANY_VERSION
+from controller.core.znodes import REASSIGN_PARTITIONS_EXTRA
 from tests.controller.core.cluster import Cluster, reads, writes_state
+from tests.controller.core.denying import Denying
 from tests.controller.core.procedures.elections.electing import put_election
+from tests.controller.core.procedures.reassignment.interrupting import submit
+from tests.controller.core.procedures.reassignment.reassigning import T0
 
 UNCLEAN = b'{"version":1,"config":{"unclean.leader.election.enable":"true"}}'
 CLEAN = b'{"version":1,"config":{"unclean.leader.election.enable":"false"}}'
@@ -457,3 +461,23 @@ def test_broker_that_disappears_before_its_registration_is_read_is_no_error() ->
     cluster.expire()
     assert seen.texts_of("unreadable_znode") == []
     assert list(cluster.fold.controller.context.brokers) == [1]
+
+
+def test_broker_whose_restart_was_handled_in_part_keeps_its_channel() -> None:
+    """The controller may not read which rollbacks the extra entries need. Broker 1 counts as a new
+    broker at the next change."""
+    cluster = Denying(1, 2, kip_236_enable=True)
+    cluster.start()
+    cluster.create_topic("t", {0: [1]})
+    submit(cluster, {T0: [2]})
+    cluster.put(znodes.topic_config_path("t"), UNCLEAN)
+    cluster.denied = (REASSIGN_PARTITIONS_EXTRA,)
+    seen = cluster.seen()
+    cluster.bounce(1)
+    assert ("procedure_failed", "BrokerChange") in seen.notices()
+    assert seen.channels() == ["close channel to 1", "open channel to 1"]
+    cluster.denied = ()
+    seen = cluster.seen()
+    cluster.start_broker(3)
+    assert seen.channels() == ["open channel to 3"]
+    assert cluster.leadership("t", 0).leader == 1
