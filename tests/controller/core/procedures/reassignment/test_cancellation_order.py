@@ -297,3 +297,17 @@ def test_wait_is_logged_again_for_another_cancellation() -> None:
         remove_cancel(cluster)
         cancel_all(cluster)
     assert len(seen.texts_of("reassignment_waits")) == 2
+
+
+def test_entry_under_way_that_is_rewritten_after_its_cancellation_is_rolled_back() -> None:
+    """The entry with the new target waits. The move was not begun by another controller."""
+    cluster = two_partitions((1, 2), (1, 2))
+    submit(cluster, {T0: [3]})
+    cancel_quietly(cluster)
+    submit_quietly(cluster, {T0: [4]})
+    seen = cluster.seen()
+    cluster.run()
+    assert assignment(cluster) == "1,2"
+    assert seen.texts_of("reassignment_waits") == [
+        "the reassignment of t-0 waits until /admin/reassign_cancel is deleted"
+    ]

@@ -204,6 +204,16 @@ def test_topic_is_deleted_after_the_deletion_of_another_has_failed() -> None:
     assert cluster.version(znodes.topic_path("u")) is None
 
 
+def test_failover_completes_the_move_of_a_queued_topic_to_no_replica() -> None:
+    cluster = Cluster(1, 2, **STOCK).start()
+    cluster.create_topic("t", {0: [1]})
+    moving = {"adding_replicas": {}, "removing_replicas": {"0": [1]}}
+    cluster.change_topic_quietly("t", {0: [1]}, **moving)
+    cluster.put_quietly(znodes.delete_topic_path("t"), b"")
+    assert failovers(cluster) == 1
+    assert cluster.topic("t").assignments[0].replicas == ()
+
+
 def test_alter_partition_is_accepted_after_its_topic_is_queued_for_deletion() -> None:
     cluster, _ = moved(STOCK, 3, 2)
     cluster.put(znodes.delete_topic_path("t"), b"")

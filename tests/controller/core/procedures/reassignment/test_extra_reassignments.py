@@ -3,7 +3,7 @@
 import pytest
 
 from controller.core import znodes
-from controller.core.commands import ReadZnodes, WriteAtomically
+from controller.core.commands import Issued, ReadZnodes, SyncZnodes, WriteAtomically
 from controller.core.operations import CreateSequential
 from controller.core.procedures.reassignment import extra_znode
 from controller.core.znodes import REASSIGN_PARTITIONS_EXTRA, Entry, write_entries
@@ -300,6 +300,21 @@ def test_moved_entry_is_not_a_duplicate_of_itself(delivery: Delivery) -> None:
     assert_no_failures(cluster)
 
 
+def test_entry_that_a_client_moves_while_the_multi_is_lost_is_removed() -> None:
+    """The multi looks as if it was done in one of the two znodes."""
+    cluster = two_partitions()
+    moved = write_entries({T0: Entry((3,), (1,))})
+
+    def looks(issued: Issued) -> bool:
+        return isinstance(issued.command, SyncZnodes)
+
+    cluster.once(looks, lambda: cluster.put_quietly(znodes.REASSIGN_PARTITIONS, moved))
+    cluster.lose(moves, Delivery.REQUEST_LOST)
+    submit_extra(cluster, {T0: [3]})
+    assert extra(cluster) is None
+    assert assignment(cluster) == "3,1 adding 3 removing 1"
+
+
 def test_znode_written_meanwhile_is_read_again() -> None:
     cluster = two_partitions()
     cluster.once(
@@ -356,6 +371,19 @@ def test_move_that_catches_up_while_its_rollback_waits_completes_without_the_ext
     assert assignment(cluster) == "4,5,1,2,3 adding 4,5 removing 1,2,3"
     cluster.remove(REASSIGN_PARTITIONS_EXTRA)
     assert assignment(cluster) == "4,5"
+
+
+def test_rollback_that_waited_for_an_extra_entry_names_the_entry() -> None:
+    cluster = interruptible(6, 1, 2, 3)
+    set_minimum(cluster, 2)
+    submit(cluster, {T0: [4, 5]})
+    ask_for_isr(cluster, 1, 4)
+    submit_extra(cluster, {T0: [6]})
+    seen = cluster.seen()
+    catch_up(cluster, 2)
+    assert assignment(cluster) == "6,1,2,3 adding 6 removing 1,2,3"
+    [text] = seen.texts_of("reassignment_rolled_back")
+    assert "an entry of /admin/reassign_partitions_extra with replicas 6 cancelled" in text
 
 
 def test_removed_extra_entry_lets_the_move_continue() -> None:

@@ -19,8 +19,9 @@ from controller.core.znodes import (
     write_reassignment,
 )
 from replay.world.simulation import Delivery
-from tests.controller.core.cluster import Cluster, Seen
+from tests.controller.core.cluster import Cluster, Seen, reads
 from tests.controller.core.procedures.reassignment.interrupting import (
+    OtherControllersTerm,
     assert_nothing_is_left,
     cancel_all,
     entries,
@@ -28,6 +29,7 @@ from tests.controller.core.procedures.reassignment.interrupting import (
     record,
     records,
     request,
+    request_quietly,
     submit,
 )
 from tests.controller.core.procedures.reassignment.reassigning import (
@@ -206,10 +208,12 @@ def test_topic_that_is_deleted_when_a_reply_is_lost_does_not_affect_the_others()
 
 
 class RefusingRecord(Cluster):
-    """A cluster whose ZooKeeper rejects every write of the record of t-0."""
+    """A cluster whose ZooKeeper rejects every write of the record of t-0 while `refuses`."""
+
+    refuses = True
 
     def _ask_zookeeper(self, issued: Issued, command: ZooKeeperCommand) -> None:
-        if writes_record(("t", 0))(issued):
+        if self.refuses and writes_record(("t", 0))(issued):
             path = reassignment_path("t", 0)
             operations = written_by(issued)
             errors = [NO_AUTH if one.path == path else OK for one in operations]
@@ -362,3 +366,33 @@ def test_deleted_topic_is_refused_and_the_others_of_the_request_start() -> None:
     assert sorted(records(cluster)) == NAMES[:3]
     assert [assignment(cluster, name) for name in NAMES[:3]] == [MOVING] * 3
     assert len(seen.texts_of("reassignment_failed")) <= 1
+
+
+def test_topic_that_disappears_while_its_record_is_written_fails_the_move() -> None:
+    cluster = two_topics()
+    path = znodes.topic_path("t")
+
+    def change_twice() -> None:
+        cluster.change_topic_quietly("t", {number: [1, 2] for number in range(4)})
+        cluster.once(reads(path), lambda: cluster.remove_quietly(path))
+
+    cluster.once(writes_record(NAMES[0]), change_twice)
+    seen = cluster.seen()
+    request(cluster, {NAMES[0]: [3, 4]})
+    [text] = seen.texts_of("reassignment_failed")
+    assert f"{path} was changed by another client and cannot be read" in text
+    assert records(cluster) == []
+
+
+def test_failover_completes_a_move_whose_new_target_cannot_be_recorded() -> None:
+    """Broker 3, the present target, has caught up."""
+    cluster = RefusingRecord(1, 2, 3, 4, kip_236_enable=True)
+    cluster.refuses = False
+    cluster.start()
+    cluster.create_topic("t", {0: [1]})
+    request(cluster, {NAMES[0]: [3]})
+    cluster.refuses = True
+    with OtherControllersTerm(cluster):
+        cluster.set_isr("t", 0, [1, 3])
+        request_quietly(cluster, {NAMES[0]: [3, 4]})
+    assert assignment(cluster, NAMES[0]) == "3"

@@ -325,6 +325,18 @@ def test_rollback_with_an_unreadable_state_is_retried() -> None:
     assert_nothing_is_left(cluster)
 
 
+def test_rollback_of_a_partition_whose_state_a_client_has_deleted_does_not_begin() -> None:
+    cluster = half_way(4)
+    cluster.remove_quietly(znodes.state_path("t", 0))
+    seen = cluster.seen()
+    cancel_all(cluster)
+    assert seen.texts_of("rollback_waits") == [
+        "the state cannot be read: the rollback waits, and the other replicas stay"
+    ]
+    assert seen.texts_of("rollback") == []
+    assert seen.requested() == {}
+
+
 def test_originals_already_deleted_fetch_again() -> None:
     """A stock controller completed the reassignment in memory, removed 1 and 2, and exited."""
     cluster = interruptible(4, 1, 2)

@@ -1,11 +1,15 @@
 """Failover: a new controller takes over the existing cluster (KB 6.2, 6.3, 17.1, 17.10)."""
 
 from controller.core import znodes
-from controller.core.commands import ReadChildren, ReadZnodes
+from controller.core.commands import ReadChildren, ReadZnodes, StopReplicaRequest
 from controller.core.operations import Create, Delete, SetData
 from controller.core.state_machines import PartitionState, ReplicaState
 from controller.core.values import ANY_VERSION
-from tests.controller.core.cluster import Cluster
+from tests.controller.core.cluster import Cluster, writes_state
+from tests.controller.core.procedures.elections.electing import put_election_quietly, restart
+from tests.controller.core.procedures.reassignment.interrupting import OtherControllersTerm
+from tests.controller.core.procedures.reassignment.reassigning import T0
+from tests.controller.core.procedures.topics.deleting import deletes, mark_quietly
 
 
 def test_failover_follows_kafkas_order() -> None:
@@ -251,3 +255,19 @@ def test_older_protocol_versions_get_older_request_versions() -> None:
         "LeaderAndIsr v4",
         "UpdateMetadata v6",
     ]
+
+
+def test_failover_deletes_replicas_before_it_elects_the_requested_leaders() -> None:
+    cluster = Cluster(1, 2).start()
+    cluster.create_topic("t", {0: [1, 2]})
+    cluster.create_topic("u", {0: [1]})
+    restart(cluster, 1, T0)
+    with OtherControllersTerm(cluster):
+        mark_quietly(cluster, "u")
+        put_election_quietly(cluster, T0)
+        seen = cluster.seen()
+    issued = [one for _, commands in seen.history for one in commands]
+    elects = [writes_state(*T0)(one) for one in issued]
+    asks = [isinstance(one.command, StopReplicaRequest) and deletes(one.command) for one in issued]
+    assert cluster.leadership(*T0).leader == 1
+    assert asks.index(True) < elects.index(True)

@@ -10,8 +10,10 @@ from controller.core.events import BrokerResponded
 from controller.core.state_machines import ReplicaState
 from controller.core.triggers import TopicDeletionStopReplicaResponseReceived
 from tests.controller.core.cluster import Cluster
+from tests.controller.core.procedures.reassignment.interrupting import OtherControllersTerm
 from tests.controller.core.procedures.reassignment.reassigning import (
     T0,
+    catch_up,
     listed,
     put_request,
     reassign,
@@ -284,3 +286,17 @@ def test_response_to_an_earlier_request_for_the_replica_confirms_no_deletion(
     controller.enqueue(earlier)
     cluster.put(znodes.PREFERRED_ELECTION, b'{"version":1,"partitions":[]}')
     assert (cluster.data(znodes.topic_path("t")) is None) is is_deleted
+
+
+def test_brokers_learn_the_end_of_a_reassignment_before_the_deletion_of_its_topic() -> None:
+    """By Kafka's rule the deletion waits for the reassignment."""
+    cluster = Cluster(1, 2, rules="kafka").start()
+    cluster.create_topic("t", {0: [1]})
+    assert reassign(cluster, 1, 2) == codes.NONE
+    with OtherControllersTerm(cluster):
+        mark_quietly(cluster, "t")
+    assert marked(cluster) == ("t",)
+    seen = cluster.seen()
+    catch_up(cluster, 2)
+    assert left_of(cluster, "t") == []
+    assert seen.kinds(1)[-3:] == ["UpdateMetadata", "StopReplica", "StopReplica"]

@@ -1,5 +1,6 @@
 """Steps of a topic deletion for replicas in unusual states (KB 8.2 to 8.4)."""
 
+from controller.core import znodes
 from controller.core.commands import WriteZnodes
 from controller.core.procedures.reassignment.leader_epochs import RAISE
 from tests.controller.core.cluster import Cluster, by_rule
@@ -13,6 +14,7 @@ from tests.controller.core.procedures.reassignment.reassigning import T0
 from tests.controller.core.procedures.topics.deleting import (
     cluster_with_topic,
     deletes,
+    deletes_znode,
     left_of,
     mark,
     marked,
@@ -123,3 +125,24 @@ def test_under_kafka_rules_a_reassignment_that_ends_resumes_the_deletion() -> No
     cluster.set_isr("t", 0, [1, 2, 3])
     cluster.run()
     assert list(waiting) == []
+
+
+def test_topic_that_a_broker_change_deletes_between_two_others_is_deleted_once() -> None:
+    """Broker 1 has deleted the replicas of both topics, and restarts while the first topic is
+    removed from ZooKeeper."""
+    cluster = Cluster(1, 2).start()
+    for topic in ("t", "u"):
+        cluster.create_topic(topic, {0: [1]})
+    slow_to_delete(cluster, 1)
+    mark(cluster, "t", "u")
+
+    def restart() -> None:
+        cluster.unregister(1)
+        cluster.register(1)
+
+    cluster.once(deletes_znode(znodes.topic_path("t")), restart)
+    seen = cluster.seen()
+    cluster.is_slow = lambda request: False
+    cluster.answer_slow()
+    assert left_of(cluster, "t") + left_of(cluster, "u") == []
+    assert seen.written().count(znodes.topic_path("u")) == 1
