@@ -2,6 +2,7 @@
 channels to brokers then (KafkaController.triggerControllerMove,
 ControllerChannelManager.startup)."""
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -23,6 +24,17 @@ def keep_role(cluster: Cluster) -> None:
     pass
 
 
+def resigns(cluster: Cluster) -> Callable[[Issued], bool]:
+    """A predicate that matches the read of /controller before the controller resigns."""
+
+    def matches(issued: Issued) -> bool:
+        command = issued.command
+        looks = isinstance(command, ReadZnodes) and command.paths == (znodes.CONTROLLER,)
+        return looks and cluster.is_active
+
+    return matches
+
+
 def after_a_failed_failover(settings: dict[str, Any], meanwhile: Any) -> Cluster:
     """The first failover reads the state of a later controller. `meanwhile` runs before the
     controller resigns; the state is repaired then."""
@@ -30,16 +42,11 @@ def after_a_failed_failover(settings: dict[str, Any], meanwhile: Any) -> Cluster
     assert reassign(cluster, 1, 2, 3) == 0
     whole = cluster.put_state_of_a_later_controller("t", 0)
 
-    def resigns(issued: Issued) -> bool:
-        command = issued.command
-        looks = isinstance(command, ReadZnodes) and command.paths == (znodes.CONTROLLER,)
-        return looks and cluster.is_active
-
     def repair() -> None:
         cluster.put_quietly(STATE, whole)
         meanwhile(cluster)
 
-    cluster.once(resigns, repair)
+    cluster.once(resigns(cluster), repair)
     cluster.expire()
     return cluster
 
@@ -85,3 +92,22 @@ def test_failover_after_the_term_of_another_controller_fails_on_an_open_channel(
     cluster.leave_role(sessions[0])
     assert cluster.is_active
     assert cluster.epoch() - first == 2
+
+
+def test_states_of_replicas_are_kept_until_a_failover_succeeds() -> None:
+    """The first failover fails after it has set the states, the second one on an open channel. The
+    role is lost each time. Another controller then removes broker 3 from the assignment. The next
+    reassignment does not take its replica for a new one."""
+    sessions: list[int] = []
+
+    def lose_role_twice(cluster: Cluster) -> None:
+        lose_role(cluster)
+        cluster.once(resigns(cluster), lambda: sessions.append(cluster.seize_role(9)))
+
+    cluster = after_a_failed_failover(STOCK, lose_role_twice)
+    cluster.change_topic_quietly("t", {0: [1, 2]})
+    cluster.leave_role(sessions[0])
+    assert cluster.is_active
+    seen = cluster.seen()
+    assert reassign(cluster, 1, 2, 3) == 0
+    assert seen.kinds(3) == ["LeaderAndIsr", "UpdateMetadata"]

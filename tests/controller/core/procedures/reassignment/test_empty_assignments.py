@@ -20,6 +20,7 @@ from tests.controller.core.procedures.reassignment.reassigning import (
     cluster_of,
     put_request,
 )
+from tests.controller.core.procedures.topics.deleting import mark, marked, slow_to_delete
 
 EMPTY = ("u", 1)
 STOCK = {"rules": "kafka", "is_broker": True}
@@ -204,6 +205,28 @@ def test_topic_is_deleted_after_the_deletion_of_another_has_failed() -> None:
     assert cluster.version(znodes.topic_path("u")) is None
 
 
+def test_deletion_of_its_topic_waits_for_a_reassignment_that_cannot_be_resumed() -> None:
+    """t-1 moves to broker 3. Its state is deleted, so that the move cannot be resumed when broker 3
+    starts. The deletion of u ends after that."""
+    cluster = Cluster(1, 2, 3, **STOCK).start()
+    cluster.create_topic("t", {0: [1, 2], 1: [1]})
+    cluster.create_topic("u", {0: [2]})
+    put_request(cluster, {T0: [], T1: [1, 3]})
+    cluster.stop_broker(3)
+    slow_to_delete(cluster, 2)
+    mark(cluster, "u")
+    seen = cluster.seen()
+    mark(cluster, "t")
+    assert ("procedure_failed", "TopicDeletion") in seen.notices()
+    cluster.remove_quietly(znodes.state_path(*T1))
+    cluster.start_broker(3)
+    assert ("procedure_failed", "BrokerChange") in seen.notices()
+    cluster.is_slow = lambda request: False
+    cluster.answer_slow()
+    assert marked(cluster) == ("t",)
+    assert "StopReplica" not in seen.kinds(1)
+
+
 def test_failover_completes_the_move_of_a_queued_topic_to_no_replica() -> None:
     cluster = Cluster(1, 2, **STOCK).start()
     cluster.create_topic("t", {0: [1]})
@@ -211,7 +234,7 @@ def test_failover_completes_the_move_of_a_queued_topic_to_no_replica() -> None:
     cluster.change_topic_quietly("t", {0: [1]}, **moving)
     cluster.put_quietly(znodes.delete_topic_path("t"), b"")
     assert failovers(cluster) == 1
-    assert cluster.topic("t").assignments[0].replicas == ()
+    assert cluster.data(znodes.topic_path("t")) is None
 
 
 def test_alter_partition_is_accepted_after_its_topic_is_queued_for_deletion() -> None:

@@ -149,3 +149,15 @@ def test_broker_that_restarts_without_a_controller_leads_no_partition_of_a_stand
     seen = pair.take_over()
     assert seen.requested() == before.requested()
     assert pair.standby.leadership("t", 0).leader == cold.leadership("t", 0).leader == 2
+
+
+def test_standby_whose_controller_dies_while_it_reads_the_last_state_is_never_ready() -> None:
+    """It takes over at once."""
+    pair = StandbyPair(topics={"t": {0: [1, 2]}})
+    standby = Cluster(zookeeper=pair.active.zookeeper, standby=True)
+    pair.active.zookeeper.end_session(pair.standby.session)
+    is_last = reads(znodes.state_path("t", 0))
+    standby.once(is_last, lambda: pair.active.zookeeper.end_session(pair.active.session))
+    standby.start()
+    assert standby.is_active
+    assert notices_of(standby, "standby_ready") == []
