@@ -2,7 +2,7 @@
 
 import sys
 from collections.abc import Iterator
-from typing import Annotated
+from typing import Annotated, Final
 
 import typer
 from rich.table import Table
@@ -23,6 +23,9 @@ from replay.logs.recorded_fold import fold_at_start, fold_event
 _NS_PER_S = 1_000_000_000
 
 
+_EVERY_S: Final = 15.0
+
+
 def metrics(
     log: Log,
     at: At = None,
@@ -31,9 +34,13 @@ def metrics(
         typer.Option("--openmetrics", help="Print the values over time, in OpenMetrics format."),
     ] = False,
     every: Annotated[
-        float,
-        typer.Option(min=0.001, metavar="SECONDS", help="With --openmetrics: the time between."),
-    ] = 15.0,
+        float | None,
+        typer.Option(
+            min=0.001,
+            metavar="SECONDS",
+            help="With --openmetrics: the time between. Default: 15.",
+        ),
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Print the metrics of the daemon at a moment of its log, as Prometheus would have read them.
@@ -46,12 +53,14 @@ def metrics(
     """
     if openmetrics and as_json:
         raise typer.BadParameter("not with --openmetrics", param_hint="--json")
+    if every is not None and not openmetrics:
+        raise typer.BadParameter("only with --openmetrics", param_hint="--every")
     position = log_position(at, "--at")
     with errors_in_one_line("log", DAMAGED), open_reader(log) as reader:
         require_recorded(reader.header)
         last = seq_at(reader, *position)
         if openmetrics:
-            found = _over_time(reader, last, every)
+            found = _over_time(reader, last, every or _EVERY_S)
             sys.stdout.write(openmetrics_text(METRICS, found))
             sys.stdout.flush()
         else:

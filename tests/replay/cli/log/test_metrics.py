@@ -41,3 +41,9 @@ def test_moment_after_the_end_is_refused() -> None:
 
 def test_openmetrics_and_json_exclude_each_other() -> None:
     assert refold("log", "metrics", LOG, "--openmetrics", "--json").returncode == 2
+
+
+def test_time_between_values_is_refused_without_values_over_time() -> None:
+    ended = refold("log", "metrics", LOG, "--every", "5")
+    assert ended.returncode == 2
+    assert "only with --openmetrics" in ended.stderr
