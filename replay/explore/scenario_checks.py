@@ -33,9 +33,8 @@ from replay.world.inputs import (
     StartController,
     StopZooKeeperMember,
 )
-from replay.world.scenario import Scenario
+from replay.world.scenario import DAY_MS, MAX_ID, Scenario
 
-_DAY_MS: Final = 86_400_000
 _RELEASE: Final = re.compile(r"[0-9]+\.[0-9]+(\.[0-9]+)*")
 _OLDEST: Final = (3, 4)
 _POSITIVE: Final = ("act", "number")
@@ -64,10 +63,10 @@ def _problems(scenario: Scenario, inputs: Sequence[Input], *, is_saved: bool) ->
     brokers = [one.id for one in scenario.brokers]
     if not brokers or len(set(brokers)) < len(brokers):
         yield f"brokers: the ids {brokers} must be one or more, each once"
-    if not (0 if is_saved else 1) <= scenario.active_ms <= _DAY_MS:
-        yield f"active_ms must be 1 to {_DAY_MS}"
-    if not (0 if is_saved else RECOVERY_MS) <= scenario.quiet_ms <= _DAY_MS:
-        yield f"quiet_ms must be {RECOVERY_MS} to {_DAY_MS}: the cluster must recover in this time"
+    if not (0 if is_saved else 1) <= scenario.active_ms <= DAY_MS:
+        yield f"active_ms must be 1 to {DAY_MS}"
+    if not (0 if is_saved else RECOVERY_MS) <= scenario.quiet_ms <= DAY_MS:
+        yield f"quiet_ms must be {RECOVERY_MS} to {DAY_MS}: the cluster must recover in this time"
     if not _RELEASE.fullmatch(scenario.zookeeper) or release_named(scenario.zookeeper) < _OLDEST:
         yield f"zookeeper {scenario.zookeeper!r} must be a release from 3.4 on, such as 3.9"
     yield from _bad_topics(scenario, brokers)
@@ -107,7 +106,10 @@ def _bad_topics(scenario: Scenario, brokers: Sequence[int]) -> Iterator[str]:
         invalid = topic_configs.validate(topic.configs, {})
         if invalid:
             yield f"topics: {topic.name}: configs: {invalid}"
+    partitions = {one.name: len(one.assignment) for one in scenario.topics}
     for slow in scenario.slow_replicas:
+        if not 0 <= slow.partition < partitions.get(slow.topic, 0):
+            yield f"slow_replicas: there is no partition {slow.topic}-{slow.partition}"
         if slow.broker not in brokers:
             yield f"slow_replicas: broker {slow.broker} is not one of the brokers {brokers}"
 
@@ -125,8 +127,8 @@ def _bad_controllers(scenario: Scenario, brokers: Sequence[int]) -> Iterator[str
     yield from _repeated("controllers", "process", [one.process for one in scenario.controllers])
     for spec in scenario.controllers:
         configuration = spec.configuration
-        if configuration.broker_id < 0:
-            yield f"controllers: broker_id {configuration.broker_id} must be 0 or more"
+        if not 0 <= configuration.broker_id <= MAX_ID:
+            yield f"controllers: broker_id {configuration.broker_id} must be 0 to {MAX_ID}"
         if configuration.is_broker != (configuration.broker_id in brokers):
             yield (
                 f"controllers: broker_id {configuration.broker_id} must "
@@ -146,8 +148,8 @@ def _bad_values(one: Input) -> Iterator[str]:
         value = getattr(one, field.name)
         if not isinstance(value, int) or isinstance(value, bool):
             continue
-        if field.name.endswith("ms") and not 0 <= value <= _DAY_MS:
-            yield f"{field.name} must be 0 to {_DAY_MS}"
+        if field.name.endswith("ms") and not 0 <= value <= DAY_MS:
+            yield f"{field.name} must be 0 to {DAY_MS}"
         elif field.name in _POSITIVE and value < 1:
             yield f"{field.name} must be 1 or more"
         elif field.name in _NOT_NEGATIVE and value < 0:

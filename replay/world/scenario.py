@@ -4,7 +4,7 @@ A scenario is a value that msgspec reads from TOML or JSON. It says nothing abou
 that is the inputs (`inputs`).
 """
 
-from typing import Annotated, Literal
+from typing import Annotated, Final, Literal
 
 from msgspec import Meta, Struct
 
@@ -13,16 +13,20 @@ from controller.core.protocol_versions import LATEST
 
 Natural = Annotated[int, Meta(ge=0)]
 """Files with a negative number are refused when they are read."""
-Positive = Annotated[int, Meta(ge=1)]
+MAX_ID: Final = 2**31 - 1
+"""Kafka has 32 bits for the ids of brokers."""
+BrokerId = Annotated[int, Meta(ge=0, le=MAX_ID)]
+DAY_MS: Final = 86_400_000
+WithinDay = Annotated[int, Meta(ge=0, le=DAY_MS)]
 
 
 class BrokerSpec(Struct, frozen=True):
     """A broker and its rack. Its port accepts connections `accepts_after_ms` after the broker has
     registered itself."""
 
-    id: Natural
+    id: BrokerId
     rack: str | None = None
-    accepts_after_ms: Natural = 600
+    accepts_after_ms: WithinDay = 600
 
 
 class TopicSpec(Struct, frozen=True):
@@ -44,9 +48,9 @@ class ControllerSpec(Struct, frozen=True):
 
     configuration: Configuration
     runs: bool = True
-    starts_after_ms: Natural = 0
+    starts_after_ms: WithinDay = 0
     restarts: bool = True
-    session_timeout_ms: Positive = 6_000
+    session_timeout_ms: Annotated[int, Meta(ge=1, le=DAY_MS)] = 6_000
 
     @property
     def process(self) -> str:
@@ -60,9 +64,9 @@ class Load(Struct, frozen=True):
     consumers that read all partitions."""
 
     acks: Annotated[tuple[Literal[0, 1, -1], ...], Meta(max_length=100)] = (-1, 1)
-    records_per_second: Annotated[int, Meta(ge=1, le=10_000)] = 20
+    records_per_second: Annotated[int, Meta(ge=1, le=1_000)] = 20
     """Of all producers together."""
-    consumers: Annotated[int, Meta(ge=0, le=100)] = 1
+    consumers: Annotated[int, Meta(ge=0, le=10)] = 1
 
 
 class SlowReplica(Struct, frozen=True):

@@ -108,7 +108,7 @@ def _value(form: inspect.Type) -> str:
             return f"table ({listed})"
         case inspect.IntType(ge=lowest, le=highest) if highest is not None:
             return f"integer, {lowest} to {highest}"
-        case inspect.IntType(ge=lowest) if lowest:
+        case inspect.IntType(ge=lowest) if lowest is not None:
             return f"integer, {lowest} or more"
         case _:
             return _NAMES[type(form)]

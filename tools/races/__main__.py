@@ -39,6 +39,10 @@ def main(
     if unknown:
         typer.echo(f"No such race: {', '.join(unknown)}. Use: {', '.join(DEFECTS)}.", err=True)
         raise typer.Exit(_UNUSABLE)
+    there = [one for one in ids or DEFECTS if save is not None and (save / one).exists()]
+    if there:
+        typer.echo(f"{save} has {', '.join(there)} already: give another folder.", err=True)
+        raise typer.Exit(_UNUSABLE)
     rows = []
     if not json:
         typer.echo(HEADER)

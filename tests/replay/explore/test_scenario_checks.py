@@ -47,7 +47,14 @@ from replay.world.inputs import (
     UpdateFeatures,
     WriteZnode,
 )
-from replay.world.scenario import BrokerSpec, ControllerSpec, Load, Scenario, TopicSpec
+from replay.world.scenario import (
+    BrokerSpec,
+    ControllerSpec,
+    Load,
+    Scenario,
+    SlowReplica,
+    TopicSpec,
+)
 
 _SCENARIO = Scenario(
     brokers=(BrokerSpec(1), BrokerSpec(2)),
@@ -148,13 +155,17 @@ def test_input_that_names_what_does_not_exist_is_refused(wrong: Input, problem: 
         ),
         (
             {"controllers": (ControllerSpec(Configuration(broker_id=-1)),)},
-            "controllers: broker_id -1 must be 0 or more",
+            "controllers: broker_id -1 must be 0 to 2147483647",
         ),
         ({"topics": _SCENARIO.topics * 2}, "topics: name 't' is there 2 times"),
         ({"topics": (TopicSpec("t", ()),)}, "topics: t: assignment must have one or more"),
         (
             {"topics": (TopicSpec("t", ((1,),), {"min.insync.replicas": "abc"}),)},
             "topics: t: configs: Invalid value abc for configuration min.insync.replicas",
+        ),
+        (
+            {"slow_replicas": (SlowReplica(1, "t", 7),)},
+            "slow_replicas: there is no partition t-7",
         ),
         ({"zookeeper": "2.1"}, "zookeeper '2.1' must be a release from 3.4 on"),
         ({"zookeeper": "banana"}, "zookeeper 'banana' must be a release from 3.4 on"),
@@ -278,11 +289,11 @@ def test_inputs_that_the_explorer_makes_are_accepted() -> None:
         ),
         (
             {"load": {"records_per_second": 1_000_000_000}},
-            "is not a scenario: Expected `int` <= 10000 - at `$.load.records_per_second`",
+            "is not a scenario: Expected `int` <= 1000 - at `$.load.records_per_second`",
         ),
         (
             {"load": {"consumers": 100_000_000}},
-            "is not a scenario: Expected `int` <= 100 - at `$.load.consumers`",
+            "is not a scenario: Expected `int` <= 10 - at `$.load.consumers`",
         ),
         ({"seed": -1}, "is not a scenario: Expected `int` >= 0 - at `$.seed`"),
         ({"controllers": []}, "controllers: one or more are needed"),
