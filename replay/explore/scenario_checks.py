@@ -70,6 +70,8 @@ def _problems(scenario: Scenario, inputs: Sequence[Input], *, is_saved: bool) ->
     if not _RELEASE.fullmatch(scenario.zookeeper) or release_named(scenario.zookeeper) < _OLDEST:
         yield f"zookeeper {scenario.zookeeper!r} must be a release from 3.4 on, such as 3.9"
     yield from _bad_topics(scenario, brokers)
+    if not is_saved:
+        yield from _unknown_slow_replicas(scenario)
     yield from _bad_znodes(scenario)
     yield from _bad_controllers(scenario, brokers)
     processes = _Processes(scenario)
@@ -106,12 +108,17 @@ def _bad_topics(scenario: Scenario, brokers: Sequence[int]) -> Iterator[str]:
         invalid = topic_configs.validate(topic.configs, {})
         if invalid:
             yield f"topics: {topic.name}: configs: {invalid}"
+    for slow in scenario.slow_replicas:
+        if slow.broker not in brokers:
+            yield f"slow_replicas: broker {slow.broker} is not one of the brokers {brokers}"
+
+
+def _unknown_slow_replicas(scenario: Scenario) -> Iterator[str]:
+    """Those of partitions that do not exist at the start. A what-if has some of later ones."""
     partitions = {one.name: len(one.assignment) for one in scenario.topics}
     for slow in scenario.slow_replicas:
         if not 0 <= slow.partition < partitions.get(slow.topic, 0):
             yield f"slow_replicas: there is no partition {slow.topic}-{slow.partition}"
-        if slow.broker not in brokers:
-            yield f"slow_replicas: broker {slow.broker} is not one of the brokers {brokers}"
 
 
 def _bad_znodes(scenario: Scenario) -> Iterator[str]:
