@@ -197,6 +197,7 @@ def test_options_that_do_not_go_with_reproduce_are_named() -> None:
 
 
 def test_existing_folder_is_refused_before_the_exploration(scenario: Path, tmp_path: Path) -> None:
+    (tmp_path / "kept").touch()
     result = explore("--scenario", scenario, "--out", tmp_path)
     assert result.exit_code == 2
     assert "exists already" in result.stderr
