@@ -6,7 +6,7 @@ import os
 import re
 import stat
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from itertools import takewhile
 from pathlib import Path
@@ -102,6 +102,15 @@ def _no_segments(path: Path) -> NotALog:
 def write_ahead_log(segment: Path) -> Path:
     """SQLite's write-ahead log of a segment."""
     return segment.with_name(segment.name + "-wal")
+
+
+def size_of(segment: Path) -> int:
+    """The bytes of a segment on the disk, with SQLite's write-ahead log, which may go meanwhile."""
+    size = 0
+    for file in (segment, write_ahead_log(segment)):
+        with suppress(FileNotFoundError):
+            size += file.stat().st_size
+    return size
 
 
 def discard(segment: Path) -> None:

@@ -72,7 +72,7 @@ def statistics(path: Path) -> Statistics:
     return Statistics(
         header=header,
         segments=len(paths),
-        file_bytes=sum(map(_size, paths)),
+        file_bytes=sum(map(folders.size_of, paths)),
         closed=closed,
         living=folders.is_being_written(path if path.is_dir() else path.parent),
         events=_kind_counts(counts["events"], sizes["events"]),
@@ -91,8 +91,3 @@ def _by_kind(segment: Segment, table: str, column: str) -> list[tuple[str, int, 
 
 def _kind_counts(counts: Counter[str], sizes: Counter[str]) -> list[KindCount]:
     return [KindCount(kind, count, sizes[kind]) for kind, count in counts.most_common()]
-
-
-def _size(segment: Path) -> int:
-    files = (segment, folders.write_ahead_log(segment))
-    return sum(file.stat().st_size for file in files if file.exists())

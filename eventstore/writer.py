@@ -92,8 +92,7 @@ class LogWriter:
     def size_bytes(self) -> int:
         """The size of all segments of this run on the disk, with SQLite's write-ahead log; those
         included that retention has removed."""
-        current = (self._segment, folders.write_ahead_log(self._segment))
-        return self._bytes_before + sum(one.stat().st_size for one in current if one.exists())
+        return self._bytes_before + folders.size_of(self._segment)
 
     def append(self, events: Sequence[EventRecord], commands: Sequence[CommandRecord] = ()) -> None:
         """Store records atomically; they are on disk when this returns.

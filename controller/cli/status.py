@@ -10,7 +10,7 @@ from typing import Annotated, Final
 import typer
 
 from controller.cli.output import print_result
-from controller.event_log.silence import LONG_NS
+from controller.event_log.silence import silence_in_words
 from controller.operator.daemon_status import (
     DaemonStatus,
     QueueStatus,
@@ -126,9 +126,7 @@ def _lines(found: DaemonStatus) -> Iterator[str]:
 
 
 def _ended(last: TermStatus) -> str:
-    silent = ""
-    if last.silent_s >= LONG_NS / 1e9:
-        silent = f"; nothing had been observed for {last.silent_s:g} s before"
+    silent = silence_in_words(last.silent_s)
     return f"term {last.term} ended at {last.time} (event {last.seq}): {last.why}{silent}"
 
 

@@ -208,6 +208,7 @@ class Daemon:
         match issued.command:
             case Notice() as notice:
                 self.notices.log(notice, issued)
+                self.progress.noted(notice)
             case Stop() as stop:
                 self._stop = stop
             case StartTimer(timer=timer, delay_ms=delay_ms):

@@ -1,13 +1,13 @@
 """How far the daemon's loop is, for `refold status`."""
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from controller.core.commands import Issued, Notice, Step
 from controller.core.events import Recorded, SessionExpired
 from controller.event_log.silence import Silence
 
-RESIGNED = "resigned"
+_RESIGNED: Final = "resigned"
 """The code of the notice with which a term ends."""
 
 
@@ -58,13 +58,15 @@ class Progress:
 
     def issued(self, cause: Recorded, commands: Sequence[Issued]) -> None:
         """The fold has issued these commands because of an event."""
-        for one in commands:
-            if isinstance(one.command, Notice) and one.command.code == RESIGNED:
-                self._resigned = one.command.text
         for one in reversed(commands):
             if not isinstance(one.command, Step | Notice):
                 self.last_decision, self.decided_ns = one, cause.wall_ns
                 break
+
+    def noted(self, notice: Notice) -> None:
+        """The fold has issued this notice."""
+        if notice.code == _RESIGNED:
+            self._resigned = notice.text
 
     def folded(self, event: Recorded, term: int, mono_ns: int) -> None:
         """An event is folded, and the daemon holds this term now."""

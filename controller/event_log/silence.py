@@ -25,3 +25,10 @@ class Silence:
             self._ended_ns, self._long_ns = event.wall_ns, passed_ns
         is_recent = event.wall_ns - self._ended_ns < LONG_NS
         return self._long_ns if is_recent else passed_ns
+
+
+def silence_in_words(seconds: float) -> str:
+    """The end of a sentence about the end of a session; "" if the silence was not long."""
+    if seconds * 1e9 < LONG_NS:
+        return ""
+    return f"; nothing had been observed for {seconds:.1f} s before"

@@ -88,7 +88,7 @@ def reserved(folder: Path) -> Iterator[None]:
     that a killed search has left. At the end, remove it if it is empty, with the parents that were
     made. Raises ReplayError."""
     absent = [one for one in (folder, *folder.parents) if not one.exists()]
-    if not is_empty_folder(folder):
+    if not _is_empty_folder(folder):
         _make(folder)
     try:
         yield
@@ -99,7 +99,7 @@ def reserved(folder: Path) -> Iterator[None]:
             one.rmdir()
 
 
-def is_empty_folder(path: Path) -> bool:
+def _is_empty_folder(path: Path) -> bool:
     """Whether a folder is there, and empty."""
     return path.is_dir() and not any(path.iterdir())
 
@@ -122,7 +122,7 @@ def document_of(run: Struct) -> bytes:
 
 def write_document(run: Struct, folder: Path) -> None:
     """Write run.json into a new folder, or a reserved one. Raises ReplayError."""
-    if not is_empty_folder(folder):
+    if not _is_empty_folder(folder):
         _make(folder)
     try:
         (folder / RUN_FILE).write_bytes(document_of(run))

@@ -4,6 +4,7 @@ from typing import Final
 
 from controller.core.values import NO_LEADER, LeaderAndIsr
 from controller.core.znodes import REASSIGN_CANCEL, REASSIGN_PARTITIONS_EXTRA
+from controller.event_log.silence import silence_in_words
 from replay.description.choices import passed_over_in_words
 from replay.description.error_names import error_name, zookeeper_error_name
 from replay.description.events import probe_in_words
@@ -115,9 +116,7 @@ def sentence(fact: AnyFact) -> str:
 
 def silence(fact: SessionChanged) -> str:
     """How long nothing had been observed before the session changed; "" for not long."""
-    if not fact.silent_ns:
-        return ""
-    return f"; nothing had been observed for {fact.silent_ns / 1e9:.1f} s before"
+    return silence_in_words(fact.silent_ns / 1e9)
 
 
 def _state_written(fact: StateWritten) -> str:

@@ -21,8 +21,6 @@ from replay.logs.open_log import open_reader, seq_at
 from replay.logs.recorded_fold import fold_at_start, fold_event
 
 _NS_PER_S = 1_000_000_000
-
-
 _EVERY_S: Final = 15.0
 
 

@@ -291,8 +291,8 @@ class Patterns:
         if not self._controllers:
             return made
         if numbers.chance(50):
-            # Only the active controller acts; the next one may crash, too.
-            # The first steps are the fewest acts.
+            # Only the active controller acts; the next one may crash, too. The first steps take
+            # few acts.
             act = numbers.between(1, 4 if numbers.chance(40) else 12)
             restart_ms = numbers.choice((50, 500, 2_000))
             made += [

@@ -152,7 +152,7 @@ class ReplicationPatterns:
         process = numbers.choice(self._controllers[:2])
         ms = numbers.choice((100, 300))
         if numbers.chance(60):
-            # The new replicas have joined before, and the leader's request arrives with the hold.
+            # The leader's request for its new replicas arrives when the writes are held.
             made: list[Input] = [
                 Reassign(at_ms, (self._acts.target(topic, number),)),
                 HoldLink(at_ms, f"broker {leader}", process, ms, accepts=True),
@@ -161,7 +161,7 @@ class ReplicationPatterns:
         else:
             made = self._acts.make(at_ms)
             held_ms = at_ms + numbers.below(ms)
-        lost_ms = max(at_ms + ms, held_ms) + numbers.choice((2, 20, 100, 300))
+        lost_ms = at_ms + ms + numbers.choice((2, 20, 100, 300))
         late_ms = numbers.choice((500, 1_500, 3_000))
         return [
             *made,
