@@ -32,6 +32,7 @@ from eventstore.mirror.topic import (
     header_of,
     messages,
     partitions_of,
+    readable_ends,
 )
 from eventstore.verify import VerifyReport, verify
 
@@ -68,20 +69,23 @@ class NotFetched(Struct, frozen=True):
 Advance = Callable[[int, int], None]
 """The number of messages read, and the total number of offsets."""
 
+OnWait = Callable[[], None]
+"""Called if an open transaction delays the result."""
 
-async def runs(topic: Topic, advance: Advance) -> list[MirroredRun]:
+
+async def runs(topic: Topic, advance: Advance, on_wait: OnWait) -> list[MirroredRun]:
     """The logs on the topic, by cluster and name. Raises MirrorFailed."""
     counts: dict[str, int] = {}
 
     def count(key: str, message: ConsumerRecord) -> None:
         counts[key] = counts.get(key, 0) + _is_record(message)
 
-    await _read(topic, count, advance)
+    await _read(topic, count, advance, on_wait)
     return [MirroredRun(*_names(key), records) for key, records in sorted(counts.items())]
 
 
 async def fetch(
-    topic: Topic, parent: Path, wanted: str | None, advance: Advance
+    topic: Topic, parent: Path, wanted: str | None, advance: Advance, on_wait: OnWait
 ) -> list[Fetched | NotFetched]:
     """Restore the logs on the topic below `parent`, or only `wanted` (NAME or CLUSTER/NAME), each
     in a folder with its name. If several clusters have logs of the same name, the folders are
@@ -101,7 +105,7 @@ async def fetch(
                 incoming[key] = resources.enter_context(one)
             incoming[key].take(message)
 
-        await _read(topic, take, advance)
+        await _read(topic, take, advance, on_wait)
         if wanted is not None and not incoming:
             raise LogNotFound(topic.place, f"has no log {wanted}: --list shows its logs")
         targets = _folders(parent, sorted(incoming))
@@ -127,12 +131,14 @@ def _refuse_existing(folder: Path) -> None:
 
 
 async def _read(
-    topic: Topic, take: Callable[[str, ConsumerRecord], None], advance: Advance
+    topic: Topic, take: Callable[[str, ConsumerRecord], None], advance: Advance, on_wait: OnWait
 ) -> None:
+    """Everything that was written to the topic before this call and is not aborted."""
     async with errors_of(topic), consumer(topic) as reader:
         places = await partitions_of(topic)
         reader.assign(places)
-        begins, ends = await reader.beginning_offsets(places), await reader.end_offsets(places)
+        ends = await readable_ends(topic, reader, places, on_wait)
+        begins = await reader.beginning_offsets(places)
         total, passed = sum(ends.values()) - sum(begins.values()), 0
         for place in places:
             async for message in messages(reader, place, begins[place], ends[place]):

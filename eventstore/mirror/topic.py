@@ -40,6 +40,8 @@ _STOP_S: Final = 5.0
 _OPEN_TRANSACTION_S_MAX: Final = 1000
 """More than brokers allow for a transaction by default (transaction.max.timeout.ms)."""
 _OPEN_TRANSACTION_POLL_S: Final = 0.2
+_WAIT_REPORTED_S: Final = 1.0
+"""A broker returns from a commit before the messages can be read, usually for some milliseconds."""
 _TRIES: Final = 50
 _TRY_AGAIN_S: Final = 0.1
 
@@ -244,11 +246,11 @@ async def last_message(
     async with consumer(topic) as reader:
         reader.assign(places)
         if hint is not None and (place := TopicPartition(topic.name, hint.partition)) in places:
-            ends = await _readable_ends(topic, reader, [place], on_wait)
+            ends = await readable_ends(topic, reader, [place], on_wait)
             found = await _last_between(reader, place, hint.offset, ends[place], key)
             if found is not None and found.at.order >= hint.at.order:
                 return found
-        ends = await _readable_ends(topic, reader, places, on_wait)
+        ends = await readable_ends(topic, reader, places, on_wait)
         begins = await reader.beginning_offsets(places)
         for place in places:
             found = await _last_before(reader, place, begins[place], ends[place], key)
@@ -257,27 +259,27 @@ async def last_message(
         return None
 
 
-async def _readable_ends(
+async def readable_ends(
     topic: Topic,
     reader: AIOKafkaConsumer,
     places: list[TopicPartition],
     on_wait: Callable[[], None],
 ) -> dict[TopicPartition, int]:
     """The current end offsets, once everything before them can be read. Messages after an open
-    transaction of another producer cannot be read until the transaction ends or the cluster aborts
-    it.
+    transaction cannot be read until the transaction ends or the cluster aborts it, and those of a
+    committed one only when the brokers have marked its end in each partition.
 
     Raises MirrorFailed.
     """
     async with consumer(topic, isolation="read_uncommitted") as of_all:
         ends: dict[TopicPartition, int] = await of_all.end_offsets(places)
-    is_reported = False
+    began, is_reported = anyio.current_time(), False
     with anyio.move_on_after(_OPEN_TRANSACTION_S_MAX):
         while True:
             readable = await reader.end_offsets(places)
             if all(readable[one] >= ends[one] for one in places):
                 return ends
-            if not is_reported:
+            if not is_reported and anyio.current_time() - began >= _WAIT_REPORTED_S:
                 is_reported = True
                 on_wait()
             await anyio.sleep(_OPEN_TRANSACTION_POLL_S)

@@ -159,7 +159,7 @@ def _list(source: Any, reading: Any, as_json: bool) -> None:
 
     from eventstore.mirror.fetching import runs
 
-    for one in run_async(runs, source, reading):
+    for one in run_async(runs, source, reading, partial(_say_waiting, source)):
         if as_json:
             typer.echo(msgspec.json.encode(one))
         else:
@@ -174,7 +174,8 @@ def _fetch(source: Any, out: Path, run: str | None, reading: Any, as_json: bool)
     from eventstore.mirror.fetching import fetch as fetch_logs
 
     is_all_sound = True
-    for one in run_async(fetch_logs, source, out, run, reading):
+    waits = partial(_say_waiting, source)
+    for one in run_async(fetch_logs, source, out, run, reading, waits):
         is_sound = not isinstance(one, NotFetched) and one.report.is_sound
         is_all_sound &= is_sound
         if as_json:
@@ -188,6 +189,10 @@ def _fetch(source: Any, out: Path, run: str | None, reading: Any, as_json: bool)
             for damage in one.report.damages:
                 typer.echo(f"{damage.file}, {damage.record}: {damage.text}", err=True)
     return is_all_sound
+
+
+def _say_waiting(topic: Any) -> None:
+    typer.echo(f"{topic.place}: waiting for a producer's transaction to end", err=True)
 
 
 def mirrored_topic(servers: str, name: str, config: Path | None) -> Any:

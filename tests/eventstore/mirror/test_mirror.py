@@ -55,8 +55,12 @@ def publisher(logs: Path, topic: Topic, reports: PublisherReports | None = None)
     return Publisher(logs, topic, reports or PublisherReports())
 
 
+def ignored(*_: int) -> None:
+    """Take progress, or the start of a wait."""
+
+
 async def fetched(topic: Topic, out: Path, wanted: str | None = None) -> list[Fetched]:
-    made = await fetch(topic, out, wanted, lambda _, __: None)
+    made = await fetch(topic, out, wanted, ignored, ignored)
     assert not [one for one in made if isinstance(one, NotFetched)]
     return [one for one in made if isinstance(one, Fetched)]
 
@@ -85,7 +89,7 @@ async def test_records_are_published_once(topic: Topic, tmp_path: Path) -> None:
     assert await publisher(log.parent, topic).publish() == 0
     (log / MIRRORED_NAME).unlink()
     assert await publisher(log.parent, topic).publish() == 0
-    [run] = await runs(topic, lambda _, __: None)
+    [run] = await runs(topic, ignored, ignored)
     assert (run.cluster, run.name, run.records) == ("Zm9v", "run-a", first)
 
 
@@ -126,6 +130,32 @@ async def test_records_after_an_open_transaction_are_not_published_again(
     await publisher(logs, topic).publish()
     [one] = await fetched(topic, tmp_path / "out")
     assert content(one.folder) == content(logs / "run-a")
+
+
+@leaves_connections
+async def test_restored_log_contains_what_was_published_after_an_open_transaction(
+    topic: Topic, tmp_path: Path
+) -> None:
+    """A fetch reads everything that was published before it began."""
+    logs, reports, waiting = tmp_path / "logs", PublisherReports(), anyio.Event()
+    made: list[Fetched | NotFetched] = []
+
+    async def restore() -> None:
+        made.extend(await fetch(topic, tmp_path / "out", None, ignored, waiting.set))
+
+    with LogWriter.create(logs / "run-a", header()) as writer:
+        async with anyio.create_task_group() as tasks, anyio.create_task_group() as publishing:
+            publishing.start_soon(publisher(logs, topic, reports).follow, anyio.Event())
+            await reports.until("published", 1)
+            async with open_transaction(topic):
+                writer.append([event(1), event(2)])
+                await reports.until("published", 3)
+                tasks.start_soon(restore)
+                await waiting.wait()
+            publishing.cancel_scope.cancel()
+    [one] = made
+    assert isinstance(one, Fetched)
+    assert one.records == 3
 
 
 def noted(log: Path, topic: Topic) -> Progress:
@@ -191,7 +221,7 @@ async def test_log_that_cannot_be_restored_fails_alone(topic: Topic, tmp_path: P
                 headers = list(one.headers)
                 await writer.send_and_wait(topic.name, one.value, key, 0, None, headers)
     out = tmp_path / "below" / "out"
-    made = await fetch(topic, out, None, lambda _, __: None)
+    made = await fetch(topic, out, None, ignored, ignored)
     assert [one.folder for one in made if isinstance(one, Fetched)] == [out / "run-a"]
     reasons = {one.log: one.reason for one in made if isinstance(one, NotFetched)}
     assert "is not a valid folder name" in reasons["c/.."]
@@ -295,7 +325,7 @@ async def test_changed_record_is_reported(topic: Topic, tmp_path: Path) -> None:
     damaged = [(Path(one.log).name, one.text) for one in reports.events if one.kind == "damaged"]
     assert [name for name, _ in damaged] == ["run-a", "run-b", "run-c"]
     assert all(", event 4: it was changed" in text for _, text in damaged)
-    assert [(one.name, one.records) for one in await runs(topic, lambda _, __: None)] == [
+    assert [(one.name, one.records) for one in await runs(topic, ignored, ignored)] == [
         ("run-a", 22),
         ("run-b", 21),
         ("run-d", 22),
