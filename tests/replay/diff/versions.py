@@ -51,9 +51,7 @@ NEVER_COMPLETE: Final = Edit(
 )
 """A reassignment does not end when its replicas have caught up."""
 
-_REMOVED: Final = """    await _remove_replicas(
-        controller, {one.partition: before[one.partition].removing for one in led}
-    )
+_REMOVED: Final = """        return errors | dict.fromkeys(removed, error)
 """
 NEVER_STORED: Final = Edit(
     "controller/core/procedures/reassignment/partition_reassignment.py",

@@ -173,7 +173,9 @@ async def _store(controller: Controller, moves: list[Move]) -> Errors:
         if dropped:
             errors = await _drop(controller, dropped)
             changed = [one for one in changed if one.partition not in errors]
-        errors |= await write_assignments(controller, changed, stored)
+        refused = await write_assignments(controller, changed, stored)
+        await keep_assignments(controller, {one: stored[one] for one in refused if one in dropped})
+        errors |= refused
         for partition in (one.partition for one in changed):
             if partition not in errors:
                 controller.observer.stored(partition)
@@ -236,13 +238,27 @@ async def _drop(controller: Controller, unwanted: Mapping[Partition, tuple[int, 
         for partition in errors:
             partition.assignment = before[partition]
     dropping = {one: unwanted[one] for one in unwanted if one not in errors}
-    await _remove_replicas(controller, dropping)
+    try:
+        await _remove_replicas(controller, dropping)
+    except ProcedureError as error:
+        await keep_assignments(controller, {one: before[one] for one in dropping})
+        return errors | dict.fromkeys(dropping, error)
     leaderless = [one for one in dropping if one.leadership is not None and one.leader == NO_LEADER]
     if leaderless:
         # No remaining replica can lead: the partition goes offline and waits, like any other.
         await change_partitions(controller, leaderless, PartitionState.OFFLINE, RULE)
         await change_partitions(controller, leaderless, PartitionState.ONLINE, RULE, OFFLINE)
     return errors
+
+
+async def keep_assignments(
+    controller: Controller, assignments: Mapping[Partition, Assignment]
+) -> None:
+    """Continue with the assignments that ZooKeeper has, because it refused a write of those that
+    would replace them. Replicas that were already stopped or deleted are started again."""
+    for partition, assignment in assignments.items():
+        partition.assignment = assignment
+    await _start_replicas(controller, list(assignments))
 
 
 def _without(assignment: Assignment, dropped: tuple[int, ...]) -> Assignment:
@@ -312,9 +328,14 @@ async def _finish(
             partition.check_balance()
     errors = await _move_leaders_if_required(controller, partitions)
     led = [one for one in done if one.partition not in errors]
-    await _remove_replicas(
-        controller, {one.partition: before[one.partition].removing for one in led}
-    )
+    removed = {one.partition: before[one.partition].removing for one in led}
+    try:
+        await _remove_replicas(controller, removed)
+    except ProcedureError as error:
+        # The next attempt removes them.
+        for partition in removed:
+            partition.assignment = before[partition]
+        return errors | dict.fromkeys(removed, error)
     errors |= await write_assignments(
         controller, [Move(one.partition, one.partition.assignment) for one in led]
     )

@@ -114,17 +114,10 @@ async def _store_deletions(controller: Controller) -> None:
         creates = [one for one, error in zip(creates, errors, strict=True) if error == NO_NODE]
     for one in unstored.values():
         one.is_stored = True
-    _forget_unstored(controller)
 
 
 async def _make_parent(controller: Controller) -> None:
     await write(controller, [Create(REPLICA_DELETIONS, _NOTHING)], Reason(_RULE))
-
-
-def _forget_unstored(controller: Controller) -> None:
-    pending = controller.context.deletions
-    for child in [child for child, one in pending.items() if not one.names and not one.is_stored]:
-        del pending[child]
 
 
 # Confirmation by brokers ------------------------------------------------------------------------

@@ -5,7 +5,7 @@ OAR - RAR (KIP-236 C-14). All partitions take a step together, then the next one
 """
 
 from collections import defaultdict
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from typing import Final, NamedTuple
 
 from controller.core import znodes
@@ -35,6 +35,7 @@ from controller.core.procedures.elections.leadership import (
 from controller.core.procedures.elections.partition_state_machine import change_partitions
 from controller.core.procedures.elections.replica_state_machine import Replicas, change_replicas
 from controller.core.procedures.reassignment.legacy_znode import are_older, report_dropped
+from controller.core.procedures.reassignment.partition_reassignment import keep_assignments
 from controller.core.procedures.reassignment.replica_deletion import delete_replicas
 from controller.core.procedures.reassignment_znodes.reassign_partitions_znode import remove_entries
 from controller.core.procedures.reassignment_znodes.records import LEGACY, holder, remove_records
@@ -104,6 +105,10 @@ class Rollback:
             for broker in self.goal(partition).others:
                 replicas[broker].append(partition)
         return replicas
+
+    def before_of(self, partitions: Iterable[Partition]) -> dict[Partition, Assignment]:
+        """The assignments that these partitions had."""
+        return {one: self.before[one] for one in partitions}
 
     def leave(self, partition: Partition) -> None:
         """Restore the assignment of a partition that cannot be rolled back now."""
@@ -292,7 +297,11 @@ async def _take_offline(controller: Controller, rollback: Rollback) -> None:
 
 async def _delete_replicas(controller: Controller, rollback: Rollback) -> None:
     _report(controller, 4, "the other replicas are deleted", rollback)
-    await delete_replicas(controller, rollback.dropped(), _RULE)
+    try:
+        await delete_replicas(controller, rollback.dropped(), _RULE)
+    except ProcedureError:
+        await keep_assignments(controller, rollback.before_of(rollback.partitions))
+        raise
 
 
 async def _store_originals(controller: Controller, rollback: Rollback) -> None:
@@ -309,12 +318,18 @@ async def _store_originals(controller: Controller, rollback: Rollback) -> None:
     unchanged: dict[int, Assignment] = {}
     topics = dict.fromkeys((one.topic for one in rollback.partitions), unchanged)
     codes = await write_topics(controller, topics, Reason(STORE_ORIGINALS, choices))
-    for topic, code in codes.items():
-        if code not in (OK, NO_NODE):
-            path = znodes.topic_path(topic.name)
-            raise ProcedureError(f"{path} cannot be written (ZooKeeper code {code})")
+    refused = {topic: code for topic, code in codes.items() if code not in (OK, NO_NODE)}
     for partition in rollback.partitions:
-        controller.observer.stored(partition)
+        if partition.topic not in refused:
+            controller.observer.stored(partition)
+    if refused:
+        left = [one for one in rollback.partitions if one.topic in refused]
+        await keep_assignments(controller, rollback.before_of(left))
+        texts = [
+            f"{znodes.topic_path(topic.name)} cannot be written (ZooKeeper code {code})"
+            for topic, code in refused.items()
+        ]
+        raise ProcedureError("; ".join(texts))
 
 
 async def _remove_unrecorded(controller: Controller, rollback: Rollback) -> None:

@@ -6,9 +6,9 @@ from typing import Any
 import msgspec
 
 from controller.core import znodes
-from controller.core.commands import Issued, WriteZnodes, ZooKeeperCommand
+from controller.core.commands import Issued, WriteAtomically, WriteZnodes, ZooKeeperCommand
 from controller.core.events import WatchFired, ZnodesWritten
-from controller.core.operations import CreateSequential, Delete
+from controller.core.operations import OK, CreateSequential, Delete
 from controller.core.values import ANY_VERSION
 from controller.core.znodes import (
     CANCEL_CONTENT,
@@ -76,9 +76,12 @@ class Refusing(Cluster):
         self.refuses: Callable[[Issued], bool] = lambda issued: False
 
     def _ask_zookeeper(self, issued: Issued, command: ZooKeeperCommand) -> None:
-        if isinstance(command, WriteZnodes) and self.refuses(issued):
-            count = len(command.operations)
-            refused = ZnodesWritten(issued.id, 0, [_NO_AUTH] * count, [-1] * count)
+        if isinstance(command, WriteZnodes | WriteAtomically) and self.refuses(issued):
+            errors = [_NO_AUTH for _ in command.operations]
+            if isinstance(command, WriteAtomically):
+                # The first operation checks /controller_epoch.
+                errors = [OK, *errors[1:]]
+            refused = ZnodesWritten(issued.id, 0, errors, [-1] * len(errors))
             self._inbox.append(("zookeeper", refused))
         else:
             super()._ask_zookeeper(issued, command)
