@@ -132,7 +132,8 @@ class ClusterView:
 
 
 async def until(reached: Callable[[], Awaitable[bool]], seconds: float, what: str) -> None:
-    """Poll until `reached` is true. Raises TimeoutError with `what`."""
+    """Poll until `reached` is true. Raises TimeoutError with `what`. If a test's own time limit ends
+    the wait first, its captured output names `what`."""
     try:
         async with asyncio.timeout(seconds):
             while True:
@@ -142,5 +143,8 @@ async def until(reached: Callable[[], Awaitable[bool]], seconds: float, what: st
                 except ZKError:
                     pass
                 await asyncio.sleep(_POLL_SECONDS)
+    except asyncio.CancelledError:
+        print(f"interrupted while waiting: {what}")
+        raise
     except TimeoutError:
         raise TimeoutError(f"{what}: not within {seconds:.0f} s") from None
