@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Self
 
@@ -9,6 +10,7 @@ from aiozk import ZKClient
 from aiozk.exc import NoNode, ZKError
 
 _POLL_SECONDS = 0.05
+_log = logging.getLogger(__name__)
 
 
 class ClusterView:
@@ -132,8 +134,8 @@ class ClusterView:
 
 
 async def until(reached: Callable[[], Awaitable[bool]], seconds: float, what: str) -> None:
-    """Poll until `reached` is true. Raises TimeoutError with `what`. If a test's own time limit ends
-    the wait first, its captured output names `what`."""
+    """Poll until `reached` is true. Raises TimeoutError with `what`. If a test's own time limit
+    ends the wait first, its captured log names `what`."""
     try:
         async with asyncio.timeout(seconds):
             while True:
@@ -144,7 +146,7 @@ async def until(reached: Callable[[], Awaitable[bool]], seconds: float, what: st
                     pass
                 await asyncio.sleep(_POLL_SECONDS)
     except asyncio.CancelledError:
-        print(f"interrupted while waiting: {what}")
+        _log.warning("interrupted while waiting: %s", what)
         raise
     except TimeoutError:
         raise TimeoutError(f"{what}: not within {seconds:.0f} s") from None
