@@ -2,6 +2,7 @@
 
 import logging
 import sys
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any, Final, Literal
 
@@ -48,6 +49,12 @@ class TextLines(logging.Formatter):
 
 
 Level = Literal["info", "warning", "error"]
+LEVELS: Final[Mapping[Level, int]] = {
+    "info": logging.INFO,
+    "warning": logging.WARNING,
+    "error": logging.ERROR,
+}
+"""The levels in the logging module."""
 
 
 def configure(form: Literal["auto", "json", "text"], *more: str, level: Level = "info") -> None:
@@ -56,7 +63,7 @@ def configure(form: Literal["auto", "json", "text"], *more: str, level: Level = 
     is_text = form == "text" or (form == "auto" and sys.stderr.isatty())
     handler = logging.StreamHandler()
     handler.setFormatter(TextLines() if is_text else JsonLines())
-    least = logging.getLevelNamesMapping()[level.upper()]
+    least = LEVELS[level]
     logging.basicConfig(level=max(logging.WARNING, least), handlers=[handler], force=True)
     for package in ("controller", "eventstore", *more):
         logging.getLogger(package).setLevel(least)

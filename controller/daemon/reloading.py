@@ -5,7 +5,8 @@ Kafka changes at run time, unclean.leader.election.enable, is read from ZooKeepe
 """
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 from controller import structured_log
 from controller.daemon.service_manager import ServiceManager
@@ -14,6 +15,18 @@ from controller.settings.settings import Settings, Sources
 from controller.settings.table import RELOADED
 
 logger = logging.getLogger(__name__)
+
+
+@contextmanager
+def _more_verbose_level(settings: Settings) -> Iterator[None]:
+    """Set the level of messages. Of the earlier and the new one, the more verbose one holds in the
+    block, so that a change to `warning` is confirmed."""
+    is_quieter = structured_log.LEVELS[settings.messages_level] > logger.getEffectiveLevel()
+    if not is_quieter:
+        structured_log.configure(settings.messages, level=settings.messages_level)
+    yield
+    if is_quieter:
+        structured_log.configure(settings.messages, level=settings.messages_level)
 
 
 class Reload:
@@ -43,12 +56,12 @@ class Reload:
             for problem in error.problems:
                 logger.error("SIGHUP: no setting was changed: %s", problem)
         else:
-            structured_log.configure(settings.messages, level=settings.messages_level)
-            for warning in warnings:
-                logger.warning("%s", warning)
-            if self.apply is not None:
-                self.apply(settings)
-            self._report(texts)
+            with _more_verbose_level(settings):
+                for warning in warnings:
+                    logger.warning("%s", warning)
+                if self.apply is not None:
+                    self.apply(settings)
+                self._report(texts)
 
     def _report(self, texts: dict[str, str]) -> None:
         keys = {*self._texts, *texts}

@@ -84,7 +84,9 @@ class ControllerChannel:
 
     def _failed(self) -> None:
         self._peer = None
-        self._retry()
+        # Without a request, the next one is sent at once, and must not be sent again later.
+        if self._queued is not None:
+            self._retry()
 
     def _retry(self) -> None:
         self._context.clock.after(RETRY_US, self._try)

@@ -50,6 +50,7 @@ def handlers(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
     def configure(form: str, *, level: str) -> None:
         levels.append(level)
+        logging.getLogger("controller").setLevel(level.upper())
 
     monkeypatch.setattr(structured_log, "configure", configure)
     return levels
@@ -58,6 +59,7 @@ def handlers(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 def test_safe_settings_are_applied(
     reloaded: Reloaded, handlers: list[str], caplog: pytest.LogCaptureFixture
 ) -> None:
+    """The change of the level is confirmed although the new one leaves such messages out."""
     reloaded.change(
         "refold.log.retention.bytes=5000\nrefold.log.retention.ms=60000\n"
         "refold.messages.level=error\nrefold.messages.per.minute=7\n"
@@ -92,6 +94,22 @@ def test_settings_that_need_a_restart_are_named_until_then_without_their_values(
     reloaded.change("")
     reloaded.reload.now()
     assert messages(caplog) == ["SIGHUP: settings reloaded; changed: none"]
+
+
+def test_messages_of_a_new_level_count_at_once(
+    reloaded: Reloaded, caplog: pytest.LogCaptureFixture
+) -> None:
+    reloaded.change("refold.messages.level=error\n")
+    reloaded.reload.now()
+    caplog.clear()
+    reloaded.change("refold.messages.level=info\n")
+    reloaded.reload.now()
+    assert messages(caplog) == ["SIGHUP: settings reloaded; changed: refold.messages.level"]
+    reloaded.change("refold.messages.level=warning\n")
+    reloaded.reload.now()
+    caplog.clear()
+    reloaded.reload.now()
+    assert messages(caplog) == []
 
 
 def test_invalid_setting_changes_nothing(

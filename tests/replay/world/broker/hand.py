@@ -228,6 +228,11 @@ class Hand:
         connection, number = self._asked[broker]
         connection.send(ControllerResponse(number, response))
 
+    def close_idle_connection(self, broker: int) -> None:
+        """The controller closes the connection on which a broker asked last."""
+        connection, _ = self._asked.pop(broker)
+        connection.close()
+
     def send(self, broker: int, request: BrokerRequest) -> ControlResponse:
         """Send a control request; returns the response."""
         if broker not in self._connections or not self._connections[broker].is_open:

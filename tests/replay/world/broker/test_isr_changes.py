@@ -139,6 +139,18 @@ def test_request_without_a_response_is_sent_again_after_the_socket_time_out() ->
     assert len(requests(hand)) == 2
 
 
+def test_request_after_the_end_of_an_idle_connection_is_sent_once() -> None:
+    """A second response would be taken for that of the next request."""
+    hand = leading_alone()
+    hand.run(1)
+    hand.close_idle_connection(1)
+    hand.answer, begun = lambda request: None, len(requests(hand))
+    hand.run(0.002)
+    hand.lead(1, 1, isr=(1,))
+    hand.run(1)
+    assert len(requests(hand)) == begun + 1
+
+
 def test_high_watermark_waits_for_a_replica_that_is_about_to_join() -> None:
     """The maximal ISR of KIP-497."""
     hand = leading_alone(lambda request: None)
