@@ -125,7 +125,8 @@ async def test_cluster_becomes_secured_while_it_serves(tmp_path: Path) -> None:
                 PLAIN, LISTENER, java_options=jaas, **of_zookeeper, **inter_broker
             )
             # 4: so does refold, for requests to brokers.
-            await cluster.change_refold(PLAIN, LISTENER, **inter_broker, **own_acls, **authorizer)
+            rights = {**authorizer, "allow.everyone.if.no.acl.found": "true"}
+            await cluster.change_refold(PLAIN, LISTENER, **inter_broker, **own_acls, **rights)
             lost = await traffic.finish()
         assert traffic.acknowledged
         assert (lost, traffic.refused) == (set(), 0)
@@ -133,8 +134,7 @@ async def test_cluster_becomes_secured_while_it_serves(tmp_path: Path) -> None:
         kafka = cluster.login(CLIENT_PASSWORD)
         async with Traffic(cluster.bootstrap, TOPIC, security=kafka) as traffic:
             # 6: the old listener ends, rights count, znodes get ACLs.
-            everybody = {"allow.everyone.if.no.acl.found": "true"}
-            await cluster.change_brokers(LISTENER, **own_acls, **authorizer, **everybody)
+            await cluster.change_brokers(LISTENER, **own_acls, **rights)
             await cluster.change_refold(LISTENER)
             await secure_znodes(lab, files)
             victim = lab.brokers[1]
