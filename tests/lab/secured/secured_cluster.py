@@ -71,3 +71,12 @@ class SecuredCluster:
             return await self.controller_id() in wanted
 
         await timed(is_controller, f"one of {wanted} is controller")
+
+    async def until_failover_is_done(self) -> None:
+        """Wait until the daemon has ended its first failover: before, it answers no Metadata."""
+
+        async def is_done() -> bool:
+            assert self.daemon.running, self.daemon.last_output()
+            return any(one.get("code") == "failover_done" for one in self.daemon.messages())
+
+        await timed(is_done, "the failover is done")

@@ -177,6 +177,7 @@ async def running_endpoint(
         await made.daemon.start()
         try:
             await made.until_controller()
+            await made.until_failover_is_done()
             yield made
         finally:
             await made.daemon.kill_if_running()
