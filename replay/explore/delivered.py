@@ -297,16 +297,19 @@ class Delivered:
 
     def _orders(self, name: Name) -> tuple[tuple[int, ...], ...]:
         """The orders in which a controller may consider replicas: those of the assignment in the
-        topic's znode, of requested targets, and of the reassignment's record."""
+        topic's znode, of requested targets, and of the reassignment's record. A requested target
+        drops the replicas that are neither in it nor originals (LEADER_MOVED_FIRST)."""
         known, orders = self._known, []
         stored = known.assignment(name)
+        replicas: tuple[int, ...] = ()
         origin: tuple[int, ...] = ()
         if stored is not None:
-            origin = stored.origin
-            orders += [stored.replicas, stored.target, origin]
+            replicas, origin = stored.replicas, stored.origin
+            orders += [replicas, stored.target, origin]
         requests = known.requests.get(name)
-        if requests is not None:
-            orders += [tuple(dict.fromkeys((*one, *origin))) for one in requests.targets]
+        for target in requests.targets if requests is not None else ():
+            orders.append(tuple(dict.fromkeys((*target, *origin))))
+            orders.append(tuple(one for one in replicas if one in target or one in origin))
         try:
             path = znodes.reassignment_path(*name)
             orders.append(znodes.read_reassignment(path, known.admin.get(path)).original_replicas)

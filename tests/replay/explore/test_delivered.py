@@ -243,7 +243,8 @@ def test_orders_are_those_of_the_znodes_and_of_the_requested_targets() -> None:
     known.requests_of(NAME).add((4, 2))
     found = known.candidates_of(REFOLD, NAME)
     assert found is not None
-    assert found.orders == ((3, 1, 2), (3, 2), (1, 2), (4, 2, 1))
+    # The requested target drops broker 3, and not the original broker 1.
+    assert found.orders == ((3, 1, 2), (3, 2), (1, 2), (4, 2, 1), (1, 2))
 
 
 # Controllers whose own state is wrong ---------------------------------------------------------
