@@ -1,5 +1,6 @@
 """Log messages on standard error: one JSON object per line, or text on a terminal."""
 
+import json
 import logging
 import sys
 from collections.abc import Mapping
@@ -28,7 +29,11 @@ class JsonLines(logging.Formatter):
         }
         if record.exc_info:
             document["exception"] = self.formatException(record.exc_info)
-        return msgspec.json.encode(document, enc_hook=str).decode()
+        line = msgspec.json.encode(document, enc_hook=str).decode()
+        if line.isprintable():
+            return line
+        # Names that clients choose may contain characters that control a terminal.
+        return "".join(one if one.isprintable() else json.dumps(one)[1:-1] for one in line)
 
 
 class TextLines(logging.Formatter):

@@ -22,6 +22,8 @@ from controller.api.limits import Limits
 from controller.api.listening import BoundListener
 from controller.api.messages import (
     AddressRates,
+    BrokerRightRead,
+    BrokerRightWanted,
     ClientThrottled,
     ConnectionLimits,
     ConnectionsCounted,
@@ -41,6 +43,7 @@ from controller.api.messages import (
     Shutdown,
 )
 from controller.core.api_requests import ApiRequest, ApiResponse
+from controller.core.api_requests.received_request import Client
 from controller.core.configuration import Authorization
 from controller.core.topic_configs import ConfigEntry
 from controller.core.values import Broker
@@ -57,6 +60,15 @@ CredentialSource = Callable[[str, str], Awaitable[str | None]]
 async def no_credentials(_user: str, _mechanism: str) -> str | None:
     """The source of an endpoint without SCRAM."""
     return None
+
+
+BrokerRightSource = Callable[[Client], bool]
+"""Whether a client may send requests of brokers, as far as the controller knows."""
+
+
+def no_broker_rights(_client: Client) -> bool:
+    """The source of an endpoint without a controller."""
+    return False
 
 
 _RETRY_SECONDS: Final = 1.0
@@ -88,6 +100,7 @@ class ApiEndpoint:
         authorization: Authorization | None = None,
         credentials: CredentialSource = no_credentials,
         metadata: MetadataSource = no_metadata,
+        broker_rights: BrokerRightSource = no_broker_rights,
     ) -> None:
         self._on_event = on_event
         self._listeners = listeners
@@ -98,6 +111,7 @@ class ApiEndpoint:
         self._authorization = authorization
         self._credentials = credentials
         self._metadata = metadata
+        self._broker_rights = broker_rights
         self.connections = ConnectionTotals(one.endpoint.listener for one in listeners)
         self._brokers: tuple[Broker, ...] = ()
         self._address_rates = AddressRates()
@@ -245,6 +259,8 @@ class ApiEndpoint:
             case RequestReceived(connection=connection, event=event):
                 self._first_number = max(self._first_number, connection + 1, event.request + 1)
                 self._on_event(event, f"api:{connection}")
+            case BrokerRightWanted(number=number, client=client):
+                self._send(BrokerRightRead(number, self._broker_rights(client)))
             case ConnectionsCounted(listeners=listeners):
                 self.connections.counted(listeners)
             case OperatorWarning(text=text):
@@ -260,7 +276,8 @@ class ApiEndpoint:
         | AddressRates
         | ConnectionLimits
         | CredentialRead
-        | MetadataRead,
+        | MetadataRead
+        | BrokerRightRead,
     ) -> None:
         """Send to the front, if it runs. A new front receives the current state at its start."""
         if self._link is None:

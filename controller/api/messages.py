@@ -13,6 +13,7 @@ from controller.api.connection_counts import ListenerCounts
 from controller.api.endpoint_security import PLAIN, EndpointSecurity
 from controller.api.limits import Limits
 from controller.core.api_requests import ApiRequest, ApiResponse
+from controller.core.api_requests.received_request import Client
 from controller.core.configuration import Authorization
 from controller.core.topic_configs import ConfigEntry
 from controller.core.values import Broker, Endpoint
@@ -139,6 +140,21 @@ class MetadataRead(Struct, frozen=True, tag="metadata_read"):
     answer: ClusterMetadata | None
 
 
+class BrokerRightWanted(Struct, frozen=True, tag="broker_right_wanted"):
+    """To the daemon: a client sends a request of brokers."""
+
+    number: int
+    client: Client
+
+
+class BrokerRightRead(Struct, frozen=True, tag="broker_right_read"):
+    """To the front: whether that client may send requests of brokers, as far as the controller
+    knows."""
+
+    number: int
+    is_allowed: bool
+
+
 class ConnectionsCounted(Struct, frozen=True, tag="connections_counted"):
     """To the daemon: what the connections have been through, by listener."""
 
@@ -167,6 +183,8 @@ Message = (
     | CredentialRead
     | MetadataWanted
     | MetadataRead
+    | BrokerRightWanted
+    | BrokerRightRead
     | ConnectionsCounted
     | OperatorWarning
 )

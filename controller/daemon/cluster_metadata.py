@@ -17,6 +17,7 @@ from controller.api.cluster_metadata import (
     TopicAsked,
     TopicMetadata,
 )
+from controller.core.api_requests.received_request import Client
 from controller.core.authorization import DESCRIBE, THE_CLUSTER, Resource, refusal, topic_resource
 from controller.core.error_codes import (
     INVALID_TOPIC_EXCEPTION,
@@ -36,6 +37,7 @@ from controller.core.values import NO_LEADER
 _SLICE_SECONDS: Final = 0.005
 """A slice is followed by a pause of the same duration."""
 
+_CLUSTER_ACTION: Final = "ClusterAction"
 TOPIC_OPERATIONS: Final = {
     "Read": 3,
     "Write": 4,
@@ -50,7 +52,7 @@ CLUSTER_OPERATIONS: Final = {
     "Create": 5,
     "Alter": 7,
     DESCRIBE: 8,
-    "ClusterAction": 9,
+    _CLUSTER_ACTION: 9,
     "DescribeConfigs": 10,
     "AlterConfigs": 11,
     "IdempotentWrite": 12,
@@ -82,6 +84,12 @@ class MetadataReader:
             tuple(topics),
             answer.cluster_operations(),
         )
+
+    def may_act_as_broker(self, client: Client) -> bool:
+        """Whether a client may send requests of brokers, by the ACLs that are known now."""
+        controller = self._fold.controller
+        rules, acls = controller.configuration.authorization, controller.context.acls
+        return rules is None or refusal(acls, rules, client, _CLUSTER_ACTION, THE_CLUSTER) is None
 
     def _term(self) -> int:
         """The term, 0 while the state is not complete."""

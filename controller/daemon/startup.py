@@ -332,6 +332,7 @@ def _endpoint(
         authorization=settings.security.authorization,
         credentials=CredentialReader(reads).read,
         metadata=metadata.read,
+        broker_rights=metadata.may_act_as_broker,
     )
 
 

@@ -65,6 +65,19 @@ def read_authorization(file: Sequence[RawSetting], problems: list[str]) -> Autho
     return tried(lambda: _authorization(SecurityKeys(file, "")), problems)
 
 
+def unsigned_tokens_warnings(security: Security) -> list[str]:
+    """A warning for each listener with an authorizer where a client may claim any name."""
+    return [
+        f"listener {name}: nothing signs the tokens of OAUTHBEARER, so that every client with a "
+        "connection may be a super user: enable other mechanisms (sasl.enabled.mechanisms), or "
+        "require client certificates (ssl.client.auth=required)"
+        for name, one in security.endpoint.items()
+        if security.authorization is not None
+        and OAUTHBEARER in one.mechanisms
+        and (one.tls is None or one.tls.client_auth != "required")
+    ]
+
+
 def _of_listener(
     keys: SecurityKeys, protocol: str, listener: str, jaas: Path | None
 ) -> EndpointSecurity:

@@ -22,7 +22,11 @@ from controller.core.topic_configs import (
 from controller.core.values import Endpoint
 from controller.security.errors import SecurityError
 from controller.settings.connection_quotas import limits_of
-from controller.settings.endpoint_security import read_authorization, with_endpoint
+from controller.settings.endpoint_security import (
+    read_authorization,
+    unsigned_tokens_warnings,
+    with_endpoint,
+)
 from controller.settings.errors import SettingsError
 from controller.settings.keys import is_known, is_used, kafka_keys
 from controller.settings.parsing import Address, HostAndPort
@@ -186,6 +190,7 @@ def load(
     reached = dict.fromkeys([values["control.plane.listener.name"] or listener])
     security = read_security(file, values, reached, problems)._replace(authorization=authorization)
     security = with_endpoint(security, file, values, listener, problems)
+    warnings += unsigned_tokens_warnings(security)
     topics = _broker_settings(layers, problems)
     if problems:
         raise SettingsError(problems)

@@ -27,6 +27,14 @@ def test_json_line_has_the_fields_of_a_record() -> None:
     assert "\n" not in line
 
 
+def test_json_line_contains_no_character_that_controls_a_terminal() -> None:
+    message = "no ACL allows it: User:a\u202eb\x7f \U000e0001 é"
+    line = JsonLines().format(record(message))
+    assert line.isprintable()
+    assert "é" in line
+    assert json.loads(line)["message"] == message
+
+
 def test_exception_is_a_field() -> None:
     made = record("fault")
     try:

@@ -18,6 +18,7 @@ from controller.api.errors import (
     RequestRejected,
 )
 from controller.api.front.admission import Admission, ConnectionPriority
+from controller.api.front.broker_rights import BrokerRights
 from controller.api.front.cluster_metadata import (
     METADATA_KEYS,
     MetadataQueries,
@@ -79,6 +80,7 @@ class FrontContext:
     quotas: RequestQuotas
     pending: PendingRequests
     metadata: MetadataQueries
+    broker_rights: BrokerRights
     brokers: LiveBrokers
     broker_settings: Mapping[str, str]
     own_configs: tuple[ConfigEntry, ...]
@@ -120,6 +122,7 @@ class ClientConnection:
         self._limits = shared.limits
         self._transfer_seconds_max = shared.limits.transfer_ms / 1000
         self._forwarder = Forwarder(listener, shared.brokers, shared.limits)
+        self._may_be_broker = False
 
     async def serve(self) -> None:
         """Handle requests until the client disconnects.
@@ -207,7 +210,7 @@ class ClientConnection:
         quota.check_size(request.size)
         async with before_deadline(request.deadline, _INCOMPLETE):
             request = await self._read_on(request, SMALL_BYTES)
-        broker = self._broker(request) if way is Route.CONTROLLER else None
+            broker = await self._broker(request) if way is Route.CONTROLLER else None
         if way is Route.CONTROLLER and broker is None:
             quota = quotas.of_others
             quota.check_size(request.size)
@@ -219,10 +222,16 @@ class ClientConnection:
                 request = await self._read_on(request, request.size)
         return quota, request
 
-    def _broker(self, request: PartialRequest) -> int | None:
-        """The live broker that a request to the controller names as its sender, or None."""
+    async def _broker(self, request: PartialRequest) -> int | None:
+        """The live broker that a request to the controller names as its sender. None if there is
+        none, or the client may not send requests of brokers: it must not delay those of others."""
         sender, _ = read_sender(request.head, request.received)
-        return sender.broker if self._context.brokers.has(sender) else None
+        if not self._context.brokers.has(sender):
+            return None
+        self._may_be_broker = self._may_be_broker or await self._context.broker_rights.has(
+            self._client
+        )
+        return sender.broker if self._may_be_broker else None
 
     async def _read_on(self, request: PartialRequest, bytes_max: int) -> PartialRequest:
         """Receive more of the request, up to `bytes_max` bytes of it."""

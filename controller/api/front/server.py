@@ -24,6 +24,7 @@ from controller.api.errors import (
 from controller.api.front.accepting import CreationRates, accept_connections
 from controller.api.front.address_rates import AddressQuotas
 from controller.api.front.admission import Admission
+from controller.api.front.broker_rights import BrokerRights
 from controller.api.front.cluster_metadata import MetadataQueries
 from controller.api.front.connection import ClientConnection, FrontContext
 from controller.api.front.identification import Credentials, Identification
@@ -34,6 +35,7 @@ from controller.api.front.session import Session
 from controller.api.front.streams import write_through
 from controller.api.messages import (
     AddressRates,
+    BrokerRightRead,
     ClientThrottled,
     ConnectionLimits,
     ConnectionsCounted,
@@ -97,8 +99,11 @@ class RateLimitedWarning:
 
 
 class _Connection(NamedTuple):
+    """`transport` is that of the socket, which TLS does not replace."""
+
     listener: str
-    writer: asyncio.StreamWriter
+    address: str
+    transport: asyncio.WriteTransport
 
 
 class Front:
@@ -126,7 +131,7 @@ class Front:
             limits.connections_of_address_max,
             {name: one.connections_max for name, one in quotas if one.connections_max is not None},
         )
-        self._writers: dict[int, _Connection] = {}
+        self._connections: dict[int, _Connection] = {}
         clock = asyncio.get_running_loop().time
         self._warnings = RateLimitedWarning(self._warn, clock)
         # Clients that look for a broker come again and again.
@@ -134,6 +139,7 @@ class Front:
         self._brokers = LiveBrokers([one.endpoint for one in setup.listeners], self._warn)
         self._credentials = Credentials(link.send)
         self._metadata = MetadataQueries(link.send)
+        self._broker_rights = BrokerRights(link.send, setup.authorization)
         self._pending = PendingRequests(link.send, first_number=setup.first_number)
         self._context = FrontContext(
             setup.broker_id,
@@ -142,6 +148,7 @@ class Front:
             RequestQuotas(limits),
             self._pending,
             self._metadata,
+            self._broker_rights,
             self._brokers,
             setup.broker_settings,
             setup.own_configs,
@@ -222,6 +229,8 @@ class Front:
                 self._set_limits(message)
             case CredentialRead(number=number, credential=credential):
                 self._credentials.arrived(number, credential)
+            case BrokerRightRead(number=number, is_allowed=is_allowed):
+                self._broker_rights.arrived(number, is_allowed)
             case MetadataRead(number=number, answer=metadata):
                 self._metadata.arrived(number, metadata)
             case Ping():
@@ -268,13 +277,13 @@ class Front:
             writer.transport.abort()
             return
         if evicted is not None:
-            self._warnings.add(
-                _address(self._writers[evicted].writer),
-                f"too many connections, and {address} needs one",
-            )
-            self._counts[self._writers[evicted].listener].close("replaced")
-            self._writers[evicted].writer.transport.abort()
-        self._writers[number] = _Connection(listener.listener, writer)
+            replaced = self._connections[evicted]
+            text = f"too many connections, and {address} needs one"
+            self._warnings.add(replaced.address, text)
+            self._counts[replaced.listener].close("replaced")
+            replaced.transport.abort()
+        transport = writer.transport
+        self._connections[number] = _Connection(listener.listener, address, transport)
         counts.open += 1
         write_through(writer)
         try:
@@ -298,8 +307,8 @@ class Front:
         finally:
             self._admission.connection_closed(number)
             counts.open -= 1
-            del self._writers[number]
-            writer.transport.abort()
+            del self._connections[number]
+            transport.abort()
 
     async def _identified(
         self,

@@ -96,7 +96,7 @@ class PartitionsLed(Recovery):
         "A partition with a live replica in its ISR has a leader, which is live and leads in the "
         "leader epoch that is in ZooKeeper. If the setting of its topic allows unclean elections, "
         "or it has never had one and the default allows them, any live replica is enough, except "
-        "while /admin/reassign_cancel exists."
+        "one that a reassignment adds, and while /admin/reassign_cancel exists."
     )
     WITHIN_MS: ClassVar[int] = 60_000
     ONLY_REFOLD: ClassVar[bool] = True
@@ -120,14 +120,16 @@ class PartitionsLed(Recovery):
 
     def _eligible(self, name: Name, state: LeaderAndIsr) -> Sequence[int]:
         """The replicas of which one must lead. Kafka's controller may leave members in the ISR that
-        it has removed from the assignment."""
+        it has removed from the assignment. The start of a reassignment triggers no election: a
+        replica that it adds to an offline partition may wait for another trigger (KB 4.2)."""
         known = self.known
         assignment = known.assignment(name)
         replicas = assignment.replicas if assignment is not None else ()
         active = self.view.configuration()
         is_elected_uncleanly = active is not None and known.elects_uncleanly(name[0], active)
         if is_elected_uncleanly and not known.is_cancelling():
-            return replicas
+            adding = assignment.adding if assignment is not None else ()
+            return [one for one in replicas if one in state.isr or one not in adding]
         return [one for one in state.isr if one in replicas]
 
 

@@ -1,6 +1,7 @@
 """A client or broker that connects to the endpoint, with kio as its codec."""
 
 import asyncio
+import ssl
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from importlib import import_module
@@ -56,15 +57,22 @@ def metadata_request() -> Any:
 class Client:
     """One connection, from a loopback address. A broker's client id is its broker id."""
 
-    def __init__(self, port: int, address: str = "127.0.0.1", client_id: str = "test") -> None:
+    def __init__(
+        self,
+        port: int,
+        address: str = "127.0.0.1",
+        client_id: str = "test",
+        tls: ssl.SSLContext | None = None,
+    ) -> None:
         self._port = port
         self._address = address
         self._client_id = client_id
+        self._tls = tls
         self._correlation = 100
 
     async def __aenter__(self) -> Self:
         self.reader, self.writer = await asyncio.open_connection(
-            "127.0.0.1", self._port, local_addr=(self._address, 0)
+            "127.0.0.1", self._port, local_addr=(self._address, 0), ssl=self._tls
         )
         return self
 

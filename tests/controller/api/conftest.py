@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from pathlib import Path
 from typing import TypeVar
 
 import anyio
@@ -25,8 +26,10 @@ from controller.core.api_requests.reassignments import (
     ListPartitionReassignmentsReceived,
     ListPartitionReassignmentsResponse,
 )
+from controller.core.api_requests.received_request import Client
 from controller.core.configuration import Authorization
 from controller.core.values import Broker, Endpoint
+from tests.controller.api.certificates import Certificates
 from tests.scripted_broker import Received, ScriptedBroker
 from tools.lab.ports import free_port
 
@@ -63,6 +66,10 @@ class Served:
         self.metadata: ClusterMetadata | None = None
         """What the controller knows about the cluster."""
         self.queries: list[MetadataQuery] = []
+        self.broker_principals: tuple[str, ...] = ()
+        """Who may do ClusterAction on the cluster by an ACL."""
+        self.rights_asked: list[str] = []
+        """The principals of which the front has asked that."""
         self.metadata_is_known = anyio.Event()
         self.metadata_is_known.set()
         # Only `security` decides what is spoken.
@@ -78,6 +85,7 @@ class Served:
             authorization=authorization,
             credentials=self._credential,
             metadata=self._metadata,
+            broker_rights=self._may_act_as_broker,
         )
         self.events: list[ApiRequest] = []
         self.channels: list[str] = []
@@ -92,6 +100,17 @@ class Served:
         self._more.set()
         await self.metadata_is_known.wait()
         return self.metadata
+
+    def _may_act_as_broker(self, client: Client) -> bool:
+        self.rights_asked.append(client.principal)
+        self._more.set()
+        return client.principal in self.broker_principals
+
+    async def has_asked_rights_of(self, principal: str) -> None:
+        """Wait until the front has asked for the rights of a client."""
+        while principal not in self.rights_asked:
+            self._more = anyio.Event()
+            await self._more.wait()
 
     def _on_event(self, event: ApiRequest, channel: str) -> None:
         self.events.append(event)
@@ -142,6 +161,11 @@ class Served:
 
 
 Serve = Callable[..., Awaitable[Served]]
+
+
+@pytest.fixture
+def certificates(tmp_path: Path) -> Certificates:
+    return Certificates(tmp_path)
 
 
 @pytest.fixture

@@ -9,8 +9,8 @@ from controller.core.values import Endpoint
 from controller.security.oauthbearer import TokenRules
 from controller.security.passwords import Password
 from controller.settings.errors import SettingsError
-from controller.settings.settings import Settings
-from tests.controller.settings.test_security import OAUTH, Stores, loaded, problems, stores
+from controller.settings.settings import Settings, load
+from tests.controller.settings.test_security import NEEDED, OAUTH, Stores, loaded, problems, stores
 
 __all__ = ["stores"]
 
@@ -157,6 +157,38 @@ def test_mechanism_of_brokers_must_be_enabled_at_the_inter_broker_listener(
     # Brokers do not log in to other listeners.
     others = content | {"inter.broker.listener.name": "PLAINTEXT"}
     assert read(tmp_path, others).security.endpoint.keys() == {"CLIENTS"}
+
+
+@pytest.mark.parametrize(
+    ("protocol", "changes", "is_warned"),
+    [
+        ("SASL_PLAINTEXT", {}, True),
+        ("SASL_SSL", {}, True),
+        ("SASL_SSL", {"listener.name.clients.ssl.client.auth": "required"}, False),
+        ("SASL_SSL", {"sasl.enabled.mechanisms": "PLAIN"}, False),
+        ("SASL_SSL", {"authorizer.class.name": ""}, False),
+    ],
+)
+def test_listener_where_a_client_may_claim_to_be_a_super_user_is_named(
+    tmp_path: Path, stores: Stores, protocol: str, changes: dict[str, str], is_warned: bool
+) -> None:
+    content = NEEDED | of_listener(
+        stores,
+        protocol,
+        **{
+            "sasl.enabled.mechanisms": "PLAIN,OAUTHBEARER",
+            "oauthbearer.sasl.jaas.config": f'{OAUTH} unsecuredLoginStringClaim_sub="a";',
+            "authorizer.class.name": AUTHORIZER,
+            "super.users": "User:admin",
+            **changes,
+        },
+    )
+    file = tmp_path / "server.properties"
+    file.write_text("".join(f"{name}={text}\n" for name, text in content.items()))
+    warnings = [one for one in load([], {}, file).warnings if "OAUTHBEARER" in one]
+    assert [one.startswith("listener CLIENTS: nothing signs") for one in warnings] == [
+        True
+    ] * is_warned
 
 
 @pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-512"])

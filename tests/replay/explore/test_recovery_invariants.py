@@ -163,6 +163,16 @@ def test_partition_without_leader_is_missed_if_any_live_replica_may_lead(
     assert not cluster.missing()
 
 
+def test_replicas_that_a_reassignment_adds_need_not_lead_an_offline_partition() -> None:
+    """Its start triggers no election."""
+    cluster = without_leader()
+    configured(cluster.known, "orders", _UNCLEAN, "true")
+    cluster.topic.assignments[0] = Assignment((2, 3, 1), (2, 3), (1,))
+    assert not cluster.missing()
+    cluster.topic.assignments[0] = Assignment((2, 3, 1), (2,), (1,))
+    assert cluster.missing()
+
+
 @pytest.mark.parametrize("of_all_brokers", [None, "false"])
 def test_default_of_the_controller_counts_unless_a_dynamic_one_does(
     of_all_brokers: str | None,

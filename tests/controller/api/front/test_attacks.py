@@ -7,13 +7,21 @@ from contextlib import AsyncExitStack
 import anyio
 import pytest
 from aiokafka.errors import SaslAuthenticationFailed, UnsupportedSaslMechanismError, for_code
+from msgspec import structs
 
 from controller.api.endpoint_security import EndpointSecurity
 from controller.api.front.request_quotas import SMALL_BYTES
+from controller.core.configuration import Authorization
 from controller.core.values import Endpoint
 from controller.security.passwords import Password
-from controller.wire.client_requests import RequestHead
-from tests.controller.api.client import Client, allocate_producer_ids, connected
+from controller.wire.client_requests import RequestHead, encode_request
+from tests.controller.api.certificates import Certificates
+from tests.controller.api.client import (
+    Client,
+    allocate_producer_ids,
+    alter_partition,
+    connected,
+)
 from tests.controller.api.conftest import NOT_WITHIN_S, Serve, Served
 from tests.controller.api.front.test_identification import (
     LISTENER,
@@ -24,7 +32,7 @@ from tests.controller.api.front.test_identification import (
     log_in_plain,
     token,
 )
-from tests.controller.api_keys import ALLOCATE_PRODUCER_IDS
+from tests.controller.api_keys import ALLOCATE_PRODUCER_IDS, ALTER_PARTITION
 from tests.scripted_broker import ScriptedBroker
 
 LEADER_AND_ISR, STOP_REPLICA, UPDATE_METADATA, ENVELOPE = 4, 5, 6, 58
@@ -92,16 +100,26 @@ async def test_token_of_a_weaker_mechanism_is_refused(secured: Served) -> None:
         assert await client.closed()
 
 
-async def test_flood_of_slow_handshakes_keeps_nobody_out(serve: Serve) -> None:
-    served = await serve(security={LISTENER: SASL}, connections_max=20, first_request_ms=1_000)
-    async with Client(served.port) as broker:
+@pytest.mark.parametrize("has_tls", [False, True])
+async def test_flood_of_slow_handshakes_keeps_nobody_out(
+    serve: Serve, certificates: Certificates, has_tls: bool
+) -> None:
+    """With TLS, the connections that are replaced are in its handshake."""
+    tls = certificates.context() if has_tls else None
+    security = certificates.security(mechanisms=SASL.mechanisms, users=SASL.users)
+    served = await serve(
+        security={LISTENER: security if has_tls else SASL},
+        connections_max=20,
+        first_request_ms=1_000,
+    )
+    async with Client(served.port, tls=tls) as broker:
         await log_in_plain(broker, "secret")
         await broker.ask(ALLOCATE_PRODUCER_IDS, 0, allocate_producer_ids())
         async with connected(60, served.port) as slow:
             with anyio.fail_after(5):
                 # Neither the broker that is connected, nor a new one.
                 await broker.ask(ALLOCATE_PRODUCER_IDS, 0, allocate_producer_ids())
-                async with Client(served.port) as other:
+                async with Client(served.port, tls=tls) as other:
                     assert not (await log_in_plain(other, "secret")).error_code
             for one in slow:
                 assert await one.closed()
@@ -114,6 +132,69 @@ async def test_flood_of_slow_handshakes_keeps_nobody_out(serve: Serve) -> None:
             await asyncio.sleep(0.05)
     assert closed["replaced"] >= 40
     assert closed["handshake timeout"] == 60 - closed["replaced"]
+
+
+def of_broker(partitions: int) -> bytes:
+    """The frame of an AlterPartition request of broker 1."""
+    head = RequestHead(ALTER_PARTITION, 1, 1)
+    return encode_request(head, "1", alter_partition(partitions))
+
+
+@pytest.fixture
+async def authorized(serve: Serve) -> Served:
+    """Brokers are "broker", by an ACL, and "kafka", a super user. Alice has no rights."""
+    users = {one: Password("secret") for one in ("alice", "broker", "kafka")}
+    served = await serve(
+        security={LISTENER: structs.replace(SASL, users=users)},
+        authorization=Authorization(super_users=("User:kafka",)),
+    )
+    served.broker_principals = ("User:broker",)
+    return served
+
+
+@pytest.mark.parametrize("user", ["broker", "kafka"])
+async def test_request_in_a_brokers_name_without_rights_does_not_delay_the_broker(
+    authorized: Served, user: str
+) -> None:
+    """Its sender sends a part of it, and no more."""
+    large = of_broker(20_000)
+    assert SMALL_BYTES * 2 < len(large) < 1 << 20
+    async with Client(authorized.port) as alice, Client(authorized.port) as broker:
+        await log_in_plain(alice, "secret")
+        await log_in_plain(broker, "secret", user)
+        alice.writer.write(large[: SMALL_BYTES * 2])
+        await authorized.has_asked_rights_of("User:alice")
+        with anyio.fail_after(2):
+            await broker.ask(ALTER_PARTITION, 1, alter_partition())
+
+
+async def test_only_brokers_by_their_rights_may_send_the_largest_requests(
+    authorized: Served,
+) -> None:
+    large = of_broker(60_000)
+    assert len(large) > 1 << 20
+    for user in ("broker", "kafka", "alice"):
+        async with Client(authorized.port) as client:
+            await log_in_plain(client, "secret", user)
+            client.writer.write(large)
+            if user == "alice":
+                assert await client.closed()
+                continue
+            with anyio.fail_after(5):
+                await client.receive()
+    assert len(authorized.events) == 2
+
+
+async def test_client_that_gets_the_rights_of_a_broker_is_one_from_its_next_request_on(
+    authorized: Served,
+) -> None:
+    async with Client(authorized.port) as client:
+        await log_in_plain(client, "secret")
+        await client.ask(ALTER_PARTITION, 1, alter_partition())
+        authorized.broker_principals = ("User:alice",)
+        client.writer.write(of_broker(60_000))
+        with anyio.fail_after(5):
+            await client.receive()
 
 
 @pytest.mark.parametrize("size", [SMALL_BYTES + 1, 2**31 - 1, -1])

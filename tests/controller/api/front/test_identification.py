@@ -25,10 +25,9 @@ from controller.core.api_requests.producer_ids import AllocateProducerIdsReceive
 from controller.core.api_requests.received_request import Client as Identity
 from controller.core.configuration import Authorization
 from controller.security.passwords import Password
-from controller.security.stores import StoreSettings
-from controller.security.tls import TlsSettings
 from controller.wire.aiokafka_request import AiokafkaRequest
 from controller.wire.client_requests import RequestHead, encode_request
+from tests.controller.api.certificates import Certificates
 from tests.controller.api.client import (
     API_VERSIONS,
     METADATA,
@@ -146,10 +145,10 @@ def token(content: bytes) -> Any:
 PASSWORD = token(b"\0alice\0secret")
 
 
-async def log_in_plain(client: Client, password: str) -> Any:
-    """The answer to a login of alice."""
+async def log_in_plain(client: Client, password: str, user: str = "alice") -> Any:
+    """The answer to a login."""
     await client.ask(SASL_HANDSHAKE, 1, handshake("PLAIN"))
-    return await client.ask(SASL_AUTHENTICATE, 2, token(f"\0alice\0{password}".encode()))
+    return await client.ask(SASL_AUTHENTICATE, 2, token(f"\0{user}\0{password}".encode()))
 
 
 async def test_versions_may_be_asked_once_before_the_login(secured: Served) -> None:
@@ -262,35 +261,6 @@ async def test_request_for_a_broker_is_not_passed_on(secured: Served) -> None:
 
 
 # TLS --------------------------------------------------------------------------------------------
-
-
-class Certificates:
-    """Of the endpoint, of the client alice, and of a stranger."""
-
-    def __init__(self, folder: Path) -> None:
-        self.authority = CertificateAuthority(folder)
-        self.server = self.authority.issue("refold")
-        self.alice = self.authority.issue("alice")
-        self.stranger = CertificateAuthority(folder / "other").issue("alice")
-
-    def security(self, **more: Any) -> EndpointSecurity:
-        stores = (
-            StoreSettings("ssl.keystore", self.server.pem),
-            StoreSettings("ssl.truststore", self.authority.pem),
-        )
-        client_auth = more.pop("client_auth", "none")
-        return EndpointSecurity(tls=TlsSettings("ssl", *stores, client_auth=client_auth), **more)
-
-    def context(self, certificate: Path | None = None) -> ssl.SSLContext:
-        context = ssl.create_default_context(cafile=str(self.authority.pem))
-        if certificate is not None:
-            context.load_cert_chain(certificate)
-        return context
-
-
-@pytest.fixture
-def certificates(tmp_path: Path) -> Certificates:
-    return Certificates(tmp_path)
 
 
 async def over_tls(served: Served, context: ssl.SSLContext) -> Any:

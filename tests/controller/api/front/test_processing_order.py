@@ -5,6 +5,7 @@ from typing import cast
 
 from controller.api.connection_counts import ListenerCounts
 from controller.api.front.admission import Admission
+from controller.api.front.broker_rights import BrokerRights
 from controller.api.front.cluster_metadata import MetadataQueries
 from controller.api.front.connection import ClientConnection, FrontContext
 from controller.api.front.live_brokers import LiveBrokers
@@ -46,6 +47,7 @@ async def test_client_with_many_requests_waits_for_its_turn_before_each() -> Non
         RequestQuotas(limits),
         pending,
         MetadataQueries(print),
+        BrokerRights(print, None),
         brokers,
         {},
         (),

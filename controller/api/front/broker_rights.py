@@ -1,0 +1,29 @@
+"""Which clients may send requests of brokers: those with ClusterAction on the cluster."""
+
+from collections.abc import Callable
+
+from controller.api.front.questions import Questions
+from controller.api.messages import BrokerRightWanted
+from controller.core.api_requests.received_request import Client
+from controller.core.configuration import Authorization
+
+
+class BrokerRights(Questions[BrokerRightWanted, bool]):
+    """Asks the daemon about clients that are no super users.
+
+    The answer only selects the limits of a request. The controller decides about it.
+    """
+
+    def __init__(
+        self, send: Callable[[BrokerRightWanted], None], authorization: Authorization | None
+    ) -> None:
+        super().__init__(send)
+        self._authorization = authorization
+
+    async def has(self, client: Client | None) -> bool:
+        """Whether a client may send such requests; every client may if there is no authorizer."""
+        if self._authorization is None or client is None:
+            return True
+        if client.principal in self._authorization.super_users:
+            return True
+        return await self.ask(lambda number: BrokerRightWanted(number, client))
