@@ -23,7 +23,12 @@ from controller.core.error_codes import (
 )
 from controller.core.events import BrokerResponded, ZnodesWritten
 from controller.core.operations import NO_AUTH, OK, Create
-from controller.core.znodes import ReplicaDeletion, deletion_path, write_deletion
+from controller.core.znodes import (
+    REPLICA_DELETIONS,
+    ReplicaDeletion,
+    deletion_path,
+    write_deletion,
+)
 from replay.world.messages import PartitionError
 from tests.controller.core.cluster import Cluster, by_rule
 from tests.controller.core.procedures.reassignment.dropping import (
@@ -31,7 +36,9 @@ from tests.controller.core.procedures.reassignment.dropping import (
     dead_target,
     deletions,
     known_deletions,
+    let_time_pass,
     pending,
+    recorded,
     stopped,
 )
 from tests.controller.core.procedures.reassignment.interrupting import (
@@ -161,8 +168,10 @@ def unanswered() -> Refusing:
 
 def unrecorded() -> tuple[Refusing, CommandId]:
     """As `unanswered`. Broker 4 was asked to delete t-0, and a client has removed the record. t-0
-    was to be deleted again, which could not be recorded. Returns the first request, too."""
+    was to be deleted again, which could not be recorded, so that its move continues; broker 4 has
+    not answered this either. Returns the first request, too."""
     cluster = unanswered()
+    cluster.is_slow = lambda request: request.broker == 4
     drop_from_4(cluster, T0)
     asked = deletion_request(cluster)
     [child] = deletions(cluster)
@@ -193,13 +202,40 @@ def test_deletion_confirmed_before_it_is_recorded_gets_no_record() -> None:
     assert created == [write_deletion(ReplicaDeletion(4, (T1,)))]
 
 
-def test_deletion_that_could_not_be_recorded_is_not_recorded_with_the_next_one() -> None:
-    """The reassignment to the broker continues. Another deletion is confirmed in between."""
+def test_deletion_that_could_not_be_recorded_is_recorded_with_the_next_one() -> None:
+    """Another deletion is confirmed in between."""
     cluster, _ = unrecorded()
-    assert 4 in cluster.topic("t").assignments[0].adding
     ask_for_deletion(cluster, 3, ("gone", 0))
     drop_from_4(cluster, T1)
-    assert pending(cluster) == [ReplicaDeletion(4, (T1,))]
+    assert pending(cluster) == [ReplicaDeletion(4, (T0,)), ReplicaDeletion(4, (T1,))]
+
+
+def test_deletion_that_could_not_be_recorded_is_forgotten_when_the_broker_has_the_replica() -> None:
+    """The reassignment to the broker continues."""
+    cluster, _ = unrecorded()
+    assert 4 in cluster.topic("t").assignments[0].adding
+    cluster.answer_slow()
+    drop_from_4(cluster, T1)
+    assert recorded(cluster) == {(4, T1)}
+
+
+def test_parent_of_the_records_that_a_client_deletes_is_created_again() -> None:
+    cluster = unanswered()
+    cluster.once(
+        by_rule(WriteZnodes, "replica deletions"), lambda: cluster.remove_quietly(REPLICA_DELETIONS)
+    )
+    drop_from_4(cluster, T0)
+    assert pending(cluster) == [ReplicaDeletion(4, (T0,))]
+    assert_no_failures(cluster)
+
+
+def test_deletion_that_a_client_has_requested_and_no_broker_confirms_is_reported() -> None:
+    cluster = unanswered()
+    seen = cluster.seen()
+    ask_for_deletion(cluster, 4, ("gone", 0))
+    let_time_pass(cluster)
+    [text] = seen.texts_of("replicas_not_deleted")
+    assert "has not confirmed the deletion" in text
 
 
 # Replicas that are assigned again -----------------------------------------------------------------

@@ -10,16 +10,17 @@ from controller.core import znodes
 from controller.core.commands import BrokerRequest, LeaderAndIsrRequest, StopReplicaRequest
 from controller.core.error_codes import KAFKA_STORAGE_ERROR, STALE_CONTROLLER_EPOCH
 from controller.core.events import BrokerResponded
-from controller.core.values import NO_EPOCH
+from controller.core.values import NO_EPOCH, Assignment
 from controller.core.znodes import (
     DELETION_PREFIX,
     REPLICA_DELETIONS,
     ReplicaDeletion,
+    TopicContent,
     deletion_path,
     write_deletion,
 )
 from replay.world.messages import PartitionError
-from tests.controller.core.cluster import Cluster, reads, writes_state
+from tests.controller.core.cluster import Cluster, Seen, reads, writes_state
 from tests.controller.core.procedures.reassignment.dropping import (
     ask_for_deletion,
     pending,
@@ -99,6 +100,17 @@ def test_deletion_stays_while_the_broker_answers_with_a_storage_error() -> None:
     assert pending(cluster) == [ReplicaDeletion(2, (T0,))]
 
 
+def late_answer(cluster: Cluster, seen: Seen, broker: int) -> BrokerResponded:
+    """The broker's answer to its first LeaderAndIsr request."""
+    [first, *_] = [
+        one
+        for _, issued in seen.history
+        for one in issued
+        if isinstance(one.command, LeaderAndIsrRequest) and one.command.broker == broker
+    ]
+    return BrokerResponded(first.id, broker, cluster.broker_epoch(broker), 0, [])
+
+
 @pytest.mark.parametrize("protocol", ["3.9", "2.7"])
 def test_late_answer_about_the_earlier_topic_does_not_drop_the_deletion(protocol: str) -> None:
     """Found by refold explore: the broker still had to delete the log when the controller ended."""
@@ -109,18 +121,54 @@ def test_late_answer_about_the_earlier_topic_does_not_drop_the_deletion(protocol
     submit(cluster, {T0: [1, 3]})
     cancel_all(cluster)
     remove_cancel(cluster)
-    [first, *_] = [
-        one
-        for _, issued in seen.history
-        for one in issued
-        if isinstance(one.command, LeaderAndIsrRequest) and one.command.broker == 3
-    ]
     mark(cluster, "t")
     cluster.create_topic("t", {0: [1, 3]})
-    answer = BrokerResponded(first.id, 3, cluster.broker_epoch(3), 0, [])
-    cluster.happen(answer, "broker:3")
+    cluster.happen(late_answer(cluster, seen, 3), "broker:3")
     assert pending(cluster) == [ReplicaDeletion(3, (T0,))]
     assert not seen.texts_of("deletion_dropped")
+
+
+def test_late_answer_with_the_leader_epoch_of_the_new_topic_is_known_by_its_topic_id() -> None:
+    cluster = Cluster(1, 2, 3, kip_236_enable=True).start()
+    cluster.is_slow = lambda request: request.broker == 3
+    seen = cluster.seen()
+    cluster.create_topic("t", {0: [1, 3]})
+    answer = late_answer(cluster, seen, 3)
+    submit(cluster, {T0: [1, 2]})
+    catch_up(cluster, 2)
+    assert pending(cluster) == [ReplicaDeletion(3, (T0,))]
+    mark(cluster, "t")
+    cluster.create_topic("t", {0: [1, 3]})
+    assert cluster.leadership("t", 0).leader_epoch == 0
+    cluster.happen(answer, "broker:3")
+    assert pending(cluster) == [ReplicaDeletion(3, (T0,))]
+    cluster.answer_slow()
+    assert pending(cluster) == []
+
+
+def test_late_answer_about_the_earlier_topic_of_one_without_a_leader_does_not_count() -> None:
+    cluster = Cluster(1, 2, 3, kip_236_enable=True).start()
+    cluster.is_slow = lambda request: request.broker == 3
+    seen = cluster.seen()
+    cluster.create_topic("t", {0: [1, 3]})
+    answer = late_answer(cluster, seen, 3)
+    submit(cluster, {T0: [1, 2]})
+    catch_up(cluster, 2)
+    mark(cluster, "t")
+    cluster.stop_broker(3)
+    cluster.create_topic("t", {0: [3]})
+    assert cluster.partition("t", 0).leadership is None
+    cluster.happen(answer, "broker:3")
+    assert pending(cluster) == [ReplicaDeletion(3, (T0,))]
+
+
+def test_below_2_8_an_answer_about_a_topic_with_an_id_has_its_leader_epoch() -> None:
+    """The id is from before a downgrade. Requests have none."""
+    cluster = Cluster(1, 2, 3, inter_broker_protocol_version="2.7", kip_236_enable=True).start()
+    content = TopicContent({0: Assignment((1, 2))}, bytes(15) + b"\1")
+    cluster.put(znodes.topic_path("t"), znodes.write_topic(content))
+    cluster.put(deletion_path("1_1"), write_deletion(ReplicaDeletion(2, (T0,))))
+    assert pending(cluster) == []
 
 
 def test_request_to_delete_an_earlier_log_has_no_leader_epoch() -> None:

@@ -97,7 +97,10 @@ def assert_move_ends(cluster: Cluster) -> None:
 def test_replaced_move_continues_to_its_earlier_target(refused: Refusal) -> None:
     cluster = moving_by_entry()
     cluster.refuses = refused
+    seen = cluster.seen()
     submit(cluster, {T0: [4]})
+    assert all("cannot be written" in one for one in seen.texts_of("reassignment_failed"))
+    assert seen.texts_of("reassignment_failed")
     assert_move_continues(cluster)
     assert_move_ends(cluster)
 
