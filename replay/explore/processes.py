@@ -188,9 +188,10 @@ class Processes:
         controller = self._cluster.controllers.get(process)
         return controller is None or controller.settings.configuration.delete_topic_enable
 
-    def runs_controller(self) -> bool:
-        """Whether a process that can become controller runs."""
-        return any(one.run is not None for one in self._cluster.controllers.values())
+    def runs_refold(self) -> bool:
+        """Whether a process runs that can become controller and has not Kafka's rules."""
+        controllers = self._cluster.controllers
+        return any(controllers[one].run and not self.is_kafka(one) for one in controllers)
 
     def term_of(self, process: str) -> int:
         """The controller epoch with which a process acts; 0: it is no active controller."""

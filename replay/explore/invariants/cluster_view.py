@@ -25,8 +25,8 @@ class PartitionMetadata(NamedTuple):
 class ClusterView(Protocol):
     """The processes of a world, now."""
 
-    def runs_controller(self) -> bool:
-        """Whether a process that can become controller runs."""
+    def runs_refold(self) -> bool:
+        """Whether a process runs that can become controller and has not Kafka's rules."""
 
     def active(self) -> str | None:
         """The controller that has the role, with the epoch in /controller_epoch; None: none."""

@@ -50,13 +50,14 @@ class ControllerActive(Recovery):
 
     NAME: ClassVar[str] = "controller-active"
     STATEMENT: ClassVar[str] = (
-        "If a controller runs, /controller exists, and its owner acts with the epoch that is in "
-        "/controller_epoch."
+        "If a refold runs, /controller exists, and its owner acts with the epoch that is in "
+        "/controller_epoch. If only stock controllers run, there may be none: one that is deposed "
+        "during its failover does not stand for election again."
     )
     WITHIN_MS: ClassVar[int] = 45_000
 
     def missing(self) -> Iterator[Missing]:
-        if self.view.runs_controller() and self.view.active() is None:
+        if self.view.runs_refold() and self.view.active() is None:
             holder = self.known.controller
             text = "does not exist" if holder is None else f"has the broker id {holder}"
             yield "/controller", f"{text}, and no process acts with epoch {self.known.epoch}"

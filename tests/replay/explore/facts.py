@@ -160,7 +160,7 @@ class View:
     def broker_epoch(self, broker: int) -> int:
         return self.epochs[broker]
 
-    def runs_controller(self) -> bool:
+    def runs_refold(self) -> bool:
         return True
 
     def active(self) -> str | None:
