@@ -52,7 +52,7 @@ class ControllerActive(Recovery):
     STATEMENT: ClassVar[str] = (
         "If a refold runs, /controller exists, and its owner acts with the epoch that is in "
         "/controller_epoch. If only stock controllers run, there may be none: one that is deposed "
-        "during its failover does not stand for election again."
+        "during its failover waits until another one creates /controller."
     )
     WITHIN_MS: ClassVar[int] = 45_000
 
