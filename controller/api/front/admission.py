@@ -4,7 +4,8 @@ A new connection is always accepted, unless its address may have none; at a limi
 closed for it: of the same address or of the same listener, if the limit is theirs. The order is:
 connections without a complete request, then those of clients, then those that sent a request to the
 controller. Within a class the connection with the oldest last request is closed first. With this
-order clients cannot keep a broker out, however many connections they open.
+order clients cannot close a broker's connection, however many they open. They can close one that is
+still logging in, if they hold all others and open more and more (docs/endpoint.md).
 """
 
 from collections.abc import Iterator, Mapping
@@ -71,13 +72,22 @@ class Admission:
         return evicted
 
     def request_received(self, connection: int, priority: ConnectionPriority) -> None:
-        """A complete request arrived. The priority of a connection never decreases."""
+        """A complete request arrived. It does not decrease the priority of a connection."""
         before = self._priorities.get(connection)
-        if before is None:
-            return
-        del self._by_priority[before][connection]
-        now = self._priorities[connection] = max(before, priority)
-        self._by_priority[now][connection] = None
+        if before is not None:
+            self._set_priority(connection, max(before, priority))
+
+    def is_no_broker(self, connection: int) -> None:
+        """The client of a connection may not send requests of brokers, or not any more."""
+        before = self._priorities.get(connection)
+        if before is not None:
+            self._set_priority(connection, min(before, ConnectionPriority.CLIENT))
+
+    def _set_priority(self, connection: int, priority: ConnectionPriority) -> None:
+        """The connection is the one that was used last."""
+        del self._by_priority[self._priorities[connection]][connection]
+        self._priorities[connection] = priority
+        self._by_priority[priority][connection] = None
 
     def connection_closed(self, connection: int) -> None:
         """The connection was closed. Repeated calls have no effect."""

@@ -122,7 +122,6 @@ class ClientConnection:
         self._limits = shared.limits
         self._transfer_seconds_max = shared.limits.transfer_ms / 1000
         self._forwarder = Forwarder(listener, shared.brokers, shared.limits)
-        self._may_be_broker = False
 
     async def serve(self) -> None:
         """Handle requests until the client disconnects.
@@ -224,14 +223,15 @@ class ClientConnection:
 
     async def _broker(self, request: PartialRequest) -> int | None:
         """The live broker that a request to the controller names as its sender. None if there is
-        none, or the client may not send requests of brokers: it must not delay those of others."""
+        none, or the client may not send requests of brokers now: it must not delay those of others.
+        """
         sender, _ = read_sender(request.head, request.received)
         if not self._context.brokers.has(sender):
             return None
-        self._may_be_broker = self._may_be_broker or await self._context.broker_rights.has(
-            self._client
-        )
-        return sender.broker if self._may_be_broker else None
+        if await self._context.broker_rights.has(self._client):
+            return sender.broker
+        self._context.admission.is_no_broker(self._number)
+        return None
 
     async def _read_on(self, request: PartialRequest, bytes_max: int) -> PartialRequest:
         """Receive more of the request, up to `bytes_max` bytes of it."""

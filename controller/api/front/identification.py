@@ -64,7 +64,10 @@ class Identification:
         Raises LoginRejected, MalformedRequest, IncompleteReadError, ConnectionError.
         """
         if self._tls is not None:
-            await _start_tls(writer, self._tls.current())
+            try:
+                await writer.start_tls(self._tls.current())
+            except ssl.SSLError as error:
+                raise LoginRejected(f"the TLS handshake failed: {reason_of(error)}") from None
         if not self._is_needed:
             return Session(None)
         if self._security.mechanisms:
@@ -81,17 +84,3 @@ class Identification:
         if tls is None:
             return ANONYMOUS
         return self._mapper.principal(tls.getpeercert(binary_form=True))
-
-
-async def _start_tls(writer: asyncio.StreamWriter, context: ssl.SSLContext) -> None:
-    """The TLS handshake. Raises LoginRejected, ConnectionError."""
-    try:
-        await writer.start_tls(context)
-    except ssl.SSLError as error:
-        raise LoginRejected(f"the TLS handshake failed: {reason_of(error)}") from None
-    except AttributeError:
-        # asyncio has no transport for a connection that was closed during its handshake.
-        transport: asyncio.WriteTransport | None = writer.transport
-        if transport is not None:
-            raise
-        raise ConnectionAbortedError from None

@@ -99,11 +99,11 @@ class RateLimitedWarning:
 
 
 class _Connection(NamedTuple):
-    """`transport` is that of the socket, which TLS does not replace."""
+    """A connection; the cancellation of `scope` closes it, also in its TLS handshake."""
 
     listener: str
     address: str
-    transport: asyncio.WriteTransport
+    scope: anyio.CancelScope
 
 
 class Front:
@@ -281,15 +281,17 @@ class Front:
             text = f"too many connections, and {address} needs one"
             self._warnings.add(replaced.address, text)
             self._counts[replaced.listener].close("replaced")
-            replaced.transport.abort()
-        transport = writer.transport
-        self._connections[number] = _Connection(listener.listener, address, transport)
+            replaced.scope.cancel()
+        scope = anyio.CancelScope()
+        self._connections[number] = _Connection(listener.listener, address, scope)
         counts.open += 1
         write_through(writer)
         try:
-            session = await self._identified(identification, reader, writer, address, counts)
-            connection = ClientConnection(number, listener, session, reader, writer, self._context)
-            await connection.serve()
+            with scope:
+                session = await self._identified(identification, reader, writer, address, counts)
+                await ClientConnection(
+                    number, listener, session, reader, writer, self._context
+                ).serve()
         except IdleTooLong:
             counts.close("idle")
         except SessionOver:
@@ -308,7 +310,7 @@ class Front:
             self._admission.connection_closed(number)
             counts.open -= 1
             del self._connections[number]
-            transport.abort()
+            writer.transport.abort()
 
     async def _identified(
         self,

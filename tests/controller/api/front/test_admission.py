@@ -78,3 +78,17 @@ def test_limit_of_one_listener_closes_a_connection_of_that_listener() -> None:
     assert admission.admit(5, "a", "INTERNAL") is None
     admission.connection_closed(4)
     assert admission.admit(6, "a", "CLIENTS") is None
+
+
+def test_connection_that_is_no_brokers_any_more_is_closed_as_a_clients() -> None:
+    admission = Admission(2, 2)
+    admission.admit(1, "a")
+    admission.request_received(1, ConnectionPriority.BROKER)
+    admission.admit(2, "a")
+    admission.request_received(2, ConnectionPriority.CLIENT)
+    admission.is_no_broker(1)
+    admission.request_received(1, ConnectionPriority.CLIENT)
+    assert [admission.admit(3, "b"), admission.admit(4, "b")] == [2, 3]
+    admission.is_no_broker(2)
+    admission.request_received(4, ConnectionPriority.CLIENT)
+    assert admission.admit(5, "b") == 1
