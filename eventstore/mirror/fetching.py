@@ -26,6 +26,7 @@ from eventstore.frames import (
 )
 from eventstore.mirror.topic import (
     PART,
+    OnWait,
     Topic,
     consumer,
     errors_of,
@@ -68,9 +69,6 @@ class NotFetched(Struct, frozen=True):
 
 Advance = Callable[[int, int], None]
 """The number of messages read, and the total number of offsets."""
-
-OnWait = Callable[[], None]
-"""Called if an open transaction delays the result."""
 
 
 async def runs(topic: Topic, advance: Advance, on_wait: OnWait) -> list[MirroredRun]:

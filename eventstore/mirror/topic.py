@@ -47,6 +47,9 @@ _TRY_AGAIN_S: Final = 0.1
 
 Answer = TypeVar("Answer")
 
+OnWait = Callable[[], None]
+"""Called if an open transaction delays a result."""
+
 
 class Topic(Struct, frozen=True):
     """A topic on a cluster. `client`: arguments for aiokafka's clients, including
@@ -238,11 +241,10 @@ async def last_message(
     places: list[TopicPartition],
     key: bytes,
     hint: LastMessage | None,
-    on_wait: Callable[[], None] = lambda: None,
+    on_wait: OnWait = lambda: None,
 ) -> LastMessage | None:
     """The last message of a log on these partitions; None if there is none. `hint` is an earlier
-    message of it, if still valid. `on_wait` is called if other producers' transactions delay the
-    result. Raises MirrorFailed."""
+    message of it, if still valid. Raises MirrorFailed."""
     async with consumer(topic) as reader:
         reader.assign(places)
         if hint is not None and (place := TopicPartition(topic.name, hint.partition)) in places:
@@ -263,7 +265,7 @@ async def readable_ends(
     topic: Topic,
     reader: AIOKafkaConsumer,
     places: list[TopicPartition],
-    on_wait: Callable[[], None],
+    on_wait: OnWait,
 ) -> dict[TopicPartition, int]:
     """The current end offsets, once everything before them can be read. Messages after an open
     transaction cannot be read until the transaction ends or the cluster aborts it, and those of a

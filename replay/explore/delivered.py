@@ -301,10 +301,8 @@ class Delivered:
         drops the replicas that are neither in it nor originals (LEADER_MOVED_FIRST)."""
         known, orders = self._known, []
         stored = known.assignment(name)
-        replicas: tuple[int, ...] = ()
-        origin: tuple[int, ...] = ()
+        replicas, origin = (stored.replicas, stored.origin) if stored is not None else ((), ())
         if stored is not None:
-            replicas, origin = stored.replicas, stored.origin
             orders += [replicas, stored.target, origin]
         requests = known.requests.get(name)
         for target in requests.targets if requests is not None else ():

@@ -8,7 +8,7 @@ from typing import ClassVar, Final
 
 from controller.core import znodes
 from controller.core.configuration import Configuration
-from controller.core.values import LeaderAndIsr
+from controller.core.values import Assignment, LeaderAndIsr
 from controller.core.znodes import Name, ReplicaDeletion
 from replay.explore.invariants.cluster_view import ClusterView, PartitionMetadata
 from replay.explore.invariants.invariant import Invariant, Report, partition_text
@@ -124,12 +124,11 @@ class PartitionsLed(Recovery):
         it has removed from the assignment. The start of a reassignment triggers no election: a
         replica that it adds to an offline partition may wait for another trigger (KB 4.2)."""
         known = self.known
-        assignment = known.assignment(name)
-        replicas = assignment.replicas if assignment is not None else ()
+        assignment = known.assignment(name) or Assignment()
+        replicas, adding = assignment.replicas, assignment.adding
         active = self.view.configuration()
         is_elected_uncleanly = active is not None and known.elects_uncleanly(name[0], active)
         if is_elected_uncleanly and not known.is_cancelling():
-            adding = assignment.adding if assignment is not None else ()
             return [one for one in replicas if one in state.isr or one not in adding]
         return [one for one in state.isr if one in replicas]
 

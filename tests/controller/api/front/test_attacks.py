@@ -157,20 +157,24 @@ async def authorized(serve: Serve) -> Served:
     return served
 
 
+async def assert_is_not_delayed(authorized: Served, broker: Client, alice: Client) -> None:
+    """Alice sends a part of a large request in the broker's name, and no more."""
+    large = of_broker(20_000)
+    assert SMALL_BYTES * 2 < len(large) < 1 << 20
+    alice.writer.write(large[: SMALL_BYTES * 2])
+    await authorized.has_asked_rights_of("User:alice")
+    with anyio.fail_after(2):
+        await broker.ask(ALTER_PARTITION, 1, alter_partition())
+
+
 @pytest.mark.parametrize("user", ["broker", "kafka"])
 async def test_request_in_a_brokers_name_without_rights_does_not_delay_the_broker(
     authorized: Served, user: str
 ) -> None:
-    """Its sender sends a part of it, and no more."""
-    large = of_broker(20_000)
-    assert SMALL_BYTES * 2 < len(large) < 1 << 20
     async with Client(authorized.port) as alice, Client(authorized.port) as broker:
         await log_in_plain(alice, "secret")
         await log_in_plain(broker, "secret", user)
-        alice.writer.write(large[: SMALL_BYTES * 2])
-        await authorized.has_asked_rights_of("User:alice")
-        with anyio.fail_after(2):
-            await broker.ask(ALTER_PARTITION, 1, alter_partition())
+        await assert_is_not_delayed(authorized, broker, alice)
 
 
 async def test_only_brokers_by_their_rights_may_send_the_largest_requests(
@@ -194,7 +198,6 @@ async def test_client_whose_rights_are_taken_away_does_not_delay_the_broker(
     authorized: Served,
 ) -> None:
     """On a connection that had them."""
-    large = of_broker(20_000)
     authorized.broker_principals = ("User:alice", "User:broker")
     async with Client(authorized.port) as alice, Client(authorized.port) as broker:
         await log_in_plain(alice, "secret")
@@ -202,10 +205,7 @@ async def test_client_whose_rights_are_taken_away_does_not_delay_the_broker(
         await alice.ask(ALTER_PARTITION, 1, alter_partition())
         authorized.broker_principals = ("User:broker",)
         authorized.rights_asked.clear()
-        alice.writer.write(large[: SMALL_BYTES * 2])
-        await authorized.has_asked_rights_of("User:alice")
-        with anyio.fail_after(2):
-            await broker.ask(ALTER_PARTITION, 1, alter_partition())
+        await assert_is_not_delayed(authorized, broker, alice)
 
 
 async def test_client_that_gets_the_rights_of_a_broker_is_one_from_its_next_request_on(

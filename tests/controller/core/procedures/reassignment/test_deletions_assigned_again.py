@@ -128,7 +128,9 @@ def test_late_answer_about_the_earlier_topic_does_not_drop_the_deletion(protocol
     assert not seen.texts_of("deletion_dropped")
 
 
-def test_late_answer_with_the_leader_epoch_of_the_new_topic_is_known_by_its_topic_id() -> None:
+def deleted_before_an_answer() -> tuple[Cluster, BrokerResponded]:
+    """t-0 moves away from broker 3, and the topic is deleted. Broker 3 has answered nothing.
+    Returns its first answer, too."""
     cluster = Cluster(1, 2, 3, kip_236_enable=True).start()
     cluster.is_slow = lambda request: request.broker == 3
     seen = cluster.seen()
@@ -138,6 +140,11 @@ def test_late_answer_with_the_leader_epoch_of_the_new_topic_is_known_by_its_topi
     catch_up(cluster, 2)
     assert pending(cluster) == [ReplicaDeletion(3, (T0,))]
     mark(cluster, "t")
+    return cluster, answer
+
+
+def test_late_answer_with_the_leader_epoch_of_the_new_topic_is_known_by_its_topic_id() -> None:
+    cluster, answer = deleted_before_an_answer()
     cluster.create_topic("t", {0: [1, 3]})
     assert cluster.leadership("t", 0).leader_epoch == 0
     cluster.happen(answer, "broker:3")
@@ -149,14 +156,7 @@ def test_late_answer_with_the_leader_epoch_of_the_new_topic_is_known_by_its_topi
 def test_late_answer_about_the_earlier_topic_before_the_new_one_has_a_leader_does_not_count() -> (
     None
 ):
-    cluster = Cluster(1, 2, 3, kip_236_enable=True).start()
-    cluster.is_slow = lambda request: request.broker == 3
-    seen = cluster.seen()
-    cluster.create_topic("t", {0: [1, 3]})
-    answer = late_answer(cluster, seen, 3)
-    submit(cluster, {T0: [1, 2]})
-    catch_up(cluster, 2)
-    mark(cluster, "t")
+    cluster, answer = deleted_before_an_answer()
     cluster.once(writes_state("t", 0), lambda: cluster.happen_next(answer, "broker:3"))
     cluster.create_topic("t", {0: [1, 3]})
     assert pending(cluster) == [ReplicaDeletion(3, (T0,))]

@@ -122,13 +122,19 @@ def test_without_kip_236_a_cancelled_move_continues() -> None:
     assert_move_ends(cluster)
 
 
-@refusals
-def test_refused_rollback_is_done_by_a_later_cancellation(refused: Refusal) -> None:
-    """The record and the entry stay until the originals are stored."""
+def rollback_refused(refused: Refusal) -> Refusing:
+    """The cancellation of `moving_by_entry` cannot be stored; /admin/reassign_cancel exists."""
     cluster = moving_by_entry()
     cluster.refuses = refused
     cancel_all(cluster)
     assert_move_continues(cluster)
+    return cluster
+
+
+@refusals
+def test_refused_rollback_is_done_by_a_later_cancellation(refused: Refusal) -> None:
+    """The record and the entry stay until the originals are stored."""
+    cluster = rollback_refused(refused)
     assert records(cluster) == [T0]
     assert entries(cluster) == {T0: Entry((3,), (1,))}
     remove_cancel(cluster)
@@ -141,10 +147,7 @@ def test_refused_rollback_is_done_by_a_later_cancellation(refused: Refusal) -> N
 
 @refusals
 def test_refused_rollback_continues_once_the_cancellation_is_deleted(refused: Refusal) -> None:
-    cluster = moving_by_entry()
-    cluster.refuses = refused
-    cancel_all(cluster)
-    assert_move_continues(cluster)
+    cluster = rollback_refused(refused)
     remove_cancel(cluster)
     assert_move_ends(cluster)
     assert_nothing_is_left(cluster)
