@@ -45,6 +45,8 @@ class _View:
     - `brokers`: the registrations that it has read last, with their czxids; None: not in this term
     - `before`: those that it had read before, until it has handled all its events
     - `standing_by`: those that it had read when its term began, if it was a standby
+    - `is_following`: it is a standby before its first term, and reads the registrations that have
+      changed together with other znodes
     - `cancel`: the czxid of /admin/reassign_cancel; None: not read in this term
     - `failed`: replicas in failed log directories, each with the epoch of its broker and the czxid
       of its topic
@@ -54,7 +56,8 @@ class _View:
       such a response in the next term if it did not in the last one
     """
 
-    def __init__(self, carried: Iterable[_Key] = ()) -> None:
+    def __init__(self, carried: Iterable[_Key] = (), *, is_following: bool = False) -> None:
+        self.is_following = is_following
         self.asked: dict[CommandId, object] = {}
         self.listed: list[str] | None = None
         """The paths of the registrations that are to be read."""
@@ -66,6 +69,25 @@ class _View:
         self.failed: dict[_Key, tuple[int, int]] = {}
         self.unsure: dict[_Key, bool] = {}
         self.carried = dict.fromkeys(carried)
+
+    def lists(self, paths: list[str]) -> None:
+        """The registrations that exist were listed."""
+        if self.is_following:
+            known = self.brokers or {}
+            self.brokers = {one: known[one] for one in known if f"{_IDS}{one}" in paths}
+            return
+        self.listed, self.reading = paths, {}
+        if not paths:
+            self.all_read()
+
+    def read(self, broker: int, data: bytes | None, czxid: int) -> None:
+        """A registration was read; None: it does not exist."""
+        found = self.reading
+        if self.is_following:
+            found = self.brokers = self.brokers or {}
+            found.pop(broker, None)
+        if data is not None and _is_registration(broker, data, czxid):
+            found[broker] = czxid
 
     def all_read(self) -> None:
         """The registrations of all listed brokers were read."""
@@ -135,15 +157,14 @@ class Delivered:
         """A controller has recorded an event, and has issued commands."""
         view = self._views.get(process)
         if view is None:
-            view = self._views[process] = _View()
+            follows = self._own.is_standby(process)
+            view = self._views[process] = _View(is_following=follows)
         event = recorded.event
         if isinstance(event, ZnodesRead):
             self._znodes_read(view, event)
         elif isinstance(event, ChildrenRead):
             if view.asked.pop(event.command, None) is not None and event.error == OK:
-                view.listed, view.reading = _registrations(process, event.children), {}
-                if not view.listed:
-                    view.all_read()
+                view.lists(_registrations(process, event.children))
         elif isinstance(event, BrokerResponded):
             asked = view.asked.pop(event.command, None)
             if isinstance(asked, LeaderAndIsrRequest) and not event.error:
@@ -175,15 +196,16 @@ class Delivered:
         for path, error, data, czxid in zip(
             paths, event.errors, event.data, event.czxids, strict=True
         ):
+            if not path.startswith(_IDS):
+                continue
             if error not in (OK, NO_NODE):
                 del view.asked[event.command]
                 return
-            broker = int(path.removeprefix(_IDS))
-            if error == OK and _is_registration(broker, data, czxid):
-                view.reading[broker] = czxid
+            view.read(int(path.removeprefix(_IDS)), data if error == OK else None, czxid)
         if event.offset + len(event.errors) == len(asked.paths):
             del view.asked[event.command]
-            view.all_read()
+            if not view.is_following:
+                view.all_read()
 
     def _responded(self, view: _View, event: BrokerResponded, asked: LeaderAndIsrRequest) -> None:
         """A broker reports which of its replicas are in failed log directories (KB 3.11.1)."""
@@ -331,6 +353,8 @@ def _matters(view: _View, command: object) -> bool:
     if isinstance(command, ReadZnodes):
         if command.paths == (znodes.REASSIGN_CANCEL,):
             return True
+        if view.is_following:
+            return any(one.startswith(_IDS) for one in command.paths)
         return view.listed is not None and sorted(command.paths) == view.listed
     return isinstance(command, LeaderAndIsrRequest)
 

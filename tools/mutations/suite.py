@@ -74,7 +74,7 @@ class _Reports:
 
 def measure(suite: Suite, tests: Sequence[str], paths: Sequence[str], result: Connection) -> None:
     """In a fork: run tests and send what they did, `Measured` in msgpack."""
-    _set_up_fork(tests_seconds=None)
+    _set_up_fork(is_limited=False)
     measured = coverage.Coverage(data_file=None, config_file=False, include=list(paths))
     found = Measured(list(tests), [], {})
     measured.start()
@@ -94,44 +94,51 @@ def try_change(
     suite: Suite,
     change: Callable[[], None],
     tests: Sequence[str],
-    tests_seconds: float,
+    seconds: Sequence[float],
     result: Connection,
 ) -> None:
     """In a fork: change the code, run tests until one fails, and send the `Outcome`.
 
-    `tests_seconds` is what the tests take without the change; the kernel ends a fork that takes
-    much more processor time.
+    `seconds` is what each of the tests takes without the change; the kernel ends a fork when a test
+    takes much more processor time.
     """
-    _set_up_fork(tests_seconds)
+    _set_up_fork(is_limited=True)
     outcome = Outcome()
     try:
         change()
     except Exception as error:
         outcome.error = f"{type(error).__name__}: {error}"
     else:
+        limits = iter([*seconds, 0.0])
+        _limit_test(next(limits))
         for test, failure, _ in suite.failures(tests):
             if failure:
                 outcome.failed = test
                 break
+            _limit_test(next(limits))
     result.send_bytes(msgspec.msgpack.encode(outcome))
     # Without what pytest and fixtures do at the end.
     os._exit(0)
 
 
-def _set_up_fork(tests_seconds: float | None) -> None:
+def _set_up_fork(*, is_limited: bool) -> None:
     """A process group that is ended with its children; quiet, and limited."""
     os.setpgrp()
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     os.dup2(1, 2)
     # Collecting garbage would copy the memory that forks share, for a process that soon ends.
     gc.freeze()
-    if tests_seconds is not None:
-        gc.disable()
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    if tests_seconds is not None:
-        seconds = int(2 + 5 * tests_seconds)
-        resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds))
+    if is_limited:
+        gc.disable()
         resource.setrlimit(resource.RLIMIT_AS, (_MEMORY_BYTES_MAX, _MEMORY_BYTES_MAX))
+
+
+def _limit_test(seconds: float) -> None:
+    """The processor time of the next test, which takes `seconds` without a change."""
+    used = sum(resource.getrusage(resource.RUSAGE_SELF)[:2])
+    _, hard = resource.getrlimit(resource.RLIMIT_CPU)
+    resource.setrlimit(resource.RLIMIT_CPU, (int(used + 3 + 5 * seconds), hard))
 
 
 def run_in_suite(paths: Sequence[str], output: Path, work: Callable[[Suite], None]) -> None:

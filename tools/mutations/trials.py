@@ -150,7 +150,7 @@ def _begin(suite: Suite, coverage_map: CoverageMap, trial: Trial, lately: list[s
     seconds_of = coverage_map.seconds
     others.sort(key=lambda test: seconds_of.get(test, 0.0) > _LONG_TEST_SECONDS)
     tests = [*first, *others]
-    seconds = sum(seconds_of.get(test, 0.0) for test in tests)
+    seconds = [seconds_of.get(test, 0.0) for test in tests]
     return _Fork(lambda result: try_change(suite, trial.change, tests, seconds, result))
 
 

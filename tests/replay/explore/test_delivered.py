@@ -169,6 +169,29 @@ def test_broker_that_a_standby_knew_before_its_term_may_have_been_restarted(
     assert known.surely_live_of(REFOLD) == [1, 2]
 
 
+def test_standby_compares_with_each_registration_that_it_has_read_last() -> None:
+    """It reads a registration again when that has changed, together with other znodes."""
+    controller = _Controller()
+    controller.own.standby = True
+    known = controller.known
+    controller.asks(
+        ReadChildren(znodes.BROKER_IDS, True), [lambda id: ChildrenRead(id, OK, ["1", "2", "3"])]
+    )
+    first = (znodes.CONTROLLER, *(znodes.broker_path(one) for one in (1, 2, 3)))
+    controller.asks(ReadZnodes(first, True), [lambda id: _znodes_read(id, [5, 11, 12, 13], 0)])
+    changed = ReadZnodes((znodes.broker_path(2),), True)
+    controller.asks(changed, [lambda id: _znodes_read(id, [22], 0)])
+    controller.asks(
+        ReadChildren(znodes.BROKER_IDS, True), [lambda id: ChildrenRead(id, OK, ["1", "2"])]
+    )
+    controller.delivered.term_begins(REFOLD)
+    controller.reads_brokers(broker1=11, broker2=32)
+    assert known.broker_epoch_known_to(REFOLD, 2) == 22
+    assert (known.live_brokers_of(REFOLD), known.surely_live_of(REFOLD)) == ([1, 2], [1])
+    controller.delivered.handled(REFOLD)
+    assert known.surely_live_of(REFOLD) == [1, 2]
+
+
 def test_broker_that_asks_to_shut_down_may_be_live_and_one_whose_request_was_granted_is_not() -> (
     None
 ):
