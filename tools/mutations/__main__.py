@@ -13,8 +13,8 @@ from typing import Annotated
 
 import typer
 from rich.console import Console
-from rich.progress import Progress
 
+from replay.cli.progress import progress
 from tools.mutations.checking import list_errors
 from tools.mutations.choosing import changed_functions, rotated
 from tools.mutations.errors import MutationError
@@ -34,6 +34,8 @@ from tools.mutations.survivors import (
 )
 
 _UNUSABLE = 2
+_LINE_S = 30.0
+"""How often progress is a line, if there is no terminal."""
 _errors = Console(stderr=True)
 
 
@@ -62,8 +64,8 @@ def main(
     seconds = minutes * 60 if minutes else float("inf")
     try:
         settings = read_settings(root)
-        with Progress(console=_errors, transient=True) as progress:
-            run = Run(root, settings, jobs, progress)
+        with progress(what="mutants", every=1, line_s=_LINE_S) as report_progress:
+            run = Run(root, settings, jobs, report_progress)
             if not write and (errors := list_errors(root)):
                 raise MutationError("\n".join(errors))
             listed, _ = by_short_name(read_survivors(root), run.functions)

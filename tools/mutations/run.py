@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Final
 
 from msgspec import Struct, field
-from rich.progress import Progress
 
+from replay.progress import Progress
 from tools.mutations.coverage_map import (
     CoverageMap,
     file_digests,
@@ -76,6 +76,7 @@ class Run:
         self._modules = module_paths(root, settings)
         self.functions = read_functions(root, settings)
         self.result = Result()
+        self._survivors = 0
 
     def __call__(self, suite: Suite, chosen: Chosen) -> None:
         """Try everything. Raises MutationError if the run cannot begin."""
@@ -117,11 +118,10 @@ class Run:
         found = read_map(folder, digest).still_valid(files)
         tests = [one for one in suite.tests if file_of(one) not in found.test_files]
         if tests:
-            task = self._progress.add_task("Which tests run which lines", total=None)
+            self._progress(f"finding which of {len(tests)} tests run which lines", 0, None)
             parts = measured(suite, tests, [path for path, _ in self._modules], self._jobs)
             found = CoverageMap([*found.parts, *parts], files)
             write_map(folder, digest, found)
-            self._progress.remove_task(task)
         return found
 
     def _rule_trials(
@@ -158,7 +158,6 @@ class Run:
         for test in dict.fromkeys(map(chosen.test_for, mutants)):
             if test and test not in suite.tests:
                 raise MutationError(f"{SURVIVORS} names {test}, which is no test of the suite")
-        task = self._progress.add_task("Mutants", total=len(mutants))
         by_trial: dict[int, Mutant] = {}
 
         def trials() -> Iterator[Trial]:
@@ -176,10 +175,15 @@ class Run:
                     yield trial
                 else:
                     self.result.uncovered += 1
-                    self.result.mutants.append((mutant, Verdict("")))
-                    self._progress.advance(task)
+                    self._add(mutant, Verdict(""), len(mutants))
 
         for trial, verdict in run_trials(suite, coverage_map, trials(), self._jobs):
-            self.result.mutants.append((by_trial[id(trial)], verdict))
+            self._add(by_trial[id(trial)], verdict, len(mutants))
             page_tests.noticed(verdict.noticed_by)
-            self._progress.advance(task)
+
+    def _add(self, mutant: Mutant, verdict: Verdict, total: int) -> None:
+        self.result.mutants.append((mutant, verdict))
+        self._survivors += not (verdict.noticed_by or verdict.error)
+        done = len(self.result.mutants)
+        what = f"mutants: {done} of {total} were tried, {self._survivors} survived"
+        self._progress(what, done, total)

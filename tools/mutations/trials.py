@@ -22,7 +22,7 @@ from tools.mutations.suite import Outcome, Suite, measure, try_change
 TIME_OUT: Final = "time-out"
 _TRIAL_SECONDS_MAX: Final = 120
 _KEPT_TESTS_MAX: Final = 5
-_LONG_TEST_SECONDS: Final = 1.0
+_LONG_TEST_SECONDS: Final = 0.3
 """Tests that took longer while they were measured run last."""
 
 _fork = multiprocessing.get_context("fork")
