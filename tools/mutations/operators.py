@@ -7,7 +7,8 @@ too, because they are evaluated when a module is imported.
 import ast
 import hashlib
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from itertools import pairwise
 from typing import Final, NamedTuple
 
 from tools.mutations.functions import Function
@@ -57,8 +58,8 @@ class Mutant(NamedTuple):
     """One change to a function. `key` identifies it within the function without line numbers: the
     operator, the changed code in normal form, and a number where equal code is changed again.
 
-    `lines` are those of the changed code, `around` those of its statement, without the blocks of a
-    compound one.
+    `lines` are those of the changed code, or of a statement that runs only where the change makes
+    a difference. `around` are those of the changed statement, without the blocks of a compound one.
     """
 
     function: Function
@@ -84,6 +85,7 @@ class Mutant(NamedTuple):
 
 
 _NO_STATEMENT: Final = ast.Pass()
+_LEAVING: Final = (ast.Return, ast.Raise, ast.Continue, ast.Break)
 
 
 class _Found(NamedTuple):
@@ -104,6 +106,7 @@ def mutants_of(function: Function) -> list[Mutant]:
     for index in range(len(function.node.body) - 1):
         found += _swaps(function.node, "body", index)
     counts: Counter[str] = Counter()
+    after = _after_guards(function.node)
     mutants = []
     for one in found:
         nodes = one.edit.new if isinstance(one.edit.new, list) else [one.node]
@@ -113,8 +116,33 @@ def mutants_of(function: Function) -> list[Mutant]:
         counts[key] += 1
         if counts[key] > 1:
             key = f"{key} (#{counts[key]})"
-        mutants.append(Mutant(function, key, _lines(one.node), _lines(one.around), one.edit))
+        lines = _lines(_only_if_different(one, after) or one.node)
+        mutants.append(Mutant(function, key, lines, _lines(one.around), one.edit))
     return mutants
+
+
+def _after_guards(function: ast.AST) -> dict[ast.If, ast.stmt]:
+    """The statement after each `if` whose block does not continue there: it runs only if the
+    condition does not hold."""
+    found = {}
+    for node in ast.walk(function):
+        for _, block in ast.iter_fields(node):
+            for guard, following in pairwise(block) if isinstance(block, list) else ():
+                if isinstance(guard, ast.If) and isinstance(guard.body[-1], _LEAVING):
+                    found[guard] = following
+    return found
+
+
+def _only_if_different(found: _Found, after: Mapping[ast.If, ast.stmt]) -> ast.AST | None:
+    """A statement that runs only where a condition has another value than the changed one."""
+    parent = found.edit.parent
+    if not isinstance(parent, ast.If | ast.While):
+        return None
+    if found.operator == "never":
+        return parent.body[0]
+    if found.operator == "always" and isinstance(parent, ast.If):
+        return parent.orelse[0] if parent.orelse else after.get(parent)
+    return None
 
 
 def _lines_unchanged(function: Function) -> set[int]:

@@ -24,6 +24,7 @@ from tools.mutations.coverage_map import Measured, covered_lines
 from tools.mutations.errors import MutationError
 
 _MEMORY_BYTES_MAX = 2 << 30
+_WAIT_SECONDS = 15
 _FAILURE_CHARACTERS_MAX = 1500
 
 
@@ -49,6 +50,10 @@ class Suite:
     def tests(self) -> list[str]:
         """The node ids, in pytest's order."""
         return list(self._items)
+
+    def limit(self, test: str, seconds: float) -> None:
+        """A test fails if it takes longer."""
+        self._items[test].add_marker(pytest.mark.timeout(seconds))
 
     def failures(self, tests: Sequence[str]) -> Iterator[tuple[str, str, float]]:
         """Run tests; for each its node id, what failed (empty: nothing) and its seconds."""
@@ -99,8 +104,8 @@ def try_change(
 ) -> None:
     """In a fork: change the code, run tests until one fails, and send the `Outcome`.
 
-    `seconds` is what each of the tests takes without the change; the kernel ends a fork when a test
-    takes much more processor time.
+    `seconds` is what each of the tests takes without the change. The kernel ends a fork when a test
+    takes much more processor time; a test that waits much longer fails.
     """
     _set_up_fork(is_limited=True)
     outcome = Outcome()
@@ -109,6 +114,8 @@ def try_change(
     except Exception as error:
         outcome.error = f"{type(error).__name__}: {error}"
     else:
+        for test, expected in zip(tests, seconds, strict=True):
+            suite.limit(test, _WAIT_SECONDS + 10 * expected)
         limits = iter([*seconds, 0.0])
         _limit_test(next(limits))
         for test, failure, _ in suite.failures(tests):

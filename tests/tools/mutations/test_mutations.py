@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -125,6 +126,24 @@ def test_score_and_reviewed_survivors_are_printed(tree: Path) -> None:
     assert (tree / "product/rule.py").read_text(encoding="utf-8") == RULE + ENDLESS
 
 
+@pytest.mark.long
+def test_test_that_waits_for_ever_notices(tree: Path) -> None:
+    waiting = """
+from threading import Event
+
+def ready() -> Event:
+    event = Event()
+    event.set()
+    return event
+"""
+    test = "from product.rule import ready\n\ndef test_ready():\n    ready().wait()\n"
+    write(tree, "product/rule.py", RULE + waiting)
+    write(tree, "tests/test_ready.py", test)
+    started = time.monotonic()
+    assert "1 of 1 mutants are noticed" in mutations(tree, "--only", "ready")[1]
+    assert time.monotonic() - started < 60
+
+
 def test_functions_that_the_suite_froze_are_mutated(tree: Path) -> None:
     """`gc.freeze` hides objects from a search for the functions of the process."""
     write(
@@ -204,6 +223,31 @@ def test_positive():
     status, output = mutations(tree, "--only", "at_least")
     assert status == 0
     assert "1 of 1 mutants are noticed" in output
+
+
+@pytest.mark.parametrize("rest", ["    return a", "    else:\n        a = a\n    return a"])
+def test_condition_that_always_holds_is_tried_by_the_tests_for_which_it_does_not_hold(
+    tree: Path, rest: str
+) -> None:
+    """Both tests evaluate the condition, and test_large would run first."""
+    write(tree, "product/rule.py", f"def limit(a):\n    if a > 9:\n        a = 9\n{rest}\n")
+    if "else" not in rest:
+        replace(tree, "product/rule.py", "a = 9", "return 9")
+    tests = "import os\nfrom product.rule import limit\n"
+    for name, number in (("large", 10), ("small", 1)):
+        tests += f"""
+
+def test_{name}():
+    with open("build/{name}", "a") as processes:
+        processes.write(f"{{os.getpid()}} ")
+    limit({number})
+"""
+    write(tree, "tests/test_rule.py", tests)
+    write(tree, "build/small", "")
+    write(tree, f"{LISTS}/survivors.toml", "")
+    mutations(tree, "--only", "limit", "--jobs", "1")
+    large, small = (set((tree / "build" / name).read_text().split()) for name in ("large", "small"))
+    assert len(small - large) == 1
 
 
 def test_survivor_that_is_not_in_the_list_fails_the_run(tree: Path) -> None:
