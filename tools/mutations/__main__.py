@@ -25,6 +25,7 @@ from tools.mutations.run import Chosen, Run
 from tools.mutations.settings import read_settings
 from tools.mutations.suite import run_in_suite
 from tools.mutations.survivors import (
+    Reviewed,
     by_short_name,
     read_survivors,
     test_named,
@@ -76,17 +77,28 @@ def main(
                 chosen.page_test_order = lambda names: rotated(root, names, str)
             with tempfile.TemporaryDirectory(prefix="mutations-") as folder:
                 output = Path(folder) / "pytest"
-                run_in_suite(settings.tests, output, lambda suite: run(suite, chosen))
+                try:
+                    run_in_suite(settings.tests, output, lambda suite: run(suite, chosen))
+                except (KeyboardInterrupt, SystemExit):
+                    if write:
+                        _write(root, run, listed)
+                    raise
     except MutationError as error:
         _errors.print(str(error), markup=False, highlight=False, soft_wrap=True)
         raise typer.Exit(_UNUSABLE) from None
     if write:
-        everything = [mutant for one in run.functions for mutant in mutants_of(one)]
-        listed = without_missing(listed, everything)
-        listed = with_verdicts(listed, run.result.survival(), everything)
-        write_survivors(root, listed)
+        listed = _write(root, run, listed)
     is_good = report(run.result, listed, Console())
     raise typer.Exit(int(not is_good))
+
+
+def _write(root: Path, run: Run, listed: Reviewed) -> Reviewed:
+    """Write the list with what was tried until now, and return it."""
+    everything = [mutant for one in run.functions for mutant in mutants_of(one)]
+    listed = without_missing(listed, everything)
+    listed = with_verdicts(listed, run.result.survival(), everything)
+    write_survivors(root, listed)
+    return listed
 
 
 def _chosen(root: Path, functions: list[Function], only: list[str], base: str) -> list[Function]:

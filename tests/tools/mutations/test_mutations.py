@@ -280,6 +280,30 @@ def test_written_list_keeps_reasons_and_marks_what_is_new(tree: Path) -> None:
     assert "1 justified, 0 without a test that is wanted, 1 unreviewed" in output
 
 
+def test_run_that_is_stopped_writes_what_it_has_tried(tree: Path) -> None:
+    """The second function is tried after the first one. Then a test opens the pipe."""
+    waiting = """
+
+def test_count_waits():
+    import time
+    if count("small") != 1:
+        with open("begun", "w") as begun:
+            begun.write("x")
+        time.sleep(600)
+"""
+    replace(tree, "tests/test_rule.py", "larger(1, 2) == 2", "larger(1, 2)")
+    write(tree, "tests/test_rule.py", (tree / "tests/test_rule.py").read_text() + waiting)
+    os.mkfifo(tree / "begun")
+    command = [sys.executable, "-m", "tools.mutations", "--only", "rule", "--write", "--jobs", "1"]
+    environment = os.environ | {"PYTHONPATH": str(ROOT)}
+    with subprocess.Popen(command, cwd=tree, env=environment, stderr=subprocess.DEVNULL) as run:
+        assert (tree / "begun").read_text(encoding="utf-8") == "x"
+        run.send_signal(signal.SIGTERM)
+        assert run.wait(timeout=40) == 128 + signal.SIGTERM
+    listed = (tree / LISTS / "survivors.toml").read_text(encoding="utf-8")
+    assert '"always: if a > b" = "unreviewed"' in listed
+
+
 @pytest.mark.long
 def test_module_that_was_never_tried_as_a_whole_fails_no_run(tree: Path) -> None:
     replace(tree, "tests/test_rule.py", "larger(1, 2) == 2", "larger(1, 2)")
