@@ -52,7 +52,7 @@ def begin_a_session(cluster: Cluster) -> None:
 
 
 def backing_off() -> Cluster:
-    """The epoch cannot be read: the daemon stands for election again after a delay."""
+    """The epoch cannot be read: the daemon tries to become controller again after a delay."""
     cluster = Cluster(1)
     cluster.put_quietly(znodes.CONTROLLER_EPOCH, b"?")
     cluster.start()
