@@ -243,6 +243,5 @@ def throttled_replicas(name: str, value: tuple[str, ...]) -> None:
 def full_version(text: str) -> str | None:
     """The full name of a metadata version (MetadataVersion.fromVersionString): "2.8-IV1" for "2.8",
     "2.8.1" and "2.8-IV1"; None for anything else."""
-    parts = text.split(".")
     counting = 3 if text.startswith("0.") else 2
-    return _FULL_VERSIONS.get(".".join(parts[:counting]) if len(parts) > counting else text)
+    return _FULL_VERSIONS.get(".".join(text.split(".")[:counting]))

@@ -284,7 +284,7 @@ def least_in_sync(settings: Iterable[str | None]) -> int:
         number = text.strip() if text is not None else ""
         if number.isascii() and number.isdigit() and int(number) <= _INT_MAX:
             return int(number)
-    return int(default_of(MIN_INSYNC_REPLICAS) or 1)
+    return int(_BY_NAME[MIN_INSYNC_REPLICAS].default)
 
 
 def is_true(setting: str | None) -> bool:

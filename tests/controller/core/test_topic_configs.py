@@ -13,7 +13,9 @@ from controller.core.topic_configs import (
     OF_KAFKA,
     OF_TOPIC,
     TOPIC_CONFIGS,
+    default_of,
     effective,
+    least_in_sync,
     problem_with,
     validate,
 )
@@ -49,6 +51,21 @@ def described(name: str, overrides: dict[str, str], settings: dict[str, str]) ->
         ),
         ("segment.bytes", "", "Invalid value  for configuration {}: Not a number of type INT"),
         (
+            "segment.bytes",
+            "1_000",
+            "Invalid value 1_000 for configuration {}: Not a number of type INT",
+        ),
+        (
+            "retention.bytes",
+            "9223372036854775808",
+            "Invalid value 9223372036854775808 for configuration {}: Not a number of type LONG",
+        ),
+        (
+            "retention.bytes",
+            "-9223372036854775809",
+            "Invalid value -9223372036854775809 for configuration {}: Not a number of type LONG",
+        ),
+        (
             "retention.ms",
             "1.0",
             "Invalid value 1.0 for configuration {}: Not a number of type LONG",
@@ -67,6 +84,21 @@ def described(name: str, overrides: dict[str, str], settings: dict[str, str]) ->
             "compression.gzip.level",
             "0",
             "Invalid value 0 for configuration {}: Value must be between 1 and 9 or equal to -1",
+        ),
+        (
+            "compression.gzip.level",
+            "10",
+            "Invalid value 10 for configuration {}: Value must be between 1 and 9 or equal to -1",
+        ),
+        (
+            "min.cleanable.dirty.ratio",
+            "1e7",
+            "Invalid value 1.0E7 for configuration {}: Value must be no more than 1",
+        ),
+        (
+            "min.cleanable.dirty.ratio",
+            "Infinity",
+            "Invalid value Infinity for configuration {}: Value must be no more than 1",
         ),
         (
             "min.cleanable.dirty.ratio",
@@ -119,12 +151,18 @@ def test_errors_have_kafkas_text(name: str, text: str, problem: str) -> None:
     ("name", "text"),
     [
         ("segment.bytes", " +14 "),
+        ("retention.bytes", "-9223372036854775808"),
+        ("message.timestamp.before.max.ms", "0"),
+        ("compression.gzip.level", "-1"),
+        ("compression.gzip.level", "1"),
+        ("compression.gzip.level", "9"),
         ("min.cleanable.dirty.ratio", "5e-1d"),
         ("min.cleanable.dirty.ratio", "NaN"),
         ("preallocate", "TRUE"),
         ("cleanup.policy", "compact , delete"),
         ("cleanup.policy", ""),
         ("message.format.version", "0.10.0"),
+        ("message.format.version", "0.10.0.1"),
         ("message.format.version", "2.8.1"),
         (REPLICAS, "*"),
         (REPLICAS, "0:1,,2:3"),
@@ -169,6 +207,7 @@ def test_local_retention_without_remote_storage_is_validated_from_3_0_to_3_5() -
     assert validate(overrides, {}, (3, 6)) is None
     assert "not be more than" in str(validate({"local.retention.bytes": "5"}, {}, (3, 5)))
     assert validate({"local.retention.bytes": "-1"}, {}, (3, 5)) is None
+    assert validate({"retention.bytes": "-5"}, {}, (3, 5)) is None
 
 
 def test_remaining_configurations_are_known_to_brokers_of_2_4() -> None:
@@ -189,6 +228,7 @@ def test_remaining_configurations_are_known_to_brokers_of_2_4() -> None:
         ("3.5", (3, 5), True),
         ("4.0-IV1", (3, 8), False),
         ("4.0-IV1", (3, 9), True),
+        ("4.0", (3, 9), False),
     ],
 )
 def test_message_formats_of_later_releases_are_unknown_to_brokers(
@@ -211,6 +251,7 @@ def test_brokers_settings_are_used_in_checks_of_two_settings() -> None:
     assert validate({"min.compaction.lag.ms": "1001"}, settings) == (
         "conflict topic config setting min.compaction.lag.ms (1001) > max.compaction.lag.ms (1000)"
     )
+    assert validate({"min.compaction.lag.ms": "1000"}, settings) is None
     assert validate({"min.compaction.lag.ms": "1001"}, {}) is None
 
 
@@ -236,7 +277,18 @@ REMOTE = {"remote.storage.enable": "true"}
             "Invalid value -1 for configuration local.retention.bytes: Value must not be -1 as "
             "retention.bytes value is set as 5.",
         ),
+        (
+            {
+                "local.retention.ms": "6",
+                "retention.ms": "5",
+                "local.retention.bytes": "6",
+                "retention.bytes": "5",
+            },
+            "Invalid value 6 for configuration local.retention.bytes: Value must not be more than "
+            "retention.bytes property value: 5",
+        ),
         ({"local.retention.bytes": "-1"}, None),
+        ({"local.retention.ms": "5", "retention.ms": "-1"}, None),
     ],
 )
 def test_remote_storage_enabled_on_brokers_is_validated(
@@ -309,7 +361,9 @@ def test_older_controller_describes_only_known_configurations(
     assert names == {one.name for one in TOPIC_CONFIGS} - undescribed
 
 
-@pytest.mark.parametrize(("release", "values"), [((3, 5), ["+5"]), ((3, 6), ["5"]), ((2, 8), [])])
+@pytest.mark.parametrize(
+    ("release", "values"), [((3, 0), ["+5"]), ((3, 5), ["+5"]), ((3, 6), ["5"]), ((2, 8), [])]
+)
 def test_remote_storage_is_described_if_given_before_3_6(
     release: Release, values: list[str]
 ) -> None:
@@ -326,6 +380,7 @@ def test_remote_storage_is_described_if_given_before_3_6(
         ((2, 8), {"inter.broker.protocol.version": "2.4"}, "2.8-IV1"),
         ((2, 8), {"log.message.format.version": "2.3"}, "2.3-IV1"),
         ((3, 0), {"inter.broker.protocol.version": "3.0"}, "3.0-IV1"),
+        ((3, 0), {"log.message.format.version": "2.3"}, "3.0-IV1"),
     ],
 )
 def test_before_3_0_the_default_message_format_is_that_of_the_release(
@@ -359,10 +414,21 @@ def test_timestamp_limits_default_to_the_older_configuration() -> None:
     assert described("message.timestamp.after.max.ms", {}, settings) == ("4", OF_BROKER)
 
 
-def test_values_are_written_as_by_kafka() -> None:
-    overrides = {"min.cleanable.dirty.ratio": "0.0005", "cleanup.policy": "compact , delete"}
-    assert described("min.cleanable.dirty.ratio", overrides, {})[0] == "5.0E-4"
-    assert described("cleanup.policy", overrides, {})[0] == "compact,delete"
+@pytest.mark.parametrize(
+    ("name", "text", "value"),
+    [
+        ("min.cleanable.dirty.ratio", "0", "0.0"),
+        ("min.cleanable.dirty.ratio", "0.0005", "5.0E-4"),
+        ("min.cleanable.dirty.ratio", "0.001", "0.001"),
+        ("min.cleanable.dirty.ratio", ".5", "0.5"),
+        ("min.cleanable.dirty.ratio", "NaN", "NaN"),
+        ("cleanup.policy", "compact , delete", "compact,delete"),
+        ("preallocate", "TRUE", "true"),
+        ("preallocate", "False", "false"),
+    ],
+)
+def test_values_are_written_as_by_kafka(name: str, text: str, value: str) -> None:
+    assert described(name, {name: text}, {})[0] == value
 
 
 @pytest.mark.parametrize(
@@ -381,3 +447,38 @@ def test_settings_of_a_broker_are_validated_as_by_the_broker(
     assert key in BROKER_KEYS
     found = problem_with(key, text)
     assert found is None if problem is None else problem in str(found)
+
+
+@pytest.mark.parametrize(
+    ("key", "default"),
+    [
+        ("log.segment.bytes", "1073741824"),
+        ("log.retention.ms", None),
+        ("log.retention.minutes", None),
+        ("log.retention.hours", "168"),
+        ("log.roll.jitter.hours", "0"),
+        ("inter.broker.protocol.version", "3.9-IV0"),
+        ("remote.log.storage.system.enable", "false"),
+    ],
+)
+def test_default_of_a_setting_is_that_of_its_last_key_in_its_unit(
+    key: str, default: str | None
+) -> None:
+    assert default_of(key) == default
+
+
+@pytest.mark.parametrize(
+    ("settings", "least"),
+    [
+        ([" 3 ", "2"], 3),
+        ([None, "2"], 2),
+        (["many", "2"], 2),
+        (["\u00b2", "2"], 2),
+        (["\u0663", "2"], 2),
+        (["2147483647"], 2147483647),
+        (["2147483648", "2"], 2),
+        ([None], 1),
+    ],
+)
+def test_first_valid_min_insync_replicas_counts(settings: list[str | None], least: int) -> None:
+    assert least_in_sync(settings) == least

@@ -43,6 +43,32 @@ def test_changed_acls_count_for_the_next_request() -> None:
     assert create(cluster, "a-1") == [("a-1", codes.TOPIC_AUTHORIZATION_FAILED)]
 
 
+PREFIXES = "/kafka-acl-extended/prefixed/Topic"
+
+
+def test_acls_of_a_prefix_count_again_after_they_were_deleted() -> None:
+    cluster = started()
+    for number in (0, 2):
+        cluster.put_with_parents(f"{PREFIXES}/a-", acls(allows("Create")))
+        change(cluster, "a-", is_prefix=True, number=number)
+        assert create(cluster, "a-1") == [("a-1", codes.NONE)]
+        cluster.remove(f"{PREFIXES}/a-")
+        change(cluster, "a-", is_prefix=True, number=number + 1)
+        assert create(cluster, "a-1") == [("a-1", codes.TOPIC_AUTHORIZATION_FAILED)]
+
+
+def test_deleted_acls_of_a_prefix_affect_no_other_prefix_of_its_length() -> None:
+    cluster = started(allows("Create"), path=f"{PREFIXES}/a-")
+    cluster.put_with_parents(f"{PREFIXES}/b-", acls(allows("Create")))
+    change(cluster, "b-", is_prefix=True)
+    cluster.remove(f"{PREFIXES}/b-")
+    # The second time, the controller knows no ACLs of the prefix.
+    for number in (1, 2):
+        change(cluster, "b-", is_prefix=True, number=number)
+        refused = ("b-1", codes.TOPIC_AUTHORIZATION_FAILED)
+        assert create(cluster, "a-1", "b-1") == [("a-1", codes.NONE), refused]
+
+
 def test_unreadable_notification_has_all_acls_read_again() -> None:
     cluster = started()
     cluster.put_with_parents(CLUSTER, acls(allows("Describe")))

@@ -212,6 +212,7 @@ def create(cluster: Cluster, *names: str, client: Client = ALICE) -> list[tuple[
         ("/kafka-acl/Topic/a-1", ["a-1"]),
         ("/kafka-acl/Topic/*", ["a-1", "a-2", "b"]),
         ("/kafka-acl-extended/prefixed/Topic/a-", ["a-1", "a-2"]),
+        ("/kafka-acl-extended/prefixed/Topic/a-1", ["a-1"]),
         ("/kafka-acl/Topic/a-", []),
         ("/kafka-acl/Group/a-1", []),
     ],

@@ -1,5 +1,7 @@
 """Hot standby: a take-over by a daemon that has followed the cluster (docs/standby.md)."""
 
+from collections.abc import Callable
+
 import pytest
 
 from controller.core import znodes
@@ -263,13 +265,23 @@ def test_without_the_setting_nothing_is_followed(standby: bool) -> None:
     assert codes == (["standby_ready"] if standby else [])
 
 
-@pytest.mark.parametrize("is_stale", [False, True])
-def test_take_over_after_a_snapshot_is_the_same(is_stale: bool) -> None:
+def change_a_state(pair: StandbyPair) -> None:
+    pair.active.set_isr("t", 0, [1])
+
+
+def add_a_partition(pair: StandbyPair) -> None:
+    pair.active.change_topic_quietly("t", {0: [1, 2], 1: [2, 3], 2: [3]})
+
+
+@pytest.mark.parametrize("change", [change_a_state, add_a_partition, None])
+def test_take_over_after_a_snapshot_is_the_same(
+    change: Callable[[StandbyPair], None] | None,
+) -> None:
     pair = StandbyPair()
     pair.active.put_quietly(znodes.state_path("t", 1), b"?")
     pair.follow()
-    if is_stale:
-        pair.active.set_isr("t", 0, [1])
+    if change is not None:
+        change(pair)
         pair.standby.run()
     data = take_snapshot(pair.standby.fold)
     fold = load_snapshot(data, pair.standby.fold.controller.configuration)
