@@ -6,6 +6,7 @@
 """
 
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from functools import lru_cache
 from typing import Final, NamedTuple
 
@@ -46,7 +47,6 @@ cluster's dynamic default, a broker's file, Kafka's default."""
 
 MIN_INSYNC_REPLICAS: Final = "min.insync.replicas"
 UNCLEAN: Final = "unclean.leader.election.enable"
-_INT_MAX: Final = 2**31 - 1
 
 _HOUR_MS: Final = 3_600_000
 _UNITS_MS: Final = {
@@ -280,11 +280,12 @@ def problem_with(key: str, text: str) -> str | None:
 
 def least_in_sync(settings: Iterable[str | None]) -> int:
     """The first valid min.insync.replicas, else Kafka's default; invalid values are ignored."""
+    config = _BY_NAME[MIN_INSYNC_REPLICAS]
     for text in settings:
-        number = text.strip() if text is not None else ""
-        if number.isascii() and number.isdigit() and int(number) <= _INT_MAX:
-            return int(number)
-    return int(_BY_NAME[MIN_INSYNC_REPLICAS].default)
+        if text is not None:
+            with suppress(InvalidConfiguration):
+                return int(to_text(read(config.name, text, config.parse, config.check)))
+    return int(config.default)
 
 
 def is_true(setting: str | None) -> bool:

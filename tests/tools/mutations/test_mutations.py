@@ -1,119 +1,23 @@
-"""Mutation testing of a source tree with two functions, a table and three tests."""
+"""Mutation testing of a small source tree."""
 
-import os
-import signal
-import subprocess
-import sys
 import time
 from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[3]
-LISTS = "tests/tools/mutations"
-PROJECT = """
-[tool.pytest.ini_options]
-pythonpath = ["."]
-addopts = ["--import-mode=importlib"]
-timeout = 60
-markers = ["lab: servers", "slow: takes seconds"]
-asyncio_default_fixture_loop_scope = "function"
-
-[tool.mutations]
-modules = ["product"]
-tests = ["tests"]
-pages = ["page.md"]
-"""
-RULE = """
-SIZES = {"none": 0, "small": 1}
-
-
-def larger(a: int, b: int) -> int:
-    if a > b:
-        return a
-    return b
-
-
-def count(size: str) -> int:
-    total = 0
-    for _ in range(SIZES[size]):
-        total += 1
-    return total
-"""
-ENDLESS = """
-
-def wait(until: int) -> int:
-    now = 0
-    while now < until:
-        now += 1
-    return now
-"""
-"""Without its last statement, the loop does not end."""
-TESTS = """
-from product.rule import count, larger
-
-
-def test_first_is_larger():
-    assert larger(2, 1) == 2
-
-
-def test_second_is_larger():
-    assert larger(1, 2) == 2
-
-
-def test_small_counts():
-    assert (count("none"), count("small")) == (0, 1)
-"""
-TEST_OF_ENDLESS = """
-from product.rule import wait
-
-
-def test_wait():
-    assert (wait(0), wait(1)) == (0, 1)
-"""
-REVIEWED = """
-["rule.larger"]
-"compare: a > b -> a >= b" = "equivalent: equal numbers are the same either way"
-"""
-
-
-@pytest.fixture
-def tree(tmp_path: Path) -> Path:
-    """The source tree, with one mutant that survives and is reviewed."""
-    write(tmp_path, "pyproject.toml", PROJECT)
-    write(tmp_path, "product/__init__.py", "")
-    write(tmp_path, "product/rule.py", RULE)
-    write(tmp_path, "tests/test_rule.py", TESTS)
-    write(tmp_path, f"{LISTS}/survivors.toml", REVIEWED)
-    return tmp_path
-
-
-def write(tree: Path, name: str, text: str) -> None:
-    (tree / name).parent.mkdir(exist_ok=True, parents=True)
-    (tree / name).write_text(text, encoding="utf-8")
-
-
-def replace(tree: Path, name: str, old: str, new: str) -> None:
-    text = (tree / name).read_text(encoding="utf-8")
-    assert old in text
-    write(tree, name, text.replace(old, new))
-
-
-def commit(tree: Path) -> None:
-    git = ["git", "-C", str(tree), "-c", "user.name=n", "-c", "user.email=e"]
-    write(tree, ".gitignore", "build/\n__pycache__/\n")
-    for arguments in (["init", "-q"], ["add", "-A"], ["commit", "-q", "-m", "."]):
-        subprocess.run([*git, *arguments], check=True)
-
-
-def mutations(tree: Path, *options: str) -> tuple[int, str]:
-    """Exit status and what is printed."""
-    command = [sys.executable, "-m", "tools.mutations", *options]
-    environment = os.environ | {"PYTHONPATH": str(ROOT)}
-    done = subprocess.run(
-        command, cwd=tree, env=environment, capture_output=True, text=True, check=False
-    )
-    return done.returncode, done.stdout + done.stderr
+from tests.tools.mutations.mutated_tree import (
+    ENDLESS,
+    LISTS,
+    PROJECT,
+    REVIEWED,
+    RULE,
+    TEST_OF_ENDLESS,
+    TESTS,
+    commit,
+    mutations,
+    replace,
+    write,
+)
 
 
 def test_score_and_reviewed_survivors_are_printed(tree: Path) -> None:
@@ -250,168 +154,6 @@ def test_{name}():
     assert len(small - large) == 1
 
 
-def test_survivor_that_is_not_in_the_list_fails_the_run(tree: Path) -> None:
-    replace(tree, "tests/test_rule.py", "larger(1, 2) == 2", "larger(1, 2)")
-    status, output = mutations(tree, "--only", "rule.larger")
-    assert status == 1
-    assert "new survivor: rule.larger: always: if a > b" in output
-
-
-@pytest.mark.long
-def test_code_that_no_test_runs_survives(tree: Path) -> None:
-    replace(tree, "tests/test_rule.py", 'assert (count("none"), count("small")) == (0, 1)', "pass")
-    status, output = mutations(tree, "--only", "count")
-    assert status == 1
-    assert "new survivor: rule.count: remove: total += 1" in output
-    assert "no test runs 3" in output
-
-
-@pytest.mark.long
-def test_written_list_keeps_reasons_and_marks_what_is_new(tree: Path) -> None:
-    replace(tree, "tests/test_rule.py", "larger(1, 2) == 2", "larger(1, 2)")
-    replace(tree, f"{LISTS}/survivors.toml", '["rule.larger"]', '["rule.larger"]\n"gone" = "x"')
-    assert mutations(tree, "--write")[0] == 0
-    listed = (tree / LISTS / "survivors.toml").read_text(encoding="utf-8")
-    assert '"always: if a > b" = "unreviewed"' in listed
-    assert "equal numbers are the same" in listed
-    assert "gone" not in listed
-    status, output = mutations(tree)
-    assert status == 0
-    assert "1 justified, 0 without a test that is wanted, 1 unreviewed" in output
-
-
-def test_run_that_is_stopped_writes_what_it_has_tried(tree: Path) -> None:
-    """The second function is tried after the first one. Then a test opens the pipe."""
-    waiting = """
-
-def test_count_waits():
-    import time
-    if count("small") != 1:
-        with open("begun", "w") as begun:
-            begun.write("x")
-        time.sleep(600)
-"""
-    replace(tree, "tests/test_rule.py", "larger(1, 2) == 2", "larger(1, 2)")
-    write(tree, "tests/test_rule.py", (tree / "tests/test_rule.py").read_text() + waiting)
-    os.mkfifo(tree / "begun")
-    command = [sys.executable, "-m", "tools.mutations", "--only", "rule", "--write", "--jobs", "1"]
-    environment = os.environ | {"PYTHONPATH": str(ROOT)}
-    with subprocess.Popen(command, cwd=tree, env=environment, stderr=subprocess.DEVNULL) as run:
-        assert (tree / "begun").read_text(encoding="utf-8") == "x"
-        run.send_signal(signal.SIGTERM)
-        assert run.wait(timeout=40) == 128 + signal.SIGTERM
-    listed = (tree / LISTS / "survivors.toml").read_text(encoding="utf-8")
-    assert '"always: if a > b" = "unreviewed"' in listed
-
-
-@pytest.mark.long
-def test_module_that_was_never_tried_as_a_whole_fails_no_run(tree: Path) -> None:
-    replace(tree, "tests/test_rule.py", "larger(1, 2) == 2", "larger(1, 2)")
-    write(tree, f"{LISTS}/survivors.toml", REVIEWED + '\n["product.rule"]\n"*" = "unreviewed"\n')
-    status, output = mutations(tree)
-    assert status == 0
-    assert "1 justified, 0 without a test that is wanted, 1 unreviewed" in output
-    assert mutations(tree, "--write")[0] == 0
-    assert '"*"' not in (tree / LISTS / "survivors.toml").read_text(encoding="utf-8")
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("module", ["numbers.rule", "order"])
-def test_function_that_moves_keeps_its_survivors(tree: Path, module: str) -> None:
-    write(tree, f"product/{module.replace('.', '/')}.py", RULE)
-    (tree / "product/rule.py").unlink()
-    replace(tree, "tests/test_rule.py", "product.rule", f"product.{module}")
-    assert mutations(tree)[0] == 0
-
-
-@pytest.mark.sampled
-@pytest.mark.parametrize(
-    ("name", "old", "new", "said"),
-    [
-        (f"{LISTS}/survivors.toml", "rule.larger", "rule.biggest", "no function rule.biggest"),
-        (f"{LISTS}/survivors.toml", "a > b -> a >= b", "a < b", "[rule.larger] has no mutant"),
-        ("pyproject.toml", '["product"]', '["products"]', "modules: there is no products"),
-        ("pyproject.toml", '["tests"]', '["testing"]', "tests: there is no testing"),
-        ("tests/test_rule.py", "(2, 1) == 2", "(2, 1) == 3", "fail without any change"),
-        ("tests/test_rule.py", "import count", "import missing, count", "cannot collect"),
-    ],
-)
-def test_rule_that_does_not_fit_the_code_is_named_in_the_error(
-    tree: Path, name: str, old: str, new: str, said: str
-) -> None:
-    replace(tree, name, old, new)
-    status, output = mutations(tree)
-    assert status == 2
-    assert said in output
-    assert "Traceback (most recent call last)" not in output.partition("pytest cannot")[0]
-
-
-# Rules by hand ------------------------------------------------------------------------------------
-
-RESULT = """
-[[rule]]
-rule = "the larger number is the result"
-function = "rule.larger"
-result = "min(a, b, result)"
-"""
-BODY = """
-[[rule]]
-rule = "the larger number is the result"
-function = "rule.larger"
-body = "return min(a, b)"
-"""
-VALUE = """
-[[rule]]
-rule = "a small size counts once"
-value = "rule.SIZES"
-becomes = "old | {'small': 3}"
-"""
-
-
-def test_rules_that_their_tests_notice_are_counted(tree: Path) -> None:
-    """Planted and innocuous changes are not tried."""
-    others = RESULT.replace("[[rule]]", "[[planted]]") + RESULT.replace("[[rule]]", "[[innocuous]]")
-    write(tree, f"{LISTS}/rules.toml", RESULT + BODY + VALUE + others)
-    status, output = mutations(tree)
-    assert status == 0
-    assert "rules by hand: 3, 0 of them not noticed" in output
-
-
-@pytest.mark.long
-def test_rule_that_no_test_notices_fails_the_run(tree: Path) -> None:
-    write(tree, f"{LISTS}/rules.toml", RESULT.replace("min(a, b, result)", "max(a, b)"))
-    status, output = mutations(tree)
-    assert status == 1
-    assert "rule: the larger number is the result: no test notices" in output
-
-
-@pytest.mark.sampled
-@pytest.mark.parametrize(
-    ("old", "new", "said"),
-    [
-        ("rule.larger", "rule.largest", "there is no function rule.largest"),
-        (
-            "result =",
-            "value =",
-            "needs function with body, result, mutant, or expression and becomes",
-        ),
-        ('result = "min(a, b, result)"', 'mutant = "not: a"', "larger has no mutant 'not: a'"),
-        ("rule =", "rules =", "rules.toml"),
-    ],
-)
-def test_rule_that_does_not_fit_the_code_is_named(
-    tree: Path, old: str, new: str, said: str
-) -> None:
-    write(tree, f"{LISTS}/rules.toml", RESULT.replace(old, new))
-    status, output = mutations(tree)
-    assert status == 2
-    assert said in output
-    assert ("the larger number is the result" in output) != (old == "rule =")
-
-
-# Tests that pages name ----------------------------------------------------------------------------
-
-
 @pytest.mark.long
 def test_page_names_a_test_that_notices_nothing(tree: Path) -> None:
     replace(
@@ -486,36 +228,3 @@ def test_base_that_git_does_not_know_is_an_error(tree: Path) -> None:
     status, output = mutations(tree, "--base", "nowhere")
     assert status == 2
     assert "git diff: " in output
-
-
-SLOW_TEST = """
-import os
-import time
-from pathlib import Path
-
-from product.rule import larger
-
-
-def test_slow():
-    larger(1, 2)
-    Path("process").write_text(str(os.getpid()))
-    time.sleep(600)
-"""
-
-
-@pytest.mark.sampled
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_stopped_run_leaves_no_process_behind(tree: Path, number: signal.Signals) -> None:
-    write(tree, "tests/test_slow.py", SLOW_TEST)
-    os.mkfifo(tree / "process")
-    command = [sys.executable, "-m", "tools.mutations"]
-    environment = os.environ | {"PYTHONPATH": str(ROOT)}
-    with subprocess.Popen(command, cwd=tree, env=environment, stderr=subprocess.DEVNULL) as run:
-        test = int((tree / "process").read_text(encoding="utf-8"))
-        run.send_signal(number)
-        try:
-            assert run.wait(timeout=40) in (128 + number, -number)
-            with pytest.raises(ProcessLookupError):
-                os.kill(test, signal.SIGKILL)
-        finally:
-            run.kill()
