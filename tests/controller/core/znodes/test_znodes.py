@@ -305,6 +305,8 @@ def test_registration_of_version_1_has_its_host_and_port_and_later_ones_their_en
         (registration(4, host="h1"), "neither endpoints nor a host and port"),
         (registration(4, port=9092), "neither endpoints nor a host and port"),
         (registration(5, "CLIENT://9092"), "endpoint 'CLIENT://9092'"),
+        (registration(5, "CLIENT://h1:x"), "endpoint 'CLIENT://h1:x'"),
+        (registration(5, "CLIENT://h1:65536"), "endpoint 'CLIENT://h1:65536'"),
         (registration(5, "h1:9092"), "endpoint 'h1:9092'"),
         (registration(5, "BAD://h1:9092"), "listener BAD has no known security protocol"),
         (registration(5, "OTHER://h1:9092"), "listener OTHER has no known security protocol"),
