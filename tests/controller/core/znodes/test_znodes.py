@@ -358,7 +358,7 @@ def test_partition_is_named_by_the_path_of_its_state(number: str) -> None:
         "/brokers/topics/t/partitions/0",
     ],
 )
-def test_other_path_names_no_partition(path: str) -> None:
+def test_path_of_no_state_names_no_partition(path: str) -> None:
     assert znodes.state_of(path) is None
 
 

@@ -66,11 +66,6 @@ def test_configuration_is_written_before_the_topic() -> None:
     assert config_of(cluster, "t") == {"version": 1, "config": {}}
 
 
-def test_topic_with_the_longest_legal_name_is_created() -> None:
-    cluster = Cluster(1).start()
-    assert errors(create(cluster, new_topic(LONG, 1, 1))) == [codes.NONE]
-
-
 def test_configuration_of_an_earlier_topic_is_overwritten() -> None:
     cluster = Cluster(1).start()
     cluster.put(znodes.topic_config_path("t"), b'{"version":1,"config":{"retention.ms":"1"}}')
