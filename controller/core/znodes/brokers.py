@@ -63,10 +63,10 @@ def registration_version(data: bytes | None) -> int:
 
 
 def _endpoint(path: str, text: str, protocols: dict[str, str]) -> Endpoint:
-    listener, found, address = text.partition("://")
+    listener, _, address = text.partition("://")
     host, colon, port = address.rpartition(":")
     number = natural(port)
-    if not found or not colon or number is None or number > _PORT_MAX:
+    if not colon or number is None or number > _PORT_MAX:
         raise ZnodeError(f"{path}: endpoint {text[:80]!r} is not LISTENER://host:port")
     # A listener that the map lacks: its name is the protocol's (Kafka's default map).
     protocol = protocols.get(listener, listener)

@@ -129,6 +129,28 @@ def test_CX_10_topics_queued_repeatedly_do_not_count(
     assert preferred_replica_imbalance(context) == 0
 
 
+def test_partitions_without_replicas_or_a_known_leader_have_no_preferred_leader(
+    context: ControllerContext,
+) -> None:
+    """A stock controller has partitions without replicas, and a take-over those without a leader
+    until their states are read."""
+    empty, unread = context.topic("A").partition(0), context.topic("A").partition(1)
+    empty.state = unread.state = PartitionState.ONLINE
+    empty.assignment, empty.is_listed = Assignment(()), True
+    lead(empty, 1)
+    counts = gauges(context)
+    assert counts["PreferredReplicaImbalanceCount"] == 0
+    assert counts["GlobalPartitionCount"] == 1
+
+
+def test_queued_topic_that_is_not_known_has_no_replicas_to_delete(
+    context: ControllerContext,
+) -> None:
+    context.queued_for_deletion["missing"] = None
+    counts = gauges(context)
+    assert (counts["TopicsToDeleteCount"], counts["ReplicasToDeleteCount"]) == (1, 0)
+
+
 @pytest.mark.parametrize(
     ("leader", "isr", "count"),
     [(1, (1, 2), 0), (1, (1, 2, 4), 1), (4, (1, 2, 4), 1), (2, (1, 2), 0)],

@@ -20,9 +20,10 @@ from controller.core.prepared_topics import (
     TopicEntries,
     join,
     prepare,
+    unprepare,
 )
 from controller.core.state import Partition, Topic
-from controller.core.values import Assignment, LeaderAndIsr
+from controller.core.values import RECOVERED, RECOVERING, Assignment, LeaderAndIsr
 from controller.wire.apis import LEADER_AND_ISR, UPDATE_METADATA
 from controller.wire.encoding import BatchEncoder
 from tests.controller.wire.commands import leader_and_isr_requests, update_metadata_requests
@@ -198,6 +199,45 @@ def test_requests_of_prepared_topics_are_encoded_as_plain_ones(
         is_metadata = isinstance(plain, UpdateMetadataRequest)
         version = (8 if is_metadata else 7) if is_flexible else (5 if is_metadata else 3)
         assert batch.encode(prepared, version) == BatchEncoder().encode(plain, version)
+
+
+@pytest.mark.parametrize(
+    ("assignment", "recovery_state"),
+    [
+        (Assignment((1, 2), adding=(2,)), RECOVERED),
+        (Assignment((1, 2), removing=(2,)), RECOVERED),
+        (Assignment((1, 2)), RECOVERING),
+    ],
+    ids=["adding", "removing", "recovering"],
+)
+def test_requests_of_a_prepared_topic_say_what_is_unusual_about_a_partition(
+    assignment: Assignment, recovery_state: int
+) -> None:
+    leadership = LeaderAndIsr(1, 0, (1,), 0, 1, recovery_state)
+    content = {"t": [(leadership, assignment)]}
+    for plain, prepared in requests_of(prepared_topics(content)):
+        version = 8 if isinstance(plain, UpdateMetadataRequest) else 7
+        assert BatchEncoder().encode(prepared, version) == BatchEncoder().encode(plain, version)
+
+
+def test_topic_without_partitions_or_with_a_partition_without_replicas_is_not_prepared() -> None:
+    topic = Topic("t")
+    assert prepare(topic) is None
+    leadership = LeaderAndIsr(1, 0, (1,), 0, 1)
+    topic.partitions[0] = Partition(topic, 0, Assignment(()), leadership=leadership)
+    assert prepare(topic) is None
+
+
+def test_topic_that_is_no_longer_prepared_is_as_before() -> None:
+    topic = Topic("t")
+    leadership = LeaderAndIsr(1, 0, (1,), 0, 1)
+    partition = Partition(topic, 0, Assignment((1, 2)), leadership=leadership)
+    topic.partitions[0] = partition
+    before = (partition.state, partition.replica_states)
+    assert prepare(topic) is not None
+    assert (partition.state, partition.replica_states) != before
+    unprepare(topic)
+    assert (partition.state, partition.replica_states) == before
 
 
 def test_topic_with_a_dead_replica_or_leader_is_not_prepared() -> None:

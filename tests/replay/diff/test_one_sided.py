@@ -183,6 +183,29 @@ def test_condition_in_a_line_that_is_never_executed_is_left_out(tmp_path: Path) 
     assert one_sided(changed, None, None, []) == []
 
 
+@pytest.mark.parametrize(
+    ("never", "is_named"),
+    [
+        (Uncovered("m.py", "choose", "head"), False),
+        (Uncovered("m.py", "choose", "head", (5,)), True),
+        (Uncovered("m.py", "choose", "base", (5,)), False),
+        (Uncovered("m.py", "other", "head"), True),
+        (Uncovered("n.py", "choose", "head"), True),
+    ],
+)
+def test_condition_that_is_never_evaluated_is_named_unless_its_code_is(
+    tmp_path: Path, never: Uncovered, is_named: bool
+) -> None:
+    """The lines of code that head no longer has are not those of head."""
+    head = FUNCTION.replace("> limit", ">= limit")
+    changed = changed_conditions(
+        changes_between(core(tmp_path / "base", FUNCTION), core(tmp_path / "head", head))
+    )
+    assert [one.outcome for one in one_sided(changed, None, {}, [never])] == (
+        ["never evaluated"] if is_named else []
+    )
+
+
 # Changes that only logs without a difference execute ----------------------------------------------
 
 

@@ -122,6 +122,56 @@ def test_requests_are_recognized_by_their_names(child: str, number: int | None) 
     assert request_number(child) == number
 
 
-@pytest.mark.parametrize(("text", "number"), [("0", 0), ("12", 12), ("01", None), ("-1", None)])
+@pytest.mark.parametrize(
+    ("text", "number"),
+    [
+        ("0", 0),
+        ("12", 12),
+        ("2147483647", 2**31 - 1),
+        ("2147483648", None),
+        ("01", None),
+        ("-1", None),
+    ],
+)
 def test_partition_numbers_have_one_spelling(text: str, number: int | None) -> None:
     assert natural(text) == number
+
+
+@pytest.mark.parametrize(
+    ("content", "is_forced"),
+    [
+        (None, False),
+        (b"", False),
+        (znodes.CANCEL_CONTENT, False),
+        (znodes.FORCED_CANCEL_CONTENT, True),
+    ],
+)
+def test_cancellation_is_forced_only_if_it_says_so(content: bytes | None, is_forced: bool) -> None:
+    assert znodes.read_force(content) == is_forced
+    assert znodes.is_forced(content) == is_forced
+
+
+@pytest.mark.parametrize("content", [b"{", b"\xff", b'{"version":2,"force":true}'])
+def test_cancellation_that_cannot_be_read_forces_nothing(content: bytes) -> None:
+    assert not znodes.is_forced(content)
+    with pytest.raises(ZnodeError, match="/admin/reassign_cancel"):
+        znodes.read_force(content)
+
+
+@pytest.mark.parametrize(
+    ("content", "lacks_entries"),
+    [
+        (None, False),
+        (b"{", False),
+        (b"[]", False),
+        (b"7", False),
+        (b'{"version":1,"partitions":[]}', False),
+        (b"{}", True),
+        (b'{"version":1,"partitions":null}', True),
+        (b"null", True),
+    ],
+)
+def test_object_or_null_without_partitions_lacks_entries(
+    content: bytes | None, lacks_entries: bool
+) -> None:
+    assert znodes.lacks_entries(content) == lacks_entries

@@ -13,6 +13,7 @@ from controller.core.operations import BAD_VERSION, NO_NODE, NODE_EXISTS, OK, Cr
 from controller.core.procedures.elections.leadership import write_states
 from controller.core.values import ANY_VERSION, RECOVERING, Assignment, Endpoint, LeaderAndIsr
 from controller.core.znodes import Features, TopicContent
+from controller.core.znodes.notifications import is_numbered_notification
 from controller.core.zookeeper_io import write
 from tests.controller.core.cluster import Cluster
 from tests.controller.core.driving import EPOCH, Driven, state_of
@@ -213,8 +214,9 @@ MIGRATION = {
 
 def test_migration_is_copied_from_the_first_offset_on() -> None:
     assert znodes.read_migration(json.dumps(MIGRATION).encode()).is_copied
-    initial = {**MIGRATION, "kraft_metadata_offset": -1}
-    assert not znodes.read_migration(json.dumps(initial).encode()).is_copied
+    for offset, is_copied in ((-1, False), (0, False), (1, True)):
+        content = {**MIGRATION, "kraft_metadata_offset": offset}
+        assert znodes.read_migration(json.dumps(content).encode()).is_copied == is_copied
 
 
 @pytest.mark.parametrize("key", MIGRATION)
@@ -280,11 +282,84 @@ def test_broker_of_old_versions_is_read(data: bytes) -> None:
     assert znodes.read_broker(1, data, 77).endpoints == (endpoint,)
 
 
+def registration(version: int, *endpoints: str, **fields: Any) -> bytes:
+    protocols = {"CLIENT": "SSL", "BAD": "TELNET"}
+    content = {"version": version, "listener_security_protocol_map": protocols, **fields}
+    return json.dumps({**content, "endpoints": endpoints} if endpoints else content).encode()
+
+
+def test_registration_of_version_1_has_its_host_and_port_and_later_ones_their_endpoints() -> None:
+    fields = {"host": "h1", "port": 0}
+    for version, endpoint in (
+        (1, Endpoint("PLAINTEXT", "PLAINTEXT", "h1", 0)),
+        (2, Endpoint("CLIENT", "SSL", "h2", 65535)),
+    ):
+        data = registration(version, "CLIENT://h2:65535", **fields)
+        assert znodes.read_broker(1, data, 77).endpoints == (endpoint,)
+
+
+@pytest.mark.parametrize(
+    ("data", "problem"),
+    [
+        (registration(0, host="h1", port=9092), "version 0"),
+        (registration(4, host="h1"), "neither endpoints nor a host and port"),
+        (registration(4, port=9092), "neither endpoints nor a host and port"),
+        (registration(5, "CLIENT://9092"), "endpoint 'CLIENT://9092'"),
+        (registration(5, "CLIENT://h1:x"), "endpoint 'CLIENT://h1:x'"),
+        (registration(5, "CLIENT://h1:65536"), "endpoint 'CLIENT://h1:65536'"),
+        (registration(5, "h1:9092"), "endpoint 'h1:9092'"),
+        (registration(5, "BAD://h1:9092"), "listener BAD has no known security protocol"),
+        (registration(5, "OTHER://h1:9092"), "listener OTHER has no known security protocol"),
+    ],
+)
+def test_error_of_an_unusable_registration_says_what_is_wrong(data: bytes, problem: str) -> None:
+    with pytest.raises(ZnodeError, match=f"/brokers/ids/1.*{problem}"):
+        znodes.read_broker(1, data, 77)
+
+
 def test_controller_needs_only_its_broker_id() -> None:
     found = znodes.read_controller(b'{"version":1,"brokerid":7}')
     assert found is not None
     assert (found.brokerid, found.kraftControllerEpoch) == (7, -1)
-    assert znodes.read_controller(b"no json") is None
+
+
+@pytest.mark.parametrize("data", [None, b"", b"no json", b"\xff", b"{}"])
+def test_unreadable_controller_and_cluster_id_are_none(data: bytes | None) -> None:
+    assert znodes.read_controller(data) is None
+    assert znodes.read_cluster_id(data) is None
+
+
+def test_cluster_id_is_read() -> None:
+    assert znodes.read_cluster_id(b'{"version":"1","id":"abc"}') == "abc"
+
+
+def test_controller_epoch_that_cannot_be_raised_is_rejected() -> None:
+    assert znodes.read_controller_epoch(b"2147483646") == 2**31 - 2
+    with pytest.raises(ZnodeError, match="/controller_epoch"):
+        znodes.read_controller_epoch(b"2147483647")
+
+
+@pytest.mark.parametrize("data", [b"{", b"\xff", b'{"broker":1,"block_start":"0","block_end":"x"}'])
+def test_error_of_an_invalid_block_of_producer_ids_names_its_path(data: bytes) -> None:
+    with pytest.raises(ZnodeError, match="/latest_producer_id_block"):
+        znodes.read_producer_ids(data)
+
+
+@pytest.mark.parametrize("number", ["0", "2147483647"])
+def test_partition_is_named_by_the_path_of_its_state(number: str) -> None:
+    assert znodes.state_of(znodes.state_path("t", number)) == ("t", int(number))
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/brokers/topics/t/partitions/01/state",
+        "/brokers/topics/t/partitions/2147483648/state",
+        "/brokers/topics/t/partitions/0",
+    ],
+)
+def test_path_of_no_state_names_no_partition(path: str) -> None:
+    assert znodes.state_of(path) is None
 
 
 def test_controller_is_written_as_version_2() -> None:
@@ -294,6 +369,20 @@ def test_controller_is_written_as_version_2() -> None:
         "timestamp": "1700000000000",
         "kraftControllerEpoch": -1,
     }
+
+
+@pytest.mark.parametrize(
+    ("child", "is_numbered"),
+    [
+        ("isr_change_0000000001", True),
+        ("isr_change_1", False),
+        ("abc_change_0000000001", False),
+    ],
+)
+def test_notification_has_the_prefix_of_its_kind_and_ten_digits(
+    child: str, is_numbered: bool
+) -> None:
+    assert is_numbered_notification(znodes.ISR_CHANGES, child) == is_numbered
 
 
 def test_isr_notification_names_partitions() -> None:

@@ -22,7 +22,7 @@ from controller.core.api_requests.topics import (
 )
 from controller.core.commands import ThrottleClient
 from controller.core.configuration import QuotaWindow
-from controller.core.mutation_quotas import MutationQuotas, QuotaEntity, parse_rate
+from controller.core.mutation_quotas import DEFAULT, MutationQuotas, QuotaEntity, parse_rate
 from controller.core.snapshot import load_snapshot, take_snapshot
 from tests.controller.core.cluster import Cluster
 from tests.controller.core.endpoint import call, next_request
@@ -407,7 +407,8 @@ def test_buckets_that_are_not_used_are_forgotten() -> None:
 def test_rates_are_read_as_java_reads_a_double() -> None:
     assert parse_rate("1.5") == parse_rate(" 15e-1d ") == 1_500_000
     assert parse_rate("-1") == 0
-    assert parse_rate("Infinity") is parse_rate("NaN") is parse_rate("9.3E18") is None
+    for unlimited in ("Infinity", "-Infinity", "NaN", "9.3E18", str(2**63 - 1)):
+        assert parse_rate(unlimited) is None
     with pytest.raises(ValueError, match="DOUBLE"):
         parse_rate("fast")
 
@@ -425,3 +426,10 @@ def test_empty_client_id_has_no_quota_of_a_client() -> None:
 def test_fields_of_older_requests_have_no_client_id() -> None:
     old = msgspec.msgpack.encode(["delete_topics_received", 1, 5, 0, [], None])
     assert msgspec.msgpack.decode(old, type=DeleteTopicsReceived).client_id is None
+
+
+def test_client_without_a_user_has_no_quota_of_users() -> None:
+    found = MutationQuotas()
+    found.set_rate(QuotaEntity(DEFAULT, "app"), 1_000_000, is_set=True)
+    assert found.rate_of(QuotaEntity("", "app")) is None
+    assert found.rate_of(QuotaEntity("alice", "app")) == 1_000_000

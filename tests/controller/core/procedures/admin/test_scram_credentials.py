@@ -16,6 +16,7 @@ from controller.core.api_requests.scram_credentials import (
     UserResult,
 )
 from controller.core.operations import Create, CreateSequential, Delete, SetData
+from controller.core.user_configs import is_secret
 from replay.world.requests import GetChildren
 from replay.world.simulation import Delivery
 from tests.controller.core.cluster import Cluster, reads, writes
@@ -326,3 +327,11 @@ def test_deletion_does_not_delete_children_of_the_users_znode() -> None:
     answers = alter(cluster, gone=(("ann", SHA_256),))
     assert seen.writes() == [Delete(ANN, -1)]
     assert answers == (UserResult("ann", codes.UNKNOWN_SERVER_ERROR, FAILED),)
+
+
+@pytest.mark.parametrize(
+    ("key", "is_hidden"),
+    [("SCRAM-SHA-256", True), ("password", True), ("producer_byte_rate", False)],
+)
+def test_values_of_users_other_than_quotas_are_secret(key: str, is_hidden: bool) -> None:
+    assert is_secret(key) == is_hidden

@@ -7,7 +7,7 @@ import pytest
 
 from controller.core import error_codes as codes
 from controller.core import znodes
-from controller.core.api_requests.topics import CreatedTopic, NewTopic
+from controller.core.api_requests.topics import CreatedTopic, CreateTopicsReceived, NewTopic
 from controller.core.commands import ReadChildren, WriteZnodes
 from controller.core.operations import Create
 from replay.world.simulation import Delivery
@@ -453,3 +453,9 @@ def test_topic_whose_znode_cannot_be_written_is_answered_with_an_error() -> None
     cluster.refuses = lambda issued: False
     answer = create(cluster, new_topic("t", 1, 1), new_topic("u", 1, 1))
     assert [one.error for one in answer.topics] == [codes.NONE] * 2
+
+
+def test_refusal_has_an_empty_message_only_if_the_controller_is_another_one() -> None:
+    asked = CreateTopicsReceived(1, 7, 1_000, False, [new_topic("t", 1, 1)])
+    for error, message in ((codes.NOT_CONTROLLER, ""), (codes.REQUEST_TIMED_OUT, None)):
+        assert asked.refusal(error).topics == (CreatedTopic("t", error, message),)
