@@ -11,6 +11,7 @@ from controller.core.commands import (
 )
 from controller.core.error_codes import KAFKA_STORAGE_ERROR, STALE_CONTROLLER_EPOCH
 from controller.core.events import BrokerResponded
+from controller.core.prepared_topics import prepare
 from controller.core.procedures.brokers.responses import process_broker_response
 from controller.core.protocol_versions import ProtocolVersion
 from controller.core.triggers import LeaderAndIsrResponseReceived, Trigger
@@ -86,6 +87,46 @@ def test_CC_02_is_new_is_kept_when_the_partition_is_added_again() -> None:
     cluster.send()
     (entry,) = cluster.leader_and_isr()[2].partitions
     assert entry.is_new
+
+
+def test_partition_added_twice_is_not_new_if_neither_addition_says_so() -> None:
+    cluster = Cluster()
+    for _ in range(2):
+        cluster.batch.add_leader_and_isr((2,), cluster.partitions[0], is_new=False)
+    cluster.send()
+    (entry,) = cluster.leader_and_isr()[2].partitions
+    assert not entry.is_new
+
+
+def test_partition_is_new_only_for_the_brokers_that_it_is_new_for() -> None:
+    cluster = Cluster()
+    cluster.batch.add_leader_and_isr((1, 2), cluster.partitions[0], is_new=False)
+    cluster.batch.add_leader_and_isr((3,), cluster.partitions[0], is_new=True)
+    cluster.send()
+    sent = cluster.leader_and_isr()
+    assert {id: one.partitions[0].is_new for id, one in sent.items()} == {
+        1: False,
+        2: False,
+        3: True,
+    }
+
+
+def test_leader_and_isr_of_a_prepared_topic_has_its_partitions_and_live_leaders() -> None:
+    cluster = Cluster()
+    prepared = prepare(cluster.context.topics["foo"], {1, 2, 3})
+    assert prepared is not None
+    cluster.batch.add_prepared({"foo": prepared})
+    cluster.batch.add_leader_and_isr((3,), cluster.partitions[2], is_new=False)
+    cluster.send()
+    sent = cluster.leader_and_isr()
+    foo = [("foo", 0), ("foo", 1)]
+    assert {id: [(e.topic, e.partition) for e in one.partitions] for id, one in sent.items()} == {
+        1: foo,
+        2: foo,
+        3: [("bar", 1), *foo],
+    }
+    leaders = {id: [leader for leader, _, _ in one.live_leaders] for id, one in sent.items()}
+    assert leaders == {1: [1, 2], 2: [1, 2], 3: [1, 2, 3]}
 
 
 def test_CC_03_leader_and_isr_is_sent_to_live_and_shutting_down_brokers() -> None:

@@ -29,6 +29,21 @@ def test_CC_11_delete_is_kept_when_the_replica_is_added_again() -> None:
     assert cluster.stop_replica()[2].partitions == (StopReplicaPartition("foo", 0, 4, True),)
 
 
+def test_replica_stopped_twice_is_kept_if_neither_request_deletes_it() -> None:
+    cluster = Cluster()
+    for _ in range(2):
+        cluster.batch.add_stop_replica((2,), cluster.partitions[0], delete=False)
+    cluster.send()
+    assert cluster.stop_replica()[2].partitions == (StopReplicaPartition("foo", 0, 4, False),)
+
+
+def test_stop_replica_carries_the_leader_epoch_that_is_given_for_it() -> None:
+    cluster = Cluster()
+    cluster.batch.add_stop_replica((2,), cluster.partitions[0], delete=True, leader_epoch=-1)
+    cluster.send()
+    assert cluster.stop_replica()[2].partitions == (StopReplicaPartition("foo", 0, -1, True),)
+
+
 @each_version
 def test_CC_12_stop_replica_of_a_topic_queued_for_deletion_deletes(
     protocol: str, leader_and_isr: int, update_metadata: int, stop_replica: int

@@ -160,6 +160,20 @@ def test_partitions_that_are_deleted_count() -> None:
     assert 12_900 < permissive <= 13_000
 
 
+def test_partitions_of_a_topic_that_a_tool_replaced_do_not_count_as_deleted() -> None:
+    """Only partition 4 is in the new topic of the same name."""
+    cluster = started(alice="2")
+    cluster.remove_topic_znodes("t")
+    cluster.create_topic("t", {4: [1, 2]})
+    assert create(cluster, FULL) == [codes.NONE]
+    number = next_request(cluster)
+    request = DeleteTopicsReceived(number, 5, 30_000, [TopicToDelete("t", None)])
+    assert errors(ask(cluster, request, ALICE, "app")) == [codes.NONE]
+    assert create(cluster, 1) == [QUOTA_EXCEEDED]
+    (throttle_ms,) = throttles(cluster)
+    assert 400 < throttle_ms <= 500
+
+
 def test_requests_that_are_handled_together_have_separate_quotas() -> None:
     cluster = started(alice="2", bob="2")
     requests = [

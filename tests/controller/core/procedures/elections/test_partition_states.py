@@ -275,6 +275,28 @@ def test_topic_override_has_priority_over_the_controllers_unclean_setting(
     assert ("unclean_leader" in driven.notices()) is leads
 
 
+@pytest.mark.parametrize(("count", "rest"), [(2, ""), (7, "; and of 2 more")])
+def test_unclean_elections_are_logged_with_the_replicas_that_were_passed_over(
+    count: int, rest: str
+) -> None:
+    driven = Driven(5, unclean_leader_election_enable=True)
+    partitions = [driven.partition((6, 5), GONE, number=number) for number in range(count)]
+    for one in partitions:
+        driven.lead(one, -1, (6,))
+    driven.run(change_partitions(driven.controller, partitions, ONLINE, "test", OFFLINE))
+    [text] = [one.text for one in driven.of_kind(Notice) if one.code == "unclean_leader"]
+    reasons = "; ".join(f"t-{n}: 6 not online, 5 not in sync" for n in range(min(count, 5)))
+    assert text.endswith(f"records may be lost (passed over: {reasons}{rest})")
+
+
+def test_election_of_a_partition_without_replicas_is_logged() -> None:
+    driven = Driven(5)
+    partition = driven.partition((), GONE)
+    driven.lead(partition, -1, (6,))
+    move(driven, partition, ONLINE)
+    assert failures(driven) == ["no replica can lead: it has none"]
+
+
 def test_unreadable_configuration_fails_only_its_topic() -> None:
     driven = Driven(5, unclean_leader_election_enable=True)
     bad, good = driven.partition((6, 5), GONE), driven.partition((6, 5), GONE, topic="u")

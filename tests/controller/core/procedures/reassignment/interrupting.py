@@ -9,7 +9,7 @@ from controller.core import znodes
 from controller.core.commands import Issued, WriteAtomically, WriteZnodes, ZooKeeperCommand
 from controller.core.events import WatchFired, ZnodesWritten
 from controller.core.operations import OK, CreateSequential, Delete
-from controller.core.values import ANY_VERSION
+from controller.core.values import ANY_VERSION, LeaderAndIsr
 from controller.core.znodes import (
     CANCEL_CONTENT,
     FORCED_CANCEL_CONTENT,
@@ -160,6 +160,13 @@ def cancel_briefly(cluster: Cluster) -> None:
 def submit_quietly(cluster: Cluster, targets: Targets) -> None:
     """As `submit`, but the controller does not react yet."""
     cluster.put_quietly(znodes.REASSIGN_PARTITIONS, entries_json(targets))
+
+
+def put_isr_quietly(cluster: Cluster, *isr: int) -> None:
+    """Another controller writes the state of t-0: the ISR, whose first member leads."""
+    before = cluster.leadership("t", 0)
+    state = LeaderAndIsr(isr[0], before.leader_epoch + 1, isr, 0, before.controller_epoch)
+    cluster.put_quietly(znodes.state_path("t", 0), znodes.write_state(state))
 
 
 def set_minimum(cluster: Cluster, least: int, topic: str = "t") -> None:

@@ -22,12 +22,14 @@ from replay.world.requests import Multi, WriteInMulti
 from tests.controller.core.cluster import Cluster, reads, writes
 from tests.controller.core.procedures.reassignment.interrupting import (
     OldServer,
+    OtherControllersTerm,
     Targets,
     cancel_all,
     cancel_briefly,
     cancel_quietly,
     entries,
     entries_json,
+    put_isr_quietly,
     remove_cancel,
     remove_cancel_quietly,
     requests,
@@ -240,6 +242,23 @@ def test_entry_that_is_written_in_the_transaction_of_a_cancellation_waits() -> N
     assert entries(cluster) == {T0: Entry((3,))}
     remove_cancel(cluster)
     assert assignment(cluster) == "3,1 adding 3 removing 1"
+
+
+def test_targets_lead_first_if_a_move_is_requested_in_the_transaction_of_a_cancellation() -> None:
+    """A stock controller began the move. Its leader dies before the take-over."""
+    cluster = two_partitions((1, 2))
+    client = Client(cluster)
+    with OtherControllersTerm(cluster):
+        client.write(CANCELS, Create(REASSIGN_PARTITIONS, entries_json({T0: [3, 4]})))
+        cluster.change_topic_quietly(
+            "t",
+            {0: [3, 4, 1, 2], 1: [2]},
+            adding_replicas={"0": [3, 4]},
+            removing_replicas={"0": [1, 2]},
+        )
+        put_isr_quietly(cluster, 1, 3, 2)
+        cluster.unregister(1)
+    assert cluster.leadership("t", 0).leader == 3
 
 
 def test_entry_that_is_written_in_the_transaction_of_a_removed_cancellation_begins() -> None:

@@ -16,10 +16,12 @@ from tests.controller.core.procedures.reassignment.interrupting import (
     cancel_quietly,
     entries,
     interruptible,
+    put_isr_quietly,
     record,
     remove_cancel,
     remove_cancel_quietly,
     request_quietly,
+    set_minimum,
     submit_quietly,
 )
 from tests.controller.core.procedures.reassignment.reassigning import (
@@ -59,6 +61,20 @@ def test_older_entry_started_by_a_stock_controller_is_rolled_back() -> None:
         begin_elsewhere(cluster)
     assert assignment(cluster) == "1,2"
     assert_nothing_is_left(cluster)
+
+
+def test_failover_elects_originals_first_if_a_stock_controller_began_a_cancelled_move() -> None:
+    """The rollback waits for both originals."""
+    cluster = interruptible(4, 1, 2)
+    set_minimum(cluster, 2)
+    with OtherControllersTerm(cluster):
+        submit_quietly(cluster, {T0: [3, 4]})
+        cancel_quietly(cluster)
+        begin_elsewhere(cluster)
+        put_isr_quietly(cluster, 1, 3, 2)
+        cluster.unregister(1)
+    assert assignment(cluster) == UNDER_WAY
+    assert cluster.leadership("t", 0).leader == 2
 
 
 @pytest.mark.parametrize(

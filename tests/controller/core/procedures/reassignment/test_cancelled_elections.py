@@ -209,6 +209,15 @@ def test_member_of_the_isr_leads_while_a_rollback_waits_for_an_extra_entry() -> 
     assert leader(cluster) == 5
 
 
+def test_targets_in_sync_are_elected_first_while_a_rollback_waits_for_an_extra_entry() -> None:
+    cluster = led_by(4, 4, 5, 2)
+    seen = cluster.seen()
+    submit_extra(cluster, {T0: [5, 6]})
+    assert seen.texts_of("rollback_waits")
+    cluster.stop_broker(4)
+    assert leader(cluster) == 5
+
+
 def test_no_target_becomes_an_unclean_leader() -> None:
     cluster = led_by(4, 4)
     configure(cluster, "topics/t", "true")

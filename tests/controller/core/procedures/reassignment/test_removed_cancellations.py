@@ -233,6 +233,38 @@ def test_cancellation_removed_after_it_is_read_is_carried_out_once() -> None:
     assert cluster.fold.controller.context.cancel == 0
 
 
+def with_a_request_that_waited() -> Cluster:
+    """The controller has found a cancellation while it read the request for t-0. It is removed
+    before the controller handles it."""
+    cluster = two_partitions()
+    looks = reads(REASSIGN_CANCEL)
+
+    def cancel() -> None:
+        cancel_quietly(cluster)
+        cluster.once(looks, lambda: cluster.once(looks, lambda: remove_cancel_quietly(cluster)))
+
+    cluster.once(by_rule(ReadChildren, "reassignment requests"), cancel)
+    seen = cluster.seen()
+    request(cluster, {T0: [3]})
+    assert len(seen.texts_of("reassignment_waits")) == 1
+    return cluster
+
+
+def test_request_that_waited_for_a_removed_cancellation_begins() -> None:
+    cluster = with_a_request_that_waited()
+    assert assignment(cluster) == "3,1 adding 3 removing 1"
+
+
+def test_request_that_waits_for_the_cancellation_after_a_removed_one_is_reported_again() -> None:
+    cluster = with_a_request_that_waited()
+    catch_up(cluster, 3)
+    assert_nothing_is_left(cluster)
+    cancel_all(cluster)
+    seen = cluster.seen()
+    request(cluster, {T0: [4]})
+    assert len(seen.texts_of("reassignment_waits")) == 1
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_two_cancellations_before_the_read_are_both_carried_out(kind: type[Cluster]) -> None:
     cluster = two_partitions((1, 2), (1, 2), kind)
