@@ -77,8 +77,9 @@ async def _find(
     may_see: TopicCheck,
     may_delete: TopicCheck,
 ) -> DeletedTopic:
-    """The topic by its name, or the error. A client that may not see the topic of an id does not
-    learn its name."""
+    """The topic by its name, or the error (KafkaApis.handleDeleteTopicsRequest). A client that may
+    not see the topic of an id does not learn its name. No client may delete a topic without a name
+    and an id."""
     context, name = controller.context, asked.name
     if asked.topic_id is not None:
         topic = context.topics_by_id.get(asked.topic_id)
@@ -87,9 +88,9 @@ async def _find(
         name = topic.name
         if not await may_see.allows(name):
             return DeletedTopic(None, asked.topic_id, error_codes.TOPIC_AUTHORIZATION_FAILED)
-    if name is not None and not await may_delete.allows(name):
+    if name is None or not await may_delete.allows(name):
         return DeletedTopic(name, asked.topic_id, error_codes.TOPIC_AUTHORIZATION_FAILED)
-    if name is None or not context.is_in_metadata(name):
+    if not context.is_in_metadata(name):
         return DeletedTopic(name, asked.topic_id, error_codes.UNKNOWN_TOPIC_OR_PARTITION)
     return DeletedTopic(name, asked.topic_id)
 

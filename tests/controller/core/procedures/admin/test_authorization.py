@@ -293,13 +293,6 @@ def test_topic_of_a_client_with_the_right_is_deleted() -> None:
     assert "/admin/delete_topics/t" in repr([one.command for one in cluster.commands()])
 
 
-def test_topic_to_delete_without_name_and_id_is_unknown_whatever_the_acls_are() -> None:
-    cluster = started()
-    request = DeleteTopicsReceived(next_request(cluster), 6, 0, [TopicToDelete(None, None)])
-    [answer] = call(cluster, by(ALICE, request)).topics
-    assert answer.error == codes.UNKNOWN_TOPIC_OR_PARTITION
-
-
 def test_unknown_topic_without_rights_looks_like_a_known_one() -> None:
     cluster = started()
     request = DeleteTopicsReceived(next_request(cluster), 6, 0, [TopicToDelete("x", None)])

@@ -122,10 +122,10 @@ def test_topic_named_by_name_and_id_rejects_the_request() -> None:
     assert cluster.data(znodes.topic_path("t")) is not None
 
 
-def test_topic_without_name_and_id_is_unknown() -> None:
+def test_topic_without_name_and_id_may_not_be_deleted() -> None:
     cluster = cluster_with_topic()
     answer = delete(cluster, TopicToDelete(None, None))
-    assert errors(answer) == [codes.UNKNOWN_TOPIC_OR_PARTITION]
+    assert errors(answer) == [codes.TOPIC_AUTHORIZATION_FAILED]
 
 
 @pytest.mark.parametrize("delivery", [Delivery.REQUEST_LOST, Delivery.REPLY_LOST])
