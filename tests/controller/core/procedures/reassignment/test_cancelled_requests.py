@@ -33,6 +33,7 @@ from tests.controller.core.procedures.reassignment.interrupting import (
 from tests.controller.core.procedures.reassignment.reassigning import (
     T0,
     T1,
+    ask,
     assert_no_failures,
     assignment,
     cancel,
@@ -137,6 +138,15 @@ def test_api_cancels_a_move_without_a_record_and_makes_none(is_cancelled: bool) 
     assert cancel(cluster) == codes.NONE
     assert assignment(cluster) == "1,2"
     assert [one for one in seen.written() if one.startswith(REASSIGNMENTS)] == []
+
+
+def test_request_for_the_present_replicas_is_done_although_a_cancellation_comes_meanwhile() -> None:
+    """It moves nothing. Another target is refused."""
+    cluster = two_partitions((1, 2), (1, 2))
+    cluster.once(reads(znodes.REASSIGN_PARTITIONS), lambda: cancel_quietly(cluster))
+    answer = ask(cluster, (T0, [1, 2]), (T1, [3, 4]))
+    errors = {one.partition: one.error for one in answer.partitions}
+    assert errors == {0: codes.NONE, 1: codes.REASSIGNMENT_IN_PROGRESS}
 
 
 def test_later_parts_of_a_request_that_a_cancellation_stops_are_looked_at_once(
