@@ -7,6 +7,7 @@ import pytest
 from controller.core import error_codes as codes
 from controller.core import znodes
 from controller.core.commands import Issued, WriteZnodes
+from controller.core.operations import SetData
 from replay.world.simulation import Delivery
 from tests.controller.core.cluster import Cluster, by_rule, writes, writes_state
 from tests.controller.core.endpoint import alter_partition, proposal
@@ -328,3 +329,15 @@ def test_recorded_move_that_has_caught_up_in_part_is_not_begun_again_by_a_failov
     assert cluster.leadership("t", 0) == before
     kinds = [one for broker in (3, 4) for one in seen.kinds(broker)]
     assert set(kinds) == {"LeaderAndIsr", "UpdateMetadata"}
+
+
+def test_broker_that_returns_leads_before_its_reassignment_resumes() -> None:
+    """KB 9.1 steps 5 and 6."""
+    cluster = cluster_of(2, 1)
+    reassign(cluster, 1, 2)
+    cluster.stop_broker(1)
+    seen = cluster.seen()
+    cluster.start_broker(1)
+    path = znodes.state_path("t", 0)
+    states = [one for one in seen.writes() if isinstance(one, SetData) and one.path == path]
+    assert [znodes.read_state(path, one.data, 0).leader for one in states] == [1, 1]

@@ -148,6 +148,7 @@ def test_broker_that_registers_deletes_its_remaining_replicas() -> None:
     seen = cluster.seen()
     cluster.start_broker(6)
     assert stopped(seen, 6) == [T0]
+    assert seen.kinds(6)[:2] == ["UpdateMetadata", "StopReplica"]
     assert files(cluster) == [1, 2, 3]
     assert pending(cluster) == []
     assert seen.texts_of("replicas_deleted") == [

@@ -5,7 +5,8 @@ import pytest
 from controller.core import znodes
 from controller.core.values import Assignment
 from controller.core.znodes import CANCEL_CONTENT, REASSIGN_CANCEL
-from tests.controller.core.cluster import Cluster
+from replay.world.simulation import Delivery
+from tests.controller.core.cluster import Cluster, writes
 from tests.controller.core.procedures.reassignment.interrupting import (
     assert_nothing_is_left,
     cancel_all,
@@ -166,3 +167,20 @@ def test_topic_deleted_by_a_client_ends_its_reassignments() -> None:
     catch_up(cluster, 4, name=("u", 0))
     assert_nothing_is_left(cluster)
     assert_no_failures(cluster)
+
+
+def test_entry_of_a_deleted_topic_does_not_move_the_next_topic_of_that_name() -> None:
+    """A client creates the topic again, and the session ends when the record of the deleted topic
+    is removed."""
+    cluster = two_partitions()
+    submit(cluster, {T0: [3]})
+    path = znodes.topic_path("t")
+    removes_record = writes(znodes.reassignment_path(*T0))
+    cluster.once(
+        removes_record, lambda: cluster.put_quietly(path, topic_json({0: Assignment((1,))}))
+    )
+    cluster.lose(removes_record, Delivery.SESSION_OVER_AFTER)
+    cluster.remove_quietly(path)
+    cluster.run()
+    assert assignment(cluster) == "1"
+    assert_nothing_is_left(cluster)

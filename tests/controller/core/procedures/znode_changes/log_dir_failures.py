@@ -3,6 +3,7 @@
 from controller.core import error_codes as codes
 from controller.core import znodes
 from controller.core.commands import BrokerRequest, LeaderAndIsrRequest
+from controller.core.events import BrokerResponded
 from controller.core.operations import CreateSequential
 from tests.controller.core.cluster import Cluster
 
@@ -14,6 +15,23 @@ def announce(cluster: Cluster, content: bytes) -> None:
     path = f"{znodes.LOG_DIR_EVENTS}/log_dir_event_"
     cluster.ask(CreateSequential(path, content))
     cluster.run()
+
+
+def failed_directory(
+    cluster: Cluster, failed: tuple[str, int], *others: tuple[str, int, int]
+) -> BrokerResponded:
+    """The answer of a slow broker to the LeaderAndIsr that the last announcement caused: a storage
+    error for a partition, and `others`."""
+    [asked] = [
+        one
+        for one in cluster.commands()
+        if one.reason.rule == "log directory failure"
+        and isinstance(one.command, LeaderAndIsrRequest)
+    ]
+    broker = asked.command.broker
+    topic_id = cluster.topic(failed[0]).topic_id.hex()
+    errors = [(topic_id, failed[1], codes.KAFKA_STORAGE_ERROR), *others]
+    return BrokerResponded(asked.id, broker, cluster.broker_epoch(broker), 0, errors)
 
 
 def storage_errors(cluster: Cluster, broker: int, *failed: tuple[str, int]) -> None:

@@ -7,6 +7,12 @@ from controller.core.operations import Create, Delete
 from controller.core.values import ANY_VERSION
 from replay.world.simulation import Delivery
 from tests.controller.core.cluster import Cluster, reads
+from tests.controller.core.procedures.reassignment.reassigning import (
+    T0,
+    assignment,
+    cluster_of,
+    reassign,
+)
 
 NOTIFICATION = f"{znodes.ISR_CHANGES}/isr_change_0000000000"
 
@@ -94,6 +100,25 @@ def test_unreadable_state_keeps_the_known_state() -> None:
     assert cluster.data(NOTIFICATION) is None
 
 
+def test_missing_state_is_reported() -> None:
+    cluster = started()
+    cluster.remove(znodes.state_path("t", 0))
+    seen = cluster.seen()
+    cluster.announce_isr(("t", 0), ("t", 1))
+    assert seen.notices() == [("isr_change_not_read", "t-0")]
+    assert cluster.data(NOTIFICATION) is None
+
+
+def test_notification_of_a_deleted_topic_sends_only_the_live_brokers() -> None:
+    cluster = started()
+    cluster.remove_topic_znodes("t")
+    seen = cluster.seen()
+    cluster.announce_isr(("t", 0))
+    update = "UpdateMetadata v6; live [1,2]"
+    assert seen.requested() == {1: [update], 2: [update]}
+    assert seen.notices() == []
+
+
 @pytest.mark.parametrize("delivery", [Delivery.REPLY_LOST, Delivery.REQUEST_LOST])
 def test_lost_connection_loses_no_notification(delivery: Delivery) -> None:
     cluster = started()
@@ -112,3 +137,19 @@ def test_processed_notifications_cause_no_request_or_write() -> None:
     seen = cluster.seen()
     cluster.run()
     assert seen.commands == []
+
+
+@pytest.mark.parametrize("rules", ["refold", "kafka"])
+def test_reassignment_is_completed_after_the_announced_isr_is_sent(rules: str) -> None:
+    """The notification is deleted before that (LONG_WORK_INTERRUPTED). Kafka deletes it last."""
+    cluster = cluster_of(2, 1, rules=rules)
+    reassign(cluster, 2)
+    cluster.set_isr("t", 0, [1, 2])
+    seen = cluster.seen()
+    cluster.announce_isr(T0)
+    assert assignment(cluster) == "2"
+    announced = "t-0 leader 1 e 1 isr [1,2] v 2 ce 1 replicas [2,1] offline []"
+    assert seen.requests(1)[0] == f"UpdateMetadata v8; live [1,2]; {announced}"
+    written = seen.written()
+    is_deleted_first = written.index(NOTIFICATION) < written.index(znodes.topic_path("t"))
+    assert is_deleted_first is (rules == "refold")

@@ -8,7 +8,7 @@ from controller.core.commands import Choice, DrawTopicIds, ReadZnodes
 from controller.core.operations import Create, SetData
 from controller.core.state_machines import PartitionState, ReplicaState
 from controller.core.values import Assignment, LeaderAndIsr
-from tests.controller.core.cluster import DAEMON, Cluster, by_rule, topic_json, writes_state
+from tests.controller.core.cluster import DAEMON, Cluster, by_rule, reads, topic_json, writes_state
 from tests.controller.core.procedures.elections.electing import configure
 
 
@@ -224,6 +224,24 @@ def test_topic_deleted_before_it_is_read_has_no_partitions() -> None:
     cluster.run()
     assert seen.requested() == {}
     assert cluster.state("t", 0) is None
+
+
+def test_partition_added_to_a_deleted_topic_is_created_with_its_next_topic() -> None:
+    """A tool adds a partition, deletes the topic, and creates it again before the controller
+    handles the addition, but after it knows of the deletion."""
+    cluster = Cluster(1).start()
+    cluster.create_topic("t", {0: [1]})
+    cluster.change_topic_quietly("u", {0: [1]})
+    cluster.change_topic_quietly("t", {0: [1], 1: [1]})
+    cluster.remove_quietly(znodes.topic_path("t"))
+    cluster.once(
+        reads(znodes.topic_path("u")),
+        lambda: cluster.change_topic_quietly("t", {0: [1], 1: [1]}),
+    )
+    seen = cluster.seen()
+    cluster.run()
+    assert {subject for _, subject in seen.notices()} == {"t-0"}
+    assert cluster.state("t", 1) == "leader 1 e 0 isr [1] v 0 ce 1"
 
 
 # daemon-id-repaired -------------------------------------------------------------------------------
