@@ -366,8 +366,8 @@ def _print(
 
     coverage = found.coverage
     end = ", interrupted" if found.was_interrupted else ""
-    processes = "1 worker" if workers == 1 else f"{workers} workers"
-    amount = f"{coverage.runs} runs in {found.seconds:.1f} s with {processes}{end}"
+    runs, processes = counted(coverage.runs, "run"), counted(workers, "worker")
+    amount = f"{runs} in {found.seconds:.1f} s with {processes}{end}"
     if found.violation is None or found.case is None or saved is None:
         typer.echo(f"no violation in {amount}, seed {seed}")
     else:

@@ -109,7 +109,8 @@ def _lines(found: "Searched", workers: int, elapsed_s: float, saved: list[Saved]
     coverage = found.coverage
     what = "no violation" if found.broken is None else "a violation"
     end = ", interrupted" if found.was_interrupted else ""
-    amount = f"{coverage.runs} runs in {elapsed_s:.1f} s with {counted(workers, 'worker')}{end}"
+    runs, processes = counted(coverage.runs, "run"), counted(workers, "worker")
+    amount = f"{runs} in {elapsed_s:.1f} s with {processes}{end}"
     yield f"{what} in {amount}, seed {found.seed}"
     for one in saved:
         yield from _lines_of_run(found, one)
