@@ -30,12 +30,13 @@ ASSIGNMENT = {0: [1, 2, 3], 1: [2, 3, 1], 2: [3, 1, 2]}
 
 async def test_an_isr_shrinks_and_grows(lab_cluster: DefaultLabCluster) -> None:
     """At 2.6 the leader writes the ISR and notifies the controller; later it sends a request."""
-    paused = lab_cluster.broker_not_taken_for_controller()
-    sizes = {number: 3 if by == paused.broker_id else 2 for number, (by, *_) in ASSIGNMENT.items()}
     daemon = await lab_cluster.controlling()
     await lab_cluster.create_topic("lagging", ASSIGNMENT)
     await lab_cluster.until_in_sync("lagging", 3)
     before = await lab_cluster.view.states("lagging")
+    # A broker that looks for the controller from now on finds the daemon.
+    paused = lab_cluster.broker_not_taken_for_controller()
+    sizes = {number: 3 if by == paused.broker_id else 2 for number, (by, *_) in ASSIGNMENT.items()}
     async with Traffic(lab_cluster.lab.bootstrap, "lagging") as traffic:
         await until_more(traffic)
         paused.pause()
