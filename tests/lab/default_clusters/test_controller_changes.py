@@ -27,10 +27,11 @@ SESSION_MS = 2000
 async def test_brokers_find_each_new_controller(lab_cluster: DefaultLabCluster) -> None:
     """A follower is paused while the role changes. It cannot become controller then, and the
     leaders of its partitions request ISR changes."""
-    follower = lab_cluster.broker_not_taken_for_controller()
     daemon = await take_role(lab_cluster)
     await lab_cluster.create_topic(TOPIC, ASSIGNMENT)
     await lab_cluster.until_in_sync(TOPIC, 3)
+    # A broker that looks for the controller from now on finds the daemon.
+    follower = lab_cluster.broker_not_taken_for_controller()
     async with Traffic(lab_cluster.lab.bootstrap, TOPIC) as traffic:
         async with paused(lab_cluster, follower):
             await until_shrunk(lab_cluster, follower)
