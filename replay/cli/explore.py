@@ -356,6 +356,7 @@ def _print(
     logs: list[Path],
 ) -> None:
     from replay.explore.verdict import (
+        amount_text,
         checked_lines,
         coverage_lines,
         input_line,
@@ -365,9 +366,7 @@ def _print(
     )
 
     coverage = found.coverage
-    end = ", interrupted" if found.was_interrupted else ""
-    runs, processes = counted(coverage.runs, "run"), counted(workers, "worker")
-    amount = f"{runs} in {found.seconds:.1f} s with {processes}{end}"
+    amount = amount_text(coverage.runs, found.seconds, workers, found.was_interrupted)
     if found.violation is None or found.case is None or saved is None:
         typer.echo(f"no violation in {amount}, seed {seed}")
     else:

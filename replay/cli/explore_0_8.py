@@ -104,13 +104,11 @@ def _document(
 def _lines(found: "Searched", workers: int, elapsed_s: float, saved: list[Saved]) -> Iterator[str]:
     from replay.explore.kafka_0_8.invariants import ALWAYS, RECOVERY
     from replay.explore.kafka_0_8.run import RULES, never_issued
-    from replay.explore.verdict import rates
+    from replay.explore.verdict import amount_text, rates
 
     coverage = found.coverage
     what = "no violation" if found.broken is None else "a violation"
-    end = ", interrupted" if found.was_interrupted else ""
-    runs, processes = counted(coverage.runs, "run"), counted(workers, "worker")
-    amount = f"{runs} in {elapsed_s:.1f} s with {processes}{end}"
+    amount = amount_text(coverage.runs, elapsed_s, workers, found.was_interrupted)
     yield f"{what} in {amount}, seed {found.seed}"
     for one in saved:
         yield from _lines_of_run(found, one)

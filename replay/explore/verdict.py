@@ -109,6 +109,12 @@ class Amounts(Protocol):
     events: int
 
 
+def amount_text(runs: int, seconds: float, workers: int, was_interrupted: bool) -> str:
+    """How much was searched."""
+    end = ", interrupted" if was_interrupted else ""
+    return f"{counted(runs, 'run')} in {seconds:.1f} s with {counted(workers, 'worker')}{end}"
+
+
 def rates(coverage: Amounts, seconds: float) -> str:
     """What was done in a second."""
     seconds = max(seconds, 0.001)

@@ -50,7 +50,7 @@ class Result(Struct):
 
     def survival(self) -> list[tuple[Mutant, bool]]:
         """The mutants, and whether each survived; one that could not be made did not."""
-        return [(mutant, not (one.noticed_by or one.error)) for mutant, one in self.mutants]
+        return [(mutant, verdict.is_survivor) for mutant, verdict in self.mutants]
 
 
 class Chosen(Struct):
@@ -183,7 +183,7 @@ class Run:
 
     def _add(self, mutant: Mutant, verdict: Verdict, total: int) -> None:
         self.result.mutants.append((mutant, verdict))
-        self._survivors += not (verdict.noticed_by or verdict.error)
+        self._survivors += verdict.is_survivor
         done = len(self.result.mutants)
         what = f"mutants: {done} of {total} were tried, {self._survivors} survived"
         self._progress(what, done, total)

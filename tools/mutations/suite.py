@@ -51,14 +51,18 @@ class Suite:
         """The node ids, in pytest's order."""
         return list(self._items)
 
-    def limit(self, test: str, seconds: float) -> None:
-        """A test fails if it takes longer."""
-        self._items[test].add_marker(pytest.mark.timeout(seconds))
+    def failures(
+        self, tests: Sequence[str], expected: Sequence[float] | None = None
+    ) -> Iterator[tuple[str, str, float]]:
+        """Run tests; for each its node id, what failed (empty: nothing) and its seconds.
 
-    def failures(self, tests: Sequence[str]) -> Iterator[tuple[str, str, float]]:
-        """Run tests; for each its node id, what failed (empty: nothing) and its seconds."""
+        `expected`: the seconds that each should take. A test that waits much longer fails, and the
+        kernel ends the process when a test takes much more processor time.
+        """
         items = [self._items[one] for one in tests]
-        for item, following in zip(items, [*items[1:], None], strict=True):
+        for place, (item, following) in enumerate(zip(items, [*items[1:], None], strict=True)):
+            if expected is not None:
+                _limit(item, expected[place])
             self._reports.failure, self._reports.seconds = "", 0.0
             item.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
             yield item.nodeid, self._reports.failure, self._reports.seconds
@@ -104,8 +108,7 @@ def try_change(
 ) -> None:
     """In a fork: change the code, run tests until one fails, and send the `Outcome`.
 
-    `seconds` is what each of the tests takes without the change. The kernel ends a fork when a test
-    takes much more processor time; a test that waits much longer fails.
+    `seconds` is what each of the tests takes without the change, and limits what it may take.
     """
     _set_up_fork(is_limited=True)
     outcome = Outcome()
@@ -114,15 +117,10 @@ def try_change(
     except Exception as error:
         outcome.error = f"{type(error).__name__}: {error}"
     else:
-        for test, expected in zip(tests, seconds, strict=True):
-            suite.limit(test, _WAIT_SECONDS + 10 * expected)
-        limits = iter([*seconds, 0.0])
-        _limit_test(next(limits))
-        for test, failure, _ in suite.failures(tests):
+        for test, failure, _ in suite.failures(tests, seconds):
             if failure:
                 outcome.failed = test
                 break
-            _limit_test(next(limits))
     result.send_bytes(msgspec.msgpack.encode(outcome))
     # Without what pytest and fixtures do at the end.
     os._exit(0)
@@ -141,8 +139,9 @@ def _set_up_fork(*, is_limited: bool) -> None:
         resource.setrlimit(resource.RLIMIT_AS, (_MEMORY_BYTES_MAX, _MEMORY_BYTES_MAX))
 
 
-def _limit_test(seconds: float) -> None:
-    """The processor time of the next test, which takes `seconds` without a change."""
+def _limit(test: pytest.Item, seconds: float) -> None:
+    """Limit the time of the next test, and its processor time, by what it should take."""
+    test.add_marker(pytest.mark.timeout(_WAIT_SECONDS + 10 * seconds))
     used = sum(resource.getrusage(resource.RUSAGE_SELF)[:2])
     _, hard = resource.getrlimit(resource.RLIMIT_CPU)
     resource.setrlimit(resource.RLIMIT_CPU, (int(used + 3 + 5 * seconds), hard))

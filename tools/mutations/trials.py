@@ -43,6 +43,11 @@ class Verdict(Struct):
     noticed_by: str
     error: str = ""
 
+    @property
+    def is_survivor(self) -> bool:
+        """Whether no test noticed the change."""
+        return not (self.noticed_by or self.error)
+
 
 class _Fork:
     """A process at work, with a folder for what its tests write."""
