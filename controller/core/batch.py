@@ -16,7 +16,7 @@ from controller.core.commands import (
     UpdateMetadataPartition,
     UpdateMetadataRequest,
 )
-from controller.core.prepared_topics import PreparedTopic, join
+from controller.core.prepared_topics import PreparedTopic, TopicEntries, join
 from controller.core.protocol_versions import ProtocolVersion
 from controller.core.state import ControllerContext, Partition
 from controller.core.values import LEADER_DURING_DELETE, NO_LEADER, Assignment, LeaderAndIsr
@@ -44,6 +44,7 @@ class RequestBatch:
         self._stop_replica: dict[int, dict[Partition, StopReplicaPartition]] = {}
         self._prepared: dict[str, PreparedTopic] = {}
         self._prepared_for: dict[int, None] = {}
+        self._prepared_metadata: dict[str, TopicEntries[UpdateMetadataPartition]] = {}
 
     def add_prepared(self, prepared: Mapping[str, PreparedTopic]) -> None:
         """Send the leaders and ISRs of prepared topics to their brokers, and all brokers
@@ -53,6 +54,13 @@ class RequestBatch:
             self._prepared_for.update(dict.fromkeys(one.online))
         if prepared:
             self._add_metadata_for_all(())
+        self.add_prepared_metadata(prepared)
+
+    def add_prepared_metadata(self, prepared: Mapping[str, PreparedTopic]) -> None:
+        """Send all brokers of UpdateMetadata these topics. The batch may have no other entry of
+        them."""
+        for name, one in prepared.items():
+            self._prepared_metadata[name] = one.update_metadata
 
     def add_leader_and_isr(
         self, brokers: Iterable[int], partition: Partition, *, is_new: bool
@@ -229,8 +237,7 @@ class RequestBatch:
     def _update_metadata_requests(self) -> Iterator[UpdateMetadataRequest]:
         context = self._context
         entries = sorted(self._update_metadata.values(), key=_by_name)
-        prepared = {name: one.update_metadata for name, one in self._prepared.items()}
-        partitions = join(entries, prepared)
+        partitions = join(entries, self._prepared_metadata)
         brokers = dict(context.brokers)
         if context.daemon_broker is not None:
             brokers[context.daemon_broker.id] = context.daemon_broker

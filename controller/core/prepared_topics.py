@@ -1,23 +1,28 @@
-"""What a failover sends about a topic whose brokers are all live: the replicas on each broker, and
-the entries of the requests that inform brokers of a new controller.
+"""What a failover or the start of a broker sends about a topic whose brokers are all live: the
+replicas on each broker, and the entries of the requests.
 
 A standby prepares topics before its take-over, which then only joins them. The entries of a topic
 are one object, so that they can also be encoded before they are needed.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from functools import lru_cache
 from itertools import chain, groupby
 from typing import Final, Generic, NamedTuple, TypeVar
 
 from controller.core.commands import LeaderAndIsrPartition, UpdateMetadataPartition
-from controller.core.state import NO_REPLICA_STATES, Partition, Topic
+from controller.core.state import NO_REPLICA_STATES, Partition, Topic, sorted_partitions
 from controller.core.state_machines import PartitionState, ReplicaState
 from controller.core.values import RECOVERED
 
 _REPLICA_LISTS_MAX: Final = 10_000
+_BEFORE_START: Final = (
+    ReplicaState.ONLINE,
+    ReplicaState.OFFLINE,
+    ReplicaState.DELETION_INELIGIBLE,
+)
 
 Entry = TypeVar("Entry", bound=LeaderAndIsrPartition | UpdateMetadataPartition)
 
@@ -108,6 +113,28 @@ class PreparedTopic(NamedTuple):
     leaders: dict[int, frozenset[int]]
     update_metadata: TopicEntries[UpdateMetadataPartition]
 
+    def on(self, brokers: Iterable[int]) -> "PreparedTopic":
+        """The same for the partitions with a replica on these brokers alone, and what these
+        brokers are sent about them."""
+        here = [one for one in brokers if one in self.online]
+        parts = {one: self.leader_and_isr[one] for one in here}
+        all_metadata = self.update_metadata
+        places = sorted(set(chain.from_iterable(one.places for one in parts.values())))
+        return PreparedTopic(
+            self.topic,
+            self.brokers,
+            {one: self.online[one] for one in here},
+            parts,
+            {one: self.leaders[one] for one in here},
+            TopicEntries([all_metadata[one] for one in places], all_metadata.whole, places),
+        )
+
+    def bring_online(self) -> None:
+        """Bring the replicas online."""
+        for broker, partitions in self.online.items():
+            for partition in partitions:
+                partition.set_replica_state(broker, ReplicaState.ONLINE)
+
 
 def prepare(topic: Topic, live: AbstractSet[int] | None = None) -> PreparedTopic | None:
     """Prepare a topic, and bring its partitions and replicas online, as a failover does.
@@ -115,6 +142,34 @@ def prepare(topic: Topic, live: AbstractSet[int] | None = None) -> PreparedTopic
     None if a partition has no leader or no replicas, or if one of its brokers is not `live`.
     """
     partitions = list(topic.partitions.values())
+    prepared = _prepared(topic, partitions, live)
+    if prepared is not None:
+        for partition in partitions:
+            partition.state = PartitionState.ONLINE
+            partition.replica_states = _all_online(partition.assignment.replicas)
+    return prepared
+
+
+def prepare_start(
+    topic: Topic, live: AbstractSet[int], started: Collection[int]
+) -> PreparedTopic | None:
+    """Prepare a topic, whose states stay as they are, for the start of brokers.
+
+    None as in `prepare`, and if a replica on one of the `started` brokers is new or being deleted.
+    """
+    prepared = _prepared(topic, sorted_partitions(topic.partitions.values()), live)
+    if prepared is None:
+        return None
+    for broker in started:
+        for partition in prepared.online.get(broker, ()):
+            if partition.replica_states.get(broker) not in _BEFORE_START:
+                return None
+    return prepared
+
+
+def _prepared(
+    topic: Topic, partitions: list[Partition], live: AbstractSet[int] | None
+) -> PreparedTopic | None:
     leaders: list[int] = []
     places: dict[int, list[int]] = defaultdict(list)
     is_plain = True
@@ -130,9 +185,6 @@ def prepare(topic: Topic, live: AbstractSet[int] | None = None) -> PreparedTopic
     brokers = frozenset(places).union(leaders)
     if not partitions or (live is not None and not brokers <= live):
         return None
-    for partition in partitions:
-        partition.state = PartitionState.ONLINE
-        partition.replica_states = _all_online(partition.assignment.replicas)
     entries = _entries(topic, partitions)
     whole = PreparedPartitions(entries, is_plain=is_plain)
     return PreparedTopic(

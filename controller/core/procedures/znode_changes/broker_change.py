@@ -3,6 +3,7 @@
 from controller.core.controller import Controller
 from controller.core.outcomes import SLICE, suspend
 from controller.core.pauses import SLICE_SIZE, send_in_slices
+from controller.core.prepared_topics import PreparedTopic, prepare_start
 from controller.core.procedures.brokers.registration_checks import suspect_lost, trust
 from controller.core.procedures.brokers.registrations import (
     close_channels,
@@ -15,6 +16,7 @@ from controller.core.procedures.elections.partition_state_machine import (
     retry_offline_partitions,
 )
 from controller.core.procedures.elections.replica_state_machine import Replicas, change_replicas
+from controller.core.procedures.elections.unsent_batches import REPLICAS
 from controller.core.procedures.reassignment.initiation import resume_on_brokers
 from controller.core.procedures.reassignment.replica_deletion import request_deletions_again
 from controller.core.procedures.reassignment_znodes.cancel_znode import retry_waiting_rollbacks
@@ -113,24 +115,52 @@ async def on_broker_startup(controller: Controller, new: list[int]) -> None:
         context.offline_dirs.pop(broker, None)
     existing = [broker for broker in context.brokers if broker not in new]
     controller.send_metadata(STARTUP, existing)
-    batch = controller.new_batch(STARTUP)
-    batch.add_update_metadata(new, ())
-    handled = 0
-    for topic in context.topics.values():
-        if topic.name not in context.queued_for_deletion:
-            batch.add_update_metadata((), topic.assigned())
-        handled += len(topic.partitions)
-        if handled >= SLICE_SIZE:
-            handled = 0
-            await suspend(SLICE)
-    await send_in_slices(controller, batch)
+    prepared = await _inform_started(controller, new)
     request_deletions_again(controller, new)
     replicas = context.replicas_on(new)
-    await change_replicas(controller, _sorted(replicas), ReplicaState.ONLINE, STARTUP)
+    for one in prepared.values():
+        one.bring_online()
+    await change_replicas(
+        controller, _sorted(replicas), ReplicaState.ONLINE, STARTUP, prepared=prepared
+    )
     await retry_offline_partitions(controller, STARTUP)
     await resume_on_brokers(controller, new)
     topics = {one.topic.name: None for partitions in replicas.values() for one in partitions}
     await resume_deletion_for(controller, topics)
+
+
+async def _inform_started(controller: Controller, new: list[int]) -> dict[str, PreparedTopic]:
+    """Send the new brokers all partitions.
+
+    Returns what is sent when their replicas come online, for topics whose brokers are all live.
+    """
+    context = controller.context
+    batch = controller.new_batch(STARTUP)
+    batch.add_update_metadata(new, ())
+    # Machines with unsent requests change no state.
+    may_prepare = not context.offline_dirs and REPLICAS not in controller.unsent
+    all_prepared: dict[str, PreparedTopic] = {}
+    handled = 0
+    for name, topic in context.topics.items():
+        if name not in context.queued_for_deletion:
+            prepared = (
+                prepare_start(topic, context.live_brokers.keys(), new) if may_prepare else None
+            )
+            if prepared is None:
+                batch.add_update_metadata((), topic.assigned())
+            else:
+                all_prepared[name] = prepared
+        handled += len(topic.partitions)
+        if handled >= SLICE_SIZE:
+            handled = 0
+            await suspend(SLICE)
+    batch.add_prepared_metadata(all_prepared)
+    await send_in_slices(controller, batch)
+    return {
+        name: one.on(new)
+        for name, one in all_prepared.items()
+        if not one.online.keys().isdisjoint(new)
+    }
 
 
 async def on_broker_failure(controller: Controller, dead: list[int]) -> None:
