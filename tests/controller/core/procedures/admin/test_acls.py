@@ -74,6 +74,29 @@ def test_unreadable_notification_has_all_acls_read_again() -> None:
     cluster.put_with_parents(CLUSTER, acls(allows("Describe")))
     cluster.put_with_parents("/kafka-acl-extended-changes/acl_changes_0000000000", b"{")
     assert listing(cluster) == codes.NONE
+    cluster.remove(CLUSTER)
+    cluster.put_with_parents("/kafka-acl-extended-changes/acl_changes_0000000001", b"{")
+    assert listing(cluster) == codes.CLUSTER_AUTHORIZATION_FAILED
+
+
+def test_notifications_from_before_the_failover_are_not_read() -> None:
+    cluster = Cluster(1, 2, authorization=Authorization())
+    for number in (0, 1):
+        cluster.put_with_parents(f"/kafka-acl-changes/acl_changes_{number:010}", b"unreadable")
+    cluster.start()
+    seen = cluster.seen()
+    cluster.put_with_parents(CLUSTER, acls(allows("Describe")))
+    change(cluster, "kafka-cluster", kind="CLUSTER", number=2)
+    assert listing(cluster) == codes.NONE
+    assert seen.notices() == []
+
+
+def test_changed_acls_of_a_group_are_the_business_of_brokers() -> None:
+    cluster = started(allows("Describe"))
+    seen = cluster.seen()
+    change(cluster, "g", kind="GROUP")
+    assert listing(cluster) == codes.NONE
+    assert seen.notices() == []
 
 
 def test_unreadable_acls_deny_everything() -> None:
@@ -134,8 +157,10 @@ def test_notification_that_may_not_be_read_has_all_acls_read_again() -> None:
     seen = cluster.seen()
     cluster.denied = ("/kafka-acl-changes/acl_changes_0000000000",)
     cluster.put_with_parents(OTHER, acls(allows("Create"), denies("Create")))
+    cluster.put_with_parents(CLUSTER, acls(allows("Describe")))
     change(cluster, "secret")
     assert created(cluster, "other") == codes.TOPIC_AUTHORIZATION_FAILED
+    assert listing(cluster) == codes.NONE
     assert "cannot be read (NoAuth)" in seen.texts_of("unreadable_znode")[0]
     cluster.put_with_parents(OTHER, acls(allows("Create")))
     change(cluster, "other", number=1)
@@ -158,9 +183,11 @@ def test_acls_that_may_not_be_listed_deny_everything_until_they_may(denied: str)
     assert created(cluster, "other") == codes.TOPIC_AUTHORIZATION_FAILED
     assert listing(cluster) == codes.CLUSTER_AUTHORIZATION_FAILED
     assert listing(cluster, ROOT) == codes.NONE
-    assert f"{denied} cannot be read (NoAuth)" in seen.texts_of("unreadable_znode")[0]
-    cluster.denied = ()
     change(cluster, "other")
+    texts = seen.texts_of("unreadable_znode")
+    assert [f"{denied} cannot be read (NoAuth)" in one for one in texts] == [True, True]
+    cluster.denied = ()
+    change(cluster, "other", number=1)
     assert created(cluster, "other") == codes.NONE
     assert listing(cluster) == codes.NONE
 

@@ -10,6 +10,7 @@ from controller.core.api_requests.topics import (
     CreateTopicsResponse,
     DeleteTopicsReceived,
     NewPartitions,
+    NewTopic,
     TopicToDelete,
 )
 from controller.core.commands import (
@@ -34,8 +35,9 @@ from tests.controller.core.procedures.topics.topic_requests import (
 )
 
 
-def asked_to_create(number: int = 1) -> CreateTopicsReceived:
-    return CreateTopicsReceived(number, 7, TIMEOUT_MS, False, [new_topic(f"t{number}", 1, 1)])
+def asked_to_create(number: int = 1, *others: NewTopic) -> CreateTopicsReceived:
+    topics = [new_topic(f"t{number}", 1, 1), *others]
+    return CreateTopicsReceived(number, 7, TIMEOUT_MS, False, topics)
 
 
 def slow(cluster: Cluster, *brokers: int) -> None:
@@ -115,9 +117,14 @@ def test_confirmation_timer_starts_after_the_first_confirmation() -> None:
 
 
 def test_no_confirmation_within_the_timeout_is_a_timeout() -> None:
-    cluster = without_confirmation(1, 2, 3)
+    cluster = Cluster(1, 2, 3).start()
+    slow(cluster, 1, 2, 3)
+    ask_without_answer(cluster, asked_to_create(1, new_topic("!", 1, 1)))
     cluster.fire(FIRST_TIMER)
-    assert error_by_name(cluster) == [("t1", codes.REQUEST_TIMED_OUT)]
+    assert error_by_name(cluster) == [
+        ("t1", codes.REQUEST_TIMED_OUT),
+        ("!", codes.INVALID_TOPIC_EXCEPTION),
+    ]
     cluster.answer_slow()
     assert len(answers(cluster)) == 1
 

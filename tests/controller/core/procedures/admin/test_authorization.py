@@ -339,6 +339,19 @@ def test_all_refused_topics_of_a_request_are_reported_together(api: str) -> None
     ]
 
 
+@pytest.mark.parametrize(
+    ("count", "listed"),
+    [(5, "a-0, a-1, a-2, a-3, a-4"), (6, "a-0, a-1, a-2, a-3, a-4 and 1 more")],
+)
+def test_report_has_the_number_of_other_topics_if_not_all_are_named(
+    count: int, listed: str
+) -> None:
+    cluster = started()
+    create(cluster, *NAMES[:count])
+    [text] = refusals(cluster)
+    assert text.startswith(f"no ACL allows Create on Topic {listed} for User:alice")
+
+
 @pytest.mark.parametrize("api", OF_MANY_TOPICS)
 def test_many_topics_are_checked_in_slices(api: str) -> None:
     """The daemon answers pings between two slices: a request may name 100,000 topics."""

@@ -8,6 +8,7 @@ from controller.core.api_requests.producer_ids import AllocateProducerIdsRespons
 from controller.core.commands import WriteZnodes
 from tests.controller.core.cluster import Cluster
 from tests.controller.core.endpoint import allocate_producer_ids
+from tests.controller.core.procedures.reassignment.interrupting import Refusing
 
 
 def block(cluster: Cluster) -> tuple[int, str, str]:
@@ -50,6 +51,29 @@ def test_exhausted_or_unreadable_block_is_an_error_and_is_not_changed() -> None:
     last = znodes.write_producer_ids(znodes.ProducerIds(1, 2**63 - 1000, 2**63 - 1))
     for content in (last, b"no json", b'{"version":1,"broker":1}'):
         cluster.put(znodes.PRODUCER_IDS, content)
+        seen = cluster.seen()
         answer = allocate_producer_ids(cluster, 1)
         assert (answer.error, answer.length) == (codes.UNKNOWN_SERVER_ERROR, 0)
         assert cluster.data(znodes.PRODUCER_IDS) == content
+        assert seen.notices() == [("no_producer_ids", znodes.PRODUCER_IDS)]
+
+
+def test_last_block_is_allocated() -> None:
+    cluster = Cluster(1).start()
+    block_before = znodes.ProducerIds(1, 2**63 - 2000, 2**63 - 1001)
+    cluster.put(znodes.PRODUCER_IDS, znodes.write_producer_ids(block_before))
+    answer = allocate_producer_ids(cluster, 1)
+    assert (answer.error, answer.start) == (codes.NONE, 2**63 - 1000)
+    assert block(cluster) == (1, str(2**63 - 1000), str(2**63 - 1))
+
+
+def test_rejected_write_is_an_error_and_is_not_repeated() -> None:
+    cluster = Refusing(1)
+    cluster.start()
+    only_the_first = iter([True])
+    cluster.refuses = lambda issued: next(only_the_first, False)
+    seen = cluster.seen()
+    answer = allocate_producer_ids(cluster, 1)
+    assert (answer.error, answer.length) == (codes.UNKNOWN_SERVER_ERROR, 0)
+    assert cluster.data(znodes.PRODUCER_IDS) is None
+    assert "ZooKeeper refuses the write (code -102)" in seen.texts_of("no_producer_ids")[0]

@@ -20,6 +20,7 @@ from controller.core.user_configs import is_secret
 from replay.world.requests import GetChildren
 from replay.world.simulation import Delivery
 from tests.controller.core.cluster import Cluster, reads, writes
+from tests.controller.core.denying import Denying
 from tests.controller.core.endpoint import call, next_request
 
 SHA_256, SHA_512 = 1, 2
@@ -64,14 +65,15 @@ def announced(cluster: Cluster) -> list[str]:
     return [one["entity_path"] for one in found]
 
 
-def of(**users: dict[str, str]) -> Cluster:
-    """A cluster with configurations of users."""
-    cluster = Cluster(1)
+def of(**users: dict[str, str]) -> Denying:
+    """A cluster with configurations of users, all of which the controller may read."""
+    cluster = Denying(1)
     for path in (znodes.USER_CONFIGS, znodes.CONFIG_CHANGES):
         cluster.put(path, b"")
     for user, configs in users.items():
         cluster.put(znodes.user_config_path(user), znodes.write_config(configs))
-    return cluster.start()
+    cluster.start()
+    return cluster
 
 
 def test_credential_is_written_and_announced() -> None:
@@ -91,12 +93,14 @@ def test_credential_is_written_and_announced() -> None:
 
 def test_unrelated_configurations_of_a_user_are_kept() -> None:
     cluster = of(ann={"producer_byte_rate": "9", "SCRAM-SHA-256": "old", "SCRAM-SHA-512": "other"})
+    seen = cluster.seen()
     assert alter(cluster, (("ann", SHA_256, 4096, "new"),)) == (UserResult("ann"),)
     assert configured(cluster, "ann") == {
         "producer_byte_rate": "9",
         "SCRAM-SHA-256": "new",
         "SCRAM-SHA-512": "other",
     }
+    assert seen.written() == [ANN, f"{znodes.CONFIG_CHANGES}/config_change_"]
 
 
 def test_one_mechanism_is_deleted_while_another_is_added() -> None:
@@ -205,13 +209,23 @@ def test_credential_named_twice_in_a_request_is_rejected(
     assert configured(cluster, "ann") == {"SCRAM-SHA-256": "old"}
 
 
-def test_password_that_java_cannot_use_as_a_key_fails_all_users() -> None:
-    """In Kafka, one exception ends the preparation of all users."""
+def test_invalid_alteration_is_the_reason_although_the_credential_is_named_twice() -> None:
     cluster = of()
-    answers = alter(cluster, (("ann", SHA_256, 4096, ""), ("bob", SHA_256, 4096, "x")))
-    assert answers == tuple(
-        UserResult(one, codes.UNKNOWN_SERVER_ERROR, FAILED) for one in ("ann", "bob")
-    )
+    answers = alter(cluster, (("ann", SHA_256, 1, "x"), ("ann", SHA_256, 4096, "x")))
+    assert answers == (UserResult("ann", codes.UNACCEPTABLE_CREDENTIAL, "Too few iterations"),)
+
+
+def test_password_that_java_cannot_use_as_a_key_fails_all_users() -> None:
+    """In Kafka, one exception ends the preparation of all users. Users that were rejected before
+    keep their error."""
+    cluster = of()
+    alterations = (("ann", SHA_256, 4096, ""), ("bob", SHA_256, 4096, "x"))
+    answers = alter(cluster, alterations, (("cleo", SHA_256),))
+    assert sorted(answers, key=lambda one: one.user) == [
+        UserResult("ann", codes.UNKNOWN_SERVER_ERROR, FAILED),
+        UserResult("bob", codes.UNKNOWN_SERVER_ERROR, FAILED),
+        UserResult("cleo", codes.RESOURCE_NOT_FOUND, ABSENT),
+    ]
     assert configured(cluster, "bob") is None
 
 
@@ -226,6 +240,23 @@ def test_invalid_stored_configuration_is_not_written_again(configs: dict[str, st
     assert answers == (UserResult("ann", codes.UNKNOWN_SERVER_ERROR, FAILED),)
     assert seen.writes() == []
     assert seen.notices() == [("credentials_not_altered", ANN)]
+
+
+def test_missing_credential_is_the_reason_although_the_stored_configuration_is_invalid() -> None:
+    cluster = of(ann={"no.such": "1"})
+    seen = cluster.seen()
+    answers = alter(cluster, gone=(("ann", SHA_256),))
+    assert answers == (UserResult("ann", codes.RESOURCE_NOT_FOUND, ABSENT),)
+    assert seen.notices() == []
+
+
+def test_configuration_that_may_not_be_read_fails_only_its_user() -> None:
+    cluster = of(ann={"producer_byte_rate": "9"})
+    cluster.denied = (ANN,)
+    answers = alter(cluster, (("ann", SHA_256, 4096, "x"), ("bob", SHA_256, 4096, "y")))
+    assert answers == (UserResult("ann", codes.UNKNOWN_SERVER_ERROR, FAILED), UserResult("bob"))
+    assert configured(cluster, "ann") == {"producer_byte_rate": "9"}
+    assert configured(cluster, "bob") == {"SCRAM-SHA-256": "y"}
 
 
 def test_unreadable_content_fails_only_its_user() -> None:

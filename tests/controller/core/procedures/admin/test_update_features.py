@@ -129,6 +129,15 @@ def test_features_disabled_meanwhile_do_not_exist() -> None:
     assert one.message == "Can not delete non-existing finalized feature."
 
 
+def test_features_of_a_missing_znode_do_not_exist() -> None:
+    cluster = with_features()
+    cluster.remove(znodes.FEATURE)
+    seen = cluster.seen()
+    [one] = update(cluster, ("f", 0, SAFE)).features
+    assert one.message == "Can not delete non-existing finalized feature."
+    assert seen.notices() == []
+
+
 def test_unreadable_features_do_not_exist() -> None:
     cluster = with_features()
     cluster.put(znodes.FEATURE, b"{")

@@ -1,7 +1,7 @@
 """Requests whose answer waits for leaders, or for the deletion of topics (Kafka's topic
 purgatory)."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import pytest
 
@@ -56,9 +56,9 @@ def growth(number: int = 1) -> CreatePartitionsReceived:
     return CreatePartitionsReceived(number, 3, TIMEOUT_MS, False, asked)
 
 
-def deletion(number: int = 1) -> DeleteTopicsReceived:
+def deletion(number: int = 1, names: Sequence[str] = ("t", "u", "v")) -> DeleteTopicsReceived:
     """Topic t cannot be deleted until broker 9 registers; u can, and v does not exist."""
-    topics = [TopicToDelete(name, None) for name in ("t", "u", "v")]
+    topics = [TopicToDelete(name, None) for name in names]
     return DeleteTopicsReceived(number, 6, TIMEOUT_MS, topics)
 
 
@@ -76,14 +76,14 @@ def waiting_growth() -> Cluster:
     return cluster
 
 
-def waiting_deletion() -> Cluster:
+def waiting_deletion(asked: DeleteTopicsReceived | None = None) -> Cluster:
     cluster = Cluster(1, DEAD).start()
     cluster.create_topic("t", {0: [1, DEAD]})
     cluster.create_topic("u", {0: [1]})
     cluster.stop_broker(DEAD)
     # Its deletion failed once and has to wait for the broker before it starts again.
     cluster.fold.controller.context.ineligible_for_deletion["t"] = None
-    ask_without_answer(cluster, deletion())
+    ask_without_answer(cluster, asked or deletion())
     return cluster
 
 
@@ -176,6 +176,12 @@ def test_incomplete_items_are_timed_out_at_the_timeout(begin: Callable[[], Clust
     assert len(answers(cluster)) == 1
 
 
+def test_topics_deleted_before_the_timeout_are_not_timed_out() -> None:
+    cluster = waiting_deletion(deletion(names=("u", "t")))
+    cluster.fire(FIRST_TIMER)
+    assert error_by_name(cluster) == [("u", codes.NONE), ("t", codes.REQUEST_TIMED_OUT)]
+
+
 def test_timed_out_topic_is_answered_with_its_id_alone() -> None:
     """Kafka leaves the other fields of the answer empty."""
     cluster = waiting_creation()
@@ -205,6 +211,13 @@ def test_request_with_timeout_zero_is_answered_at_once(timeout_ms: int) -> None:
     assert timers(seen) == []
 
 
+def test_request_with_the_shortest_timeout_waits() -> None:
+    cluster = Cluster(1, 2).start()
+    ask_without_answer(cluster, creation(timeout_ms=1))
+    cluster.fire(FIRST_TIMER)
+    assert error_by_name(cluster) == with_late(waiting_creation, codes.REQUEST_TIMED_OUT)
+
+
 def test_timeout_during_another_procedure_is_answered_at_once() -> None:
     """The answer does not wait for the end of the other procedure."""
     cluster = waiting_creation()
@@ -225,24 +238,29 @@ def _is_timer(event: object) -> bool:
     return isinstance(event, TimerFired)
 
 
-def test_request_that_times_out_in_the_queue_is_not_carried_out() -> None:
-    """It was queued after a long procedure."""
+@pytest.mark.parametrize(
+    ("late", "timer", "other"), [(1, FIRST_TIMER, "request:2"), (2, "request:2", FIRST_TIMER)]
+)
+def test_request_that_times_out_in_the_queue_is_not_carried_out(
+    late: int, timer: str, other: str
+) -> None:
+    """It was queued after a long procedure. The other request of the queue is carried out."""
     cluster = Cluster(1, 2).start()
     cluster.create_topic("u", {0: [2, 1]})
 
     def ask_and_time_out() -> None:
         cluster.happen_next(creation(), "api:1")
         cluster.happen_next(creation(2), "api:1")
-        cluster.happen_next(TimerFired(FIRST_TIMER), "timer")
+        cluster.happen_next(TimerFired(timer), "timer")
 
     cluster.once(writes_state("u", 0), ask_and_time_out)
     seen = cluster.seen()
     cluster.stop_broker(2)
     [answer] = answers(cluster)
     assert isinstance(answer, CreateTopicsResponse)
-    assert (answer.request, errors(answer)) == (1, [codes.REQUEST_TIMED_OUT] * 3)
+    assert (answer.request, errors(answer)) == (late, [codes.REQUEST_TIMED_OUT] * 3)
     assert seen.written().count(znodes.topic_path("a")) == 1
-    assert timers(seen) == ["request:2"]
+    assert timers(seen) == [other]
 
 
 def test_timeout_during_the_requests_own_procedure_is_applied_at_the_end_of_its_part() -> None:

@@ -35,6 +35,13 @@ def test_CI_31_with_feature_versioning_a_disabled_znode_is_enabled() -> None:
     assert feature(cluster) == (1, {"version": 1, "status": 1, "features": {}})
 
 
+def test_features_of_a_disabled_znode_are_not_enabled() -> None:
+    data = (
+        b'{"version":1,"status":0,"features":{"f":{"min_version_level":1,"max_version_level":3}}}'
+    )
+    assert feature(found("2.7-IV0", data)) == (1, {"version": 1, "status": 1, "features": {}})
+
+
 def test_CI_32_with_feature_versioning_an_enabled_znode_is_kept() -> None:
     cluster = found("2.7-IV0", ENABLED)
     assert feature(cluster) == (0, {"version": 1, "status": 1, "features": {}})

@@ -140,14 +140,20 @@ def test_child_of_the_brokers_that_is_no_broker_id_is_no_obstacle() -> None:
 
 
 def test_broker_that_restarts_without_a_controller_leads_no_partition_of_a_standby() -> None:
-    """The states are known, and older than the registration (RESTARTS_SEEN_AT_FAILOVER)."""
+    """The states are known, and older than the registration (RESTARTS_SEEN_AT_FAILOVER). They are
+    written in order, although the standby has read topic t before s."""
     pair = StandbyPair()
+    pair.active.create_topic("s", {0: [1, 2]})
+    pair.follow()
     pair.active.zookeeper.end_session(pair.active.session)
     pair.active.unregister(1)
     pair.active.register(1)
     cold, before = pair.cold_failover()
     seen = pair.take_over()
     assert seen.requested() == before.requested()
+    states = [znodes.state_path(topic, 0) for topic in ("s", "t")]
+    for each in (seen, before):
+        assert [one for one in each.written() if one.startswith(znodes.TOPICS)] == states
     assert pair.standby.leadership("t", 0).leader == cold.leadership("t", 0).leader == 2
 
 

@@ -5,7 +5,7 @@ import pytest
 from controller.core import error_codes as codes
 from controller.core import znodes
 from controller.core.api_requests.topics import DeletedTopic, TopicToDelete
-from controller.core.commands import ReadChildren, WriteZnodes
+from controller.core.commands import ReadChildren, StopReplicaRequest, WriteZnodes
 from replay.world.simulation import Delivery
 from tests.controller.core.cluster import Cluster, by_rule, writes
 from tests.controller.core.procedures.topics.deleting import (
@@ -42,7 +42,7 @@ def test_topic_is_deleted_by_its_id() -> None:
 def test_answer_does_not_wait_for_replicas() -> None:
     """Kafka's metadata omits the topic once brokers have the UpdateMetadata."""
     cluster = cluster_with_topic()
-    slow_to_delete(cluster, 1, 2, 3)
+    cluster.is_slow = lambda request: isinstance(request, StopReplicaRequest)
     assert errors(delete(cluster, "t")) == [codes.NONE]
     assert cluster.data(znodes.topic_path("t")) is not None
 
