@@ -36,6 +36,7 @@ from tests.controller.core.procedures.reassignment.many_moves import (
     broker_1_shuts_down,
     creates_record,
     leader_asks_for_isr,
+    reads,
     records_before,
     set_isrs,
     steps,
@@ -140,6 +141,16 @@ def test_urgent_event_is_handled_between_two_parts(
     seen = cluster.seen()
     taken_over(cluster)
     assert records_before(seen, handled) == PART
+    assert_recorded_once(cluster)
+
+
+def test_urgent_event_waits_until_the_first_part_has_records() -> None:
+    """Entries that were read before the first part are still valid in it."""
+    cluster = with_25_partitions()
+    cluster.once(reads(REASSIGN_CANCEL), lambda: leader_asks_for_isr(cluster))
+    seen = cluster.seen()
+    taken_over(cluster)
+    assert records_before(seen, "answer") == PART
     assert_recorded_once(cluster)
 
 
@@ -288,14 +299,17 @@ def test_lost_reply_in_the_middle_of_a_part(delivery: Delivery, lost: list[Name]
     assert_can_complete(cluster)
 
 
-def test_record_that_another_client_created_is_written_again() -> None:
+def test_record_that_another_client_wrote_is_written_again_and_delays_no_other() -> None:
     cluster = with_25_partitions()
 
     def disturb() -> None:
-        cluster.put_quietly(reassignment_path(*ALL[3]), b"no record")
+        for _ in range(2):
+            cluster.put_quietly(reassignment_path(*ALL[3]), b"no record")
 
     cluster.once(FIRST_PART, disturb)
+    seen = cluster.seen()
     taken_over(cluster)
+    assert len(written_topics(seen)) == 1
     assert_recorded_once(cluster)
     assert_can_complete(cluster)
 

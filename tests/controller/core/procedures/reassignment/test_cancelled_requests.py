@@ -22,10 +22,12 @@ from tests.controller.core.procedures.reassignment.interrupting import (
     cancel_briefly,
     cancel_quietly,
     entries,
+    interruptible,
     remove_cancel,
     request,
     request_quietly,
     requests,
+    set_minimum,
     submit,
     submit_quietly,
     two_partitions,
@@ -34,6 +36,7 @@ from tests.controller.core.procedures.reassignment.reassigning import (
     T0,
     T1,
     ask,
+    ask_for_isr,
     assert_no_failures,
     assignment,
     cancel,
@@ -87,6 +90,42 @@ def test_request_that_a_cancellation_stops_waits_with_the_next_ones() -> None:
     assert assignment(cluster) == MOVING
     assert assignment(cluster, T1) == "3,1,2 adding 3 removing 1,2"
     assert requests(cluster) == []
+
+
+def test_request_of_an_entry_that_a_cancellation_stops_does_not_wait() -> None:
+    """The cancellation removes the entry."""
+    cluster = two_partitions((1, 2), (1, 2))
+    cluster.once(reads(znodes.topic_config_path("t")), lambda: cancel_quietly(cluster))
+    seen = cluster.seen()
+    submit(cluster, {T0: [3, 4]})
+    assert warnings(seen) == []
+    assert assignment(cluster) == "1,2"
+    assert_nothing_is_left(cluster)
+
+
+def test_request_waits_if_the_rollback_of_its_partition_waits() -> None:
+    """The cancelled entry is of another route."""
+    cluster = interruptible(4, 1, 2)
+    set_minimum(cluster, 2)
+    submit(cluster, {T0: [3, 4]})
+    ask_for_isr(cluster, 1, 3)
+    cancel_all(cluster)
+    seen = cluster.seen()
+    request(cluster, {T0: [3]})
+    assert [one.subject for one in warnings(seen)] == [REASSIGNMENT_REQUESTS]
+
+
+def test_request_of_an_entry_that_is_younger_than_the_cancellation_waits() -> None:
+    cluster = two_partitions((1, 2), (1, 2))
+    cancel_all(cluster)
+    submit_quietly(cluster, {T0: [3, 4]})
+    request_quietly(cluster, {T0: [3, 4]}, legacy=True)
+    seen = cluster.seen()
+    cluster.run()
+    waiting = [znodes.REASSIGN_PARTITIONS, REASSIGNMENT_REQUESTS]
+    assert sorted(one.subject for one in warnings(seen)) == waiting
+    remove_cancel(cluster)
+    assert assignment(cluster) == MOVING
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,6 @@
 """Moves that another controller has completed are not rolled back (KB 14.5.6)."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import pytest
 
@@ -21,11 +21,13 @@ from tests.controller.core.procedures.reassignment.interrupting import (
 )
 from tests.controller.core.procedures.reassignment.reassigning import (
     T0,
+    ask_for_isr,
     assert_no_failures,
     assignment,
     catch_up,
     reassigning,
 )
+from tests.controller.core.procedures.topics.deleting import mark_quietly
 
 T1, T2 = ("t", 1), ("t", 2)
 BY_ENTRY = "requested by /admin/reassign_partitions"
@@ -113,18 +115,101 @@ def test_without_a_cancellation_the_move_that_is_not_complete_continues() -> Non
     assert assignment(cluster) == "3,4"
 
 
-def test_completed_request_is_removed() -> None:
+@pytest.mark.parametrize("cancelled", [True, False])
+def test_completed_request_is_removed(cancelled: bool) -> None:
+    """A cancellation concerns entries only."""
     cluster = Cluster(1, 2, 3, 4, kip_236_enable=True).start()
     cluster.create_topic("t", {0: [1, 2]})
     request(cluster, {T0: [3, 4]})
     seen = cluster.seen()
     with OtherControllersTerm(cluster):
         cluster.change_topic_quietly("t", {0: [3, 4]})
+        if cancelled:
+            cancel_quietly(cluster)
     assert record(cluster) is None
+    assert seen.texts_of("reassignment_not_cancelled") == []
     assert seen.texts_of("reassignment_ended") == [
         "the reassignment to 3,4, requested by /admin/reassignment_requests, has ended: an "
         f"earlier controller completed it; {strays('1,2')}"
     ]
+
+
+def test_completed_request_that_only_adds_replicas_is_removed() -> None:
+    """All originals are still replicas."""
+    cluster = Cluster(1, 2, 3, kip_236_enable=True).start()
+    cluster.create_topic("t", {0: [1, 2]})
+    request(cluster, {T0: [1, 2, 3]})
+    seen = cluster.seen()
+    with OtherControllersTerm(cluster):
+        cluster.change_topic_quietly("t", {0: [1, 2, 3]})
+    assert seen.texts_of("reassignment_ended") == [
+        "the reassignment to 1,2,3, requested by /admin/reassignment_requests, has ended: an "
+        "earlier controller completed it"
+    ]
+    assert reassigning(cluster) == []
+    assert_nothing_is_left(cluster)
+
+
+def test_move_that_only_removes_replicas_is_under_way_after_a_failover() -> None:
+    """Replica 2 is not in sync, so that the move is not complete."""
+    cluster = Cluster(1, 2, 3, kip_236_enable=True).start()
+    cluster.create_topic("t", {0: [1, 2, 3]})
+    ask_for_isr(cluster, 1, 3)
+    request(cluster, {T0: [1, 2]})
+    seen = cluster.seen()
+    cluster.expire()
+    assert assignment(cluster) == "1,2,3 removing 3"
+    assert record(cluster) == Reassignment((1, 2), 3, False, (1, 2, 3))
+    assert seen.texts_of("reassignment_ended") == []
+    catch_up(cluster, 2)
+    assert assignment(cluster) == "1,2"
+    assert_nothing_is_left(cluster)
+
+
+def remove_topic(cluster: Cluster) -> None:
+    """Another client deletes t, and u is being deleted."""
+    cluster.remove_topic_znodes("t")
+    mark_quietly(cluster, "u")
+
+
+def remove_replicas(cluster: Cluster) -> None:
+    """Another client removes all replicas of t-0."""
+    cluster.change_topic_quietly("t", {0: []})
+
+
+@pytest.mark.parametrize("happen", [remove_topic, remove_replicas])
+def test_record_of_a_partition_that_does_not_exist_is_removed_and_reported(
+    happen: Callable[[Cluster], None],
+) -> None:
+    cluster = Cluster(1, 2, 3, kip_236_enable=True).start()
+    cluster.create_topic("t", {0: [1]})
+    cluster.create_topic("u", {0: [1]})
+    request(cluster, {T0: [3]})
+    seen = cluster.seen()
+    with OtherControllersTerm(cluster):
+        happen(cluster)
+    [text] = seen.texts_of("record_removed")
+    assert text.startswith("the partition t-0 does not exist; the record is deleted; its content ")
+    assert seen.texts_of("reassignment_ended") == []
+    assert_nothing_is_left(cluster)
+    assert_no_failures(cluster)
+
+
+def test_failover_removes_the_record_of_a_topic_that_is_being_deleted() -> None:
+    """Another controller has also moved the partition on."""
+    cluster = Cluster(1, 2, 3, kip_236_enable=True).start()
+    cluster.create_topic("t", {0: [1]})
+    request(cluster, {T0: [3]})
+    seen = cluster.seen()
+    with OtherControllersTerm(cluster):
+        cluster.change_topic_quietly("t", {0: [2]})
+        mark_quietly(cluster, "t")
+    assert seen.texts_of("reassignment_ended") == [
+        "the reassignment to 3, requested by /admin/reassignment_requests, has ended: its topic is "
+        "being deleted"
+    ]
+    assert_nothing_is_left(cluster)
+    assert_no_failures(cluster)
 
 
 def test_entry_with_another_target_starts_after_a_completed_move() -> None:

@@ -4,17 +4,35 @@ the request, and a stock controller then ends the reassignment (KB 14.5.2)."""
 import pytest
 
 from controller.core.commands import Issued, WriteZnodes
-from controller.core.operations import Delete
-from controller.core.znodes import CONTROLLER, REQUEST_PREFIX, read_request
-from tests.controller.core.cluster import Cluster
+from controller.core.operations import Delete, SetData
+from controller.core.znodes import (
+    CONTROLLER,
+    REQUEST_PREFIX,
+    Entry,
+    Reassignment,
+    read_request,
+)
+from tests.controller.core.cluster import Cluster, writes
 from tests.controller.core.procedures.reassignment.interrupting import (
+    Refusing,
+    Targets,
     assert_nothing_is_left,
+    cancel_quietly,
+    entries,
     record,
     request_quietly,
     requests,
+    submit_quietly,
     two_partitions,
 )
-from tests.controller.core.procedures.reassignment.reassigning import T0, T1, Name, assignment
+from tests.controller.core.procedures.reassignment.reassigning import (
+    T0,
+    T1,
+    Name,
+    assert_no_failures,
+    assignment,
+    reassigning,
+)
 
 MOVING = "3,1 adding 3 removing 1"
 STOCK = 9
@@ -29,13 +47,28 @@ def _deletes_request(issued: Issued) -> bool:
 
 class Interrupted:
     """t-0 is on [1] and t-1 on [2]. The controller has begun a request to move partitions to [3],
-    and lost the role to a stock controller before it deleted the request at `path`."""
+    and lost the role to a stock controller before it deleted the request at `path`. `legacy`: the
+    request was made of an entry. The controller has not handled the request for `later`."""
 
-    def __init__(self, *names: Name, has_child: bool = False) -> None:
-        self.cluster: Cluster = two_partitions()
-        self.path = request_quietly(self.cluster, {one: [3] for one in names})
+    def __init__(
+        self,
+        *names: Name,
+        has_child: bool = False,
+        legacy: bool = False,
+        later: Targets | None = None,
+        is_later_legacy: bool = False,
+    ) -> None:
+        cluster = two_partitions(kind=Refusing)
+        assert isinstance(cluster, Refusing)
+        self.cluster = cluster
+        wanted = {one: [3] for one in names}
+        if legacy:
+            submit_quietly(self.cluster, wanted)
+        self.path = request_quietly(self.cluster, wanted, legacy=legacy)
         if has_child:
             self.cluster.put_quietly(f"{self.path}/child", b"")
+        if later is not None:
+            request_quietly(self.cluster, later, legacy=is_later_legacy)
         self.cluster.once(_deletes_request, self._lose_role)
         self.cluster.run()
         assert assignment(self.cluster) == MOVING
@@ -62,11 +95,16 @@ def test_request_whose_reassignment_was_ended_elsewhere_is_not_carried_out_again
     assert_nothing_is_left(cluster)
 
 
+def end_t0(cluster: Cluster) -> None:
+    """A stock controller ends the move of t-0. That of t-1 goes on."""
+    moving = {"adding_replicas": {"1": [3]}, "removing_replicas": {"1": [2]}}
+    cluster.change_topic_quietly("t", {0: [1], 1: [3, 2]}, **moving)
+
+
 def test_rest_of_the_request_goes_on() -> None:
     interrupted = Interrupted(T0, T1)
     cluster = interrupted.cluster
-    moving = {"adding_replicas": {"1": [3]}, "removing_replicas": {"1": [2]}}
-    cluster.change_topic_quietly("t", {0: [1], 1: [3, 2]}, **moving)
+    end_t0(cluster)
     interrupted.refold_returns()
     assert assignment(cluster) == "1"
     assert record(cluster, T1) is not None
@@ -83,6 +121,95 @@ def test_later_request_is_carried_out(target: int) -> None:
     interrupted.refold_returns()
     assert assignment(cluster) == f"{target},1 adding {target} removing 1"
     assert requests(cluster) == []
+
+
+def test_rest_of_a_request_that_cannot_be_written_is_reported() -> None:
+    interrupted = Interrupted(T0, T1)
+    cluster = interrupted.cluster
+    end_t0(cluster)
+    cluster.refuses = lambda issued: any(
+        isinstance(one, SetData) and one.path == interrupted.path
+        for one in getattr(issued.command, "operations", ())
+    )
+    seen = cluster.seen()
+    interrupted.refold_returns()
+    assert ("request_not_deleted", interrupted.path) in seen.notices()
+    assert seen.texts_of("request_not_deleted") == [
+        "the reassignments of t-0 that it requests are over, but the znode cannot be written "
+        "(ZooKeeper code -102); they begin again"
+    ]
+    assert reassigning(cluster) == [T0, T1]
+
+
+def test_rest_of_a_request_that_another_client_deletes_is_not_reported() -> None:
+    interrupted = Interrupted(T0, T1)
+    cluster = interrupted.cluster
+    end_t0(cluster)
+    cluster.once(writes(interrupted.path), lambda: cluster.remove_quietly(interrupted.path))
+    seen = cluster.seen()
+    interrupted.refold_returns()
+    assert seen.texts_of("request_not_deleted") == []
+    assert (requests(cluster), reassigning(cluster)) == ([], [T1])
+
+
+def test_request_that_was_carried_out_is_deleted_while_a_cancellation_exists() -> None:
+    interrupted = Interrupted(T0)
+    cluster = interrupted.cluster
+    cluster.change_topic_quietly("t", {0: [1], 1: [2]})
+    cancel_quietly(cluster)
+    interrupted.refold_returns()
+    assert assignment(cluster) == "1"
+    assert_nothing_is_left(cluster)
+
+
+def test_request_of_an_entry_is_carried_out_by_way_of_the_entry() -> None:
+    """Another request is over."""
+    interrupted = Interrupted(T0)
+    cluster = interrupted.cluster
+    cluster.change_topic_quietly("t", {0: [1], 1: [2]})
+    submit_quietly(cluster, {T1: [3]})
+    request_quietly(cluster, {T1: [3]}, legacy=True)
+    seen = cluster.seen()
+    interrupted.refold_returns()
+    assert record(cluster, T1) == Reassignment((3,), 1, True, (2,))
+    assert entries(cluster) == {T1: Entry((3,), (2,))}
+    assert seen.texts_of("reassignment_refused") == []
+    assert requests(cluster) == []
+
+
+def test_request_for_another_target_that_was_not_begun_is_carried_out() -> None:
+    """The request is older than the reassignment that was ended."""
+    interrupted = Interrupted(T0, later={T0: [4]})
+    cluster = interrupted.cluster
+    cluster.change_topic_quietly("t", {0: [1], 1: [2]})
+    interrupted.refold_returns()
+    assert assignment(cluster) == "4,1 adding 4 removing 1"
+    assert requests(cluster) == []
+
+
+def test_request_of_an_entry_is_refused_after_a_request_for_the_same_target_was_begun() -> None:
+    """The entry does not exist."""
+    interrupted = Interrupted(T0, later={T0: [3]}, is_later_legacy=True)
+    cluster = interrupted.cluster
+    cluster.change_topic_quietly("t", {0: [1], 1: [2]})
+    seen = cluster.seen()
+    interrupted.refold_returns()
+    [text] = seen.texts_of("reassignment_refused")
+    assert text.endswith("is rejected: /admin/reassign_partitions has no such entry")
+    assert assignment(cluster) == "1"
+    assert_nothing_is_left(cluster)
+
+
+def test_request_is_carried_out_after_an_entry_with_the_same_target_was_begun_and_ended() -> None:
+    """The request is older than the reassignment of the entry, and was not handled."""
+    interrupted = Interrupted(T0, legacy=True, later={T0: [3]})
+    cluster = interrupted.cluster
+    cluster.change_topic_quietly("t", {0: [1], 1: [2]})
+    interrupted.refold_returns()
+    assert assignment(cluster) == MOVING
+    assert record(cluster) == Reassignment((3,), 1, False, (1,))
+    assert (entries(cluster), requests(cluster)) == (None, [])
+    assert_no_failures(cluster)
 
 
 def test_request_that_cannot_be_deleted_is_emptied() -> None:

@@ -220,6 +220,7 @@ def test_cancellation_drops_a_legacy_request_that_cannot_be_deleted() -> None:
     assert assignment(cluster) == "1,2"
     texts = seen.texts_of("request_not_deleted")
     assert texts == not_deleted("was cancelled", "is ignored from now on")
+    assert seen.texts_of("reassignment_waits") == []
     remove_cancel(cluster)
     cluster.expire()
     assert assignment(cluster) == "1,2"
