@@ -18,7 +18,7 @@ TEXT_CHECKS := tests/test_tidy.py tests/test_vocabulary.py tests/test_citations.
 # The tests start hundreds of Python processes. Without stored bytecode each of them compiles the code again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: setup check test docs long-tests races explore random-draws lab-test ci-lab diff mutations mutations-write ci-mutations agreement audit sbom demo demo-secure demo-acks demo-0.8 wheel lock clean prerequisites
+.PHONY: setup check test docs long-tests races explore random-draws lab-test ci-lab diff mutations mutations-write ci-mutations agreement audit bench sbom demo demo-secure demo-acks demo-0.8 wheel lock clean prerequisites
 
 setup: prerequisites $(STAMPS)/project $(JARS) $(MERMAID)
 
@@ -129,6 +129,10 @@ explore: setup
 	$(BIN)/refold explore --seconds 120 --seed "$$seed" --out "$$out" || { status=$$?; \
 		echo "to make the same runs again: make explore SEED=$$seed"; \
 		exit $$status; }
+
+# Compares refold with Kafka's controller; 20 minutes, on a machine that does nothing else.
+bench: setup
+	$(BIN)/python -m tools.bench
 
 demo: setup
 	$(BIN)/python -m tools.demo

@@ -36,7 +36,7 @@ BENCHES: Final = (
     Bench("small", ("tools.bench.failover", "--partitions", "10000", "--runs", "5", *_NO_PEER)),
     Bench("large", ("tools.bench.failover", "--partitions", "1000000", *_NO_PEER)),
     Bench("waits", ("tools.bench.alter_partition",)),
-    Bench("event loop", ("tools.bench.loop_slices",)),
+    Bench("event-loop", ("tools.bench.loop_slices",)),
 )
 
 
