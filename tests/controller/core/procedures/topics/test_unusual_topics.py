@@ -194,3 +194,14 @@ def test_replacement_of_the_daemon_is_kept_by_later_writes() -> None:
     submit(cluster, {T0: [2]})
     assert cluster.topic("t").assignments[1].replicas == (1,)
     assert seen.notices() == []
+
+
+def test_topic_that_just_got_its_id_is_reassigned_by_one_write() -> None:
+    """The reassignment begins before the controller reads its own write of the id."""
+    cluster = Cluster(1, 2).start()
+    cluster.change_topic_quietly("t", {0: [1]})
+    submit_quietly(cluster, {T0: [2]})
+    seen = cluster.seen()
+    cluster.run()
+    assert assignment(cluster) == "2,1 adding 2 removing 1"
+    assert seen.written().count(T) == 2
