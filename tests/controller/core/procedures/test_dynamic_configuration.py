@@ -120,8 +120,10 @@ def test_default_of_the_cluster_or_the_daemon_elects_all_leaderless_partitions(e
 
 def test_settings_of_another_broker_are_ignored() -> None:
     cluster = waiting()
+    seen = cluster.seen()
     configure(cluster, "brokers/2", "true")
     assert leaders(cluster, "t") == WAITING
+    assert states_read(seen) == []
 
 
 def test_daemons_setting_has_priority_over_the_cluster_default() -> None:
@@ -226,9 +228,10 @@ def test_each_notification_is_read_once() -> None:
     assert seen.notices() == []
 
 
-def test_several_notifications_at_once_are_all_processed() -> None:
+@pytest.mark.parametrize("entities", [(T, "topics/u"), (T, ALL), (ALL, T)])
+def test_several_notifications_at_once_are_all_processed(entities: tuple[str, str]) -> None:
     cluster = waiting()
-    for entity in (T, "topics/u"):
+    for entity in entities:
         configure_quietly(cluster, entity, ENABLED)
         notify_quietly(cluster, {"version": 2, "entity_path": entity})
     cluster.run()

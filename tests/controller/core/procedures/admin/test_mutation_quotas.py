@@ -24,7 +24,7 @@ from controller.core.commands import ThrottleClient
 from controller.core.configuration import QuotaWindow
 from controller.core.mutation_quotas import DEFAULT, MutationQuotas, QuotaEntity, parse_rate
 from controller.core.snapshot import load_snapshot, take_snapshot
-from tests.controller.core.cluster import Cluster
+from tests.controller.core.cluster import Cluster, writes
 from tests.controller.core.endpoint import call, next_request
 from tests.controller.core.procedures.topics.topic_requests import errors, new_topic
 
@@ -139,6 +139,18 @@ def test_partitions_that_are_added_count() -> None:
     assert 0 < throttles(cluster)[0] <= 1_000
     assert grow(40, version=2) == [codes.NONE]
     assert len(throttles(cluster)) == 2
+
+
+def test_added_partitions_count_once_although_the_topic_is_written_again() -> None:
+    """Another client writes the topic in between."""
+    cluster = started(alice="2")
+    path = znodes.topic_path("t")
+    data = cluster.data(path) or b""
+    cluster.once(writes(path), lambda: cluster.put_quietly(path, data))
+    asked = [NewPartitions("t", 4 + FULL - 1, None)]
+    request = CreatePartitionsReceived(next_request(cluster), 3, 30_000, False, asked)
+    assert errors(ask(cluster, request, ALICE, "app")) == [codes.NONE]
+    assert create(cluster, 1) == [codes.NONE]
 
 
 def test_partitions_that_are_deleted_count() -> None:
@@ -328,6 +340,16 @@ def test_notification_of_no_quota_reads_nothing(entity: str) -> None:
     announce(cluster, entity, 0)
     assert [one for one in seen.commands if f"/config/{entity}" in str(one)] == []
     assert seen.texts_of("procedure_failed") == []
+
+
+def test_deleted_notification_changes_no_quota() -> None:
+    """A broker deletes old notifications."""
+    cluster = started(alice="2")
+    announce(cluster, "users/alice", 0)
+    seen = cluster.seen()
+    cluster.remove(f"{znodes.CONFIG_CHANGES}/config_change_0000000000")
+    assert seen.notices() == []
+    assert create(cluster, FULL + 1, 1) == [codes.NONE, QUOTA_EXCEEDED]
 
 
 def test_user_without_a_quota_has_the_default() -> None:

@@ -341,6 +341,7 @@ def test_topic_that_is_being_deleted_gains_no_partition_by_a_second_write() -> N
     assert set(cluster.topic("t").assignments) == {0, 1}
     [refused] = seen.texts_of("partitions_refused")
     assert refused.endswith("t-8, t-9")
+    assert_no_failures(cluster)
     cluster.start_broker(2)
     assert left_of(cluster, "t") == []
 

@@ -12,6 +12,7 @@ from tests.controller.core.procedures.reassignment.interrupting import (
     cancel_all,
     entries,
     one_by_each_route,
+    put_isr_quietly,
     records,
     remove_cancel,
     request,
@@ -25,6 +26,7 @@ from tests.controller.core.procedures.reassignment.reassigning import (
     assert_no_failures,
     assignment,
     catch_up,
+    listed,
 )
 
 
@@ -77,11 +79,12 @@ def test_move_of_a_topic_changed_by_a_client_is_cancelled_to_the_originals() -> 
     assert_no_failures(cluster)
 
 
-def test_assignment_that_only_looks_like_a_move_is_corrected() -> None:
+@pytest.mark.parametrize("second", [2, 4])
+def test_assignment_that_only_looks_like_a_move_is_corrected(second: int) -> None:
     """No controller has started such a move, and none would complete it."""
     cluster = two_partitions()
     seen = cluster.seen()
-    data = topic_json({0: Assignment((3, 1), (3,), (1,)), 1: Assignment((2,))})
+    data = topic_json({0: Assignment((3, 1), (3,), (1,)), 1: Assignment((second,))})
     cluster.put(znodes.topic_path("t"), data)
     assert len(seen.texts_of("assignment_mended")) == 1
     assert (assignment(cluster), assignment(cluster, T1)) == ("1", "2")
@@ -141,6 +144,39 @@ def test_topic_unreadable_at_failover_continues_its_move_after_a_repair() -> Non
     catch_up(cluster, 3)
     assert assignment(cluster) == "3"
     assert_nothing_is_left(cluster)
+
+
+def test_move_of_a_topic_that_is_readable_again_completes_if_all_are_in_sync() -> None:
+    """No leader changes the ISR again, which would complete the move as well."""
+    cluster = two_partitions()
+    request(cluster, {T0: [3]})
+    before = cluster.data(znodes.topic_path("t"))
+    cluster.put_quietly(znodes.topic_path("t"), b"garbage")
+    put_isr_quietly(cluster, 1, 3)
+    cluster.expire()
+    cluster.put(znodes.topic_path("t"), before or b"")
+    assert assignment(cluster) == "3"
+    assert_nothing_is_left(cluster)
+
+
+def test_without_kip_236_an_added_partition_is_not_reassigned() -> None:
+    cluster = Cluster(1, 2).start()
+    cluster.create_topic("t", {0: [1]})
+    data = topic_json({0: Assignment((1,)), 1: Assignment((2, 1), (2,), (1,))})
+    cluster.put(znodes.topic_path("t"), data)
+    assert cluster.leadership("t", 1).isr == (2, 1)
+    assert listed(cluster) == {}
+
+
+def test_without_kip_236_a_partition_that_is_missing_during_a_move_is_reported() -> None:
+    cluster = Cluster(1, 2, 3).start()
+    cluster.create_topic("t", {0: [1], 1: [2]})
+    submit(cluster, {T0: [3]})
+    left = znodes.TopicContent({0: Assignment((3, 1), (3,), (1,))}, cluster.topic("t").topic_id)
+    seen = cluster.seen()
+    cluster.put(znodes.topic_path("t"), znodes.write_topic(left))
+    [text] = seen.texts_of("partitions_missing")
+    assert text.startswith("t-1 are missing")
 
 
 def test_without_kip_236_a_change_by_a_client_is_ignored() -> None:

@@ -8,7 +8,7 @@ import pytest
 from controller.core import error_codes as codes
 from controller.core import znodes
 from controller.core.api_requests.topics import CreatedTopic, CreateTopicsReceived, NewTopic
-from controller.core.commands import ReadChildren, WriteZnodes
+from controller.core.commands import DrawNumbers, ReadChildren, WriteZnodes
 from controller.core.operations import Create
 from replay.world.simulation import Delivery
 from tests.controller.core.cluster import DAEMON, Cluster, by_rule, writes
@@ -273,6 +273,11 @@ REFUSED: list[tuple[NewTopic, int, str | None]] = [
         codes.INVALID_CONFIG,
         "Unknown topic config name: bad",
     ),
+    (
+        new_topic("n", 2**31 - 1, 4),
+        codes.INVALID_REPLICATION_FACTOR,
+        "Replication factor: 4 larger than available brokers: 3.",
+    ),
 ]
 
 
@@ -362,11 +367,41 @@ def test_topic_too_large_for_a_znode_is_not_sent(given: dict[int, list[int]] | N
     assert seen.written() == []
 
 
-def test_configuration_too_large_for_a_znode_is_not_sent() -> None:
+@pytest.mark.parametrize(("partitions", "replicas"), [(111_112, 1), (66_667, 4)])
+def test_replicas_that_cannot_fit_into_a_znode_are_not_chosen(
+    partitions: int, replicas: int
+) -> None:
+    """Each needs two bytes at least, and each partition seven."""
+    cluster = Cluster(1, 2, 3, 4).start()
+    seen = cluster.seen()
+    answer = create(cluster, new_topic("t", partitions, replicas))
+    assert errors(answer) == [codes.INVALID_REQUEST]
+    assert [one for one in seen.commands if isinstance(one, DrawNumbers)] == []
+
+
+THROTTLED = "leader.replication.throttled.replicas"
+
+
+def config_of_size(size: int) -> dict[str, str | None]:
+    """A configuration whose znode has so many bytes."""
+    left = size - len(znodes.write_config({THROTTLED: ""}))
+    return {THROTTLED: "1:1," * (left // 4 - 1) + "1" * (left % 4 + 2) + ":1"}
+
+
+@pytest.mark.parametrize(
+    ("size", "error"), [(1_000_000, codes.NONE), (1_000_001, codes.INVALID_REQUEST)]
+)
+def test_configuration_too_large_for_a_znode_is_not_sent(size: int, error: int) -> None:
     cluster = Cluster(1).start()
-    entries = ",".join(f"{number}:1" for number in range(200_000))
-    large = {"leader.replication.throttled.replicas": entries}
-    assert errors(create(cluster, new_topic("t", 1, 1, configs=large))) == [codes.INVALID_REQUEST]
+    large = config_of_size(size)
+    assert errors(create(cluster, new_topic("t", 1, 1, configs=large))) == [error]
+    assert len(cluster.data(znodes.topic_config_path("t")) or b"") == (0 if error else size)
+
+
+def test_large_configuration_with_an_unknown_name_is_answered_as_in_kafka() -> None:
+    cluster = Cluster(1).start()
+    configs = {"bad": "1", **config_of_size(1_000_001)}
+    assert errors(create(cluster, new_topic("t", 1, 1, configs=configs))) == [codes.INVALID_CONFIG]
 
 
 # ZooKeeper --------------------------------------------------------------------------------------

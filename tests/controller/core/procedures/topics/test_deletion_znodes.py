@@ -87,6 +87,30 @@ def test_partitions_with_existing_znodes_are_kept_in_the_restored_topic() -> Non
     }
 
 
+def test_partition_of_a_topic_being_deleted_is_refused_each_time() -> None:
+    cluster = cluster_with_topic()
+    slow_to_delete(cluster, 1)
+    mark(cluster, "t")
+    seen = cluster.seen()
+    for _ in range(2):
+        cluster.create_topic("t", {0: [1, 2, 3], 1: [1]})
+        assert set(cluster.topic("t").assignments) == {0}
+    assert len(seen.texts_of("partitions_refused")) == 2
+    cluster.answer_slow()
+    assert left_of(cluster, "t") == []
+
+
+def test_partition_of_a_topic_being_deleted_is_refused_although_its_znode_exists() -> None:
+    cluster = cluster_with_topic()
+    slow_to_delete(cluster, 1)
+    mark(cluster, "t")
+    cluster.put_quietly(znodes.partition_path("t", 1), b"")
+    seen = cluster.seen()
+    cluster.create_topic("t", {0: [1, 2, 3], 1: [1]})
+    assert set(cluster.topic("t").assignments) == {0}
+    assert seen.notices() == [("partitions_refused", znodes.topic_path("t"))]
+
+
 def test_topic_that_cannot_be_restored_is_reported() -> None:
     cluster = cluster_with_topic()
     slow_to_delete(cluster, 1)

@@ -12,8 +12,14 @@ from tests.controller.core.procedures.reassignment.interrupting import (
     Refusing,
     interruptible,
     submit,
+    submit_quietly,
 )
-from tests.controller.core.procedures.reassignment.reassigning import T0, assert_no_failures
+from tests.controller.core.procedures.reassignment.reassigning import (
+    T0,
+    assert_no_failures,
+    assignment,
+    cancel,
+)
 from tests.controller.core.procedures.topics.deleting import cluster_with_topic, marked
 from tests.controller.core.procedures.topics.topic_requests import (
     create,
@@ -129,3 +135,73 @@ def test_stock_controller_takes_an_added_partition_without_replicas() -> None:
     seen = cluster.seen()
     cluster.create_topic("t", {0: [1], 1: []})
     assert seen.notices() == [("no_replicas", T), ("no_leader_created", "t-1")]
+
+
+def test_topic_that_gets_no_id_is_reported() -> None:
+    cluster = Refusing(1)
+    cluster.start()
+    cluster.refuses = writes(T)
+    seen = cluster.seen()
+    cluster.create_topic("t", {0: [1]})
+    assert ("topic_not_written", T) in seen.notices()
+
+
+def test_partition_added_when_an_id_is_restored_is_kept_by_a_reassignment() -> None:
+    """The controller begins the reassignment before it sees that the partition was added."""
+    cluster = Cluster(1, 2, 3).start()
+    cluster.create_topic("t", {0: [1]})
+    cluster.change_topic_quietly("t", {0: [1], 1: [2]})
+    submit_quietly(cluster, {T0: [3]})
+    more = {0: [1], 1: [2], 2: [2]}
+    cluster.once(writes(T), lambda: cluster.change_topic_quietly("t", more))
+    cluster.run()
+    assert cluster.topic("t").assignments[2].replicas == (2,)
+    assert cluster.state("t", 2) == "leader 2 e 0 isr [2] v 0 ce 1"
+
+
+def test_id_that_another_client_adds_below_ibp_2_8_is_kept() -> None:
+    """The client writes the topic just before a reassignment does."""
+    cluster = Cluster(1, 2, inter_broker_protocol_version="2.7").start()
+    cluster.create_topic("t", {0: [1]})
+    data = topic_json({0: [1]}, topic_id=ID)
+    cluster.once(writes(T), lambda: cluster.put_quietly(T, data))
+    submit(cluster, {T0: [2]})
+    assert cluster.topic("t").topic_id == znodes.read_topic("t", data).topic_id
+
+
+def test_partition_that_waits_for_a_replacement_of_the_daemon_is_kept_by_other_writes() -> None:
+    cluster = Cluster(1, 2).start()
+    cluster.create_topic("t", {0: [1]})
+    submit(cluster, {T0: [2]})
+    topic_id = znodes.write_topic_id(cluster.topic("t").topic_id)
+    for broker in (1, 2):
+        cluster.stop_broker(broker)
+    moving = {"adding_replicas": {"0": [2]}, "removing_replicas": {"0": [1]}}
+    cluster.create_topic("t", {0: [2, 1], 1: [DAEMON]}, topic_id=topic_id, **moving)
+    cancel(cluster)
+    assert assignment(cluster) == "1"
+    assert cluster.topic("t").assignments[1].replicas == (DAEMON,)
+    cluster.start_broker(2)
+    assert cluster.state("t", 1) == "leader 2 e 0 isr [2] v 0 ce 1"
+
+
+def test_replacement_of_the_daemon_is_kept_by_later_writes() -> None:
+    cluster = Cluster().start()
+    cluster.create_topic("t", {0: [DAEMON], 1: [DAEMON]})
+    for broker in (1, 2):
+        cluster.start_broker(broker)
+    seen = cluster.seen()
+    submit(cluster, {T0: [2]})
+    assert cluster.topic("t").assignments[1].replicas == (1,)
+    assert seen.notices() == []
+
+
+def test_topic_that_just_got_its_id_is_reassigned_by_one_write() -> None:
+    """The reassignment begins before the controller reads its own write of the id."""
+    cluster = Cluster(1, 2).start()
+    cluster.change_topic_quietly("t", {0: [1]})
+    submit_quietly(cluster, {T0: [2]})
+    seen = cluster.seen()
+    cluster.run()
+    assert assignment(cluster) == "2,1 adding 2 removing 1"
+    assert seen.written().count(T) == 2

@@ -211,7 +211,23 @@ def test_topic_deleted_and_created_by_a_tool_is_an_invalid_transition() -> None:
     cluster.remove_topic_znodes("t")
     seen = cluster.seen()
     cluster.create_topic("t", {0: [1]})
-    assert ("partition_state_refused", "t-0") in seen.notices()
+    refused = ["partition_state_refused", "replica_state_refused"]
+    assert seen.notices() == [(code, "t-0") for code in (*refused, "no_leader_elected")]
+
+
+def test_topic_that_a_tool_replaced_with_its_states_is_announced_by_both_state_machines() -> None:
+    """The partitions are elected first. The replicas are online already, and are informed again."""
+    cluster = Cluster(1, 2).start()
+    cluster.create_topic("t", {0: [1, 2]})
+    cluster.remove_topic_znodes("t")
+    cluster.change_topic_quietly("t", {0: [1, 2]})
+    put_state_quietly(cluster, "t", LeaderAndIsr(1, 5, (1, 2), 0, 1))
+    seen = cluster.seen()
+    cluster.run()
+    announced = "t-0 leader 1 e 6 isr [1,2] v 1 ce 1 replicas [1,2]"
+    for broker in (1, 2):
+        sent = [one for one in seen.requests(broker) if one.startswith("LeaderAndIsr")]
+        assert sent == [f"LeaderAndIsr v7; {announced}"] * 2
 
 
 def test_topic_deleted_before_it_is_read_has_no_partitions() -> None:
