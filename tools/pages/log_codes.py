@@ -177,7 +177,10 @@ TEXTS: Final = {
     # Topics
     "topic_found": Text("the controller found a new topic"),
     "topic_not_created": Text("a topic was not created", "look up the ZooKeeper code, then retry"),
-    "topic_not_written": Text("a repaired topic was not written", "look up the ZooKeeper code"),
+    "topic_not_written": Text(
+        "a topic's id or repaired assignment was not written: the topic stays as it was read",
+        "look up the ZooKeeper code",
+    ),
     "partitions_not_added": Text("partitions were not added to a topic", "repeat the request"),
     "partitions_refused": Text(
         "a topic that is being deleted gains no partitions", "create the topic again later"

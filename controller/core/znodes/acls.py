@@ -72,7 +72,7 @@ def acls_path(pattern: ResourcePattern) -> str:
 
 
 def read_acls(path: str, data: bytes | None) -> tuple[Acl, ...]:
-    """The ACLs of a pattern. Raises ZnodeError."""
+    """The ACLs of a pattern, none if its znode is missing. Raises ZnodeError."""
     if not data:
         return ()
     content = decoded(_acls_decoder, path, "a list of ACLs", data)

@@ -8,7 +8,7 @@ from controller.core.api_requests.received_request import ReceivedRequest
 from controller.core.authorization import THE_CLUSTER, AclIndex, Resource, topic_resource
 from controller.core.controller import Controller
 from controller.core.errors import ProcedureError, ZnodeError
-from controller.core.operations import NO_AUTH, NO_NODE
+from controller.core.operations import NO_AUTH
 from controller.core.outcomes import SLICE, suspend
 from controller.core.topic_names import LENGTH_MAX
 from controller.core.znodes.acls import (
@@ -118,8 +118,6 @@ async def _read(controller: Controller, patterns: list[ResourcePattern]) -> None
 
 
 def _acls(controller: Controller, path: str, error: int, data: bytes | None) -> tuple[Acl, ...]:
-    if error == NO_NODE:
-        return ()
     try:
         if error == NO_AUTH:
             raise ZnodeError(denied_text(path))
@@ -188,7 +186,6 @@ class TopicCheck:
         texts = [f"{why} {_listed(list(topics))}" for why, topics in self._refused.items()]
         if texts:
             _report(self._controller, self._request, "; ".join(texts))
-        self._refused.clear()
 
 
 def may_create(controller: Controller, request: ReceivedRequest) -> TopicCheck:

@@ -151,10 +151,9 @@ async def elect_leaders(
 
 
 def _passed_over(lost: dict[Partition, Ineligible]) -> str:
-    """Why other replicas were passed over in unclean elections, in parentheses."""
-    reasons = [(one, _in_words(why)) for one, why in lost.items() if why]
-    if not reasons:
-        return ""
+    """Why replicas were passed over in unclean elections, in parentheses. The new leader itself is
+    one of them: it was not in sync."""
+    reasons = [(one, _in_words(why)) for one, why in lost.items()]
     if len(lost) == 1:
         return f" (passed over: {reasons[0][1]})"
     some = "; ".join(f"{one}: {why}" for one, why in reasons[:_REASONS_MAX])

@@ -249,14 +249,14 @@ def _with_epoch(state: LeaderAndIsr, epoch: int) -> LeaderAndIsr:
 
 
 def _without(state: LeaderAndIsr, broker: int, epoch: int, own: int) -> LeaderAndIsr:
-    """The state without the broker; the last member of an ISR stays in it (KB 5.2.3).
+    """The state without the broker, which is in the ISR; the last member stays in it (KB 5.2.3).
 
     The daemon's id `own` does not count as a member, because no replica could lead if it were the
     last one (DAEMON_ID_REPAIRED).
     """
     members = state.isr
     if own in members:
-        members = tuple(one for one in members if one != own) or members
+        members = tuple(one for one in members if one != own)
     return LeaderAndIsr(
         NO_LEADER if state.leader == broker else state.leader,
         state.leader_epoch + 1,

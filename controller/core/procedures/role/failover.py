@@ -22,7 +22,7 @@ from controller.core.procedures.reassignment.initiation import resume_reassignme
 from controller.core.procedures.reassignment.recovery import load_reassignments
 from controller.core.procedures.reassignment.replica_deletion import process_deletions
 from controller.core.procedures.role.unseen_restarts import UnseenRestarts, elect_after_restarts
-from controller.core.procedures.topics.daemon_id import is_daemon_in_sync
+from controller.core.procedures.topics.daemon_id import report_daemon_in_sync
 from controller.core.procedures.topics.deletion import queue_deletions, resume_deletions
 from controller.core.procedures.topics.topics import read_new_topics
 from controller.core.standby import SUBTREE, StandbyState
@@ -197,7 +197,8 @@ async def _load_leaders(controller: Controller, restarts: UnseenRestarts) -> lis
                 restarts.add(partition, found.mzxids[place])
             if partition.is_listed:
                 partition.check_balance()
-            if own in state.isr and is_daemon_in_sync(controller, partition):
+            if own in state.isr:
+                report_daemon_in_sync(controller, partition)
                 to_repair.append(partition)
         elif state is not None:
             controller.notice("error", "unreadable_znode", paths[place], f"{state}; skipped")

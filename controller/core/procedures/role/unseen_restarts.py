@@ -66,6 +66,5 @@ async def elect_after_restarts(controller: Controller, restarts: UnseenRestarts)
         if one.leadership is not None
         and elected(one, one.leadership, one.replicas).leader != NO_LEADER
     ]
-    if partitions:
-        strategy = election.Strategy(_RULE, _RULE, choose, election.all_replicas)
-        await elect_leaders(controller, partitions, strategy, controller.new_batch(_RULE))
+    strategy = election.Strategy(_RULE, _RULE, choose, election.all_replicas)
+    await elect_leaders(controller, partitions, strategy, controller.new_batch(_RULE))

@@ -11,7 +11,6 @@ from zlib import crc32
 
 from controller.core import znodes
 from controller.core.controller import Controller
-from controller.core.election import has_in_isr
 from controller.core.state import Partition
 from controller.core.values import Assignment, Broker, format_brokers
 
@@ -50,15 +49,12 @@ def repair_assignments(
     return repaired
 
 
-def is_daemon_in_sync(controller: Controller, partition: Partition) -> bool:
-    """Whether a partition's ISR names the daemon, which is reported; an election will remove it."""
+def report_daemon_in_sync(controller: Controller, partition: Partition) -> None:
+    """Report that the ISR names the daemon; an election will remove it."""
     own = controller.configuration.id_without_replicas
-    if not has_in_isr(partition, own):
-        return False
     path = znodes.state_path(partition.topic.name, partition.number)
     text = f"the ISR of {partition!r} named the daemon's id {own}; a leader is elected without it"
     controller.notice("warning", "own_id_repaired", path, text)
-    return True
 
 
 def names_broker(assignment: Assignment, broker: int) -> bool:

@@ -75,14 +75,15 @@ async def read_new_topics(controller: Controller, names: list[str], rule: str) -
 
 async def _write_new(controller: Controller, read: ReadTopics, wanted: Contents, rule: str) -> None:
     """Write the new topics that are to change. A topic that another client wrote meanwhile is read
-    again; it keeps its drawn id. Brings `read` and `wanted` up to date."""
+    again; it keeps its drawn id. A topic whose write ZooKeeper refuses stays as it was read.
+    Brings `read` and `wanted` up to date."""
     names = [name for name, content in wanted.items() if content != read.contents[name]]
     while names:
         changed = {name: wanted[name] for name in names}
-        if not _checks_versions(controller):
-            await _write_changed(controller, changed, {})
-            return
-        names = await _write_changed(controller, changed, read.versions)
+        versions = read.versions if _checks_versions(controller) else {}
+        failed = await _write_changed(controller, changed, versions)
+        wanted.update((name, read.contents[name]) for name in failed if failed[name] != BAD_VERSION)
+        names = [name for name in failed if failed[name] == BAD_VERSION]
         again = await _read_contents(controller, names, rule)
         for name, content in (await _repaired(controller, again.contents)).items():
             has_content = bool(content.assignments)
@@ -114,7 +115,9 @@ async def read_added_partitions(controller: Controller, name: str, rule: str) ->
     if restored or repaired is not added or has_lost_id:
         whole = TopicContent(found | repaired | restored, topic.id)
         if whole != read.contents[name]:
-            await _write_changed(controller, {name: whole}, read.versions)
+            failed = await _write_changed(controller, {name: whole}, read.versions)
+            if failed.get(name, BAD_VERSION) != BAD_VERSION:
+                repaired = added
     topic.version = read.versions.get(name, topic.version)
     return _assign(controller, topic, repaired)
 
@@ -447,9 +450,10 @@ async def _with_ids(controller: Controller, contents: Contents, rule: str) -> Co
 
 async def _write_changed(
     controller: Controller, changed: Contents, versions: dict[str, int]
-) -> list[str]:
-    """Write changed topics. Brings `versions` up to date, and returns the topics that another
-    client wrote since the version there."""
+) -> dict[str, int]:
+    """Write changed topics. Brings `versions` up to date, and returns ZooKeeper's codes for the
+    topics that exist and were not written: BAD_VERSION if another client wrote the topic since the
+    version there."""
     writes: dict[str, WriteOperation] = {
         name: SetData(
             znodes.topic_path(name), znodes.write_topic(content), versions.get(name, ANY_VERSION)
@@ -464,7 +468,7 @@ async def _write_changed(
             path = writes[name].path
             text = f"{path} cannot be written (ZooKeeper code {error})"
             controller.notice("error", "topic_not_written", path, text)
-    return [name for name, error in errors.items() if error == BAD_VERSION]
+    return {name: error for name, error in errors.items() if error not in (OK, NO_NODE)}
 
 
 async def create_partitions(controller: Controller, partitions: list[Partition]) -> None:

@@ -28,8 +28,6 @@ async def process_isr_changes(controller: Controller) -> None:
     """
     context = controller.context
     paths = await list_notifications(controller, znodes.ISR_CHANGES, _RULE)
-    if not paths:
-        return
     announced = await _announced(controller, paths)
     if announced:
         partitions = _known(controller, announced)

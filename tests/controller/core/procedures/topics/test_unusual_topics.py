@@ -1,6 +1,8 @@
 """Topics whose znodes change, disappear or name the daemon while the controller reads or writes
 them (KB 3.5, 3.6)."""
 
+import pytest
+
 from controller.core import error_codes as codes
 from controller.core import znodes
 from controller.core.commands import Issued
@@ -144,6 +146,37 @@ def test_topic_that_gets_no_id_is_reported() -> None:
     seen = cluster.seen()
     cluster.create_topic("t", {0: [1]})
     assert ("topic_not_written", T) in seen.notices()
+
+
+@pytest.mark.parametrize("topic_versions", [True, False])
+def test_brokers_are_not_sent_a_topic_id_whose_write_was_refused(topic_versions: bool) -> None:
+    """The next controller would draw another id, and brokers would reject its requests."""
+    cluster = Refusing(1, checks_topic_versions=topic_versions)
+    cluster.start()
+    cluster.refuses = writes(T)
+    seen = cluster.seen()
+    cluster.create_topic("t", {0: [1]})
+    sent = [one.topic_id for request in seen.leader_and_isr(1) for one in request.partitions]
+    assert sent == [None]
+    cluster.refuses = lambda issued: False
+    cluster.expire()
+    assert cluster.topic("t").topic_id == cluster.fold.controller.context.topics["t"].id
+
+
+@pytest.mark.parametrize("is_new", [True, False])
+def test_partition_whose_repair_was_refused_waits(is_new: bool) -> None:
+    """ZooKeeper still has the assignment to the daemon, which the next controller repairs."""
+    cluster = Refusing(1, 2)
+    cluster.start()
+    if not is_new:
+        cluster.create_topic("t", {0: [1]})
+    cluster.refuses = writes(T)
+    cluster.create_topic("t", {0: [1], 1: [DAEMON, 2]})
+    assert (cluster.state("t", 0) is not None, cluster.state("t", 1)) == (True, None)
+    cluster.refuses = lambda issued: False
+    cluster.expire()
+    assert cluster.topic("t").assignments[1].replicas == (1, 2)
+    assert cluster.leadership("t", 1).isr == (1, 2)
 
 
 def test_partition_added_when_an_id_is_restored_is_kept_by_a_reassignment() -> None:
