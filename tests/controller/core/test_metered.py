@@ -5,23 +5,42 @@ from collections.abc import Iterator
 
 import pytest
 
+from controller.core import znodes
 from controller.core.api_requests.alter_partition import AlterPartitionReceived
-from controller.core.commands import CommandId, Issued, LeaderAndIsrRequest, OpenChannel, Reason
+from controller.core.commands import (
+    CloseChannel,
+    Command,
+    CommandId,
+    Issued,
+    LeaderAndIsrRequest,
+    OpenChannel,
+    Reason,
+)
 from controller.core.configuration import Configuration
 from controller.core.controller import Controller
 from controller.core.events import BrokerResponded, Event, Recorded, TimerFired
 from controller.core.metered import Metered, Sample
 from controller.core.metric_table import METRICS, TIMERS, state_of, timer_name
+from controller.core.snapshot import load_snapshot, take_snapshot
+from controller.core.standby import FOLLOW_TIMER
 from controller.core.triggers import (
     ApiCall,
     BrokerChange,
     ConfigChange,
+    Expire,
+    LeaderAndIsrResponseReceived,
     PartitionReassignmentIsrChange,
     TopicChange,
     TopicDeletion,
 )
 from controller.core.values import Endpoint
-from tests.controller.core.cluster import Cluster
+from replay.logs.recorded_fold import fold_event
+from tests.controller.core.cluster import Cluster, topic_json
+from tests.controller.core.procedures.brokers.test_left_channels import (
+    STOCK,
+    after_a_failed_failover,
+)
+from tests.controller.core.procedures.role.standby_pair import StandbyPair
 
 MS = 1_000_000
 NOTHING = TimerFired("x")
@@ -43,17 +62,36 @@ class Observed:
 
     def value(self, name: str, *labels: str, now_ms: float | None = None) -> float:
         """The value of a sample."""
-        return value_of(self.metered.samples(now_ms and int(now_ms * MS)), name, *labels)
+        now_ns = None if now_ms is None else int(now_ms * MS)
+        return value_of(self.metered.samples(now_ns), name, *labels)
+
+    def handle(self, ms: float) -> None:
+        """A controller event is queued, begins and ends at the same time."""
+        self.at(ms)
+        self.controller.enqueue(TopicChange())
+        self.metered.begins(self.controller.triggers.popleft())
+        self.metered.ends()
 
     def request(self, seq: int) -> None:
         """A LeaderAndIsr request to broker 3 is issued."""
-        request = LeaderAndIsrRequest(3, 1, 1, 1000, 1, (), ())
-        self.metered.issues(Issued(CommandId(seq, 0), 1, request, Reason("")))
+        self._issue(seq, LeaderAndIsrRequest(3, 1, 1, 1000, 1, (), ()))
 
-    def open(self) -> None:
+    def respond(self, ms: float, seq: int) -> BrokerResponded:
+        """Broker 3 responds to a request."""
+        response = BrokerResponded(CommandId(seq, 0), 3, 1, 0, [])
+        self.at(ms, response)
+        return response
+
+    def open(self, epoch: int = 1) -> None:
         """The channel to broker 3 is opened."""
-        opened = OpenChannel(3, 1, Endpoint("PLAINTEXT", "PLAINTEXT", "h", 1))
-        self.metered.issues(Issued(CommandId(1, 0), 1, opened, Reason("")))
+        self._issue(1, OpenChannel(3, epoch, Endpoint("PLAINTEXT", "PLAINTEXT", "h", 1)))
+
+    def close(self, epoch: int = 1) -> None:
+        """The channel to broker 3 is closed."""
+        self._issue(1, CloseChannel(3, epoch))
+
+    def _issue(self, seq: int, command: Command) -> None:
+        self.metered.issues(Issued(CommandId(seq, 0), 1, command, Reason("")))
 
 
 def value_of(samples: Iterator[Sample], name: str, *labels: str) -> float:
@@ -85,12 +123,12 @@ def test_time_of_an_event_runs_from_its_begin_to_its_end() -> None:
 def test_time_of_a_paused_event_is_without_the_urgent_event() -> None:
     observed = Observed()
     paused = TopicChange()
-    observed.at(0).begins(paused)
-    observed.at(3).pauses()
+    observed.at(100).begins(paused)
+    observed.at(103).pauses()
     observed.metered.begins(BrokerChange())
-    observed.at(10).ends()
+    observed.at(110).ends()
     observed.metered.resumes(paused)
-    observed.at(11).ends()
+    observed.at(111).ends()
     assert observed.value(timer_name("TopicChange"), "0.50") == 4
     assert observed.value(timer_name("LeaderElection"), "0.50") == 7
     assert count(observed, "TopicChange") == 1
@@ -103,6 +141,19 @@ def test_event_that_the_end_of_its_term_breaks_off_is_counted() -> None:
     assert observed.value(timer_name("TopicChange"), "0.50") == 8
 
 
+def test_paused_event_that_the_end_of_its_term_breaks_off_is_counted_once() -> None:
+    observed = Observed()
+    observed.at(10).begins(TopicChange())
+    observed.at(13).pauses()
+    observed.metered.begins(BrokerChange())
+    observed.at(20).clears_queue()
+    observed.metered.begins(Expire())
+    observed.metered.ends()
+    observed.at(30).clears_queue()
+    assert count(observed, "TopicChange") == 1
+    assert observed.value(timer_name("LeaderElection"), "0.50") == 7
+
+
 def test_event_without_a_timer_in_kafka_is_not_timed() -> None:
     observed = Observed()
     observed.at(0).begins(ConfigChange())
@@ -113,10 +164,10 @@ def test_event_without_a_timer_in_kafka_is_not_timed() -> None:
 def test_queue_time_runs_until_an_event_begins() -> None:
     observed = Observed()
     waiting = TopicDeletion()
-    observed.at(0)
+    observed.at(100)
     observed.controller.enqueue(waiting)
     assert observed.value("kafka_controller_controllereventmanager_eventqueuesize") == 1
-    observed.at(6)
+    observed.at(106)
     observed.metered.begins(observed.controller.triggers.popleft())
     assert observed.value(QUEUE_TIME, "0.50") == 6
     assert observed.value("kafka_controller_controllereventmanager_eventqueuesize") == 0
@@ -139,45 +190,107 @@ def test_dropped_events_have_no_queue_time() -> None:
     observed.at(0)
     observed.controller.enqueue(TopicChange())
     observed.metered.clears_queue()
-    observed.at(5)
+    observed.controller.triggers.clear()
+    observed.at(5).begins(PartitionReassignmentIsrChange("t", 0, (("t", 1),)))
     assert observed.value(f"{QUEUE_TIME}_count") == 0
 
 
-def test_queue_times_are_forgotten_after_five_idle_minutes() -> None:
+def test_queue_times_are_empty_after_five_idle_minutes() -> None:
     observed = Observed()
-    observed.at(0)
-    observed.controller.enqueue(TopicChange())
-    observed.at(1).begins(observed.controller.triggers.popleft())
-    observed.metered.ends()
-    assert observed.value(f"{QUEUE_TIME}_count", now_ms=299_000) == 1
-    assert observed.value(f"{QUEUE_TIME}_count", now_ms=300_001) == 0
+    observed.handle(200_000)
+    assert observed.value(f"{QUEUE_TIME}_count", now_ms=499_999) == 1
+    assert observed.value(f"{QUEUE_TIME}_count", now_ms=500_000) == 0
 
 
+@pytest.mark.parametrize(("idle_ms", "counted"), [(299_999, 2), (300_000, 1)])
+def test_event_after_five_idle_minutes_is_the_first_with_a_queue_time(
+    idle_ms: int, counted: int
+) -> None:
+    observed = Observed()
+    observed.handle(200_000)
+    observed.handle(200_000 + idle_ms)
+    assert observed.value(f"{QUEUE_TIME}_count") == counted
+
+
+def test_queue_times_remain_while_an_event_is_handled_for_five_minutes() -> None:
+    observed = Observed()
+    observed.handle(1)
+    observed.at(2).begins(TopicChange())
+    assert observed.value(f"{QUEUE_TIME}_count", now_ms=400_000) == 1
+
+
+RESPONSES = "LeaderAndIsrResponseReceived"
 REQUESTS = "kafka_controller_controllerchannelmanager_requestrateandqueuetimems"
 QUEUED = "kafka_controller_controllerchannelmanager_queuesize"
 
 
 def test_request_waits_until_the_response_to_the_one_before() -> None:
     observed = Observed()
-    observed.at(0)
+    observed.at(100)
     observed.open()
     observed.request(2)
+    assert observed.value(f"{REQUESTS}_count", "3") == 1
     observed.request(3)
     assert observed.value(QUEUED, "3") == 1
     assert observed.value("kafka_controller_controllerchannelmanager_totalqueuesize") == 1
-    observed.at(9, BrokerResponded(CommandId(2, 0), 3, 1, 0, []))
+    observed.respond(109, 2)
     assert observed.value(QUEUED, "3") == 0
     assert observed.value(REQUESTS, "3", "0.99") == 9
     assert observed.value(f"{REQUESTS}_count", "3") == 2
 
 
-def test_every_leader_and_isr_response_is_counted() -> None:
+def test_every_leader_and_isr_response_is_counted_once() -> None:
     observed = Observed()
     observed.at(0)
     observed.open()
     observed.request(2)
-    observed.at(9, BrokerResponded(CommandId(2, 0), 3, 1, 0, []))
-    assert count(observed, "LeaderAndIsrResponseReceived") == 1
+    observed.request(3)
+    observed.respond(8, 2)
+    observed.respond(9, 3)
+    observed.controller.enqueue(TopicChange())
+    assert count(observed, RESPONSES) == 2
+    observed.at(10)
+    assert count(observed, RESPONSES) == 2
+
+
+def test_leader_and_isr_response_that_is_handled_as_an_event_is_counted_once() -> None:
+    observed = Observed()
+    observed.at(0)
+    observed.open()
+    observed.request(2)
+    response = observed.respond(5, 2)
+    observed.controller.enqueue(LeaderAndIsrResponseReceived(response, []))
+    assert count(observed, RESPONSES) == 0
+    observed.metered.begins(observed.controller.triggers.popleft())
+    observed.at(9).ends()
+    assert count(observed, RESPONSES) == 1
+    assert observed.value(timer_name(RESPONSES), "0.50") == 4
+
+
+def test_closed_channel_has_no_metrics() -> None:
+    observed = Observed()
+    observed.open()
+    observed.request(2)
+    observed.close()
+    observed.respond(5, 2)
+    samples = [*observed.metered.samples()]
+    assert not [one for one in samples if ("broker_id", "3") in one.labels]
+    assert value_of(iter(samples), f"{timer_name(RESPONSES)}_count") == 0
+
+
+def test_response_by_way_of_a_closed_channel_leaves_the_queue_of_the_next_one() -> None:
+    observed = Observed()
+    observed.open(1)
+    observed.request(2)
+    observed.request(3)
+    observed.close(1)
+    observed.open(2)
+    assert observed.value(QUEUED, "3") == 0
+    observed.request(4)
+    observed.request(5)
+    observed.respond(5, 2)
+    assert observed.value(QUEUED, "3") == 1
+    assert count(observed, RESPONSES) == 0
 
 
 def test_request_to_a_broker_without_a_channel_is_not_counted() -> None:
@@ -209,6 +322,37 @@ def test_active_controller_count_is_0_while_standing_by() -> None:
     assert value_of(found.samples(), active) == value_of(found.samples(), brokers) == 0
 
 
+def test_controller_that_keeps_topics_without_the_role_counts_none() -> None:
+    """A stock controller that has lost the role before it resigns keeps the topics."""
+    cluster = after_a_failed_failover(STOCK, lambda cluster: cluster.seize_role(9))
+    assert not cluster.is_active
+    topics = "kafka_controller_kafkacontroller_globaltopiccount"
+    assert value_of(metered(cluster).samples(), topics) == 0
+
+
+def test_responses_to_other_requests_are_no_leader_and_isr_responses() -> None:
+    cluster = Cluster(1, 2)
+    found = metered(cluster)
+    seen = cluster.seen()
+    cluster.connect()
+    cluster.create_topic("t", {0: [1, 2]})
+    requests = seen.broker_requests()
+    sent = [one for one in requests if isinstance(one, LeaderAndIsrRequest)]
+    assert 0 < len(sent) < len(requests)
+    assert value_of(found.samples(), f"{timer_name(RESPONSES)}_count") == len(sent)
+    assert value_of(found.samples(), "refold_events_total") == len(cluster.history)
+
+
+def test_responses_to_requests_before_the_first_event_are_not_counted() -> None:
+    cluster = Cluster(1, 2)
+    cluster.is_slow = lambda request: True
+    cluster.connect()
+    found = metered(cluster)
+    cluster.answer_slow()
+    assert value_of(found.samples(), f"{timer_name(RESPONSES)}_count") == 0
+    assert value_of(found.samples(), QUEUED, "1") == 0
+
+
 @pytest.mark.parametrize(("unclean", "counted"), [(True, 1), (False, 0)])
 def test_unclean_leaders_are_counted(unclean: bool, counted: int) -> None:
     cluster = Cluster(2, 4, unclean_leader_election_enable=unclean)
@@ -231,6 +375,66 @@ def test_sessions_are_counted_as_kafkas_zookeeper_client_does() -> None:
     assert value_of(found.samples(), f"{session}disconnects_total") == 1
     cluster.expire()
     assert value_of(found.samples(), f"{session}expires_total") == 1
+
+
+LAG = "refold_standby_lag_seconds"
+STALE = "refold_standby_stale_znodes"
+
+
+def test_lag_of_a_standby_runs_from_the_first_unread_change() -> None:
+    pair = StandbyPair()
+    found = metered(pair.standby)
+    seen = pair.standby.seen()
+    pair.active.change_topic_quietly("new", {0: [3]})
+    pair.standby.run()
+    changed_ns = seen.history[0][0].mono_ns
+    pair.active.put_quietly(znodes.topic_path("t"), topic_json({0: [1, 2]}))
+    pair.standby.run()
+    assert pair.standby.now_ms * MS > changed_ns
+    assert value_of(found.samples(changed_ns + 5_000 * MS), LAG) == 5
+
+
+def test_standby_that_has_read_a_change_has_no_lag_until_the_next_one() -> None:
+    pair = StandbyPair()
+    found = metered(pair.standby)
+    pair.active.change_topic_quietly("t", {0: [1, 2], 1: [2, 3], 2: [3]})
+    pair.standby.run()
+    assert value_of(found.samples(), STALE) == 1
+    pair.standby.fire(FOLLOW_TIMER)
+    assert value_of(found.samples(pair.standby.now_ms * MS + 5_000 * MS), LAG) == 0
+    assert value_of(found.samples(), STALE) == 0
+    pair.active.change_topic_quietly("t", {0: [1, 2], 1: [2, 3]})
+    pair.standby.run()
+    assert value_of(found.samples(pair.standby.now_ms * MS + 7_000 * MS), LAG) == 7
+
+
+def test_standby_whose_snapshot_has_an_unread_change_has_no_lag_after_the_read() -> None:
+    pair = StandbyPair()
+    pair.active.change_topic_quietly("t", {0: [1, 2], 1: [2, 3], 2: [3]})
+    pair.standby.run()
+    standby = pair.standby.fold
+    restored = load_snapshot(take_snapshot(standby), standby.controller.configuration)
+    found = restored.controller.observer = Metered(restored.controller)
+    seen = pair.standby.seen()
+    pair.follow()
+    for recorded, _ in seen.history:
+        fold_event(restored, recorded)
+    assert value_of(found.samples(), LAG) == value_of(found.samples(), STALE) == 0
+
+
+def test_standby_has_no_lag_from_the_moment_of_its_take_over() -> None:
+    pair = StandbyPair()
+    found = metered(pair.standby)
+    pair.active.change_topic_quietly("new", {0: [3]})
+    during: list[float] = []
+
+    def look() -> None:
+        samples = [*found.samples(pair.standby.now_ms * MS + 5_000 * MS)]
+        during.extend(value_of(iter(samples), name) for name in (LAG, STALE))
+
+    pair.standby.once(lambda issued: pair.standby.is_active, look)
+    pair.take_over()
+    assert during == [0, 0]
 
 
 def test_every_metric_without_labels_has_a_value() -> None:
