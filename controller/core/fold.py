@@ -285,6 +285,7 @@ class Fold:
                 self.controller.observer.resumes(trigger)
                 return True
             break_off(procedure)
+            self.controller.observer.breaks_off()
             self._refuse(trigger)
         if self.controller.is_stopping:
             self._drop_triggers()

@@ -41,6 +41,9 @@ class FoldObserver:
         """The paused procedure of this controller event continues."""
         self.begins(trigger)
 
+    def breaks_off(self) -> None:
+        """The paused procedure does not continue, because its term has ended."""
+
     def drops_topics(self, topics: Iterable[Topic]) -> None:
         """The core no longer uses these topics and their partitions."""
 

@@ -84,20 +84,26 @@ def summary_samples(
 
 
 class _Running:
-    """A procedure that has begun."""
+    """A procedure that has begun. `since_ns`: since when it runs; None while it is paused."""
 
     def __init__(self, state: State, now_ns: int) -> None:
         self.state = state
-        self.since_ns = now_ns
-        self.spent_ns = 0
+        self.since_ns: int | None = now_ns
+        self._spent_ns = 0
+
+    def pause(self, now_ns: int) -> None:
+        self._spent_ns, self.since_ns = self.spent_ns(now_ns), None
+
+    def spent_ns(self, now_ns: int) -> int:
+        """How long it has run, without pauses."""
+        return self._spent_ns + (now_ns - self.since_ns if self.since_ns is not None else 0)
 
 
 class _Channel:
     """The requests to one broker without a response, each with the time when it was issued; the
     first is in flight."""
 
-    def __init__(self, epoch: int) -> None:
-        self.epoch = epoch
+    def __init__(self) -> None:
         self.waited = Distribution()
         self._requests = deque[tuple[CommandId, int, bool]]()
 
@@ -113,13 +119,12 @@ class _Channel:
 
     def answered(self, id: CommandId, now_ns: int) -> bool:
         """The response to a request has arrived. Returns whether it was a LeaderAndIsr request."""
-        was_leader_and_isr = False
+        is_leader_and_isr = False
         while self._requests and self._requests[0][0] <= id:
-            found, _, is_leader_and_isr = self._requests.popleft()
-            was_leader_and_isr = found == id and is_leader_and_isr
+            _, _, is_leader_and_isr = self._requests.popleft()
             if self._requests:
                 self.waited.add((now_ns - self._requests[0][1]) / _NS_PER_MS)
-        return was_leader_and_isr
+        return is_leader_and_isr
 
 
 class Metered(FoldObserver):
@@ -141,13 +146,15 @@ class Metered(FoldObserver):
         self._unclean = 0
         self._queue_time = Distribution()
         self._timers = {timer: Distribution() for timer in TIMERS}
-        channels = controller.context.channels
-        self._channels = {broker: _Channel(epoch) for broker, epoch in channels.items()}
+        self._channels = {broker: _Channel() for broker in controller.context.channels}
         self._session = dict.fromkeys(SESSION_METERS, 0)
 
     # Steps of the fold ---------------------------------------------------------------------------
 
     def takes(self, recorded: Recorded) -> None:
+        if not self._events:
+            # What a snapshot has counts from here on.
+            self._now_ns = recorded.mono_ns
         self._end_response()
         self._note_stale()
         self._now_ns = recorded.mono_ns
@@ -178,7 +185,7 @@ class Metered(FoldObserver):
         self._paused = self._running = None
 
     def begins(self, trigger: Trigger) -> None:
-        if self._now_ns - self._idle_since_ns >= _IDLE_NS_MAX:
+        if self._paused is None and self._now_ns - self._idle_since_ns >= _IDLE_NS_MAX:
             self._queue_time.clear()
         queued = self._queued.pop(id(trigger), None)
         if queued is not None:
@@ -193,8 +200,12 @@ class Metered(FoldObserver):
 
     def pauses(self) -> None:
         if self._running is not None:
-            self._running.spent_ns += self._now_ns - self._running.since_ns
+            self._running.pause(self._now_ns)
         self._paused, self._running = self._running, None
+
+    def breaks_off(self) -> None:
+        self._end(self._paused)
+        self._paused = None
 
     def resumes(self, trigger: Trigger) -> None:
         self._running, self._paused = self._paused, None
@@ -208,14 +219,10 @@ class Metered(FoldObserver):
 
     def issues(self, issued: Issued) -> None:
         match issued.command:
-            case OpenChannel(broker=broker, broker_epoch=epoch):
-                known = self._channels.get(broker)
-                if known is None or known.epoch != epoch:
-                    self._channels[broker] = _Channel(epoch)
-            case CloseChannel(broker=broker, broker_epoch=epoch):
-                known = self._channels.get(broker)
-                if known is not None and known.epoch == epoch:
-                    del self._channels[broker]
+            case OpenChannel(broker=broker):
+                self._channels[broker] = _Channel()
+            case CloseChannel(broker=broker):
+                del self._channels[broker]
             case (
                 LeaderAndIsrRequest() | UpdateMetadataRequest() | StopReplicaRequest()
             ) as request:
@@ -240,7 +247,7 @@ class Metered(FoldObserver):
             return
         self._idle_since_ns = self._now_ns
         if running.state.timer:
-            spent_ns = running.spent_ns + self._now_ns - running.since_ns
+            spent_ns = running.spent_ns(self._now_ns)
             self._timers[running.state.timer].add(spent_ns / _NS_PER_MS)
 
     def _end_response(self) -> None:
@@ -278,9 +285,7 @@ class Metered(FoldObserver):
         yield _plain(EVENTS, self._events)
         since_ns, standby = self._stale_since_ns, self._controller.standby
         yield _plain(STANDBY_LAG, (now_ns - since_ns) / _NS_PER_S if since_ns is not None else 0)
-        stale = (standby.stale, standby.stale_children, standby.stale_topics)
-        is_following = not self._controller.is_active
-        yield _plain(STANDBY_STALE, sum(map(len, stale)) if is_following else 0)
+        yield _plain(STANDBY_STALE, 0 if self._controller.is_active else standby.count_stale())
 
     def _gauges(self) -> Iterator[Sample]:
         """While another is controller, every gauge is 0 (KafkaController.updateMetrics)."""

@@ -96,6 +96,11 @@ class StandbyState:
         """Whether something has to be read."""
         return bool(self.stale or self.stale_children or self.stale_topics or self.unread)
 
+    def count_stale(self) -> int:
+        """How many znodes and lists are to be read again."""
+        stale = len(self.stale) + len(self.stale_children) + len(self.stale_topics)
+        return stale + sum(len(one) for one in self.unread.values())
+
     def fired(self, path: str, change: str) -> None:
         """Note the change of a znode."""
         if not self.is_watching:

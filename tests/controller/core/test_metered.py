@@ -154,6 +154,15 @@ def test_paused_event_that_the_end_of_its_term_breaks_off_is_counted_once() -> N
     assert observed.value(timer_name("LeaderElection"), "0.50") == 7
 
 
+def test_paused_event_that_the_end_of_its_term_breaks_off_has_the_time_until_its_pause() -> None:
+    observed = Observed()
+    observed.at(10).begins(TopicChange())
+    observed.at(13).pauses()
+    observed.metered.begins(BrokerChange())
+    observed.at(20).clears_queue()
+    assert observed.value(timer_name("TopicChange"), "0.50") == 3
+
+
 def test_event_without_a_timer_in_kafka_is_not_timed() -> None:
     observed = Observed()
     observed.at(0).begins(ConfigChange())
@@ -221,6 +230,22 @@ def test_queue_times_remain_while_an_event_is_handled_for_five_minutes() -> None
 
 RESPONSES = "LeaderAndIsrResponseReceived"
 REQUESTS = "kafka_controller_controllerchannelmanager_requestrateandqueuetimems"
+
+
+def test_interruption_of_an_event_keeps_the_queue_times() -> None:
+    """Its begin is long ago. Kafka empties the histogram only when nothing was queued for so
+    long."""
+    observed = Observed()
+    observed.handle(200_000)
+    observed.at(499_000)
+    observed.controller.enqueue(TopicChange())
+    observed.metered.begins(observed.controller.triggers.popleft())
+    observed.at(501_000).pauses()
+    observed.controller.enqueue(BrokerChange())
+    observed.metered.begins(observed.controller.triggers.popleft())
+    assert observed.value(f"{QUEUE_TIME}_count") == 3
+
+
 QUEUED = "kafka_controller_controllerchannelmanager_queuesize"
 
 
@@ -420,6 +445,29 @@ def test_standby_whose_snapshot_has_an_unread_change_has_no_lag_after_the_read()
     for recorded, _ in seen.history:
         fold_event(restored, recorded)
     assert value_of(found.samples(), LAG) == value_of(found.samples(), STALE) == 0
+
+
+def test_lag_after_a_snapshot_with_an_unread_change_runs_from_the_first_event() -> None:
+    pair = StandbyPair()
+    pair.active.change_topic_quietly("t", {0: [1, 2], 1: [2, 3], 2: [3]})
+    pair.standby.run()
+    standby = pair.standby.fold
+    restored = load_snapshot(take_snapshot(standby), standby.controller.configuration)
+    found = restored.controller.observer = Metered(restored.controller)
+    seen = pair.standby.seen()
+    pair.active.set_isr("t", 0, [1])
+    pair.standby.run()
+    for recorded, _ in seen.history:
+        fold_event(restored, recorded)
+    assert value_of(found.samples(), LAG) < 1
+
+
+def test_partition_state_that_a_standby_has_to_read_is_stale() -> None:
+    pair = StandbyPair()
+    found = metered(pair.standby)
+    pair.active.set_isr("t", 0, [1])
+    pair.standby.run()
+    assert value_of(found.samples(), "refold_standby_stale_znodes") == 1
 
 
 def test_standby_has_no_lag_from_the_moment_of_its_take_over() -> None:
