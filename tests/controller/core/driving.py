@@ -14,21 +14,17 @@ from controller.core.commands import (
     Issued,
     LeaderAndIsrRequest,
     Notice,
-    ReadChildren,
-    ReadStats,
-    ReadZnodes,
     StopReplicaRequest,
-    SyncZnodes,
     UpdateMetadataRequest,
-    WriteAtomically,
     WriteZnodes,
     ZooKeeperCommand,
 )
 from controller.core.configuration import Configuration
 from controller.core.controller import Controller
+from controller.core.errors import TermOver
 from controller.core.events import ChildrenRead, ZnodesRead, ZnodesWritten
 from controller.core.operations import NO_AUTH, Create, Delete, SetData
-from controller.core.outcomes import CONNECTED, PAUSE, SLICE
+from controller.core.outcomes import CONNECTED, PAUSE, SLICE, TERM_END
 from controller.core.state import Partition
 from controller.core.state_machines import PartitionState
 from controller.core.values import ANY_VERSION, Assignment, Broker, Endpoint, LeaderAndIsr
@@ -55,7 +51,7 @@ class Driven:
     """An active controller and the ZooKeeper that it works with.
 
     `issued` holds every command. `reply` may answer a ZooKeeper command otherwise. An outcome of
-    CONNECTION_LOSS closes the connection; it is open again when the procedure waits for it.
+    CONNECTION_LOSS closes the connection; there is a new one when the procedure waits for it.
     """
 
     def __init__(self, *live: int, **settings: Any) -> None:
@@ -130,7 +126,8 @@ class Driven:
     # Run procedures
 
     def run(self, procedure: Coroutine[Any, Any, T]) -> T:
-        """Run a procedure to its end and return its result."""
+        """Run a procedure to its end and return its result. Raises TermOver if the procedure waits
+        for the end of the term."""
         result: Any = None
         try:
             while True:
@@ -141,11 +138,15 @@ class Driven:
                 result = None
                 if wait is CONNECTED:
                     self.controller.is_connected = True
+                    self.controller.connections += 1
+                elif wait is TERM_END:
+                    procedure.throw(TermOver())
                 elif wait not in (SLICE, PAUSE):
                     complete = [
                         wait.result.add(one) for one in outcomes if wait.awaits(one.command)
                     ]
                     assert complete[-1:] == [True], f"nothing completes {wait.id}"
+                    assert not any(complete[:-1]), f"{wait.id} is complete too early"
                     result = wait.result
         except StopIteration as end:
             self.issued += self.controller.take_issued()
@@ -153,10 +154,7 @@ class Driven:
 
     def _answer(self, issued: Issued) -> list[ZooKeeperOutcome]:
         command = issued.command
-        if not isinstance(
-            command,
-            ReadZnodes | ReadStats | ReadChildren | WriteZnodes | WriteAtomically | SyncZnodes,
-        ):
+        if not isinstance(command, ZooKeeperCommand):
             return []
         replied = self.reply(command)
         if replied is None:

@@ -79,6 +79,15 @@ def test_unreadable_notification_has_all_acls_read_again() -> None:
     assert listing(cluster) == codes.CLUSTER_AUTHORIZATION_FAILED
 
 
+def test_child_without_a_number_among_the_notifications_hides_no_later_one() -> None:
+    cluster = Cluster(1, 2, authorization=Authorization())
+    cluster.put_with_parents("/kafka-acl-changes/acl_changes_x", b"CLUSTER:kafka-cluster")
+    cluster.start()
+    cluster.put_with_parents(CLUSTER, acls(allows("Describe")))
+    change(cluster, "kafka-cluster", kind="CLUSTER")
+    assert listing(cluster) == codes.NONE
+
+
 def test_notifications_from_before_the_failover_are_not_read() -> None:
     cluster = Cluster(1, 2, authorization=Authorization())
     for number in (0, 1):

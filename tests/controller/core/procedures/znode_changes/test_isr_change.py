@@ -153,3 +153,12 @@ def test_reassignment_is_completed_after_the_announced_isr_is_sent(rules: str) -
     written = seen.written()
     is_deleted_first = written.index(NOTIFICATION) < written.index(znodes.topic_path("t"))
     assert is_deleted_first is (rules == "refold")
+
+
+def test_notification_that_is_deleted_before_it_is_read_is_not_reported() -> None:
+    cluster = started()
+    cluster.once(reads(NOTIFICATION), lambda: cluster.ask(Delete(NOTIFICATION, ANY_VERSION)))
+    seen = cluster.seen()
+    cluster.announce_isr(("t", 0))
+    assert seen.notices() == []
+    assert seen.requested() == {}
