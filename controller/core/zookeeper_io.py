@@ -494,6 +494,4 @@ async def list_numbered_notifications(controller: Controller, parent: str, rule:
 
 async def delete_notifications(controller: Controller, paths: list[str], rule: str) -> None:
     """Delete processed notifications, whether or not they still exist (KB 1.3)."""
-    deletes: list[WriteOperation] = [Delete(path, ANY_VERSION) for path in paths]
-    if deletes:
-        await write(controller, deletes, Reason(rule))
+    await write(controller, [Delete(path, ANY_VERSION) for path in paths], Reason(rule))
