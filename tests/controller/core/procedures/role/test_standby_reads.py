@@ -9,12 +9,14 @@ from controller.core.commands import (
     Issued,
     Notice,
     ReadChildren,
+    ReadZnodes,
     WatchSubtree,
     ZooKeeperCommand,
 )
 from controller.core.events import ChildrenRead, ZnodesWritten
 from controller.core.operations import NO_AUTH, UNIMPLEMENTED, Create
 from controller.core.standby import FOLLOW_TIMER
+from replay.world.outcomes import carry_out
 from replay.world.simulation import Delivery
 from replay.world.zookeeper import ZooKeeper
 from tests.controller.core.cluster import Cluster, Seen, reads
@@ -37,6 +39,30 @@ class Limited(Cluster):
             self._inbox.append(("zookeeper", ChildrenRead(issued.id, NO_AUTH, [])))
         else:
             super()._ask_zookeeper(issued, command)
+
+
+class InTwoReplies(Cluster):
+    """A standby whose ZooKeeper sends the znodes of the first read that contains broker 1 in two
+    replies, and a restart of this broker between them."""
+
+    has_restarted = False
+
+    def _ask_zookeeper(self, issued: Issued, command: ZooKeeperCommand) -> None:
+        if self.has_restarted or not reads(znodes.broker_path(1))(issued):
+            super()._ask_zookeeper(issued, command)
+            return
+        self.has_restarted = True
+        assert isinstance(command, ReadZnodes)
+        page = command.paths.index(znodes.broker_path(1)) + 1
+        replies = carry_out(
+            self.zookeeper, self.session, issued.id, command, self.now_ms, page=page
+        )
+        assert len(replies) == 2
+        self._inbox.append(("zookeeper", replies[0]))
+        self.zookeeper.end_session(self.broker_sessions[1])
+        self.register(1)
+        self._collect_watches()
+        self._inbox.append(("zookeeper", replies[1]))
 
 
 def follow_again(cluster: Cluster) -> Seen:
@@ -118,6 +144,20 @@ def test_standby_that_loses_its_connection_while_it_reads_begins_again(
     seen = pair.take_over()
     assert not [one for one in reads_of(seen) if one.startswith("/brokers")]
     assert standby.partition("t", 0).leadership == standby.leadership("t", 0)
+
+
+def test_broker_that_restarts_while_a_standby_reads_many_znodes_has_its_new_epoch() -> None:
+    """The reply with its registration has arrived, a later one has not."""
+    pair = StandbyPair()
+    standby = pair.standby = InTwoReplies(zookeeper=pair.active.zookeeper, standby=True)
+    standby.broker_sessions = pair.active.broker_sessions
+    standby.start()
+    assert standby.has_restarted
+    cold, before = pair.cold_failover()
+    seen = pair.take_over()
+    assert seen.requested() == before.requested()
+    assert content(standby.zookeeper) == content(cold.zookeeper)
+    assert {one.broker_epoch for one in seen.leader_and_isr(1)} == {standby.broker_epoch(1)}
 
 
 def test_topic_that_changes_together_with_the_list_of_topics_is_read_again() -> None:
