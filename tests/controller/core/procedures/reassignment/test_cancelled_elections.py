@@ -148,6 +148,15 @@ def test_failover_elects_originals_first_while_a_cancellation_exists(
     assert_no_failures(cluster)
 
 
+def test_failover_elects_originals_in_place_of_a_leader_that_restarted() -> None:
+    cluster = led_by(4, 4, 5, 2)
+    with OtherControllersTerm(cluster):
+        cancel_quietly(cluster)
+        cluster.bounce(4)
+    assert leader(cluster) == 2
+    assert_no_failures(cluster)
+
+
 def test_failover_elects_targets_first_after_the_cancellation_was_removed() -> None:
     cluster = led_by(4, 4, 5, 2)
     cancel_all(cluster)

@@ -5,9 +5,10 @@ from collections.abc import Callable
 import pytest
 
 from controller.core import pauses
+from controller.core.api_requests.controlled_shutdown import ControlledShutdownResponse
 from controller.core.commands import UpdateMetadataRequest
 from controller.core.znodes import reassignment_path
-from tests.controller.core.cluster import Cluster
+from tests.controller.core.cluster import Cluster, writes_state
 from tests.controller.core.procedures.reassignment.interrupting import (
     OtherControllersTerm,
     assert_nothing_is_left,
@@ -81,6 +82,20 @@ def test_urgent_event_waits_until_recorded_moves_without_a_leader_have_one() -> 
     assert_no_failures(cluster)
 
 
+def test_urgent_event_waits_until_another_replica_leads_in_place_of_a_restarted_leader() -> None:
+    cluster = with_25_partitions()
+    begin_here(cluster)
+    seen = cluster.seen()
+    with OtherControllersTerm(cluster):
+        cluster.bounce(1)
+        cluster.once(READS_RECORDS, lambda: shuts_down(cluster, 2))
+    issued = [one for _, commands in seen.history for one in commands]
+    elects = [writes_state(*LAST)(one) for one in issued]
+    answers = [isinstance(one.command, ControlledShutdownResponse) for one in issued]
+    assert elects.index(True) < answers.index(True)
+    assert_no_failures(cluster)
+
+
 def test_brokers_are_informed_before_the_records_of_moves_without_a_leader_are_read() -> None:
     cluster = with_25_partitions()
     begin_here(cluster)
@@ -92,7 +107,21 @@ def test_brokers_are_informed_before_the_records_of_moves_without_a_leader_are_r
         isinstance(one.command, UpdateMetadataRequest) and bool(one.command.partitions)
         for one in issued
     ]
-    assert informs.index(True) < [READS_RECORDS(one) for one in issued].index(True)
+    reads = [READS_RECORDS(one) for one in issued]
+    assert informs.index(True) < reads.index(True)
+    assert reads.count(True) == 1
+    assert {cluster.leadership(*name).leader for name in ALL} == {2}
+
+
+def test_records_are_read_once_if_the_leaders_have_died_and_the_followers_have_restarted() -> None:
+    cluster = with_25_partitions()
+    begin_here(cluster)
+    seen = cluster.seen()
+    with OtherControllersTerm(cluster):
+        cluster.unregister(1)
+        cluster.bounce(2)
+    issued = [one for _, commands in seen.history for one in commands]
+    assert [READS_RECORDS(one) for one in issued].count(True) == 1
     assert {cluster.leadership(*name).leader for name in ALL} == {2}
 
 

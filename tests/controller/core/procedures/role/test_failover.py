@@ -1,14 +1,19 @@
 """Failover: a new controller takes over the existing cluster (KB 6.2, 6.3, 17.1, 17.10)."""
 
+from collections.abc import Callable
+
+import pytest
+
 from controller.core import znodes
 from controller.core.commands import ReadChildren, ReadZnodes, StopReplicaRequest
 from controller.core.operations import Create, Delete, SetData
 from controller.core.state_machines import PartitionState, ReplicaState
 from controller.core.values import ANY_VERSION
+from controller.core.znodes import REASSIGNMENT_REQUESTS, REASSIGNMENTS
 from tests.controller.core.cluster import Cluster, writes_state
 from tests.controller.core.procedures.elections.electing import put_election_quietly, restart
 from tests.controller.core.procedures.reassignment.interrupting import OtherControllersTerm
-from tests.controller.core.procedures.reassignment.reassigning import T0
+from tests.controller.core.procedures.reassignment.reassigning import T0, cluster_of, reassign
 from tests.controller.core.procedures.topics.deleting import deletes, mark_quietly
 
 
@@ -128,6 +133,16 @@ def test_last_member_of_an_isr_is_kept_at_every_failover() -> None:
     assert cluster.state("t", 0) == "leader -1 e 2 isr [1] v 2 ce 2"
 
 
+def test_unreadable_state_of_a_partition_without_a_live_replica_is_reported() -> None:
+    cluster = Cluster(1)
+    cluster.change_topic_quietly("t", {0: [2]})
+    path = znodes.state_path("t", 0)
+    cluster.put_with_parents(path, b"?")
+    seen = cluster.seen()
+    cluster.start()
+    assert ("unreadable_znode", path) in seen.notices()
+
+
 def test_states_after_a_failover_follow_the_live_brokers() -> None:
     """KB 4.2.1, 5.3: no replica remains in DELETION_INELIGIBLE."""
     cluster = Cluster(1, 2).start()
@@ -243,6 +258,19 @@ def test_reassignments_under_way_are_continued() -> None:
     cluster.change_topic_quietly("t", {0: [2, 1], 1: [1]}, adding_replicas={"0": [2]})
     cluster.start()
     assert [one.key for one in cluster.fold.controller.context.reassigning] == [("t", 0)]
+
+
+@pytest.mark.parametrize("lose_leader", [Cluster.unregister, Cluster.bounce])
+def test_failover_without_kip_236_makes_none_of_its_znodes(
+    lose_leader: Callable[[Cluster, int], None],
+) -> None:
+    """The leader of a reassignment under way is lost while there is no controller."""
+    cluster = cluster_of(3, 1, 2)
+    reassign(cluster, 3, 2)
+    with OtherControllersTerm(cluster):
+        lose_leader(cluster, 1)
+    assert cluster.leadership(*T0).leader == 2
+    assert not {REASSIGNMENTS, REASSIGNMENT_REQUESTS} & cluster.zookeeper.dump().keys()
 
 
 def test_older_protocol_versions_get_older_request_versions() -> None:

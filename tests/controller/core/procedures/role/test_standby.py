@@ -9,13 +9,14 @@ from controller.core.commands import Notice, WatchSubtree, WriteAtomically
 from controller.core.snapshot import load_snapshot, take_snapshot
 from controller.core.standby import FOLLOW_TIMER, SUBTREE
 from replay.explore.generators.scenarios import BEFORE_2_7
-from tests.controller.core.cluster import DAEMON, Cluster, by_rule
+from tests.controller.core.cluster import DAEMON, Assignments, Cluster, by_rule, writes_state
 from tests.controller.core.procedures.reassignment.interrupting import request_quietly
 from tests.controller.core.procedures.role.standby_pair import StandbyPair, content, reads_of
 from tests.controller.core.replaying import assert_replays, encoded
 
 ELECTION = by_rule(WriteAtomically, "controller election")
 STATE = znodes.state_path("t", 0)
+TOPIC_ID = "AAAAAAAAAAAAAAAAAAAAAQ"
 
 
 def test_take_over_with_everything_current_reads_no_topic_and_no_state() -> None:
@@ -199,15 +200,58 @@ def test_active_daemon_no_longer_watches_the_states() -> None:
     assert not seen.history
 
 
-def test_topic_that_names_the_daemon_is_repaired_by_the_take_over() -> None:
+@pytest.mark.parametrize("fields", [{}, {"topic_id": TOPIC_ID}])
+@pytest.mark.parametrize("partitions", [{0: [DAEMON, 1]}, {0: [1], 1: [DAEMON, 1]}])
+def test_topic_that_names_the_daemon_is_repaired_by_the_take_over(
+    partitions: Assignments, fields: dict[str, str]
+) -> None:
     pair = StandbyPair()
-    pair.active.change_topic_quietly("auto", {0: [DAEMON, 1]})
+    pair.active.change_topic_quietly("auto", partitions, **fields)
     pair.follow()
     cold, before = pair.cold_failover()
     seen = pair.take_over()
     assert seen.requested() == before.requested()
     assert content(pair.standby.zookeeper) == content(cold.zookeeper)
-    assert pair.standby.topic("auto").assignments[0].replicas[0] != DAEMON
+    assert DAEMON not in pair.standby.topic("auto").assignments[len(partitions) - 1].replicas
+
+
+def test_partition_without_replicas_is_reported_by_the_take_over() -> None:
+    pair = StandbyPair()
+    pair.active.change_topic_quietly("u", {0: [], 1: [2]}, topic_id=TOPIC_ID)
+    pair.follow()
+    seen = pair.take_over()
+    assert seen.notices() == [("no_replicas", znodes.topic_path("u"))]
+
+
+@pytest.mark.parametrize("has_restart", [False, True])
+def test_isr_that_names_the_daemon_is_repaired_by_the_take_over(has_restart: bool) -> None:
+    """A restart of the leader before the ISR was written is no reason for another leader."""
+    pair = StandbyPair()
+    if has_restart:
+        pair.active.unregister(1)
+        pair.active.register(1)
+    pair.active.set_isr("t", 0, [1, DAEMON, 2])
+    pair.follow()
+    cold, before = pair.cold_failover()
+    seen = pair.take_over()
+    assert seen.requested() == before.requested()
+    assert seen.notices() == before.notices() == [("own_id_repaired", STATE)]
+    assert content(pair.standby.zookeeper) == content(cold.zookeeper)
+    assert pair.standby.state("t", 0) == "leader 1 e 1 isr [1,2] v 2 ce 2"
+
+
+def test_standby_whose_take_over_fails_reads_everything_at_the_next_one() -> None:
+    """Another controller takes the role before the standby has ended the failover."""
+    pair = StandbyPair(topics={"s": {0: [1, 3]}, "t": {0: [2, 1]}})
+    pair.active.unregister(2)
+    stock: list[int] = []
+    pair.standby.once(writes_state("t", 0), lambda: stock.append(pair.active.seize_role(9)))
+    pair.take_over()
+    assert not pair.standby.is_active
+    pair.active.set_isr("s", 0, [1])
+    pair.standby.leave_role(stock[0])
+    assert pair.standby.is_active
+    assert pair.standby.partition("s", 0).leadership == pair.standby.leadership("s", 0)
 
 
 def test_state_that_cannot_be_read_is_reported_by_the_take_over() -> None:

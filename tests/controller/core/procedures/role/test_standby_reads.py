@@ -19,7 +19,7 @@ from controller.core.standby import FOLLOW_TIMER
 from replay.world.outcomes import carry_out
 from replay.world.simulation import Delivery
 from replay.world.zookeeper import ZooKeeper
-from tests.controller.core.cluster import Cluster, Seen, reads
+from tests.controller.core.cluster import DAEMON, Cluster, Seen, reads
 from tests.controller.core.procedures.role.standby_pair import StandbyPair, content, reads_of
 
 
@@ -76,6 +76,26 @@ def notices_of(cluster: Cluster, code: str) -> list[str]:
     """The levels of the notices with a code, since the start."""
     notices = [one.command for one in cluster.commands() if isinstance(one.command, Notice)]
     return [one.level for one in notices if one.code == code]
+
+
+def test_standby_reports_the_topics_and_partitions_that_it_knows() -> None:
+    """The topic `auto` names the daemon, so that the take-over will read its partitions."""
+    pair = StandbyPair()
+    pair.active.change_topic_quietly("auto", {0: [DAEMON, 1]})
+    standby = Cluster(zookeeper=pair.active.zookeeper, standby=True)
+    seen = standby.seen()
+    standby.start()
+    [text] = seen.texts_of("standby_ready")
+    assert text == "the standby knows 2 topics with 2 partitions, and follows their changes"
+
+
+def test_state_of_a_partition_that_the_topic_does_not_have_is_no_obstacle() -> None:
+    pair = StandbyPair()
+    pair.active.put_with_parents(znodes.state_path("t", 7), b"?")
+    pair.follow()
+    assert notices_of(pair.standby, "procedure_failed") == []
+    seen = pair.take_over()
+    assert not [one for one in reads_of(seen) if one.startswith("/brokers")]
 
 
 @pytest.mark.parametrize(("error", "level"), [(UNIMPLEMENTED, "warning"), (NO_AUTH, "error")])
