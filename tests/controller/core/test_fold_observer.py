@@ -1,20 +1,59 @@
-"""An observer that does not distinguish pauses from ends."""
+"""The order in which an observer is called for the steps of a fold."""
 
+import pytest
+
+from controller.core import pauses
+from controller.core.api_requests import ApiResponse
+from controller.core.commands import Issued
 from controller.core.fold_observer import FoldObserver
-from controller.core.triggers import Startup, Trigger
+from controller.core.triggers import Startup, Trigger, trigger_name
+from replay.world.simulation import Delivery
+from tests.controller.core.cluster import Cluster, writes_state
+from tests.controller.core.procedures.reassignment.interrupting import submit
+from tests.controller.core.procedures.topics.topic_requests import create, delete, new_topic
+from tests.controller.core.test_urgent_events import (
+    FIRST_PART,
+    PART,
+    TARGETS,
+    alter_u0,
+    with_25_partitions,
+)
 
 
 class Noting(FoldObserver):
-    """Notes the procedures that run."""
+    """Notes the procedures that run. It does not distinguish pauses from ends."""
 
     def __init__(self) -> None:
         self.noted: list[str] = []
 
     def begins(self, trigger: Trigger) -> None:
-        self.noted.append(type(trigger).__name__)
+        self.noted.append(trigger_name(trigger))
 
     def ends(self) -> None:
         self.noted.append("end")
+
+
+class Detailed(Noting):
+    """Also notes pauses, answers and the end of a term."""
+
+    def clears_queue(self) -> None:
+        self.noted.append("clear")
+
+    def pauses(self) -> None:
+        self.noted.append("pause")
+
+    def resumes(self, trigger: Trigger) -> None:
+        self.noted.append(f"resume {trigger_name(trigger)}")
+
+    def issues(self, issued: Issued) -> None:
+        if isinstance(issued.command, ApiResponse):
+            self.noted.append("answer")
+
+
+def observed(cluster: Cluster) -> list[str]:
+    """What is noted from now on."""
+    observer = cluster.fold.controller.observer = Detailed()
+    return observer.noted
 
 
 def test_paused_procedure_ends_and_begins_again() -> None:
@@ -23,3 +62,35 @@ def test_paused_procedure_ends_and_begins_again() -> None:
     observer.pauses()
     observer.resumes(Startup())
     assert observer.noted == ["Startup", "end", "Startup"]
+
+
+def test_urgent_event_begins_after_the_pause_and_ends_before_the_long_work_resumes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(pauses, "TOGETHER_MAX", PART)
+    cluster = with_25_partitions()
+    asked = alter_u0(cluster)
+    cluster.once(FIRST_PART, lambda: cluster.happen_next(asked, "api:1"))
+    noted = observed(cluster)
+    submit(cluster, TARGETS)
+    work = "ReassignmentRequests"
+    begun = noted.index(work)
+    urgent = ["AlterPartition", "answer", "end"]
+    assert noted[begun : begun + 7] == [work, "pause", *urgent, f"resume {work}", "end"]
+
+
+def test_end_of_a_term_clears_the_queue_and_the_procedure_does_not_end() -> None:
+    cluster = Cluster(1, 2).start()
+    cluster.create_topic("t", {0: [1, 2]})
+    cluster.lose(writes_state("t", 0), Delivery.SESSION_OVER)
+    noted = observed(cluster)
+    cluster.stop_broker(1)
+    assert noted[:6] == ["BrokerChange", "clear", "Expire", "end", "Startup", "end"]
+
+
+def test_answer_to_a_request_that_waits_follows_the_end_of_the_procedure() -> None:
+    cluster = Cluster(1).start()
+    create(cluster, new_topic("t", given={0: [1]}))
+    noted = observed(cluster)
+    delete(cluster, "t")
+    assert noted[:5] == ["DeleteTopics", "end", "TopicDeletion", "end", "answer"]

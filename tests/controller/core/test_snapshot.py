@@ -8,7 +8,9 @@ import pytest
 
 from controller.core import znodes
 from controller.core.commands import Issued
+from controller.core.configuration import Configuration
 from controller.core.events import WatchFired
+from controller.core.fold import Fold
 from controller.core.procedures.role.controller_election import BACK_OFF_TIMER
 from controller.core.snapshot import load_snapshot, take_snapshot
 from controller.core.znodes import FORCED_CANCEL_CONTENT, REASSIGN_CANCEL
@@ -195,3 +197,9 @@ def test_snapshot_of_a_core_without_standbys_and_acls_is_loaded() -> None:
     cluster.fold = load_snapshot(data, cluster.fold.controller.configuration)
     cluster.create_topic("t", {0: [1]})
     assert cluster.state("t", 0) == "leader 1 e 0 isr [1] v 0 ce 1"
+
+
+def test_snapshot_of_a_fold_without_events_is_loaded() -> None:
+    configuration = Configuration(broker_id=DAEMON)
+    data = take_snapshot(Fold(configuration))
+    assert take_snapshot(load_snapshot(data, configuration)) == data

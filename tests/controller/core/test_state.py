@@ -1,9 +1,20 @@
 """The controller's knowledge, row by row of KB 17.8 (Kafka's ControllerContextTest)."""
 
+from collections.abc import Callable
+
 import pytest
 
-from controller.core.state import ControllerContext, sorted_partitions
-from controller.core.values import NO_ASSIGNMENT, Assignment, LeaderAndIsr
+from controller.core.errors import ProcedureError
+from controller.core.state import ControllerContext, EntrySeen, Partition, sorted_partitions
+from controller.core.state_machines import PartitionState, ReplicaState
+from controller.core.values import (
+    ANY_VERSION,
+    NO_ASSIGNMENT,
+    NO_LEADER,
+    Assignment,
+    LeaderAndIsr,
+)
+from controller.core.znodes import Reassignment
 from tests.controller.core.driving import broker
 
 
@@ -190,6 +201,150 @@ def test_removed_topic_leaves_no_states(context: ControllerContext) -> None:
     assert not context.queued_for_deletion
     assert context.find("A", 0) is partition
     assert list(context.reassigning) == [partition]
+
+
+def test_removed_topic_leaves_nothing_for_a_topic_of_the_same_name(
+    context: ControllerContext,
+) -> None:
+    topic = context.add_known_topic("A", b"id")
+    topic.version = 3
+    partition = topic.partition(0)
+    partition.is_listed = True
+    partition.replica_states = {1: ReplicaState.OFFLINE}
+    context.awaiting_brokers["A"] = {2: Assignment((1000,))}
+    context.leaderless[partition] = "no leader"
+    context.reassignments[partition] = Reassignment((3,), 0, False, (1, 2, 3))
+    context.rollback_waiting[partition] = "no original is in sync"
+
+    context.remove_topic("A")
+
+    assert (context.topic("A").id, context.topic("A").version) == (None, ANY_VERSION)
+    assert context.topic("A").assigned() == []
+    assert not context.topics_by_id
+    assert not context.awaiting_brokers
+    assert not context.leaderless
+    assert not context.reassignments
+    assert not context.rollback_waiting
+
+
+def keeps_its_state(context: ControllerContext, partition: Partition) -> None:
+    partition.state = PartitionState.OFFLINE
+
+
+def keeps_a_replica_state(context: ControllerContext, partition: Partition) -> None:
+    partition.set_replica_state(1, ReplicaState.OFFLINE)
+
+
+def is_in_a_failed_directory(context: ControllerContext, partition: Partition) -> None:
+    context.offline_dirs[1] = {partition: None}
+
+
+@pytest.mark.parametrize(
+    "has_left", [keeps_its_state, keeps_a_replica_state, is_in_a_failed_directory]
+)
+def test_removed_topic_is_known_by_what_its_partition_has_left(
+    context: ControllerContext, has_left: Callable[[ControllerContext, Partition], None]
+) -> None:
+    partition = context.topic("A").partition(0)
+    has_left(context, partition)
+    context.remove_topic("A")
+    assert context.find("A", 0) is partition
+
+
+def test_removed_topic_is_forgotten_if_its_partitions_have_nothing_left(
+    context: ControllerContext,
+) -> None:
+    context.offline_dirs[1] = {context.topic("B").partition(0): None}
+    context.remove_topic("A")
+    assert list(context.topics) == ["B"]
+
+
+def test_partition_without_a_leadership_has_no_leader(context: ControllerContext) -> None:
+    partition = context.topic("A").partition(0)
+    assert partition.leader == NO_LEADER
+    partition.leadership = LeaderAndIsr(1, 0, (1,), 0, 1)
+    assert partition.leader == 1
+
+
+def test_listed_partition_without_replicas_has_no_preferred_one(
+    context: ControllerContext,
+) -> None:
+    """Kafka's event fails as soon as such a partition has a leader."""
+    partition = context.topic("A").partition(100)
+    partition.leadership = LeaderAndIsr(1, 0, (1,), 0, 1)
+    partition.check_balance()
+    partition.is_listed, partition.leadership = True, None
+    partition.check_balance()
+    assert partition in context.topic("A").assigned()
+    partition.leadership = LeaderAndIsr(1, 0, (1,), 0, 1)
+    with pytest.raises(ProcedureError, match="A-100 has no replicas"):
+        partition.check_balance()
+
+
+def test_released_topic_has_no_partitions(context: ControllerContext) -> None:
+    topic = context.topics["A"]
+    topic.release()
+    assert not topic.partitions
+
+
+def test_topic_whose_znode_was_not_read_has_no_version(context: ControllerContext) -> None:
+    assert context.topic("new").version == ANY_VERSION
+
+
+def test_topic_is_in_the_metadata_while_it_is_known_with_a_leader_and_not_deleted(
+    context: ControllerContext,
+) -> None:
+    assert not context.is_in_metadata("A")
+    context.topic("A").partition(1).leadership = LeaderAndIsr(-1, 0, (1,), 0, 1)
+    assert context.is_in_metadata("A")
+    context.topic("A").is_known = False
+    assert not context.is_in_metadata("A")
+    context.topic("A").is_known = True
+    context.deletion_started["A"] = None
+    assert not context.is_in_metadata("A")
+
+
+def test_kept_topics_lose_their_leaders_or_are_forgotten(context: ControllerContext) -> None:
+    first, second = context.topic("A").partition(0), context.topic("B").partition(0)
+    first.leadership = second.leadership = LeaderAndIsr(1, 0, (1,), 0, 1)
+    context.forget_leaders(list(context.topics.values()), {"A"})
+    assert first.leader == second.leader == NO_LEADER
+    assert list(context.topics) == ["A"]
+
+
+def test_partitions_of_named_topics_are_left_out(context: ControllerContext) -> None:
+    assert [one.key for one in context.assigned_without({"A"})] == [("B", 0)]
+
+
+def test_entry_with_the_target_of_a_partition_is_unrecorded_without_a_record(
+    context: ControllerContext,
+) -> None:
+    """A stock controller has begun the reassignment."""
+    partition = context.topic("A").partition(0)
+    partition.assignment = Assignment((4, 1, 2, 3), (4,), (1, 2, 3))
+    entry = context.entries_seen["A", 0] = EntrySeen((4,), 7)
+    assert context.unrecorded_entry(partition) == entry
+    context.entries_seen["A", 0] = EntrySeen((3,), 7)
+    assert context.unrecorded_entry(partition) is None
+    context.entries_seen["A", 0] = entry
+    context.reassignments[partition] = Reassignment((4,), 0, True, (1, 2, 3))
+    assert context.unrecorded_entry(partition) is None
+
+
+@pytest.mark.parametrize(
+    ("cancelled", "waits", "preferred"),
+    [(False, False, 4), (False, True, 4), (True, False, 4), (True, True, 1)],
+)
+def test_preferred_replica_is_the_first_original_while_a_cancelled_rollback_waits(
+    context: ControllerContext, cancelled: bool, waits: bool, preferred: int
+) -> None:
+    partition = context.topic("A").partition(0)
+    partition.assignment = Assignment((4, 1, 2, 3), (4,), (1, 2, 3))
+    if cancelled:
+        context.cancel = 7
+    if waits:
+        context.rollback_waiting[partition] = "no original is in sync"
+    assert context.preferred_replica(partition) == preferred
 
 
 def test_partitions_are_sorted_by_topic_and_number(context: ControllerContext) -> None:

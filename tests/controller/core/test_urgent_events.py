@@ -24,6 +24,7 @@ from controller.core.api_requests.reassignments import (
     ReassignmentTarget,
 )
 from controller.core.commands import Issued, WriteAtomically, WriteZnodes
+from controller.core.triggers import trigger_name
 from controller.core.znodes import REASSIGN_CANCEL, REASSIGN_PARTITIONS_EXTRA, reassignment_path
 from replay.world.simulation import Delivery
 from tests.controller.core.cluster import Cluster, Seen, writes
@@ -352,10 +353,12 @@ def test_fold_is_not_idle_while_a_procedure_is_paused() -> None:
     """A snapshot would not contain the paused procedure."""
     cluster = with_25_partitions()
     idle: list[bool] = []
+    unfinished: list[str] = []
 
     def look(issued: Issued) -> None:
         if writes(znodes.state_path(*U0))(issued):
             idle.append(cluster.fold.is_idle)
+            unfinished.extend(map(trigger_name, cluster.fold.unfinished))
 
     def happen() -> None:
         cluster.happen_next(alter_u0(cluster), "api:1")
@@ -364,6 +367,7 @@ def test_fold_is_not_idle_while_a_procedure_is_paused() -> None:
     cluster.once(FIRST_PART, happen)
     submit(cluster, TARGETS)
     assert idle == [False]
+    assert unfinished == ["ReassignmentRequests", "AlterPartition"]
     assert cluster.fold.is_idle
 
 
