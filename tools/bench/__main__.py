@@ -32,9 +32,9 @@ class Bench(NamedTuple):
 
 _NO_PEER: Final = ("--no-peer", "--steps", "failover,broker-failure,broker-start")
 BENCHES: Final = (
-    Bench("failover", ("tools.bench.failover", "--runs", "5")),
-    Bench("small", ("tools.bench.failover", "--partitions", "10000", "--runs", "5", *_NO_PEER)),
-    Bench("large", ("tools.bench.failover", "--partitions", "1000000", *_NO_PEER)),
+    Bench("failover", ("tools.bench.failover",)),
+    Bench("small", ("tools.bench.failover", "--partitions", "10000", *_NO_PEER)),
+    Bench("large", ("tools.bench.failover", "--partitions", "1000000", *_NO_PEER, "--runs", "1")),
     Bench("waits", ("tools.bench.alter_partition",)),
     Bench("event-loop", ("tools.bench.loop_slices",)),
 )
