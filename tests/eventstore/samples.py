@@ -1,5 +1,7 @@
 """Sample records and logs."""
 
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -68,3 +70,19 @@ def write_log(folder: Path, count: int = 10, *, closed: bool = True, **options: 
     else:
         writer.abandon()
     return folder
+
+
+def damage_index(folder: Path) -> None:
+    """Change a bit of the tree that finds the commands of the last segment by their events."""
+    segment = max(folder.glob("*.refold"))
+    with closing(sqlite3.connect(segment, isolation_level=None)) as database:
+        ((page,), (size,)) = (
+            database.execute(sql).fetchone()
+            for sql in (
+                "select rootpage from sqlite_schema where name like 'sqlite_autoindex_commands%'",
+                "pragma page_size",
+            )
+        )
+    content = bytearray(segment.read_bytes())
+    content[page * size - 5] ^= 1
+    segment.write_bytes(content)

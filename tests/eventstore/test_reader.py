@@ -6,11 +6,13 @@ from pathlib import Path
 
 import pytest
 
+from eventstore.chain import chained
 from eventstore.errors import LogCorrupt, LogLocked, LogTooNew
 from eventstore.filters import EventFilter
 from eventstore.folders import segments_of
 from eventstore.reader import LogReader
 from eventstore.records import EventRecord
+from eventstore.schema import INSERT_EVENT
 from eventstore.segment import open_segment
 from eventstore.subjects import index_path, index_subjects
 from eventstore.upcasters import Upcast, Upcasters
@@ -272,3 +274,28 @@ def test_command_that_now_names_a_later_cause_does_not_end_a_range(tmp_path: Pat
         database.execute("update commands set cause = 99 where cause = 4")
     with LogReader.open(log) as reader, pytest.raises(LogCorrupt, match="it was changed"):
         list(reader.commands(3, 6))
+
+
+def test_event_that_was_changed_ends_reading(tmp_path: Path) -> None:
+    log = write_log(tmp_path / "log", 10)
+    [segment] = segments_of(log)
+    with closing(sqlite3.connect(segment, isolation_level=None)) as database:
+        database.execute("update events set payload = x'00' where seq = 4")
+    read: list[EventRecord] = []
+    with LogReader.open(log) as reader, pytest.raises(LogCorrupt, match="event 4: it was changed"):
+        read.extend(reader.events())
+    assert read == events(1, 3)
+
+
+def test_missing_event_ends_reading_also_if_the_checksums_fit(tmp_path: Path) -> None:
+    writer = LogWriter.create(tmp_path / "log", header())
+    writer.append(events(1, 3))
+    rows, _ = chained(writer.tip.event_chain, events(5, 6))
+    writer.abandon()
+    with closing(sqlite3.connect(writer.segment, isolation_level=None)) as database:
+        database.executemany(INSERT_EVENT, rows)
+    with LogReader.open(writer.folder) as reader:
+        found = reader.events()
+        assert [next(found).seq for _ in range(3)] == [1, 2, 3]
+        with pytest.raises(LogCorrupt, match="events 4 to 4 are missing"):
+            next(found)

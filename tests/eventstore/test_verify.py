@@ -3,6 +3,7 @@
 import pickle
 import sqlite3
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -92,12 +93,63 @@ def test_intact_log_is_verified(tmp_path: Path) -> None:
     assert report.is_sound
     assert report.closed
     assert (report.events, report.commands, report.first_seq, report.last_seq) == (10, 10, 1, 10)
+    assert report.segments == 1
+
+
+def test_log_after_retention_begins_with_its_first_stored_event(tmp_path: Path) -> None:
+    folder = write_log(tmp_path / "log", 9, segment_bytes=1)
+    min(folder.glob("*.refold")).unlink()
+    report = verify(folder)
+    assert report.is_sound
+    assert (report.events, report.first_seq, report.last_seq, report.segments) == (6, 4, 9, 3)
+
+
+def test_segment_of_a_log_that_is_being_written_is_living(tmp_path: Path) -> None:
+    with LogWriter.create(tmp_path / "log", header()) as writer:
+        assert verify(writer.segment).living
+    assert not verify(writer.segment).living
 
 
 def test_log_without_its_closing_record_is_not_closed(tmp_path: Path) -> None:
     report = verify(write_log(tmp_path / "log", closed=False))
     assert report.is_sound
     assert not report.closed
+
+
+def test_log_whose_header_is_missing_has_no_events(tmp_path: Path) -> None:
+    folder = write_log(tmp_path / "log")
+    damaged(folder, "delete from header")
+    report = verify(folder)
+    assert (report.events, report.first_seq, report.last_seq, report.segments) == (0, 1, 0, 1)
+
+
+def test_missing_table_is_reported_for_the_file(tmp_path: Path) -> None:
+    folder = write_log(tmp_path / "log")
+    damaged(folder, "drop table closing")
+    [damage] = verify(folder).damages
+    assert damage.record == "file"
+    assert "no such table" in damage.text
+
+
+def test_command_without_the_number_of_its_event_counts_for_no_event(tmp_path: Path) -> None:
+    folder = write_log(tmp_path / "log", 1, closed=False)
+    damaged(folder, "update commands set cause = 'x'")
+    report = verify(folder)
+    assert [one.record for one in report.damages] == ["command x.0"]
+    assert report.events_without_commands == 1
+
+
+@pytest.mark.parametrize("count", [10, 11])
+def test_check_stops_after_twenty_findings(tmp_path: Path, count: int) -> None:
+    """Each event and each command of the first segment is damaged."""
+    with LogWriter.create(tmp_path / "log", header(), segment_bytes=1) as writer:
+        writer.append(events(1, count), [command(seq) for seq in range(1, count + 1)])
+        writer.roll_if_due()
+    with closing(sqlite3.connect(min(writer.folder.glob("*.refold")))) as database:
+        database.executescript("update events set chain = x''; update commands set chain = x''")
+    report = verify(writer.folder)
+    assert len(report.damages) == 20
+    assert report.segments == 1
 
 
 def test_missing_segment_is_reported(tmp_path: Path) -> None:

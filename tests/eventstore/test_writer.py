@@ -95,6 +95,8 @@ def test_segments_follow_each_other_by_size(tmp_path: Path) -> None:
     second = LogReader(reader.segments[1])
     assert second.header.predecessor is not None
     assert second.header.predecessor.last_seq == 3
+    assert reader.closing is not None
+    assert reader.closing.tip.commands == 30
     report = verify(folder)
     assert report.is_sound
     assert report.closed

@@ -10,6 +10,7 @@ from typer.testing import CliRunner
 from replay.cli.main import app
 from replay.index.making import make_index
 from replay.logs.packed import log_at
+from tests.eventstore.samples import damage_index
 from tests.replay.diff.versions import CRASH
 
 COMMANDS = ("why", "inspect", "events", "decisions")
@@ -48,26 +49,10 @@ def test_missing_records_are_reported(command: str, sql: str, text: str, tmp_pat
     assert text in rejected(command, changed(tmp_path, sql))
 
 
-def damage_tree(log: Path) -> None:
-    """Change a bit of the tree that finds commands by their events."""
-    [segment] = log.glob("*.refold")
-    with closing(sqlite3.connect(segment, isolation_level=None)) as database:
-        ((page,), (size,)) = (
-            database.execute(sql).fetchone()
-            for sql in (
-                "select rootpage from sqlite_schema where name like 'sqlite_autoindex_commands%'",
-                "pragma page_size",
-            )
-        )
-    content = bytearray(segment.read_bytes())
-    content[page * size - 5] ^= 1
-    segment.write_bytes(content)
-
-
 @pytest.mark.parametrize("command", COMMANDS)
 def test_damaged_tree_of_a_file_is_reported(command: str, tmp_path: Path) -> None:
     log = changed(tmp_path, "")
-    damage_tree(log)
+    damage_index(log)
     assert "SQLite reports: " in rejected(command, log)
 
 
@@ -77,7 +62,7 @@ def test_damage_after_the_index_was_made_is_reported(command: str, tmp_path: Pat
     log = changed(tmp_path, "")
     make_index(log)
     assert CliRunner().invoke(app, [command, str(log)]).exit_code == 0
-    damage_tree(log)
+    damage_index(log)
     assert "SQLite reports: " in rejected(command, log)
 
 
