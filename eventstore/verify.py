@@ -2,12 +2,13 @@
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 from msgspec import Struct
 
 from eventstore import chain, folders
 from eventstore.errors import PUT_A_COPY, LogCorrupt
-from eventstore.records import Closing, EventRecord, Header, Tip
+from eventstore.records import EventRecord, Header, Tip
 from eventstore.segment import Segment, open_segment
 
 DAMAGES_MAX = 20
@@ -68,13 +69,18 @@ def check_complete(path: Path) -> None:
     Readers that check the checksum chain of the records that they read call this first. Raises
     LogCorrupt, and the errors of opening.
     """
-    last_cause = answered = 0
+    last_cause = answered = first_seq = 0
+    before: _Commands | None = None
     for file in folders.segments_of(path):
         with open_segment(file) as segment:
             for fault in _file_faults(segment):
                 raise LogCorrupt(segment.path, f"{fault}: {PUT_A_COPY}", "file")
             if segment.header.kind != "recorded":
                 continue
+            first_seq = first_seq or segment.header.first_seq
+            start = segment.header.predecessor.commands if segment.header.predecessor else 0
+            if before is not None and (fault := before.difference(start)):
+                raise LogCorrupt(before.file, f"{fault}: {PUT_A_COPY}", "commands")
             # The order is that of `_Checks.segment`.
             closing, end = segment.closing, segment.last_seq()
             ((cause, commands),) = segment.query("select max(cause), count(*) from commands")
@@ -85,7 +91,13 @@ def check_complete(path: Path) -> None:
                 raise LogCorrupt(segment.path, text, f"command of event {last_cause}")
             ((cause,),) = segment.query(f"select max(cause) from events where seq <= {end:d}")
             answered = max(answered, cause or 0)
-            fault = _incomplete(segment, closing, commands, last_cause, answered)
+            before = _Commands(segment.path, start, commands)
+            if closing is not None:
+                fault = before.difference(closing.tip.commands)
+            elif last_cause < answered >= first_seq:
+                fault = f"those of event {answered} are {_without_commands(last_cause)}"
+            else:
+                fault = ""
             if fault:
                 raise LogCorrupt(segment.path, f"{fault}: {PUT_A_COPY}", "commands")
 
@@ -139,19 +151,20 @@ def _without_commands(last_cause: int) -> str:
     )
 
 
-def _incomplete(
-    segment: Segment, closing: Closing | None, commands: int, last_cause: int, answered: int
-) -> str:
-    """Which commands are missing at the end of a segment; "" if none are."""
-    before = segment.header.predecessor
-    if closing is not None:
-        expected = closing.tip.commands - (before.commands if before else 0)
-        return (
-            "" if expected == commands else f"there should be {expected}, but there are {commands}"
-        )
-    if last_cause < answered >= segment.header.first_seq:
-        return f"those of event {answered} are {_without_commands(last_cause)}"
-    return ""
+class _Commands(NamedTuple):
+    """The number of commands in a segment, and in the log before it."""
+
+    file: Path
+    start: int
+    stored: int
+
+    def difference(self, end: int) -> str:
+        """What is wrong if the log counts `end` commands up to the end of the segment; "" if
+        nothing is."""
+        expected = end - self.start
+        if expected == self.stored:
+            return ""
+        return f"there should be {expected}, but there are {self.stored}"
 
 
 class _Checks:

@@ -148,6 +148,24 @@ def test_missing_commands_of_an_answered_event_are_reported(
     )
 
 
+@pytest.mark.parametrize("number", [0, 1])
+def test_commands_that_the_next_segment_counts_are_missed(tmp_path: Path, number: int) -> None:
+    log = write_log(tmp_path / "log", 6, segment_bytes=1)
+    there = finding(check_complete, changed(log, "select 1", number))
+    changed(log, "delete from commands where rowid = (select max(rowid) from commands)", number)
+    missed = finding(check_complete, log)
+    assert there == ""
+    assert missed.startswith("commands: there should be ")
+    assert verify(log).damages
+
+
+def test_missing_commands_of_an_event_in_the_segment_before_are_reported(tmp_path: Path) -> None:
+    answer = event(4, origin="reply", cause=3)
+    log = segmented(tmp_path / "log", (events(1, 3), [command(1)]), ([answer], []))
+    assert finding(check_complete, log).startswith("commands: those of event 3 are missing")
+    assert [one.record for one in verify(log).damages] == ["commands of event 3"]
+
+
 def test_missing_commands_are_not_reported_after_other_damage(tmp_path: Path) -> None:
     log = changed(stored(tmp_path / "log", ANSWERED), "update events set term = 2 where seq = 1")
     assert [one.record for one in verify(log).damages] == ["event 1"]
