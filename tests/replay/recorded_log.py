@@ -7,8 +7,11 @@ import msgspec
 from controller.core.configuration import Configuration
 from controller.event_log.records import command_record, event_record
 from controller.fingerprint import code_version, core_fingerprint
+from eventstore.reader import LogReader
 from eventstore.records import Header
 from eventstore.writer import LogWriter
+from replay.logs.decode import UPCASTERS
+from replay.verify.verification import Verification, verify_decisions
 from replay.world.simulation import Simulation
 
 CONFIGURATION = Configuration(broker_id=1000, inter_broker_protocol_version="2.8", take_over=True)
@@ -65,3 +68,9 @@ def write_log(
     else:
         writer.abandon()
     return folder
+
+
+def verified(log: Path) -> Verification:
+    """The result of a replay."""
+    with LogReader.open(log, UPCASTERS) as reader:
+        return verify_decisions(reader)

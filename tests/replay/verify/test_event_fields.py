@@ -10,14 +10,23 @@ from typer.testing import CliRunner
 from controller.core.api_requests.alter_partition import AlterPartitionReceived
 from controller.core.api_requests.elections import ElectLeadersReceived
 from controller.core.commands import CommandId
-from controller.core.events import Event, NumbersDrawn, Recorded, ShutdownRequested
+from controller.core.events import (
+    ChannelFault,
+    Event,
+    NumbersDrawn,
+    Recorded,
+    ShutdownRequested,
+    WatchFired,
+    ZnodesRead,
+)
 from controller.event_log.records import command_record, event_record
+from controller.kafka_0_8.events import BrokerEvent, ProduceReceived, RecordedBrokerEvent
 from eventstore.reader import LogReader
 from eventstore.records import EventRecord
 from eventstore.writer import LogWriter
 from replay.cli.main import app
 from replay.logs.decode import UPCASTERS
-from replay.verify.event_fields import EventFields
+from replay.verify.event_fields import NOTES_MAX, EventFields, WrongField
 from replay.verify.verification import NO_ORDINAL, Verification, verify_decisions
 from tests.replay.recorded_log import header, incident
 
@@ -66,6 +75,7 @@ def test_wrong_field_is_reported_with_its_event(
     seq = place(kind)
     result = verified(tmp_path / "log", seq, change)
     [mismatch] = result.mismatches
+    assert result.mismatched == 1
     assert (mismatch.event, mismatch.ordinal, mismatch.differs) == (seq, NO_ORDINAL, [field])
     done = CliRunner().invoke(app, ["replay", str(tmp_path / "log")])
     assert done.exit_code == 1
@@ -87,12 +97,28 @@ def test_connection_with_requests_of_several_brokers_is_noted() -> None:
     assert "event 5 is a request of broker 1 on the connection api:2" in note
 
 
+def test_notes_are_limited() -> None:
+    fields = EventFields(1, 0)
+    for seq in range(1, NOTES_MAX + 10):
+        request = AlterPartitionReceived(2, 3, seq, 7, [])
+        assert wrong_fields(fields, seq, 0, request, "api:1") == []
+    assert len(fields.notes) == NOTES_MAX
+    assert "event 2 is a request of broker 2" in fields.notes[0]
+
+
 def test_wall_clock_that_goes_back_is_noted(tmp_path: Path) -> None:
     """An operator may set the clock while the daemon runs."""
     result = verified(tmp_path / "log", 30, lambda one: {"wall_ns": one.wall_ns - 2_500_000_000})
     assert result.mismatches == []
     [note] = result.notes
     assert "goes back by 2.499 s at event 30" in note
+
+
+def test_clocks_may_begin_at_zero() -> None:
+    fields = EventFields(1, 0)
+    first = Recorded(1, 0, 0, 0, "operator", ShutdownRequested(""))
+    assert fields.wrong(event_record(first), first) == []
+    assert fields.notes == []
 
 
 def wrong_fields(fields: EventFields, seq: int, term: int, event: Event, channel: str) -> list[str]:
@@ -102,12 +128,45 @@ def wrong_fields(fields: EventFields, seq: int, term: int, event: Event, channel
     return [one.name for one in wrong]
 
 
-@pytest.mark.parametrize(("term", "wrong"), [(0, []), (5, []), (4, ["term"])])
-def test_events_of_one_batch_have_the_term_before_the_batch(term: int, wrong: list[str]) -> None:
+UNANSWERED = ZnodesRead(CommandId(1, 0), 0, [-4], [None], [-1], [-1], [-1], [-1])
+"""The outcome of a read while there is no session."""
+
+
+@pytest.mark.parametrize(
+    ("first_seq", "event", "channel", "wrong"),
+    [
+        pytest.param(1, ChannelFault(1, 7, "closed", ""), "broker:1:7", [], id="a broker's run"),
+        pytest.param(1, ChannelFault(1, 7, "closed", ""), "broker:1", [], id="a simulated broker"),
+        pytest.param(1, UNANSWERED, "zookeeper:0", [], id="no session"),
+        pytest.param(1, ProduceReceived(1, "t", 0, 1, -1), "client:host:9", [], id="a client"),
+        pytest.param(1, ElectLeadersReceived(1, 2, "preferred", None), "operator", ["channel"]),
+        pytest.param(5, WatchFired("/controller", "data", 7), "zookeeper:1f", [], id="earlier"),
+        pytest.param(5, WatchFired("/controller", "data", 7), "broker:1", ["channel"]),
+    ],
+)
+def test_channel_fits_the_event(
+    first_seq: int, event: Event | BrokerEvent, channel: str, wrong: list[str]
+) -> None:
+    fields = EventFields(first_seq, 0)
+    fields.folded(first_seq, 0, 1)
+    clocks = (first_seq + 1, first_seq + 1)
+    recorded: Recorded | RecordedBrokerEvent
+    if isinstance(event, ProduceReceived):
+        recorded = RecordedBrokerEvent(first_seq + 1, *clocks, 0, channel, event)
+    else:
+        recorded = Recorded(first_seq + 1, *clocks, 0, channel, event)
+    assert [one.name for one in fields.wrong(event_record(recorded), recorded)] == wrong
+
+
+@pytest.mark.parametrize(("term", "wrong"), [(0, []), (5, []), (4, [WrongField("term", "4", "5")])])
+def test_events_of_one_batch_have_the_term_before_the_batch(
+    term: int, wrong: list[WrongField]
+) -> None:
     """The daemon takes several events at once: the term may change while it folds the first."""
     fields = EventFields(1, 0)
     assert wrong_fields(fields, 1, 0, ShutdownRequested(""), "operator") == []
-    assert wrong_fields(fields, 2, term, ShutdownRequested(""), "operator") == wrong
+    second = Recorded(2, 2, 2, term, "operator", ShutdownRequested(""))
+    assert fields.wrong(event_record(second), second) == wrong
 
 
 def test_event_that_answers_a_command_is_in_a_later_batch() -> None:

@@ -30,10 +30,11 @@ from replay.logs.packed import log_at
 from replay.logs.recorded_fold import fold_at_start, fold_event
 from replay.verify.event_fields import Edges, EventFields, are_consistent
 from replay.verify.parts import Part, join, parts_at, parts_of, verify_log, verify_part
-from replay.verify.verification import Verification, verify_decisions
+from replay.verify.verification import Verification
 from replay.world.simulation import Simulation
 from tests.replay.diff.versions import RECORDED
 from tests.replay.recorded_log import header, incident, write_log
+from tests.replay.recorded_log import verified as whole
 from tools.bench.inspect import make_log
 
 CUTS = 7
@@ -63,12 +64,6 @@ def verified(log: Path, parts: list[Part]) -> Verification | None:
     results = [verify_part(log, one) for one in parts]
     found = [one for one in results if one is not None]
     return join(found) if len(found) == len(results) else None
-
-
-def whole(log: Path) -> Verification:
-    """The result of a replay from the beginning."""
-    with LogReader.open(log, UPCASTERS) as reader:
-        return verify_decisions(reader)
 
 
 @pytest.mark.sampled
