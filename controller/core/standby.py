@@ -5,7 +5,7 @@ A standby reads what a failover reads, and watches all of it. A watch that fires
 to the take-over's multi arrives, everything that is not stale is as it was at the take-over.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sized
 from operator import attrgetter
 from typing import Final, NamedTuple
 
@@ -98,8 +98,8 @@ class StandbyState:
 
     def count_stale(self) -> int:
         """How many znodes and lists are to be read again."""
-        stale = len(self.stale) + len(self.stale_children) + len(self.stale_topics)
-        return stale + sum(len(one) for one in self.unread.values())
+        stale: list[Sized] = [self.stale, self.stale_children, self.stale_topics]
+        return sum(map(len, [*stale, *self.unread.values()]))
 
     def fired(self, path: str, change: str) -> None:
         """Note the change of a znode."""

@@ -125,13 +125,18 @@ class Role(LogObserver):
 
     def _log_conflict(self, asked: ReadZnodes, read: ZnodesRead) -> None:
         """/controller belongs to an earlier session of the same broker. What Kafka logs when a
-        broker finds its own registration so (KafkaZkClient.CheckedEphemeral; ZOOKEEPER-1740)."""
+        broker finds its own registration so (KafkaZkClient.CheckedEphemeral; ZOOKEEPER-1740).
+
+        The id of a standby is that of other daemons as well: only its own last session counts."""
         if CONTROLLER_PATH not in asked.paths:
             return
         place = asked.paths.index(CONTROLLER_PATH)
-        data, owner, own = read.data[place], read.owners[place], self.log.controller.session_id
+        controller = self.log.controller
+        data, owner, own = read.data[place], read.owners[place], controller.session_id
         holder = read_controller(data) if data is not None else None
         if holder is None or holder.brokerid != self.log.id or owner in (own, _NO_OWNER):
+            return
+        if controller.configuration.standby and owner != controller.candidate_session:
             return
         self.log.error(
             ZOOKEEPER,

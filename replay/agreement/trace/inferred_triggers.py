@@ -19,7 +19,7 @@ from controller.core.election import (
     online_test,
     preferred_leader,
 )
-from controller.core.errors import ZnodeError
+from controller.core.errors import ProcedureError, ZnodeError
 from controller.core.events import BrokerResponded
 from controller.core.state import ControllerContext, Partition
 from controller.core.triggers import ApiCall, AutoPreferredReplicaLeaderElection, Trigger
@@ -209,7 +209,11 @@ def _is_rebalance(
     """
     found = [context.find(*name) for name in names]
     brokers = {one.replicas[0] for one in found if one is not None and one.replicas}
-    groups = by_preferred_replica(context)
+    try:
+        groups = by_preferred_replica(context)
+    except ProcedureError:
+        # A partition has no replicas: each rebalance of the stock controller fails.
+        return False
     for broker in immutable_map_order(groups):
         moved = imbalanced(context, configuration, broker, groups[broker])
         if broker in brokers:

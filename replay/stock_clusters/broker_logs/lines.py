@@ -1,4 +1,4 @@
-"""Parses lines in the layout of Kafka's log4j.properties: `[%d] %p %m (%c)%n`."""
+"""Parses lines in the layout of Kafka's log4j.properties: `[%d] %p %m (%c)%n`, or with `%-5p`."""
 
 import lzma
 import re
@@ -23,7 +23,7 @@ LINE_BYTES_MAX: Final = 64 * 1024 * 1024
 """The length of a line. Longer lines are split into several, which do not match the layout."""
 
 _LAYOUT: Final = re.compile(
-    r"\[(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d),(\d{3})\] (TRACE|DEBUG|INFO|WARN|ERROR|FATAL) (.*)"
+    r"\[(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d),(\d{3})\] (TRACE|DEBUG|INFO|WARN|ERROR|FATAL) +(.*)"
     r" \(([\w.$]+)\)\s*",
     re.DOTALL,
 )

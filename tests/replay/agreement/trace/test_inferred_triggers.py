@@ -94,6 +94,16 @@ def test_preferred_replica_in_sync_is_elected_by_timer_or_by_request() -> None:
     assert causes(state(2, 1, 2), state(1, 1), closing=(2,)) == [shutdown(2), REBALANCE, PREFERRED]
 
 
+def test_preferred_replica_is_elected_by_request_if_a_partition_has_no_replicas() -> None:
+    """The automatic rebalance of a stock controller fails then."""
+    made = context(state(2, 1, 2))
+    made.topic("t").partition(1).is_listed = True
+    found = possible_triggers(
+        made, SETTINGS, [T0], state(1, 1, 2), iter(()), (), has_requests=False
+    )
+    assert list(found) == [PREFERRED]
+
+
 def test_preferred_replica_in_the_written_isr_is_elected() -> None:
     """Below 2.7 leaders write the ISR to ZooKeeper, and the controller reads it later."""
     assert causes(state(2, 2), state(1, 1, 2)) == [REBALANCE, PREFERRED]

@@ -10,6 +10,7 @@ from controller.core.commands import Issued, WriteZnodes
 from controller.core.election import OFFLINE
 from controller.core.procedures.elections.unsent_batches import PARTITIONS, REPLICAS
 from controller.core.snapshot import load_snapshot, take_snapshot
+from controller.core.state_machines import ReplicaState
 from tests.controller.core.cluster import Cluster, by_rule
 
 both_rules = pytest.mark.parametrize("rules", ["refold", "kafka"])
@@ -47,6 +48,16 @@ def test_replicas_change_state_again_after_the_role_returns(rules: str) -> None:
     isrs = [cluster.leadership("t", number).isr for number in (0, 1)]
     assert isrs == ([(1,), (1,)] if rules == "refold" else [(1, 2), (1, 3)])
     assert (("batch_not_empty", REPLICAS) in seen.notices()) == (rules == "kafka")
+
+
+@both_rules
+def test_replicas_of_a_started_broker_come_online_after_the_role_returns(rules: str) -> None:
+    """By Kafka's rule they stay as the failover found them."""
+    cluster, session = fenced_while_replicas_go_offline(rules)
+    cluster.leave_role(session)
+    cluster.start_broker(2)
+    expected = ReplicaState.ONLINE if rules == "refold" else ReplicaState.DELETION_INELIGIBLE
+    assert cluster.partition("t", 0).replica_states[2] is expected
 
 
 @both_rules

@@ -2,6 +2,8 @@
 
 import pytest
 
+from controller.core.state_machines import ReplicaState
+from controller.wire.encoding import BatchEncoder
 from tests.controller.core.cluster import Cluster
 from tests.controller.core.procedures.reassignment.interrupting import submit
 from tests.controller.core.procedures.znode_changes.log_dir_failures import (
@@ -77,8 +79,11 @@ def test_topics_with_and_without_a_dead_broker_are_in_one_request() -> None:
 
 
 def test_brokers_that_start_together_learn_of_each_other() -> None:
+    """Topic u has no replica on broker 3, and v none on either broker."""
     cluster = Cluster(1, 2, 3).start()
     cluster.create_topic("t", {0: [1, 2], 1: [1], 2: [1, 3], 3: [3, 2]})
+    cluster.create_topic("u", {0: [1, 2]})
+    cluster.create_topic("v", {0: [1]})
     cluster.stop_broker(2)
     cluster.set_isr("t", 2, [1])
     cluster.stop_broker(3)
@@ -86,13 +91,29 @@ def test_brokers_that_start_together_learn_of_each_other() -> None:
     cluster.register(3)
     seen = cluster.seen()
     cluster.run()
-    to_both = [one for one in seen.requests(1) if "t-0" in one]
-    assert len(to_both) == 1
-    assert [part.split(" ")[0] for part in to_both[0].split("; ")[2:]] == [
-        "t-0",
-        "t-2",
-        "t-3",
-    ]
+
+    def named(request: str) -> list[str]:
+        return [part.split(" ")[0] for part in request.split("; ") if " leader " in part]
+
+    [to_others] = [one for one in seen.requests(1) if "t-0" in one]
+    assert named(to_others) == ["t-0", "t-2", "t-3", "u-0"]
+    sent = {
+        broker: named(next(one for one in seen.requests(broker) if one.startswith("LeaderAndIsr")))
+        for broker in (2, 3)
+    }
+    assert sent == {2: ["t-0", "t-3", "u-0"], 3: ["t-2", "t-3"]}
+    for request in seen.broker_requests():
+        version = request.version
+        assert BatchEncoder().encode(request, version)
+
+
+def test_replicas_of_a_returned_broker_are_online() -> None:
+    cluster = failed_broker()
+    before = [cluster.partition("t", number).replica_states[3] for number in (0, 2)]
+    cluster.start_broker(3)
+    after = [cluster.partition("t", number).replica_states[3] for number in (0, 2)]
+    assert before == [ReplicaState.OFFLINE] * 2
+    assert after == [ReplicaState.ONLINE] * 2
 
 
 @pytest.mark.parametrize(("broker", "offline"), [(1, "[1]"), (3, "[]")])
