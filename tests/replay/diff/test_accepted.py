@@ -32,6 +32,13 @@ def test_change_must_be_accepted_in_every_log() -> None:
     assert found.groups[0].accepted == "here; there"
 
 
+def test_first_entry_for_a_change_has_the_reason() -> None:
+    found = comparison("a", "b")
+    accept(found, [Accepted("12345678", "first"), Accepted("12345678", "second")])
+    assert found.groups[0].accepted == "first"
+    assert found.unused == []
+
+
 def test_unused_entry_is_reported() -> None:
     found = comparison("a")
     accept(found, [Accepted("00000000", "long done")])

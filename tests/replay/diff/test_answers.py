@@ -54,6 +54,48 @@ def test_refusal_of_the_whole_request_has_no_parts() -> None:
         ]
 
 
+def test_part_without_an_error_has_that_of_the_whole_request() -> None:
+    failed = {"topic": "t", "partition": 0, "error": error_codes.PREFERRED_LEADER_NOT_AVAILABLE}
+    all_elected, not_elected = ({"error": 0, "partitions": one} for one in ([], [failed]))
+    assert found("elect_leaders", not_elected, all_elected) == [
+        "head accepts what base refuses: elect_leaders t-0 (PREFERRED_LEADER_NOT_AVAILABLE)"
+    ]
+    assert found("elect_leaders", all_elected, not_elected) == [
+        "head refuses what base accepts: elect_leaders t-0 (PREFERRED_LEADER_NOT_AVAILABLE)"
+    ]
+
+
+@pytest.mark.parametrize(
+    "part",
+    [
+        {"user": "a"},
+        {"name": "a"},
+        {"name": None, "topic_id": "a"},
+    ],
+)
+def test_user_or_topic_is_named(part: dict[str, Any]) -> None:
+    refused, accepted = (
+        {"results": [{**part, "error": error}]} for error in (error_codes.INVALID_REQUEST, 0)
+    )
+    assert found("api", refused, accepted) == [
+        "head accepts what base refuses: api a (INVALID_REQUEST)"
+    ]
+
+
+def test_part_without_a_name_has_that_of_the_part_around_it() -> None:
+    refused, accepted = (
+        {"topics": [{"name": "a", "partitions": [{"partition": 0, "error": error}]}]}
+        for error in (error_codes.INVALID_REQUEST, 0)
+    )
+    assert found("api", refused, accepted) == [
+        "head accepts what base refuses: api a (INVALID_REQUEST)"
+    ]
+
+
+def test_write_of_an_error_is_no_answer() -> None:
+    assert list(verdicts(decision({"error": 0}), decision({"error": EXISTS}))) == []
+
+
 def test_request_that_times_out_is_not_refused() -> None:
     in_time, late = topics(a=0), topics(a=error_codes.REQUEST_TIMED_OUT)
     assert found("delete_topics", in_time, late) == [
@@ -70,6 +112,7 @@ def test_request_that_times_out_is_not_refused() -> None:
         (topics(a=0), topics(a=0)),
         (topics(a=EXISTS), topics(a=error_codes.INVALID_CONFIG)),
         (topics(a=0), topics(b=EXISTS)),
+        (topics(a=EXISTS), topics(b=0)),
     ],
 )
 def test_answers_with_equal_acceptance_have_no_sentence(

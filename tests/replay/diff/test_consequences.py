@@ -35,6 +35,20 @@ def test_offline_time_until_the_end_is_described() -> None:
     ]
 
 
+def test_offline_time_ends_with_the_later_end_of_both_versions() -> None:
+    base = folded(led(0), led(2 * S, -1), end_ns=10 * S)
+    head = folded(led(0), led(2 * S, 1), end_ns=12 * S)
+    assert "10.0 s with base" in consequences(base, head)[0]
+    assert "10.0 s with head" in consequences(head, base)[0]
+
+
+def test_offline_leader_at_the_end_is_described() -> None:
+    base = folded(led(0))
+    head = folded(led(0), Sample(4 * S, 1, (1, 2), (1, 2), is_online=False))
+    assert consequences(base, head)[1:] == ["t-0: ends offline with head"]
+    assert consequences(head, base)[1:] == ["t-0: ends online with head"]
+
+
 def test_different_end_is_described() -> None:
     base = folded(led(0, 1, (1, 2)))
     head = folded(Sample(0, 1, (1,), (1, 3), is_online=True, is_reassigned=True))
@@ -63,11 +77,36 @@ def test_temporary_leader_before_a_different_end_is_described() -> None:
     ]
 
 
-def test_short_or_leaderless_difference_is_not_described() -> None:
+def test_leader_instead_of_none_is_described_as_offline_time_only() -> None:
     base = folded(led(0), led(2 * S, -1), led(3 * S, 2))
-    assert consequences(base, folded(led(0), led(2 * S, -1), led(3 * S + 40_000_000, 2))) == []
-    [offline] = consequences(base, folded(led(0), led(2 * S, -1), led(4 * S, 2)))
-    assert "longer" in offline
+    head = folded(led(0), led(2 * S, -1), led(4 * S, 2))
+    [longer], [shorter] = consequences(base, head), consequences(head, base)
+    assert "longer" in longer
+    assert "shorter" in shorter
+    elected = folded(led(0), led(2 * S, 1), led(3 * S, 2))
+    assert consequences(base, elected) == [
+        "t-0: offline 1.0 s shorter with head (1.0 s with base, 0.00 s with head)"
+    ]
+
+
+@pytest.mark.parametrize(("spent_ns", "is_described"), [(49_999_999, False), (50_000_000, True)])
+def test_difference_of_less_than_50_ms_is_not_described(spent_ns: int, is_described: bool) -> None:
+    after = 2 * S + spent_ns
+    offline = consequences(folded(led(0)), folded(led(0), led(2 * S, -1), led(after)))
+    other = consequences(folded(led(0)), folded(led(0), led(2 * S, 3), led(after)))
+    if is_described:
+        assert offline == [
+            "t-0: offline 0.05 s longer with head (0.00 s with base, 0.05 s with head)"
+        ]
+        assert other == ["t-0: led by 3 instead of 1 for 0.05 s, then as before"]
+    else:
+        assert offline == other == []
+
+
+def test_time_before_either_version_knows_the_partition_is_not_compared() -> None:
+    late, early = folded(led(4 * S)), folded(led(0, 2), led(4 * S))
+    assert consequences(late, early) == []
+    assert consequences(early, late) == []
 
 
 def test_order_of_the_isr_is_no_consequence() -> None:
@@ -76,6 +115,8 @@ def test_order_of_the_isr_is_no_consequence() -> None:
 
 def test_partition_missing_in_one_version_has_no_consequences() -> None:
     assert consequences(folded(), folded(led(0))) == []
+    assert consequences(folded(led(0)), folded()) == []
+    assert consequences(folded(led(0)), folded(led(0, 2), name="u")) == []
 
 
 GONE = Sample(5 * S, -1, (), (), is_online=False)
@@ -98,6 +139,15 @@ def test_deletion_or_creation_by_one_version_is_the_only_consequence(
     base: tuple[Sample, ...], head: tuple[Sample, ...], text: str
 ) -> None:
     assert consequences(folded(*base), folded(*head)) == [f"t-0: {text}"]
+
+
+def test_deletion_by_both_versions_is_no_consequence() -> None:
+    assert consequences(folded(led(0), GONE), folded(led(0), DELETED, GONE)) == []
+
+
+def test_partition_that_neither_version_elects_has_no_consequences() -> None:
+    new = Sample(0, -1, (), (1, 2), is_online=False)
+    assert consequences(folded(new), folded(new)) == []
 
 
 def test_partition_without_a_state_has_no_empty_isr() -> None:

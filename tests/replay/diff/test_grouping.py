@@ -39,6 +39,7 @@ def test_changed_decision_has_the_changed_part() -> None:
 def test_empty_field_of_one_version_is_ignored() -> None:
     base = decision({"leader": 1})
     assert divergences([base], [decision({"leader": 1, "racks": []})]) == []
+    assert divergences([decision({"leader": 1, "racks": []})], [base]) == []
     [found] = divergences([base], [decision({"leader": 1, "racks": ["a"]})])
     assert found.differences[0].base is None
 

@@ -130,14 +130,68 @@ def test_value_that_the_core_does_not_use_is_left_out(tmp_path: Path) -> None:
     assert found(tmp_path, VALUE, VALUE.replace("= 5", "= 6")) == []
 
 
-def test_value_is_covered_through_an_import(tmp_path: Path) -> None:
-    user = "from controller.core.values import LIMIT as MOST\n\ndef f():\n    return MOST\n"
+@pytest.mark.parametrize(("imported", "name"), [("LIMIT as MOST", "MOST"), ("LIMIT", "LIMIT")])
+def test_value_is_covered_through_an_import(tmp_path: Path, imported: str, name: str) -> None:
+    user = f"from controller.core.values import {imported}\n\ndef f():\n    return {name}\n"
     head = read_core(core(tmp_path / "head", values="LIMIT = 2\n", user=user))
     changed = changes_between(
         read_core(core(tmp_path / "base", values="LIMIT = 1\n", user=user)), head
     )
     assert uncovered(changed, head, {}, {"user.py": frozenset({4})}) == []
     assert uncovered(changed, head, {}, {}) == [Uncovered("values.py", "LIMIT", "head")]
+
+
+def test_value_with_the_name_of_one_in_another_package_is_not_used(tmp_path: Path) -> None:
+    user = "from values import LIMIT\n\ndef f():\n    return LIMIT\n"
+    head = read_core(core(tmp_path / "head", values="LIMIT = 2\n", user=user))
+    changed = changes_between(
+        read_core(core(tmp_path / "base", values="LIMIT = 1\n", user=user)), head
+    )
+    assert uncovered(changed, head, {}, {}) == []
+
+
+def test_default_value_is_used_when_the_function_is_executed(tmp_path: Path) -> None:
+    text = "MOST = 1\n\ndef f(limit=MOST):\n    return limit\n"
+    head = text.replace("= 1", "= 2")
+    assert found(tmp_path / "a", text, head, 4) == []
+    assert found(tmp_path / "b", text, head) == [Uncovered("m.py", "MOST", "head")]
+
+
+def test_values_that_are_exchanged_are_changed(tmp_path: Path) -> None:
+    base = "LEAST = 1\nMOST = 2\n\ndef f():\n    return LEAST, MOST\n"
+    head = base.replace("1", "3").replace("2", "1").replace("3", "2")
+    assert found(tmp_path, base, head) == [
+        Uncovered("m.py", "LEAST", "head"),
+        Uncovered("m.py", "MOST", "head"),
+    ]
+
+
+def test_functions_that_are_exchanged_are_changed(tmp_path: Path) -> None:
+    base = "def f():\n    return 1\n\ndef g():\n    return 2\n"
+    head = base.replace("1", "3").replace("2", "1").replace("3", "2")
+    assert found(tmp_path, base, head) == [
+        Uncovered("m.py", "f", "head"),
+        Uncovered("m.py", "g", "head"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [("(Base,", "(Other,"), ("frozen=True", "frozen=False"), ("@ordered", "@unordered")],
+)
+def test_base_argument_or_decorator_of_a_class_is_covered_when_the_class_is_used(
+    tmp_path: Path, old: str, new: str
+) -> None:
+    text = "@ordered\nclass Limits(Base, frozen=True):\n    pass\n\ndef f():\n    return Limits\n"
+    head = text.replace(old, new)
+    assert found(tmp_path / "a", text, head, 6) == []
+    assert found(tmp_path / "b", text, head) == [Uncovered("m.py", "Limits", "head")]
+
+
+def test_class_without_bases_is_not_a_value(tmp_path: Path) -> None:
+    base = "def f():\n    return Limits.MOST\n"
+    head = base + "\nclass Limits:\n    MOST = 1\n"
+    assert found(tmp_path, base, head) == [Uncovered("m.py", "Limits.MOST", "head")]
 
 
 def test_value_of_a_class_is_covered_by_the_line_of_its_name(tmp_path: Path) -> None:
