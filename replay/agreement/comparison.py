@@ -21,7 +21,7 @@ from replay.agreement.conformance import ConformanceChecker, Follow
 from replay.agreement.gap_free_ranges import gap_free_ranges
 from replay.agreement.import_report import import_report, repeated_writes
 from replay.agreement.logs.index import Index
-from replay.agreement.logs.log_ends import DamagedPart, kind_of_log
+from replay.agreement.logs.log_ends import damaged_parts
 from replay.agreement.records_between import with_records_between
 from replay.agreement.results import AgreementResult, result_of
 from replay.agreement.search.event_order import RUNS_MAX, EventOrder
@@ -71,10 +71,7 @@ def agree(
         result = search(compare, hypotheses, reader.last_seq).result
         result.notes += [one.note for one in result.cut_logs]
         notes, result.missing_transactions, ended = import_report(reader)
-        result.damaged_parts += [
-            DamagedPart(kind_of_log(one.kind), one.broker, one.from_ms, one.to_ms)
-            for one in ended.damaged_lines
-        ]
+        result.damaged_parts += damaged_parts(ended.damaged_lines)
         if rules == "kafka":
             leave_unjudged(result, logs, _times_of(result, reader))
         if not result.decisions and not result.requests.decisions:

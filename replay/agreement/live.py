@@ -31,13 +31,23 @@ from replay.agreement.comparison import Rules, configuration_of
 from replay.agreement.conformance import ConformanceChecker
 from replay.agreement.forked import forked
 from replay.agreement.logs.index import Index
+from replay.agreement.logs.log_ends import damaged_parts
 from replay.agreement.results import AgreementResult, Divergence, result_of
 from replay.agreement.search.event_order import EventOrder
 from replay.agreement.search.lost_replies import LostReply
 from replay.agreement.search.search import search
-from replay.agreement.unseen import Term, leave_out, may_be_requested, term_of, unseen_of
+from replay.agreement.unseen import (
+    BrokersWith,
+    IncompleteLogs,
+    Term,
+    leave_out,
+    may_be_requested,
+    term_of,
+    unseen_of,
+)
 from replay.agreement.znode_view import ZnodeView
 from replay.stock_clusters.imported_log.events import (
+    DamagedLines,
     ImportBegun,
     ImportedEvent,
     Observed,
@@ -157,6 +167,10 @@ class LiveAgreement:
         self._known: set[_Key] = set()
         self._explained: list[Divergence] = []
         self._waiting: list[Divergence] = []
+        self.damaged: Sequence[DamagedLines] = ()
+        """The lines of brokers' logs that could not be parsed so far."""
+        self._times_ms: dict[int, int] = {}
+        """The wall clock of the records of divergences, by number."""
 
     @property
     def is_waiting(self) -> bool:
@@ -221,6 +235,7 @@ class LiveAgreement:
             return []
         self.undecided = leave_out(result, self._waiting)
         explained = [one for one in result.divergences if one.explained]
+        self._note_times(result)
         unseen = {_key(one) for one in self._unseen_of(result)}
         self._result = self._with_window(result)
         self._explained += explained
@@ -243,7 +258,31 @@ class LiveAgreement:
         """The divergences for which the files do not show enough to say that a decision differs.
         `is_settled`: note this for the rest of the log."""
         lost = self._lost if is_settled else dict(self._lost)
-        return unseen_of(result, self._is_unseen, lost)
+        incomplete = self._incomplete(result)
+
+        def is_unseen(one: Divergence) -> bool:
+            return self._is_unseen(one) or incomplete.reason(one) != ""
+
+        received = [one for one in incomplete.lost_requests(result) if not one.explained]
+        known = {_key(one) for one in received}
+        others = [one for one in result.divergences if _key(one) not in known]
+        return [*received, *unseen_of(others, is_unseen, lost)]
+
+    def _incomplete(self, result: AgreementResult) -> IncompleteLogs:
+        """The logs with lines that cannot be parsed."""
+        assert self._index is not None, "the comparison has begun"
+        damaged = [*damaged_parts(self.damaged), *result.damaged_parts]
+        state_changes = {of for of, _ in self._index.state_changes_of}
+        brokers = BrokersWith(set(self._index.request_logs_of), state_changes)
+        return IncompleteLogs([], damaged, brokers, self._times_ms)
+
+    def _note_times(self, result: AgreementResult) -> None:
+        """Note the times of the divergences, whose records may leave the window before they are
+        settled: a request is judged when the log of its controller goes on."""
+        wanted = {one.seq for one in result.divergences}
+        known = {seq: ms for seq, ms in self._times_ms.items() if seq in wanted}
+        new = {one.seq: one.wall_ns // _NS for one, _ in self._window if one.seq in wanted}
+        self._times_ms = known | new
 
     def _after_lost(self, result: AgreementResult) -> list[Divergence]:
         """The divergences of terms of which it is unknown what the controller knows."""
@@ -283,7 +322,7 @@ class LiveAgreement:
         """The whole result. What was explained before is counted as agreed in the window's."""
         for one in self._explained:
             of_window.explain(one)
-        self._unseen_in_window = leave_out(of_window, self._unseen_of(of_window))
+        self._unseen_in_window = _leave_out_unseen(of_window, self._unseen_of(of_window))
         total = deepcopy(self._total)
         total.go_on(of_window)
         return total
@@ -402,7 +441,7 @@ class LiveAgreement:
         checker.assume(self._assumptions, is_recorded=False)
         checker.advance(settled)
         result = result_of(checker.take_settled(), "")
-        self._unseen += leave_out(result, self._unseen_of(result, is_settled=True))
+        self._unseen += _leave_out_unseen(result, self._unseen_of(result, is_settled=True))
         self._total.go_on(result)
         last = settled[-1][0].seq
         for one in self._explained:
@@ -417,6 +456,14 @@ class LiveAgreement:
         """Whether the record belongs to the transaction before it."""
         is_there = place < len(self._window)
         return is_there and isinstance(self._window[place][1], (Observed, RequestInferred))
+
+
+def _leave_out_unseen(result: AgreementResult, unseen: Sequence[Divergence]) -> int:
+    """Count requests as not judged, and return the number of decisions."""
+    leave_out(result, unseen)
+    decisions = sum(one.subject == "decision" for one in unseen)
+    result.requests.unjudged += len(unseen) - decisions
+    return decisions
 
 
 def _key(one: Divergence) -> _Key:

@@ -1,7 +1,7 @@
 """Divergences for which a log does not show enough to say that the controller decided otherwise."""
 
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final, NamedTuple, TypeVar
 
 from controller.core.values import counted
@@ -33,15 +33,17 @@ def may_be_requested(one: Divergence) -> bool:
 
 
 def unseen_of(
-    result: AgreementResult, is_unseen: Callable[[Divergence], bool], lost: dict[Term, int]
+    divergences: Iterable[Divergence],
+    is_unseen: Callable[[Divergence], bool],
+    lost: dict[Term, int],
 ) -> list[Divergence]:
-    """The unseen divergences of a result.
+    """The unseen ones of the divergences of a result.
 
     After one of them it is unknown what the controller knows, so the later ones of its term belong
     to them as well. `lost` has the record of the first one of each term, and is extended.
     """
     found = []
-    for one in result.divergences:
+    for one in divergences:
         if one.explained:
             continue
         if is_unseen(one):
@@ -76,16 +78,16 @@ def leave_unjudged(
     `times_ms` has the wall clock of the divergences' records, if lines are damaged.
     """
     lost: dict[Term, int] = {}
-    incomplete = _IncompleteLogs(result.cut_logs, result.damaged_parts, brokers, times_ms)
+    incomplete = IncompleteLogs(result.cut_logs, result.damaged_parts, brokers, times_ms)
 
     def is_unseen(one: Divergence) -> bool:
         is_requested = one.controller not in brokers.request_log and may_be_requested(one)
         return is_requested or incomplete.reason(one) != ""
 
-    received = [one for one in result.divergences if incomplete.has_lost(one)]
+    received = incomplete.lost_requests(result)
     _note(result, received, incomplete.reason)
     _leave_out(result, received)
-    found = unseen_of(result, is_unseen, lost)
+    found = unseen_of(result.divergences, is_unseen, lost)
     _note(result, found, incomplete.reason)
     _leave_out(result, found)
 
@@ -112,7 +114,7 @@ def _leave_out(result: AgreementResult, found: Sequence[Divergence]) -> None:
     result.requests.unjudged += len(found) - decisions
 
 
-class _IncompleteLogs(NamedTuple):
+class IncompleteLogs(NamedTuple):
     """The logs that do not show everything."""
 
     cut: Sequence[CutLog]
@@ -138,6 +140,10 @@ class _IncompleteLogs(NamedTuple):
             (log.log, log.broker) in ((REQUEST_LOG, one.broker), (STATE_CHANGE_LOG, one.controller))
             for log in self._damaged_near(one)
         )
+
+    def lost_requests(self, result: AgreementResult) -> list[Divergence]:
+        """The divergences about requests whose only trace may be a damaged line."""
+        return [one for one in result.divergences if self.has_lost(one)]
 
     def _damaged_near(self, one: Divergence) -> list[DamagedPart]:
         time_ms = self.times_ms.get(one.seq)

@@ -17,6 +17,10 @@ _MIN_ISR_UNKNOWN: Final = (
     "min.insync.replicas is not known for every topic: {why}; give it with --min-insync-replicas"
 )
 _NOT_IN_LOG: Final = "a log does not have the brokers' own setting"
+_TOPICS_NOT_IN_LOG: Final = (
+    "a daemon's log does not have the topics' own min.insync.replicas: a topic with a larger one"
+    " may be under-min-isr without being listed; --zookeeper has them"
+)
 _NO_ANSWER: Final = "no broker has reported its own setting (--config for TLS and SASL)"
 _COLOURS: Final = {
     State.OFFLINE: "bold red",
@@ -74,6 +78,9 @@ def report_of(
     """The report about a cluster at a moment."""
     unknown = any(one.min_insync_replicas is None for one in found.partitions)
     why = _NOT_IN_LOG if cluster.seq else _NO_ANSWER
+    notes = [_MIN_ISR_UNKNOWN.format(why=why)] if unknown else []
+    if not unknown and cluster.topics and cluster.seq and cluster.log == "recorded":
+        notes.append(_TOPICS_NOT_IN_LOG)
     return Report(
         source,
         cluster.seq or None,
@@ -81,7 +88,7 @@ def report_of(
         cluster.controller.broker,
         cluster.controller.epoch,
         problem,
-        [_MIN_ISR_UNKNOWN.format(why=why)] if unknown else [],
+        notes,
         found.worst,
         found.well,
         len(found.partitions),

@@ -126,6 +126,7 @@ class Shadow:
             self._last_ms, self._read_at = records[-1][0].wall_ns // _NS, now
             self._before.records += len(records)
             self._live.take(records)
+        self._live.damaged = self._import.damaged_lines
         if self._import.stalled != self._stalled:
             self._stalled = self._import.stalled
             if self._stalled:
@@ -157,6 +158,7 @@ class Shadow:
         learned = self._live.learned
         self._live = LiveAgreement(self._settings, learned)
         self._live.unseen_zxids = self._import.unseen_zxids
+        self._live.damaged = self._import.damaged_lines
         with LogReader.open(self._import.folder, UPCASTERS) as reader:
             for batch in _batches(reader):
                 self._live.take(batch)
@@ -199,6 +201,7 @@ class Shadow:
         total.unseen_versions += followed.unseen_versions
         total.missing_transactions += followed.begun.missing
         total.altered += followed.altered
+        total.add_damage(followed.damaged)
         total.is_cut = bool(followed.stalled)
         total.zxid = followed.zxid
         total.notes += [one for one in followed.notes if one not in total.notes]

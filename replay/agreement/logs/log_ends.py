@@ -14,6 +14,7 @@ from msgspec import Struct
 
 from replay.stock_clusters.imported_log.events import (
     ControllerLogged,
+    DamagedLines,
     RequestServed,
     StateChangeLogged,
     TornLog,
@@ -64,6 +65,13 @@ class DamagedPart(Struct, frozen=True):
         """Whether the lines may have shown something about a time."""
         is_over = self.to_ms is not None and time_ms > self.to_ms + _LATE_MS
         return self.from_ms - _LATE_MS <= time_ms and not is_over
+
+
+def damaged_parts(damaged: Iterable[DamagedLines]) -> list[DamagedPart]:
+    """The damaged parts of brokers' logs, from what an import or a shadow notes about them."""
+    return [
+        DamagedPart(kind_of_log(one.kind), one.broker, one.from_ms, one.to_ms) for one in damaged
+    ]
 
 
 def kind_of_log(kind: str) -> str:

@@ -6,10 +6,15 @@ from datetime import tzinfo
 from pathlib import Path
 from typing import BinaryIO, Final
 
+from controller.printable import printable
 from replay.errors import ReplayError, unreadable
 from replay.stock_clusters.broker_logs.lines import LINE_BYTES_MAX, LineCounts, LineParser
-from replay.stock_clusters.broker_logs.reading import event_of_line
-from replay.stock_clusters.imported_log.events import LoggedEvent, RequestServed
+from replay.stock_clusters.broker_logs.reading import event_of_line, left_out
+from replay.stock_clusters.imported_log.events import (
+    DamagedLines,
+    LoggedEvent,
+    RequestServed,
+)
 from replay.stock_clusters.zookeeper_log.data_folder import broker_log_kind
 
 FOLLOWED: Final = ("controller.log", "state-change.log")
@@ -35,6 +40,7 @@ class GrowingBrokerLog:
         self.kind = kind
         self.counts = LineCounts()
         self.is_at_end = False
+        self._broker = _NO_BROKER
         self._zone = zone
         self._parser = LineParser(zone, self.counts)
         self._begun = b""
@@ -65,6 +71,16 @@ class GrowingBrokerLog:
             return
         self.is_at_end = True
 
+    @property
+    def notes(self) -> list[str]:
+        """Notes about the lines that cannot be used."""
+        return [*left_out(printable(self.path), self.counts)]
+
+    @property
+    def damaged_lines(self) -> list[DamagedLines]:
+        """The times of the lines that could not be parsed so far."""
+        return [DamagedLines(self._broker, self.kind, *one) for one in self.counts.lost.found]
+
     def close(self) -> None:
         """Close the file."""
         self._stream.close()
@@ -73,6 +89,7 @@ class GrowingBrokerLog:
         for line in self._parser.take(raw + b"\n"):
             event = event_of_line(self.kind, line, _NO_BROKER, self.counts)
             if event is not None and not isinstance(event, RequestServed):
+                self._broker = event.broker
                 yield LoggedEvent(line.time_ms, f"broker {event.broker} {self.kind}", event)
 
     def _opened(self) -> BinaryIO:

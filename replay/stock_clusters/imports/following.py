@@ -19,6 +19,8 @@ from replay.errors import ReplayError
 from replay.progress import Progress, unreported
 from replay.stock_clusters.broker_logs.growing import GrowingBrokerLog
 from replay.stock_clusters.imported_log.events import (
+    DamagedFile,
+    DamagedLines,
     ImportBegun,
     ImportedEvent,
     ImportEnded,
@@ -167,7 +169,20 @@ class FollowedImport:
         """What cannot be read or is not as the server wrote it."""
         builder = self._builder
         damages = map(str, self._logs.damages)
-        return [*self.begun.notes, *damages, *builder.versions.notes, *builder.digests.notes]
+        of_lines = [note for log in self._broker_logs for note in log.notes]
+        notes = [*builder.versions.notes, *builder.digests.notes]
+        return [*self.begun.notes, *damages, *of_lines, *notes]
+
+    @property
+    def damaged_lines(self) -> list[DamagedLines]:
+        """The lines of brokers' logs that could not be parsed so far."""
+        return [one for log in self._broker_logs for one in log.damaged_lines]
+
+    @property
+    def damaged(self) -> dict[str, int]:
+        """The number of these lines, by file."""
+        counts = {printable(log.path): log.counts.not_understood for log in self._broker_logs}
+        return {file: count for file, count in counts.items() if count}
 
     @property
     def stalled(self) -> str:
@@ -206,7 +221,12 @@ class FollowedImport:
         damages = self._logs.damages
         self.altered = len(self._builder.versions.altered | self._builder.digests.altered)
         ended = ImportEnded(
-            damages, [*self.notes, *notes], missing_before=self.begun.missing, altered=self.altered
+            damages,
+            [*self.notes, *notes],
+            [DamagedFile(*one) for one in sorted(self.damaged.items())],
+            missing_before=self.begun.missing,
+            altered=self.altered,
+            damaged_lines=self.damaged_lines,
         )
         self._begin()
         self._builder.end(ended)

@@ -87,6 +87,7 @@ def test_unknown_min_insync_replicas_is_noted(log: Path) -> None:
     known = health(log, "--min-insync-replicas", 2)
     assert "min.insync.replicas is not known" not in known.stdout
     assert "1 under-min-isr" in known.stdout
+    assert "does not have the topics' own min.insync.replicas" in known.stdout
 
 
 def test_unknown_topic_is_named(log: Path) -> None:

@@ -10,6 +10,7 @@ import pytest
 from controller.core.canonical import EVENT_SCHEMAS, cause_of, kind_of
 from controller.core.events import Event, WatchFired
 from tests.controller.core.cluster import Cluster
+from tests.controller.core.procedures.role.standby_pair import StandbyPair
 from tests.replay.kafka_text.rendering import PAGE, lines_of
 from tests.replay.kafka_text.scenes import (
     broker_dies_and_returns,
@@ -110,6 +111,14 @@ def test_lines_of_0_8_are_those_of_kafka_0_8() -> None:
         r"retry \(kafka\.utils\.ZkUtils\$\)",
         conflict.text[26:],
     )
+
+
+def test_standby_does_not_call_the_znode_of_another_daemon_its_own() -> None:
+    """Both have the same broker id."""
+    pair = StandbyPair()
+    pair.take_over()
+    lines = lines_of(pair.standby, of_0_8=True) + lines_of(pair.standby)
+    assert [one.text for one in lines if "conflicted" in one.text or "ephemeral" in one.text] == []
 
 
 def compact(text: str) -> str:

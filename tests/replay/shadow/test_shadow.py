@@ -2,7 +2,8 @@
 
 import logging
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from datetime import UTC
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ from replay.agreement.live import LiveAgreement, LiveSettings
 from replay.shadow.shadow import Shadow
 from replay.shadow.status import read_status
 from replay.shadow.summary import ShadowResult
+from replay.stock_clusters.broker_logs.growing import GrowingBrokerLog
 from replay.stock_clusters.imports.following import FollowedImport, beginning
 
 Get = Callable[[str], Path]
@@ -33,13 +35,21 @@ class Clock:
 class Followed:
     """A shadow of the files in a folder; each of its logs is a folder of `logs`."""
 
-    def __init__(self, source: Path, logs: Path, metrics: Path | None = None) -> None:
+    def __init__(
+        self,
+        source: Path,
+        logs: Path,
+        metrics: Path | None = None,
+        broker_logs: Sequence[Path] = (),
+    ) -> None:
         self.clock = Clock()
         self.afters: list[int] = []
 
         def begin(after: int) -> FollowedImport:
             self.afters.append(after)
-            return FollowedImport(beginning(source, None, after), logs / str(len(self.afters)))
+            log = logs / str(len(self.afters))
+            read = [GrowingBrokerLog(one, UTC) for one in broker_logs]
+            return FollowedImport(beginning(source, None, after), log, read)
 
         self.shadow = Shadow(begin, LiveSettings(), self.clock, metrics)
 
@@ -227,3 +237,28 @@ def test_log_of_a_shadow_is_complete_for_other_commands(crash: Path, tmp_path: P
     followed.shadow.end()
     again = agree(tmp_path / "logs" / "1")
     assert not any("interrupted" in one for one in again.notes)
+
+
+@pytest.mark.parametrize("every", [3, 7])
+def test_damaged_lines_do_not_accuse_the_controller(
+    every: int, folder_of: Get, tmp_path: Path
+) -> None:
+    """As in `refold agree`: what such a line could have shown is not judged."""
+    shutil.copytree(folder_of("unclean-3"), tmp_path / "source")
+    logs = sorted((tmp_path / "source" / "logs").glob("*/state-change.log"))
+    for log in logs:
+        lines = log.read_bytes().splitlines(keepends=True)
+        log.write_bytes(
+            b"".join(b"x" + one if at % every == 0 else one for at, one in enumerate(lines))
+        )
+    followed = Followed(tmp_path / "source" / "zookeeper", tmp_path / "logs", broker_logs=logs)
+    followed.run(60)
+    result = followed.shadow.end()
+    assert (result.diverging, result.requests.diverging) == (0, 0)
+    assert sum(result.damaged.values()) > 0
+    assert any("are not in Kafka's layout" in one for one in result.notes)
+    assert result.requests.unjudged > 0
+    assert not result.is_whole
+    expected = agree(tmp_path / "logs" / "1")
+    assert (expected.diverging, expected.requests.diverging) == (0, 0)
+    assert expected.damaged == result.damaged

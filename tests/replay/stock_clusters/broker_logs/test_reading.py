@@ -94,6 +94,15 @@ def test_line_of_the_controller_has_its_event(tmp_path: Path, text: str, event: 
     assert notes == []
 
 
+@pytest.mark.parametrize("level", ["INFO", "INFO ", "WARN ", "TRACE"])
+def test_level_may_be_padded(tmp_path: Path, level: str) -> None:
+    """As by `%-5p`, which many set-ups of log4j have."""
+    text = "[Controller id=1] Resigning"
+    [found], notes = read(tmp_path, ("controller.log", [line(text + CONTROLLER, level=level)]))
+    assert found.event == ControllerLogged(1, "Resignation", text)
+    assert notes == []
+
+
 def test_start_of_a_process_is_an_event_and_other_threads_are_ignored(tmp_path: Path) -> None:
     lines = [
         line("[ControllerEventThread controllerId=2] Starting (kafka.controller.X$Y)"),
