@@ -33,14 +33,17 @@ def _described(error: Exception) -> str:
 
 def listed(partitions: list[Partition]) -> str:
     """The names of the first partitions, and how many more there are."""
-    return listed_names([one.key for one in partitions])
+    return _with_rest([one.key for one in partitions[:_SHOWN]], len(partitions))
 
 
 def listed_names(names: Sequence[tuple[str, int]]) -> str:
     """As `listed`, for partitions by topic and number."""
-    first = ", ".join(f"{topic}-{number}" for topic, number in names[:_SHOWN])
-    rest = len(names) - _SHOWN
-    return first + (f" and {rest} more" if rest > 0 else "")
+    return _with_rest(names[:_SHOWN], len(names))
+
+
+def _with_rest(first: Sequence[tuple[str, int]], count: int) -> str:
+    names = ", ".join(f"{topic}-{number}" for topic, number in first)
+    return names + (f" and {count - _SHOWN} more" if count > _SHOWN else "")
 
 
 def excerpt(data: bytes | None) -> str:

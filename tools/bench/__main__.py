@@ -34,7 +34,7 @@ _NO_PEER: Final = ("--no-peer", "--steps", "failover,broker-failure,broker-start
 BENCHES: Final = (
     Bench("failover", ("tools.bench.failover",)),
     Bench("small", ("tools.bench.failover", "--partitions", "10000", *_NO_PEER)),
-    Bench("large", ("tools.bench.failover", "--partitions", "1000000", *_NO_PEER, "--runs", "1")),
+    Bench("large", ("tools.bench.failover", "--partitions", "1000000", *_NO_PEER, "--runs", "3")),
     Bench("waits", ("tools.bench.alter_partition",)),
     Bench("event-loop", ("tools.bench.loop_slices",)),
 )

@@ -139,8 +139,9 @@ async def elect_leaders(
     failures.report()
     elected = [one for one in partitions if one in results]
     if elected:
-        text = f"elected leaders for {listed(elected)} ({strategy.name})"
-        controller.notice("info", "leaders_elected", listed(elected), text)
+        names = listed(elected)
+        text = f"elected leaders for {names} ({strategy.name})"
+        controller.notice("info", "leaders_elected", names, text)
     if any(one in controller.context.rollback_waiting for one in elected):
         retry_waiting_rollbacks(controller)
     if lost := {one: unclean[one].passed_over for one in elected if one in unclean}:
@@ -177,7 +178,9 @@ async def _elect_once(
     permitted = await with_unclean_permission(controller, states, strategy, failures)
     unclean_ones = [one.partition for one in permitted if one.allow_unclean]
     originals |= await _replaced(controller, [one for one in unclean_ones if one not in originals])
-    inputs = [one._replace(originals=originals.get(one.partition, ())) for one in permitted]
+    inputs = permitted
+    if originals:
+        inputs = [one._replace(originals=originals.get(one.partition, ())) for one in permitted]
     chosen: list[tuple[Partition, LeaderAndIsr]] = []
     choices: list[Choice] = []
     for place, given in enumerate(inputs):
@@ -192,7 +195,7 @@ async def _elect_once(
         isr = isr_within_replicas(controller.configuration, partition, elected.isr)
         state = next_state(
             given.current,
-            elected._replace(isr=isr),
+            elected if isr == elected.isr else elected._replace(isr=isr),
             controller.context.epoch,
             has_recovery_state=controller.protocol.has_leader_recovery_state,
         )
@@ -372,7 +375,8 @@ async def with_unclean_permission(
     for partition, _ in states:
         if partition in refused:
             failures.add(partition, "the configuration of its topic cannot be read")
-    states = [(one, state) for one, state in states if one not in refused]
+    if refused:
+        states = [(one, state) for one, state in states if one not in refused]
     return [ElectionInput(partition, state, partition in permitted) for partition, state in states]
 
 
