@@ -336,7 +336,7 @@ def _from_log(log: str, seq: int | None, wall_ns: int | None) -> _Moment:
             raise ReplayError(
                 f"{log}: the daemon is not the controller at event {cluster.seq}, so that its log "
                 "does not show the state of the cluster: ask the daemon that is, give --zookeeper, "
-                "or an earlier moment (--at)"
+                "or an earlier moment (--at; refold why says when its last term ended)"
             )
         problem = headline_of(opened, cluster, report)
         shadow = read_status(opened.reader.path) if seq is None and wall_ns is None else None

@@ -56,18 +56,24 @@ def check_deletions(subject: Subject) -> Iterator[Finding]:
 def check_offline(subject: Subject) -> Iterator[Finding]:
     """All partitions have a live leader. While a KRaft controller has the role, a leader that is
     not registered may be a broker in KRaft mode."""
-    offline = tuple(
-        f"{one.topic}-{one.partition}"
+    found = [
+        one
         for one in subject.partitions
         if State.OFFLINE in one.states and not (subject.is_kraft and one.leader_is_lost)
-    )
-    if offline:
-        text = "partitions are offline: a KRaft controller takes them as they are"
-        advice = "start the brokers with their replicas (refold health, refold why)"
-        yield Finding(
-            check="offline partitions", level="error", text=text, where=offline, advice=advice
+    ]
+    start = "start the brokers with their replicas (refold health, refold why)"
+    write = "write their replicas into the topic's znode below /brokers/topics, or delete the topic"
+    text = "partitions are offline: a KRaft controller takes them as they are"
+    none = "partitions have no replicas: a KRaft controller takes them as they are"
+    for has_replicas, what, advice in ((True, text, start), (False, none, write)):
+        offline = tuple(
+            f"{one.topic}-{one.partition}" for one in found if bool(one.replicas) is has_replicas
         )
-    else:
+        if offline:
+            yield Finding(
+                check="offline partitions", level="error", text=what, where=offline, advice=advice
+            )
+    if not found:
         yield Finding(check="offline partitions", level="ok", text="no partition is offline")
 
 

@@ -199,6 +199,16 @@ def test_partition_that_never_had_a_state_is_only_offline() -> None:
     assert (one.check, one.where) == ("offline partitions", ("t-0",))
 
 
+def test_partition_without_replicas_needs_no_broker() -> None:
+    topic: dict[str, Content] = {
+        "/brokers/topics/t": {"version": 1, "partitions": {"0": []}},
+        "/brokers/topics/t/partitions/0/state": None,
+    }
+    [one] = [one for one in found(topic) if one.check == "offline partitions"]
+    assert one.text.startswith("partitions have no replicas")
+    assert one.advice.startswith("write their replicas")
+
+
 @pytest.mark.parametrize("state", [{"leader": -1}, {"leader": 3}, {"isr": []}])
 def test_offline_partition_is_found(state: dict[str, Any]) -> None:
     one = problem({"/brokers/topics/t/partitions/0/state": {**STATE, **state}})
