@@ -70,6 +70,9 @@ REQUEST_MS: Final = 3_000
 """A request to brokers is in state-change.log after this time."""
 EXTRA_MS: Final = 20_000
 """Without controller.log, a broker that did not answer a request shows when its session expires."""
+DELETION_MS: Final = 20_000
+"""A topic's deletion depends on the brokers' responses, also on those of a broker that fails
+meanwhile. What it knew shows when its session ends."""
 SHUTDOWN_MS: Final = 61_000
 """Without controller.log, a controlled shutdown only shows when the broker ends its session, up to
 60 s later."""
@@ -79,6 +82,7 @@ SEARCH_SECONDS: Final = 30.0
 _RUNS_MIN: Final = 2
 """A search compares the window once without an assumption, and then at least once with one."""
 _RESPONSES: Final = ("LeaderAndIsrResponse", "TopicDeletionStopReplicaResponse")
+_DELETION: Final = "topic_deletion"
 _BY_RESPONSES: Final = ": topic deletion"
 """The end of the cause of a request that depends on such responses."""
 _SUPPOSED: Final = (
@@ -408,6 +412,8 @@ class LiveAgreement:
         assert self._index is not None, "the comparison has begun"
         if one.subject == "request":
             return REQUEST_MS
+        if one.kind == _DELETION:
+            return DELETION_MS
         if self._index.markers.get(one.controller):
             return EVIDENCE_MS
         if one.verdict == "missing" and one.kind == "partition_state":

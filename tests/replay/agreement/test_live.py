@@ -190,6 +190,18 @@ def test_controlled_shutdown_waits_for_the_end_of_the_session(
     assert (growing.reported, result.diverging, growing.live.unseen) == ([], 0, 0)
 
 
+@pytest.mark.parametrize("ms", [500, 2_000])
+def test_deletion_waits_for_what_a_failed_broker_knew(
+    ms: int, folder_of: Get, tmp_path: Path
+) -> None:
+    """A broker fails while a topic is deleted. Later lines show the order of the events."""
+    import_source(folder_of("deletion-11"), tmp_path / "log", Selection())
+    growing = Growing()
+    growing.grow(records_of(tmp_path / "log"), ms)
+    assert growing.reported == []
+    assert growing.live.result.agreed > 300
+
+
 def test_decision_without_a_visible_request_is_unseen(folder_of: Get, tmp_path: Path) -> None:
     """If the session never ends, nothing shows the request: the decision counts as unseen."""
     log = log_with("none", folder_of("rolling-restart-4"), tmp_path)
