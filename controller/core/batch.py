@@ -57,8 +57,8 @@ class RequestBatch:
         self.add_prepared_metadata(prepared)
 
     def add_prepared_metadata(self, prepared: Mapping[str, PreparedTopic]) -> None:
-        """Send all brokers of UpdateMetadata these topics. The batch may have no other entry of
-        them."""
+        """Send these topics to the brokers that the batch sends UpdateMetadata. The batch may have
+        no other entry of them."""
         for name, one in prepared.items():
             self._prepared_metadata[name] = one.update_metadata
 

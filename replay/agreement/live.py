@@ -31,7 +31,7 @@ from replay.agreement.comparison import Rules, configuration_of
 from replay.agreement.conformance import ConformanceChecker
 from replay.agreement.forked import forked
 from replay.agreement.logs.index import Index
-from replay.agreement.logs.log_ends import damaged_parts
+from replay.agreement.logs.log_ends import DELETION, damaged_parts
 from replay.agreement.results import AgreementResult, Divergence, result_of
 from replay.agreement.search.event_order import EventOrder
 from replay.agreement.search.lost_replies import LostReply
@@ -82,7 +82,6 @@ SEARCH_SECONDS: Final = 30.0
 _RUNS_MIN: Final = 2
 """A search compares the window once without an assumption, and then at least once with one."""
 _RESPONSES: Final = ("LeaderAndIsrResponse", "TopicDeletionStopReplicaResponse")
-_DELETION: Final = "topic_deletion"
 _BY_RESPONSES: Final = ": topic deletion"
 """The end of the cause of a request that depends on such responses."""
 _SUPPOSED: Final = (
@@ -412,7 +411,7 @@ class LiveAgreement:
         assert self._index is not None, "the comparison has begun"
         if one.subject == "request":
             return REQUEST_MS
-        if one.kind == _DELETION:
+        if one.kind == DELETION:
             return DELETION_MS
         if self._index.markers.get(one.controller):
             return EVIDENCE_MS

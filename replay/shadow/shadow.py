@@ -126,7 +126,6 @@ class Shadow:
             self._last_ms, self._read_at = records[-1][0].wall_ns // _NS, now
             self._before.records += len(records)
             self._live.take(records)
-        self._live.damaged = self._import.damaged_lines
         if self._import.stalled != self._stalled:
             self._stalled = self._import.stalled
             if self._stalled:
@@ -138,6 +137,7 @@ class Shadow:
     ) -> list[Divergence]:
         if self._live.is_outdated:
             self._compare_again()
+        self._live.damaged = self._import.damaged_lines
         found = self._live.compare(self._now_ms(), is_last=is_last, is_stopping=is_stopping)
         new = [one for one in found if _key(one) not in self._reported]
         for one in new:

@@ -24,6 +24,8 @@ from replay.times import iso_time
 CONTROLLER_LOG: Final = "controller.log"
 STATE_CHANGE_LOG: Final = "state-change.log"
 REQUEST_LOG: Final = "request log"
+DELETION: Final = "topic_deletion"
+"""The kind of the decisions about a topic that is deleted."""
 
 _LATE_MS: Final = 2_000
 """What a log shows about an event may come this long after the event."""
@@ -33,12 +35,11 @@ ZooKeeper differ by less."""
 _GOES_ON_MS: Final = 1_000
 """A controller has processed the event of a decision if it decides again this long after it."""
 _OF_CONTROLLERS: Final = ("LEADER_AND_ISR", "STOP_REPLICA", "UPDATE_METADATA")
-_DELETION: Final = "topic_deletion"
-_AFTER: Final = ("assignment", "election", _DELETION)
+_AFTER: Final = ("assignment", "election", DELETION)
 """Decisions after which controller.log has a line."""
 _BEFORE: Final = ("partition_znode",)
 """Decisions before which it has a line: new topics and partitions."""
-_BEFORE_AT_DEBUG: Final = ("partition_state", _DELETION)
+_BEFORE_AT_DEBUG: Final = ("partition_state", DELETION)
 """Decisions before which it has a line at level DEBUG."""
 _RESPONSE: Final = "response"
 _NS: Final = 1_000_000
@@ -164,7 +165,7 @@ class LogEnds:
         decision shows that the controller finished the event."""
         if what in _BEFORE or (has_debug and what in _BEFORE_AT_DEBUG):
             self._expect((CONTROLLER_LOG, broker), time_ms)
-        if what == _DELETION and broker in self._with_responses:
+        if what == DELETION and broker in self._with_responses:
             self._expect((STATE_CHANGE_LOG, broker), time_ms)
         logs: list[_Log] = []
         if what == "partition_state":

@@ -151,16 +151,8 @@ def test_paused_event_that_the_end_of_its_term_breaks_off_is_counted_once() -> N
     observed.metered.ends()
     observed.at(30).clears_queue()
     assert count(observed, "TopicChange") == 1
+    assert observed.value(timer_name("TopicChange"), "0.50") == 3, "until its pause"
     assert observed.value(timer_name("LeaderElection"), "0.50") == 7
-
-
-def test_paused_event_that_the_end_of_its_term_breaks_off_has_the_time_until_its_pause() -> None:
-    observed = Observed()
-    observed.at(10).begins(TopicChange())
-    observed.at(13).pauses()
-    observed.metered.begins(BrokerChange())
-    observed.at(20).clears_queue()
-    assert observed.value(timer_name("TopicChange"), "0.50") == 3
 
 
 def test_event_without_a_timer_in_kafka_is_not_timed() -> None:

@@ -45,6 +45,17 @@ class StandbyPair:
         self.standby.run()
         return seen
 
+    def take_over_as_cold(self) -> Cluster:
+        """As `take_over`, with the same result as a daemon that has not followed, which is
+        returned."""
+        cold, before = self.cold_failover()
+        seen = self.take_over()
+        assert self.standby.is_active
+        assert seen.requested() == before.requested()
+        assert seen.notices() == before.notices()
+        assert content(self.standby.zookeeper) == content(cold.zookeeper)
+        return cold
+
     def cold_failover(self) -> tuple[Cluster, Seen]:
         """The same on a copy of ZooKeeper, by a daemon that has not followed."""
         zookeeper = self.active.zookeeper.copy()

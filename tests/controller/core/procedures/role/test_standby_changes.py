@@ -17,7 +17,7 @@ from tests.controller.core.procedures.reassignment.interrupting import (
     cancel_quietly,
     submit_quietly,
 )
-from tests.controller.core.procedures.role.standby_pair import StandbyPair, content, reads_of
+from tests.controller.core.procedures.role.standby_pair import StandbyPair, reads_of
 
 STATE = znodes.state_path("t", 0)
 
@@ -32,16 +32,6 @@ def add_a_partition_quietly(pair: StandbyPair) -> None:
     pair.active.change_topic_quietly("t", {0: [1, 2], 1: [2, 3], 2: [3]})
 
 
-def take_over_as_cold(pair: StandbyPair) -> None:
-    """The standby takes over, with the same result as a daemon that has not followed."""
-    cold, before = pair.cold_failover()
-    seen = pair.take_over()
-    assert pair.standby.is_active
-    assert seen.requested() == before.requested()
-    assert seen.notices() == before.notices()
-    assert content(pair.standby.zookeeper) == content(cold.zookeeper)
-
-
 # Topics ------------------------------------------------------------------------------------------
 
 
@@ -49,7 +39,7 @@ def test_followed_topic_that_names_the_daemon_later_is_repaired() -> None:
     pair = StandbyPair()
     pair.active.change_topic_quietly("t", {0: [DAEMON, 1], 1: [2, 3]})
     pair.follow()
-    take_over_as_cold(pair)
+    pair.take_over_as_cold()
     assert DAEMON not in pair.standby.topic("t").assignments[0].replicas
 
 
@@ -58,7 +48,7 @@ def test_topic_that_has_to_be_repaired_and_is_deleted_unseen_is_forgotten() -> N
     pair.active.change_topic_quietly("auto", {0: [DAEMON, 1]})
     pair.follow()
     pair.active.remove_quietly(znodes.topic_path("auto"))
-    take_over_as_cold(pair)
+    pair.take_over_as_cold()
     assert pair.standby.fold.controller.context.known_topics() == ["t"]
 
 
@@ -99,7 +89,7 @@ def test_restart_of_a_broker_counts_once_if_its_topic_changes_unseen() -> None:
     pair = StandbyPair()
     restart_quietly(pair, 1)
     add_a_partition_quietly(pair)
-    take_over_as_cold(pair)
+    pair.take_over_as_cold()
     assert pair.standby.state("t", 0) == "leader 2 e 1 isr [2] v 1 ce 2"
 
 
@@ -108,7 +98,7 @@ def test_broker_that_leads_again_after_its_restart_keeps_the_lead() -> None:
     pair = StandbyPair()
     restart_quietly(pair, 1)
     pair.active.set_isr("t", 0, [1])
-    take_over_as_cold(pair)
+    pair.take_over_as_cold()
     assert pair.standby.leadership("t", 0).leader == 1
 
 
@@ -117,7 +107,7 @@ def test_unreadable_state_of_a_topic_that_changes_unseen_is_reported_once() -> N
     pair.active.put_quietly(STATE, b"?")
     pair.follow()
     add_a_partition_quietly(pair)
-    take_over_as_cold(pair)
+    pair.take_over_as_cold()
 
 
 def test_state_of_a_partition_that_its_topic_does_not_have_is_ignored() -> None:
@@ -125,7 +115,7 @@ def test_state_of_a_partition_that_its_topic_does_not_have_is_ignored() -> None:
     stray = znodes.state_path("t", 7)
     pair.active.put_quietly(stray.removesuffix("/state"), b"")
     pair.active.put_quietly(stray, b"?")
-    take_over_as_cold(pair)
+    pair.take_over_as_cold()
 
 
 # Other znodes ------------------------------------------------------------------------------------
@@ -148,7 +138,7 @@ def test_entry_that_is_younger_than_a_cancellation_waits_after_a_take_over() -> 
     cancel_quietly(pair.active)
     submit_quietly(pair.active, {("t", 0): [3, 1]})
     pair.follow()
-    take_over_as_cold(pair)
+    pair.take_over_as_cold()
     assert pair.standby.data(znodes.REASSIGN_PARTITIONS) is not None
 
 
