@@ -120,14 +120,18 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def _mark_other_samples(items: list[pytest.Item]) -> None:
-    """Of a test that is `sampled`, only the one with the first parameters is not long."""
+    """Of a test that is `sampled`, the first that is not long stays; the others become so."""
     first: dict[str, None] = {}
     for item in items:
-        if item.get_closest_marker("sampled") is not None:
-            function = item.nodeid.partition("[")[0]
-            if function in first:
-                item.add_marker("long")
-            first[function] = None
+        if (
+            item.get_closest_marker("sampled") is None
+            or item.get_closest_marker("long") is not None
+        ):
+            continue
+        function = item.nodeid.partition("[")[0]
+        if function in first:
+            item.add_marker("long")
+        first[function] = None
 
 
 def pytest_collection_finish() -> None:
