@@ -21,6 +21,7 @@ from controller.core.commands import (
 )
 from controller.core.configuration import Configuration
 from controller.core.fold_observer import FoldObserver
+from controller.core.prepared_topics import PreparedTopic
 from controller.core.processing_order import ProcessingOrder
 from controller.core.standby import StandbyState
 from controller.core.state import ControllerContext
@@ -42,6 +43,8 @@ class Controller:
     - `unsent`: the state machines that a fenced change has left with requests in their batch.
     - `leftover_channels`: the brokers with channels from a role that ended without a resignation.
     - `standby`: what a standby knows of ZooKeeper.
+    - `prepared`: by name the topics that are prepared for the start of brokers; some may have
+      changed since. This affects no decision.
     - `now_ms`: the wall clock of the event that is folded.
     - `answered`: the requests that the running procedure has answered.
     - `observer`: observes every step.
@@ -68,6 +71,7 @@ class Controller:
         self.unsent: dict[str, None] = {}
         self.leftover_channels: frozenset[int] = frozenset()
         self.standby = StandbyState()
+        self.prepared: dict[str, PreparedTopic] = {}
         self.now_ms = 0
         self.answered: dict[int, None] = {}
         self.observer = FoldObserver()

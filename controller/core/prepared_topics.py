@@ -1,8 +1,9 @@
 """What a failover or the start of a broker sends about a topic whose brokers are all live: the
 replicas on each broker, and the entries of the requests.
 
-A standby prepares topics before its take-over, which then only joins them. The entries of a topic
-are one object, so that they can also be encoded before they are needed.
+A standby prepares topics before its take-over, and an idle controller before a broker starts; then
+they are only joined. The entries of a topic are one object, so that they can also be encoded before
+they are needed.
 """
 
 from collections import defaultdict
@@ -150,15 +151,50 @@ def prepare(topic: Topic, live: AbstractSet[int] | None = None) -> PreparedTopic
     return prepared
 
 
+def prepare_ahead(topic: Topic, ahead: dict[str, PreparedTopic]) -> PreparedTopic | None:
+    """Prepare a topic, whose states stay as they are, for the start of any broker, and note that in
+    `ahead`, by name. None if it is prepared, or as in `prepare`."""
+    if _is_current(ahead.get(topic.name), topic):
+        return None
+    prepared = _prepared(topic, sorted_partitions(topic.partitions.values()), None)
+    if prepared is not None:
+        ahead[topic.name] = prepared
+    return prepared
+
+
+def _is_current(prepared: PreparedTopic | None, topic: Topic) -> bool:
+    """Whether a topic is as it was prepared: each change of a partition makes another value."""
+    whole = prepared and prepared.update_metadata.whole
+    if prepared is None or whole is None or prepared.topic is not topic:
+        return False
+    partitions, entries = topic.partitions, whole.entries
+    if len(partitions) != len(entries) or topic.id != entries[0].topic_id:
+        return False
+    for entry in entries:
+        partition = partitions.get(entry.partition)
+        if (
+            partition is None
+            or partition.leadership is not entry.leadership
+            or partition.assignment is not entry.assignment
+        ):
+            return False
+    return True
+
+
 def prepare_start(
-    topic: Topic, live: AbstractSet[int], started: Collection[int]
+    topic: Topic,
+    live: AbstractSet[int],
+    started: Collection[int],
+    ahead: Mapping[str, PreparedTopic],
 ) -> PreparedTopic | None:
-    """Prepare a topic, whose states stay as they are, for the start of brokers.
+    """A topic, whose states stay as they are, prepared now or `ahead` for the start of brokers.
 
     None as in `prepare`, and if a replica on one of the `started` brokers is new or being deleted.
     """
-    prepared = _prepared(topic, sorted_partitions(topic.partitions.values()), live)
-    if prepared is None:
+    prepared = ahead.get(topic.name)
+    if not _is_current(prepared, topic):
+        prepared = _prepared(topic, sorted_partitions(topic.partitions.values()), live)
+    if prepared is None or not prepared.brokers <= live:
         return None
     for broker in started:
         for partition in prepared.online.get(broker, ()):

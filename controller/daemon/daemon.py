@@ -148,7 +148,7 @@ class Daemon:
                 tasks.start_soon(self._zookeeper.run)
                 tasks.start_soon(self._channels.run)
                 tasks.start_soon(self._endpoint.run)
-                if self._fold.controller.configuration.standby:
+                if not self._fold.controller.configuration.keeps_state_without_role:
                     tasks.start_soon(self._encoding_ahead.run)
                 try:
                     await self._fold_until_stopped(tasks)

@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 
 from controller.core import znodes
+from controller.core.canonical import encode_entries_ahead
 from controller.core.commands import (
     BrokerRequest,
     Choice,
@@ -30,6 +31,7 @@ from controller.core.commands import (
 from controller.core.configuration import Configuration
 from controller.core.events import Recorded, ShutdownRequested
 from controller.core.operations import Create, CreateSequential, Delete, SetData, WriteOperation
+from controller.core.prepared_topics import prepare_ahead
 from controller.core.state import Partition
 from controller.core.values import ANY_VERSION
 from replay.world.requests import Exists, GetChildren, GetData
@@ -116,6 +118,14 @@ class Cluster(Simulation):
         later = msgspec.json.decode(whole) | {"controller_epoch": 100}
         self.put_quietly(path, msgspec.json.encode(later))
         return whole
+
+    def prepare_ahead(self) -> None:
+        """The controller has nothing to do, and prepares all topics for the start of brokers."""
+        controller = self.fold.controller
+        for topic in controller.context.topics.values():
+            prepared = prepare_ahead(topic, controller.prepared)
+            if prepared is not None:
+                encode_entries_ahead(prepared)
 
     def bounce(self, broker: int) -> None:
         """A broker restarts between two reads of the registrations by the controller."""

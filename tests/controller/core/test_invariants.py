@@ -49,6 +49,7 @@ steps = st.lists(
         st.tuples(st.just("grow"), topics, st.lists(assignments, min_size=1, max_size=2)),
         st.tuples(st.just("grow"), topics, st.lists(assignments, min_size=1, max_size=2)),
         st.tuples(st.just("isr"), topics, st.lists(brokers, max_size=3), st.booleans()),
+        st.tuples(st.just("prepare")),
         st.tuples(st.just("expire")),
         st.tuples(st.just("seize")),
     ),
@@ -85,6 +86,8 @@ class Watched(Cluster):
                 self.create_topic(topic, known)
             case ("isr", topic, isr, announced):
                 self._change_isr(topic, isr, announced)
+            case ("prepare",):
+                self.prepare_ahead()
             case ("expire",):
                 self.expire()
             case ("seize",):

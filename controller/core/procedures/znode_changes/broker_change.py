@@ -143,9 +143,10 @@ async def _inform_started(controller: Controller, new: list[int]) -> dict[str, P
     handled = 0
     for name, topic in context.topics.items():
         if name not in context.queued_for_deletion:
-            prepared = (
-                prepare_start(topic, context.live_brokers.keys(), new) if may_prepare else None
-            )
+            prepared = None
+            if may_prepare:
+                live = context.live_brokers.keys()
+                prepared = prepare_start(topic, live, new, controller.prepared)
             if prepared is None:
                 batch.add_update_metadata((), topic.assigned())
             else:

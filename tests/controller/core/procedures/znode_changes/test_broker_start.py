@@ -1,5 +1,7 @@
 """What brokers are sent when brokers start, topic by topic (KB 9.1)."""
 
+from collections.abc import Callable
+
 import pytest
 
 from controller.core.state_machines import ReplicaState
@@ -10,6 +12,7 @@ from tests.controller.core.procedures.znode_changes.log_dir_failures import (
     announce,
     storage_errors,
 )
+from tests.controller.core.replaying import assert_replays
 
 LED = {
     "t-0": "t-0 leader 1 e 1 isr [1] v 1 ce 1 replicas [3,1]",
@@ -17,6 +20,19 @@ LED = {
     "t-2": "t-2 leader 2 e 1 isr [2] v 1 ce 1 replicas [2,3]",
 }
 """The partitions of topic t after the failure of broker 3."""
+
+
+@pytest.fixture(params=["prepared now", "prepared ahead"], autouse=True)
+def prepared(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Brokers are sent the same whether the controller has had time to prepare it."""
+    register = Cluster.register
+
+    def prepare_and_register(cluster: Cluster, broker: int, rack: str | None = None) -> None:
+        cluster.prepare_ahead()
+        register(cluster, broker, rack)
+
+    if request.param == "prepared ahead":
+        monkeypatch.setattr(Cluster, "register", prepare_and_register)
 
 
 def metadata(live: str, *announced: str) -> str:
@@ -154,3 +170,35 @@ def test_new_replica_comes_online_and_its_broker_is_sent_it_once_more() -> None:
         leaders("t-0 leader 1 e 2 isr [1,2] v 2 ce 1 replicas [1,3,2] adding [3] removing [2] new"),
         metadata("1,2,3", "t-0 leader 1 e 2 isr [1,2] v 2 ce 1 replicas [1,3,2] offline []"),
     ]
+
+
+def _shrink(cluster: Cluster) -> None:
+    cluster.set_isr("t", 1, [1])
+    cluster.announce_isr(("t", 1))
+
+
+def _create_again(cluster: Cluster) -> None:
+    cluster.remove_topic_znodes("t")
+    cluster.create_topic("t", {0: [3, 1], 1: [1, 2], 2: [2, 3]})
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        _shrink,
+        _create_again,
+        lambda cluster: cluster.create_topic("t", {0: [3, 1], 1: [1, 2], 2: [2, 3], 3: [2, 1]}),
+        lambda cluster: submit(cluster, {("t", 1): [1, 2, 3]}),
+        lambda cluster: cluster.expire(),
+        lambda cluster: cluster.stop_broker(2),
+    ],
+    ids=["isr", "created again", "partition added", "reassignment", "failover", "broker failure"],
+)
+def test_topic_that_changes_after_it_was_prepared_is_sent_as_it_is(
+    change: Callable[[Cluster], None],
+) -> None:
+    cluster = failed_broker()
+    cluster.prepare_ahead()
+    change(cluster)
+    cluster.start_broker(3)
+    assert_replays(cluster)
