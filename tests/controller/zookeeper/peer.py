@@ -9,7 +9,7 @@ from controller.core.operations import OK, Check, Create, Delete, SetData, Write
 MULTI, MULTI_READ, ADD_WATCH, CLOSE, PING = 14, 22, 106, -11, 11
 SET_WATCHES, SET_WATCHES_2 = 101, 105
 AUTH, SASL = 100, 102
-EVENT_TYPES = {"created": 1, "deleted": 2, "data": 3, "children": 4}
+EVENT_TYPES = {"none": -1, "created": 1, "deleted": 2, "data": 3, "children": 4}
 
 
 class Sent(NamedTuple):

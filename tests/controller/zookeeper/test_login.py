@@ -7,7 +7,7 @@ from kazoo.protocol import serialization as kazoo
 
 from controller.core.commands import CommandId, ReadChildren, ReadZnodes, WriteZnodes
 from controller.core.events import SessionConnected, ZnodesWritten
-from controller.core.operations import CONNECTION_LOSS, NO_AUTH, OK, Create
+from controller.core.operations import CONNECTION_LOSS, NO_AUTH, NO_NODE, OK, Create
 from controller.security.errors import SecurityError
 from controller.security.jaas import parse_entry
 from controller.zookeeper import wire
@@ -114,11 +114,12 @@ def test_server_that_does_not_authenticate_itself_is_left(token: bytes, fault: s
     assert driven.events() == []
 
 
-def test_server_cannot_skip_sasl_with_a_reply_to_another_scheme() -> None:
+@pytest.mark.parametrize("body", [b"", peer.sasl_body(b"challenge"), peer.sasl_body(b"proof")])
+def test_server_cannot_skip_sasl_with_a_reply_to_another_scheme(body: bytes) -> None:
     driven = Driven(login=SASL)
     driven.connect()
     driven.receive(GREETING)
-    assert driven.receive(peer.reply(wire.AUTH_XID)) == []
+    assert driven.receive(peer.reply(wire.AUTH_XID, body)) == []
     assert driven.session.phase is Phase.DISCONNECTED
 
 
@@ -140,6 +141,14 @@ def test_server_without_the_password_never_gets_another_request(replies: list[by
         sent += driven.wait(100)
     assert {one.opcode for one in sent} <= {peer.SASL}
     assert driven.events() == []
+
+
+def test_reply_to_another_request_does_not_complete_a_login_by_digest() -> None:
+    driven = Driven(login=DIGEST)
+    driven.connect()
+    driven.receive(GREETING)
+    assert driven.receive(peer.reply(1)) == []
+    assert driven.session.phase is Phase.DISCONNECTED
 
 
 def test_unexpected_reply_to_a_login_ends_the_connection() -> None:
@@ -205,10 +214,12 @@ def test_silent_login_ends_after_the_connect_timeout() -> None:
 def test_denied_znodes_are_noted_by_path() -> None:
     driven = Driven()
     driven.ready()
-    (children,) = driven.submit(ReadChildren("/config/users"))
+    missing, children = driven.submit(ReadChildren("/none"), ReadChildren("/config/users"))
+    driven.receive(peer.reply(missing.xid, error=NO_NODE))
     driven.receive(peer.reply(children.xid, error=NO_AUTH))
-    (read,) = driven.submit(ReadZnodes(("/a", "/b"), watch=False))
-    driven.receive(peer.reply(read.xid, peer.multi_read_body([peer.Znode(b""), NO_AUTH])))
+    (read,) = driven.submit(ReadZnodes(("/a", "/b", "/none"), watch=False))
+    body = peer.multi_read_body([peer.Znode(b""), NO_AUTH, NO_NODE])
+    driven.receive(peer.reply(read.xid, body))
     operations = (Create("/c"), Create("/d/e"))
     (write,) = driven.submit(WriteZnodes(operations, None))
     (rest,) = driven.receive(peer.reply(write.xid, peer.multi_body(operations, [OK, NO_AUTH], [])))

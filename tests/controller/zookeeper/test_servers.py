@@ -12,6 +12,7 @@ from controller.zookeeper.servers import Server, parse_connect_string
         ("zk1:2181", ["zk1:2181"], ""),
         ("zk1", ["zk1:2181"], ""),
         ("zk1:2181,zk2:2182, zk3/kafka/one", ["zk1:2181", "zk2:2182", "zk3:2181"], "/kafka/one"),
+        ("zk1:1, ,zk2:65535,/kafka", ["zk1:1", "zk2:65535"], "/kafka"),
         ("zk1:2181/", ["zk1:2181"], ""),
         ("zk1:2181/kafka/", ["zk1:2181"], "/kafka"),
         ("[::1]:2181,[fe80::1]", ["[::1]:2181", "[fe80::1]:2181"], ""),
@@ -31,7 +32,7 @@ def test_brackets_of_an_address_are_removed() -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["", "/kafka", "zk1:x", "zk1:0", "zk1:70000", ":2181", "zk1/a//b", "zk1/a,zk2/a", "zk1:²"],
+    ["", "/kafka", "zk1:x", "zk1:0", "zk1:65536", ":2181", "zk1/a//b", "zk1/a,zk2/a", "zk1:²"],
 )
 def test_invalid_connect_string_is_reported(text: str) -> None:
     with pytest.raises(BadConnectString, match=r"HOST:PORT|chroot"):

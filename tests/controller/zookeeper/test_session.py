@@ -23,6 +23,7 @@ from controller.core.events import (
     ZnodesWritten,
 )
 from controller.core.operations import CONNECTION_LOSS, OK, SESSION_EXPIRED, Create
+from controller.zookeeper import wire
 from controller.zookeeper.session import Phase
 from tests.controller.zookeeper import peer
 from tests.controller.zookeeper.driven import SESSION, TIMEOUT_MS, Driven
@@ -33,6 +34,7 @@ XIDS = st.sampled_from([-8, -2, -1, 2, 3, 4, 5, 6, 7])
 
 def test_first_connection_requests_a_new_session() -> None:
     driven = Driven()
+    assert (driven.session.server, driven.session.fault) == ("", "")
     greeting = driven.connect()
     assert (greeting.session_id, greeting.password, greeting.last_zxid) == (0, bytes(16), 0)
     driven = Driven()
@@ -71,66 +73,6 @@ def test_replies_in_pieces_are_assembled() -> None:
     ]
 
 
-def test_idle_session_pings_at_a_third_and_disconnects_at_two_thirds_of_the_timeout() -> None:
-    driven = Driven()
-    driven.ready()
-    driven.events()
-    assert driven.wait(TIMEOUT_MS // 3 - 1) == []
-    (ping,) = driven.wait(1)
-    assert (ping.xid, ping.opcode) == (-2, peer.PING)
-    assert driven.wait(100) == [], "one ping at a time"
-    assert driven.session.phase is Phase.READY
-    driven.wait(TIMEOUT_MS // 3 - 100)
-    assert driven.session.phase is Phase.DISCONNECTED
-    (event,) = driven.events()
-    assert isinstance(event, SessionDisconnected)
-    assert "zk1:2181" in event.cause
-
-
-def test_answered_pings_keep_the_connection() -> None:
-    driven = Driven()
-    driven.ready()
-    for _ in range(10):
-        (ping,) = driven.wait(TIMEOUT_MS // 3)
-        driven.receive(peer.reply(ping.xid))
-    assert driven.session.phase is Phase.READY
-
-
-def test_session_is_confirmed_until_a_third_of_the_timeout_after_the_request() -> None:
-    driven = Driven()
-    driven.ready()
-    assert driven.session.is_confirmed(driven.now_ms + TIMEOUT_MS // 3 - 1)
-    assert not driven.session.is_confirmed(driven.now_ms + TIMEOUT_MS // 3)
-    (ping,) = driven.wait(TIMEOUT_MS // 3)
-    asked_ms = driven.now_ms
-    driven.wait(1000)
-    assert not driven.session.is_confirmed(driven.now_ms), "the ping is not answered"
-    driven.receive(peer.reply(ping.xid))
-    assert driven.session.is_confirmed(asked_ms + TIMEOUT_MS // 3 - 1)
-    assert not driven.session.is_confirmed(asked_ms + TIMEOUT_MS // 3)
-
-
-def test_answer_that_waited_while_the_process_was_suspended_confirms_nothing() -> None:
-    driven = Driven()
-    driven.ready()
-    driven.session.ping(driven.now_ms)
-    (ping,) = peer.requests(driven.session.output(driven.now_ms))
-    driven.now_ms += TIMEOUT_MS // 2
-    driven.receive(peer.reply(ping.xid))
-    assert not driven.session.is_confirmed(driven.now_ms)
-    driven.session.ping(driven.now_ms)
-    (again,) = peer.requests(driven.session.output(driven.now_ms))
-    driven.receive(peer.reply(again.xid))
-    assert driven.session.is_confirmed(driven.now_ms)
-
-
-def test_session_without_a_connection_is_not_confirmed() -> None:
-    driven = Driven()
-    driven.ready()
-    driven.lose()
-    assert not driven.session.is_confirmed(driven.now_ms)
-
-
 def test_server_that_does_not_greet_is_abandoned_after_the_connect_timeout() -> None:
     driven = Driven()
     driven.connect()
@@ -138,7 +80,7 @@ def test_server_that_does_not_greet_is_abandoned_after_the_connect_timeout() -> 
     assert driven.session.phase is Phase.HANDSHAKE
     driven.wait(1)
     assert driven.session.phase is Phase.DISCONNECTED
-    assert "zk1:2181 did not answer" in driven.session.fault
+    assert driven.session.fault == "zk1:2181 did not answer the handshake"
     assert driven.events() == []
 
 
@@ -169,14 +111,55 @@ def test_commands_without_a_connection_end_at_once() -> None:
     assert [one.errors for one in lost] == [[CONNECTION_LOSS]] * 2
 
 
-def test_commands_without_items_need_no_server() -> None:
+@pytest.mark.parametrize("ready", [False, True])
+def test_commands_without_items_need_no_server(ready: bool) -> None:
     driven = Driven()
-    driven.submit(ReadZnodes(()), WriteZnodes((), 0), WriteAtomically(()))
+    if ready:
+        driven.ready()
+        driven.events()
+    sent = driven.submit(ReadZnodes(()), ReadStats(()), WriteZnodes((), 0), WriteAtomically(()))
+    assert sent == []
     assert driven.events() == [
         ZnodesRead(CommandId(1, 1), 0, [], [], [], [], [], []),
-        ZnodesWritten(CommandId(1, 2), 0, [], []),
+        ZnodesRead(CommandId(1, 2), 0, [], [], [], [], [], []),
         ZnodesWritten(CommandId(1, 3), 0, [], []),
+        ZnodesWritten(CommandId(1, 4), 0, [], []),
     ]
+
+
+def test_request_that_was_not_sent_before_the_loss_is_not_sent_on_the_next_connection() -> None:
+    driven = Driven()
+    driven.ready()
+    driven.session.submit(CommandId(1, 1), WRITE)
+    driven.session.disconnected("broken")
+    assert driven.connect().session_id == SESSION, "the handshake is the only request"
+
+
+def test_part_of_a_reply_is_discarded_with_its_connection() -> None:
+    driven = Driven()
+    driven.ready()
+    (sync,) = driven.submit(SyncZnodes("/"))
+    driven.receive(peer.reply(sync.xid)[:-1])
+    driven.lose()
+    driven.events()
+    driven.ready("zk2:2181")
+    assert driven.events() == [SessionConnected(SESSION, TIMEOUT_MS, "zk2:2181", True)]
+
+
+@pytest.mark.parametrize(("chroot", "root"), [("", "/"), ("/kafka", "/kafka")])
+def test_version_request_reads_the_root_of_the_cluster(chroot: str, root: str) -> None:
+    driven = Driven(chroot=chroot)
+    driven.connect()
+    (probe,) = driven.receive(peer.handshake(SESSION, TIMEOUT_MS))
+    assert peer.multi_read_paths(probe.body) == [root]
+
+
+def test_session_that_does_without_bulk_requests_treats_each_server_as_an_old_one() -> None:
+    driven = Driven(bulk=False)
+    driven.connect()
+    assert driven.receive(peer.handshake(SESSION, TIMEOUT_MS)) == []
+    assert driven.session.phase is Phase.READY
+    assert len(driven.submit(ReadZnodes(("/a", "/b")))) == 2, "a request per znode"
 
 
 def test_old_server_is_detected_without_an_event() -> None:
@@ -202,6 +185,56 @@ def test_session_expired_by_the_server_is_replaced_by_a_new_one() -> None:
     driven.lose()
     driven.ready(session=0xDEF)
     assert driven.events() == [SessionConnected(0xDEF, TIMEOUT_MS, "zk1:2181", False)]
+
+
+def test_session_that_was_never_reported_expires_without_an_event() -> None:
+    driven = Driven()
+    driven.connect()
+    driven.receive(peer.handshake(SESSION, TIMEOUT_MS))
+    driven.lose()
+    driven.connect()
+    driven.receive(peer.handshake(0, 0))
+    assert driven.connect().session_id == 0
+    assert driven.events() == []
+
+
+@pytest.mark.parametrize("expired", [False, True])
+def test_server_that_refuses_a_new_session_is_left_without_an_event(expired: bool) -> None:
+    driven = Driven()
+    if expired:
+        driven.ready()
+        driven.wait(TIMEOUT_MS)
+        driven.connect()
+        driven.receive(peer.handshake(0, 0))
+        driven.events()
+    driven.connect()
+    driven.receive(peer.handshake(0, 0))
+    assert driven.session.phase is Phase.DISCONNECTED
+    assert driven.session.fault == "zk1:2181 says that the session is over"
+    assert driven.events() == []
+
+
+def test_handshake_with_another_session_is_reported_as_a_new_session() -> None:
+    driven = Driven()
+    driven.ready()
+    driven.lose()
+    driven.events()
+    driven.ready(session=0xDEF)
+    assert driven.events() == [SessionConnected(0xDEF, TIMEOUT_MS, "zk1:2181", False)]
+
+
+def test_new_session_does_not_name_the_last_transaction_of_the_old_one() -> None:
+    """A server that has not seen it would refuse the connection."""
+    driven = Driven()
+    driven.ready()
+    (sent,) = driven.submit(SyncZnodes("/"))
+    driven.receive(peer.reply(sent.xid, zxid=77))
+    driven.wait(TIMEOUT_MS)
+    greeting = driven.connect()
+    assert (greeting.session_id, greeting.last_zxid) == (SESSION, 0), "only to close it"
+    driven.receive(peer.handshake(0, 0))
+    greeting = driven.connect()
+    assert (greeting.session_id, greeting.last_zxid) == (0, 0)
 
 
 def test_SU_40_end_of_the_session_ends_commands_in_flight_and_later_ones_work() -> None:
@@ -232,13 +265,39 @@ def test_session_without_any_server_expires_after_its_timeout() -> None:
     driven.ready()
     driven.lose()
     driven.events()
-    driven.wait(TIMEOUT_MS - 1)
+    assert driven.wait(TIMEOUT_MS // 3) == []
+    driven.wait(TIMEOUT_MS * 2 // 3 - 1)
     assert driven.events() == []
+    assert driven.session.fault == "broken"
+    assert driven.session.next_tick_ms == driven.now_ms + 1
     driven.wait(1)
     assert driven.reported[0].channel == "zookeeper:abc"
     assert driven.events() == [SessionExpired(SESSION)]
     driven.wait(TIMEOUT_MS)
     assert driven.events() == []
+
+
+def test_late_bytes_of_a_lost_connection_do_not_prolong_the_session() -> None:
+    driven = Driven()
+    driven.ready()
+    driven.lose()
+    driven.events()
+    driven.wait(TIMEOUT_MS - 1)
+    driven.receive(peer.reply(wire.PING_XID))
+    driven.wait(1)
+    assert driven.events() == [SessionExpired(SESSION)]
+
+
+def test_incomplete_handshake_does_not_prolong_the_session() -> None:
+    driven = Driven()
+    driven.ready()
+    driven.lose()
+    driven.events()
+    driven.wait(TIMEOUT_MS - 1)
+    driven.connect()
+    driven.receive(peer.handshake(SESSION, TIMEOUT_MS)[:-1])
+    driven.wait(1)
+    assert driven.events() == [SessionExpired(SESSION)]
 
 
 def test_session_that_presumes_no_expiration_waits_for_a_server() -> None:
@@ -310,66 +369,6 @@ def test_paused_event_loop_without_received_bytes_expires_the_session() -> None:
     assert driven.session.phase is Phase.DISCONNECTED
 
 
-def test_close_answers_commands_in_flight_and_ends_the_others() -> None:
-    driven = Driven(flight_requests_max=1)
-    driven.ready()
-    (sync,) = driven.submit(SyncZnodes("/"), WRITE)
-    driven.events()
-    driven.session.close()
-    (close,) = driven.wait(0)
-    assert close.opcode == peer.CLOSE
-    assert driven.events() == [ZnodesWritten(CommandId(1, 2), 0, [SESSION_EXPIRED], [-1])]
-    driven.receive(peer.reply(sync.xid) + peer.reply(close.xid))
-    assert driven.events() == [ZnodesWritten(CommandId(1, 1), 0, [OK], [-1])]
-    assert driven.session.phase is Phase.CLOSED
-    driven.submit(WRITE)
-    assert driven.events() == [ZnodesWritten(CommandId(1, 3), 0, [SESSION_EXPIRED], [-1])]
-
-
-def test_close_ends_the_rest_of_a_partly_sent_command() -> None:
-    driven = Driven(flight_requests_max=1)
-    driven.ready()
-    operations = tuple(Create(f"/{n}") for n in range(1500))
-    (first,) = driven.submit(WriteZnodes(operations, None))
-    driven.session.close()
-    (close,) = driven.wait(0)
-    body = peer.multi_body(operations[:1000], [OK] * 1000, [0] * 1000)
-    driven.events()
-    driven.receive(peer.reply(first.xid, body) + peer.reply(close.xid))
-    assert driven.events() == [
-        ZnodesWritten(CommandId(1, 1), 0, [OK] * 1000, [0] * 1000),
-        ZnodesWritten(CommandId(1, 1), 1000, [SESSION_EXPIRED] * 500, [-1] * 500),
-    ]
-
-
-def test_close_during_the_version_request_waits_for_the_close_reply() -> None:
-    driven = Driven()
-    driven.connect()
-    (probe,) = driven.receive(peer.handshake(SESSION, TIMEOUT_MS))
-    driven.session.close()
-    (close,) = driven.receive(peer.reply(probe.xid))
-    assert driven.session.phase is Phase.CLOSING
-    driven.receive(peer.reply(close.xid))
-    assert driven.session.phase is Phase.CLOSED
-
-
-@pytest.mark.parametrize("phase", ["none", "handshake"])
-def test_close_without_a_session_ends_at_once(phase: str) -> None:
-    driven = Driven()
-    if phase == "handshake":
-        driven.connect()
-    driven.session.close()
-    assert driven.session.phase is Phase.CLOSED
-
-
-def test_server_that_disconnects_during_the_close_ends_the_session() -> None:
-    driven = Driven()
-    driven.ready()
-    driven.session.close()
-    driven.lose()
-    assert driven.session.phase is Phase.CLOSED
-
-
 @pytest.mark.parametrize(
     "data",
     [
@@ -377,6 +376,7 @@ def test_server_that_disconnects_during_the_close_ends_the_session() -> None:
         peer.reply(99),
         b"\0\0\0\3abc",
         peer.reply(-1, b"\0"),
+        peer.reply(wire.AUTH_XID),
     ],
 )
 def test_peer_that_does_not_speak_zookeeper_is_reported_and_abandoned(data: bytes) -> None:

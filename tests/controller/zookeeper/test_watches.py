@@ -3,8 +3,8 @@
 import pytest
 
 from controller.core.commands import CommandId, ReadChildren, ReadStats, ReadZnodes, WatchSubtree
-from controller.core.events import WatchFired, ZnodesWritten
-from controller.core.operations import NO_NODE, UNIMPLEMENTED
+from controller.core.events import SessionDisconnected, WatchFired, ZnodesWritten
+from controller.core.operations import CONNECTION_LOSS, NO_AUTH, NO_NODE, UNIMPLEMENTED
 from tests.controller.zookeeper import peer
 from tests.controller.zookeeper.driven import SESSION, Driven
 from tests.controller.zookeeper.peer import SET_WATCHES, SET_WATCHES_2, Znode
@@ -44,6 +44,12 @@ def test_unrequested_watch_event_is_dropped() -> None:
     assert fired(session) == []
 
 
+def test_event_without_a_change_is_dropped() -> None:
+    session = watching()
+    session.receive(peer.watch_event("/data", "none"))
+    assert session.events() == []
+
+
 @pytest.mark.parametrize("bulk", [True, False], ids=["persistent", "one-shot"])
 def test_SU_42_children_read_without_the_watch_flag_are_not_watched(bulk: bool) -> None:
     session = Driven()
@@ -75,6 +81,16 @@ def test_reconnect_sets_the_watches_again_from_the_last_seen_zxid() -> None:
     assert zxid == 50, "changes up to the first reply of the new connection are still reported"
     assert (data, exist, child) == (["/data", "/gone"], [], ["/parent"])
     assert (persistent, recursive) == (["/data", "/gone", "/parent"], [])
+
+
+def test_server_that_does_not_set_the_watches_again_is_left() -> None:
+    session = watching()
+    session.lose()
+    (sent,) = session.ready()
+    session.events()
+    session.receive(peer.reply(sent.xid, error=NO_AUTH) + peer.watch_event("/data", "data"))
+    text = f"zk1:2181 did not set the watches again ({NO_AUTH})"
+    assert session.events() == [SessionDisconnected(SESSION, text)]
 
 
 def test_missing_znode_is_watched_again_for_its_creation() -> None:
@@ -167,6 +183,7 @@ def test_subtree_is_watched_again_after_a_reconnect() -> None:
     session.lose()
     (sent,) = session.ready()
     assert peer.watch_lists(sent.body)[1] == [[], [], [], [], ["/top"]]
+    session.receive(peer.reply(sent.xid))
     session.receive(peer.watch_event("/top/a", "data"))
     assert [(one.path, one.change) for one in fired(session)] == [("/top/a", "data")]
 
@@ -178,6 +195,17 @@ def test_old_server_is_not_asked_to_watch_a_subtree() -> None:
     session.events()
     assert session.submit(WatchSubtree("/top")) == []
     assert session.events() == [ZnodesWritten(CommandId(1, 1), 0, [UNIMPLEMENTED], [-1])]
+
+
+def test_watch_of_a_subtree_during_a_handshake_is_a_lost_connection() -> None:
+    """Whether this server is an old one as well is not known yet."""
+    session = Driven()
+    session.ready(bulk=False)
+    session.lose()
+    session.connect("zk2:2181")
+    session.events()
+    session.submit(WatchSubtree("/top"))
+    assert session.events() == [ZnodesWritten(CommandId(1, 1), 0, [CONNECTION_LOSS], [-1])]
 
 
 def test_subtree_is_forgotten_on_an_old_server() -> None:
