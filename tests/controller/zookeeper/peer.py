@@ -4,7 +4,15 @@ import struct
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from controller.core.operations import OK, Check, Create, Delete, SetData, WriteOperation
+from controller.core.operations import (
+    OK,
+    Check,
+    Create,
+    CreateSequential,
+    Delete,
+    SetData,
+    WriteOperation,
+)
 
 MULTI, MULTI_READ, ADD_WATCH, CLOSE, PING = 14, 22, 106, -11, 11
 SET_WATCHES, SET_WATCHES_2 = 101, 105
@@ -147,7 +155,9 @@ def multi_operations(body: bytes) -> list[WriteOperation]:
             data = reader.buffer()
             for _ in range(reader.number()):
                 reader.number(), reader.text(), reader.text()
-            operations.append(Create(path, data, reader.number() == 1))
+            flags = reader.number()
+            kind = CreateSequential if flags & 2 else Create
+            operations.append(kind(path, data, flags & 1 == 1))
         elif opcode == 5:
             operations.append(SetData(path, reader.buffer(), reader.number()))
         else:

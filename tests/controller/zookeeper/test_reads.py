@@ -1,20 +1,24 @@
 """Reads in pages, on servers that know multiRead and on those that do not."""
 
+from collections.abc import Sequence
+
+import pytest
+
 from controller.core.commands import CommandId, ReadChildren, ReadStats, ReadZnodes
 from controller.core.events import ChildrenRead, Event, ZnodesRead
 from controller.core.operations import CONNECTION_LOSS, NO_AUTH, NO_NODE, OK
-from controller.zookeeper.reads import EVENT_DATA_BYTES_MAX
+from controller.zookeeper.reads import EVENT_DATA_BYTES_MAX, PAGE_BYTES
 from tests.controller.zookeeper import peer
 from tests.controller.zookeeper.driven import Driven
 from tests.controller.zookeeper.peer import ADD_WATCH, MULTI_READ, Sent, Znode
 
-GET_DATA, EXISTS = 4, 3
+GET_DATA, EXISTS, GET_CHILDREN = 4, 3, 8
 
 
-def driven(**settings: object) -> Driven:
+def driven(*, bulk: bool = True, **settings: object) -> Driven:
     """A ready session whose first events were removed."""
     session = Driven(**settings)
-    session.ready()
+    session.ready(bulk=bulk)
     session.events()
     return session
 
@@ -41,14 +45,33 @@ def znodes_read(events: list[Event]) -> list[ZnodesRead]:
     return found
 
 
-def test_read_returns_data_and_stat_of_each_znode() -> None:
-    session = driven()
-    (sent,) = session.submit(ReadZnodes(("/a", "/b", "/c", "/d")))
-    assert peer.multi_read_paths(sent.body) == ["/a", "/b", "/c", "/d"]
-    body = peer.multi_read_body(
-        [Znode(b"x", 5, 21, 22, 33), NO_NODE, Znode(None, 1, 2, 3), Znode(b"", 1, 2, 3)]
-    )
-    session.receive(peer.reply(sent.xid, body))
+def answer_singles(session: Driven, sent: list[Sent], found: Sequence[Znode | int]) -> None:
+    """Answer each getData with a znode or an error."""
+    for one, znode in zip(sent, found, strict=True):
+        assert one.opcode == GET_DATA
+        if isinstance(znode, int):
+            session.receive(peer.reply(one.xid, error=znode))
+        else:
+            session.receive(peer.reply(one.xid, peer.znode_body(znode)))
+
+
+@pytest.mark.parametrize("bulk", [True, False], ids=["multiRead", "old server"])
+def test_read_returns_data_and_stat_of_each_znode(bulk: bool) -> None:
+    session = driven(bulk=bulk)
+    paths = ("/a", "/b", "/c", "/d")
+    sent = session.submit(ReadZnodes(paths))
+    found: list[Znode | int] = [
+        Znode(b"x", 5, 21, 22, 33),
+        NO_NODE,
+        Znode(None, 1, 2, 3),
+        Znode(b"", 1, 2, 3),
+    ]
+    if bulk:
+        assert [peer.multi_read_paths(one.body) for one in sent] == [list(paths)]
+        session.receive(peer.reply(sent[0].xid, peer.multi_read_body(found)))
+    else:
+        assert [peer.path_of(one.body) for one in sent] == list(paths)
+        answer_singles(session, sent, found)
     assert session.events() == [
         ZnodesRead(
             CommandId(1, 1),
@@ -73,12 +96,60 @@ def test_first_page_is_small_and_its_reply_determines_the_size_of_the_others() -
     assert sum(len(one.errors) for one in znodes_read(session.events())) == 5000
 
 
-def test_large_znodes_are_read_in_small_pages() -> None:
+def test_next_page_waits_for_the_reply_to_the_first_one() -> None:
     session = driven()
-    sizes = answer_pages(session, session.submit(ReadZnodes(("/x",) * 300)), bytes(50_000))
-    assert max(sizes[1:]) * 50_000 < EVENT_DATA_BYTES_MAX
+    assert len(session.submit(ReadZnodes(("/x",) * 100))) == 1
+    assert session.submit(ReadStats(("/y",))) == []
+
+
+def test_read_of_exactly_the_first_page_needs_no_other() -> None:
+    session = driven()
+    assert answer_pages(session, session.submit(ReadZnodes(("/x",) * 64)), b"x") == [64]
+
+
+def test_page_that_fails_has_its_error_for_each_znode() -> None:
+    session_moved = -118
+    session = driven()
+    (first,) = session.submit(ReadZnodes(("/x",) * 70))
+    answer_pages(session, session.receive(peer.reply(first.xid, error=session_moved)), b"x")
+    events = znodes_read(session.events())
+    assert [one.errors for one in events] == [[session_moved] * 64, [OK] * 6]
+    assert events[0].data == [None] * 64
+
+
+def test_replies_of_unknown_size_are_limited_in_flight() -> None:
+    """64 znodes are expected to need 256 KiB."""
+    session = driven(flight_bytes_max=2**20)
+    assert len(session.submit(*[ReadZnodes(("/x",) * 64)] * 10)) == 4
+
+
+def test_pages_in_flight_are_limited_by_the_expected_size_of_their_replies() -> None:
+    session = driven(flight_bytes_max=2**20)
+    (first,) = session.submit(ReadZnodes(("/x",) * 5000))
+    body = peer.multi_read_body([Znode(bytes(1000))] * 64)
+    sent = session.receive(peer.reply(first.xid, body))
+    expected = 1000 * sum(len(peer.multi_read_paths(one.body)) for one in sent)
+    assert 2**20 <= expected < 2**20 + PAGE_BYTES, "the last page exceeds the limit"
+
+
+@pytest.mark.parametrize(("size", "count"), [(50_000, 5), (300_000, 1)])
+def test_large_znodes_are_read_in_small_pages(size: int, count: int) -> None:
+    session = driven()
+    sizes = answer_pages(session, session.submit(ReadZnodes(("/x",) * 100)), bytes(size))
+    assert max(sizes[1:]) == count
     for event in znodes_read(session.events()):
         assert sum(len(one or b"") for one in event.data) <= EVENT_DATA_BYTES_MAX
+
+
+def test_event_ends_before_the_znode_that_exceeds_its_limit() -> None:
+    larger, half = bytes(EVENT_DATA_BYTES_MAX + 1), bytes(EVENT_DATA_BYTES_MAX // 2)
+    small: list[Znode | int] = [Znode(b""), NO_NODE, Znode(b"x")]
+    found = [Znode(larger), Znode(half), Znode(half), *small]
+    session = driven()
+    (sent,) = session.submit(ReadZnodes(("/x",) * len(found)))
+    session.receive(peer.reply(sent.xid, peer.multi_read_body(found)))
+    events = znodes_read(session.events())
+    assert [one.data for one in events] == [[larger], [half, half, b"", None], [b"x"]]
 
 
 def test_lost_connection_ends_the_unanswered_pages() -> None:
@@ -102,14 +173,36 @@ def test_watch_is_set_once_per_session_before_the_read() -> None:
     assert [one.opcode for one in again] == [MULTI_READ, EXISTS]
 
 
-def test_znode_whose_watch_fails_is_not_read_as_watched() -> None:
+@pytest.mark.parametrize("kind", [ReadZnodes, ReadStats])
+def test_znode_whose_watch_fails_is_not_read_as_watched(
+    kind: type[ReadZnodes | ReadStats],
+) -> None:
     session = driven()
-    sent = session.submit(ReadZnodes(("/a", "/b"), watch=True))
-    replies = [peer.reply(sent[0].xid, error=NO_AUTH), peer.reply(sent[1].xid)]
-    replies.append(peer.reply(sent[2].xid, peer.multi_read_body([Znode(b""), Znode(b"")])))
-    session.receive(b"".join(replies))
+    command = kind(("/a", "/b"), watch=True)
+    bodies = {
+        ADD_WATCH: b"",
+        MULTI_READ: peer.multi_read_body([Znode(b"")] * 2),
+        EXISTS: peer.stat_body(Znode(None)),
+    }
+    for one in session.submit(command):
+        is_refused = one.opcode == ADD_WATCH and peer.path_of(one.body) == "/a"
+        error = NO_AUTH if is_refused else OK
+        session.receive(peer.reply(one.xid, bodies[one.opcode], error=error))
     (event,) = znodes_read(session.events())
     assert event.errors == [NO_AUTH, OK]
+    again = [one for one in session.submit(command) if one.opcode == ADD_WATCH]
+    assert [peer.path_of(one.body) for one in again] == ["/a"], "its watch is tried again"
+
+
+def test_children_whose_watch_fails_are_an_error() -> None:
+    session = driven()
+    command = ReadChildren("/a", watch=True)
+    watch, read = session.submit(command)
+    children = peer.children_body(["b"])
+    session.receive(peer.reply(watch.xid, error=NO_AUTH) + peer.reply(read.xid, children))
+    assert session.events() == [ChildrenRead(CommandId(1, 1), NO_AUTH, [])]
+    again = session.submit(command)
+    assert [one.opcode for one in again] == [ADD_WATCH, GET_CHILDREN], "the watch is tried again"
 
 
 def test_stats_have_no_data() -> None:
@@ -128,23 +221,36 @@ def test_stats_have_no_data() -> None:
     )
 
 
-def test_old_server_is_read_znode_by_znode() -> None:
-    session = Driven()
-    session.ready(bulk=False)
-    session.events()
-    first, second = session.submit(ReadZnodes(("/a", "/b"), watch=True))
-    assert [first.opcode, second.opcode] == [GET_DATA, GET_DATA]
-    assert first.body.endswith(b"\1")
-    session.receive(peer.reply(first.xid, peer.znode_body(Znode(b"x", 7))))
-    session.receive(peer.reply(second.xid, error=NO_NODE))
-    (event,) = znodes_read(session.events())
-    assert (event.errors, event.data, event.versions) == ([OK, NO_NODE], [b"x", None], [7, -1])
+@pytest.mark.parametrize("watch", [True, False])
+def test_read_of_an_old_server_sets_a_watch_if_requested(watch: bool) -> None:
+    sent = driven(bulk=False).submit(ReadZnodes(("/a", "/b"), watch=watch))
+    assert [one.opcode for one in sent] == [GET_DATA, GET_DATA]
+    assert [one.body[-1] for one in sent] == [watch, watch]
+
+
+def test_stats_are_reported_in_events_of_at_most_five_hundred() -> None:
+    session = driven()
+    for one in session.submit(ReadStats(("/a",) * 501)):
+        session.receive(peer.reply(one.xid, peer.stat_body(Znode(None))))
+    assert [len(one.errors) for one in znodes_read(session.events())] == [500, 1]
+
+
+def test_znodes_of_an_old_server_are_reported_when_their_replies_have_the_size_of_a_page() -> None:
+    session = driven(bulk=False)
+    frame_bytes = 16 + len(peer.znode_body(Znode(b"")))
+    page = Znode(bytes(PAGE_BYTES - frame_bytes))
+    smaller = Znode(bytes(PAGE_BYTES - frame_bytes - 1))
+    found: list[Znode | int] = [smaller, NO_NODE, smaller, NO_NODE, page, NO_NODE]
+    reported = []
+    for one, znode in zip(session.submit(ReadZnodes(("/a",) * 6)), found, strict=True):
+        answer_singles(session, [one], [znode])
+        events = [event for event in session.events() if isinstance(event, ZnodesRead)]
+        reported.append([len(event.errors) for event in events])
+    assert reported == [[], [2], [], [2], [1], [1]]
 
 
 def test_received_single_replies_survive_a_lost_connection() -> None:
-    session = Driven()
-    session.ready(bulk=False)
-    session.events()
+    session = driven(bulk=False)
     first, _ = session.submit(ReadZnodes(("/a", "/b")))
     session.receive(peer.reply(first.xid, peer.znode_body(Znode(b"x"))))
     session.lose()

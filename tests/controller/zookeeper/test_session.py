@@ -417,18 +417,6 @@ def test_any_bytes_cause_at_most_a_lost_connection(opening: bool, frames: list[b
         assert sum(len(one.errors) for one in outcomes) == 3
 
 
-def test_truncated_reply_is_a_lost_connection() -> None:
-    driven = Driven()
-    driven.ready()
-    (read,) = driven.submit(ReadZnodes(("/a", "/b")))
-    driven.events()
-    driven.receive(peer.reply(read.xid, peer.multi_read_body([peer.Znode(b"x")])))
-    outcome, lost = driven.events()
-    assert isinstance(outcome, ZnodesRead)
-    assert outcome.errors == [CONNECTION_LOSS] * 2
-    assert isinstance(lost, SessionDisconnected)
-
-
 def test_chroot_is_added_to_every_path_and_removed_from_every_event() -> None:
     driven = Driven(chroot="/kafka")
     driven.ready()
@@ -440,16 +428,3 @@ def test_chroot_is_added_to_every_path_and_removed_from_every_event() -> None:
     driven.events()
     driven.receive(peer.watch_event("/kafka", "children", 9))
     assert driven.events() == [WatchFired("/", "children", 9)]
-
-
-def test_requests_and_bytes_in_flight_are_limited() -> None:
-    driven = Driven(flight_requests_max=10)
-    driven.ready()
-    sent = driven.submit(*[SyncZnodes("/")] * 25)
-    assert len(sent) == 10
-    sent = driven.receive(b"".join(peer.reply(one.xid) for one in sent[:4]))
-    assert len(sent) == 4
-    driven = Driven(flight_bytes_max=1000)
-    driven.ready()
-    large = WriteAtomically((Create("/a", bytes(600)),))
-    assert len(driven.submit(large, large, large)) == 2

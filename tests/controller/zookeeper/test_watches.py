@@ -7,7 +7,19 @@ from controller.core.events import SessionDisconnected, WatchFired, ZnodesWritte
 from controller.core.operations import CONNECTION_LOSS, NO_AUTH, NO_NODE, UNIMPLEMENTED
 from tests.controller.zookeeper import peer
 from tests.controller.zookeeper.driven import SESSION, Driven
-from tests.controller.zookeeper.peer import SET_WATCHES, SET_WATCHES_2, Znode
+from tests.controller.zookeeper.peer import (
+    ADD_WATCH,
+    MULTI_READ,
+    SET_WATCHES,
+    SET_WATCHES_2,
+    Znode,
+)
+
+READS = pytest.mark.parametrize(
+    "command",
+    [ReadZnodes(("/a",), watch=True), ReadChildren("/a", watch=True)],
+    ids=["data", "children"],
+)
 
 
 def fired(session: Driven) -> list[WatchFired]:
@@ -62,6 +74,54 @@ def test_SU_42_children_read_without_the_watch_flag_are_not_watched(bulk: bool) 
     assert fired(session) == []
     session.lose()
     assert session.ready(bulk=bulk) == []
+
+
+@pytest.mark.parametrize("bulk", [True, False], ids=["persistent", "one-shot"])
+def test_children_are_read_with_one_watch(bulk: bool) -> None:
+    session = Driven()
+    session.ready(bulk=bulk)
+    *watches, read = session.submit(ReadChildren("/parent", watch=True))
+    assert [one.opcode for one in watches] == [ADD_WATCH] * bulk
+    assert read.body[-1] == (not bulk), "the flag that asks for a one-shot watch"
+
+
+def test_children_of_a_missing_znode_are_watched() -> None:
+    session = Driven()
+    session.ready()
+    watch, read = session.submit(ReadChildren("/new", watch=True))
+    session.receive(peer.reply(watch.xid) + peer.reply(read.xid, error=NO_NODE))
+    session.events()
+    for change in ("created", "children"):
+        session.receive(peer.watch_event("/new", change))
+    assert [one.change for one in fired(session)] == ["created", "children"]
+
+
+@READS
+def test_missing_znode_is_not_watched_on_an_old_server(command: ReadZnodes | ReadChildren) -> None:
+    """There, only the watch of exists remains on a missing znode."""
+    session = Driven()
+    session.ready(bulk=False)
+    (sent,) = session.submit(command)
+    session.receive(peer.reply(sent.xid, error=NO_NODE))
+    session.lose()
+    assert session.ready(bulk=False) == []
+
+
+@READS
+def test_creation_is_not_awaited_after_a_read_without_permission(
+    command: ReadZnodes | ReadChildren,
+) -> None:
+    session = Driven()
+    session.ready()
+    watch, read = session.submit(command)
+    session.receive(peer.reply(watch.xid))
+    if read.opcode == MULTI_READ:
+        session.receive(peer.reply(read.xid, peer.multi_read_body([NO_AUTH])))
+    else:
+        session.receive(peer.reply(read.xid, error=NO_AUTH))
+    session.lose()
+    (sent,) = session.ready()
+    assert peer.watch_lists(sent.body)[1] == [[], [], [], ["/a"], []]
 
 
 def test_persistent_watch_remains_after_it_has_fired() -> None:

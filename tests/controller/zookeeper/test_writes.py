@@ -16,6 +16,7 @@ from controller.core.operations import (
     RUNTIME_INCONSISTENCY,
     Check,
     Create,
+    CreateSequential,
     Delete,
     SetData,
     WriteOperation,
@@ -77,6 +78,17 @@ def test_writes_without_an_epoch_have_no_check() -> None:
     server = Server({"/a": 0})
     server.carry_out(WriteZnodes((SetData("/a", b"x", -1),), None))
     assert server.multis == [[SetData("/a", b"x", -1)]]
+
+
+@pytest.mark.parametrize("ephemeral", [True, False], ids=["ephemeral", "persistent"])
+@pytest.mark.parametrize("kind", [Create, CreateSequential])
+def test_znode_is_created_in_the_requested_mode(
+    kind: type[Create | CreateSequential], ephemeral: bool
+) -> None:
+    driven = Driven()
+    driven.ready()
+    (sent,) = driven.submit(WriteAtomically((kind("/a", b"x", ephemeral),)))
+    assert peer.multi_operations(sent.body) == [kind("/a", b"x", ephemeral)]
 
 
 def test_failed_write_keeps_its_error_and_the_others_are_carried_out() -> None:
