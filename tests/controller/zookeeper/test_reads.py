@@ -110,6 +110,8 @@ def test_znode_whose_watch_fails_is_not_read_as_watched() -> None:
     session.receive(b"".join(replies))
     (event,) = znodes_read(session.events())
     assert event.errors == [NO_AUTH, OK]
+    again = session.submit(ReadZnodes(("/a", "/b"), watch=True))
+    assert [(one.opcode, peer.path_of(one.body)) for one in again[:-1]] == [(ADD_WATCH, "/a")]
 
 
 def test_stats_have_no_data() -> None:
