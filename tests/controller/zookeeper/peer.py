@@ -17,7 +17,14 @@ from controller.core.operations import (
 MULTI, MULTI_READ, ADD_WATCH, CLOSE, PING = 14, 22, 106, -11, 11
 SET_WATCHES, SET_WATCHES_2 = 101, 105
 AUTH, SASL = 100, 102
-EVENT_TYPES = {"none": -1, "created": 1, "deleted": 2, "data": 3, "children": 4}
+EVENT_TYPES = {
+    "none": -1,
+    "created": 1,
+    "deleted": 2,
+    "data": 3,
+    "children": 4,
+    "data watch removed": 5,
+}
 
 
 class Sent(NamedTuple):
@@ -50,7 +57,7 @@ class Znode(NamedTuple):
 def greeting(output: bytes) -> Greeting:
     """The only frame of a new connection."""
     length, _, zxid, timeout, session_id, size = struct.unpack_from(">iiqiqi", output)
-    assert len(output) == length + 4
+    assert len(output) == length + 4 == 32 + size + 1
     return Greeting(zxid, timeout, session_id, output[32 : 32 + size])
 
 
@@ -65,11 +72,9 @@ def requests(output: bytes) -> list[Sent]:
     return found
 
 
-def handshake(session_id: int, timeout_ms: int, password: bytes = b"p" * 16) -> bytes:
+def handshake(session_id: int, timeout_ms: int, password: bytes | None = b"p" * 16) -> bytes:
     """The answer to a connect request. A timeout of 0 means that the session has expired."""
-    return _framed(
-        struct.pack(">iiqi", 0, timeout_ms, session_id, len(password)) + password + b"\0"
-    )
+    return _framed(struct.pack(">iiq", 0, timeout_ms, session_id) + _buffer(password) + b"\0")
 
 
 def reply(xid: int, body: bytes = b"", *, error: int = OK, zxid: int = 1) -> bytes:
@@ -77,9 +82,9 @@ def reply(xid: int, body: bytes = b"", *, error: int = OK, zxid: int = 1) -> byt
     return _framed(struct.pack(">iqi", xid, zxid, error) + body)
 
 
-def sasl_body(token: bytes) -> bytes:
+def sasl_body(token: bytes | None) -> bytes:
     """The body of a SASL reply."""
-    return _int(len(token)) + token
+    return _buffer(token)
 
 
 def watch_event(path: str, change: str, zxid: int = -1) -> bytes:
@@ -90,8 +95,7 @@ def watch_event(path: str, change: str, zxid: int = -1) -> bytes:
 
 def znode_body(znode: Znode) -> bytes:
     """The body of a getData reply."""
-    data = _int(-1) if znode.data is None else _int(len(znode.data)) + znode.data
-    return data + stat_body(znode)
+    return _buffer(znode.data) + stat_body(znode)
 
 
 def stat_body(znode: Znode) -> bytes:
@@ -211,8 +215,12 @@ def _int(number: int) -> bytes:
     return struct.pack(">i", number)
 
 
+def _buffer(data: bytes | None) -> bytes:
+    return _int(-1) if data is None else _int(len(data)) + data
+
+
 def _string(text: str) -> bytes:
-    return _int(len(text.encode())) + text.encode()
+    return _buffer(text.encode())
 
 
 def _failed(error: int) -> bytes:

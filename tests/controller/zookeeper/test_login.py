@@ -38,7 +38,7 @@ SASL = SaslLogin("kafka", Scripted)
 DIGEST = digest_login("kafka", "topsecret")
 
 
-def sasl_reply(request: Sent, token: bytes) -> bytes:
+def sasl_reply(request: Sent, token: bytes | None) -> bytes:
     return peer.reply(request.xid, peer.sasl_body(token))
 
 
@@ -100,10 +100,11 @@ def test_rejected_login_ends_the_connection_and_names_the_user() -> None:
     ("token", "fault"),
     [
         (b"", "zk1:2181 does not authenticate itself in the login of kafka"),
+        (None, "zk1:2181 does not authenticate itself in the login of kafka"),
         (b"another challenge", "zk1:2181 does not prove that it knows the password"),
     ],
 )
-def test_server_that_does_not_authenticate_itself_is_left(token: bytes, fault: str) -> None:
+def test_server_that_does_not_authenticate_itself_is_left(token: bytes | None, fault: str) -> None:
     driven = Driven(login=SASL)
     driven.connect()
     (first,) = driven.receive(GREETING)
@@ -112,6 +113,15 @@ def test_server_that_does_not_authenticate_itself_is_left(token: bytes, fault: s
     assert driven.session.phase is Phase.DISCONNECTED
     assert driven.session.fault == fault
     assert driven.events() == []
+
+
+def test_truncated_sasl_message_ends_the_connection() -> None:
+    driven = Driven(login=SASL)
+    driven.connect()
+    (first,) = driven.receive(GREETING)
+    assert driven.receive(peer.reply(first.xid, b"\0\0\0\5proo")) == []
+    assert driven.session.phase is Phase.DISCONNECTED
+    assert "does not follow ZooKeeper's protocol: SASL message" in driven.session.fault
 
 
 @pytest.mark.parametrize("body", [b"", peer.sasl_body(b"challenge"), peer.sasl_body(b"proof")])

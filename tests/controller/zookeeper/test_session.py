@@ -375,8 +375,10 @@ def test_paused_event_loop_without_received_bytes_expires_the_session() -> None:
         b"HTTP/1.1 400 Bad Request\r\n\r\n",
         peer.reply(99),
         b"\0\0\0\3abc",
+        b"\0\0\0\0",
         peer.reply(-1, b"\0"),
         peer.reply(wire.AUTH_XID),
+        peer.reply(-1, b"\0\0\0\1\0\0\0\3\xff\xff\xff\xff"),
     ],
 )
 def test_peer_that_does_not_speak_zookeeper_is_reported_and_abandoned(data: bytes) -> None:

@@ -43,7 +43,8 @@ def watching(*, bulk: bool = True) -> Driven:
 
 def test_requested_watch_event_is_reported() -> None:
     session = watching()
-    for path, change in [("/data", "data"), ("/gone", "created"), ("/parent", "children")]:
+    changes = [("/data", "data"), ("/gone", "created"), ("/parent", "children")]
+    for path, change in [*changes, ("/parent", "deleted")]:
         session.receive(peer.watch_event(path, change, 60))
         assert fired(session) == [WatchFired(path, change, 60)]
 
@@ -53,6 +54,7 @@ def test_unrequested_watch_event_is_dropped() -> None:
     session.receive(peer.watch_event("/data", "children"))
     session.receive(peer.watch_event("/parent", "data"))
     session.receive(peer.watch_event("/other", "data"))
+    session.receive(peer.watch_event("/data", "data watch removed"))
     assert fired(session) == []
 
 
@@ -155,10 +157,11 @@ def test_server_that_does_not_set_the_watches_again_is_left() -> None:
 
 def test_missing_znode_is_watched_again_for_its_creation() -> None:
     session = watching()
+    session.receive(peer.watch_event("/parent", "deleted"))
     session.lose()
     (sent,) = session.ready()
     _, (data, exist, child, _, _) = peer.watch_lists(sent.body)
-    assert (data, exist, child) == (["/data"], ["/gone"], ["/parent"])
+    assert (data, exist, child) == (["/data"], ["/gone", "/parent"], [])
 
 
 def test_one_shot_watch_is_removed_with_its_event_on_an_old_server() -> None:
@@ -171,14 +174,58 @@ def test_one_shot_watch_is_removed_with_its_event_on_an_old_server() -> None:
     assert peer.watch_lists(sent.body) == (50, [[], ["/gone"], ["/parent"]])
 
 
+def watching_both_on_an_old_server() -> Driven:
+    """Watches the data and the children of /a by one-shot watches."""
+    session = Driven()
+    session.ready(bulk=False)
+    commands = ReadZnodes(("/a",), watch=True), ReadChildren("/a", watch=True)
+    data, children = session.submit(*commands)
+    session.receive(peer.reply(data.xid, peer.znode_body(Znode(b"x"))))
+    session.receive(peer.reply(children.xid, peer.children_body([])))
+    return session
+
+
+@pytest.mark.parametrize(
+    ("change", "remaining"),
+    [("data", [[], [], ["/a"]]), ("children", [["/a"], [], []])],
+)
+def test_event_on_an_old_server_removes_only_the_watch_that_has_fired(
+    change: str, remaining: list[list[str]]
+) -> None:
+    session = watching_both_on_an_old_server()
+    session.receive(peer.watch_event("/a", change))
+    session.lose()
+    (sent,) = session.ready(bulk=False)
+    assert peer.watch_lists(sent.body)[1] == remaining
+
+
+def test_deletion_on_an_old_server_removes_all_watches_of_the_znode() -> None:
+    session = watching_both_on_an_old_server()
+    session.receive(peer.watch_event("/a", "deleted"))
+    session.lose()
+    assert session.ready(bulk=False) == []
+
+
 def test_persistent_watches_are_one_shot_watches_on_an_old_server() -> None:
     session = watching()
     session.lose()
     (sent,) = session.ready(bulk=False)
     assert peer.watch_lists(sent.body) == (50, [["/data"], ["/gone"], ["/parent"]])
     session.receive(peer.watch_event("/data", "data"))
+    session.lose()
+    (sent,) = session.ready(bulk=False)
+    assert peer.watch_lists(sent.body) == (50, [[], ["/gone"], ["/parent"]])
     again = session.submit(ReadZnodes(("/data",), watch=True))
     assert again[0].body.endswith(b"\1")
+
+
+def test_one_shot_watch_is_persistent_on_a_new_server_from_the_next_read_on() -> None:
+    session = watching(bulk=False)
+    session.lose()
+    (sent,) = session.ready("zk2:2181")
+    assert peer.watch_lists(sent.body)[1] == [["/data"], ["/gone"], ["/parent"], [], []]
+    add_watch, _ = session.submit(ReadZnodes(("/data",), watch=True))
+    assert (add_watch.opcode, peer.path_of(add_watch.body)) == (peer.ADD_WATCH, "/data")
 
 
 def test_many_watches_are_set_again_in_several_requests() -> None:
@@ -225,6 +272,31 @@ def test_every_change_below_a_watched_subtree_is_reported() -> None:
         session.receive(peer.watch_event(path, change))
     session.receive(peer.watch_event("/topmost", "data"))
     assert [(one.path, one.change) for one in fired(session)] == changes
+
+
+def test_watched_znode_in_a_watched_subtree_is_reported_for_either_watch() -> None:
+    session = watching_subtree()
+    reads = ReadZnodes(("/top/a",), watch=True), ReadChildren("/top/b", watch=True)
+    add_a, read, add_b, children = session.submit(*reads)
+    session.receive(peer.reply(add_a.xid))
+    session.receive(peer.reply(read.xid, peer.multi_read_body([Znode(b"x")])))
+    session.receive(peer.reply(add_b.xid))
+    session.receive(peer.reply(children.xid, peer.children_body([])))
+    session.receive(peer.watch_event("/top/a", "children"))
+    assert fired(session) == [], "neither watch asks for children of /top/a"
+    session.receive(peer.watch_event("/top/b", "data"))
+    assert [(one.path, one.change) for one in fired(session)] == [("/top/b", "data")]
+
+
+def test_rejected_watch_of_a_subtree_is_not_set_again() -> None:
+    session = Driven()
+    session.ready()
+    session.events()
+    (sent,) = session.submit(WatchSubtree("/top"))
+    session.receive(peer.reply(sent.xid, error=NO_AUTH))
+    assert session.events() == [ZnodesWritten(CommandId(1, 1), 0, [NO_AUTH], [-1])]
+    session.lose()
+    assert session.ready() == []
 
 
 def test_subtree_is_not_reported_after_its_watch_ended() -> None:

@@ -3,6 +3,7 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import structs
 
 from controller.core.commands import CommandId, WriteAtomically, WriteZnodes
 from controller.core.events import Event, ZnodesWritten
@@ -28,6 +29,8 @@ from tests.controller.zookeeper.peer import Sent
 from tests.controller.zookeeper.tree import Tree
 
 EPOCH = "/controller_epoch"
+THROTTLED = -127
+"""The error (THROTTLEDOP) of a request that waited too long in the queue of a server."""
 
 
 class Server:
@@ -39,6 +42,8 @@ class Server:
         self.driven.ready()
         self.driven.events()
         self.multis: list[list[WriteOperation]] = []
+        self.sizes: list[int] = []
+        """The bytes of each multi."""
 
     def carry_out(self, command: WriteZnodes | WriteAtomically) -> list[Event]:
         """Send a command and answer until no request follows. Returns its outcome events."""
@@ -51,6 +56,7 @@ class Server:
         assert sent.opcode == peer.MULTI
         operations = peer.multi_operations(sent.body)
         self.multis.append(operations)
+        self.sizes.append(len(sent.body))
         return peer.reply(sent.xid, peer.multi_body(operations, *self.tree.multi(operations)))
 
 
@@ -118,23 +124,72 @@ def test_child_is_created_although_its_parent_exists() -> None:
     assert results(server.carry_out(command)) == ([NODE_EXISTS, OK, OK], [-1, 0, 0])
 
 
+@pytest.mark.parametrize(
+    "dependent",
+    [
+        (Create("/t"), Create("/t/0"), Create("/u"), Create("/u/0")),
+        (SetData("/s", b"", 0), SetData("/s", b"", 1)),
+        (Delete("/s/0", 0), Delete("/s", 0)),
+    ],
+    ids=["its parent", "the same path", "its child"],
+)
 def test_multi_waits_for_one_in_flight_that_it_depends_on(
-    monkeypatch: pytest.MonkeyPatch,
+    dependent: tuple[WriteOperation, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(writes, "MULTI_ITEMS_MAX", 2)
-    server = Server({"/x": 5})
-    command = WriteZnodes(
-        (SetData("/x", b"", 0), Create("/t"), Create("/t/0"), Create("/u"), Create("/u/0")), None
+    server = Server({"/x": 5, "/s": 0, "/s/0": 0})
+    command = WriteZnodes((SetData("/x", b"", 0), *dependent), None)
+    assert results(server.carry_out(command))[0] == [BAD_VERSION] + [OK] * len(dependent)
+
+
+def test_failed_write_is_repeated_after_an_earlier_one_that_it_depends_on() -> None:
+    """Another client changes the znode between the two attempts."""
+    driven = Driven()
+    driven.ready()
+    driven.events()
+    delete, change = Delete("/a", 5), SetData("/a", b"x", 5)
+    (both,) = driven.submit(WriteZnodes((delete, change), None))
+    (first,) = driven.receive(
+        peer.reply(both.xid, peer.multi_body((delete, change), [OK, NO_NODE], []))
     )
-    assert results(server.carry_out(command))[0] == [BAD_VERSION, OK, OK, OK, OK]
+    assert peer.multi_operations(first.body) == [delete]
+    (second,) = driven.receive(peer.reply(first.xid, peer.multi_body((delete,), [BAD_VERSION], [])))
+    assert peer.multi_operations(second.body) == [change]
+    driven.receive(peer.reply(second.xid, peer.multi_body((change,), [BAD_VERSION], [])))
+    assert results(driven.events())[0] == [BAD_VERSION, BAD_VERSION]
 
 
-def test_large_writes_are_split_below_the_servers_limit() -> None:
-    server = Server({f"/{n}": 0 for n in range(40)})
-    data = bytes(100_000)
-    command = WriteZnodes(tuple(SetData(f"/{n}", data, 0) for n in range(40)), None)
-    assert results(server.carry_out(command))[0] == [OK] * 40
-    assert max(sum(len(one.path) + 100_032 for one in multi) for multi in server.multis) < 2**20
+SMALL = "/a"
+LONG = "/" + "x" * 700
+
+
+@pytest.mark.parametrize(
+    ("operation", "chroot"),
+    [
+        (Create(SMALL, bytes(620)), ""),
+        (SetData(SMALL, bytes(620), 0), ""),
+        (SetData(LONG, b"", 0), ""),
+        (SetData(SMALL, b"", 0), LONG),
+    ],
+    ids=["data and ACLs", "data", "paths", "chroot"],
+)
+def test_writes_are_split_below_the_servers_limit(operation: Create | SetData, chroot: str) -> None:
+    operations = tuple(structs.replace(operation, path=f"{operation.path}{n}") for n in range(1000))
+    existing = [] if isinstance(operation, Create) else [one.path for one in operations]
+    server = Server({chroot + path: 0 for path in ["", *existing]}, chroot=chroot)
+    assert results(server.carry_out(WriteZnodes(operations, None)))[0] == [OK] * 1000
+    assert len(server.sizes) == 2
+    assert max(server.sizes) <= writes.MULTI_BYTES_MAX
+
+
+def test_write_above_the_limit_is_sent_alone() -> None:
+    server = Server({"/a": 0, "/b": 0, "/c": 0})
+    large = bytes(writes.MULTI_BYTES_MAX)
+    command = WriteZnodes(
+        (SetData("/a", large, 0), SetData("/b", b"", 0), SetData("/c", large, 0)), None
+    )
+    assert results(server.carry_out(command)) == ([OK] * 3, [1] * 3)
+    assert [[one.path for one in multi] for multi in server.multis] == [["/a"], ["/b"], ["/c"]]
 
 
 def test_many_failures_need_few_requests() -> None:
@@ -158,6 +213,29 @@ def test_lost_connection_keeps_the_answered_writes() -> None:
     errors, versions = results(driven.events()[:-1])
     assert errors == [OK] * 1000 + [CONNECTION_LOSS] * 1500
     assert versions == [0] * 1000 + [-1] * 1500
+
+
+def test_lost_connection_keeps_the_error_of_a_failed_write() -> None:
+    driven = Driven()
+    driven.ready()
+    driven.events()
+    operations = (SetData("/a", b"", 0), SetData("/b", b"", 0))
+    (both,) = driven.submit(WriteZnodes(operations, None))
+    driven.receive(peer.reply(both.xid, peer.multi_body(operations, [OK, BAD_VERSION], [])))
+    driven.lose()
+    assert results(driven.events()[:-1])[0] == [CONNECTION_LOSS, BAD_VERSION]
+
+
+@pytest.mark.parametrize("kind", ["separate", "atomic"])
+def test_rejected_multi_is_the_error_of_all_its_writes(kind: str) -> None:
+    driven = Driven()
+    driven.ready()
+    driven.events()
+    operations = (Create("/a"), Create("/b"))
+    command = WriteAtomically(operations) if kind == "atomic" else WriteZnodes(operations, None)
+    (sent,) = driven.submit(command)
+    assert driven.receive(peer.reply(sent.xid, error=THROTTLED)) == []
+    assert driven.events() == [ZnodesWritten(CommandId(1, 1), 0, [THROTTLED] * 2, [-1, -1])]
 
 
 def test_failed_atomic_write_reports_its_failed_operation() -> None:
