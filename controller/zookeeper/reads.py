@@ -46,7 +46,6 @@ class _ZnodeReads(Work):
         self._watch = watch
         self._with = with_
         self._emitted = 0
-        self._failed_watches: dict[str, int] = {}
         self._requests = self._produce()
         self._sent = False
 
@@ -68,7 +67,6 @@ class _ZnodeReads(Work):
         return self._paths[place]
 
     def fail(self, error: int) -> Iterator[OutcomeEvent]:
-        self._sent = True
         while (rest := len(self._paths) - self._emitted) or not self._paths:
             columns = Columns()
             columns.add_errors(error, min(EVENT_ITEMS_MAX, rest))
@@ -82,18 +80,10 @@ class _ZnodeReads(Work):
                 body = bulk.add_watch_request(self._with.encoded(path))
                 yield ZooKeeperRequest(body, len(body), path)
 
-    def _watch_answered(self, path: str, error: int) -> None:
-        if error != OK:
-            self._with.watches.refused(path)
-            self._failed_watches[path] = error
-
     def _emit(self, columns: Columns) -> Iterator[ZnodesRead]:
         """The events of the next znodes. A znode whose watch failed has the error of the watch."""
         count = len(columns)
         paths = self._paths[self._emitted : self._emitted + count]
-        if self._failed_watches:
-            for place, path in enumerate(paths):
-                columns.errors[place] = self._failed_watches.get(path, columns.errors[place])
         if self._watch:
             self._note_watches(paths, columns.errors)
         start = 0
@@ -112,9 +102,12 @@ class _ZnodeReads(Work):
             self._emitted += end - start
             start = end
 
-    def _note_watches(self, paths: Sequence[str], errors: Sequence[int]) -> None:
-        for path, error in zip(paths, errors, strict=True):
-            if error == OK or (error == NO_NODE and self._watches_creation):
+    def _note_watches(self, paths: Sequence[str], errors: list[int]) -> None:
+        refusals = self._with.refusals
+        for place, (path, error) in enumerate(zip(paths, errors, strict=True)):
+            if path in refusals and error in (OK, NO_NODE):
+                errors[place] = refusals[path]
+            elif error == OK or (error == NO_NODE and self._watches_creation):
                 self._with.watches.data_read(path, error == OK)
 
     @property
@@ -164,7 +157,7 @@ class PagedReads(_ZnodeReads):
 
     def reply(self, token: object, error: int, frame: bytes) -> Iterator[OutcomeEvent]:
         if isinstance(token, str):
-            self._watch_answered(token, error)
+            self._with.watches.persistent_answered(token, error)
             return
         assert isinstance(token, int)
         columns = Columns()
@@ -197,7 +190,7 @@ class SingleReads(_ZnodeReads):
 
     def reply(self, token: object, error: int, frame: bytes) -> Iterator[OutcomeEvent]:
         if isinstance(token, str):
-            self._watch_answered(token, error)
+            self._with.watches.persistent_answered(token, error)
             return
         columns = self._columns
         if error != OK:
@@ -236,7 +229,6 @@ class ChildrenReads(Work):
         self._path = command.path
         self._watch = command.watch
         self._with = with_
-        self._watch_error = OK
         self._requests = self._produce()
         self._sent = False
 
@@ -259,11 +251,10 @@ class ChildrenReads(Work):
 
     def reply(self, token: object, error: int, frame: bytes) -> Iterator[OutcomeEvent]:
         if token is not None:
-            if error != OK:
-                self._with.watches.refused(self._path)
-                self._watch_error = error
+            self._with.watches.persistent_answered(self._path, error)
             return
-        error = self._watch_error or error
+        if self._watch and error in (OK, NO_NODE):
+            error = self._with.refusals.get(self._path, error)
         if self._watch and (error == OK or (error == NO_NODE and self._with.bulk)):
             self._with.watches.children_read(self._path, error == OK)
         names = sorted(read_children(frame)) if error == OK else []
@@ -273,5 +264,4 @@ class ChildrenReads(Work):
         return self._path
 
     def fail(self, error: int) -> Iterator[OutcomeEvent]:
-        self._sent = True
         yield ChildrenRead(self._id, error, [])

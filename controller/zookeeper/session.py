@@ -225,9 +225,9 @@ class Session:
         self._ping_in_flight = False
         self._began_ms = now_ms
         who = self._presumed_expired or self._identity
-        zxid = self._last_zxid if who is self._identity else 0
+        # Of a session that is presumed expired, `_expire` has forgotten the zxid.
         self._output.append(
-            wire.connect_request(zxid, who.timeout_ms, who.session_id, who.password)
+            wire.connect_request(self._last_zxid, who.timeout_ms, who.session_id, who.password)
         )
 
     def received(self, data: bytes, now_ms: int) -> None:
@@ -300,12 +300,13 @@ class Session:
         connection."""
         if is_empty(command):
             self._emit(work_of(command_id, command, self._exchange).fail(OK))
-        elif isinstance(command, WatchSubtree) and self._exchange.bulk is False:
-            # A server before 3.6 would close the connection.
-            self._emit(work_of(command_id, command, self._exchange).fail(UNIMPLEMENTED))
         elif self._phase is Phase.READY:
-            self._pipeline.add(command_id, command)
-            self._pump()
+            if isinstance(command, WatchSubtree) and not self._exchange.bulk:
+                # A server before 3.6 would close the connection.
+                self._emit(work_of(command_id, command, self._exchange).fail(UNIMPLEMENTED))
+            else:
+                self._pipeline.add(command_id, command)
+                self._pump()
         else:
             over = self._phase in (Phase.CLOSING, Phase.CLOSED)
             error = SESSION_EXPIRED if over else CONNECTION_LOSS

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
+from controller.core.operations import OK
 from controller.zookeeper.wire import WatchLists
 
 LIST_CHARACTERS_MAX: Final = 128 * 1024
@@ -33,10 +34,16 @@ class Watch:
 
 
 class Watches:
-    """The watches of one session, by path."""
+    """The watches of one session, by path.
+
+    `refusals`: by path the error of a persistent watch that the server refused. Replies come in the
+    order of the requests, so this also holds for reads that were sent after the watch and before
+    its reply.
+    """
 
     def __init__(self) -> None:
         self._watches: dict[str, Watch] = {}
+        self.refusals: dict[str, int] = {}
         self._subtrees: dict[str, None] = {}
 
     def __len__(self) -> int:
@@ -57,9 +64,13 @@ class Watches:
         else:
             self._subtrees[path] = None
 
-    def refused(self, path: str) -> None:
-        """Forget a watch that the server rejected."""
-        self._watches.pop(path, None)
+    def persistent_answered(self, path: str, error: int) -> None:
+        """Note the server's reply about a persistent watch. Forget a watch that it refused."""
+        if error == OK:
+            self.refusals.pop(path, None)
+        else:
+            self._watches.pop(path, None)
+            self.refusals[path] = error
 
     def data_read(self, path: str, exists: bool) -> None:
         """Note that the data or the creation of a path is watched, and whether it exists."""

@@ -1,7 +1,7 @@
 """The interfaces between a session and the execution of its commands."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
@@ -36,6 +36,11 @@ class Exchange:
     acls: ZnodeAcls
     watches: Watches = field(default_factory=Watches)
     bulk: bool | None = None
+
+    @property
+    def refusals(self) -> Mapping[str, int]:
+        """The errors of refused persistent watches, by path; none on a server without them."""
+        return self.watches.refusals if self.bulk else {}
 
     def full(self, path: str) -> str:
         """The path on the server."""

@@ -14,6 +14,7 @@ preserve the meaning:
   that version never returns.
 """
 
+from abc import abstractmethod
 from collections import deque
 from collections.abc import Iterator, Sequence
 from itertools import islice
@@ -71,8 +72,8 @@ class IndependentWrites(Work):
         if command.epoch_version is not None:
             self._guard = (with_.encoded(CONTROLLER_EPOCH), command.epoch_version)
         count = len(self._operations)
-        whole = [_Segment(range(count), MULTI_ITEMS_MAX)] if count else []
-        self._segments = deque(whole)  # bounded by the command's operations
+        whole = _Segment(range(count), MULTI_ITEMS_MAX)
+        self._segments = deque([whole])  # bounded by the command's operations
         self._errors: list[int | None] = [None] * count
         self._versions = [ANY_VERSION] * count
         self._emitted = 0
@@ -184,8 +185,6 @@ class IndependentWrites(Work):
         return self._operations[place].path
 
     def fail(self, error: int) -> Iterator[OutcomeEvent]:
-        self._segments.clear()
-        self._multis_in_flight = self._may_split = 0
         self._errors = [error if one is None else one for one in self._errors]
         yield from self._emit()
         if not self._errors:
@@ -240,14 +239,13 @@ class _OneRequest(Work):
         self._sent = False
 
     def take(self) -> ZooKeeperRequest | None:
-        if self._sent:
-            return None
         self._sent = True
         body = self._body()
         return ZooKeeperRequest(body, len(body))
 
+    @abstractmethod
     def _body(self) -> bytes:
-        raise NotImplementedError
+        """The request."""
 
     @property
     def sent(self) -> bool:
@@ -284,7 +282,6 @@ class AtomicWrite(_OneRequest):
         return self._operations[place].path
 
     def fail(self, error: int) -> Iterator[OutcomeEvent]:
-        self._sent = True
         count = len(self._operations)
         yield ZnodesWritten(self._id, 0, [error] * count, [ANY_VERSION] * count)
 
@@ -303,7 +300,6 @@ class _OneError(_OneRequest):
         yield from self.fail(error)
 
     def fail(self, error: int) -> Iterator[OutcomeEvent]:
-        self._sent = True
         yield ZnodesWritten(self._id, 0, [error], [ANY_VERSION])
 
 

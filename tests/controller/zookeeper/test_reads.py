@@ -194,6 +194,59 @@ def test_znode_whose_watch_fails_is_not_read_as_watched(
     assert [peer.path_of(one.body) for one in again] == ["/a"], "its watch is tried again"
 
 
+def test_refused_watch_fails_each_read_that_relies_on_it() -> None:
+    """The second and third read were sent before the reply about the watch of the first."""
+    session = driven()
+    stats = ReadStats(("/a",), watch=True)
+    watch, first, second, third = session.submit(stats, stats, ReadChildren("/a", watch=True))
+    stat = peer.stat_body(Znode(None))
+    session.receive(peer.reply(watch.xid, error=NO_AUTH) + peer.reply(first.xid, stat))
+    session.receive(peer.reply(second.xid, error=NO_NODE))
+    session.receive(peer.reply(third.xid, peer.children_body([])))
+    first_read, second_read, of_children = session.events()
+    assert (first_read.errors, second_read.errors) == ([NO_AUTH], [NO_AUTH])
+    assert of_children == ChildrenRead(CommandId(1, 3), NO_AUTH, [])
+
+
+def test_watch_that_is_refused_once_may_be_set_later() -> None:
+    session = driven()
+    command = ReadStats(("/a",), watch=True)
+    for error in (NO_AUTH, OK, OK):
+        for one in session.submit(command):
+            is_watch = one.opcode == ADD_WATCH
+            body = b"" if is_watch else peer.stat_body(Znode(None))
+            session.receive(peer.reply(one.xid, body, error=error if is_watch else OK))
+        (event,) = znodes_read(session.events())
+        assert event.errors == [error]
+
+
+def test_refused_watch_does_not_hide_that_the_connection_was_lost() -> None:
+    session = driven()
+    command = ReadStats(("/a",), watch=True)
+    watch, read = session.submit(command)
+    session.receive(peer.reply(watch.xid, error=NO_AUTH) + peer.reply(read.xid, error=NO_NODE))
+    session.submit(command, ReadChildren("/a", watch=True))
+    session.events()
+    session.lose()
+    of_stats, of_children, _ = session.events()
+    assert of_stats.errors == [CONNECTION_LOSS]
+    assert of_children.error == CONNECTION_LOSS
+
+
+def test_refused_watch_does_not_count_on_a_server_without_persistent_watches() -> None:
+    session = driven()
+    command = ReadStats(("/a",), watch=True)
+    watch, read = session.submit(command)
+    session.receive(peer.reply(watch.xid, error=NO_AUTH) + peer.reply(read.xid, error=NO_NODE))
+    session.lose()
+    session.ready(bulk=False)
+    session.events()
+    (read,) = session.submit(command)
+    session.receive(peer.reply(read.xid, peer.stat_body(Znode(None))))
+    (event,) = znodes_read(session.events())
+    assert event.errors == [OK]
+
+
 def test_children_whose_watch_fails_are_an_error() -> None:
     session = driven()
     command = ReadChildren("/a", watch=True)

@@ -346,3 +346,13 @@ def test_subtree_is_forgotten_on_an_old_server() -> None:
     assert session.ready(bulk=False) == []
     session.lose()
     assert session.ready("zk2:2181") == []
+
+
+def test_watch_of_a_subtree_without_a_connection_is_a_lost_connection() -> None:
+    """Also if the last server could not have set it."""
+    session = Driven()
+    session.ready(bulk=False)
+    session.lose()
+    session.events()
+    session.submit(WatchSubtree("/top"))
+    assert session.events() == [ZnodesWritten(CommandId(1, 1), 0, [CONNECTION_LOSS], [-1])]
