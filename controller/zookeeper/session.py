@@ -225,7 +225,6 @@ class Session:
         self._ping_in_flight = False
         self._began_ms = now_ms
         who = self._presumed_expired or self._identity
-        # Of a session that is presumed expired, `_expire` has forgotten the zxid.
         self._output.append(
             wire.connect_request(self._last_zxid, who.timeout_ms, who.session_id, who.password)
         )
