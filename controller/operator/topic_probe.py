@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import random
 import time
 from collections.abc import Sequence
 from typing import Any, Final
@@ -12,15 +13,17 @@ from aiokafka.errors import KafkaError
 from msgspec import Struct
 
 RECORDS: Final = 2
+_NONE: Final = -1
 _SECONDS_MAX: Final = 20
 _REQUEST_MS_MAX: Final = 10_000
 """The producer retries so long, and then reports the broker's error."""
+_FAILURES: Final = (KafkaError, OSError, ValueError, TimeoutError)
 
 
 class ProbeRecord(Struct, frozen=True):
     """A record that was produced with acks=all. Times are in ms; `read_ms` is counted from the
     request to read it. `fault`: why it was not written, or not read back; "" for none. `offset`
-    is -1 if it was not written."""
+    is -1 if it was not written, and so is `partition` if none was chosen."""
 
     partition: int
     offset: int
@@ -43,35 +46,48 @@ async def probe(topic: str, bootstrap: str, options: dict[str, Any]) -> list[Pro
     # aiokafka would log unreachable servers on standard error; the records report them.
     logging.getLogger("aiokafka").addHandler(logging.NullHandler())
     values = [f"refold health --probe {uuid4()} {one}".encode() for one in range(RECORDS)]
+    written: list[tuple[int, int, int]] = []
+    chosen: list[int] = []
     try:
         async with asyncio.timeout(_SECONDS_MAX):
-            written = await _produce(topic, bootstrap, options, values)
-    except (KafkaError, OSError, ValueError, TimeoutError) as error:
-        return [ProbeRecord(-1, -1, 0, 0, f"not written: {_reason(error)}")]
+            await _produce(topic, bootstrap, options, values, chosen, written)
+    except _FAILURES as error:
+        fault = f"not written: {_reason(error)}"
+        unread = [ProbeRecord(*one, 0, "not read back") for one in written]
+        partition = chosen[-1] if chosen else _NONE
+        return [*unread, ProbeRecord(partition, _NONE, 0, 0, fault)]
     try:
         async with asyncio.timeout(_SECONDS_MAX):
             return await _read_back(topic, bootstrap, options, written, values)
-    except (KafkaError, OSError, ValueError, TimeoutError) as error:
+    except _FAILURES as error:
         fault = f"not read back: {_reason(error)}"
         return [ProbeRecord(*one, 0, fault) for one in written]
 
 
 async def _produce(
-    topic: str, bootstrap: str, options: dict[str, Any], values: Sequence[bytes]
-) -> list[tuple[int, int, int]]:
-    """The partition and offset of each record, and how long it took in ms."""
+    topic: str,
+    bootstrap: str,
+    options: dict[str, Any],
+    values: Sequence[bytes],
+    chosen: list[int],
+    written: list[tuple[int, int, int]],
+) -> None:
+    """Add to `chosen` the partition of each record, and, once it is written, its partition, its
+    offset and how long it took in ms to `written`."""
     limit = {"request_timeout_ms": _REQUEST_MS_MAX}
     producer = AIOKafkaProducer(bootstrap_servers=bootstrap, acks="all", **{**limit, **options})
-    written = []
     await producer.start()
     try:
+        everywhere = await producer.partitions_for(topic)
         for value in values:
+            # As the producer's own partitioner does; here it is known for a record that fails.
+            available = producer.client.cluster.available_partitions_for_topic(topic)
+            chosen.append(random.choice(sorted(available or everywhere)))
             begun = time.monotonic()
-            done = await producer.send_and_wait(topic, value)
+            done = await producer.send_and_wait(topic, value, partition=chosen[-1])
             written.append((done.partition, done.offset, _ms_since(begun)))
     finally:
         await producer.stop()
-    return written
 
 
 async def _read_back(

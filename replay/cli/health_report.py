@@ -127,7 +127,8 @@ def probe_lines(report: Report) -> Iterator[str]:
     """The records of --probe, in sentences."""
     for one in report.probe:
         if one.offset < 0:
-            yield f"probe: {one.fault}"
+            where = f"partition {one.partition}: " if one.partition >= 0 else ""
+            yield f"probe: {where}{one.fault}"
             continue
         read = one.fault or f"read back in {one.read_ms} ms"
         place = f"partition {one.partition}, offset {one.offset}"

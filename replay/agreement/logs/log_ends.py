@@ -12,6 +12,7 @@ from typing import Final
 
 from msgspec import Struct
 
+from replay.stock_clusters.broker_logs.lines import TOGETHER_MS
 from replay.stock_clusters.imported_log.events import (
     ControllerLogged,
     DamagedLines,
@@ -27,7 +28,7 @@ REQUEST_LOG: Final = "request log"
 DELETION: Final = "topic_deletion"
 """The kind of the decisions about a topic that is deleted."""
 
-_LATE_MS: Final = 2_000
+_LATE_MS: Final = TOGETHER_MS // 2
 """What a log shows about an event may come this long after the event."""
 _LACKS_MS: Final = 300
 """A log lacks a line that should have come this long after its last one. The clocks of brokers and

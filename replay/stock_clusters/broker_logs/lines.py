@@ -72,17 +72,32 @@ class LeftOut:
         self.first = self.first or number
 
 
+TOGETHER_MS: Final = 4_000
+"""Damaged parts of a log so close to each other are one part: a decision is compared with a log
+only if no damaged part is within half of this time (agreement/logs/log_ends.py)."""
+
+
 class LostTimes:
     """When the lines of a log that cannot be parsed were written, by the lines around them."""
 
     def __init__(self) -> None:
         self._last_ms: int | None = None
-        self._found: list[tuple[int, int | None]] = []
+        self._found: list[tuple[int, int]] = []
         self._is_open = False
 
     def add(self, time_ms: int) -> None:
         """Add a line that has a readable time."""
-        self._found.append((time_ms, time_ms))
+        self._add(time_ms, time_ms)
+
+    def _add(self, from_ms: int, to_ms: int) -> None:
+        """Add a part. If it begins soon after the last one, both are one, so that a log in another
+        layout, followed for months, takes little memory."""
+        if self._found:
+            first_ms, last_ms = self._found[-1]
+            if last_ms <= to_ms and from_ms - last_ms <= TOGETHER_MS:
+                self._found[-1] = min(first_ms, from_ms), to_ms
+                return
+        self._found.append((from_ms, to_ms))
 
     def add_without_time(self) -> None:
         """Add a line without a readable time."""
@@ -92,7 +107,7 @@ class LostTimes:
         """Take note of the time of a line that can be parsed."""
         if self._is_open:
             from_ms = time_ms if self._last_ms is None else min(self._last_ms, time_ms)
-            self._found.append((from_ms, time_ms))
+            self._add(from_ms, time_ms)
         self._is_open, self._last_ms = False, time_ms
 
     @property
@@ -100,7 +115,7 @@ class LostTimes:
         """The times, from and to, in ms; to None if no line with a time follows. A log without any
         time is not used at all."""
         if not self._is_open or self._last_ms is None:
-            return self._found
+            return [*self._found]
         return [*self._found, (self._last_ms, None)]
 
 

@@ -62,6 +62,6 @@ async def test_probe_of_an_offline_topic_reports_the_error_of_the_brokers(
     assert (status, report["worst"]) == (1, "offline")
     [partition] = report["partitions"]
     assert partition["waits_for"] == NOT_REGISTERED
-    assert [one["fault"] for one in report["probe"]] == [
-        "not written: [Error 5] LeaderNotAvailableError"
+    assert [(one["partition"], one["fault"]) for one in report["probe"]] == [
+        (0, "not written: [Error 5] LeaderNotAvailableError")
     ]

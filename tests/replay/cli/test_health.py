@@ -16,6 +16,8 @@ from controller.operator.daemon_status import DaemonStatus, LogStatus, SessionSt
 from replay.cli.main import app
 from tests.controller.cli.clusters import client
 from tests.controller.cli.daemon_statuses import ACTIVE, IDLE, WAITING, serving
+from tests.controller.core.cluster import Cluster
+from tests.replay.recorded_log import write_log
 from tools.lab.refold import run
 from tools.lab.zookeeper import ZooKeeperServer
 
@@ -38,6 +40,43 @@ def test_worst_partition_is_shown_with_its_reason(log: Path) -> None:
     assert "offline, under-replicated" in row
     assert "3: live, but there is no leader to fetch from" in row
     assert "1: not registered, in the ISR" in row
+
+
+WORKED_EXAMPLE = """\
+30 of 32 partitions well: 1 under-replicated, 2 not-preferred
+topic test: 32 partitions, replication factor 2
+┏━━━━━━━━━━━┳━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━┳━━━━━━━━┳━━━━━┳━━━━━━━━━━┳━━━━━━━━━━━━━━━━━━━┓
+┃ partition ┃ state                           ┃ leader ┃ ISR ┃ replicas ┃ missing replicas  ┃
+┡━━━━━━━━━━━╇━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━╇━━━━━━━━╇━━━━━╇━━━━━━━━━━╇━━━━━━━━━━━━━━━━━━━┩
+│ test-0    │ under-replicated, not-preferred │ 1      │ 1   │ 4,1      │ 4: not registered │
+│ test-9    │ not-preferred                   │ 2      │ 2,3 │ 3,2      │                   │
+"""
+
+
+def test_lost_replica_and_new_leader_among_32_partitions_are_shown_first(tmp_path: Path) -> None:
+    """Replica 4 of partition 0 is lost; partition 9 prefers 3 and is led by 2."""
+    cluster = Cluster(1, 2, 3, 4).start()
+    replicas = {one: [1, 2] for one in range(32)}
+    cluster.create_topic("test", replicas | {0: [4, 1], 9: [3, 2]})
+    cluster.stop_broker(3)
+    cluster.start_broker(3)
+    cluster.set_isr("test", 9, [2, 3])
+    cluster.announce_isr(("test", 9))
+    cluster.stop_broker(4)
+    found = health(
+        write_log(tmp_path / "log", cluster), "--topic", "test", "--min-insync-replicas", 1
+    )
+    assert found.exit_code == 1
+    _, *lines = found.stdout.splitlines()
+    shown = [one for one in lines if not one.startswith("note: ")]
+    first = WORKED_EXAMPLE.splitlines()
+    well = [
+        f"│ {f'test-{one}':9} │ {'well':31} │ 1      │ 1,2 │ 1,2      │ {'':17} │"
+        for one in range(32)
+        if one not in (0, 9)
+    ]
+    assert shown[: len(first)] == first
+    assert [one for one in shown[len(first) :] if "│" in one] == well
 
 
 def moment(log: Path, worst: str | None) -> int:

@@ -96,3 +96,18 @@ def test_file_of_another_kind_is_refused(tmp_path: Path, name: str) -> None:
 def test_missing_file_is_named(tmp_path: Path) -> None:
     with pytest.raises(ReplayError, match="cannot be read: No such file"):
         GrowingBrokerLog(tmp_path / "controller.log", UTC)
+
+
+def test_unreadable_lines_soon_after_each_other_are_one_part(
+    path: Path, log: GrowingBrokerLog
+) -> None:
+    """Each is between the two readable lines around it. 1 to 5 and 8 to 12 are close to each other,
+    20 to 30 is not."""
+    for readable in (3, 5, 8, 10, 12, 20, 30):
+        append(path, line(readable) if readable in (8, 20) else f"broken\n{line(readable)}")
+    assert seconds(log) == [1, 3, 5, 8, 10, 12, 20, 30]
+    parts = [(one.from_ms, one.to_ms) for one in log.damaged_lines]
+    assert [(begin // 1000 % 60, (end or 0) // 1000 % 60) for begin, end in parts] == [
+        (1, 12),
+        (20, 30),
+    ]
