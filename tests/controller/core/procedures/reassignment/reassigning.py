@@ -117,10 +117,13 @@ def put_request_quietly(cluster: Cluster, entries: dict[Name, Sequence[int]]) ->
 
 
 def ask_for_isr(cluster: Cluster, *isr: int, name: Name = T0) -> int:
-    """The leader requests an ISR by AlterPartition. Returns the partition's error code."""
+    """The leader requests an ISR by AlterPartition, by topic id if the topic has one. Returns the
+    partition's error code."""
     topic, number = name
-    wanted = proposal(cluster, topic, number, isr=isr)
-    answer = alter_partition(cluster, cluster.leadership(topic, number).leader, wanted)
+    by_id = cluster.topic(topic).topic_id is not None
+    wanted = proposal(cluster, topic, number, by_id=by_id, isr=isr)
+    leader = cluster.leadership(topic, number).leader
+    answer = alter_partition(cluster, leader, wanted, version=3 if by_id else 0)
     assert answer.error == codes.NONE
     [one] = answer.partitions
     return one.error

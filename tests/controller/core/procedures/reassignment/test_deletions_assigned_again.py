@@ -128,10 +128,10 @@ def test_late_answer_about_the_earlier_topic_does_not_drop_the_deletion(protocol
     assert not seen.texts_of("deletion_dropped")
 
 
-def deleted_before_an_answer() -> tuple[Cluster, BrokerResponded]:
+def deleted_before_an_answer(protocol: str = "3.9") -> tuple[Cluster, BrokerResponded]:
     """t-0 moves away from broker 3, and the topic is deleted. Broker 3 has answered nothing.
     Returns its first answer, too."""
-    cluster = Cluster(1, 2, 3, kip_236_enable=True).start()
+    cluster = Cluster(1, 2, 3, inter_broker_protocol_version=protocol, kip_236_enable=True).start()
     cluster.is_slow = lambda request: request.broker == 3
     seen = cluster.seen()
     cluster.create_topic("t", {0: [1, 3]})
@@ -153,10 +153,11 @@ def test_late_answer_with_the_leader_epoch_of_the_new_topic_is_known_by_its_topi
     assert pending(cluster) == []
 
 
-def test_late_answer_about_the_earlier_topic_before_the_new_one_has_a_leader_does_not_count() -> (
-    None
-):
-    cluster, answer = deleted_before_an_answer()
+@pytest.mark.parametrize("protocol", ["3.9", "2.7"])
+def test_late_answer_about_the_earlier_topic_before_the_new_one_has_a_leader_does_not_count(
+    protocol: str,
+) -> None:
+    cluster, answer = deleted_before_an_answer(protocol)
     cluster.once(writes_state("t", 0), lambda: cluster.happen_next(answer, "broker:3"))
     cluster.create_topic("t", {0: [1, 3]})
     assert pending(cluster) == [ReplicaDeletion(3, (T0,))]
