@@ -67,6 +67,58 @@ def test_text_that_decides_nothing_is_not_changed(tmp_path: Path, old: str, new:
     assert changes(tmp_path, {"a": FUNCTION}, {"a": FUNCTION.replace(old, new)}) == Changes()
 
 
+def test_parameter_that_becomes_keyword_only_is_not_changed(tmp_path: Path) -> None:
+    head = FUNCTION.replace("choose(", "choose(*, ")
+    assert changes(tmp_path, {"a": FUNCTION}, {"a": head}) == Changes()
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("limit: int", "limit: float"),
+        ("name: str", "name: bytes"),
+        ("-> bool", "-> object"),
+        ("    limit", "    rest: int\n    limit"),
+        ("    limit", "    import json\n\n    limit"),
+    ],
+)
+def test_annotation_or_import_in_a_function_is_not_changed(
+    tmp_path: Path, old: str, new: str
+) -> None:
+    text = """
+def read(path, wanted):
+    found, left = [], 0
+    limit: int = 3
+
+    def is_wanted(name: str) -> bool:
+        return name in wanted
+
+    with open(path) as file:
+        found += filter(is_wanted, file)
+    return found[:limit]
+"""
+    assert old in text
+    assert changes(tmp_path, {"a": text}, {"a": text.replace(old, new)}) == Changes()
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("(brokers, limit", "(limit, brokers"),
+        ("*rest", "*"),
+        ("strict=False", "strict=True"),
+        (", **named", ""),
+        ("@cached\n", ""),
+        ("def", "async def"),
+    ],
+)
+def test_parameter_default_value_or_decorator_that_differs_is_a_changed_function(
+    tmp_path: Path, old: str, new: str
+) -> None:
+    text = "@cached\ndef f(brokers, limit=3, *rest, strict=False, **named):\n    return brokers\n"
+    assert found(tmp_path, text, text.replace(old, new)) == [Uncovered("m.py", "f", "head")]
+
+
 def test_changed_function_that_is_not_executed_is_uncovered(tmp_path: Path) -> None:
     head = FUNCTION.replace("-1", "-2")
     assert found(tmp_path, FUNCTION, head) == [Uncovered("m.py", "choose", "head")]
@@ -85,6 +137,48 @@ def test_statement_moved_out_of_its_block_is_changed(tmp_path: Path) -> None:
     base = "def f(a):\n    if a:\n        a.append(1)\n        a.append(2)\n"
     head = "def f(a):\n    if a:\n        a.append(1)\n    a.append(2)\n"
     assert found(tmp_path, base, head, 2, 3) == [Uncovered("m.py", "f", "head", (4,))]
+
+
+def test_condition_of_a_changed_branch_is_not_changed(tmp_path: Path) -> None:
+    base = "def f(a, b):\n    if a:\n        if b:\n            return 1\n    return 2\n"
+    head = base.replace("1", "3")
+    assert found(tmp_path, base, head, 2, 5) == [Uncovered("m.py", "f", "head", (4,))]
+
+
+SEVERAL_LINES = """
+def choose(brokers):
+    if not (
+        brokers):
+        return (
+            -1
+        )
+    return brokers[0]
+"""
+"""The condition is in lines 3 and 4, the statement after it in lines 5 to 7."""
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "own_lines", "other_lines"),
+    [
+        ("brokers):\n        return", "brokers[1:]):\n        return", (3, 4), (5, 6, 7, 8)),
+        ("-1", "-2", (5, 6, 7), (3, 4, 8)),
+    ],
+)
+def test_statement_on_several_lines_is_covered_by_each_of_them_without_its_block(
+    tmp_path: Path, old: str, new: str, own_lines: tuple[int, ...], other_lines: tuple[int, ...]
+) -> None:
+    head = SEVERAL_LINES.replace(old, new)
+    for line in own_lines:
+        assert found(tmp_path / str(line), SEVERAL_LINES, head, line) == []
+    changed = Uncovered("m.py", "choose", "head", own_lines[:1])
+    assert found(tmp_path / "others", SEVERAL_LINES, head, *other_lines) == [changed]
+
+
+def test_changed_pattern_of_a_case_is_covered_when_it_is_compared(tmp_path: Path) -> None:
+    base = "def f(a):\n    match a:\n        case 1:\n            return 2\n    return 3\n"
+    head = base.replace("case 1", "case 4")
+    assert found(tmp_path / "a", base, head, 2, 3, 5) == []
+    assert found(tmp_path / "b", base, head, 2) == [Uncovered("m.py", "f", "head", (3,))]
 
 
 def test_removed_statement_is_uncovered_unless_base_executes_it(tmp_path: Path) -> None:
@@ -128,6 +222,27 @@ def test_value_is_covered_when_an_executed_line_uses_it(tmp_path: Path, old: str
 
 def test_value_that_the_core_does_not_use_is_left_out(tmp_path: Path) -> None:
     assert found(tmp_path, VALUE, VALUE.replace("= 5", "= 6")) == []
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        "def f(a: Kind):\n    return a\n",
+        "def f(a) -> Kind:\n    return a\n",
+        "def f(a):\n    b: Kind = a\n    return b\n",
+        "def f(a):\n    try:\n        a()\n    except OSError:\n        b: Kind = a\n",
+        "def f(a):\n    match a:\n        case 1:\n            b: Kind = a\n",
+    ],
+)
+def test_value_that_only_annotations_use_is_left_out(tmp_path: Path, function: str) -> None:
+    assert found(tmp_path, f"Kind = int\n\n{function}", f"Kind = float\n\n{function}") == []
+
+
+def test_value_that_an_annotated_variable_is_set_to_is_used(tmp_path: Path) -> None:
+    text = "MOST = 1\n\ndef f(a):\n    limit: int = MOST\n    return a < limit\n"
+    head = text.replace("= 1", "= 2")
+    assert found(tmp_path / "a", text, head, 4) == []
+    assert found(tmp_path / "b", text, head) == [Uncovered("m.py", "MOST", "head")]
 
 
 @pytest.mark.parametrize(("imported", "name"), [("LIMIT as MOST", "MOST"), ("LIMIT", "LIMIT")])
