@@ -1,15 +1,16 @@
 """Reads the source of a version's core: functions with their statements, values of modules and
 classes, and which lines use which names.
 
-Comments, docstrings, annotations, imports and formatting are left out: they decide nothing.
+Comments, docstrings, imports and formatting are left out: they decide nothing. So are annotations,
+but those of a class with bases: msgspec decodes and checks fields by them.
 """
 
 import ast
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeVar
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from replay.diff.conditions import Condition, conditions_of
 from replay.errors import DiffError
@@ -58,6 +59,9 @@ class Value(Struct, frozen=True):
     calls: frozenset[str]
 
 
+_CodeT = TypeVar("_CodeT", Function, Value)
+
+
 class CoreSource(Struct, frozen=True):
     """All functions and values of a core, in the order of the files and lines."""
 
@@ -78,8 +82,7 @@ def read_cores(folders: Iterable[Path]) -> list[CoreSource]:
 
 
 def _read(folder: Path, parsed: "dict[tuple[str, bytes], _Module]") -> CoreSource:
-    functions: list[Function] = []
-    values: list[Value] = []
+    modules: list[_Module] = []
     for path in sorted(folder.rglob("*.py")):
         try:
             key = path.relative_to(folder).as_posix(), path.read_bytes()
@@ -87,22 +90,44 @@ def _read(folder: Path, parsed: "dict[tuple[str, bytes], _Module]") -> CoreSourc
         except (OSError, SyntaxError, ValueError) as error:
             raise DiffError(f"{path} cannot be parsed: {error}") from None
         parsed[key] = module
-        functions += module.functions
-        values += module.values
-    return CoreSource(tuple(functions), tuple(values))
+        modules.append(module)
+    packages = {one.package: one for one in modules if one.package}
+    return CoreSource(
+        tuple(_resolved(function, packages) for one in modules for function in one.functions),
+        tuple(_resolved(value, packages) for one in modules for value in one.values),
+    )
+
+
+def _resolved(one: _CodeT, packages: "Mapping[str, _Module]") -> _CodeT:
+    """The same code. If it uses a name that a package imports, it uses what the package imports."""
+    uses = tuple(_use_in_module(use, packages) for use in one.uses)
+    return one if uses == one.uses else structs.replace(one, uses=uses)
+
+
+def _use_in_module(use: Use, packages: "Mapping[str, _Module]") -> Use:
+    file, name = use.file, use.name
+    while (package := packages.get(file)) is not None:
+        file, name = package.imported.get(name, (package.file, name))
+    return use if file == use.file else Use(file, name, use.line)
 
 
 class _Module:
     """The functions and values of one module."""
 
     def __init__(self, file: str, tree: ast.Module) -> None:
-        self._file = file
-        self._imported = dict(_imports(tree))
+        self.file = file
+        self.imported = dict(_imports(tree))
         self.functions: list[Function] = []
         self.values: list[Value] = []
         self._read(tree.body, "")
 
-    def _read(self, body: Sequence[ast.stmt], prefix: str) -> None:
+    @property
+    def package(self) -> str:
+        """The file that imports from a package name; "" for a module that is not a package."""
+        folder, _, name = self.file.rpartition("/")
+        return f"{folder}.py" if folder and name == "__init__.py" else ""
+
+    def _read(self, body: Sequence[ast.stmt], prefix: str, *, has_fields: bool = False) -> None:
         assigned: dict[str, list[ast.AST]] = {}
         for node in body:
             if isinstance(node, _FunctionNode):
@@ -110,9 +135,9 @@ class _Module:
             elif isinstance(node, ast.ClassDef):
                 header = [*node.bases, *node.keywords, *node.decorator_list]
                 self.values += [self._value(prefix + node.name, header)] if header else []
-                self._read(node.body, f"{prefix}{node.name}.")
+                self._read(node.body, f"{prefix}{node.name}.", has_fields=bool(node.bases))
             else:
-                for name, value in _assignments(node):
+                for name, value in [*_assignments(node), *(_fields(node) if has_fields else ())]:
                     assigned.setdefault(name, []).append(value)
         self.values += [self._value(prefix + name, nodes) for name, nodes in assigned.items()]
 
@@ -121,7 +146,7 @@ class _Module:
         header = _header(node)
         keys = [ast.dump(header), *(one.key for one in statements)]
         uses = tuple(self._uses([header, *_without_annotations(node)]))
-        return Function(self._file, name, "\n".join([name, *keys]), statements, uses)
+        return Function(self.file, name, "\n".join([name, *keys]), statements, uses)
 
     def _value(self, name: str, nodes: Sequence[ast.AST]) -> Value:
         digest = "\n".join([name, *map(ast.dump, nodes)])
@@ -131,13 +156,13 @@ class _Module:
             for one in ast.walk(node)
             if isinstance(one, ast.Call) and isinstance(one.func, ast.Name)
         }
-        return Value(self._file, name, digest, tuple(self._uses(nodes)), frozenset(calls))
+        return Value(self.file, name, digest, tuple(self._uses(nodes)), frozenset(calls))
 
     def _uses(self, nodes: Iterable[ast.AST]) -> Iterator[Use]:
         for node in nodes:
             for one in ast.walk(node):
                 if isinstance(one, ast.Name):
-                    file, name = self._imported.get(one.id, (self._file, one.id))
+                    file, name = self.imported.get(one.id, (self.file, one.id))
                     yield Use(file, name, one.lineno)
                 elif isinstance(one, ast.Attribute):
                     yield Use("", one.attr, one.end_lineno or one.lineno)
@@ -169,19 +194,32 @@ def _assignments(node: ast.stmt) -> Iterator[tuple[str, ast.AST]]:
             return
 
 
+def _fields(node: ast.stmt) -> Iterator[tuple[str, ast.AST]]:
+    """The type of a field."""
+    if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
+        yield node.target.id, node.annotation
+
+
 def _header(node: _FunctionNode) -> ast.AST:
     """The parts of a function's first lines that affect decisions: parameters, default values and
-    decorators.
+    decorators; and the names that it declares as those of another scope.
     """
     arguments = node.args
     names = [
         *(one.arg for one in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs)),
         *(f"*{one.arg}" for one in (arguments.vararg, arguments.kwarg) if one is not None),
         "async" if isinstance(node, ast.AsyncFunctionDef) else "",
+        *_declared(node),
     ]
     defaults = [*arguments.defaults, *(one for one in arguments.kw_defaults if one is not None)]
     parts = [ast.Constant(" ".join(names)), *defaults, *node.decorator_list]
     return ast.List(parts, ast.Load())
+
+
+def _declared(node: _FunctionNode) -> Iterator[str]:
+    for one in ast.walk(node):
+        if isinstance(one, ast.Global | ast.Nonlocal):
+            yield f"{type(one).__name__} {' '.join(one.names)}"
 
 
 def _statements(body: Sequence[ast.AST], place: str) -> Iterator[Statement]:
@@ -191,8 +229,6 @@ def _statements(body: Sequence[ast.AST], place: str) -> Iterator[Statement]:
         if _decides_nothing(node):
             continue
         inner = {name: getattr(node, name) for name in _BODIES if getattr(node, name, None)}
-        if isinstance(node, ast.expr) or not all(isinstance(one, list) for one in inner.values()):
-            inner = {}
         first = _first_line(node)
         last = getattr(node, "end_lineno", None) or first
         for one in inner.values():
@@ -225,12 +261,12 @@ def _own_content(node: ast.AST, inner: Iterable[str]) -> str:
 
 def _listed(value: object) -> str:
     if isinstance(value, list):
-        return str([ast.dump(one) if isinstance(one, ast.AST) else one for one in value])
+        return str([ast.dump(one) for one in value])
     return repr(value)
 
 
 def _decides_nothing(node: ast.AST) -> bool:
-    """Whether a statement has no code: a docstring, a declaration, an import."""
+    """Whether a statement has no code: a docstring, a declaration (see `_header`), an import."""
     match node:
         case ast.Expr(value=ast.Constant()):
             return True
@@ -247,9 +283,11 @@ def _without_annotations(node: ast.AST) -> Iterator[ast.AST]:
     for one in ast.iter_child_nodes(node):
         if isinstance(node, ast.AnnAssign) and one is node.annotation:
             continue
-        if isinstance(one, ast.arguments) or one is getattr(node, "returns", None):
+        if one is getattr(node, "returns", None):
             continue
-        if isinstance(one, ast.stmt | ast.excepthandler | ast.match_case):
+        if isinstance(one, ast.arguments):
+            yield from (*one.defaults, *filter(None, one.kw_defaults))
+        elif isinstance(one, ast.stmt | ast.excepthandler | ast.match_case):
             yield from _without_annotations(one)
-        elif not (isinstance(node, _FunctionNode) and one in node.decorator_list):
+        else:
             yield one
