@@ -7,6 +7,7 @@ depend on hashes.
 
 from collections.abc import Container, Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
+from operator import attrgetter
 from typing import Final
 
 from msgspec import Struct
@@ -35,6 +36,7 @@ from controller.core.znodes.acls import ACL_CHANGES
 
 UNKNOWN_ZXID: Final = -1
 
+_KEY: Final = attrgetter("topic.name", "number")
 NO_REPLICA_STATES: Final[Mapping[int, ReplicaState]] = {}
 
 
@@ -497,4 +499,4 @@ class ControllerContext:
 
 def sorted_partitions(partitions: Iterable[Partition]) -> list[Partition]:
     """Partitions by topic and number: the order of all output of the core."""
-    return sorted(partitions, key=lambda one: one.key)
+    return sorted(partitions, key=_KEY)
