@@ -44,7 +44,7 @@ def match(base: Sequence[Decision], head: Sequence[Decision]) -> Matched:
     left = _pair_off(range(len(base)), range(len(head)), base, head, partner, at_event=True)
     left = _pair_off(*left, base, head, partner, at_event=False)
     matched.pairs = sorted(partner.items())
-    matched.base_only, matched.head_only = sorted(left[0]), sorted(left[1])
+    matched.base_only, matched.head_only = left
     matched.reordered = list(_reordered(matched.pairs, base, head))
     return matched
 
@@ -79,15 +79,12 @@ def _reordered(
     pairs: Sequence[Pair], base: Sequence[Decision], head: Sequence[Decision]
 ) -> Iterator[Reordered]:
     """The decisions without which the others are in the same order."""
-    kept = _longest_increasing([there for _, there in pairs])
-    if len(kept) == len(pairs):
-        return
+    kept = dict.fromkeys(_longest_increasing([there for _, there in pairs]))
     staying = [pairs[number] for number in kept]
-    moved = [pair for number, pair in enumerate(pairs) if number not in set(kept)]
+    moved = [pair for number, pair in enumerate(pairs) if number not in kept]
     for pair in moved[:_REORDERED_MAX]:
+        # It passes one at least: the longest sequence would have it otherwise.
         passed = [one for one in staying if (one[0] < pair[0]) != (one[1] < pair[1])]
-        if not passed:
-            continue
         harmful = [one for one in passed if not _is_harmless(pair, one, base, head)]
         yield Reordered(pair, (harmful or passed)[0], not harmful)
 
