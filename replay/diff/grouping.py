@@ -253,7 +253,7 @@ def without_ids(rule: str) -> str:
 
 def _general(part: str) -> str:
     """The name of a part without ids of partitions and brokers."""
-    last = part.rpartition(".")[2] if "." in part else part
+    last = part.rpartition(".")[2]
     return _NUMBERS.sub("N", last)
 
 
