@@ -115,6 +115,11 @@ def test_removed_operand_or_filter_is_named_for_base(
     assert (one.side, one.condition, one.outcome) == ("base", condition, "never false")
 
 
+def test_condition_of_a_removed_function_is_named_for_base(tmp_path: Path) -> None:
+    names = [one.condition for one in found(tmp_path, FUNCTION, "", in_base=TRUE)]
+    assert names == ["brokers[0]", "len(brokers) > limit", "one"]
+
+
 def test_condition_that_moves_to_another_function_is_not_changed(tmp_path: Path) -> None:
     head = FUNCTION.replace("len(brokers) > limit and not brokers[0]", "is_over(brokers, limit)")
     head += "\ndef is_over(brokers, limit):\n    return len(brokers) > limit and not brokers[0]\n"
@@ -238,6 +243,12 @@ def test_change_that_no_log_executes_is_not_named_again(tmp_path: Path) -> None:
     assert without_difference(tmp_path / "a", FUNCTION, head, (), ()) == []
     [one] = without_difference(tmp_path / "b", FUNCTION, head, (3, 5), ())
     assert one.lines == (3,)
+
+
+def test_changed_line_that_a_differing_log_executes_is_not_named(tmp_path: Path) -> None:
+    head = FUNCTION.replace("> limit", ">= limit").replace("if one]", "if not one]")
+    [one] = without_difference(tmp_path, FUNCTION, head, (3, 5), (3,))
+    assert one == Uncovered("m.py", "choose", "head", (5,))
 
 
 def test_removed_statement_without_effect_is_named_for_base(tmp_path: Path) -> None:

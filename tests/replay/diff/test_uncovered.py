@@ -52,6 +52,12 @@ def test_moved_function_is_not_changed(tmp_path: Path) -> None:
     assert changes(tmp_path, {"a": FUNCTION, "b": ""}, {"a": "", "b": FUNCTION}) == Changes()
 
 
+def test_base_is_not_measured_if_head_only_replaces_statements(tmp_path: Path) -> None:
+    changed = changes(tmp_path, {"a": FUNCTION}, {"a": FUNCTION.replace("-1", "-2")})
+    assert changed.removed == ()
+    assert len(changed.written) == 1
+
+
 @pytest.mark.parametrize(
     ("old", "new"),
     [
@@ -133,6 +139,85 @@ def test_changed_line_that_is_executed_is_covered(tmp_path: Path) -> None:
     assert found(tmp_path, FUNCTION, FUNCTION.replace("brokers[0]", "brokers[-1]"), 3, 4) == []
 
 
+def test_changed_statement_is_covered_when_one_of_its_lines_is_executed(tmp_path: Path) -> None:
+    base = "def f(a, b):\n    return max(\n        a,\n        b,\n    )\n"
+    head = base.replace("max", "min")
+    assert found(tmp_path / "a", base, head, 2) == []
+    assert found(tmp_path / "b", base, head, 4) == []
+    assert found(tmp_path / "c", base, head) == [Uncovered("m.py", "f", "head")]
+
+
+def test_new_function_has_the_lines_that_are_not_executed(tmp_path: Path) -> None:
+    assert found(tmp_path / "a", "", FUNCTION, 3, 5) == [Uncovered("m.py", "choose", "head", (4,))]
+    assert found(tmp_path / "b", "", FUNCTION, 3, 4, 5) == []
+
+
+def test_changed_function_without_statements_is_covered(tmp_path: Path) -> None:
+    base = 'LIMIT = 1\n\ndef f(a=LIMIT):\n    """Do nothing."""\n'
+    assert found(tmp_path, base, base.replace("a=LIMIT", "b=LIMIT")) == []
+
+
+def test_equal_lines_of_a_long_function_are_not_changed(tmp_path: Path) -> None:
+    base = "def f(a):\n    a.clear()\n" + "    a.append(1)\n" * 300
+    assert found(tmp_path, base, base.replace("clear", "reverse"), 2) == []
+
+
+# The other version of a function ------------------------------------------------------------------
+
+
+def uncovered_of_modules(
+    tmp_path: Path, base: dict[str, str], head: dict[str, str], *lines: int
+) -> list[Uncovered]:
+    """The uncovered changes of several modules. Head executes the same lines of each one."""
+    source = read_core(core(tmp_path / "head", **head))
+    changed = changes_between(read_core(core(tmp_path / "base", **base)), source)
+    return uncovered(changed, source, {}, {f"{name}.py": frozenset(lines) for name in head})
+
+
+def test_function_that_moves_and_changes_has_only_its_changed_line(tmp_path: Path) -> None:
+    head = FUNCTION.replace("brokers[0]", "brokers[-1]")
+    moved = uncovered_of_modules(tmp_path, {"a": FUNCTION, "b": ""}, {"a": "", "b": head}, 3)
+    assert moved == [Uncovered("b.py", "choose", "head", (4,))]
+
+
+def test_changed_function_is_compared_with_the_one_in_its_module(tmp_path: Path) -> None:
+    base = {"a": "def choose():\n    return 7\n", "b": FUNCTION}
+    head = {"a": "", "b": FUNCTION.replace("brokers[0]", "brokers[-1]")}
+    assert uncovered_of_modules(tmp_path, base, head, 3) == [
+        Uncovered("a.py", "choose", "base"),
+        Uncovered("b.py", "choose", "head", (4,)),
+    ]
+
+
+def test_changed_function_is_compared_with_the_one_of_its_name(tmp_path: Path) -> None:
+    other = "\ndef other(a):\n    return a.other\n"
+    changed = FUNCTION.replace("brokers[0]", "brokers[-1]")
+    base = {"m": other.replace("a.other", "a.another") + FUNCTION}
+    assert uncovered_of_modules(tmp_path, base, {"m": changed + other}, 3, 8) == [
+        Uncovered("m.py", "choose", "head", (4,))
+    ]
+
+
+def test_one_of_two_equal_functions_that_is_removed_is_changed(tmp_path: Path) -> None:
+    base = {"a": FUNCTION, "b": FUNCTION}
+    assert uncovered_of_modules(tmp_path, base, {"a": FUNCTION, "b": ""}) == [
+        Uncovered("b.py", "choose", "base")
+    ]
+
+
+def test_new_function_whose_name_two_removed_ones_have_is_new_as_a_whole(tmp_path: Path) -> None:
+    one = "def choose(brokers, limit=3):\n    return brokers\n"
+    base = {"a": one, "b": FUNCTION.replace("-1", "-2")}
+    assert uncovered_of_modules(tmp_path, base, {"a": "", "b": "", "c": FUNCTION}, 3) == [
+        Uncovered("a.py", "choose", "base"),
+        Uncovered("b.py", "choose", "base"),
+        Uncovered("c.py", "choose", "head", (4, 5)),
+    ]
+
+
+# Removed code -------------------------------------------------------------------------------------
+
+
 def test_statement_moved_out_of_its_block_is_changed(tmp_path: Path) -> None:
     base = "def f(a):\n    if a:\n        a.append(1)\n        a.append(2)\n"
     head = "def f(a):\n    if a:\n        a.append(1)\n    a.append(2)\n"
@@ -188,6 +273,15 @@ def test_removed_statement_is_uncovered_unless_base_executes_it(tmp_path: Path) 
     assert found(tmp_path / "b", FUNCTION, head, 3, with_base=(3, 4)) == []
 
 
+def test_function_with_a_removed_and_a_new_statement_has_both(tmp_path: Path) -> None:
+    base = FUNCTION.replace("    if", "    limit.pop()\n    if")
+    head = FUNCTION.replace("-1", "-2")
+    assert found(tmp_path, base, head, 3, 4, with_base=(4, 5, 6)) == [
+        Uncovered("m.py", "choose", "base", (3,)),
+        Uncovered("m.py", "choose", "head", (5,)),
+    ]
+
+
 def test_removed_function_is_uncovered_unless_base_executes_it(tmp_path: Path) -> None:
     assert found(tmp_path / "a", FUNCTION, "") == [Uncovered("m.py", "choose", "base")]
     assert found(tmp_path / "b", FUNCTION, "", with_base=(3, 4, 5)) == []
@@ -197,6 +291,9 @@ def test_default_value_is_covered_when_the_function_is_executed(tmp_path: Path) 
     head = FUNCTION.replace("limit: int = 3", "limit: int = 4")
     assert found(tmp_path / "a", FUNCTION, head, 3, 5) == []
     assert found(tmp_path / "b", FUNCTION, head) == [Uncovered("m.py", "choose", "head")]
+
+
+# Values -------------------------------------------------------------------------------------------
 
 
 VALUE = """
@@ -272,6 +369,18 @@ def test_default_value_is_used_when_the_function_is_executed(tmp_path: Path) -> 
     assert found(tmp_path / "b", text, head) == [Uncovered("m.py", "MOST", "head")]
 
 
+def test_default_value_is_used_when_part_of_the_function_is_executed(tmp_path: Path) -> None:
+    base = FUNCTION.replace("= 3", "= MOST") + "\nMOST = 1\n"
+    assert found(tmp_path, base, base.replace("= 1\n", "= 2\n"), 3, 5) == []
+
+
+def test_value_is_covered_through_several_values(tmp_path: Path) -> None:
+    base = "ONE = 1\nTWO = ONE\nTHREE = TWO\nFOUR = THREE\n\ndef f():\n    return FOUR\n"
+    head = base.replace("= 1", "= 2")
+    assert found(tmp_path / "a", base, head, 7) == []
+    assert found(tmp_path / "b", base, head) == [Uncovered("m.py", "ONE", "head")]
+
+
 def test_values_that_are_exchanged_are_changed(tmp_path: Path) -> None:
     base = "LEAST = 1\nMOST = 2\n\ndef f():\n    return LEAST, MOST\n"
     head = base.replace("1", "3").replace("2", "1").replace("3", "2")
@@ -321,6 +430,18 @@ def test_function_called_for_a_used_value_is_covered(tmp_path: Path) -> None:
     assert found(tmp_path / "a", text, text.replace("[1]", "[2]"), 7) == []
     assert found(tmp_path / "b", text, text.replace("[1]", "[2]")) == [
         Uncovered("m.py", "table", "head")
+    ]
+
+
+def test_function_that_no_used_value_of_its_module_calls_is_uncovered(tmp_path: Path) -> None:
+    used = "def table():\n    return [1]\n\nTABLE = table()\n\ndef f():\n    return TABLE\n"
+    text = "def table():\n    return [3]\n\ndef other():\n    return 5\n\nLIMIT = 1\n"
+    user = "from controller.core.b import LIMIT\n\ndef g():\n    return LIMIT\n"
+    base = {"a": used, "b": text, "c": user}
+    head = {**base, "b": text.replace("[3]", "[4]").replace("5", "6")}
+    assert uncovered_of_modules(tmp_path, base, head, 4, 7) == [
+        Uncovered("b.py", "other", "head"),
+        Uncovered("b.py", "table", "head"),
     ]
 
 
