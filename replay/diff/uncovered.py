@@ -1,9 +1,9 @@
 """Finds the changed code of the core that no log executes: a comparison says nothing about it."""
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from difflib import SequenceMatcher
-from typing import Final, Literal
+from typing import Final, Literal, TypeVar
 
 from msgspec import Struct, structs
 
@@ -11,6 +11,8 @@ from replay.diff.core_source import CoreSource, Function, Statement, Use, Value
 
 Executed = Mapping[str, frozenset[int]]
 """The executed lines by the file's path in the core."""
+
+_KeyT = TypeVar("_KeyT", bound=Hashable)
 
 _BASE: Final = "base"
 _HEAD: Final = "head"
@@ -61,10 +63,8 @@ def changes_between(base: CoreSource, head: CoreSource) -> Changes:
     hunks: list[Hunk] = []
     ours = _changed(base.functions, head.functions)
     theirs = _changed(head.functions, base.functions)
-    for function in theirs:
-        before = _counterpart(function, ours)
-        if before is not None:
-            ours.remove(before)
+    counterparts = _counterparts(theirs, ours)
+    for function, before in zip(theirs, counterparts, strict=True):
         places = _hunks(before, function)
         hunks += places
         gone = tuple(part for one in places if not one.new for part in one.old)
@@ -74,32 +74,56 @@ def changes_between(base: CoreSource, head: CoreSource) -> Changes:
         if new or not gone:
             # If only parameters or decorators differ, the first statement counts for them.
             written.append(ChangedFunction(function, new or function.statements[:1]))
-    removed += [ChangedFunction(one, one.statements) for one in ours]
-    hunks += [Hunk(one, None, one.statements, ()) for one in ours]
+    gone_functions = [one for one in ours if one not in counterparts]
+    removed += [ChangedFunction(one, one.statements) for one in gone_functions]
+    hunks += [Hunk(one, None, one.statements, ()) for one in gone_functions]
     known = {one.digest for one in base.values}
     values = tuple(one for one in head.values if one.digest not in known)
     return Changes(tuple(removed), tuple(written), values, tuple(hunks))
 
 
 def _changed(functions: Sequence[Function], others: Sequence[Function]) -> list[Function]:
-    """The functions without an equal one among the others. Each other one counts once."""
-    left = Counter(one.digest for one in others)
+    """The functions without an equal one among the others, in their file if possible. Each other
+    one counts once."""
+    in_file = Counter((one.file, one.digest) for one in others)
+    left = _without(functions, in_file, lambda one: (one.file, one.digest))
+    elsewhere = Counter[str]()
+    for (_, digest), count in in_file.items():
+        elsewhere[digest] += count
+    return _without(left, elsewhere, lambda one: one.digest)
+
+
+def _without(
+    functions: Sequence[Function], equal: Counter[_KeyT], key: Callable[[Function], _KeyT]
+) -> list[Function]:
+    """The functions that are left if so many are `equal` to another one, which no longer counts."""
     found = []
     for one in functions:
-        if left[one.digest]:
-            left[one.digest] -= 1
+        if equal[key(one)]:
+            equal[key(one)] -= 1
         else:
             found.append(one)
     return found
 
 
-def _counterpart(function: Function, others: Sequence[Function]) -> Function | None:
-    """The other version of a function: in the same file, or the only one with its name."""
-    named = [one for one in others if one.name == function.name]
-    in_file = [one for one in named if one.file == function.file]
-    if in_file:
-        return in_file[0]
-    return named[0] if len(named) == 1 else None
+def _counterparts(
+    functions: Sequence[Function], others: Sequence[Function]
+) -> list[Function | None]:
+    """The other version of each function: that in its file; if there is none, the only one with its
+    name that is not that of another function."""
+    left = list(others)
+    found: list[Function | None] = []
+    for function in functions:
+        named = [one for one in left if (one.file, one.name) == (function.file, function.name)]
+        found.append(named[0] if named else None)
+        if named:
+            left.remove(named[0])
+    for place, function in enumerate(functions):
+        named = [one for one in left if one.name == function.name]
+        if found[place] is None and len(named) == 1:
+            found[place] = named[0]
+            left.remove(named[0])
+    return found
 
 
 def _hunks(before: Function | None, after: Function) -> list[Hunk]:

@@ -448,3 +448,18 @@ def test_function_that_no_used_value_of_its_module_calls_is_uncovered(tmp_path: 
 def test_module_that_cannot_be_parsed_is_named(tmp_path: Path) -> None:
     with pytest.raises(DiffError, match=r"m\.py cannot be parsed"):
         read_core(core(tmp_path / "core", m="def f(:\n"))
+
+
+def test_new_function_is_not_compared_with_one_that_its_module_still_has(tmp_path: Path) -> None:
+    changed = FUNCTION.replace("brokers[0]", "brokers[-1]")
+    head = {"a": "def choose():\n    return 7\n", "b": changed}
+    assert uncovered_of_modules(tmp_path, {"a": "", "b": FUNCTION}, head, 2, 3) == [
+        Uncovered("b.py", "choose", "head", (4,)),
+    ]
+
+
+def test_removed_copy_of_a_function_is_named_with_its_module(tmp_path: Path) -> None:
+    base = {"a": FUNCTION, "b": FUNCTION}
+    assert uncovered_of_modules(tmp_path, base, {"a": "", "b": FUNCTION}) == [
+        Uncovered("a.py", "choose", "base")
+    ]
