@@ -8,7 +8,8 @@ from tempfile import TemporaryDirectory
 
 import pytest
 
-from replay.diff.logs import opened
+from eventstore.folders import segments_in
+from replay.diff.logs import GivenLog, opened
 from replay.errors import DiffError
 from tests.replay.diff.versions import CRASH, INCIDENTS, ROOT
 from tests.replay.recorded_log import incident, write_log
@@ -47,6 +48,25 @@ def test_unpacked_recording_is_accepted(tmp_path: Path) -> None:
     with tarfile.open(ROOT / "tests" / "recordings" / "topics-1.tar.xz") as tar:
         tar.extractall(tmp_path, filter="data")
     assert names(tmp_path / "topics-1") == ["topics-1"]
+
+
+def test_segment_of_a_log_is_accepted(tmp_path: Path) -> None:
+    [segment] = segments_in(write_log(tmp_path / "log", incident()))
+    with opened([segment]) as found:
+        assert found == [GivenLog(str(segment), segment)]
+
+
+@pytest.mark.parametrize(
+    ("name", "why"),
+    [
+        ("nothing", "does not exist"),
+        ("notes.txt", "is not a log: neither a folder of segments nor a packed log"),
+    ],
+)
+def test_path_that_is_no_log_is_rejected(tmp_path: Path, name: str, why: str) -> None:
+    (tmp_path / "notes.txt").write_text("")
+    with pytest.raises(DiffError, match=f"^{tmp_path / name} {why}$"):
+        names(tmp_path / name)
 
 
 def test_empty_folder_is_rejected(tmp_path: Path) -> None:

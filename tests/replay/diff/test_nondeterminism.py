@@ -65,6 +65,21 @@ def test_every_field_of_a_decision_must_agree(change: dict[str, object]) -> None
     assert find_nondeterminism("base", "a log", [one], [structs.replace(one, **change)])
 
 
+def test_earlier_one_of_two_decisions_has_the_first_event() -> None:
+    early, late = decision(1, seq=3), decision(1, seq=5)
+    for one, other in ((early, late), (late, early)):
+        found = find_nondeterminism("head", "a log", [one], [other])
+        assert found is not None
+        assert (found.seq, found.time_ns) == (3, 3)
+
+
+def test_decision_without_a_rule_is_named_by_its_target() -> None:
+    found = find_nondeterminism("head", "a log", [decision(1, rule="")], [decision(1)])
+    assert found is not None
+    path = "/brokers/topics/t/partitions/0/state"
+    assert found.decisions == (f"set {path}", f"set {path} [a rule]")
+
+
 def test_missing_decision_is_named() -> None:
     one = decision(1, seq=7)
     nothing: list[Decision] = []
