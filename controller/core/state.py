@@ -36,7 +36,6 @@ from controller.core.znodes.acls import ACL_CHANGES
 
 UNKNOWN_ZXID: Final = -1
 
-_KEY: Final = attrgetter("topic.name", "number")
 NO_REPLICA_STATES: Final[Mapping[int, ReplicaState]] = {}
 
 
@@ -219,8 +218,7 @@ class ControllerContext:
     - `sessions`: for each broker the session that owned its registration when it was last read.
     - `suspects`: by broker the registrations that may be stuck.
     - `releases`: for each of these that has sent its API versions, its release of Kafka.
-    - `daemon_broker`: the daemon's entry in the list of live brokers that brokers are sent; None if
-      the list does not have it.
+    - `daemon_broker`: the daemon's entry in the list of live brokers that is sent; None: no entry.
     - `deletion_started`, `ineligible_for_deletion`: of the topics queued for deletion those whose
       replicas are being deleted, and those that have to wait (KB 8.1).
     - `awaiting_brokers`: by topic the partitions whose assignment names only the daemon, while no
@@ -499,4 +497,4 @@ class ControllerContext:
 
 def sorted_partitions(partitions: Iterable[Partition]) -> list[Partition]:
     """Partitions by topic and number: the order of all output of the core."""
-    return sorted(partitions, key=_KEY)
+    return sorted(partitions, key=attrgetter("topic.name", "number"))

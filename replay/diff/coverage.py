@@ -11,11 +11,12 @@ from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from tempfile import NamedTemporaryFile
+from threading import Lock
 from typing import Final, Literal
 
 import msgspec
 
-from eventstore.folders import segments_in
+from eventstore.folders import segments_of, write_ahead_log
 from replay.diff.conditions import Place
 from replay.diff.core_source import CoreSource, read_cores
 from replay.diff.logs import GivenLog
@@ -58,7 +59,9 @@ class Coverage:
         """By side and log: the executed lines of each file."""
         self._changed_conditions = changed_conditions(self._changes)
         self._outcomes: dict[str, dict[str, dict[Place, int]] | None] = {"base": {}, "head": {}}
+        self._adding = Lock()
         self._too_old: dict[str, None] = {}
+        self._digests: dict[str, str] = {}
 
     def sides_to_measure(self, log: GivenLog) -> frozenset[Side]:
         """The versions whose executed lines are needed for this log and are not stored."""
@@ -75,18 +78,19 @@ class Coverage:
         return places(self._changed_conditions, side)
 
     def add_outcomes(self, side: Side, folded: Folded) -> None:
-        """Add the outcomes of conditions in a log."""
+        """Add the outcomes of conditions in a log. Several threads may call this."""
         measured = self.conditions(side)
-        known = self._outcomes[side]
-        if not measured or known is None:
-            return
-        if folded.outcomes is None:
-            self._outcomes[side] = None
-            return
-        for file, outcomes in folded.outcomes.items():
-            of_file = known.setdefault(file, {})
-            for place, outcome in zip(measured[file], outcomes, strict=True):
-                of_file[place] = of_file.get(place, 0) | outcome
+        with self._adding:
+            known = self._outcomes[side]
+            if not measured or known is None:
+                return
+            if folded.outcomes is None:
+                self._outcomes[side] = None
+                return
+            for file, outcomes in folded.outcomes.items():
+                of_file = known.setdefault(file, {})
+                for place, outcome in zip(measured[file], outcomes, strict=True):
+                    of_file[place] = of_file.get(place, 0) | outcome
 
     def add(self, side: Side, log: GivenLog, folded: Folded) -> None:
         """Add and store the lines that a version measured."""
@@ -174,12 +178,19 @@ class Coverage:
         folder = self._folders[side]
         if folder is None:
             return None
+        if log.name not in self._digests:
+            self._digests[log.name] = self._digest(log)
+        return folder / f"{self._digests[log.name]}.json"
+
+    def _digest(self, log: GivenLog) -> str:
+        """The digest of a log as it is before it is folded: a daemon may be writing it."""
         digest = hashlib.blake2b(self._settings, digest_size=16)
-        for segment in segments_in(log.path):
-            with segment.open("rb") as file:
-                while part := file.read(1 << 20):
-                    digest.update(part)
-        return folder / f"{digest.hexdigest()}.json"
+        for segment in segments_of(log.path):
+            for path in (segment, write_ahead_log(segment)):
+                with suppress(FileNotFoundError), path.open("rb") as file:
+                    while part := file.read(1 << 20):
+                        digest.update(part)
+        return digest.hexdigest()
 
 
 def _core_of(version: Version, hello: Hello) -> Path:

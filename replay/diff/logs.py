@@ -22,13 +22,10 @@ class GivenLog(Struct, frozen=True):
 def opened(given: Iterable[Path]) -> Iterator[list[GivenLog]]:
     """Yield all logs, unpacked. Raises ReplayError."""
     with ExitStack() as stack:
-        logs = [
+        yield [
             GivenLog(str(path), Path(stack.enter_context(log_at(path))).resolve())
             for path in _found(given)
         ]
-        if not logs:
-            raise DiffError("no log was given")
-        yield logs
 
 
 def _found(given: Iterable[Path]) -> Iterator[Path]:

@@ -6,14 +6,17 @@ from pathlib import Path
 import pytest
 
 from controller.core.canonical import digest
-from eventstore.folders import segment_path
+from controller.event_log.records import command_record, event_record
+from eventstore.folders import segment_path, segments_in
+from eventstore.writer import LogWriter
 from replay.diff.conditions import FALSE, TRUE
 from replay.diff.coverage import Coverage, Side
-from replay.diff.logs import GivenLog
+from replay.diff.logs import GivenLog, opened
 from replay.diff.messages import PROTOCOL, Folded, Hello
 from replay.diff.references import INSTALLED, Version
 from replay.diff.uncovered import Uncovered
 from tests.replay.diff.test_uncovered import FUNCTION, core
+from tests.replay.recorded_log import header, incident, write_log
 
 VALUE = "MOST = 1\n\ndef f():\n    return MOST\n"
 """The function uses the value in line 4."""
@@ -256,3 +259,27 @@ def test_lines_count_without_a_folder_to_store_them(tmp_path: Path) -> None:
         found.add("head", one, executed(3))
         assert found.uncovered() == NEVER_EXECUTED
         assert found.sides_to_measure(one) == {"head"}
+
+
+def test_segment_of_a_log_is_measured(tmp_path: Path) -> None:
+    [segment] = segments_in(write_log(tmp_path / "log", incident()))
+    with opened([segment]) as [one]:
+        found = coverage(tmp_path, WRITING, tmp_path / "cache")
+        assert found.sides_to_measure(one) == {"head"}
+
+
+def test_log_that_has_grown_is_measured_again(tmp_path: Path) -> None:
+    """A daemon is writing it: the last events are in SQLite's write-ahead log."""
+    one = GivenLog("log", tmp_path / "log")
+    first, second, third = (
+        coverage(tmp_path / run, WRITING, tmp_path / "cache") for run in ("1", "2", "3")
+    )
+    with LogWriter.create(one.path, header()) as writer:
+        for number, (recorded, issued) in enumerate(incident().history):
+            writer.append([event_record(recorded)], [command_record(each) for each in issued])
+            if number == 60:
+                assert first.sides_to_measure(one) == {"head"}
+        first.add("head", one, executed(3))
+        assert second.sides_to_measure(one) == {"head"}
+        second.add("head", one, executed(3))
+        assert third.sides_to_measure(one) == frozenset()
