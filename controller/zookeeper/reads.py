@@ -113,7 +113,7 @@ class _ZnodeReads(Work):
     @property
     def _watches_creation(self) -> bool:
         """Whether a watch on a missing znode remains set."""
-        return bool(self._with.bulk)
+        return self._with.bulk
 
 
 def _event_ends(data: Sequence[bytes | None]) -> Iterator[int]:
@@ -234,12 +234,11 @@ class ChildrenReads(Work):
 
     def _produce(self) -> Iterator[ZooKeeperRequest]:
         path = self._with.encoded(self._path)
-        bulk_server = bool(self._with.bulk)
-        if self._watch and bulk_server and self._with.watches.add_persistent(self._path):
+        if self._watch and self._with.bulk and self._with.watches.add_persistent(self._path):
             body = bulk.add_watch_request(path)
             yield ZooKeeperRequest(body, len(body), self._path)
         self._sent = True
-        one_shot = self._watch and not bulk_server
+        one_shot = self._watch and not self._with.bulk
         yield ZooKeeperRequest(bulk.read_request(bulk.GET_CHILDREN, path, one_shot), PAGE_BYTES)
 
     def take(self) -> ZooKeeperRequest | None:
@@ -253,7 +252,7 @@ class ChildrenReads(Work):
         if token is not None:
             self._with.watches.persistent_answered(self._path, error)
             return
-        if self._watch and error in (OK, NO_NODE):
+        if self._watch:
             error = self._with.refusals.get(self._path, error)
         if self._watch and (error == OK or (error == NO_NODE and self._with.bulk)):
             self._with.watches.children_read(self._path, error == OK)

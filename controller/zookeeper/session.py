@@ -221,7 +221,6 @@ class Session:
             Phase.HANDSHAKE if self._presumed_expired is None else Phase.CLOSING_OLD_SESSION
         )
         self._frames = wire.FrameReader()
-        self._exchange.bulk = None
         self._ping_in_flight = False
         self._began_ms = now_ms
         who = self._presumed_expired or self._identity

@@ -29,13 +29,13 @@ class ZooKeeperRequest(NamedTuple):
 class Exchange:
     """Shared by all work of a session: the chroot, the ACLs, the watches, the server's abilities.
 
-    `bulk`: whether the server supports multiRead and addWatch (from 3.6 on); None if unknown.
+    `bulk`: whether the server of a ready connection supports multiRead and addWatch (from 3.6 on).
     """
 
     chroot: str
     acls: ZnodeAcls
     watches: Watches = field(default_factory=Watches)
-    bulk: bool | None = None
+    bulk: bool = False
 
     @property
     def refusals(self) -> Mapping[str, int]:

@@ -236,10 +236,8 @@ class _OneRequest(Work):
     def __init__(self, command_id: CommandId, with_: Exchange) -> None:
         self._id = command_id
         self._with = with_
-        self._sent = False
 
-    def take(self) -> ZooKeeperRequest | None:
-        self._sent = True
+    def take(self) -> ZooKeeperRequest:
         body = self._body()
         return ZooKeeperRequest(body, len(body))
 
@@ -249,7 +247,8 @@ class _OneRequest(Work):
 
     @property
     def sent(self) -> bool:
-        return self._sent
+        """True: the pipeline asks when it has taken the request."""
+        return True
 
 
 class AtomicWrite(_OneRequest):

@@ -1,5 +1,6 @@
 """Prepared requests are the same bytes as others: on the wire and in the log."""
 
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -20,6 +21,7 @@ from controller.core.prepared_topics import (
     TopicEntries,
     join,
     prepare,
+    prepare_ahead,
     unprepare,
 )
 from controller.core.state import Partition, Topic
@@ -247,3 +249,71 @@ def test_topic_with_a_dead_replica_or_leader_is_not_prepared() -> None:
         topic.partitions[0] = Partition(topic, 0, Assignment(replicas), leadership=leadership)
         assert prepare(topic, {1}) is None
         assert prepare(topic, {1, 2}) is not None
+
+
+# What a controller prepares ahead -----------------------------------------------------------------
+
+
+def led_topic(*numbers: int) -> Topic:
+    topic = Topic("t")
+    topic.id = bytes(15) + b"\1"
+    for number in numbers:
+        leadership = LeaderAndIsr(1, 0, (1, 2), 0, 1)
+        topic.partitions[number] = Partition(
+            topic, number, Assignment((1, 2)), leadership=leadership
+        )
+    return topic
+
+
+def set_leader(topic: Topic) -> None:
+    topic.partitions[1].leadership = LeaderAndIsr(2, 1, (1, 2), 1, 1)
+
+
+def set_replicas(topic: Topic) -> None:
+    topic.partitions[1].assignment = Assignment((2, 1))
+
+
+def set_id(topic: Topic) -> None:
+    topic.id = bytes(15) + b"\2"
+
+
+def add_partition(topic: Topic) -> None:
+    topic.partitions[2] = led_topic(2).partitions[2]
+
+
+def renumber_partition(topic: Topic) -> None:
+    del topic.partitions[1]
+    add_partition(topic)
+
+
+@pytest.mark.parametrize(
+    "change", [set_leader, set_replicas, set_id, add_partition, renumber_partition]
+)
+def test_topic_is_prepared_ahead_once_and_again_when_it_has_changed(
+    change: Callable[[Topic], None],
+) -> None:
+    topic, ahead = led_topic(0, 1), dict[str, PreparedTopic]()
+    assert prepare_ahead(topic, ahead) is ahead["t"]
+    assert prepare_ahead(topic, ahead) is None
+    change(topic)
+    before = ahead["t"]
+    assert prepare_ahead(topic, ahead) is ahead["t"] is not before
+    metadata = ahead["t"].update_metadata
+    assert [(one.partition, one.topic_id) for one in metadata] == [
+        (number, topic.id) for number in topic.partitions
+    ]
+
+
+def test_topic_of_the_same_name_is_prepared_for_itself() -> None:
+    first, second, ahead = led_topic(0), Topic("t"), dict[str, PreparedTopic]()
+    second.id, second.partitions = first.id, first.partitions
+    prepare_ahead(first, ahead)
+    assert prepare_ahead(second, ahead) is not None
+    assert ahead["t"].topic is second
+
+
+def test_topic_without_a_leader_is_not_prepared_ahead() -> None:
+    topic, ahead = led_topic(0), dict[str, PreparedTopic]()
+    topic.partitions[0].leadership = None
+    assert prepare_ahead(topic, ahead) is None
+    assert ahead == {}

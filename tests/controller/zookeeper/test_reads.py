@@ -254,6 +254,9 @@ def test_children_whose_watch_fails_are_an_error() -> None:
     children = peer.children_body(["b"])
     session.receive(peer.reply(watch.xid, error=NO_AUTH) + peer.reply(read.xid, children))
     assert session.events() == [ChildrenRead(CommandId(1, 1), NO_AUTH, [])]
+    (read,) = session.submit(ReadChildren("/a"))
+    session.receive(peer.reply(read.xid, children))
+    assert session.events() == [ChildrenRead(CommandId(1, 2), OK, ["b"])], "it needs no watch"
     again = session.submit(command)
     assert [one.opcode for one in again] == [ADD_WATCH, GET_CHILDREN], "the watch is tried again"
 
