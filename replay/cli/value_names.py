@@ -22,9 +22,10 @@ _LIST: Final = re.compile(r"list\[(.*)\]")
 
 
 def name_values(command: Any) -> None:
-    """Let the help of a command and of its sub-commands name values. An option with a metavar
-    keeps it. With a version of Typer that shows no
-    types, nothing changes."""
+    """Let the help of a command and of its sub-commands name values.
+
+    An option with a metavar keeps it. With a version of Typer that shows no types, nothing changes.
+    """
     for parameter in command.params:
         typed = getattr(parameter, "display_type", None)
         if typed is not None:

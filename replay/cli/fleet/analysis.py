@@ -131,9 +131,9 @@ def report(
 ) -> None:
     """Write the results of an analysis as one HTML file.
 
-    The page needs no network. It has charts and tables of outages, failovers, leaders, reassignments, races, flapping
-    brokers and zombie controllers, the replays by other versions, and the events of single
-    incidents.
+    The page needs no network. It has charts and tables of outages, failovers, leaders,
+    reassignments, races, flapping brokers and zombie controllers, the replays by other versions,
+    and the events of single incidents.
 
     Exit status: 0 written; 1 written, but a log is incomplete or an input is set aside; 2 DIR has
     no analysis, or FILE or Spark cannot be used.

@@ -77,8 +77,9 @@ def ingest(
 ) -> None:
     """Add logs to a Parquet table, each record once.
 
-    The table is partitioned by cluster and date. Records that are in the table are not read again. The command can be killed at any time: run it
-    again. An input that cannot be read is set aside, and DIR/set_aside.jsonl has the reason.
+    The table is partitioned by cluster and date. Records that are in the table are not read again.
+    The command can be killed at any time: run it again. An input that cannot be read is set aside,
+    and DIR/set_aside.jsonl has the reason.
 
     With --redact, the table and everything made from it have other names. Name all logs in one call
     and use a new DIR. Nothing is added if a log cannot be redacted.

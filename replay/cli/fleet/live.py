@@ -43,7 +43,8 @@ def live(
 
     The command reads the logs that daemons publish to a topic. DIR/health says for each partition
     whether it is offline, under-replicated, led by a replica other than the preferred one, or
-    healthy. DIR/status.json says whether the whole topic was processed. The command can be killed at any time: run it again.
+    healthy. DIR/status.json says whether the whole topic was processed. The command can be killed
+    at any time: run it again.
 
     Requires Spark's Kafka connector:
     --conf spark.jars.packages=org.apache.spark:spark-sql-kafka-0-10_2.13:4.2.0

@@ -139,7 +139,8 @@ def fetch(
 ) -> None:
     """Copy mirrored logs from a topic into folders below DIR.
 
-    A folder has the name of its log. A log that is incomplete on the topic is reported, and the others are copied.
+    A folder has the name of its log. A log that is incomplete on the topic is reported, and the
+    others are copied.
 
     Exit status: 0 done, 1 a log is incomplete or damaged, 2 the topic or DIR cannot be used.
     """

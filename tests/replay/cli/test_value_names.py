@@ -12,7 +12,7 @@ _APP = typer.Typer(rich_markup_mode=None, add_completion=False)
 
 
 @_APP.command()
-def command(  # noqa: PLR0913
+def command(
     _logs: Annotated[list[str], typer.Argument(metavar="LOG", help="The logs.")],
     _jobs: Annotated[int, typer.Option("-j", "--jobs", min=1)] = 1,
     _window: Annotated[float, typer.Option("--window")] = 1.0,
