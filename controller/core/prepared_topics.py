@@ -47,7 +47,7 @@ class PreparedPartitions:
 class TopicEntries(tuple[Entry, ...], Generic[Entry]):
     """The entries of one topic in a request, by partition number.
 
-    `encoded` has their encoded forms, by the name of the form, as far as they were encoded ahead or
+    `encoded` has their encoded forms, by the name of the form, if they were encoded ahead or
     are needed several times. It affects no decision. `whole`: the prepared partitions of the topic,
     of which these entries are those at `places`; None if the entries were not prepared.
     """
