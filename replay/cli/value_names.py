@@ -4,6 +4,7 @@ Typer shows types of Python instead, such as `--seed <int range>` and `LOG <list
 """
 
 import re
+from collections.abc import Callable
 from functools import partial
 from typing import Any, Final
 
@@ -34,7 +35,7 @@ def name_values(command: Any) -> None:
         name_values(sub_command)
 
 
-def _value_name(parameter: Any, typed: Any, context: Any) -> str:
+def _value_name(parameter: Any, typed: Callable[[Any], str], context: Any) -> str:
     if parameter.param_type_name == "argument":
         return ""  # The help shows its metavar.
     label = typed(context).strip("<>")
