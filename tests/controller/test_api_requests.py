@@ -28,9 +28,9 @@ from replay.description.bulk_json import json_of_each
 from tests.controller.core.cluster import Cluster
 from tests.controller.core.endpoint import call
 
-DOCS = Path(__file__).parents[2] / "docs"
-ENDPOINT_PAGE = DOCS / "endpoint.md"
-ADMINISTRATORS_PAGE = DOCS / "administrators.md"
+ROOT = Path(__file__).parents[2]
+ENDPOINT_PAGE = ROOT / "docs/endpoint.md"
+ADMINISTRATORS_PAGE = ROOT / "docs/administrators.md"
 EVERY_API = pytest.mark.parametrize(
     "api", [*ADMIN_APIS.values(), *BROKER_APIS.values()], ids=lambda api: api.name
 )
