@@ -28,7 +28,7 @@ class Upcasters:
         self._steps = dict(steps or {})
 
     def are_current(self, events: Sequence[EventRecord]) -> bool:
-        """Whether `upcast` returns these events as they are."""
+        """Whether `upcast` returns these events unchanged."""
         current = self._current
         return all(one.schema == current.get(one.kind) for one in events)
 

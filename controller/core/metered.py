@@ -1,6 +1,6 @@
 """Counts what Kafka's controller counts, from the events of a log and the steps of the fold.
 
-All times are the monotonic clock of the log's events, so that a replay gives the same numbers.
+All times are the monotonic clock of the log's events, so that a replay counts the same numbers.
 """
 
 from collections import deque

@@ -39,7 +39,7 @@ async def pause(controller: Controller) -> None:
 
 
 def has_parts(items: Sized) -> bool:
-    """Whether so many reassignments are more than one part of the work."""
+    """Whether these reassignments are more than one part of the work."""
     return len(items) > TOGETHER_MAX
 
 

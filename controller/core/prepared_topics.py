@@ -47,7 +47,7 @@ class PreparedPartitions:
 class TopicEntries(tuple[Entry, ...], Generic[Entry]):
     """The entries of one topic in a request, by partition number.
 
-    `encoded` has their encoded forms, by the name of the form, as far as they were encoded ahead or
+    `encoded` has their encoded forms, by the name of the form, if they were encoded ahead or
     are needed several times. It affects no decision. `whole`: the prepared partitions of the topic,
     of which these entries are those at `places`; None if the entries were not prepared.
     """
@@ -152,7 +152,7 @@ def prepare(topic: Topic, live: AbstractSet[int] | None = None) -> PreparedTopic
 
 
 def prepare_ahead(topic: Topic, ahead: dict[str, PreparedTopic]) -> PreparedTopic | None:
-    """Prepare a topic, whose states stay as they are, for the start of any broker, and note that in
+    """Prepare a topic, whose states do not change, for the start of any broker, and note that in
     `ahead`, by name. None if it is prepared, or as in `prepare`."""
     if _is_current(ahead.get(topic.name), topic):
         return None
@@ -187,7 +187,7 @@ def prepare_start(
     started: Collection[int],
     ahead: Mapping[str, PreparedTopic],
 ) -> PreparedTopic | None:
-    """A topic, whose states stay as they are, prepared now or `ahead` for the start of brokers.
+    """A topic, whose states do not change, prepared now or `ahead` for the start of brokers.
 
     None as in `prepare`, and if a replica on one of the `started` brokers is new or being deleted.
     """

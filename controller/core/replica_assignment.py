@@ -20,7 +20,10 @@ from controller.core.values import NO_LEADER, Assignment, Broker
 
 
 def check_counts(brokers: Sequence[Broker], partitions: int, replication_factor: int) -> None:
-    """Check that these brokers can hold so many partitions and replicas. Raises RequestRefused."""
+    """Check that these brokers can hold the numbers of partitions and replicas.
+
+    Raises RequestRefused.
+    """
     if partitions <= 0:
         raise RequestRefused(INVALID_PARTITIONS, "Number of partitions must be larger than 0.")
     if replication_factor <= 0:

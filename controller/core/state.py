@@ -159,8 +159,8 @@ class SuspectRegistration(Struct, array_like=True):
 
     `is_registered`: the znode exists, and the broker is unreachable; otherwise the znode was
     deleted. `session`: its last owner. `since_ms`: when the controller learned of it; `due_ms`: the
-    next probe, `pause_ms`: the pause after that. `times`: so many probes in a row have shown that
-    it is stuck; `is_reported`: it was logged.
+    next probe, `pause_ms`: the pause after that. `times`: the number of probes in a row that have
+    shown that it is stuck; `is_reported`: it was logged.
     """
 
     broker: int
@@ -402,7 +402,7 @@ class ControllerContext:
         return sum(len(topic.assigned()) for topic in self.topics.values())
 
     def assigned_without(self, topics: Container[str]) -> list[Partition]:
-        """As `partitions`, but for these topics."""
+        """As `partitions`, without these topics."""
         others = [topic for name, topic in self.topics.items() if name not in topics]
         return [one for topic in others for one in topic.assigned()]
 

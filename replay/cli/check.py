@@ -1,4 +1,4 @@
-"""`refold check`: whether a take-over would succeed, or what is in the way of a migration to
+"""`refold check`: whether a take-over would succeed, or what prevents a migration to
 KRaft."""
 
 from typing import Annotated
@@ -27,9 +27,9 @@ def check(
         bool,
         typer.Option(
             "--migration",
-            help="Check what is in the way of a migration to KRaft, or left of one that was rolled"
-            " back. Of the settings only --zookeeper is needed, and --config for TLS"
-            " and logins; none with SOURCE.",
+            help="Check what prevents a migration to KRaft, or remains after a rollback. Of the"
+            " settings only --zookeeper is needed, and --config for TLS and logins; none with"
+            " SOURCE.",
         ),
     ] = False,
     at: At = None,

@@ -47,7 +47,7 @@ def inspect(
     ZooKeeper contained; the running procedure is unknown. The first call on a long log makes its
     index and snapshots, so that later calls are fast.
 
-    Exit status: 0 done, 2 LOG cannot be used, or there is no such partition.
+    Exit status: 0 done; 2 LOG cannot be used, or there is no such topic, partition or event.
     """
     name, named = named_partition(partition, "--partition"), partition or topic
     start, end = log_position(at, "--at"), log_position(to, "--to")

@@ -11,6 +11,7 @@ from typer.core import TyperGroup
 
 from controller.cli.output import OutputFault, standard_output
 from controller.fingerprint import core_fingerprint
+from replay.cli.value_names import name_values
 
 _CANNOT_WRITE: Final = 2
 
@@ -41,10 +42,10 @@ SUB_COMMANDS: Final = {
         "replay.cli.diff:app", "Compare the decisions of two versions of refold on logs."
     ),
     "explore": SubCommand(
-        "replay.cli.explore:app", "Search a simulated cluster for orders that break an invariant."
+        "replay.cli.explore:app", "Search a simulated cluster for orders that break invariants."
     ),
     "what-if": SubCommand(
-        "replay.cli.what_if:app", "Change something in an incident; find its point of no return."
+        "replay.cli.what_if:app", "Change an incident, or find its point of no return."
     ),
     "new-incident": SubCommand(
         "replay.cli.new_incident:app", "Cut a log and keep it as a regression test."
@@ -126,7 +127,9 @@ def _load(name: str) -> Any:
             raise
         typer.echo(f"refold {name} is not part of this installation ({error})", err=True)
         raise typer.Exit(2) from None
-    return typer.main.get_command(getattr(module, attribute))
+    command = typer.main.get_command(getattr(module, attribute))
+    name_values(command)
+    return command
 
 
 def _print_version(wanted: bool) -> None:

@@ -56,7 +56,7 @@ def new_incident(
         typer.Option(
             "--from",
             metavar="SEQ|TIME",
-            help="Leave out earlier events, as far as the others replay without them.",
+            help="Leave out earlier events if the others replay without them.",
         ),
     ] = None,
     last: Annotated[

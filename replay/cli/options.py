@@ -41,9 +41,11 @@ At = Annotated[
 
 From = Annotated[
     str | None,
-    typer.Option("--from", help="Time, such as 2026-11-21T03:59:01Z, or ms since 1970."),
+    typer.Option(
+        "--from", metavar="TIME", help="Time, such as 2026-11-21T03:59:01Z, or ms since 1970."
+    ),
 ]
-To = Annotated[str | None, typer.Option("--to", help="Time, as --from.")]
+To = Annotated[str | None, typer.Option("--to", metavar="TIME", help="Time, as --from.")]
 
 
 def period(first: str | None, last: str | None) -> tuple[int | None, int | None]:

@@ -85,7 +85,8 @@ def why(
     Without --partition, --broker, --topic, --reassignment, --term or --unhealthy: which broker is
     controller, and why. `refold log show LOG --from N --to N --commands` shows an event completely.
 
-    Exit status: 0 answered, 2 LOG cannot be used, or there is no such partition.
+    Exit status: 0 answered; 2 LOG cannot be used, or there is no such broker, topic, partition,
+    term or event.
     """
     subject = _subject(partition, broker, topic, reassignment, term)
     subject = _all_unhealthy(subject) if unhealthy else subject

@@ -183,7 +183,7 @@ class Coverage:
         return folder / f"{self._digests[log.name]}.json"
 
     def _digest(self, log: GivenLog) -> str:
-        """The digest of a log as it is before it is folded: a daemon may be writing it."""
+        """The digest of a log before it is folded: a daemon may be writing it."""
         digest = hashlib.blake2b(self._settings, digest_size=16)
         for segment in segments_of(log.path):
             for path in (segment, write_ahead_log(segment)):

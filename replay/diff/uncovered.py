@@ -96,7 +96,8 @@ def _changed(functions: Sequence[Function], others: Sequence[Function]) -> list[
 def _without(
     functions: Sequence[Function], equal: Counter[_KeyT], key: Callable[[Function], _KeyT]
 ) -> list[Function]:
-    """The functions that are left if so many are `equal` to another one, which no longer counts."""
+    """The functions without those that `equal` counts by key. One that is left out reduces the
+    count."""
     found = []
     for one in functions:
         if equal[key(one)]:

@@ -27,7 +27,8 @@ def require_recorded(header: Header) -> None:
     """Raises ReplayError if refold's daemon did not write the log."""
     if header.kind != "recorded":
         raise ReplayError(
-            "this is an imported log: it has no decisions of refold to fold again. "
+            "this is a recording of a stock cluster, or an imported log: it has no decisions of "
+            "refold to fold again. "
             "`refold agree` compares the stock controller's decisions with derived ones, and "
             "`refold log show` without --format shows the records"
         )

@@ -1,2 +1,2 @@
-"""`refold check --migration`: what is in the way of a migration to KRaft, or left of one that was
-rolled back. `evaluate` finds it (docs/migration.md)."""
+"""`refold check --migration`: what prevents a migration to KRaft, or remains after a
+rollback. `evaluate` finds it (docs/migration.md)."""

@@ -63,8 +63,8 @@ def check_offline(subject: Subject) -> Iterator[Finding]:
     ]
     start = "start the brokers with their replicas (refold health, refold why)"
     write = "write their replicas into the topic's znode below /brokers/topics, or delete the topic"
-    text = "partitions are offline: a KRaft controller takes them as they are"
-    none = "partitions have no replicas: a KRaft controller takes them as they are"
+    text = "partitions are offline: a KRaft controller takes them over unchanged"
+    none = "partitions have no replicas: a KRaft controller takes them over unchanged"
     for has_replicas, what, advice in ((True, text, start), (False, none, write)):
         offline = tuple(
             f"{one.topic}-{one.partition}" for one in found if bool(one.replicas) is has_replicas

@@ -28,7 +28,9 @@ from replay.description.bulk_json import json_of_each
 from tests.controller.core.cluster import Cluster
 from tests.controller.core.endpoint import call
 
-ENDPOINT_PAGE = Path(__file__).parents[2] / "docs/endpoint.md"
+ROOT = Path(__file__).parents[2]
+ENDPOINT_PAGE = ROOT / "docs/endpoint.md"
+ADMINISTRATORS_PAGE = ROOT / "docs/administrators.md"
 EVERY_API = pytest.mark.parametrize(
     "api", [*ADMIN_APIS.values(), *BROKER_APIS.values()], ids=lambda api: api.name
 )
@@ -116,3 +118,10 @@ def test_endpoint_page_names_the_versions(api: Api) -> None:
     versions = joined.format(api.first, api.last)
     page = ENDPOINT_PAGE.read_text(encoding="utf-8")
     assert re.search(rf"\b{api.name} {versions}\b(?! and| to)", page)
+
+
+@EVERY_API
+def test_page_for_administrators_names_each_api_that_the_controller_answers(api: Api) -> None:
+    _, _, table = ADMINISTRATORS_PAGE.read_text(encoding="utf-8").partition("\n| request |")
+    rows = [line.split(" | ")[0] for line in table.partition("\n\n")[0].splitlines()]
+    assert any(re.search(rf"\b{api.name}\b", row) for row in rows)

@@ -18,7 +18,7 @@ PEER_JAVA_OPTIONS = ("-Xms1g", "-Xmx2g")
 
 
 def zookeeper_heap(partitions: int) -> str:
-    """Java's option for the heap of a ZooKeeper with the znodes of so many partitions."""
+    """Java's option for the heap of a ZooKeeper with the znodes of this number of partitions."""
     return "-Xmx1g" if partitions <= 200_000 else "-Xmx4g"
 
 

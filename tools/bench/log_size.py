@@ -62,7 +62,7 @@ STEPS: Final = (
 
 
 def measured(partitions: int, folder: Path) -> dict[str, int]:
-    """The bytes of the log for each step, with so many partitions."""
+    """The bytes of the log for each step, with this number of partitions."""
     configuration = Configuration(broker_id=1000, auto_leader_rebalance_enable=False)
     simulation = Simulation(configuration)
     for broker in range(BROKERS):

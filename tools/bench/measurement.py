@@ -246,7 +246,7 @@ async def bench(
     server = FastZooKeeper(folder, zookeeper_heap(population.partitions), files)
     report(f"populating a real ZooKeeper with {population.partitions:,} partitions")
     try:
-        # A session would end while so many topics are made.
+        # Making the topics takes longer than a session lasts.
         _ = population.topics
         await server.start()
         async with client_of(server.connect) as client:

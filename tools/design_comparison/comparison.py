@@ -57,7 +57,7 @@ def run_seeds(seed: int, first: int, count: int) -> dict[str, Measured]:
 
 
 def compare(seed: int, runs: int, workers: int, progress: Callable[[int], None]) -> Compared:
-    """Run both designs with so many seeds; Ctrl-C ends early. `progress` gets the number of seeds
+    """Run both designs with `runs` seeds; Ctrl-C ends early. `progress` gets the number of seeds
     so far. The result does not depend on the number of workers. Raises ReplayError if a worker
     process ends."""
     compared = Compared(seed)

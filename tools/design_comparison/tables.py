@@ -19,8 +19,8 @@ from tools.design_comparison.scenarios import FAULTS, KILLED, STOPPED
 
 EXTRAPOLATED: Final = (10_000, 100_000)
 NO_TIME: Final = "not measured"
-"""A controller's time does not depend on the number of partitions in the world, which has no
-processors: that would be wrong for many."""
+"""A controller's time does not depend on the number of partitions in the simulation, which
+has no processors: that would be wrong for many."""
 _ACKS: Final = ("0", "1", "all")
 _OPERATIONS: Final = {
     "reads": "znodes read",

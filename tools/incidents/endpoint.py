@@ -97,7 +97,7 @@ def create_topic(
     times: int = 1,
     version: int = 5,
 ) -> Any:
-    """A request for a topic with these replicas, which names it so many times."""
+    """A request for a topic with these replicas, which names the topic `times` times."""
     module = schema("create_topics", version)
     assignments = tuple(
         module.CreatableReplicaAssignment(partition_index=number, broker_ids=tuple(brokers))

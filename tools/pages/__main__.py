@@ -35,7 +35,7 @@ def renew(pages: Mapping[str, Callable[[], str]], root: Path, *, write: bool) ->
             stale.append(name)
     if errors:
         errors.append(
-            "These pages were left as they are. If the commands fail because the controller now "
+            "These pages were not changed. If the commands fail because the controller now "
             'decides differently, record the incidents again: see "If a check fails" in '
             "CONTRIBUTING.md."
         )

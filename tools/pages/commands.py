@@ -43,18 +43,18 @@ def page() -> str:
     return "\n".join([_HEAD, *map(_section, helps())])
 
 
-def helps() -> Iterator[Help]:
+def helps(width: int = _WIDTH) -> Iterator[Help]:
     """All commands in the order of `refold --help`, each group before its sub-commands."""
-    return _helps_of(get_command(app), ("refold",), None)
+    settings: Any = {"max_content_width": width, "terminal_width": width, "color": False}
+    return _helps_of(get_command(app), ("refold",), None, settings)
 
 
-def _helps_of(command: Any, words: tuple[str, ...], parent: Any) -> Iterator[Help]:
-    settings: Any = {"max_content_width": _WIDTH, "terminal_width": _WIDTH, "color": False}
+def _helps_of(command: Any, words: tuple[str, ...], parent: Any, settings: Any) -> Iterator[Help]:
     context = command.make_context(words[-1], [], parent=parent, resilient_parsing=True, **settings)
     yield Help(words, command.get_help(context))
     for name in getattr(command, "commands", {}):
         _, found, _ = command.resolve_command(context, [name])
-        yield from _helps_of(found, (*words, name), context)
+        yield from _helps_of(found, (*words, name), context, settings)
 
 
 def _section(help: Help) -> str:

@@ -65,7 +65,11 @@ def design_page() -> str:
 
 
 def imports() -> Imports:
-    """Every import between two folders. Modules directly in a package count as one folder."""
+    """Every import between two folders.
+
+    A module directly in a package has its own box if it imports a folder. The other modules of the
+    package have one box, with the name of the package.
+    """
     return _imports_between(_folder)
 
 
@@ -76,7 +80,7 @@ def spine_imports() -> Imports:
 
 def diagram(found: Imports) -> str:
     """A fenced Mermaid flow chart; an import that follows from others is left out."""
-    boxes = [f'    {_name(one)}["{one.replace(".", "/")}"]' for one in sorted(found)]
+    boxes = [f'    {_name(one)}["{_path(one)}"]' for one in sorted(found)]
     arrows = [f"    {_name(one)} --> {_name(other)}" for one, other in _arrows(found)]
     return "\n".join(["```mermaid", "flowchart TD", *boxes, *arrows, "```"])
 
@@ -114,10 +118,25 @@ def _imports_between(box_of: Callable[[str], str | None]) -> Imports:
 
 
 def _folder(module: str) -> str:
-    parts = module.split(".")
-    if parts[0] == "eventstore" or not (ROOT / Path(*parts[:2])).is_dir():
-        return parts[0]
-    return ".".join(parts[:2])
+    package, *inner = module.split(".")
+    if package == "eventstore" or not inner:
+        return package
+    box = f"{package}.{inner[0]}"
+    return box if _is_folder(box) or _imports_a_folder(box) else package
+
+
+def _imports_a_folder(module: str) -> bool:
+    imported = _graph().find_modules_directly_imported_by(module)
+    return any(_is_folder(".".join(one.split(".")[:2])) for one in imported)
+
+
+def _is_folder(box: str) -> bool:
+    return (ROOT / Path(*box.split("."))).is_dir()
+
+
+def _path(box: str) -> str:
+    path = box.replace(".", "/")
+    return f"{path}.py" if (ROOT / f"{path}.py").exists() else path
 
 
 def _spine_box(module: str) -> str | None:

@@ -36,6 +36,6 @@ def _section(help: Help) -> str:
 
 
 def _escaped(text: str) -> str:
-    """Text that roff prints as it is: a period or quote that begins a line is no request."""
+    """Text that roff prints unchanged: a period or quote that begins a line is no request."""
     lines = text.replace("\\", "\\e").replace("-", "\\-").splitlines()
     return "\n".join(f"\\&{line}" if line.startswith((".", "'")) else line for line in lines)

@@ -92,8 +92,8 @@ class Searchers:
         self._pool.shutdown()
 
     def search(self, defect: str, seed: int, seconds: float) -> Searched:
-        """Explore until the defect is found, at most for so many seconds of each worker. They are
-        of processor time, which depends less on the machine's other work than elapsed time."""
+        """Explore until the defect is found, at most for `seconds` of each worker's processor time,
+        which depends less on the machine's other work than elapsed time."""
         self._stop.clear()
         tasks = [
             self._pool.submit(_search, defect, seed, first, self._workers, seconds)

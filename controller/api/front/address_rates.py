@@ -5,7 +5,7 @@ from typing import Final
 from controller.api.messages import AddressRates
 
 _ADDRESSES_MAX: Final = 10_000
-"""Of so many addresses the connections are remembered."""
+"""The maximum number of addresses whose connections are remembered."""
 
 
 class AddressQuotas:

@@ -71,7 +71,7 @@ class RateLimiter:
         self._paid_until = 0.0
 
     async def acquire(self, count: int) -> None:
-        """Wait until so many are allowed."""
+        """Wait until `count` requests are allowed."""
         now = asyncio.get_running_loop().time
         async with self._turn:
             await asyncio.sleep(max(self._paid_until - self._ahead_seconds_max - now(), 0))

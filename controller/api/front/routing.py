@@ -54,7 +54,7 @@ _HERE: Final = frozenset({LIST_GROUPS, LIST_TRANSACTIONS, DESCRIBE_LOG_DIRS})
 _ABOUT_BROKERS: Final = frozenset({DESCRIBE_CONFIGS, ALTER_CONFIGS, INCREMENTAL_ALTER_CONFIGS})
 
 FRONT_KEYS: Final = _HERE | _ABOUT_BROKERS
-"""The APIs that the front may answer itself, but for ApiVersions."""
+"""The APIs that the front may answer itself, except ApiVersions."""
 
 _READ_ONLY: Final = {
     2: "ListOffsets",

@@ -188,7 +188,7 @@ async def _retry_offline_partitions_of(controller: Controller, topic: str) -> No
 # Events that are handled together ----------------------------------------------------------------
 
 _TOPICS_MAX: Final = 1_000
-"""With so many topics, no further request is added."""
+"""The number of topics from which on no further request is added."""
 
 
 def with_following(controller: Controller, trigger: Trigger) -> Trigger:

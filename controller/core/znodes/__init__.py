@@ -13,7 +13,7 @@
 | reassignment | /admin/reassign_partitions, and the znodes of KIP-236 |
 
 The readers raise ZnodeError with the path for content that cannot be used. The writers return the
-bytes that Kafka's own classes write, but for the order of keys, which Kafka leaves open.
+bytes that Kafka's own classes write, except for the order of keys, which Kafka leaves open.
 """
 
 from controller.core.znodes.admin import (

@@ -102,7 +102,7 @@ def _check_version(path: str, version: int) -> None:
 
 
 class ReplicaDeletion(Struct, frozen=True):
-    """A broker and the partitions whose replica it shall delete."""
+    """A broker and the partitions whose replica the broker must delete."""
 
     broker: int
     partitions: tuple[Name, ...]
@@ -150,7 +150,7 @@ class _Reassignments(Struct, frozen=True):
 _reassignments_decoder = msgspec.json.Decoder(_Reassignments)
 
 ReassignmentEntries = dict[tuple[str, int], tuple[int, ...]]
-"""The replicas that each partition shall have."""
+"""The target replicas of each partition."""
 
 
 def read_reassignments(data: bytes | None) -> ReassignmentEntries:
@@ -242,7 +242,7 @@ def without_originals(entries: Mapping[Name, Entry]) -> Entries:
 
 
 class ReassignmentRequest(Struct, frozen=True):
-    """A request: the replicas that each partition shall have. `legacy`: made by the controller from
+    """A request: the target replicas of each partition. `legacy`: made by the controller from
     /admin/reassign_partitions."""
 
     assignments: dict[Name, Replicas]

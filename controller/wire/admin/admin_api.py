@@ -36,7 +36,7 @@ class AdminApi(Api, Generic[Response]):
     """Reads a body of a version to the request with a number."""
     answer: type[Response]
     fields: Callable[[Response, ResponseBuilder], dict[str, Any]]
-    """The fields of the response, but for the throttle time."""
+    """The fields of the response, except the throttle time."""
     may_wait: bool = False
     """Whether the response waits for brokers, up to the request's timeout: such requests have
     separate slots (request_quotas.py)."""

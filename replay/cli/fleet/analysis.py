@@ -50,10 +50,10 @@ def analyse(
     conf: Conf = None,
     as_json: Json = False,
 ) -> None:
-    """Find failovers, outages, leader churn, reassignments, races (also of reassignments), flapping
-    brokers and zombie controllers in the logs.
+    """Find failovers, outages, races and other problems.
 
-    Writes Parquet tables below DIR/analysis (docs/fleet-tables.md), which replace those of the
+    The analysis also finds leader churn, reassignments, flapping brokers and zombie controllers. It
+    writes Parquet tables below DIR/analysis (docs/fleet-tables.md), which replace those of the
     previous analysis, and prints a summary. --from and --to select logs by time; a selected log is
     analysed completely.
 
@@ -129,11 +129,11 @@ def report(
     master: Master = None,
     conf: Conf = None,
 ) -> None:
-    """Write the results of `refold fleet analyse` as one HTML file that needs no network.
+    """Write the results of an analysis as one HTML file.
 
-    The page has charts and tables of outages, failovers, leaders, reassignments, races, flapping
-    brokers and zombie controllers, the replays by other versions, and the events of single
-    incidents.
+    The page needs no network. It has charts and tables of outages, failovers, leaders,
+    reassignments, races, flapping brokers and zombie controllers, the replays by other versions,
+    and the events of single incidents.
 
     Exit status: 0 written; 1 written, but a log is incomplete or an input is set aside; 2 DIR has
     no analysis, or FILE or Spark cannot be used.

@@ -75,10 +75,11 @@ def ingest(
     conf: Conf = None,
     as_json: Json = False,
 ) -> None:
-    """Add logs to a Parquet table by cluster and date, each record once.
+    """Add logs to a Parquet table, each record once.
 
-    Records that are in the table are not read again. The command can be killed at any time: run it
-    again. An input that cannot be read is set aside, and DIR/set_aside.jsonl has the reason.
+    The table is partitioned by cluster and date. Records that are in the table are not read again.
+    The command can be killed at any time: run it again. An input that cannot be read is set aside,
+    and DIR/set_aside.jsonl has the reason.
 
     With --redact, the table and everything made from it have other names. Name all logs in one call
     and use a new DIR. Nothing is added if a log cannot be redacted.
@@ -146,7 +147,7 @@ def package(
         Path, typer.Argument(metavar="FILE", parser=local_path, help="The .zip file to write.")
     ],
 ) -> None:
-    """Write refold's code as an archive for spark-submit's --py-files.
+    """Write refold's code as an archive for Spark's --py-files.
 
     `refold fleet` sends the archive to the executors itself. The packages that refold requires
     must be installed there.

@@ -39,11 +39,12 @@ def live(
         bool, typer.Option("--json", help="Print JSON, one object per batch.")
     ] = False,
 ) -> None:
-    """Maintain a table of each partition's health from the logs that daemons publish to a topic.
+    """Maintain a table of the health of partitions.
 
-    DIR/health says for each partition whether it is offline, under-replicated, led by a replica
-    other than the preferred one, or healthy. DIR/status.json says whether the whole topic was
-    processed. The command can be killed at any time: run it again.
+    The command reads the logs that daemons publish to a topic. DIR/health says for each partition
+    whether it is offline, under-replicated, led by a replica other than the preferred one, or
+    healthy. DIR/status.json says whether the whole topic was processed. The command can be killed
+    at any time: run it again.
 
     Requires Spark's Kafka connector:
     --conf spark.jars.packages=org.apache.spark:spark-sql-kafka-0-10_2.13:4.2.0

@@ -50,7 +50,7 @@ def replay(
     conf: Conf = None,
     as_json: Json = False,
 ) -> None:
-    """Fold each log of a table with each version, and compare the decisions with the log.
+    """Fold each log with each version, and compare decisions.
 
     Results are stored in DIR/replays and are not derived again; `refold fleet divergences` lists
     them. The command can be killed at any time: run it again. A log that a version cannot fold is
@@ -103,8 +103,9 @@ def divergences(
     conf: Conf = None,
     as_json: Json = False,
 ) -> None:
-    """List the divergences that replays found: the event, the decision of the log, and that
-    of the version.
+    """List the divergences that replays found.
+
+    A divergence has the event, the decision of the log, and the decision of the version.
 
     Exit status: 0 done, 2 DIR or Spark cannot be used.
     """

@@ -41,10 +41,10 @@ def metrics(
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Print the metrics of the daemon at a moment of its log, as Prometheus would have read them.
+    """Print the metrics that Prometheus would have read at a moment.
 
-    They are counted from the events of LOG, from its first one on. With --openmetrics the values
-    are printed for every 15 seconds up to the moment: promtool tsdb create-blocks-from openmetrics
+    The metrics are counted from the first event of LOG on. With --openmetrics the values are
+    printed for every 15 seconds up to the moment: promtool tsdb create-blocks-from openmetrics
     reads them.
 
     Exit status: 0 done, 1 the log is damaged, 2 the log cannot be used.

@@ -137,9 +137,10 @@ def fetch(
     config: Config = None,
     as_json: JsonLines = False,
 ) -> None:
-    """Copy mirrored logs from a topic, each into a folder with its name below DIR.
+    """Copy mirrored logs from a topic into folders below DIR.
 
-    A log that is incomplete on the topic is reported, and the others are copied.
+    A folder has the name of its log. A log that is incomplete on the topic is reported, and the
+    others are copied.
 
     Exit status: 0 done, 1 a log is incomplete or damaged, 2 the topic or DIR cannot be used.
     """

@@ -32,11 +32,11 @@ def traces(
         ),
     ] = None,
 ) -> None:
-    """Send the failovers of LOG to a collector of OpenTelemetry: one trace for each term, with a
-    span for each step.
+    """Send the failovers of LOG to an OpenTelemetry collector.
 
-    The spans are derived from the events, so the log of an incident can be sent afterwards. A
-    second run sends the same spans. Needs the extra `traces` (pipx install '.[traces]').
+    Each term is a trace, with a span for each step. The spans are derived from the events, so the
+    log of an incident can be sent afterwards. A second run sends the same spans. Needs the extra
+    `traces` (pipx install '.[traces]').
 
     Exit status: 0 done, 1 the log is damaged, 2 the log cannot be used or the spans were not sent.
     """

@@ -76,7 +76,7 @@ class ImportedZooKeeper:
         return outcomes, self._server.take_events(self.session)
 
     def apply(self, one: Transaction) -> list[WatchFired]:
-        """Apply a transaction of another client, as far as possible. Return the controller's watch
+        """Apply what is possible of a transaction of another client. Return the controller's watch
         events.
 
         Znodes get the zxids of the log, because they become broker epochs.

@@ -29,7 +29,7 @@ class LoadedFunctions:
 
     def replace(self, code: CodeType) -> None:
         """Let the functions with the place of `code`, or of a code in it, run that code. Functions
-        stay as they are if their place is ambiguous or their closure would change."""
+        do not change if their place is ambiguous or their closure would change."""
         codes = [code, *nested(code)]
         places = Counter(map(code_place, codes))
         for changed in codes:

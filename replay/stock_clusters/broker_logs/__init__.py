@@ -1,4 +1,4 @@
-"""Reads brokers' logs, as far as they show what a controller did.
+"""Reads the lines of brokers' logs that show what a controller did.
 
 - `lines` parses log4j's layout
 - `controller_log`, `state_change_log` and `request_log` parse the lines

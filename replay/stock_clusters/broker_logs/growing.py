@@ -47,8 +47,7 @@ class GrowingBrokerLog:
         self._stream = self._opened()
 
     def read(self) -> Iterator[LoggedEvent]:
-        """The events of lines that were not read yet, as far as the file is read at once. Raises
-        ReplayError."""
+        """The events of the next lines, up to the limit of one reading. Raises ReplayError."""
         self.is_at_end = False
         # If the file was renamed by now, nothing is written to the old one after this reading.
         is_renamed = self._is_renamed()

@@ -148,8 +148,8 @@ class LineCounts:
 
 
 def lines_of(path: Path, zone: tzinfo, counts: LineCounts) -> Iterator[Line]:
-    """The lines of a file that match the layout, as far as the file can be read. `zone` is the time
-    zone of the times."""
+    """The lines of a file that match the layout, up to the first one that cannot be read. `zone`
+    is the time zone of the times."""
     parser = LineParser(zone, counts)
     try:
         with _opened(path) as stream:

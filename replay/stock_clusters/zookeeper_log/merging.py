@@ -42,8 +42,8 @@ class Gap(Struct, frozen=True):
 
     @property
     def is_wide(self) -> bool:
-        """Whether so many are missing that the controller's reads are unknown. A few missing ones
-        show by its decisions."""
+        """Whether too many are missing to know the controller's reads. A few missing transactions
+        show in its decisions."""
         return self.before - self.after > _MANY
 
     def __str__(self) -> str:

@@ -60,7 +60,7 @@ class State:
         return state
 
     def apply(self, transaction: Transaction) -> None:
-        """Apply a transaction, as far as the state does not include it already."""
+        """Apply the operations of a transaction that the state does not include yet."""
         content = transaction.content
         match content:
             case Multi(operations=operations):

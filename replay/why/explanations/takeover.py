@@ -18,7 +18,8 @@ def replaced_by(elections: Sequence[RoleChanged], ended: RoleChanged | None, ter
     one = min(followed, key=lambda each: each.epoch)
     missing = f", after {_between(term, one)}" if one.epoch > term + 1 else ""
     return (
-        f" Broker {one.broker} took over with term {one.epoch} at {at(one)}{missing}, {_by(one)}."
+        f" Broker {one.broker} took over with term {one.epoch} at {at(one)}{missing}, "
+        f"by {_write(one)}."
     )
 
 
@@ -27,16 +28,17 @@ def replaced(elections: Sequence[RoleChanged], begun: RoleChanged) -> str:
     if it is the first controller."""
     before = [one for one in elections if one.epoch < begun.epoch]
     one = max(before, key=lambda each: each.epoch) if before else None
+    who, write = f"Broker {begun.broker}", _write(begun)
     if one is not None and one.epoch == begun.epoch - 1:
-        return f" It replaced broker {one.broker}, term {one.epoch}, {_by(begun)}."
+        return f" {who} replaced broker {one.broker} (term {one.epoch}) with {write}."
     if begun.other != NO_BROKER:
-        return f" It replaced broker {begun.other}, term {begun.epoch - 1}, {_by(begun)}."
+        return f" {who} replaced broker {begun.other} (term {begun.epoch - 1}) with {write}."
     if one is not None:
         between = f", after {_between(one.epoch, begun)}"
-        return f" It replaced broker {one.broker}, term {one.epoch}{between}, {_by(begun)}."
+        return f" {who} replaced broker {one.broker} (term {one.epoch}){between}, with {write}."
     if begun.epoch > 1:
         term = begun.epoch - 1
-        return f" It followed term {term}, which this log does not have, {_by(begun)}."
+        return f" {who} followed term {term}, which this log does not have, with {write}."
     return ""
 
 
@@ -60,7 +62,7 @@ def unseen_term(elections: Sequence[RoleChanged], term: int) -> str:
         text += f" Before it, broker {one.broker} had term {one.epoch}, since {at(one)}."
     return (
         f"{text} Broker {other.broker} took over with term {other.epoch} at {at(other)}, "
-        f"{_by(other)}."
+        f"by {_write(other)}."
     )
 
 
@@ -73,10 +75,10 @@ def _between(term: int, begun: RoleChanged) -> str:
     return f"terms {first} to {last} of other controllers"
 
 
-def _by(elected: RoleChanged) -> str:
+def _write(elected: RoleChanged) -> str:
     """The write that made a broker the controller."""
     what = f"created {znodes.CONTROLLER}"
     if elected.other != NO_BROKER:
         what = f"deleted {znodes.CONTROLLER} of broker {elected.other}, created it again"
     write = f"command {elected.command}, which" if elected.command else "the write that"
-    return f"by {write} {what} and set {znodes.CONTROLLER_EPOCH} to {elected.epoch}"
+    return f"{write} {what} and set {znodes.CONTROLLER_EPOCH} to {elected.epoch}"

@@ -19,8 +19,8 @@ from tests.controller.api_keys import ALTER_PARTITION
 ENOUGH = 10
 ANSWERED_IN_S = 0.1
 SLOWER_MAX = 5
-"""The maximum median time of an AlterPartition during an abuse: so many seconds, or so many
-times the time without abuse. The machine is shared."""
+"""The maximum median time of an AlterPartition during an abuse: in seconds, or as a multiple
+of the time without abuse. The machine is shared."""
 
 ASKED = RequestHead(ALTER_PARTITION, 1, 5)
 

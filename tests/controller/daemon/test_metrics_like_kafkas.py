@@ -180,7 +180,7 @@ async def test_metrics_of_an_incident_equal_those_of_a_stock_controller(
 
 
 async def check_replay(log: Path, live: Mapping[Key, float]) -> None:
-    """A replay gives the numbers that the daemon served after the same event."""
+    """A replay counts the numbers that the daemon served after the same event."""
     seq = int(live["refold_events_total", frozenset()])
     status, output = await run(
         "log", "metrics", str(log), "--at", str(seq), "--json", with_notes=False

@@ -83,8 +83,8 @@ def test_without_a_limit_everything_is_logged(
 
 
 def notices_of(partitions: int) -> Counter[str]:
-    """The codes of the notices of a start, a crash, a failover and a return with so many
-    partitions."""
+    """The codes of the notices of a start, a crash, a failover and a return with this
+    number of partitions."""
     cluster = Cluster(1, 2, 3, auto_leader_rebalance_enable=False).start()
     cluster.create_topic("orders", dict.fromkeys(range(partitions), (1, 2, 3)))
     cluster.stop_broker(1)

@@ -43,7 +43,7 @@ class PublisherReports:
         self._changed = anyio.Event()
 
     async def until(self, what: str, records: int = 0) -> None:
-        """Wait until so many records were reported, with these words."""
+        """Wait until this number of records was reported, with these words."""
         while True:
             found = [one for one in self.events if one.kind == what]
             if found and sum(one.records for one in found) >= records:

@@ -145,7 +145,7 @@ def test_replay_of_an_imported_log_recommends_another_command(imported: Path) ->
     for arguments in (("replay", imported), ("log", "show", imported, "--format", "kafka")):
         done = refold(*arguments)
         assert done.returncode == 2
-        assert "this is an imported log" in done.stderr
+        assert "this is a recording of a stock cluster, or an imported log" in done.stderr
         assert "refold log show" in done.stderr
 
 

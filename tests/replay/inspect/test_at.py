@@ -94,7 +94,7 @@ def test_state_from_snapshots_of_an_imported_log_equals_the_folded_state(
 
 @pytest.fixture(scope="module")
 def long_log(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A log with so many events that snapshots are made first."""
+    """A log with enough events for snapshots, which are made first."""
     simulation = incident()
     for _ in range(opening.FOLDED_AT_ONCE_MAX):
         simulation.happen(TimerFired("an unknown timer"), "timer")

@@ -102,7 +102,7 @@ def found(
     brokers: list[BrokerSettings] | None = None,
     level: str | None = None,
 ) -> list[Finding]:
-    """The problems of a cluster that is well but for these znodes (None: deleted) and brokers."""
+    """The problems of a cluster whose only faults are these znodes (None: deleted) and brokers."""
     view = view_of({**WELL, **(znodes or {})})
     answers = [broker(1), broker(2)] if brokers is None else brokers
     findings = findings_of(Subject(cluster_of(view, 0, ""), view, answers))

@@ -38,7 +38,7 @@ from tests.replay.recorded_log import verified as whole
 from tools.bench.inspect import make_log
 
 CUTS = 7
-"""A log is cut into so many parts."""
+"""The number of parts that a log is cut into."""
 NEVER_IDLE = "restart-without-a-controller"
 """In this incident the controller starts until the last event, so that its log has no parts."""
 

@@ -105,7 +105,7 @@ def test_missing_closing_record_of_a_controller_that_stopped_is_noted(
 def test_imported_log_is_refused(tmp_path: Path) -> None:
     imported = structs.replace(header(), kind="world-backed")
     LogWriter.create(tmp_path / "log", imported).close()
-    with pytest.raises(ReplayError, match="this is an imported log"):
+    with pytest.raises(ReplayError, match="or an imported log"):
         verified(tmp_path / "log")
 
 

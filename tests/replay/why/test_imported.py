@@ -127,8 +127,8 @@ def test_why_explains_the_end_of_a_term(log_of: LogOf) -> None:
     )
     assert plain(asked(log).answer) == (
         "Broker 4 is controller of term 4 since event N; term 3 of broker 1 had ended at event N: "
-        "its ZooKeeper session expired. It replaced broker 1, term 3, by the write that created "
-        "/controller and set /controller_epoch to 4."
+        "its ZooKeeper session expired. Broker 4 replaced broker 1 (term 3) with the write that "
+        "created /controller and set /controller_epoch to 4."
     )
     with pytest.raises(ReplayError, match=r"no term 9 by event 2917; this log has 1,2,3,4"):
         asked(log, term=9)

@@ -344,18 +344,18 @@ def test_stock_term_between_two_runs_is_explained_from_both_sides(tmp_path: Path
     kill_before(cluster, writes(znodes.topic_path("t")), lambda: cancel_all(cluster))
     stock_term(cluster, 9)
     store(tmp_path, cluster, next_run(cluster).start())
-    write = "by command 3.0, which created /controller and set /controller_epoch to 3."
+    write = "command 3.0, which created /controller and set /controller_epoch to 3."
     between = "after term 2 of another controller"
     assert plain(ask(tmp_path, subject=Subject(term=1)).answer).endswith(
-        f" Broker 1000 took over with term 3 at event N of run-2, {between}, {write}"
+        f" Broker 1000 took over with term 3 at event N of run-2, {between}, by {write}"
     )
     assert plain(ask(tmp_path, subject=Subject(term=3)).answer).endswith(
-        f" It replaced broker 1000, term 1, {between}, {write}"
+        f" Broker 1000 replaced broker 1000 (term 1), {between}, with {write}"
     )
     assert plain(ask(tmp_path, subject=Subject(term=2)).answer) == (
         "Term 2 was that of a controller that does not write these logs, such as a broker of the "
         "cluster. Before it, broker 1000 had term 1, since event N of run-1. Broker 1000 took over "
-        f"with term 3 at event N of run-2, {write}"
+        f"with term 3 at event N of run-2, by {write}"
     )
     with pytest.raises(ReplayError, match=r"no term 4 .*; this log has 1,3"):
         ask(tmp_path, subject=Subject(term=4))

@@ -41,13 +41,14 @@ def ask(folder: Path, term: int | None, at: str | None = None) -> Explanation:
 def test_take_over_from_a_stock_controller_names_it_and_the_write(incident: IncidentOf) -> None:
     log = incident("failover")
     write = (
-        "by command N, which deleted /controller of broker 3, created it again and set "
+        "command N, which deleted /controller of broker 3, created it again and set "
         "/controller_epoch to 4"
     )
-    assert f" It replaced broker 3, term 3, {write}." in without_command(asked(log, term=4).answer)
+    replaced = f" Broker 1000 replaced broker 3 (term 3) with {write}."
+    assert replaced in without_command(asked(log, term=4).answer)
     assert without_command(asked(log, term=3).answer) == (
         "Term 3 was that of broker 3, which does not write these logs. Broker 1000 took over with "
-        f"term 4 at event N, {write}."
+        f"term 4 at event N, by {write}."
     )
     with pytest.raises(ReplayError, match=r"no term 2 .*; this log has 3,4"):
         asked(log, term=2)
@@ -56,7 +57,7 @@ def test_take_over_from_a_stock_controller_names_it_and_the_write(incident: Inci
 def test_ended_term_has_the_controllers_before_and_after(incident: IncidentOf) -> None:
     log = incident("session-expiry")
     answer = without_command(asked(log, term=2).answer)
-    assert " It replaced broker 2, term 1, by command N, which deleted" in answer
+    assert " Broker 1000 replaced broker 2 (term 1) with command N, which deleted" in answer
     assert " Broker 1000 took over with term 4 at event N, after term 3 of broker 2, by" in answer
 
 
@@ -75,7 +76,7 @@ def test_daemon_that_lost_the_role_names_the_controller_that_it_found(tmp_path: 
 def test_term_of_an_imported_log_has_both_neighbours(log_of: LogOf) -> None:
     assert plain(asked(log_of("zk-session-expiry-1"), term=3).answer) == (
         "Term 3 of broker 1 ended at event N: its ZooKeeper session expired. It had begun at event "
-        "N. It replaced broker 4, term 2, by the write that created /controller and set "
+        "N. Broker 1 replaced broker 4 (term 2) with the write that created /controller and set "
         "/controller_epoch to 3. Broker 4 took over with term 4 at event N, by the write that "
         "created /controller and set /controller_epoch to 4."
     )
@@ -96,16 +97,17 @@ def folder(tmp_path: Path, log_of: LogOf) -> Path:
 
 
 def test_terms_of_runs_and_of_stock_controllers_are_explained_together(folder: Path) -> None:
-    write = "by the write that created /controller and set /controller_epoch to 4"
+    write = "the write that created /controller and set /controller_epoch to 4"
     assert plain(ask(folder, 4).answer).startswith(
         "Broker 4 became controller of term 4 at event N of imported; term 3 of broker 1 had ended "
     )
-    assert f" It replaced broker 1, term 3, {write}." in plain(ask(folder, 4).answer)
+    assert f" Broker 4 replaced broker 1 (term 3) with {write}." in plain(ask(folder, 4).answer)
     assert without_command(ask(folder, 4).answer).endswith(
         " Broker 1000 took over with term 5 at event N of run-1, by command N, which created "
         "/controller and set /controller_epoch to 5."
     )
-    assert " It replaced broker 4, term 4, by command N" in without_command(ask(folder, 5).answer)
+    replaced = " Broker 1000 replaced broker 4 (term 4) with command N"
+    assert replaced in without_command(ask(folder, 5).answer)
     assert plain(ask(folder, None).answer).startswith(
         "Broker 1000 is controller of term 5 since event N of run-1"
     )

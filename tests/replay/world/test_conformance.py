@@ -156,7 +156,7 @@ class Conformance(RuleBasedStateMachine):
         paths=st.lists(st.sampled_from(GOOD_PATHS), min_size=5, max_size=10),
     )
     def set_watches(self, which: int, transactions: int, paths: list[str]) -> None:
-        """Set watches again as of so many transactions ago; each list has a fifth of the paths."""
+        """Set watches again as of `transactions` ago; each list has a fifth of the paths."""
         type(self).operations += 1
         lists = [tuple(self.root + one for one in paths[place::5]) for place in range(5)]
         session, since = self.sessions[which], self.world.zxid - transactions

@@ -18,6 +18,8 @@ from tools.pages.commands import helps
 
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("docs/runbooks/*.md")])
 REFOLD = get_command(app)
+_OF_80_COLUMNS = 78
+"""The help leaves two of the terminal's columns empty."""
 
 
 def names(page: Path) -> str:
@@ -68,6 +70,23 @@ def test_missing_command_or_option_is_found() -> None:
     assert unknown_in(["why", "LOG", "--partition", "t-0"]) == ""
     assert unknown_in(["why", "LOG", "--no-such-option"]) == "--no-such-option"
     assert unknown_in(["log", "nothing", "LOG"]) == "nothing"
+
+
+def test_lists_of_commands_show_each_line_in_whole_on_80_columns() -> None:
+    texts = [one.text for one in helps(_OF_80_COLUMNS) if "\nCommands:\n" in one.text]
+    lines = [line for text in texts for line in text.partition("\nCommands:\n")[2].splitlines()]
+    assert len(lines) > len(texts)
+    assert [line for line in lines if not line.endswith(".") or line.endswith("...")] == []
+
+
+def test_help_shows_no_types_of_python() -> None:
+    typed = [
+        (one.words, line)
+        for one in helps()
+        for line in one.text.splitlines()
+        if re.search(r" <[^>]+>(?: |$)", line)
+    ]
+    assert typed == []
 
 
 def test_help_of_every_command_explains_the_exit_status() -> None:

@@ -30,6 +30,21 @@ def test_mutual_imports_are_both_arrows() -> None:
     assert "    a --> c" in text
 
 
+def test_module_that_imports_folders_is_a_box_apart_from_those_that_import_none() -> None:
+    found = imports()
+    assert "replay.world" in found["replay.subjects"]
+    assert found["replay"] == frozenset()
+    assert '    replay_subjects["replay/subjects.py"]' in diagram(found)
+
+
+def test_imports_of_the_code_have_no_circle() -> None:
+    found = imports()
+    waiting = dict(found)
+    while free := {one for one, imported in waiting.items() if not imported & waiting.keys()}:
+        waiting = {one: imported for one, imported in waiting.items() if one not in free}
+    assert waiting == {}
+
+
 def test_core_imports_no_other_folder() -> None:
     assert imports()["controller.core"] == frozenset()
 

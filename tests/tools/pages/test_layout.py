@@ -38,6 +38,16 @@ def test_constants_that_a_checklist_names_are_in_its_files() -> None:
     assert missing == []
 
 
+def test_every_procedure_is_on_the_page() -> None:
+    parts = [
+        one.name
+        for one in (ROOT / "controller/core/procedures").iterdir()
+        if (one / "__init__.py").exists() or (one.suffix == ".py" and one.name != "__init__.py")
+    ]
+    page = _text_of(LAYOUT_PAGE)
+    assert [one for one in parts if f"`{one}`" not in page] == []
+
+
 @pytest.mark.parametrize("package", ["controller", "replay", "eventstore"])
 def test_every_folder_is_on_the_page(package: str) -> None:
     folders = chain([ROOT / package], (ROOT / package).iterdir())

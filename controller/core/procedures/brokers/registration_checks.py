@@ -26,9 +26,9 @@ from controller.core.values import Broker, format_session
 TIMER: Final = "registrations"
 _RULE: Final = "check of registrations"
 _PROBES: Final = 2
-"""So many probes in a row must show the same."""
+"""The number of probes in a row that must show the same."""
 _LATEST_AFTER: Final = 128
-"""The pause between two probes of a dead broker doubles up to so many times the first one."""
+"""The longest pause between two probes of a dead broker, as a multiple of the first pause."""
 
 
 def suspect_lost(controller: Controller, lost: Iterable[Broker]) -> None:

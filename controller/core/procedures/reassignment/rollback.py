@@ -124,7 +124,7 @@ async def roll_back(
 ) -> list[Partition]:
     """Roll partitions back to their originals; returns those that are rolled back.
 
-    A partition with too few originals in sync stays as it is, which is reported.
+    A partition with too few originals in sync does not change, which is reported.
     """
     context = controller.context
     moving = [one for one in originals if one.assignment != Assignment(originals[one])]

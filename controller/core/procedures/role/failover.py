@@ -102,8 +102,8 @@ async def _prepare_topics(
     controller: Controller, restarts: UnseenRestarts, repaired: list[Partition]
 ) -> dict[str, PreparedTopic]:
     """The topics whose brokers are all live, without those that need another election. Their
-    requests are made topic by topic, as far as a standby has not made them before; those of the
-    others partition by partition."""
+    requests are made topic by topic, unless a standby has made them before. The requests of the
+    other topics are made partition by partition."""
     context = controller.context
     to_elect = dict.fromkeys(one.topic.name for one in repaired)
     taken = controller.standby.take_prepared(context, [*restarts.members, *repaired])

@@ -129,7 +129,7 @@ def _counts(controller: Controller, asked: NewTopic, brokers: list[Broker]) -> t
 
 
 def check_size_of_counts(topic: str, partitions: int, replication_factor: int) -> None:
-    """Check that a znode can hold so many replicas, before they are assigned. Raises
+    """Check that a znode can hold the number of replicas, before they are assigned. Raises
     RequestRefused."""
     bytes_min = partitions * (_PARTITION_BYTES_MIN + _REPLICA_BYTES_MIN * replication_factor)
     if bytes_min > znodes.DATA_BYTES_MAX:

@@ -335,8 +335,8 @@ def test_why_reports_that_another_controller_held_the_role(
     cluster.run()
     cluster.leave_role(session)
     assert first(cluster, tmp_path).endswith(
-        ", and another broker had held the role since. It replaced broker 1000, term 1, after term "
-        "2 of another controller, by command 55.0, which created /controller and set "
+        ", and another broker had held the role since. Broker 1000 replaced broker 1000 (term 1), "
+        "after term 2 of another controller, with command 55.0, which created /controller and set "
         "/controller_epoch to 3."
     )
 

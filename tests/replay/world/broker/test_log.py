@@ -14,7 +14,7 @@ steps = st.lists(st.tuples(st.integers(0, 3), st.integers(0, 4)), max_size=12)
 
 
 def log_of(*batches: tuple[int, int]) -> Log:
-    """A log with so many records of each leader epoch; record n has the id n."""
+    """A log with a number of records of each leader epoch; record n has the id n."""
     log = Log()
     for epoch, count in batches:
         log.append(epoch, range(log.end, log.end + count))

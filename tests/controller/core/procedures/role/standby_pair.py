@@ -84,7 +84,7 @@ def _paths(command: Command) -> list[str]:
 
 
 def content(zookeeper: ZooKeeper) -> dict[str, tuple[bytes, int]]:
-    """Data and version of every znode, but for the time in /controller and the random topic ids."""
+    """Data and version of every znode, except the time in /controller and the random topic ids."""
     return {
         path: (
             b"" if path == znodes.CONTROLLER else _TOPIC_ID.sub(b"", node.data or b""),

@@ -383,7 +383,7 @@ THROTTLED = "leader.replication.throttled.replicas"
 
 
 def config_of_size(size: int) -> dict[str, str | None]:
-    """A configuration whose znode has so many bytes."""
+    """A configuration whose znode has `size` bytes."""
     left = size - len(znodes.write_config({THROTTLED: ""}))
     return {THROTTLED: "1:1," * (left // 4 - 1) + "1" * (left % 4 + 2) + ":1"}
 
