@@ -214,7 +214,7 @@ def _search(
         with progress(every=1) as report, interrupted_by_sigterm("refold what-if: ending"):
             curve = point_of_no_return(incident, changed, search, report)
         seqs = [one.seq for one in curve.jumps]
-        texts = event_texts(log, incident, changed.causes, seqs)
+        texts = event_texts(log, incident, changed, seqs)
     document = curve_document(curve, incident, condition, texts)
     print_result(document, lambda: print_curve(curve, incident, condition, texts), as_json=as_json)
     return any(one.bad for one in curve.points)
