@@ -14,6 +14,7 @@ from replay.cli.options import Log
 from replay.cli.progress import progress
 from replay.cli.redacted import Redact, redacted_logs
 from replay.errors import ReplayError
+from replay.logs.saved_runs import logs_of_run
 
 if TYPE_CHECKING:
     from replay.report.document import Report
@@ -72,7 +73,7 @@ def report(
     ] = False,
 ) -> None:
     """Write a log as one HTML page: findings in sentences, a time line, and each decision with its
-    why. The page needs no network and no server.
+    why. The page needs no network and no server. It has all logs of a saved run.
 
     Exit status: 0 written, 2 LOG, OTHER, FILE or an option cannot be used.
     """
@@ -91,11 +92,7 @@ def report(
     with errors_in_one_line("report"), unwound_by_sigterm():
         if is_file:
             require_writable(file, chosen, force=force)
-        reports = _read([log] if against is None else [log, against], redact=redact)
-        if against is not None:
-            from replay.report.against import compare
-
-            compare(*reports)
+        reports = _reports(log, against, redact=redact)
         if futures is not None:
             from replay.report.futures import read_futures
 
@@ -115,16 +112,27 @@ def report(
     typer.echo(f"{file}: {counted(count, 'finding')}, {bad} of them bad")
 
 
-def _read(paths: list[str], *, redact: bool) -> "list[Report]":
-    from replay.what_if.saved_run import log_of
+def _reports(log: str, against: str | None, *, redact: bool) -> "list[Report]":
+    """The reports of a log, of two logs that are compared, or of all logs of a saved run."""
+    from replay.report.against import compare
+    from replay.report.building import put_on_one_clock
 
-    sources = [log_of(one) for one in paths]
+    if against is not None:
+        reports = _read([log, against], redact=redact)
+        compare(*reports)
+        return reports
+    reports = _read([str(one) for one in logs_of_run(Path(log))] or [log], redact=redact)
+    put_on_one_clock(reports)
+    return reports
+
+
+def _read(sources: list[str], *, redact: bool) -> "list[Report]":
     if not redact:
-        return [_read_one(*one) for one in zip(paths, sources, sources, strict=True)]
+        return [_read_one(one, one, one) for one in sources]
     with redacted_logs(sources) as other:
         # The path of a log may have the name of a host.
-        titles = ("redacted log", "second redacted log")
-        return [_read_one(*one) for one in zip(paths, other.logs, titles, strict=False)]
+        titles = ["redacted log", *(f"redacted log {n}" for n in range(2, len(sources) + 1))]
+        return [_read_one(*one) for one in zip(sources, other.logs, titles, strict=True)]
 
 
 def _read_one(path: str, source: Path | str, title: str) -> "Report":

@@ -171,17 +171,16 @@ def _answer(source: str, changes: "Changes", out: Path | None, *, as_json: bool)
     from replay.explore.saved import reserved
     from replay.logs.open_log import open_log
     from replay.what_if.continuing import what_if as continue_incident
-    from replay.what_if.saved_run import log_of, save
+    from replay.what_if.saved_run import save
 
     if changes.is_empty and out is None:
         raise ReplayError(
             "nothing is changed: give --set, --drop, --delay, --crash, --restart or "
             "--cancel-reassignment, or --out to continue the incident as it is"
         )
-    path = log_of(source)
     with unwound_by_sigterm(), reserved(out) if out is not None else nullcontext():
-        with open_log(path) as log:
-            incident = _read(path, log)
+        with open_log(source) as log:
+            incident = _read(source, log)
             with progress(every=1) as report:
                 answer, continued = continue_incident(incident, changes, report)
         logs = save(continued, out) if out is not None else []
@@ -206,18 +205,16 @@ def _search(
     from replay.what_if.changes import apply
     from replay.what_if.conditions import condition_of
     from replay.what_if.describing import event_texts
-    from replay.what_if.saved_run import log_of
     from replay.what_if.searching import Search, point_of_no_return
 
-    path = log_of(source)
-    with unwound_by_sigterm(), open_log(path) as log:
-        incident = _read(path, log)
+    with unwound_by_sigterm(), open_log(source) as log:
+        incident = _read(source, log)
         changed = apply(incident, changes)
         search = Search(condition_of(condition, incident), *sizes, seed, workers)
         with progress(every=1) as report, interrupted_by_sigterm("refold what-if: ending"):
             curve = point_of_no_return(incident, changed, search, report)
         seqs = [one.seq for one in curve.jumps]
-        texts = event_texts(log, incident, changed.causes, seqs)
+        texts = event_texts(log, incident, changed, seqs)
     document = curve_document(curve, incident, condition, texts)
     print_result(document, lambda: print_curve(curve, incident, condition, texts), as_json=as_json)
     return any(one.bad for one in curve.points)

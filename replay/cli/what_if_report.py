@@ -8,6 +8,7 @@ import msgspec
 import typer
 
 from controller.cli.output import print_table
+from replay.logs.saved_runs import described
 from replay.times import iso_time
 
 if TYPE_CHECKING:
@@ -72,8 +73,11 @@ def answer_parts(
     yield f"assumptions: {len(answer.assumptions)} (docs/what-if.md#assumptions)"
     for one in answer.assumptions:
         yield f"  {one.about.value} ({one.count}): {one.text}"
-    for log in logs:
+    for log in described(logs) if len(logs) > 1 else logs:
         yield f"a log for replay, why, inspect and diff: {log}"
+    if len(logs) > 1:
+        folder = logs[0].parent
+        yield f"all of these logs together: refold report {folder}, refold why {folder}"
 
 
 def _difference_parts(answer: "WhatIf") -> Iterator["str | Table"]:
@@ -178,13 +182,16 @@ def print_curve(
             f"{verb} from {jump.before:.0%} to {jump.after:.0%} at {where} "
             f"({_time(incident, jump.at_ms)}{chance}): {texts.get(jump.seq, '')}"
         )
-    if not curve.jumps:
+    if curve.was_interrupted:
+        tried = f"{len(curve.points)} of at least {curve.moments} moments"
+        typer.echo(f"interrupted: only {tried} were tried, so the event of a change may be missing")
+    elif not curve.jumps:
         typer.echo("it does not change by 10 % or more anywhere")
     failed = sum(one.failed for one in curve.points)
     if failed:
         typer.echo(f"{failed} futures ended with an error of the controller's code")
-    rate = curve.futures / max(curve.seconds, 0.001) * 60
     end = ", interrupted" if curve.was_interrupted else ""
+    rate = curve.futures / max(curve.seconds, 0.001) * 60
     typer.echo(
         f"{curve.futures} futures from {len(curve.points)} moments in {curve.seconds:.1f} s "
         f"({rate:.0f} a minute){end}, seed {curve.seed}"

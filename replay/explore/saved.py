@@ -21,11 +21,11 @@ from replay.explore.invariants.invariant import Violation
 from replay.explore.run import Run
 from replay.explore.scenario_checks import problem_of, unknown_field, unknown_kind, unknown_value
 from replay.logs.histories import write_history
+from replay.logs.saved_runs import RUN_FILE
 from replay.world.cluster import Cluster
 from replay.world.inputs import Input
 from replay.world.scenario import Scenario
 
-RUN_FILE: Final = "run.json"
 FORMAT: Final = 1
 CONTROLLER: Final = "controller"
 """The design with a controller, which has the field `design` in no run.json."""

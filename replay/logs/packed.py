@@ -12,6 +12,7 @@ from typing import Final
 from eventstore.errors import LogError
 from eventstore.folders import is_segment, only_log_in, segments_in
 from replay.errors import ReplayError
+from replay.logs.saved_runs import folder_named_by, require_one_log
 from replay.progress import Progress, unreported
 from replay.stock_clusters.imports.importing import Selection, import_source
 from replay.stock_clusters.zookeeper_log.source import bytes_allowed, is_source
@@ -26,11 +27,16 @@ _ARCHIVE_ERRORS: Final = (OSError, EOFError, ValueError, tarfile.TarError, LZMAE
 @contextmanager
 def log_at(path: Path | str, progress: Progress = unreported) -> Iterator[Path | str]:
     """The path of the log, which exists for the duration of the context. That of a folder with one
-    log is the log's; another path that is not packed, such as "-", is returned unchanged. An import
-    reports its progress. Raises ReplayError."""
-    packed = packed_at(Path(path), progress)
+    log is the log's; another path that is not packed, such as "-", is returned unchanged. A saved
+    run or an incident may also be given by its run.json. An import reports its progress. Raises
+    ReplayError, also for a saved run with several logs."""
+    given = folder_named_by(Path(path))
+    packed = packed_at(given, progress)
     if packed is None:
-        yield only_log_in(Path(path)) or path
+        only = only_log_in(given)
+        if only is None:
+            require_one_log(given)
+        yield only or path
         return
     with TemporaryDirectory(prefix="refold-packed-") as scratch:
         yield unpacked(packed, Path(scratch), progress)

@@ -1,5 +1,7 @@
 """Makes a report of a log."""
 
+from collections.abc import Sequence
+
 from replay.logs.open_log import OpenedLog
 from replay.progress import Progress, unreported
 from replay.report.document import Report
@@ -25,6 +27,13 @@ def report_of(log: OpenedLog, path: str, progress: Progress = unreported) -> Rep
             reading.history.notes.append(note[0].upper() + note[1:] + ".")
     reading.moves = moves_in(log, reading, progress)
     return build(reading)
+
+
+def put_on_one_clock(reports: Sequence[Report]) -> None:
+    """Let the elapsed time of all reports count from the first event of the first one: the logs are
+    of one run."""
+    for one in reports:
+        one.shift_ns = one.begin_ns - reports[0].begin_ns
 
 
 def build(reading: Reading) -> Report:

@@ -150,7 +150,7 @@ class Report(LogExtent, kw_only=True):
     moments: list[Moment]
     futures: Futures | None = None
     shift_ns: int = 0
-    """How much later this log begins than the one that it is aligned with; negative: earlier."""
+    """How much later this log begins than the first one; negative: earlier."""
     comparison: Comparison | None = None
 
     @property

@@ -53,8 +53,9 @@ class Living(Struct, frozen=True):
 
 
 def page_of(reports: Sequence[Report], living: Living | None = None) -> str:
-    """The content of the file, with one report, or with two to compare."""
-    title = "refold report: " + " against ".join(one.path for one in reports)
+    """The content of the file: one report, two that are compared, or those of one run."""
+    between = " against " if reports[-1].comparison is not None else ", "
+    title = "refold report: " + between.join(one.path for one in reports)
     script = "\n".join(_text(one) for one in _SCRIPTS)
     policy = f"script-src '{_digest(script)}'; img-src data:; form-action 'none'"
     if living is not None:

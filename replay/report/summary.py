@@ -25,7 +25,7 @@ class Summary(Struct, frozen=True):
 
 
 class Summaries(Struct, frozen=True, omit_defaults=True):
-    """One log, or two."""
+    """One log, two that are compared, or all logs of one run."""
 
     reports: list[Summary]
     comparison: Comparison | None = None

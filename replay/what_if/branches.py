@@ -23,8 +23,11 @@ HAPPENS_PERCENT: Final = 50
 
 
 class Branch(Struct, frozen=True):
-    """Some futures of a moment: those from number `first` on."""
+    """Some futures of the moment after event `seq`: those from number `first` on. The moment is at
+    `at_ms` of a run, which may begin earlier."""
 
+    seq: int
+    at_ms: int
     begun: Continuation
     condition: Condition
     seed: int
@@ -71,7 +74,7 @@ def _run(branch: Branch, causes: Sequence[Cause]) -> Futures:
     begun = branch.begun
     scenario, inputs = scenario_with(begun, causes), inputs_of(begun, causes)
     try:
-        is_bad = holds(branch.condition, scenario, inputs, begun.begin_ms)
+        is_bad = holds(branch.condition, scenario, inputs, branch.at_ms)
     except ReplayError:
         return Futures(1, 0, 1, 1)
     return Futures(1, int(is_bad), 0, 1)

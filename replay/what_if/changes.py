@@ -21,7 +21,13 @@ from replay.what_if.causes import (
 from replay.what_if.history import moment_at
 from replay.what_if.incident import Incident
 from replay.what_if.settings import first_settings, with_setting
-from replay.what_if.starting import SESSION_MS, Settings, rebalance_inputs
+from replay.what_if.starting import (
+    BOUNCED_AFTER_MS,
+    REGISTERS_AFTER_MS,
+    SESSION_MS,
+    Settings,
+    rebalance_inputs,
+)
 from replay.world.inputs import CancelReassignment, CrashBroker, KillController
 
 CONTROLLER: Final = "controller"
@@ -60,7 +66,7 @@ class Changes(Struct, frozen=True, kw_only=True):
 
 class Changed(NamedTuple):
     """The result: where the continuation begins and ends, the causes without and with the changes,
-    the settings without and with them, and the changes in words."""
+    the settings without and with them, and the changes in words, one for each."""
 
     begin: int
     end_ms: int
@@ -69,6 +75,11 @@ class Changed(NamedTuple):
     control_settings: Settings
     settings: Settings
     texts: list[str]
+
+    @property
+    def is_unchanged(self) -> bool:
+        """Whether no change was given."""
+        return not self.texts
 
 
 def apply(incident: Incident, changes: Changes) -> Changed:
@@ -80,6 +91,7 @@ class _Applying:
     def __init__(self, incident: Incident) -> None:
         self._incident = incident
         self._causes = list(incident.causes)
+        self._changed: list[Cause] = []
         self._places: list[int] = []
         self._last_ms = 0
         self._texts: list[str] = []
@@ -165,7 +177,7 @@ class _Applying:
     def _shown(self, seq: int, option: str) -> list[Cause]:
         """The causes that an event shows. Raises ReplayError if it shows none."""
         self._incident.at_ms(seq)
-        found = causes_shown_by(self._causes, seq)
+        found = causes_shown_by(self._incident.causes, seq)
         if not found:
             hint = nearest(self._incident.causes, seq)
             near = f"; the nearest ones are {hint}" if hint else ""
@@ -173,6 +185,13 @@ class _Applying:
                 f"--{option} {seq}: this event did not come from outside: the world makes such "
                 f"events itself. Name one that came from outside{near}"
             )
+        for one in found:
+            if one in self._changed:
+                raise ReplayError(
+                    f"--{option} {seq}: event {one.seq} is changed twice ({in_words(one)}): give "
+                    "--drop or --delay once for it"
+                )
+        self._changed += found
         return found
 
     def _crash(self, text: str) -> None:
@@ -196,9 +215,12 @@ class _Applying:
             kill = KillController(at_ms, self._incident.process, "same", 0)
             self._add(seq, Cause(seq, at_ms, kill), "the controller restarted")
             return
-        is_registered = self._is_registered(broker, seq)
-        what = BrokerBounced(broker) if is_registered else BrokerBack(broker)
-        self._add(seq, Cause(seq, at_ms, what), f"broker {broker} restarted")
+        # The process ends or starts at the event; the cause is what a controller sees later.
+        if self._is_registered(broker, seq):
+            cause = Cause(seq, at_ms + BOUNCED_AFTER_MS, BrokerBounced(broker))
+        else:
+            cause = Cause(seq, at_ms + REGISTERS_AFTER_MS, BrokerBack(broker))
+        self._add(seq, cause, f"broker {broker} restarted")
 
     def _cancel(self, text: str) -> None:
         name, at, place = text.rpartition("@")
@@ -230,7 +252,7 @@ class _Applying:
 
     def _add(self, seq: int, cause: Cause, text: str) -> None:
         # The continuation begins after this event, and its causes are those of later events.
-        added = structs.replace(cause, seq=seq + 1)
+        added = structs.replace(cause, seq=seq + 1, is_certain=True)
         self._causes.append(added)
         self._note(seq, cause.at_ms + SESSION_MS, f"after event {seq} {text}")
 

@@ -7,6 +7,7 @@ INVARIANT             the invariant of docs/invariants.md breaks
 """
 
 from collections.abc import Iterable, Sequence
+from difflib import get_close_matches
 from functools import partial
 from typing import Final, Literal
 
@@ -80,10 +81,10 @@ def condition_of(text: str, incident: Incident) -> Condition:
 
 
 def _unknown(text: str) -> ReplayError:
-    names = ", ".join(checked())
+    similar = get_close_matches(text, checked(), n=3)
+    hint = f": did you mean {' or '.join(similar)}?" if similar else ""
     return ReplayError(
-        f"--invariant {text!r} is not {GRAMMAR}, with a broker of the log as N. The "
-        f"invariants are: {names}"
+        f"--invariant {text!r} is not {GRAMMAR}, with a broker of the log as N{hint}"
     )
 
 

@@ -1,6 +1,6 @@
 """Events of the log in words, for what a result names."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Final
 
 from controller.core.values import format_brokers
@@ -11,6 +11,7 @@ from replay.logs.decode import recorded
 from replay.logs.open_log import OpenedLog, RecordedLog
 from replay.stock_clusters.imported_log.encoding import event_of
 from replay.what_if.causes import Cause, in_words
+from replay.what_if.changes import Changed
 from replay.what_if.history import Change, PartitionChange
 from replay.what_if.incident import Incident
 
@@ -19,27 +20,42 @@ _STATES_MAX: Final = 3
 
 
 def event_texts(
-    log: OpenedLog, incident: Incident, causes: Sequence[Cause], seqs: Iterable[int]
+    log: OpenedLog, incident: Incident, changed: Changed, seqs: Iterable[int]
 ) -> dict[int, str]:
     """Some events in words; an event that shows a cause is described by it, and one that changes
-    partitions by their states. Raises LogError."""
+    partitions by their states. With changes, only the causes are those of the futures. Raises
+    LogError."""
     found: dict[int, str] = {}
+    where = "" if changed.is_unchanged else "in the log: "
     for seq in seqs:
-        shown = [one for one in causes if one.seq == seq]
+        shown = _shown(incident, changed, seq)
         if shown:
             found[seq] = "; ".join(in_words(one) for one in shown)
             continue
-        changed = [one for one in incident.history.changes if one.seq == seq]
-        states = [text for one in changed if (text := _state(one)) is not None]
+        then = [one for one in incident.history.changes if one.seq == seq]
+        states = [text for one in then if (text := _state(one)) is not None]
         if states:
-            found[seq] = "; ".join(states[:_STATES_MAX])
+            found[seq] = where + "; ".join(states[:_STATES_MAX])
             continue
         for record in log.reader.events(EventFilter(first_seq=seq, last_seq=seq)):
             if isinstance(log, RecordedLog):
-                found[seq] = event_in_words(recorded(record).event)
+                found[seq] = where + event_in_words(recorded(record).event)
             else:
-                found[seq] = imported_event_in_words(event_of(record), log.begun.chroot)
+                words = imported_event_in_words(event_of(record), log.begun.chroot)
+                found[seq] = where + words
     return found
+
+
+def _shown(incident: Incident, changed: Changed, seq: int) -> list[Cause]:
+    """The causes that an event shows. The log does not show those that a change adds or delays: the
+    first event after one of these has it."""
+    at_ms = incident.times[seq]
+    before_ms = max((ms for one, ms in incident.times.items() if one < seq), default=-1)
+    return [
+        one
+        for one in changed.causes
+        if (one.seq == seq if one in changed.control else before_ms < one.at_ms <= at_ms)
+    ]
 
 
 def _state(change: Change) -> str | None:

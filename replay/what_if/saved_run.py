@@ -12,10 +12,11 @@ from typing import Final
 
 from msgspec import structs
 
-from eventstore.folders import segments_in
 from replay.errors import ReplayError
-from replay.explore.saved import RUN_FILE, SavedRun, read_run, write_document, write_logs
+from replay.explore.saved import SavedRun, read_run, write_document, write_logs
 from replay.logs.open_log import OpenedLog, RecordedLog
+from replay.logs.packed import packed_at
+from replay.logs.saved_runs import RUN_FILE, folder_named_by
 from replay.progress import Progress, unreported
 from replay.what_if.causes import BrokerBack, BrokerBounced, BrokerGone, Cause
 from replay.what_if.continuing import Continued
@@ -48,32 +49,26 @@ def save(continued: Continued, folder: Path) -> list[Path]:
     return write_logs(continued.cluster, folder)
 
 
-def log_of(path: str) -> str:
-    """The log that a path names: the path itself, or the log in the folder of a saved run, which
-    may also be given by its run.json. Raises ReplayError if a run has none or several."""
-    given = Path(path)
-    folder = given.parent if given.name == RUN_FILE else given
-    if not (folder / RUN_FILE).is_file():
-        return path
-    logs = sorted(one for one in folder.iterdir() if one.is_dir() and segments_in(one))
-    if len(logs) == 1:
-        return str(logs[0])
-    if not logs:
-        raise ReplayError(f"{folder} has no log: stock controllers write none")
-    names = ", ".join(str(one) for one in logs)
-    raise ReplayError(
-        f"{folder} has several logs, one for each run of a controller: give one of {names}"
-    )
-
-
 def incident_of(path: str, log: OpenedLog, progress: Progress = unreported) -> Incident:
-    """The incident of a log. If the folder that has the log is a saved run, it is that run. Raises
+    """The incident of a log. If the log is that of a saved run, the incident is that run. Raises
     ReplayError, LogError."""
-    incident = read_incident(log, progress)
-    folder = Path(path).parent
-    if not isinstance(log, RecordedLog) or not (folder / RUN_FILE).is_file():
+    try:
+        incident = read_incident(log, progress)
+    except ReplayError as error:
+        raise ReplayError(f"{path}: {error}") from None
+    folder = _run_of(path)
+    if not isinstance(log, RecordedLog) or folder is None:
         return incident
     return _simulated(incident, read_run(folder))
+
+
+def _run_of(path: str) -> Path | None:
+    """The folder of the saved run that has a log. A packed log is not run again: the run.json of an
+    incident may be that of a version with other decisions."""
+    given = folder_named_by(Path(path))
+    if not given.exists() or packed_at(given) is not None:
+        return None
+    return next((one for one in (given, given.parent) if (one / RUN_FILE).is_file()), None)
 
 
 def _simulated(logged: Incident, saved: SavedRun) -> Incident:

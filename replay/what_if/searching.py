@@ -19,7 +19,7 @@ from replay.what_if.branches import Branch, Futures, run_branch
 from replay.what_if.changes import Changed
 from replay.what_if.conditions import Condition, OfPartition, had_unclean_election
 from replay.what_if.incident import Incident
-from replay.what_if.starting import Continuation, continuation
+from replay.what_if.starting import Continuation, certain_until, continuation
 from replay.worker_processes import worker_pool
 
 _HORIZON_MS: Final = 10_000
@@ -69,13 +69,15 @@ class Jump(Struct, frozen=True):
 
 class Curve(Struct):
     """The points so far, by event, and the jumps, the largest rise first. `runs`: how many of the
-    futures were run; those with equal causes are run once."""
+    futures were run; those with equal causes are run once. `moments`: how many moments were to be
+    tried, which are more than the points if the search was interrupted."""
 
     seed: int
     points: list[Point] = field(default_factory=list)
     jumps: list[Jump] = field(default_factory=list)
     futures: int = 0
     runs: int = 0
+    moments: int = 0
     seconds: float = 0.0
     was_interrupted: bool = False
 
@@ -135,7 +137,7 @@ class _Searching:
         self._changed = changed
         self._search = search
         self._progress = progress
-        self._end_ms = incident.end_ms + _HORIZON_MS
+        self._end_ms = max(incident.end_ms + _HORIZON_MS, changed.end_ms)
         self._seqs = [
             seq
             for seq, at_ms in incident.times.items()
@@ -202,6 +204,7 @@ class _Searching:
     def _try(self, run: _Run, seqs: Sequence[int]) -> None:
         branches = self._branches(seqs)
         self._expected += len(seqs) * self._search.branches
+        self.curve.moments += len(seqs)
         pending: dict[Future[Futures], int] = {}
         is_over = False
         while pending or not is_over:
@@ -209,7 +212,7 @@ class _Searching:
                 branch = next(branches, None)
                 is_over = branch is None
                 if branch is not None:
-                    pending[run(branch)] = branch.begun.seq
+                    pending[run(branch)] = branch.seq
             done, _ = wait(pending, timeout=_POLL_S, return_when=FIRST_COMPLETED)
             for one in done:
                 seq = pending.pop(one)
@@ -224,20 +227,26 @@ class _Searching:
                 self._found[seq] = Futures(search.branches, search.branches)
                 continue
             begun = self._continuation(seq)
+            at_ms = self._incident.times[seq] + begun.shift_ms
             for first in range(0, search.branches, _FUTURES_OF_A_BRANCH):
                 futures = min(_FUTURES_OF_A_BRANCH, search.branches - first)
-                yield Branch(begun, search.condition, search.seed, first, futures)
+                yield Branch(seq, at_ms, begun, search.condition, search.seed, first, futures)
 
     def _continuation(self, seq: int) -> Continuation:
-        changed = self._changed
-        return continuation(self._incident, seq, changed.causes, changed.settings, self._end_ms)
+        incident, changed = self._incident, self._changed
+        begin = seq if changed.is_unchanged else changed.begin
+        begun = continuation(incident, begin, changed.causes, changed.settings, self._end_ms)
+        # The log does not have the changes: the states after them are those of a continuation.
+        return begun if begin == seq else certain_until(begun, seq, incident.times[seq])
 
     def _is_decided(self, seq: int) -> bool:
-        """Whether the log shows up to an event what cannot be undone: lost records."""
+        """Whether the log shows up to an event what cannot be undone: lost records. With changes,
+        the log is only what happened before them."""
         condition = self._search.condition
         if not isinstance(condition, OfPartition) or condition.what != "lost":
             return False
-        until = [one for one in self._incident.history.changes if one.seq <= seq]
+        last = seq if self._changed.is_unchanged else min(seq, self._changed.begin)
+        until = [one for one in self._incident.history.changes if one.seq <= last]
         return had_unclean_election(until, (condition.topic, condition.partition))
 
     # The result

@@ -33,6 +33,7 @@ _OF_CONTROLLER: Final[Mapping[str, tuple[str, Callable[[str], Any]]]] = {
     "refold.rules": ("rules", parsing.one_of("refold", "kafka")),
 }
 """Settings of the controller: the fields of its configuration, and how they are parsed."""
+_OF_TOPICS: Final = ("min.insync.replicas", "unclean.leader.election.enable")
 
 
 def with_setting(settings: Settings, topic: str, key: str, value: str) -> Settings:
@@ -40,12 +41,11 @@ def with_setting(settings: Settings, topic: str, key: str, value: str) -> Settin
     Raises ReplayError for an unknown key, or a value that the key cannot have."""
     if topic:
         return _with_topic_setting(settings, topic, key, value)
-    known = {*_OF_CONTROLLER, *KAFKA_NAMES, *BROKER_KEYS}
+    known = {*_OF_CONTROLLER, *KAFKA_NAMES}
     if key not in known:
-        listed = ", ".join(sorted({*_OF_CONTROLLER, *KAFKA_NAMES}))
         raise ReplayError(
             f"--set {key}={value}: {key} is not a setting that changes a continuation; use one of: "
-            f"{listed}, a broker's default of a topic configuration, or TOPIC:KEY=VALUE"
+            f"{', '.join(sorted(known))}, or TOPIC:KEY=VALUE"
         )
     configuration, brokers = settings.configuration, settings.brokers
     if key in _OF_CONTROLLER:
@@ -75,13 +75,12 @@ def _parsed(key: str, value: str, parse: Callable[[str], Any]) -> Any:
 
 
 def _with_topic_setting(settings: Settings, topic: str, key: str, value: str) -> Settings:
-    by_name = {one.name: one for one in TOPIC_CONFIGS}
-    if key not in by_name:
+    if key not in _OF_TOPICS:
         raise ReplayError(
-            f"--set {topic}:{key}={value}: {key} is not a configuration of topics; those that "
-            "change a continuation are min.insync.replicas and unclean.leader.election.enable"
+            f"--set {topic}:{key}={value}: {key} is not a configuration of topics that changes a "
+            f"continuation; use {' or '.join(_OF_TOPICS)}"
         )
-    config = by_name[key]
+    [config] = [one for one in TOPIC_CONFIGS if one.name == key]
     try:
         read(key, value, config.parse, config.check)
     except InvalidConfiguration as error:

@@ -58,6 +58,8 @@ _ENDED_BEFORE_MS: Final = 4_000
 """How long before the end of its session a broker has crashed."""
 REGISTERS_AFTER_MS: Final = 1_000
 """How long the process of a broker runs before it registers (BrokerSettings.start_us)."""
+BOUNCED_AFTER_MS: Final = 900
+"""How long before a cause shows that a broker ended and registered again its process ended."""
 _JOINS_MS: Final = 600
 """How long a follower takes at most to join the ISR once it has little to copy: a fetch waits for
 replica.fetch.wait.max.ms."""
@@ -154,6 +156,16 @@ def continuation(
         tuple(stopping),
         tuple(failed),
     )
+
+
+def certain_until(begun: Continuation, seq: int, at_ms: int) -> Continuation:
+    """The same continuation, in which everything up to event `seq`, which happened at `at_ms`,
+    happens in every future. A cause that a change delays beyond this moment is not part of it."""
+    causes = [
+        structs.replace(one, is_certain=True) if one.seq <= seq and one.at_ms <= at_ms else one
+        for one in begun.causes
+    ]
+    return structs.replace(begun, causes=tuple(causes))
 
 
 def _repeated(
@@ -297,7 +309,7 @@ class _Inputs:
                 self._back(at_ms, broker)
             case BrokerBounced(broker=broker):
                 if broker not in self._down:
-                    self.inputs.append(CrashBroker(at_ms - 900, broker, False, 0))
+                    self.inputs.append(CrashBroker(at_ms - BOUNCED_AFTER_MS, broker, False, 0))
                     self.inputs.append(ExpireSession(at_ms - 500, f"broker {broker}"))
             case ControllerGone(process=process):
                 self.inputs.append(KillController(at_ms, process, SAME, 0))

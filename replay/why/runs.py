@@ -10,15 +10,17 @@ from replay.errors import ReplayError
 from replay.logs.decode import wall_ns_of
 from replay.logs.open_log import OpenedLog, RecordedLog, open_log, seq_at
 from replay.logs.packed import packed_at
+from replay.logs.saved_runs import folder_named_by
 from replay.why.recorded import LogPart
 from replay.why.terms import ImportedPart
 
 
 def logs_of(given: Sequence[str]) -> list[str]:
-    """The paths of the logs, each once. A folder of logs means all logs in it."""
+    """The paths of the logs, each once. A folder of logs means all logs in it; a saved
+    run may also be given by its run.json."""
     found: list[str] = []
     for one in given:
-        path = Path(one)
+        path = folder_named_by(Path(one))
         is_parent = path.is_dir() and not segments_in(path) and packed_at(path) is None
         below = [str(log) for log in logs_in(path)] if is_parent else []
         found += below or [one]

@@ -35,10 +35,8 @@ def debug(log: Log, at: At = None) -> None:
         from replay.index.opening import index_of
         from replay.index.store import has_index
         from replay.logs.open_log import open_log, seq_at
-        from replay.what_if.saved_run import log_of
 
-        path = log_of(log)
-        with open_log(path, is_checked=has_index) as opened, ExitStack() as resources:
+        with open_log(log, is_checked=has_index) as opened, ExitStack() as resources:
             with progress() as report:
                 index = resources.enter_context(index_of(opened, report))
                 playback = Playback(opened, report, index)
@@ -47,5 +45,5 @@ def debug(log: Log, at: At = None) -> None:
                 cursor = Cursor(playback, max(begin, playback.first_seq))
             # An event that cannot be read is reported before the screen opens.
             cursor.clusters()
-            DebugApp(Session(path, opened, cursor)).run()
+            DebugApp(Session(log, opened, cursor)).run()
             note_changed_commands("debug", log, opened)

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from replay.errors import ReplayError
 from replay.explore.from_log.imported_znodes import from_imported
 from replay.explore.from_log.recorded_znodes import from_recorded
 from replay.explore.from_log.schedule import BegunFromLog
@@ -12,4 +13,7 @@ from replay.progress import Progress, unreported
 def start_of_log(path: Path, progress: Progress = unreported) -> BegunFromLog:
     """The scenario and inputs of a log of either kind. Raises ReplayError, LogError."""
     with open_log(path, progress) as log:
-        return from_recorded(log) if isinstance(log, RecordedLog) else from_imported(log)
+        try:
+            return from_recorded(log) if isinstance(log, RecordedLog) else from_imported(log)
+        except ReplayError as error:
+            raise ReplayError(f"{path}: {error}") from None

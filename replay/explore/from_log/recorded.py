@@ -60,7 +60,6 @@ class RecordedIncident:
         self.controller_fold = Fold(log.configuration)
         self.notes_entries = False
         """Whether entries that are read become inputs. Those of the start do not."""
-        self._path = log.reader.path
         self._settled_epoch = 0
         self._paths: dict[CommandId, tuple[str, ...]] = {}
         self._brokers: dict[int, int] = {}
@@ -112,7 +111,7 @@ class RecordedIncident:
         """Raises ReplayError if the log has no failover."""
         if not self.has_begun:
             raise ReplayError(
-                f"{self._path} has no failover of refold, so it shows no cluster to start from"
+                "the log has no failover of refold, so it shows no cluster to start from"
             )
 
     def _begin(self, event: Recorded) -> None:

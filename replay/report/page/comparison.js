@@ -1,6 +1,6 @@
 "use strict";
 // Two logs: what only one of them shows, and how long partitions were offline in each.
-const comparison = logs.length > 1 ? logs[1].comparison : null;
+const comparison = logs.at(-1).comparison;
 function make_comparison() {
   if (!comparison) return;
   const box = by_id("comparison"), grid = element("div", {className: "compared"}); box.hidden = false;
@@ -10,7 +10,7 @@ function make_comparison() {
   const place = (log, seq, at) => { const one = element("button", {className: "link", type: "button", textContent: `event ${seq}`});
     one.onclick = () => { select(seq, -1, log); bring(at, at); }; return one; };
   if (comparison.differences.length) table(["only in", "event", "after", "what"],
-    comparison.differences.map(([log, seq, at, subject, text]) => row(["AB"[log], place(log, seq, at), elapsed(at).slice(1), `${subject}: ${text}`])));
+    comparison.differences.map(([log, seq, at, subject, text]) => row([letter(log), place(log, seq, at), elapsed(at).slice(1), `${subject}: ${text}`])));
   if (comparison.offline.length) table(["partition", "offline in A", "offline in B"],
     comparison.offline.map(([name, first, second]) => row([name, `${first.toFixed(3)} s`, `${second.toFixed(3)} s`])));
 }

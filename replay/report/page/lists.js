@@ -4,7 +4,7 @@ const HEIGHT = 24;
 function make_findings() {
   logs.forEach((log, index) => {
     for (const [kind, severity, text, seq, begin, end] of log.findings) {
-      const label = element("span", {className: severity, textContent: logs.length > 1 ? `${"AB"[index]} ${kind}` : kind});
+      const label = element("span", {className: severity, textContent: `${letter(index)} ${kind}`.trim()});
       const button = element("button", {type: "button"}, label, element("span", {textContent: text}));
       button.onclick = () => { select(seq, -1, index); bring(begin, end);
         document.querySelectorAll("#findings [aria-current]").forEach(one => one.removeAttribute("aria-current")); button.setAttribute("aria-current", "true"); };
@@ -20,7 +20,7 @@ function make_findings() {
           element("td", {className: "n", textContent: elapsed(to - from).slice(1)}), element("td", {width: "25%"}, bar)));
       }
       const head = element("tr", {}, ...["event", "rule", "step", "took", ""].map(one => element("th", {textContent: one})));
-      by_id("failovers").append(element("details", {}, element("summary", {textContent: `${log.iso(begin)}: ${name}, epoch ${epoch || "not elected yet"}, ${elapsed(total).slice(1)}, ${steps.length} steps`}), element("table", {}, element("thead", {}, head), body)));
+      by_id("failovers").append(element("details", {}, element("summary", {textContent: `${letter(index)} ${log.iso(begin)}: ${name}, epoch ${epoch || "not elected yet"}, ${elapsed(total).slice(1)}, ${steps.length} steps`.trim()}), element("table", {}, element("thead", {}, head), body)));
     }
   });
 }

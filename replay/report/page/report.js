@@ -19,11 +19,11 @@ function make_filters() {
   by_id("switch").hidden = logs.length < 2; by_id("switch").onclick = other_log;
   by_id("table").onclick = lane_table;
 }
-// The event of the other log that shows the same as the selected one stays selected.
+// The next log, if there are several. Of two that are compared, the event that shows the same is selected.
 function other_log() {
   if (logs.length < 2) return;
-  const pair = comparison.pairs.find(one => one[view.log] === view.seq);
-  changed({log: 1 - view.log, seq: pair ? pair[1 - view.log] : 0, decision: -1});
+  const pair = comparison?.pairs.find(one => one[view.log] === view.seq), next = (view.log + 1) % logs.length;
+  changed({log: next, seq: pair ? pair[next] : 0, decision: -1});
 }
 function lane_table() {
   const box = by_id("lane-table"); box.hidden = !box.hidden; if (box.hidden) return;
@@ -62,9 +62,9 @@ function print_all() {
 const timelines = [];
 function begin() {
   restore();
-  const first = logs[0];
-  by_id("title").textContent = logs.map(one => one.path).join(" against ");
-  by_id("about").textContent = `${first.iso(0)} to ${first.iso(first.endUs)}, ${(first.endUs / 1e6).toFixed(3)} s; events ${first.firstSeq} to ${first.lastSeq}; ${first.recordedBy}`;
+  const about = log => `${log.iso(log.startUs)} to ${log.iso(log.endUs)}, ${((log.endUs - log.startUs) / 1e6).toFixed(3)} s; events ${log.firstSeq} to ${log.lastSeq}; ${log.recordedBy}`;
+  by_id("title").textContent = logs.map(one => one.path).join(comparison ? " against " : ", ");
+  by_id("about").textContent = comparison ? about(logs[0]) : logs.map((log, index) => (letter(index) && `${letter(index)}: `) + about(log)).join("\n");
   by_id("theme").onclick = () => { const root = document.documentElement, is_dark = root.dataset.theme ? root.dataset.theme === "dark" : matchMedia("(prefers-color-scheme:dark)").matches;
     root.dataset.theme = is_dark ? "light" : "dark"; plots.forEach(([one]) => one.redraw()); changed(); };
   by_id("help").onclick = event => { by_id("keys").hidden = !by_id("keys").hidden; event.target.setAttribute("aria-expanded", String(!by_id("keys").hidden)); };

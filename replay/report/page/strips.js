@@ -10,7 +10,7 @@ function plot(box, log, title, series, data, height, range) {
 }
 function make_plots() {
   logs.forEach((log, index) => {
-    const name = logs.length > 1 ? `${"AB"[index]}: ` : "";
+    const name = letter(index) && `${letter(index)}: `;
     if (log.curve) {
       const points = log.curve.points, columns = [0, 1, 2, 3].map(n => points.map(one => one[n]));
       plot(by_id("curve"), log, `How likely: ${log.curve.condition}`, [{label: "likely", stroke: "#d64545", width: 2, points: {show: true}},

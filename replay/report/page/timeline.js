@@ -13,7 +13,7 @@ class Timeline {
     this.canvas = element("canvas", {tabIndex: 0, role: "img"});
     this.canvas.setAttribute("aria-label", `Lanes of ${log.path}. The button Table shows them as a table.`);
     this.box = element("div", {className: "lanes"}, this.canvas);
-    if (logs.length > 1) this.box.prepend(element("h3", {textContent: `${"AB"[index]}: ${log.path}`}));
+    if (logs.length > 1) this.box.prepend(element("h3", {textContent: `${letter(index)}: ${log.path}`}));
     by_id("lines").append(this.box);
     this.listen();
   }

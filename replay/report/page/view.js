@@ -2,9 +2,11 @@
 // The view: the window, the filters and the selection. It is stored in the fragment of the address.
 const view = {from: 0, to: 1, log: 0, seq: 0, decision: -1, topic: "", broker: "", rule: "", kind: "", find: "", quiet: false, top: 0};
 const given = JSON.parse(by_id("data").textContent), logs = given.logs.map(one => new Log(one));
+// A letter for each log, if there are several.
+const letter = index => logs.length > 1 ? String.fromCharCode(65 + index) : "";
 const watchers = [];
 let pending = false;
-// Elapsed times count from the first event of the first log; the second log may begin before that.
+// Elapsed times count from the first event of the first log; another log may begin before that.
 const begin_of_all = () => Math.min(...logs.map(one => one.startUs));
 const span_of_all = () => Math.max(1, ...logs.map(one => one.endUs - begin_of_all()));
 

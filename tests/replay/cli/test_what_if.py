@@ -68,6 +68,18 @@ def continued(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return log
 
 
+def test_logs_of_a_run_with_a_failover_are_named_with_their_terms(tmp_path: Path) -> None:
+    recording = INCIDENTS.parent / "recordings" / "broker-crash-2.tar.xz"
+    run = tmp_path / "run"
+    result = refold("what-if", recording, "--drop", "459", "--out", run)
+    assert result.exit_code == 1, result.output
+    logs = [one for one in result.stdout.splitlines() if one.startswith("a log for ")]
+    assert len(logs) == 3
+    assert logs[0].endswith(f"{run}/refold-1000000-run-1 (term 2)")
+    assert logs[2].endswith(f"{run}/refold-1000000-run-3 (term 4, the end of the run)")
+    assert result.stdout.endswith(f"together: refold report {run}, refold why {run}\n")
+
+
 @pytest.mark.parametrize(
     "command",
     [

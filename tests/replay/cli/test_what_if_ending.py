@@ -1,6 +1,7 @@
 """`refold what-if --invariant` with several workers that ends early."""
 
 import os
+import re
 import signal
 import subprocess
 from collections.abc import Callable, Iterator
@@ -39,6 +40,10 @@ def test_interrupted_command_ends_its_workers_and_prints_the_curve(
     status, output, errors = searching.ended()
     assert status in (0, 1)
     assert ", interrupted, seed 5\n" in output
+    assert re.search(
+        r"^interrupted: only [0-9]+ of at least [0-9]+ moments were tried", output, re.M
+    )
+    assert "it does not change" not in output
     assert errors == "refold what-if: ending\n"
 
 

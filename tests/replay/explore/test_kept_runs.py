@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 from replay.explore.run import run
-from replay.explore.saved import RUN_FILE, read_run
+from replay.explore.saved import read_run
+from replay.logs.saved_runs import RUN_FILE
 
 FOLDER = Path(__file__).parents[2] / "incidents"
 

@@ -12,7 +12,6 @@ from replay.report.against import compare
 from replay.report.building import report_of
 from replay.report.document import Comparison, Difference, Moment, Report
 from replay.report.markdown import markdown_of
-from replay.what_if.saved_run import log_of
 
 INCIDENT = "tests/incidents/unclean-election"
 _S = 1_000_000_000
@@ -52,7 +51,7 @@ def test_run_of_what_if_is_aligned_with_its_incident(report: Report, tmp_path: P
     change = ["--set", "unclean.leader.election.enable=true"]
     options = [INCIDENT, *change, "--out", str(tmp_path / "run")]
     assert CliRunner().invoke(app, ["what-if", *options]).exit_code == 1
-    second = _report(log_of(str(tmp_path / "run")))
+    second = _report(str(tmp_path / "run"))
     found = _compared(report, second)
     assert [one.subject for one in found.differences] == ["orders-3"]
     assert found.differences[0].text == "an election found no leader"

@@ -8,7 +8,9 @@ from pathlib import Path
 import msgspec
 import pytest
 from playwright.sync_api import Browser, Page, expect
+from typer.testing import CliRunner
 
+from replay.cli.main import app
 from replay.explore.run import Run
 from replay.explore.saved import write_logs
 from replay.logs.open_log import open_log
@@ -19,6 +21,7 @@ from replay.report.html import page_of
 from tests.chromium import checked_page, launched, needs_chromium
 from tests.races.catalogue import DEFECTS
 from tests.replay.report.served import served
+from tests.replay.what_if.simulated import run_with_two_logs
 from tools.bench.inspect import make_log
 
 ODD = "<script>bad()</script>"
@@ -147,6 +150,24 @@ def test_shrunk_race_is_compared_with_the_run_without_the_defect(
     page.wait_for_function("() => last_list.startsWith('0/')")
     page.locator("#all").click()
     _decision_is_followed_to_its_cause(page, "(leader 3, epoch 1, ISR 3,1)")
+
+
+def test_logs_of_one_run_are_on_one_time_axis(page: Page, tmp_path: Path) -> None:
+    run, file = run_with_two_logs(tmp_path / "run"), tmp_path / "report.html"
+    assert CliRunner().invoke(app, ["report", str(run), "-o", str(file)]).exit_code == 0
+    page.goto(file.as_uri())
+    expect(page.locator(".lanes h3")).to_have_text(
+        [re.compile("A: .*refold-100-run-1"), re.compile("B: .*refold-100-run-2")]
+    )
+    expect(page.locator("#comparison")).to_be_hidden()
+    expect(page.locator("#about")).to_contain_text(re.compile("B: .* events 1 to"))
+    expect(page.locator("#findings")).to_contain_text("B failover")
+    page.keyboard.press("s")
+    page.wait_for_function("() => view.log === 1 && logs[1].startUs > logs[0].endUs")
+    page.locator(".row.event").first.click()
+    expect(page.locator("#detail dl")).to_contain_text("event")
+    page.keyboard.press("s")
+    page.wait_for_function("() => view.log === 0")
 
 
 def test_event_with_the_same_change_stays_selected_in_the_other_log(show: Show) -> None:

@@ -16,6 +16,7 @@ from replay.report.document import Report
 from replay.report.html import page_of
 from replay.why.explain import explain
 from replay.why.subject import Subject
+from tests.replay.what_if.simulated import run_with_two_logs
 
 INCIDENTS = Path("tests/incidents")
 RECORDING = Path("tests/recordings/unclean-3.tar.xz")
@@ -38,6 +39,34 @@ def test_outage_has_the_events_between_which_inspect_shows_no_live_leader() -> N
             assert view is not None
             states[seq] = cluster.broker(view.leader) is not None
     assert list(states.values()) == [True, False, False, True]
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return run_with_two_logs(tmp_path_factory.mktemp("saved") / "run")
+
+
+@pytest.mark.parametrize("name", ["", "run.json"])
+def test_report_of_a_run_has_all_its_logs_in_their_order(run: Path, name: str) -> None:
+    result = CliRunner().invoke(app, [str(run / name), "--json"])
+    assert result.exit_code == 0, result.output
+    reports = json.loads(result.stdout)["reports"]
+    assert [Path(one["path"]).name for one in reports] == ["refold-100-run-1", "refold-100-run-2"]
+    assert reports[0]["end"] < reports[1]["begin"]
+    assert all(one["failovers"] for one in reports)
+
+
+def test_redacted_report_of_a_run_has_all_its_logs(run: Path) -> None:
+    result = CliRunner().invoke(app, [str(run), "--redact", "--json"])
+    assert result.exit_code == 0, result.output
+    paths = [one["path"] for one in json.loads(result.stdout)["reports"]]
+    assert paths == ["redacted log", "redacted log 2"]
+
+
+def test_run_with_several_logs_is_not_compared_as_one(run: Path) -> None:
+    result = CliRunner().invoke(app, [str(run), "--against", str(run), "--json"])
+    assert result.exit_code == 2
+    assert "refold-100-run-2 (term 2, the end of the run)" in result.stderr
 
 
 def test_findings_name_unclean_elections_and_what_to_look_at() -> None:

@@ -4,11 +4,11 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from controller.core.configuration import Configuration
-from replay.explore.saved import write_logs
+from replay.explore.saved import save, saved_run, write_logs
 from replay.logs.open_log import open_log
 from replay.what_if.incident import Incident, read_incident
 from replay.world.cluster import Cluster
-from replay.world.inputs import Input
+from replay.world.inputs import Input, KillController
 from replay.world.scenario import (
     BrokerSpec,
     ControllerSpec,
@@ -49,6 +49,14 @@ def log_of_run(folder: Path, of: Scenario, *inputs: Input) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     (log,) = write_logs(cluster, folder)
     return log
+
+
+def run_with_two_logs(folder: Path) -> Path:
+    """Save a run in which a daemon ends while it is controller, and is started again."""
+    begun = scenario(TopicSpec("t", ((1, 2), (2, 1))))
+    kill = KillController(10_000, "refold 100")
+    save(saved_run(begun, (kill,), seed=1, strategy="random", before=1), folder)
+    return folder
 
 
 def incident_at(path: Path) -> Incident:

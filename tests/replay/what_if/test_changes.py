@@ -75,11 +75,20 @@ def test_begin_can_be_earlier_than_the_change() -> None:
     assert apply(unclean_election(), Changes(drop=(90,), begin=60)).begin == 60
 
 
+def test_acts_of_the_user_happen_in_every_future() -> None:
+    changed = apply(unclean_election(), Changes(crash=("broker=2@70",), restart=("broker=3@80",)))
+    assert all(one.is_certain for one in changed.causes if one not in changed.control)
+
+
 @pytest.mark.parametrize(
     ("changes", "text"),
     [
         (Changes(drop=(95,)), r"--drop 95: .* did not come from outside.* event 90 \("),
         (Changes(drop=(5000,)), "no event 5000"),
+        (Changes(drop=(90, 90)), "--drop 90: event 90 is changed twice"),
+        (Changes(drop=(90, 91)), "--drop 91: event 90 is changed twice"),
+        (Changes(drop=(90,), delay=("90=2s",)), "--delay 90: event 90 is changed twice"),
+        (Changes(delay=("90=1s", "90=2s")), "--delay 90: event 90 is changed twice"),
         (Changes(delay=("90",)), "--delay 90 is not SEQ=TIME"),
         (Changes(delay=("90=soon",)), "is not SEQ=TIME"),
         (Changes(crash=("broker=9@70",)), "broker 9 does not exist in the log.* 1, 2, 3"),

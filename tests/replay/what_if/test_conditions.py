@@ -35,7 +35,8 @@ def test_conditions_are_parsed() -> None:
     ("text", "error"),
     [
         ("", "is not an invariant"),
-        ("no-such-invariant", "The invariants are: one-leader-per-epoch"),
+        ("no-such-invariant", "is not an invariant of docs/invariants.md"),
+        ("leader-in-irs", r"did you mean leader-in-isr\?$"),
         ("orders-1 broken", "is not an invariant"),
         ("orders-1 leader", "is not an invariant"),
         ("orders-1 leader 9", "with a broker of the log as N"),

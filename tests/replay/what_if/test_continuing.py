@@ -6,16 +6,39 @@ from pathlib import Path
 import pytest
 
 from replay.what_if.assumptions import Assumed
+from replay.what_if.causes import BrokerGone
 from replay.what_if.changes import Changes
 from replay.what_if.continuing import WhatIf, what_if
 from replay.what_if.outcome import What
-from tests.replay.what_if.simulated import incident_at
+from replay.what_if.starting import START_MS
+from replay.world.inputs import CrashBroker
+from replay.world.scenario import TopicSpec
+from tests.replay.what_if.simulated import incident_at, log_of_run, scenario
 
 INCIDENTS = Path(__file__).parents[2] / "incidents"
 
 
 def answer(name: str, changes: Changes | None = None) -> WhatIf:
     return what_if(incident_at(INCIDENTS / name), changes or Changes()).what_if
+
+
+def test_broker_that_was_down_is_offline_until_it_has_registered(tmp_path: Path) -> None:
+    begun = scenario(TopicSpec("solo", ((2,),)), TopicSpec("t", ((1, 3),)))
+    incident = incident_at(log_of_run(tmp_path, begun, CrashBroker(8_000, 2, False, None)))
+    (gone,) = [one.seq for one in incident.causes if isinstance(one.what, BrokerGone)]
+    found = what_if(incident, Changes(restart=(f"broker=2@{gone}",))).what_if
+    assert found.control["solo", 0].offline_ms > 10_000
+    assert 1_000 <= found.changed["solo", 0].offline_ms < 1_700
+
+
+def test_broker_that_ran_ends_at_the_event_of_its_restart(tmp_path: Path) -> None:
+    begun = scenario(TopicSpec("solo", ((2,),)), TopicSpec("t", ((1, 3),)))
+    incident = incident_at(log_of_run(tmp_path, begun))
+    changes = Changes(restart=(f"broker=2@{incident.first_seq}",))
+    answer, continued = what_if(incident, changes)
+    (crash,) = [one for one in continued.inputs if isinstance(one, CrashBroker)]
+    assert crash.at_ms == START_MS
+    assert 0 < answer.changed["solo", 0].offline_ms < 1_700
 
 
 @pytest.mark.sampled

@@ -10,9 +10,9 @@ from replay.logs.open_log import open_log
 from replay.what_if.changes import Changes
 from replay.what_if.continuing import what_if
 from replay.what_if.incident import Incident
-from replay.what_if.saved_run import incident_of, log_of
+from replay.what_if.saved_run import incident_of
 from replay.what_if.saved_run import save as save_continued
-from replay.world.inputs import CrashBroker, KillController, SlowDisk
+from replay.world.inputs import CrashBroker, SlowDisk
 from replay.world.scenario import TopicSpec
 from tests.replay.what_if.simulated import scenario
 
@@ -30,21 +30,21 @@ def saved(folder: Path, *inputs: object) -> SavedRun:
     return run
 
 
-def read(path: str) -> Incident:
+def read(path: Path) -> Incident:
     with open_log(path) as log:
-        return incident_of(path, log)
+        return incident_of(str(path), log)
 
 
 def test_saved_run_is_repeated_exactly(tmp_path: Path) -> None:
     run = saved(tmp_path / "run", *INPUTS)
-    answer, continued = what_if(read(log_of(str(tmp_path / "run"))), Changes())
+    answer, continued = what_if(read(tmp_path / "run"), Changes())
     assert continued.cluster.digest() == run.digest
     assert answer.effect == answer.fidelity.differences == []
 
 
 def test_input_is_found_by_the_event_that_shows_it(tmp_path: Path) -> None:
     saved(tmp_path / "run", *INPUTS)
-    incident = read(log_of(str(tmp_path / "run" / "run.json")))
+    incident = read(tmp_path / "run" / "run.json")
     (crash,) = [
         one for one in incident.causes if isinstance(one.what, CrashBroker) and one.what.broker == 1
     ]
@@ -54,21 +54,22 @@ def test_input_is_found_by_the_event_that_shows_it(tmp_path: Path) -> None:
     assert answer.changed["t", 0].isr == (1, 2)
 
 
-def test_folder_with_several_logs_is_refused(tmp_path: Path) -> None:
-    saved(tmp_path / "run", KillController(10_000, "refold 100"))
-    with pytest.raises(ReplayError, match=r"several logs.*refold-100-run-1.*refold-100-run-2"):
-        log_of(str(tmp_path / "run"))
-
-
 def test_continued_run_is_saved_and_continued_again(tmp_path: Path) -> None:
     saved(tmp_path / "run", *INPUTS)
-    incident = read(log_of(str(tmp_path / "run")))
+    incident = read(tmp_path / "run")
     _, continued = what_if(incident, Changes(crash=("broker=3@60",)))
     (log,) = save_continued(continued, tmp_path / "continued")
-    _, again = what_if(read(str(log)), Changes())
+    _, again = what_if(read(log), Changes())
     assert again.cluster.digest() == continued.cluster.digest()
 
 
-def test_path_of_another_log_is_left_as_it_is(tmp_path: Path) -> None:
-    assert log_of(str(tmp_path)) == str(tmp_path)
-    assert log_of("-") == "-"
+def test_run_from_which_an_incident_was_made_is_not_run_again() -> None:
+    folder = Path("tests/incidents/entry-seen-before-own-write")
+    for path in (folder, folder / "run.json", folder / "log.tar.xz"):
+        assert read(path).scenario is None
+
+
+def test_log_without_a_failover_is_refused_by_its_name() -> None:
+    path = Path("tests/incidents/failed-failover")
+    with pytest.raises(ReplayError, match=f"^{path}: the log has no failover"):
+        read(path)

@@ -5,9 +5,11 @@ from pathlib import Path
 
 import pytest
 
+from replay.logs.open_log import open_log
 from replay.what_if.causes import BrokerGone, Cause
 from replay.what_if.changes import Changes, apply
 from replay.what_if.conditions import condition_of
+from replay.what_if.describing import event_texts
 from replay.what_if.incident import Incident
 from replay.what_if.searching import Curve, Search, point_of_no_return
 from replay.world.inputs import CrashBroker, ElectLeaders, Input, StopBroker
@@ -20,9 +22,15 @@ INCIDENTS = Path(__file__).parents[2] / "incidents"
 OTHERS = TopicSpec("u", ((2, 3, 1), (3, 1, 2)))
 
 
-def curve_of(incident: Incident, condition: str, branches: int = 12, workers: int = 1) -> Curve:
+def curve_of(
+    incident: Incident,
+    condition: str,
+    branches: int = 12,
+    workers: int = 1,
+    changes: Changes | None = None,
+) -> Curve:
     search = Search(condition_of(condition, incident), branches, 12, 7, workers)
-    return point_of_no_return(incident, apply(incident, Changes()), search)
+    return point_of_no_return(incident, apply(incident, changes or Changes()), search)
 
 
 def gone(cause: Cause, broker: int) -> bool:
@@ -117,6 +125,38 @@ def test_condition_that_nothing_affects_has_no_jump() -> None:
     curve = curve_of(incident_at(INCIDENTS / "broker-crash"), "orders-1 offline", 4)
     assert curve.jumps == []
     assert {one.likelihood for one in curve.points} == {0.0}
+
+
+@pytest.mark.parametrize(
+    ("changes", "since"),
+    [
+        pytest.param(Changes(drop=(90,)), 89, id="the last replica does not fail"),
+        pytest.param(
+            Changes(set=("orders:unclean.leader.election.enable=true",), begin=89),
+            110,
+            id="another replica is elected",
+        ),
+    ],
+)
+def test_moments_after_a_change_have_it(changes: Changes, since: int) -> None:
+    incident = incident_at(INCIDENTS / "unclean-election")
+    curve = curve_of(incident, "orders-3 offline", 4, changes=changes)
+    later = [one.likelihood for one in curve.points if since <= one.seq < 127]
+    assert len(later) > 2
+    assert set(later) == {0.0}
+
+
+def test_delayed_event_has_no_effect_before_its_new_time() -> None:
+    path = INCIDENTS / "unclean-election"
+    incident = incident_at(path)
+    changes = Changes(delay=("90=4s",))
+    curve = curve_of(incident, "orders-3 offline", 8, changes=changes)
+    jump = curve.jumps[0]
+    assert jump.seq == 103
+    assert incident.times[102] < incident.times[90] + 4_000 < incident.times[103]
+    with open_log(path) as log:
+        texts = event_texts(log, incident, apply(incident, changes), [jump.seq])
+    assert texts[103].startswith("the registration of broker 1 ended")
 
 
 @pytest.mark.long

@@ -40,6 +40,8 @@ def test_rebalance_is_off_unless_the_world_knows_its_times() -> None:
     ("topic", "key", "value", "text"),
     [
         ("", "foo", "1", "not a setting .* use one of: .*replica.lag.time.max.ms"),
+        ("", "log.retention.ms", "2", "log.retention.ms is not a setting that changes a cont"),
+        ("t", "retention.ms", "2", "use min.insync.replicas or unclean.leader.election.enable"),
         ("", "unclean.leader.election.enable", "maybe", "must be true or false"),
         ("", "replica.lag.time.max.ms", "long", "must be a whole number"),
         ("", "min.insync.replicas", "0", "min.insync.replicas"),

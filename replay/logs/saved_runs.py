@@ -1,0 +1,66 @@
+"""The logs of a run that `refold explore` or `refold what-if` has saved.
+
+The folder of a run has `run.json` and one log for each run of each daemon, such as
+`refold-100-run-1`. An incident may have the run.json of the run that it was made from; its log is
+packed.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+from eventstore.folders import logs_in
+from eventstore.statistics import Statistics, statistics
+from replay.errors import ReplayError
+from replay.logs.broker_log import is_of_broker
+
+RUN_FILE: Final = "run.json"
+
+
+def folder_named_by(path: Path) -> Path:
+    """The folder of a saved run or an incident that is given by its run.json; another path is
+    returned unchanged."""
+    return path.parent if path.name == RUN_FILE else path
+
+
+def logs_of_run(path: Path) -> list[Path]:
+    """The logs of a saved run, which is given by its folder or its run.json, in the order in which
+    they begin. Empty for another path."""
+    folder = folder_named_by(path)
+    if not (folder / RUN_FILE).is_file():
+        return []
+    return sorted(logs_in(folder), key=lambda one: (statistics(one).first_ns or 0, one))
+
+
+def require_one_log(folder: Path) -> None:
+    """Raises ReplayError if a folder is a saved run that has several logs, or none."""
+    if not (folder / RUN_FILE).is_file():
+        return
+    logs = logs_of_run(folder)
+    if any(is_of_broker(statistics(one).header) for one in logs):
+        return  # A run of the 0.8 design has no terms.
+    if not logs:
+        raise ReplayError(f"{folder} has no log: stock controllers write none")
+    if len(logs) > 1:
+        raise ReplayError(
+            f"{folder} has {len(logs)} logs, one for each run of a daemon: give one of "
+            f"{', '.join(described(logs))}. `refold why` and `refold report` read all of them"
+        )
+
+
+def described(logs: Sequence[Path]) -> list[str]:
+    """The logs of a run, each with its terms. The one that the run ends in is marked."""
+    found = {log: statistics(log) for log in logs}
+    last = max(logs, key=lambda one: found[one].last_ns or 0)
+    return [
+        f"{log} ({', '.join([_terms(of), *(['the end of the run'] if log == last else [])])})"
+        for log, of in found.items()
+    ]
+
+
+def _terms(of: Statistics) -> str:
+    # Term 0 is before the first election.
+    terms = [str(one) for one in of.terms if one]
+    if not terms:
+        return "never controller"
+    return f"{'term' if len(terms) == 1 else 'terms'} {', '.join(terms)}"
