@@ -15,13 +15,14 @@ from replay.cluster_view.views import Cluster
 from replay.debug.cursor import Around, Cursor
 from replay.debug.moments import Moment
 from replay.errors import ReplayError
+from replay.index.history import explain_by
+from replay.index.store import Index
 from replay.inspect.changes import Change, changes
 from replay.logs.open_log import OpenedLog
 from replay.progress import Progress
 from replay.what_if.changes import Changes
 from replay.what_if.continuing import what_if
 from replay.what_if.saved_run import incident_of
-from replay.why.explain import explain
 from replay.why.explanations.explanation import Explanation
 from replay.why.subject import Subject
 
@@ -51,10 +52,14 @@ class View(Struct, frozen=True):
 class Session:
     """A log that is debugged."""
 
-    def __init__(self, path: str, log: OpenedLog, cursor: Cursor) -> None:
+    def __init__(
+        self, path: str, log: OpenedLog, cursor: Cursor, index: Index | None = None
+    ) -> None:
+        """`index`: that of the log, for explanations."""
         self.path = path
         self.log = log
         self.cursor = cursor
+        self._index = index
         self._thread = ThreadPoolExecutor(max_workers=1)
         self._cancelled = Event()
         self._around = Around([])
@@ -105,7 +110,7 @@ class Session:
 
     def why(self, subject: Subject, progress: Progress) -> Explanation:
         """The explanation of `refold why` at the cursor."""
-        return explain(self.log, subject, self.cursor.seq, progress)
+        return explain_by(self._index, self.log, subject, self.cursor.seq, progress)
 
     def what_if(self, text: str, progress: Progress) -> list[RenderableType]:
         """The answer of `refold what-if` to the options in `text`. If they change only settings,

@@ -15,8 +15,10 @@ from typer.testing import CliRunner
 
 from replay.cli.debug.command import debug
 from replay.cli.main import app
+from replay.index.making import make_index
 from replay.inspect.at import cluster_at
 from replay.logs.open_log import open_log
+from replay.logs.packed import log_at
 from tests.replay.cli.debug.terminal import ROOT, Terminal, debugging
 from tests.replay.debug.damaged import log_with_changed_event
 
@@ -133,6 +135,39 @@ async def test_filter_shows_and_steps_to_events_about_a_partition() -> None:
         assert listed
         assert not any("moved-0 l" in line for line in listed)
         assert "filter: orders-1" in terminal.lines[0]
+
+
+# A log with an index
+
+
+@pytest.fixture
+def indexed(tmp_path: Path) -> Path:
+    """The log of the incident with its index, as a long log has one."""
+    with log_at(INCIDENT) as path:
+        shutil.copytree(path, tmp_path / "log")
+    make_index(tmp_path / "log")
+    return tmp_path / "log"
+
+
+async def test_index_answers_steps_searches_the_filter_and_why(indexed: Path) -> None:
+    async with debugging(str(indexed), size=WIDE) as terminal:
+        for key, seq in {"d": 73, "D": 72, "o": 83, "O": 68, "f": 124, "F": 6}.items():
+            await terminal.press(key)
+            assert terminal.lines[0].startswith(f"event {seq} of 124"), key
+        await terminal.press("end")
+        for condition, seq in {
+            "znode /brokers/topics/orders/partitions/1/state": 99,
+            "leader orders-1": 72,
+            "broker 2": 70,
+            "kind watch_fired": 68,
+            "about moved-0": 62,
+        }.items():
+            await terminal.enter("r", condition)
+            assert terminal.lines[0].startswith(f"event {seq} of 124"), condition
+        await terminal.enter("t", "orders-1")
+        await terminal.press("n", "d", "w", "enter")
+        assert "filter: orders-1" in terminal.lines[0]
+        assert "orders-1 has leader 3 since event 72" in terminal.text
 
 
 # Causes, why, what-if
