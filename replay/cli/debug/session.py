@@ -24,6 +24,7 @@ from replay.what_if.changes import Changes
 from replay.what_if.continuing import what_if
 from replay.what_if.saved_run import incident_of
 from replay.why.explanations.explanation import Explanation
+from replay.why.own_terms import events_to_choose
 from replay.why.subject import Subject
 
 _AROUND: Final = 100
@@ -39,7 +40,8 @@ class CancelledError(Exception):
 
 class View(Struct, frozen=True):
     """What the panels show: the events around the cursor, the event there, the state before and
-    after it, and the differences. `damage`: why the later events cannot be read, if they cannot."""
+    after it, and the differences. `damage`: why the later events cannot be read, if they cannot.
+    `to_choose`: the `events_to_choose`."""
 
     around: Sequence[Moment]
     damage: str
@@ -47,6 +49,7 @@ class View(Struct, frozen=True):
     before: Cluster
     after: Cluster
     changes: list[Change]
+    to_choose: str
 
 
 class Session:
@@ -97,7 +100,15 @@ class Session:
             self._filter = cursor.filter
         events, damage = self._around
         moment = next((one for one in events if one.seq == cursor.seq), None)
-        return View(events, damage, moment or cursor.moment, before, after, changes(before, after))
+        return View(
+            events,
+            damage,
+            moment or cursor.moment,
+            before,
+            after,
+            changes(before, after),
+            events_to_choose(self.log.reader, after),
+        )
 
     def _is_inside(self) -> bool:
         numbers = [one.seq for one in self._around.moments]
