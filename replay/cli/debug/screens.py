@@ -63,6 +63,10 @@ class ChooseScreen(ModalScreen[int | None]):
         self.dismiss(None)
 
 
+class _SubjectList(OptionList, can_focus=False):
+    """The subjects of an event. The keys go to the line above."""
+
+
 class SubjectScreen(ModalScreen[str | None]):
     """Asks for one of several subjects, or for another one that is typed. None: cancelled."""
 
@@ -80,13 +84,11 @@ class SubjectScreen(ModalScreen[str | None]):
         with Vertical(classes="dialog"):
             yield Static(Text(self._title, style="bold"))
             yield Input(placeholder="another partition (orders-1), a topic or `broker 3`")
-            yield OptionList(*self._names, markup=False)
+            yield _SubjectList(*self._names, markup=False)
 
     def on_mount(self) -> None:
-        """The keys go to the line; the list has no focus."""
-        chosen = self.query_one(OptionList)
-        chosen.can_focus = False
-        chosen.highlighted = 0
+        """Enter without a text chooses the first subject."""
+        self.query_one(OptionList).highlighted = 0
 
     def action_move(self, is_down: bool) -> None:
         """Highlight another subject."""
