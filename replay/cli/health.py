@@ -53,6 +53,7 @@ from replay.logs.open_log import open_log, seq_at
 from replay.shadow.status import read_status
 from replay.times import iso_time
 from replay.why.headline import headline_of
+from replay.why.own_terms import events_to_choose
 
 _NOT_WELL: Final = 1
 _SHOWN: Final = 20
@@ -334,9 +335,9 @@ def _from_log(log: str, seq: int | None, wall_ns: int | None) -> _Moment:
         cluster = cluster_at(opened, seq_at(opened.reader, seq, wall_ns), report)
         if cluster.controller.role == "standby":
             raise ReplayError(
-                f"{log}: the daemon is not the controller at event {cluster.seq}, so that its log "
-                "does not show the state of the cluster: ask the daemon that is, give --zookeeper, "
-                "or an earlier moment (--at; refold why says when its last term ended)"
+                f"{log}: the daemon is not the controller at event {cluster.seq}, so its log does "
+                f"not show the cluster: {events_to_choose(opened.reader, cluster)}, ask the daemon "
+                "that is, or give --zookeeper (--at chooses an event)"
             )
         problem = headline_of(opened, cluster, report)
         shadow = read_status(opened.reader.path) if seq is None and wall_ns is None else None

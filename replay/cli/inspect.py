@@ -22,6 +22,7 @@ from replay.logs.open_log import OpenedLog, open_any_log, seq_at
 from replay.logs.opened_broker_log import BrokerLog
 from replay.stock_clusters.imported_log.reading import ImportedLog, unfinished_notes
 from replay.why.headline import headline_of
+from replay.why.own_terms import events_to_choose
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
@@ -95,6 +96,7 @@ def _inspect_cluster(
         first = cluster_at(opened, seq_at(opened.reader, *start), report)
         last = cluster_at(opened, seq_at(opened.reader, *end), report) if to else None
         headline = headline_of(opened, first, report) if last is None else ""
+        to_choose = events_to_choose(opened.reader, first)
         notes = unfinished_notes(opened) if isinstance(opened, ImportedLog) else []
     if last is not None and last.seq < first.seq:
         raise typer.BadParameter(f"{to} is before --at", param_hint="--to")
@@ -108,7 +110,7 @@ def _inspect_cluster(
     if last is None:
         print_result(
             {"headline": headline, **msgspec.to_builtins(first)},
-            lambda: _print(first, headline),
+            lambda: _print(first, headline, to_choose),
             as_json=as_json,
         )
         return
@@ -134,8 +136,9 @@ def _print_broker(broker: BrokerView) -> None:
         print_table(table)
 
 
-def _print(cluster: Cluster, headline: str) -> None:
-    for line in [headline, *heading(cluster)] if headline else heading(cluster):
+def _print(cluster: Cluster, headline: str, to_choose: str) -> None:
+    lines = heading(cluster, to_choose)
+    for line in [headline, *lines] if headline else lines:
         typer.echo(line)
     for table in tables(cluster):
         print_table(table)

@@ -40,12 +40,13 @@ _PARTITION_FIELDS: Final = (
 _BROKER_FIELDS: Final = ("", "epoch", "endpoints", "rack", "is_shutting_down")
 
 
-def heading(cluster: Cluster) -> Iterator[str]:
-    """The controller and what it does, in lines."""
+def heading(cluster: Cluster, to_choose: str = "") -> Iterator[str]:
+    """The controller and what it does, in lines. `to_choose` are the `events_to_choose`."""
     yield f"after event {cluster.seq}, {cluster.time}, {_KINDS[cluster.log]} log"
     yield f"controller: {_controller(cluster)}"
-    if cluster.controller.role == "standby":
-        yield "A standby daemon knows nothing of the cluster: choose an earlier moment."
+    if to_choose:
+        why = "The daemon is not the controller, so its log does not show the cluster"
+        yield f"{why}: {to_choose}."
     if cluster.procedure is not None:
         one = cluster.procedure
         yield f"procedure: {one.name} since event {one.since}, {one.rule}: {one.asked}"

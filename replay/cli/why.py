@@ -12,14 +12,13 @@ from replay.cli.options import At, Json, log_position, named_partition
 from replay.cli.progress import progress
 from replay.cli.why_report import explanation_lines
 from replay.garbage_collection import rare_garbage_collection
-from replay.index.history import history_of
+from replay.index.history import explain_by
 from replay.index.opening import index_of
 from replay.index.store import has_index
-from replay.logs.open_log import OpenedLog, RecordedLog, open_any_log, seq_at
+from replay.logs.open_log import open_any_log, seq_at
 from replay.logs.opened_broker_log import BrokerLog
-from replay.progress import Progress
 from replay.why.broker_0_8 import explain_broker_log
-from replay.why.explain import explain, explain_history, explain_runs, explain_terms
+from replay.why.explain import explain_runs, explain_terms
 from replay.why.explanations.explanation import Explanation
 from replay.why.runs import all_parts_of, logs_of, open_runs, parts_of
 from replay.why.subject import Subject
@@ -110,7 +109,8 @@ def _explanation(
                 found = explain_broker_log(opened, subject, moment, report)
                 note_changed_commands("why", logs[0], opened)
                 return found
-            return _explained(opened, subject, moment, report)
+            with index_of(opened, report) as index:
+                return explain_by(index, opened, subject, moment, report)
     if seq is not None:
         raise typer.BadParameter(
             "each log numbers its events from 1: give a time, or only one log", param_hint="--at"
@@ -119,15 +119,6 @@ def _explanation(
         if subject.is_of_role and not subject.is_unhealthy:
             return explain_terms(*all_parts_of(several, wall_ns), subject, report)
         return explain_runs(parts_of(several, wall_ns), subject, report)
-
-
-def _explained(log: OpenedLog, subject: Subject, seq: int, report: Progress) -> Explanation:
-    with index_of(log, report) as index:
-        if index is not None and isinstance(log, RecordedLog):
-            history = history_of(log, index, subject, seq, report)
-            if history is not None:
-                return explain_history(history)
-    return explain(log, subject, seq, report)
 
 
 def _subject(

@@ -1,9 +1,11 @@
-"""The subjects that the event at the cursor suggests to ask `why` about."""
+"""The subjects of `why` in the debugger: those that the event at the cursor suggests, and others by
+their names."""
 
 from replay.cluster_view.views import Cluster
 from replay.debug.moments import Moment
+from replay.errors import ReplayError
 from replay.inspect.changes import Change
-from replay.subjects import broker_named, partition_named
+from replay.subjects import partition_named
 from replay.why.subject import Subject
 
 CONTROLLER = "controller"
@@ -23,12 +25,19 @@ def subjects_to_explain(moment: Moment, changes: list[Change], after: Cluster) -
 
 
 def subject_named(name: str, after: Cluster) -> Subject:
-    """The question about a name of `subjects_to_explain`."""
+    """The question about a name of `subjects_to_explain`, or about another one that a user typed.
+    Raises ReplayError."""
     if name == CONTROLLER:
         return Subject()
     if name.startswith(_BROKER):
-        return Subject(broker=broker_named(name))
+        id = name.removeprefix(_BROKER)
+        if not id.isdecimal():
+            raise ReplayError(f"{name}: {id} is not the id of a broker")
+        return Subject(broker=int(id))
     if after.topic(name) is not None:
         return Subject(topic=name)
-    topic, number = partition_named(name)
-    return Subject(topic, number)
+    try:
+        return Subject(*partition_named(name))
+    except ValueError:
+        # The topic may have been deleted.
+        return Subject(topic=name)

@@ -1,4 +1,4 @@
-"""What `refold why` needs, from the index of a log: the history of a subject."""
+"""Explanations by the index of a log: the history of a subject."""
 
 from replay.cluster_view.views import Cluster
 from replay.cluster_view.waiting import with_times
@@ -7,11 +7,25 @@ from replay.index.store import Index, RoleLost
 from replay.inspect.at import FOLDED_AT_ONCE_MAX, projection_at
 from replay.inspect.projections import RecordedProjection
 from replay.logs.decode import time_of
-from replay.logs.open_log import RecordedLog
+from replay.logs.open_log import OpenedLog, RecordedLog
 from replay.progress import Progress
+from replay.why.explain import explain, explain_history
+from replay.why.explanations.explanation import Explanation
 from replay.why.history import History
 from replay.why.recorded import Limits
 from replay.why.subject import Subject
+
+
+def explain_by(
+    index: Index | None, log: OpenedLog, subject: Subject, seq: int, progress: Progress
+) -> Explanation:
+    """Explain the state of the subject after event `seq`, by the index of the log if it has one
+    and the index knows it. Raises as replay.why.explain.explain does."""
+    if index is not None and isinstance(log, RecordedLog):
+        history = history_of(log, index, subject, seq, progress)
+        if history is not None:
+            return explain_history(history)
+    return explain(log, subject, seq, progress)
 
 
 def history_of(

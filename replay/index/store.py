@@ -219,7 +219,9 @@ class Index:
         source = f"{path.absolute().as_uri()}?mode=ro&immutable=1"
         with ExitStack() as opened:
             try:
-                connection = opened.enter_context(closing(sqlite3.connect(source, uri=True)))
+                # As with segments, another thread may read it than has opened it.
+                connection = sqlite3.connect(source, uri=True, check_same_thread=False)
+                opened.callback(connection.close)
                 [(body,)] = connection.execute("select body from about").fetchall()
                 about = msgspec.json.decode(body, type=About)
             except (sqlite3.Error, ValueError, msgspec.DecodeError):
@@ -308,6 +310,8 @@ class Index:
     def _query(self, sql: str, *values: str | int) -> list[tuple[Any, ...]]:
         try:
             return self._connection.execute(sql, values).fetchall()
+        except sqlite3.ProgrammingError:
+            raise  # The caller is wrong, not the file.
         except sqlite3.Error as error:
             raise self._damaged(error) from error
 

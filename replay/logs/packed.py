@@ -61,7 +61,7 @@ def unpacked(given: Path, scratch: Path, progress: Progress = unreported) -> Pat
     """Unpack or import into `scratch` and return the folder of the log. Raises ReplayError."""
     if given.is_dir():
         return _imported(given, scratch, progress)
-    return _unpacked(given, scratch, progress)
+    return unpacked_log(given, scratch) or _imported(given, scratch, progress)
 
 
 def _imported(recording: Path, scratch: Path, progress: Progress) -> Path:
@@ -72,17 +72,17 @@ def _imported(recording: Path, scratch: Path, progress: Progress) -> Path:
     return scratch / "log"
 
 
-def _unpacked(archive: Path, scratch: Path, progress: Progress) -> Path:
+def unpacked_log(archive: Path, scratch: Path) -> Path | None:
+    """Unpack the log of an archive into `scratch`, and return its folder. None if the archive has
+    none, as that of a stock cluster's files. Raises ReplayError."""
     try:
         with tarfile.open(archive) as packed:
             segments = _segments(packed, bytes_allowed(archive))
             packed.extractall(scratch, segments, filter="data")
-        if segments:
-            return (scratch / segments[0].name).parent
     except _ARCHIVE_ERRORS as error:
         why = str(error).partition("\n")[0].removesuffix(":")
         raise ReplayError(f"{archive} cannot be opened: {why}") from None
-    return _imported(archive, scratch, progress)
+    return (scratch / segments[0].name).parent if segments else None
 
 
 def _segments(packed: tarfile.TarFile, left: int) -> list[tarfile.TarInfo]:

@@ -2,33 +2,44 @@
 
 import os
 from collections.abc import Iterator
+from functools import lru_cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Final
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from eventstore.errors import LogError
 from eventstore.folders import is_segment, segments_in
 from eventstore.reader import LogReader
 from replay.errors import ReplayError
-from replay.logs.packed import LOG_OF_INCIDENT, PACKED
+from replay.logs.packed import LOG_OF_INCIDENT, PACKED, packed_at, unpacked_log
 from replay.times import iso_time
 
 _LOGS_MAX: Final = 1000
 _DEPTH_MAX: Final = 5
+_UNPACKED_MAX: Final = 4 << 20
+"""The list does not unpack archives with more bytes."""
 
 
 class Incident(Struct, frozen=True):
-    """A log below the folder. `name` is its path there. `begin` and `events` are unknown ("" and 0)
-    if the log is packed or cannot be read; `version` changes when the log grows."""
+    """A log below the folder. `name` is its path there; `version` changes when the log grows."""
 
     name: str
     path: Path
     kind: str
     changed_ns: int
     version: str
+
+
+class Content(Struct, frozen=True):
+    """What the list shows of the events of a log: the time of the first one, and how many there
+    are. `unknown` is why neither is known; "" if they are."""
+
+    kind: str
     begin: str = ""
     events: int = 0
+    unknown: str = ""
 
 
 def incidents_in(folder: Path) -> list[Incident]:
@@ -83,17 +94,33 @@ def _incident(path: Path, kind: str, folder: Path) -> Incident:
     name = str(path.relative_to(folder)) if path != folder else path.resolve().name
     files = list(path.iterdir()) if path.is_dir() else [path]
     changed_ns = max(one.stat().st_mtime_ns for one in files)
-    one = Incident(name, path, kind, changed_ns, version_of(path))
-    if kind != "log":
-        return one
+    return Incident(name, path, kind, changed_ns, version_of(path))
+
+
+@lru_cache(_LOGS_MAX)
+def content_of(one: Incident) -> Content:
+    """The content of a log. That of an archive is unpacked, but no recording is imported."""
     try:
-        with LogReader.open(path) as reader:
-            first = next(iter(reader.events()), None)
-            begin = iso_time(first.wall_ns) if first is not None else ""
-            events = reader.last_seq - reader.header.first_seq + 1
-            kind = "daemon's log" if reader.header.kind == "recorded" else "imported log"
-            if reader.header.kind == "recorded" and reader.closing is None:
-                kind = "daemon's log, not closed"
-    except LogError:
-        return one
-    return Incident(name, path, kind, changed_ns, one.version, begin, events)
+        if one.kind == "log":
+            return _content(one.path)
+        archive = packed_at(one.path) or one.path
+        if archive.stat().st_size > _UNPACKED_MAX:
+            return Content(one.kind, unknown="large: see its report")
+        with TemporaryDirectory(prefix="refold-list-") as scratch:
+            log = unpacked_log(archive, Path(scratch))
+            if log is None:
+                return Content(one.kind, unknown="not imported: see its report")
+            return structs.replace(_content(log), kind=one.kind)
+    except (LogError, ReplayError, OSError):
+        return Content(one.kind, unknown="cannot be read")
+
+
+def _content(log: Path) -> Content:
+    with LogReader.open(log) as reader:
+        first = next(iter(reader.events()), None)
+        kind = "daemon's log" if reader.header.kind == "recorded" else "imported log"
+        if reader.header.kind == "recorded" and reader.closing is None:
+            kind = "daemon's log, not closed"
+        if first is None:
+            return Content(kind, unknown="no events")
+        return Content(kind, iso_time(first.wall_ns), reader.last_seq - reader.header.first_seq + 1)

@@ -7,7 +7,7 @@ from typing import Final
 from urllib.parse import urlencode
 
 from replay.report.html import styled
-from replay.report.incidents import Incident
+from replay.report.incidents import Incident, content_of
 from replay.times import iso_time
 
 _HEAD: Final = ("log", "kind", "begins", "events", "last change", "compare")
@@ -42,8 +42,9 @@ def error_page(text: str) -> str:
 def _row(one: Incident) -> str:
     name = escape(one.name)
     link = escape("/report?" + urlencode({"log": one.name}))
-    events = f"{one.events:,}" if one.events else ""
-    cells = (one.kind, one.begin, events, iso_time(one.changed_ns))
+    content = content_of(one)
+    events = f"{content.events:,}" if content.events else ""
+    cells = (content.kind, content.begin or content.unknown, events, iso_time(one.changed_ns))
     texts = "".join(f"<td>{escape(cell)}</td>" for cell in cells)
     choices = "".join(
         f'<label><input type="radio" name="{field}" value="{name}"> {label}</label> '

@@ -7,16 +7,13 @@ brokers' logs and the shadow folds of an imported one.
 from collections.abc import Iterator
 from typing import Final
 
-import msgspec
-
-from controller.core.canonical import decode_command
 from controller.core.commands import Notice
 from eventstore.reader import LogReader
 from eventstore.records import CommandRecord
 from replay.cluster_view.views import NO_BROKER, Cluster
 from replay.cluster_view.waiting import silent_broker, stuck_registrations
-from replay.errors import ReplayError
 from replay.logs.decode import wall_ns_of
+from replay.logs.notices import notices
 from replay.logs.open_log import OpenedLog, RecordedLog
 from replay.progress import Progress, unreported
 from replay.why.facts import AnyFact, NoticeIssued, RoleChanged
@@ -25,7 +22,6 @@ from replay.why.imported import history_of
 from replay.why.subject import CONTROLLER_FAILURES, Subject
 
 _ROLES: Final = ("elected", "failover_done", "failover_failed", "resigned")
-_NOTICE: Final = str(Notice.__struct_config__.tag)
 
 
 def headline_of(log: OpenedLog, cluster: Cluster, progress: Progress = unreported) -> str:
@@ -47,9 +43,8 @@ def _notices(reader: LogReader, seq: int) -> Iterator[AnyFact]:
     """The failures of the controller, and its elections. Only the first of several equal failures
     in a term has a time."""
     timed: set[tuple[str, int]] = set()
-    for stored in reader.commands(last_cause=seq, kind=_NOTICE):
-        notice = _notice(stored.cause, stored.body)
-        if notice is None or notice.code not in (*_ROLES, *CONTROLLER_FAILURES):
+    for stored, notice in notices(reader, seq):
+        if notice.code not in (*_ROLES, *CONTROLLER_FAILURES):
             continue
         key = (notice.code, stored.term)
         wall_ns = 0 if key in timed else wall_ns_of(reader, stored.cause)
@@ -76,14 +71,3 @@ def _fact(notice: Notice, stored: CommandRecord, wall_ns: int) -> AnyFact:
         subject=notice.subject,
         text=notice.text,
     )
-
-
-def _notice(cause: int, body: bytes | None) -> Notice | None:
-    """The notice in the body of a command; None if the body is too large to be stored."""
-    if body is None:
-        return None
-    try:
-        command = decode_command(body)
-    except msgspec.DecodeError as error:
-        raise ReplayError(f"a notice of event {cause} cannot be decoded: {error}") from error
-    return command if isinstance(command, Notice) else None

@@ -6,17 +6,18 @@ from typing import Any, ClassVar, Final
 
 from rich.text import Text
 from textual.app import App, ComposeResult, SystemCommand
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.containers import Horizontal, VerticalScroll
 from textual.screen import Screen
-from textual.widgets import Footer, OptionList, Static, TabbedContent, TabPane
+from textual.widgets import OptionList, Static, TabbedContent, TabPane
 from textual.widgets.option_list import Option
 from typer import BadParameter
 
 from eventstore.errors import LogError
 from replay.cli.debug import panels
 from replay.cli.debug.event_list import EventList
-from replay.cli.debug.screens import AskScreen, ChooseScreen, TextScreen
+from replay.cli.debug.keys import KEYS, KeyLine, bindings, help_lines
+from replay.cli.debug.screens import AskScreen, ChooseScreen, SubjectScreen, TextScreen
 from replay.cli.debug.session import CancelledError, Session, View
 from replay.cli.options import log_position
 from replay.debug.conditions import FORMS, Condition, condition_named
@@ -30,40 +31,6 @@ from replay.progress import Progress
 _REPORTED_EVERY: Final = 1_000
 _CONDITIONS: Final = "\n".join(f"{name} {form}".replace(" :", ":") for name, form in FORMS.items())
 _WIDE: Final = 140
-
-_KEYS: Final = [
-    ("right,down,n", "step('event', True)", "Next", "Next event"),
-    ("left,up,p", "step('event', False)", "Back", "Previous event"),
-    ("d", "step('decision', True)", "Decision", "Next decision"),
-    ("slash", "search(True)", "Search", "Search forward for a condition"),
-    ("t", "filter", "Filter", "Show only events about a topic, a partition or a broker"),
-    ("b", "breakpoint", "Break", "Set or remove a breakpoint"),
-    ("u", "cause", "Cause", "Go to the cause of the event"),
-    ("w", "why", "Why", "Explain a partition, a broker or the controller at this event"),
-    ("question_mark,h", "help", "Help", "Show all keys and conditions"),
-    ("q", "quit", "Quit", "Quit"),
-    ("r,backslash", "search(False)", "Search back", "Search backward for a condition"),
-    ("c", "run(True)", "Continue", "Run to the next breakpoint"),
-    ("C", "run(False)", "", "Run back to the previous breakpoint"),
-    ("e", "effect", "Effect", "Go to an effect of the event"),
-    ("g", "go", "Go to", "Go to an event number or a time"),
-    ("x", "what_if", "What-if", "Change something here and continue in a simulated cluster"),
-    ("o", "step('procedure', True)", "Procedure", "Next beginning of a procedure"),
-    ("f", "step('failover', True)", "Failover", "Next failover: the controller epoch changes"),
-    ("D", "step('decision', False)", "", "Previous decision"),
-    ("O", "step('procedure', False)", "", "Previous beginning of a procedure"),
-    ("F", "step('failover', False)", "", "Previous failover"),
-    ("full_stop", "again(True)", "", "Search the last condition forward again"),
-    ("comma", "again(False)", "", "Search the last condition backward again"),
-    ("home", "edge(False)", "", "First event"),
-    ("end", "edge(True)", "", "Last event"),
-    ("1", "tab('state')", "", "Show the state"),
-    ("2", "tab('changes')", "", "Show the changes by the event"),
-    ("3", "tab('event')", "", "Show the event and its decisions"),
-    ("4", "tab('why')", "", "Show the last explanation"),
-    ("escape", "cancel", "", "End a search that is running"),
-]
-"""The keys: names, action, the word in the footer ("": only in the help), the help."""
 
 
 class DebugApp(App[None]):
@@ -84,18 +51,16 @@ class DebugApp(App[None]):
     TabPane { padding: 0; }
     #answers { height: auto; max-height: 100%; border: none; padding: 0; }
     #status { height: auto; min-height: 1; max-height: 5; color: $text-muted; }
-    AskScreen, ChooseScreen, TextScreen { align: center middle; }
+    AskScreen, ChooseScreen, SubjectScreen, TextScreen { align: center middle; }
     .dialog { width: 90%; max-width: 120; height: auto; max-height: 90%;
               border: round $primary; padding: 0 1; background: $surface; }
     .dialog VerticalScroll { height: auto; max-height: 16; }
     .dialog OptionList { height: auto; max-height: 16; border: none; }
+    .narrow .of-wide-line { display: none; }
     .large { height: 90%; max-width: 180; }
     .large VerticalScroll { height: 1fr; max-height: 100%; }
     """
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding(keys, action, word or help, show=bool(word), tooltip=help)
-        for keys, action, word, help in _KEYS
-    ]
+    BINDINGS: ClassVar[list[BindingType]] = [*bindings()]
 
     def __init__(self, session: Session) -> None:
         super().__init__()
@@ -123,7 +88,7 @@ class DebugApp(App[None]):
                     yield Static("Press w to explain the state.", id="why-text")
                     yield OptionList(id="answers", markup=False)
         yield Static(id="status")
-        yield Footer(compact=True, show_command_palette=False)
+        yield KeyLine(compact=True, show_command_palette=False)
 
     def on_mount(self) -> None:
         """Show the first event."""
@@ -136,7 +101,7 @@ class DebugApp(App[None]):
 
     def get_system_commands(self, screen: Screen[Any]) -> Iterable[SystemCommand]:
         """The commands of the palette: every key, and Textual's."""
-        for _, action, _, help in _KEYS:
+        for _, action, _, help in KEYS:
             yield SystemCommand(
                 help, "", lambda action=action: self.call_later(self.run_action, action)
             )
@@ -406,14 +371,16 @@ class DebugApp(App[None]):
             return
         names = subjects_to_explain(view.moment, view.changes, view.after)
 
-        def explain(place: int | None) -> None:
-            if place is not None:
-                self._begin(lambda: self._explain(names[place], view))
+        def explain(name: str | None) -> None:
+            if name is not None:
+                self._begin(lambda: self._explain(name, view))
 
-        title = f"Explain the state after event {view.after.seq}"
-        self.push_screen(ChooseScreen(title, [Text(one) for one in names]), explain)
+        self.push_screen(
+            SubjectScreen(f"Explain the state after event {view.after.seq}", names), explain
+        )
 
     async def _explain(self, name: str, view: View) -> None:
+        self._say("")
         subject = subject_named(name, view.after)
         found = await self._session.do(
             lambda progress: self._session.why(subject, progress), self._report
@@ -462,17 +429,6 @@ class DebugApp(App[None]):
 
     def action_help(self) -> None:
         """Show all keys and conditions."""
-        names = {
-            "slash": "/",
-            "backslash": "\\",
-            "full_stop": ".",
-            "comma": ",",
-            "question_mark": "?",
-        }
-        keys = [
-            f"{', '.join(names.get(one, one) for one in each.split(',')):<16}{help}"
-            for each, _, _, help in _KEYS
-        ]
         marks = "Marks of events: ● breakpoint, ▶ a procedure begins, ◆ a decision."
-        parts = [*keys, f"{'ctrl+p':<16}Command palette", "", marks, "", "Conditions:", _CONDITIONS]
+        parts = [*help_lines(), "", marks, "", "Conditions:", _CONDITIONS]
         self.push_screen(TextScreen("Keys", parts))

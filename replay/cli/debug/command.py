@@ -45,5 +45,5 @@ def debug(log: Log, at: At = None) -> None:
                 cursor = Cursor(playback, max(begin, playback.first_seq))
             # An event that cannot be read is reported before the screen opens.
             cursor.clusters()
-            DebugApp(Session(log, opened, cursor)).run()
+            DebugApp(Session(log, opened, cursor, index)).run()
             note_changed_commands("debug", log, opened)

@@ -65,7 +65,7 @@ def state_panel(view: View, shown: str) -> RenderableType:
     only those partitions."""
     cluster = _filtered(view.after, shown)
     fields = {(one.subject, one.what) for one in view.changes}
-    parts: list[RenderableType] = [Text(line) for line in heading(cluster)]
+    parts: list[RenderableType] = [Text(line) for line in heading(cluster, view.to_choose)]
     shown_tables = list(tables(cluster, fields, _PARTITIONS_MAX))
     for one in shown_tables:
         _make_narrow(one)

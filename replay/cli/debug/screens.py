@@ -1,4 +1,4 @@
-"""The dialogs of the debugger: a line to fill in, a choice, a text."""
+"""The dialogs of the debugger: a line to fill in, a choice, a subject, a text."""
 
 from collections.abc import Sequence
 from typing import ClassVar
@@ -57,6 +57,52 @@ class ChooseScreen(ModalScreen[int | None]):
     def on_option_list_option_selected(self, chosen: OptionList.OptionSelected) -> None:
         """Enter or a click."""
         self.dismiss(chosen.option_index)
+
+    def action_cancel(self) -> None:
+        """Escape."""
+        self.dismiss(None)
+
+
+class _SubjectList(OptionList, can_focus=False):
+    """The subjects of an event. The keys go to the line above."""
+
+
+class SubjectScreen(ModalScreen[str | None]):
+    """Asks for one of several subjects, or for another one that is typed. None: cancelled."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        *_CANCEL,
+        Binding("down", "move(True)", "Next", show=False),
+        Binding("up", "move(False)", "Back", show=False),
+    ]
+
+    def __init__(self, title: str, names: Sequence[str]) -> None:
+        super().__init__()
+        self._title, self._names = title, names
+
+    def compose(self) -> ComposeResult:
+        with Vertical(classes="dialog"):
+            yield Static(Text(self._title, style="bold"))
+            yield Input(placeholder="another partition (orders-1), a topic or `broker 3`")
+            yield _SubjectList(*self._names, markup=False)
+
+    def on_mount(self) -> None:
+        """Enter without a text chooses the first subject."""
+        self.query_one(OptionList).highlighted = 0
+
+    def action_move(self, is_down: bool) -> None:
+        """Highlight another subject."""
+        chosen = self.query_one(OptionList)
+        (chosen.action_cursor_down if is_down else chosen.action_cursor_up)()
+
+    def on_input_submitted(self, submitted: Input.Submitted) -> None:
+        """Enter: the typed subject, else the highlighted one."""
+        highlighted = self._names[self.query_one(OptionList).highlighted or 0]
+        self.dismiss(submitted.value.strip() or highlighted)
+
+    def on_option_list_option_selected(self, chosen: OptionList.OptionSelected) -> None:
+        """A click."""
+        self.dismiss(self._names[chosen.option_index])
 
     def action_cancel(self) -> None:
         """Escape."""

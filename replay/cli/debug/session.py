@@ -15,14 +15,16 @@ from replay.cluster_view.views import Cluster
 from replay.debug.cursor import Around, Cursor
 from replay.debug.moments import Moment
 from replay.errors import ReplayError
+from replay.index.history import explain_by
+from replay.index.store import Index
 from replay.inspect.changes import Change, changes
 from replay.logs.open_log import OpenedLog
 from replay.progress import Progress
 from replay.what_if.changes import Changes
 from replay.what_if.continuing import what_if
 from replay.what_if.saved_run import incident_of
-from replay.why.explain import explain
 from replay.why.explanations.explanation import Explanation
+from replay.why.own_terms import events_to_choose
 from replay.why.subject import Subject
 
 _AROUND: Final = 100
@@ -38,7 +40,8 @@ class CancelledError(Exception):
 
 class View(Struct, frozen=True):
     """What the panels show: the events around the cursor, the event there, the state before and
-    after it, and the differences. `damage`: why the later events cannot be read, if they cannot."""
+    after it, and the differences. `damage`: why the later events cannot be read, if they cannot.
+    `to_choose`: the `events_to_choose`."""
 
     around: Sequence[Moment]
     damage: str
@@ -46,15 +49,20 @@ class View(Struct, frozen=True):
     before: Cluster
     after: Cluster
     changes: list[Change]
+    to_choose: str
 
 
 class Session:
     """A log that is debugged."""
 
-    def __init__(self, path: str, log: OpenedLog, cursor: Cursor) -> None:
+    def __init__(
+        self, path: str, log: OpenedLog, cursor: Cursor, index: Index | None = None
+    ) -> None:
+        """`index`: that of the log, for explanations."""
         self.path = path
         self.log = log
         self.cursor = cursor
+        self._index = index
         self._thread = ThreadPoolExecutor(max_workers=1)
         self._cancelled = Event()
         self._around = Around([])
@@ -92,7 +100,15 @@ class Session:
             self._filter = cursor.filter
         events, damage = self._around
         moment = next((one for one in events if one.seq == cursor.seq), None)
-        return View(events, damage, moment or cursor.moment, before, after, changes(before, after))
+        return View(
+            events,
+            damage,
+            moment or cursor.moment,
+            before,
+            after,
+            changes(before, after),
+            events_to_choose(self.log.reader, after),
+        )
 
     def _is_inside(self) -> bool:
         numbers = [one.seq for one in self._around.moments]
@@ -105,7 +121,7 @@ class Session:
 
     def why(self, subject: Subject, progress: Progress) -> Explanation:
         """The explanation of `refold why` at the cursor."""
-        return explain(self.log, subject, self.cursor.seq, progress)
+        return explain_by(self._index, self.log, subject, self.cursor.seq, progress)
 
     def what_if(self, text: str, progress: Progress) -> list[RenderableType]:
         """The answer of `refold what-if` to the options in `text`. If they change only settings,

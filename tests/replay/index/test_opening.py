@@ -3,6 +3,7 @@
 import os
 import shutil
 import sqlite3
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
 from stat import S_IMODE
@@ -146,6 +147,23 @@ def test_index_that_is_damaged_in_the_middle_is_reported_with_what_to_do(log: Pa
         assert index is not None
         with closing(index), pytest.raises(LogCorrupt, match="delete it; it can be made again"):
             index.numbers("event t-0")
+
+
+def test_index_is_read_by_another_thread_than_the_one_that_opened_it(log: Path) -> None:
+    with (
+        open_log(log) as opened,
+        index_of(opened, unreported) as index,
+        ThreadPoolExecutor() as pool,
+    ):
+        assert index is not None
+        assert pool.submit(index.names).result() == index.names()
+
+
+def test_wrong_use_of_an_index_is_not_reported_as_damage(log: Path) -> None:
+    with open_log(log) as opened, index_of(opened, unreported) as index:
+        assert index is not None
+    with pytest.raises(sqlite3.ProgrammingError, match="closed"):
+        index.names()
 
 
 def test_log_without_events_has_an_index(tmp_path: Path) -> None:

@@ -2,10 +2,12 @@
 
 import json
 import os
+import re
 import shutil
 import socket
 import tarfile
 from collections.abc import Iterator
+from html import escape
 from http.client import HTTPConnection
 from pathlib import Path
 from urllib.parse import quote
@@ -13,8 +15,10 @@ from urllib.parse import quote
 import pytest
 from typer.testing import CliRunner
 
+from eventstore.writer import LogWriter
 from replay.cli.serve import app
 from replay.report.serving import ReportServer
+from tests.replay.recorded_log import header
 from tests.replay.report.served import served
 
 INCIDENT = Path("tests/incidents/broker-crash")
@@ -58,6 +62,39 @@ def test_list_has_all_logs_and_their_names_as_text(server: ReportServer) -> None
     assert ">crash</a>" in page
     assert "<script>" not in page
     assert "&lt;script&gt;alert(1)&amp;" in page
+
+
+def row(page: str, name: str) -> list[str]:
+    """The cells of a log in the list: kind, begin, events."""
+    line = next(line for line in page.splitlines() if f">{name}</a>" in line)
+    return re.findall("<td>([^<]*)</td>", line)[:3]
+
+
+def test_list_has_the_begin_and_the_events_of_logs_that_are_packed_or_not(
+    server: ReportServer,
+) -> None:
+    shutil.copy(INCIDENT / "log.tar.xz", server.folder / "packed.tar.xz")
+    _, page = _get(server, "/")
+    counted = ["2026-11-21T23:21:03.445627Z", "124"]
+    assert row(page, "crash") == ["incident", *counted]
+    assert row(page, "packed.tar.xz") == ["packed", *counted]
+    assert row(page, escape(_unpacked(server))) == ["daemon&#x27;s log", *counted]
+
+
+def test_list_says_why_the_begin_and_the_events_of_a_log_are_unknown(tmp_path: Path) -> None:
+    shutil.copy("tests/recordings/unclean-3.tar.xz", tmp_path / "stock.tar.xz")
+    (tmp_path / "broken").mkdir()
+    (tmp_path / "broken" / f"{1:020d}.refold").write_text("no log")
+    (tmp_path / "torn.tar.xz").write_text("no archive")
+    (tmp_path / "large.tar.xz").write_bytes(bytes(5 << 20))
+    LogWriter.create(tmp_path / "empty", header()).close()
+    with served(tmp_path) as server:
+        _, page = _get(server, "/")
+    assert row(page, "stock.tar.xz") == ["packed", "not imported: see its report", ""]
+    assert row(page, "broken") == ["log", "cannot be read", ""]
+    assert row(page, "torn.tar.xz") == ["packed", "cannot be read", ""]
+    assert row(page, "large.tar.xz") == ["packed", "large: see its report", ""]
+    assert row(page, "empty") == ["daemon&#x27;s log", "no events", ""]
 
 
 def test_report_of_a_log_and_of_two(server: ReportServer) -> None:

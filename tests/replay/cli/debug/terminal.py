@@ -12,7 +12,9 @@ from replay.cli.debug.app import DebugApp
 from replay.cli.debug.session import Session
 from replay.debug.cursor import Cursor
 from replay.debug.playback import Playback
+from replay.index.opening import index_of
 from replay.logs.open_log import open_log
+from replay.progress import unreported
 
 ROOT = Path(__file__).parents[4]
 
@@ -74,9 +76,11 @@ def _is_changed(style: Style | None) -> bool:
 async def debugging(
     log: str = "tests/incidents/broker-crash", seq: int = 72, size: tuple[int, int] = (80, 24)
 ) -> AsyncIterator[Terminal]:
-    """The program on a log. A relative path begins at the root of the repository."""
-    with open_log(ROOT / log) as opened:
-        program = DebugApp(Session(log, opened, Cursor(Playback(opened), seq)))
+    """The program on a log, with its index if it has one. A relative path begins at the root of the
+    repository."""
+    with open_log(ROOT / log) as opened, index_of(opened, unreported) as index:
+        cursor = Cursor(Playback(opened, index=index), seq)
+        program = DebugApp(Session(log, opened, cursor, index))
         program.animation_level = "none"
         async with program.run_test(size=size) as pilot:
             terminal = Terminal(program, pilot)

@@ -15,8 +15,10 @@ from typer.testing import CliRunner
 
 from replay.cli.debug.command import debug
 from replay.cli.main import app
+from replay.index.making import make_index
 from replay.inspect.at import cluster_at
 from replay.logs.open_log import open_log
+from replay.logs.packed import log_at
 from tests.replay.cli.debug.terminal import ROOT, Terminal, debugging
 from tests.replay.debug.damaged import log_with_changed_event
 
@@ -92,6 +94,11 @@ async def test_event_is_entered_by_number_or_time() -> None:
         assert "event 71 of 124" in terminal.lines[0]
 
 
+async def test_first_event_of_a_daemons_log_names_the_event_at_which_its_term_begins() -> None:
+    async with debugging(seq=1, size=WIDE) as terminal:
+        assert "choose event 6 or a later one" in " ".join(terminal.text.split())
+
+
 # Searches, breakpoints, filter
 
 
@@ -135,6 +142,39 @@ async def test_filter_shows_and_steps_to_events_about_a_partition() -> None:
         assert "filter: orders-1" in terminal.lines[0]
 
 
+# A log with an index
+
+
+@pytest.fixture
+def indexed(tmp_path: Path) -> Path:
+    """The log of the incident with its index, as a long log has one."""
+    with log_at(INCIDENT) as path:
+        shutil.copytree(path, tmp_path / "log")
+    make_index(tmp_path / "log")
+    return tmp_path / "log"
+
+
+async def test_index_answers_steps_searches_the_filter_and_why(indexed: Path) -> None:
+    async with debugging(str(indexed), size=WIDE) as terminal:
+        for key, seq in {"d": 73, "D": 72, "o": 83, "O": 68, "f": 124, "F": 6}.items():
+            await terminal.press(key)
+            assert terminal.lines[0].startswith(f"event {seq} of 124"), key
+        await terminal.press("end")
+        for condition, seq in {
+            "znode /brokers/topics/orders/partitions/1/state": 99,
+            "leader orders-1": 72,
+            "broker 2": 70,
+            "kind watch_fired": 68,
+            "about moved-0": 62,
+        }.items():
+            await terminal.enter("r", condition)
+            assert terminal.lines[0].startswith(f"event {seq} of 124"), condition
+        await terminal.enter("t", "orders-1")
+        await terminal.press("n", "d", "w", "enter")
+        assert "filter: orders-1" in terminal.lines[0]
+        assert "orders-1 has leader 3 since event 72" in terminal.text
+
+
 # Causes, why, what-if
 
 
@@ -157,6 +197,32 @@ async def test_why_shows_the_answer_and_causes_that_lead_to_events() -> None:
         assert "event 70 of 124" in terminal.lines[0]
 
 
+async def test_why_explains_a_subject_that_is_typed_or_chosen_with_the_keys() -> None:
+    async with debugging(size=WIDE) as terminal:
+        await terminal.enter("w", "moved-1")
+        assert "moved-1 has leader 1" in terminal.text
+        await terminal.enter("w", "broker 2")
+        assert "Broker 2 is not registered since event 70" in terminal.text
+        await terminal.press("w", "down", "down", "down", "up", "enter")
+        assert "Broker 1 is registered" in terminal.text
+        for name, refused in (
+            ("broker x", "broker x: x is not the id of a broker"),
+            ("nosuch", "no topic nosuch at event 72; there are moved, orders"),
+            ("orders-9", "no partition orders-9 at event 72"),
+        ):
+            await terminal.enter("w", name)
+            assert refused in terminal.text
+            assert "Broker 1 is registered" in terminal.text
+
+
+@pytest.mark.long
+async def test_click_on_a_subject_explains_it() -> None:
+    async with debugging(size=WIDE) as terminal:
+        await terminal.press("w")
+        await terminal.click("SubjectScreen OptionList", (2, 0))
+        assert "orders-1 has leader 3 since event 72" in terminal.text
+
+
 @pytest.mark.long
 async def test_simulation_with_another_setting_continues_at_the_event() -> None:
     async with debugging(size=WIDE) as terminal:
@@ -173,6 +239,17 @@ async def test_click_on_an_event_moves_there() -> None:
         await terminal.click("#events", (20, 1))
         assert f"event {seq} of 124" in terminal.lines[0]
         assert seq < 72
+
+
+@pytest.mark.parametrize(
+    ("columns", "last"), [(80, "q Quit"), (139, "q Quit"), (140, "f Failover")]
+)
+async def test_last_line_begins_with_the_key_for_all_keys_and_cuts_none(
+    columns: int, last: str
+) -> None:
+    async with debugging(size=(columns, 24)) as terminal:
+        assert terminal.lines[-1].startswith("? All keys")
+        assert terminal.lines[-1].endswith(last)
 
 
 async def test_click_on_a_key_in_the_footer_does_what_the_key_does() -> None:
