@@ -204,6 +204,16 @@ def test_first_target_drops_nothing() -> None:
     assert files(cluster) == [1, 2, 3]
 
 
+def test_target_that_needs_each_replica_drops_nothing() -> None:
+    cluster = interruptible(4, 1, 2)
+    request(cluster, {T0: [2, 3]})
+    seen = cluster.seen()
+    request(cluster, {T0: [2, 3, 4]})
+    assert assignment(cluster) == "2,3,4,1 adding 3,4 removing 1"
+    assert seen.texts_of("replicas_dropped") == []
+    assert files(cluster) == [1, 2, 3, 4]
+
+
 def test_leading_intermediate_is_kept_until_another_replica_leads() -> None:
     cluster = interruptible(4, 1, 2)
     request(cluster, {T0: [3, 4]})
