@@ -1,12 +1,16 @@
 """Rules of the code base that no linter knows."""
 
 import ast
+import fnmatch
 import re
 import subprocess
+import tomllib
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from vulture import Vulture
 
 from tools.mutations.checking import list_errors
 
@@ -94,6 +98,17 @@ def test_modules_are_short() -> None:
         for module in modules(*CODE)
     }
     assert not {module: count for module, count in lines.items() if count > MODULE_LINES_MAX}
+
+
+def test_each_name_that_vulture_ignores_is_needed() -> None:
+    """Without the list, vulture would report code with this name as unused."""
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["tool"]["vulture"]
+    found = Vulture(ignore_decorators=settings["ignore_decorators"])
+    found.scavenge([ROOT / one for one in settings["paths"]], exclude=settings["exclude"])
+    unused = {one.name for one in found.get_unused_code()}
+    ignored = settings["ignore_names"]
+    assert [one for one in ignored if not fnmatch.filter(unused, one)] == []
+    assert [one for one, count in Counter(ignored).items() if count > 1] == []
 
 
 def test_files_of_tests_hold_tests() -> None:

@@ -19,7 +19,6 @@ from controller.core.operations import Delete, SetData
 from controller.core.procedures.reassignment.leader_epochs import RAISE
 from controller.core.replica_assignment import changed_assignment, replicas_to_drop
 from controller.core.values import ANY_VERSION, NO_LEADER
-from replay.world.simulation import Delivery
 from tests.controller.core.cluster import Cluster, by_rule
 from tests.controller.core.procedures.reassignment.dropping import stopped
 from tests.controller.core.procedures.reassignment.interrupting import (
@@ -40,6 +39,7 @@ from tests.controller.core.procedures.reassignment.reassigning import (
     elect_preferred,
     reassign,
 )
+from tests.controller.core.unreliable import Delivery
 
 STATE = znodes.state_path(*T0)
 
