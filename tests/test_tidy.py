@@ -45,6 +45,9 @@ FORBIDDEN_IN_CORE = {
     "time",
     "uuid",
 }
+PATH_OF_A_ZNODE = re.compile(
+    r"/(?:admin|brokers/|config|controller|feature|kafka-acl|migration)[\w<>/-]*"
+)
 FORBIDDEN_IN_FILES = {
     "a folder of one machine": re.compile(r"(?<![\w.])/(?:home|root|work|Users)/[\w.-]+/"),
     "the host of a package registry": re.compile(
@@ -172,6 +175,19 @@ def test_core_knows_no_clock_and_no_io() -> None:
         if name in {"open", "input"} and isinstance(call.func, ast.Name)
     ]
     assert not imports + opened
+
+
+def test_paths_of_znodes_are_constants_of_the_module_of_znodes() -> None:
+    literals = [
+        at(module, node)
+        for module in modules("controller/core")
+        if "znodes" not in module.parts
+        for node in ast.walk(tree_of(module))
+        if isinstance(node, ast.Constant)
+        and isinstance(node.value, str)
+        and PATH_OF_A_ZNODE.fullmatch(node.value)
+    ]
+    assert not literals
 
 
 def named_modules(module: Path, package: str) -> Iterator[str]:

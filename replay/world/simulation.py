@@ -59,7 +59,7 @@ PERSISTENT: Final = (
     znodes.TOPICS,
     "/admin",
     znodes.DELETE_TOPICS,
-    "/config",
+    znodes.CONFIGS,
     znodes.TOPIC_CONFIGS,
     znodes.BROKER_CONFIGS,
     znodes.CONFIG_CHANGES,
