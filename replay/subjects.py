@@ -31,6 +31,7 @@ from controller.core.znodes import (
 )
 from controller.kafka_0_8.commands import BrokerCommand
 from controller.kafka_0_8.events import BrokerEvent
+from controller.kafka_0_8.znodes import broker_of, partition_znode
 from replay.stock_clusters.zookeeper_log.transactions import (
     CloseSession,
     Multi,
@@ -179,10 +180,6 @@ def broker_named(name: str) -> int:
 
 # The 0.8 design ---------------------------------------------------------------------------------
 
-_PARTITION_0_8: Final = re.compile(
-    r"/brokers/(?:topics|partitions_reassigned)/([^/]+)/([0-9]{1,10})(?:/.*)?"
-)
-_BROKER_0_8: Final = re.compile(r"/brokers/(?:ids|state)/([0-9]{1,10})(?:/.*)?")
 _NAME_0_8: Final = re.compile(r"(.+)-([0-9]{1,10})")
 
 
@@ -199,10 +196,11 @@ def subjects_of_broker(value: BrokerEvent | BrokerCommand) -> list[str]:
         if name := _NAME_0_8.fullmatch(value.subject):
             found += [name[1], value.subject]
     for path in paths:
-        if partition := _PARTITION_0_8.fullmatch(path):
-            found += [partition[1], f"{partition[1]}-{partition[2]}"]
-        elif broker := _BROKER_0_8.fullmatch(path):
-            found.append(f"broker {broker[1]}")
+        if (partition := partition_znode(path)) is not None:
+            topic, number = partition.name
+            found += [topic, f"{topic}-{number}"]
+        elif (broker := broker_of(path)) is not None:
+            found.append(f"broker {broker}")
     return found
 
 

@@ -1,12 +1,16 @@
 """Rules of the code base that no linter knows."""
 
 import ast
+import fnmatch
 import re
 import subprocess
+import tomllib
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from vulture import Vulture
 
 from tools.mutations.checking import list_errors
 
@@ -41,6 +45,9 @@ FORBIDDEN_IN_CORE = {
     "time",
     "uuid",
 }
+PATH_OF_A_ZNODE = re.compile(
+    r"/(?:admin|brokers/|config|controller|feature|kafka-acl|migration)[\w<>/-]*"
+)
 FORBIDDEN_IN_FILES = {
     "a folder of one machine": re.compile(r"(?<![\w.])/(?:home|root|work|Users)/[\w.-]+/"),
     "the host of a package registry": re.compile(
@@ -94,6 +101,17 @@ def test_modules_are_short() -> None:
         for module in modules(*CODE)
     }
     assert not {module: count for module, count in lines.items() if count > MODULE_LINES_MAX}
+
+
+def test_each_name_that_vulture_ignores_is_needed() -> None:
+    """Without the list, vulture would report code with this name as unused."""
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["tool"]["vulture"]
+    found = Vulture(ignore_decorators=settings["ignore_decorators"])
+    found.scavenge([ROOT / one for one in settings["paths"]], exclude=settings["exclude"])
+    unused = {one.name for one in found.get_unused_code()}
+    ignored = settings["ignore_names"]
+    assert [one for one in ignored if not fnmatch.filter(unused, one)] == []
+    assert [one for one, count in Counter(ignored).items() if count > 1] == []
 
 
 def test_files_of_tests_hold_tests() -> None:
@@ -157,6 +175,19 @@ def test_core_knows_no_clock_and_no_io() -> None:
         if name in {"open", "input"} and isinstance(call.func, ast.Name)
     ]
     assert not imports + opened
+
+
+def test_paths_of_znodes_are_constants_of_the_module_of_znodes() -> None:
+    literals = [
+        at(module, node)
+        for module in modules("controller/core")
+        if "znodes" not in module.parts
+        for node in ast.walk(tree_of(module))
+        if isinstance(node, ast.Constant)
+        and isinstance(node.value, str)
+        and PATH_OF_A_ZNODE.fullmatch(node.value)
+    ]
+    assert not literals
 
 
 def named_modules(module: Path, package: str) -> Iterator[str]:

@@ -26,6 +26,18 @@ PERSISTENT: Final = ("/brokers", BROKER_IDS, TOPICS, REASSIGNED, STATE)
 _LIST: Final = "a list of broker ids such as 1,2,3"
 _ADDRESS: Final = re.compile(r"[^\s:/]+:[0-9]{1,5}")
 _REQUEST: Final = "request-"
+_PARTITION: Final = re.compile(
+    rf"({TOPICS}|{REASSIGNED})/([^/]+)/([0-9]{{1,10}})(?:/(replicas|leader|ISR))?"
+)
+_BROKER: Final = re.compile(rf"(?:{BROKER_IDS}|{STATE})/([0-9]{{1,10}})(?:/[^/]+)?")
+
+
+class PartitionZnode(NamedTuple):
+    """A znode by its path: its partition, and `kind`, which is the last part below /brokers/topics
+    ("replicas", "leader", "ISR"), "partition" or "reassigned"."""
+
+    name: tuple[str, int]
+    kind: str
 
 
 class Leader(NamedTuple):
@@ -117,20 +129,36 @@ def is_number(child: str) -> bool:
 
 def partition_of_leader(path: str) -> tuple[str, int] | None:
     """The partition whose leader znode this is; None for another path."""
-    return _partition_of(path, "leader")
+    found = partition_znode(path)
+    return found.name if found is not None and found.kind == "leader" else None
 
 
 def partition_of_replicas(path: str) -> tuple[str, int] | None:
     """The partition whose replicas znode this is; None for another path."""
-    return _partition_of(path, "replicas")
+    found = partition_znode(path)
+    return found.name if found is not None and found.kind == "replicas" else None
 
 
-def _partition_of(path: str, child: str) -> tuple[str, int] | None:
-    parts = path.split("/")
-    if len(parts) != 6 or not path.startswith(f"{TOPICS}/") or parts[5] != child:
+def partition_znode(path: str) -> PartitionZnode | None:
+    """What a znode of a partition is; None for another path."""
+    found = _PARTITION.fullmatch(path)
+    number = natural(found[3]) if found is not None else None
+    if found is None or number is None:
         return None
-    number = natural(parts[4])
-    return None if number is None else (parts[3], number)
+    kind = found[4] or "partition" if found[1] == TOPICS else "reassigned"
+    return PartitionZnode((found[2], number), kind)
+
+
+def topic_of(path: str) -> str | None:
+    """The topic whose znode this is; None for another path."""
+    parent, _, name = path.rpartition("/")
+    return name if parent == TOPICS else None
+
+
+def broker_of(path: str) -> int | None:
+    """The broker whose registration, queue or request this is; None for another path."""
+    found = _BROKER.fullmatch(path)
+    return natural(found[1]) if found is not None else None
 
 
 # Content ----------------------------------------------------------------------------------------

@@ -136,7 +136,7 @@ _LIMIT: Final = re.compile(
 def content(path: str, data: bytes | None) -> str:
     """The content of a partition's state znode, or the limits in a configuration; "" for other
     znodes."""
-    if path.startswith("/config/"):
+    if path.startswith(f"{znodes.CONFIGS}/"):
         return _limits(path, data)
     if znodes.state_of(path) is None:
         return ""

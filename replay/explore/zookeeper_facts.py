@@ -26,7 +26,7 @@ from replay.world.zookeeper import ZooKeeper
 
 _TOPICS: Final = f"{znodes.TOPICS}/"
 _BROKERS: Final = f"{znodes.BROKER_IDS}/"
-_CONFIGS: Final = "/config/"
+_CONFIGS: Final = f"{znodes.CONFIGS}/"
 _TOPIC_CONFIGS: Final = f"{znodes.TOPIC_CONFIGS}/"
 _BROKER_CONFIGS: Final = f"{znodes.BROKER_CONFIGS}/"
 _USER_CONFIGS: Final = f"{znodes.USER_CONFIGS}/"

@@ -93,10 +93,10 @@ def steps_of(act: AdminAct, draws: Draws) -> Steps:
             return _create_partitions(act)
         case ChangeTopicConfig(topic=topic, configs=configs):
             path = znodes.topic_config_path(topic)
-            return _change_config(path, f"topics/{topic}", configs)
+            return _change_config(path, znodes.config_entity(path), configs)
         case ChangeBrokerConfig(broker=broker, configs=configs):
             path = znodes.broker_config_path(broker)
-            return _change_config(path, path.removeprefix("/config/"), configs)
+            return _change_config(path, znodes.config_entity(path), configs)
         case AlterUserScramCredentials():
             return _alter_credentials(act)
         case UpdateFeatures():

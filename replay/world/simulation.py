@@ -7,7 +7,6 @@ as events. The caller moves the clock, which is a number. The same steps produce
 import struct
 from collections import deque
 from collections.abc import Callable
-from enum import Enum, auto
 from typing import Final
 
 import msgspec
@@ -34,18 +33,17 @@ from controller.core.events import (
     NumbersDrawn,
     Recorded,
     SessionConnected,
-    SessionDisconnected,
     SessionExpired,
     TimerFired,
     TopicIdsDrawn,
 )
 from controller.core.fold import Fold
-from controller.core.operations import CONNECTION_LOSS, SESSION_EXPIRED, Create, Delete, SetData
+from controller.core.operations import Create, Delete, SetData
 from controller.core.values import ANY_VERSION
 from replay.errors import ReplayError
 from replay.world.broker.detached import DetachedBroker
 from replay.world.messages import PartitionError
-from replay.world.outcomes import carry_out, without_reply
+from replay.world.outcomes import carry_out
 from replay.world.requests import Exists, GetData, Request, Result
 from replay.world.zookeeper import ZooKeeper
 
@@ -61,27 +59,13 @@ PERSISTENT: Final = (
     znodes.TOPICS,
     "/admin",
     znodes.DELETE_TOPICS,
-    "/config",
+    znodes.CONFIGS,
     znodes.TOPIC_CONFIGS,
     znodes.BROKER_CONFIGS,
     znodes.CONFIG_CHANGES,
     znodes.ISR_CHANGES,
     znodes.LOG_DIR_EVENTS,
 )
-
-
-class Delivery(Enum):
-    """Whether a command reaches ZooKeeper, and whether its reply reaches the daemon."""
-
-    ANSWERED = auto()
-    REQUEST_LOST = auto()
-    """The connection is lost before the server has the request, and restored at once."""
-    REPLY_LOST = auto()
-    """The server carries out the request, then the connection is lost and restored at once."""
-    SESSION_OVER = auto()
-    """The session ends before the server has the request; the daemon begins a new session."""
-    SESSION_OVER_AFTER = auto()
-    """The server carries out the request, then the session ends; the daemon begins a new one."""
 
 
 class Simulation:
@@ -92,10 +76,8 @@ class Simulation:
 
     - `before`, called with each command just before it is carried out, to change the cluster in
       between (with `ask` and methods that do not run the controller)
-    - `delivery`: whether a command for ZooKeeper and its reply arrive
     - `broker_errors`: the partitions for which a broker returns an error
     - `probed`: what a probe of a broker finds
-    - `is_slow`: whether a broker carries out a request but answers later (`answer_slow`)
     """
 
     def __init__(self, configuration: Configuration, zookeeper: ZooKeeper | None = None) -> None:
@@ -104,9 +86,7 @@ class Simulation:
         self.brokers: dict[int, DetachedBroker] = {}
         self.history: list[tuple[Recorded, list[Issued]]] = []
         self.before: Callable[[Issued], None] = lambda issued: None
-        self.delivery: Callable[[Issued], Delivery] = lambda issued: Delivery.ANSWERED
         self.broker_errors: Callable[[BrokerRequest], list[PartitionError]] = lambda request: []
-        self.is_slow: Callable[[BrokerRequest], bool] = lambda request: False
         self.probed: Callable[[int], str] = lambda broker: REFUSES
         self.now_ms = _START_MS
         self.session = 0
@@ -114,7 +94,6 @@ class Simulation:
         self._inbox: deque[tuple[str, Event]] = deque()
         self._admin = self.zookeeper.create_session()
         self.broker_sessions: dict[int, int] = {}
-        self._slow: list[tuple[BrokerResponded, int]] = []
         self._drawn = 0
 
     # The controller
@@ -122,34 +101,26 @@ class Simulation:
     def connect(self) -> None:
         """The daemon's session begins; run until no event is left."""
         self.session = self.zookeeper.create_session()
-        self.happen(_connected(self.session, renewed=False), "session")
+        self.happen(self._connected(renewed=False), "session")
 
     def expire(self) -> None:
         """The daemon's session ends and a new one begins."""
         self._end_session()
         self.run()
 
-    def lose_connection(self) -> None:
-        """The connection of the session is lost and restored."""
-        self._lose_connection()
-        self.run()
-
     def reconnect(self) -> None:
         """The connection of the session is restored."""
-        self.happen(_connected(self.session, renewed=True), "session")
+        self.happen(self._connected(renewed=True), "session")
 
     def _end_session(self) -> None:
         if self.zookeeper.is_live(self.session):
             self.zookeeper.end_session(self.session)
         self._inbox.append(("session", SessionExpired(self.session)))
         self.session = self.zookeeper.create_session()
-        self._inbox.append(("session", _connected(self.session, renewed=False)))
+        self._inbox.append(("session", self._connected(renewed=False)))
 
-    def _lose_connection(self) -> None:
-        """Lose and restore the connection. Changes in between are reported afterwards."""
-        lost = SessionDisconnected(self.session, "connection reset")
-        self._inbox.append(("session", lost))
-        self._inbox.append(("session", _connected(self.session, renewed=True)))
+    def _connected(self, *, renewed: bool) -> SessionConnected:
+        return SessionConnected(self.session, _SESSION_TIMEOUT_MS, "world:2181", renewed)
 
     def fire(self, timer: str) -> None:
         """A timer that was started fires."""
@@ -222,44 +193,23 @@ class Simulation:
                 self.zookeeper.end_session(self.session)
 
     def _ask_zookeeper(self, issued: Issued, command: ZooKeeperCommand) -> None:
-        delivery = self.delivery(issued)
-        # A lost command is carried out on a copy, to get outcomes of the right shape.
-        is_lost = delivery in (Delivery.REQUEST_LOST, Delivery.SESSION_OVER)
-        server = self.zookeeper.copy() if is_lost else self.zookeeper
-        outcomes = carry_out(server, self.session, issued.id, command, self.now_ms)
-        if delivery is Delivery.ANSWERED:
-            # Changes before the reply are reported before the reply.
-            self._collect_watches()
-            self._inbox.extend(("zookeeper", one) for one in outcomes)
-            return
-        is_over = delivery in (Delivery.SESSION_OVER, Delivery.SESSION_OVER_AFTER)
-        error = SESSION_EXPIRED if is_over else CONNECTION_LOSS
-        self._inbox.extend(("zookeeper", without_reply(one, error)) for one in outcomes)
-        if is_over:
-            self._end_session()
-        else:
-            self._lose_connection()
+        outcomes = carry_out(self.zookeeper, self.session, issued.id, command, self.now_ms)
+        # Changes before the reply are reported before the reply.
+        self._collect_watches()
+        self._inbox.extend(("zookeeper", one) for one in outcomes)
 
     def _ask_broker(self, issued: Issued, command: BrokerRequest) -> None:
         """Send a request to a broker; a stopped broker does not answer."""
-        run = self._run_of(command.broker)
-        if run is None:
+        if self._run_of(command.broker) is None:
             return
         errors = self.broker_errors(command)
         answer = self.broker(command.broker).answer(command, errors)
         answered = BrokerResponded(issued.id, command.broker, command.broker_epoch, *answer)
-        if self.is_slow(command):
-            self._slow.append((answered, run))
-        else:
-            self._inbox.append((f"broker:{command.broker}", answered))
+        self._answer(command, answered)
 
-    def answer_slow(self) -> None:
-        """Deliver the answers of slow brokers, except those that were stopped meanwhile."""
-        slow, self._slow = self._slow, []
-        for answered, run in slow:
-            if self._run_of(answered.broker) == run:
-                self._inbox.append((f"broker:{answered.broker}", answered))
-        self.run()
+    def _answer(self, request: BrokerRequest, answered: BrokerResponded) -> None:
+        """A broker has carried out a request."""
+        self._inbox.append((f"broker:{request.broker}", answered))
 
     def _run_of(self, broker: int) -> int | None:
         """The broker epoch of a registered broker; None if it is not registered."""
@@ -338,10 +288,6 @@ class Simulation:
     def commands(self) -> list[Issued]:
         """Every command so far."""
         return [issued for _, commands in self.history for issued in commands]
-
-
-def _connected(session: int, *, renewed: bool) -> SessionConnected:
-    return SessionConnected(session, _SESSION_TIMEOUT_MS, "world:2181", renewed)
 
 
 def _empty_cluster() -> ZooKeeper:

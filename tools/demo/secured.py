@@ -34,7 +34,7 @@ class SecuredStage(Stage):
         folder.mkdir(parents=True, exist_ok=True)
         self._files = SecuredFiles(folder / "certificates")
         self._port = free_port()
-        self._tools = KafkaTools(lab.kafka, folder)
+        self._tools = KafkaTools(lab.kafka)
         self.client_security = self.login(CLIENT_PASSWORD)
 
     def login(self, password: str) -> Mapping[str, object]:

@@ -50,35 +50,20 @@ class ToolResult(NamedTuple):
 
 
 class KafkaTools:
-    """The tools of one Kafka version; `folder` is for an archive that makes them start faster."""
+    """The tools of one Kafka version; `java_options` are those of each tool."""
 
-    def __init__(self, kafka: str, folder: Path) -> None:
+    def __init__(self, kafka: str, *java_options: str) -> None:
         self._kafka = kafka
-        self._archive = folder / "tools.jsa"
-
-    async def warm_up(self, bootstrap: str, *options: str) -> None:
-        """Archive the classes that a first tool loads: later ones start in half the time.
-        `options`: those of a secured cluster."""
-        await self._run(
-            f"-XX:ArchiveClassesAtExit={self._archive}",
-            "kafka-topics",
-            *("--bootstrap-server", bootstrap, "--list", *options),
-        )
+        self._java_options = java_options
 
     async def run(self, tool: str, *arguments: str, given: str = "") -> ToolResult:
         """Run a tool with the standard input `given`.
 
         Raises LabError if there is no such tool, TimeoutError after SECONDS_MAX.
         """
-        return await self._run(
-            f"-XX:SharedArchiveFile={self._archive}", tool, *arguments, given=given
-        )
-
-    async def _run(self, option: str, tool: str, *arguments: str, given: str = "") -> ToolResult:
         jars = await anyio.to_thread.run_sync(_jars, self._kafka)
-        # Without a matching archive the JVM starts as usual, without a message.
-        options = ("-Xshare:auto", "-Xlog:disable", "-Xlog:all=off", option)
-        return await _run_java(jars, options, _main_class(jars, tool), arguments, given)
+        main_class = _main_class(jars, tool)
+        return await _run_java(jars, self._java_options, main_class, arguments, given)
 
 
 async def run_main_class(

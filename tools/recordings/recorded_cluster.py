@@ -35,7 +35,7 @@ class RecordedCluster:
         self.setup = setup
         self.rng = rng
         self.journal = Journal()
-        self.tools = KafkaTools(setup.kafka, folder)
+        self.tools = KafkaTools(setup.kafka)
         self.brokers: list[RecordedBroker] = []
         self.logging = logging
         self._starting: set[int] = set()

@@ -8,11 +8,22 @@ from msgspec import Struct
 
 from controller.core.znodes.schema import decoded
 
-TOPIC_CONFIGS: Final = "/config/topics"
-BROKER_CONFIGS: Final = "/config/brokers"
-USER_CONFIGS: Final = "/config/users"
-CLIENT_CONFIGS: Final = "/config/clients"
-IP_CONFIGS: Final = "/config/ips"
+CONFIGS: Final = "/config"
+TOPIC_CONFIGS: Final = f"{CONFIGS}/topics"
+BROKER_CONFIGS: Final = f"{CONFIGS}/brokers"
+USER_CONFIGS: Final = f"{CONFIGS}/users"
+CLIENT_CONFIGS: Final = f"{CONFIGS}/clients"
+IP_CONFIGS: Final = f"{CONFIGS}/ips"
+
+
+def config_path(entity: str) -> str:
+    """Where the configuration of an entity such as "topics/t" is stored."""
+    return f"{CONFIGS}/{entity}"
+
+
+def config_entity(path: str) -> str:
+    """The entity whose configuration is stored in a znode, as notifications name it."""
+    return path.removeprefix(f"{CONFIGS}/")
 
 
 def topic_config_path(topic: str) -> str:
@@ -38,7 +49,7 @@ def sanitized(name: str) -> str:
 
 def user_config_path(user: str) -> str:
     """Where the configuration of a user is stored."""
-    return f"/config/{user_entity(user)}"
+    return config_path(user_entity(user))
 
 
 class _ConfigZnode(Struct, frozen=True):

@@ -33,6 +33,7 @@ from replay.stock_clusters.zookeeper_log.transactions import (
     SetData,
     Transaction,
 )
+from replay.subjects import subject_of
 from replay.world.inputs import (
     CancelReassignment,
     ChangeBrokerConfig,
@@ -95,9 +96,8 @@ class ImportedIncident:
 
     def _registered(self, path: str) -> int | None:
         """The broker whose registration a path is."""
-        inside = self._inside(path) or ""
-        parent, _, name = inside.rpartition("/")
-        return int(name) if parent == znodes.BROKER_IDS and znodes.is_broker_id(name) else None
+        subject = subject_of(self._inside(path) or "")
+        return subject.broker if subject.kind == "broker" else None
 
     def _note(self, ns: int, event: ImportedEvent) -> None:
         """Note what an event shows."""
@@ -174,7 +174,7 @@ class ImportedIncident:
     def _note_operation(self, ns: int, operation: Operation) -> None:
         schedule = self._schedule
         path = self._inside(getattr(operation, "path", "")) or ""
-        data = getattr(operation, "data", None)
+        data, subject = getattr(operation, "data", None), subject_of(path)
         match operation:
             case Create() if (broker := self._registered(operation.path)) is not None:
                 self._registers(ns, broker)
@@ -201,19 +201,16 @@ class ImportedIncident:
                     at_ms = schedule.at(ns)
                     configs = self._config(znodes.topic_config_path(topic))
                     schedule.add(CreateTopic(at_ms, topic, replicas, configs, "znode_with_id"))
-            case SetData() if path.startswith(f"{znodes.TOPIC_CONFIGS}/"):
-                topic = path.rpartition("/")[2]
+            case SetData() if subject.kind == "topic config" and subject.topic is not None:
                 configs = parsed_config(path, data)
                 if configs != self._config(path):
-                    schedule.add(ChangeTopicConfig(schedule.at(ns), topic, configs))
+                    schedule.add(ChangeTopicConfig(schedule.at(ns), subject.topic, configs))
             case Create() | SetData() if path.startswith(f"{znodes.BROKER_CONFIGS}/"):
-                name = path.rpartition("/")[2]
-                broker = int(name) if znodes.is_broker_id(name) else None
+                # No number: the configuration of all brokers.
                 configs = parsed_config(path, data)
-                schedule.add(ChangeBrokerConfig(schedule.at(ns), broker, configs))
-            case Create() if path.startswith(f"{znodes.DELETE_TOPICS}/"):
-                topic = path.rpartition("/")[2]
-                schedule.add(DeleteTopic(schedule.at(ns), topic, "znode"))
+                schedule.add(ChangeBrokerConfig(schedule.at(ns), subject.broker, configs))
+            case Create() if subject.kind == "topic deletion" and subject.topic is not None:
+                schedule.add(DeleteTopic(schedule.at(ns), subject.topic, "znode"))
             case _:
                 pass
 

@@ -29,6 +29,7 @@ from replay.explore.from_log.schedule import BegunFromLog, Schedule
 from replay.explore.invariants.known import parsed_config, parsed_topic
 from replay.logs.decode import records
 from replay.logs.open_log import RecordedLog
+from replay.subjects import subject_of
 from replay.world.inputs import (
     ChangeBrokerConfig,
     ChangeTopicConfig,
@@ -105,12 +106,8 @@ class _Explored(RecordedIncident):
 
     def _registered(self) -> list[int]:
         """The brokers whose registrations were read."""
-        names = [
-            path.rpartition("/")[2]
-            for path in self.content
-            if path.startswith(f"{znodes.BROKER_IDS}/")
-        ]
-        return [int(one) for one in names if znodes.is_broker_id(one)]
+        found = [subject_of(path) for path in self.content]
+        return [one.broker for one in found if one.kind == "broker" and one.broker is not None]
 
     def _begin_following(self, event: Recorded) -> None:
         self._is_following = self.notes_entries = True
@@ -122,12 +119,12 @@ class _Explored(RecordedIncident):
         observed, schedule = event.event, self.schedule
         if not isinstance(observed, WatchFired):
             return
-        parent, _, name = observed.path.rpartition("/")
-        if parent == znodes.BROKER_IDS and znodes.is_broker_id(name):
+        subject = subject_of(observed.path)
+        if subject.kind == "broker" and subject.broker is not None:
             if observed.change == "deleted":
-                self._broker_gone(event, int(name))
+                self._broker_gone(event, subject.broker)
             elif observed.change == "created":
-                schedule.broker_back(event.wall_ns, int(name))
+                schedule.broker_back(event.wall_ns, subject.broker)
             return
         at_ms = schedule.at(event.wall_ns)
         self._note_change(at_ms, observed.path, observed.change)
@@ -219,7 +216,7 @@ class _Explored(RecordedIncident):
 
     def _announce(self, entity: str) -> None:
         """A notification says that a configuration was changed."""
-        path = f"/config/{entity}"
+        path = znodes.config_path(entity)
         if path.startswith(_CONFIGS):
             self._announced[path] = None
         else:
@@ -234,13 +231,12 @@ class _Explored(RecordedIncident):
         self._configs[path] = data
         if not self.notes_entries or is_same or not (is_announced or is_known):
             return
-        at_ms, name = self.schedule.at(event.wall_ns), path.rpartition("/")[2]
-        configs = parsed_config(path, data)
-        if path.startswith(f"{znodes.TOPIC_CONFIGS}/"):
-            if name in self._partitions:
-                self.schedule.add(ChangeTopicConfig(at_ms, name, configs))
+        at_ms, subject = self.schedule.at(event.wall_ns), subject_of(path)
+        configs, broker = parsed_config(path, data), subject.broker
+        if subject.topic is not None:
+            if subject.topic in self._partitions:
+                self.schedule.add(ChangeTopicConfig(at_ms, subject.topic, configs))
             return
-        broker = int(name) if znodes.is_broker_id(name) else None
         if broker is None or broker in self.schedule.brokers:
             self.schedule.add(ChangeBrokerConfig(at_ms, broker, configs))
         else:

@@ -11,6 +11,7 @@ from controller.core.values import Assignment
 from controller.core.znodes import Name, Reassignment
 from replay.explore.invariants.invariant import AssignmentWrite, Invariant, Report, partition_text
 from replay.explore.invariants.known import Known, TopicKnown, parsed_entries
+from replay.subjects import subject_of
 
 _RECORDS: Final = f"{znodes.REASSIGNMENTS}/"
 _DONE: Final = "reassignments_cancelled"
@@ -395,10 +396,10 @@ class EntriesAccountedFor(Invariant):
 
 def _record(path: str, data: bytes | None) -> tuple[Name, Reassignment | None]:
     """The partition and the content of a record; none if it is deleted or cannot be parsed."""
-    parts = path.split("/")
-    if not path.startswith(_RECORDS) or len(parts) != 5 or not parts[4].isdigit():
+    subject = subject_of(path)
+    if subject.kind != "reassignment" or subject.topic is None or subject.partition is None:
         return ("", 0), None
-    name = parts[3], int(parts[4])
+    name = subject.topic, subject.partition
     if data is None:
         return name, None
     try:

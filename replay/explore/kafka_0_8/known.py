@@ -22,8 +22,6 @@ from replay.world.tree import Znode
 from replay.world.zookeeper import Changes, ZooKeeper
 
 _NO_BROKER_EPOCH: Final = 0
-_PARTITION_PARTS: Final = 6
-"""As many parts has the path of a znode of a partition."""
 
 
 class KnownOfDesign(Known):
@@ -86,8 +84,8 @@ class DesignFacts:
             name = self._changed(process, path, node)
             if name is not None:
                 partitions[name] = None
-            elif path.endswith("/replicas") and node is not None:
-                assignments += self._assigned(process, path, node)
+            elif node is not None and (moved := znodes.partition_of_replicas(path)) is not None:
+                assignments += self._assigned(process, path, moved, node)
         writes = [self._write(process, name) for name in partitions]
         if process:
             for write in assignments:
@@ -100,18 +98,18 @@ class DesignFacts:
 
     def _changed(self, process: str, path: str, node: Znode | None) -> Name | None:
         """Note a changed znode. Returns the partition whose leader or ISR it is."""
-        parts = path.split("/")
-        if path.startswith(f"{znodes.TOPICS}/"):
-            if len(parts) == _PARTITION_PARTS - 2:
-                self._topic_changed(parts[3], node)
-            elif len(parts) == _PARTITION_PARTS and parts[5] in ("leader", "ISR"):
-                return self._state_changed(path, node, (parts[3], int(parts[4])), parts[5])
-        elif path.startswith(f"{znodes.BROKER_IDS}/"):
-            self._registration_changed(int(parts[3]), node)
-        elif path.startswith(f"{znodes.STATE}/"):
-            self._queue_changed(process, path, int(parts[3]), node)
-        elif path.startswith(f"{znodes.REASSIGNED}/") and len(parts) == _PARTITION_PARTS - 1:
-            self._move_changed(path, (parts[3], int(parts[4])), node)
+        if (of_partition := znodes.partition_znode(path)) is not None:
+            if of_partition.kind in ("leader", "ISR"):
+                return self._state_changed(path, node, of_partition.name, of_partition.kind)
+            if of_partition.kind == "reassigned":
+                self._move_changed(path, of_partition.name, node)
+        elif (broker := znodes.broker_of(path)) is not None:
+            if path.startswith(f"{znodes.STATE}/"):
+                self._queue_changed(process, path, broker, node)
+            else:
+                self._registration_changed(broker, node)
+        elif (topic := znodes.topic_of(path)) is not None:
+            self._topic_changed(topic, node)
         elif path == znodes.EPOCH and node is not None:
             self._known.leader_epoch = natural(node.data.decode()) or NO_EPOCH
         return None
@@ -180,9 +178,9 @@ class DesignFacts:
             with suppress(ZnodeError):
                 self._known.moves[name] = znodes.read_brokers(path, node.data)
 
-    def _assigned(self, process: str, path: str, node: Znode) -> Sequence[AssignmentWrite]:
-        parts = path.split("/")
-        name = (parts[3], int(parts[4]))
+    def _assigned(
+        self, process: str, path: str, name: Name, node: Znode
+    ) -> Sequence[AssignmentWrite]:
         topic = self._known.topics.get(name[0])
         if topic is None:
             return ()

@@ -66,7 +66,7 @@ class Ensemble:
         """See Leading."""
         self.on_watch_event: Callable[[str], None] = lambda process: None
         """See Leading."""
-        self._sessions = Sessions()
+        self.sessions = Sessions()
         self._closing: dict[int, Session] = {}
         """Sessions that expired, but whose ephemeral znodes still exist."""
         self._late_us: dict[str, int] = {}
@@ -93,13 +93,9 @@ class Ensemble:
         """The number of the member that leads."""
         return self._leader
 
-    def sessions_of(self, process: str) -> list[int]:
-        """The sessions of a process that have not expired, in the order of their start."""
-        return [one.id for one in self._sessions.of(process)]
-
     def member_of(self, process: str) -> int | None:
         """The member that a process is connected to, None if it is not connected."""
-        for session in reversed(self._sessions.of(process)):
+        for session in reversed(self.sessions.of(process)):
             if session.client is not None:
                 return session.client.member_number
         return None
@@ -168,7 +164,7 @@ class Ensemble:
         """The newest session of a process expires now."""
         if self.defers(lambda: self.expire(process)):
             return
-        for session in self._sessions.of(process)[-1:]:
+        for session in self.sessions.of(process)[-1:]:
             self._expire(session)
 
     def delay_ephemerals(self, process: str, ms: int) -> None:
@@ -198,7 +194,7 @@ class Ensemble:
 
     def touch(self, session: Session) -> None:
         """See Leading."""
-        self._sessions.touch(session, self.scheduler.now_us // MS)
+        self.sessions.touch(session, self.scheduler.now_us // MS)
 
     def greet(self, client: Client, greeting: Greeting) -> Greeted:
         """See Leading."""
@@ -206,7 +202,7 @@ class Ensemble:
         if greeting.session == NO_SESSION:
             session = self._create(client, timeout_ms)
         else:
-            found = self._sessions.find(greeting.session)
+            found = self.sessions.find(greeting.session)
             if found is None or greeting.password != password_of(found.id):
                 return Greeted(0, NO_SESSION, NO_PASSWORD)
             session = found
@@ -268,14 +264,14 @@ class Ensemble:
     def _create(self, client: Client, timeout_ms: int) -> Session:
         id_ = self.state.create_session()
         session = Session(id_, client.process, timeout_ms, self.state.zxid)
-        self._sessions.add(session, self.scheduler.now_us // MS)
+        self.sessions.add(session, self.scheduler.now_us // MS)
         self._committed(session, CreateSession(), Reply(self.state.zxid, ()))
         return session
 
     def _close(self, session: Session) -> Reply:
         """Commit the end of a session. Its connection is ended by the caller, or by the member once
         it has applied this transaction."""
-        self._sessions.remove(session.id)
+        self.sessions.remove(session.id)
         self._closing.pop(session.id, None)
         if self.state.is_live(session.id):
             self.state.end_session(session.id)
@@ -300,7 +296,7 @@ class Ensemble:
         self.on_transaction(transaction)
         for id_ in state.notified():
             events = state.take_events(id_)
-            notified = self._sessions.find(id_)
+            notified = self.sessions.find(id_)
             if notified is not None and notified.client is not None:
                 notified.client.fire(events)
         for member in self._members:
@@ -315,7 +311,7 @@ class Ensemble:
 
     def _expire_due(self) -> None:
         now_ms = self.scheduler.now_us // MS
-        for session in self._sessions.expired(now_ms // TICK_MS * TICK_MS):
+        for session in self.sessions.expired(now_ms // TICK_MS * TICK_MS):
             self._expire(session)
 
     def _expire(self, session: Session) -> None:
@@ -326,7 +322,7 @@ class Ensemble:
             if client is not None and not client.member_lags:
                 client.end()
             return
-        self._sessions.remove(session.id)
+        self.sessions.remove(session.id)
         self._closing[session.id] = session
         if client is not None:
             client.end()
@@ -356,8 +352,8 @@ class Ensemble:
         now_ms = self.scheduler.now_us // MS
         closing, self._closing = self._closing, {}
         for session in closing.values():
-            self._sessions.add(session, now_ms)
-        self._sessions.touch_all(now_ms)
+            self.sessions.add(session, now_ms)
+        self.sessions.touch_all(now_ms)
         for member in self._members:
             if member.is_alive:
                 member.start()

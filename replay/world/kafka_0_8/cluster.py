@@ -187,11 +187,6 @@ class Cluster08:
         response, records = self.responses.get(request, (None, []))
         return (REQUEST_TIMED_OUT if response is None else response.error), records
 
-    def error_of(self, request: int) -> int | None:
-        """The error code of a response; None: there is none."""
-        found = self.responses.get(request)
-        return None if found is None else found[0].error
-
     # Administrators
 
     def add_brokers(self, *brokers: int) -> None:

@@ -35,9 +35,9 @@ from controller.core.prepared_topics import prepare_ahead
 from controller.core.state import Partition
 from controller.core.values import ANY_VERSION
 from replay.world.requests import Exists, GetChildren, GetData
-from replay.world.simulation import Delivery, Simulation
 from replay.world.zookeeper import ZooKeeper
 from tests.controller.core.transcript_text import spell, spell_state
+from tests.controller.core.unreliable import Delivery, UnreliableSimulation
 
 DAEMON = 1000
 """The controller's broker id."""
@@ -46,7 +46,7 @@ Assignments = dict[int, Sequence[int]]
 """The replicas of each partition of a topic."""
 
 
-class Cluster(Simulation):
+class Cluster(UnreliableSimulation):
     """Brokers that register before the controller starts, and actions of brokers and tools."""
 
     def __init__(self, *brokers: int, zookeeper: ZooKeeper | None = None, **settings: Any) -> None:

@@ -8,7 +8,6 @@ from controller.core import error_codes as codes
 from controller.core import znodes
 from controller.core.commands import BrokerRequest, Issued, Notice
 from controller.core.values import NO_LEADER, Assignment
-from replay.world.simulation import Delivery
 from tests.controller.core.cluster import Assignments, Cluster
 from tests.controller.core.endpoint import controlled_shutdown
 from tests.controller.core.procedures.reassignment.reassigning import ask
@@ -19,6 +18,7 @@ from tests.controller.core.procedures.topics.deleting import (
     mark_quietly,
     marked,
 )
+from tests.controller.core.unreliable import Delivery
 
 BROKERS = (1, 2, 3, 4)
 TOPICS = ("alpha", "beta", "gamma")

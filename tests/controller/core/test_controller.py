@@ -22,7 +22,6 @@ from controller.core.snapshot import load_snapshot, take_snapshot
 from controller.core.state import Topic
 from controller.core.triggers import Trigger
 from replay.cluster_view.from_context import cluster_of
-from replay.world.simulation import Delivery
 from tests.controller.core.cluster import DAEMON, Cluster, reads
 from tests.controller.core.denying import Denying
 from tests.controller.core.endpoint import controlled_shutdown
@@ -33,6 +32,7 @@ from tests.controller.core.procedures.topics.topic_requests import (
     error_by_name,
     new_topic,
 )
+from tests.controller.core.unreliable import Delivery
 
 
 class Noting(FoldObserver):

@@ -24,7 +24,6 @@ from controller.core.operations import Create, SetData
 from controller.core.procedures.role.controller_election import BACK_OFF_TIMER
 from controller.core.state_machines import PartitionState
 from controller.core.values import ANY_VERSION
-from replay.world.simulation import Delivery
 from tests.controller.core.cluster import DAEMON, Cluster, by_rule, writes_state
 from tests.controller.core.conftest import FailingFailovers
 from tests.controller.core.endpoint import alter_partition, controlled_shutdown, proposal
@@ -43,6 +42,7 @@ from tests.controller.core.slow_sessions import (
     lose_the_session,
     owner,
 )
+from tests.controller.core.unreliable import Delivery
 
 both_rules = pytest.mark.parametrize("rules", ["refold", "kafka"])
 ELECTION = by_rule(WriteAtomically, "controller election")

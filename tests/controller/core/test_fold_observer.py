@@ -7,7 +7,6 @@ from controller.core.api_requests import ApiResponse
 from controller.core.commands import Issued
 from controller.core.fold_observer import FoldObserver
 from controller.core.triggers import Startup, Trigger, trigger_name
-from replay.world.simulation import Delivery
 from tests.controller.core.cluster import Cluster, writes_state
 from tests.controller.core.procedures.reassignment.interrupting import submit
 from tests.controller.core.procedures.topics.topic_requests import create, delete, new_topic
@@ -18,6 +17,7 @@ from tests.controller.core.test_urgent_events import (
     alter_u0,
     with_25_partitions,
 )
+from tests.controller.core.unreliable import Delivery
 
 
 class Noting(FoldObserver):

@@ -99,9 +99,15 @@ def test_racks_of_only_some_brokers_are_ignored() -> None:
     with pytest.raises(RequestRefused) as refused:
         check_counts(mixed, 1, 1)
     assert (refused.value.error, refused.value.message) == (-1, None)
+    assert str(refused.value) == "error code -1"
     assert not lacks_racks(brokers_of(THREE))
     assert not lacks_racks(brokers_of(NO_RACKS))
     assert not lacks_racks([])
+
+
+def test_refused_counts_are_explained() -> None:
+    with pytest.raises(RequestRefused, match="must be larger than 0"):
+        check_counts(brokers_of(THREE), 1, 0)
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,6 @@ from controller.core.fold import Fold
 from controller.core.procedures.role.controller_election import BACK_OFF_TIMER
 from controller.core.snapshot import load_snapshot, take_snapshot
 from controller.core.znodes import FORCED_CANCEL_CONTENT, REASSIGN_CANCEL
-from replay.world.simulation import Delivery
 from tests.controller.core.cluster import DAEMON, Cluster, writes_state
 from tests.controller.core.procedures.reassignment.interrupting import (
     cancel_quietly,
@@ -33,6 +32,7 @@ from tests.controller.core.procedures.reassignment.test_undeletable_requests imp
     two_replicas,
 )
 from tests.controller.core.slow_sessions import SlowToExpire, lose_the_session, owner
+from tests.controller.core.unreliable import Delivery
 
 
 class Scenario(NamedTuple):

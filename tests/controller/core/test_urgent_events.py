@@ -26,7 +26,6 @@ from controller.core.api_requests.reassignments import (
 from controller.core.commands import Issued, WriteAtomically, WriteZnodes
 from controller.core.triggers import trigger_name
 from controller.core.znodes import REASSIGN_CANCEL, REASSIGN_PARTITIONS_EXTRA, reassignment_path
-from replay.world.simulation import Delivery
 from tests.controller.core.cluster import Cluster, Seen, writes
 from tests.controller.core.endpoint import answers, proposal
 from tests.controller.core.procedures.reassignment.interrupting import (
@@ -49,6 +48,7 @@ from tests.controller.core.procedures.reassignment.reassigning import (
     catch_up,
     reassigning,
 )
+from tests.controller.core.unreliable import Delivery
 
 COUNT = 25
 PART = 10

@@ -26,8 +26,8 @@ from controller.core.operations import Create, Delete, SetData
 from controller.core.state_machines import PartitionState
 from controller.core.values import ANY_VERSION
 from replay.world.outcomes import carry_out
-from replay.world.simulation import Delivery
 from tests.controller.core.cluster import Cluster
+from tests.controller.core.unreliable import Delivery
 
 READS_AND_WRITES = (ReadZnodes, ReadStats, ReadChildren, WriteZnodes, WriteAtomically, SyncZnodes)
 LOST = [Delivery.REQUEST_LOST, Delivery.REPLY_LOST]

@@ -17,10 +17,10 @@ from controller.core.api_requests.topics import (
 )
 from controller.core.commands import Issued
 from controller.core.events import Recorded
-from replay.world.simulation import Delivery
 from tests.controller.core.cluster import DAEMON, Cluster, reads, writes_state
 from tests.controller.core.procedures.reassignment.reassigning import example, play_example
 from tests.controller.core.procedures.topics.topic_requests import new_topic
+from tests.controller.core.unreliable import Delivery
 
 FOLDER = Path(__file__).parents[2] / "transcripts"
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from tests.controller.daemon.lab_cluster import BROKER_CONFIG, LabCluster
+from tests.lab.shared_cluster import shared_cluster
 from tools.lab import Lab
-from tools.lab.shared import shared_cluster
 
 
 @asynccontextmanager

@@ -35,6 +35,12 @@ def leader_of(found: Cluster08, name: Name = T) -> str | None:
     return found.data(f"/brokers/topics/{name[0]}/{name[1]}/leader")
 
 
+def error_of(found: Cluster08, request: int) -> int | None:
+    """The error code of the response to a request; None: there is none."""
+    response = found.responses.get(request)
+    return None if response is None else response[0].error
+
+
 def issued(found: Cluster08, broker: int, rule: str = "") -> list[BrokerCommand]:
     """The commands of the present run of a broker, those with this rule."""
     return [

@@ -16,6 +16,7 @@ from replay.world.kafka_0_8.cluster import Cluster08
 from tests.controller.kafka_0_8.clusters import (
     T,
     cluster,
+    error_of,
     issued,
     leader_of,
     notices,
@@ -64,7 +65,7 @@ def test_denied_znode_is_reported_once_and_harms_no_other_partition(
         found.stop(broker)
     found.start(1, 2)
     found.run(5000)
-    assert found.error_of(found.produce(1, U, ["a"], -1, wait_ms=1000)) == NONE
+    assert error_of(found, found.produce(1, U, ["a"], -1, wait_ms=1000)) == NONE
     assert errors_of(found, 1) == [path]
     notice = next(one for one in issued(found, 1) if isinstance(one, Notice) and path in one.text)
     assert "cannot be read (NoAuth): its ACL does not allow it" in notice.text
@@ -74,7 +75,7 @@ def test_denied_znode_is_reported_once_and_harms_no_other_partition(
     denied.clear()
     found.run(3000)
     leader = int(leader_of(found)[0])
-    assert found.error_of(found.produce(leader, T, ["a"], -1, wait_ms=1000)) == NONE
+    assert error_of(found, found.produce(leader, T, ["a"], -1, wait_ms=1000)) == NONE
     assert (found.data(f"{PARENT}/replicas"), found.data(f"{MOVES}/t/0")) == ("2,1", None)
 
 
@@ -99,8 +100,8 @@ def test_leader_whose_znode_is_gone_steps_down_although_the_replicas_are_denied(
     denied.append(f"{PARENT}/replicas")
     found.end_session(1)
     found.run(1000)
-    assert found.error_of(request) is not None
-    assert found.error_of(found.produce(1, T, ["a"], 1, wait_ms=10)) != NONE
+    assert error_of(found, request) is not None
+    assert error_of(found, found.produce(1, T, ["a"], 1, wait_ms=10)) != NONE
 
 
 def test_denied_registration_of_a_leader_is_reported(denied: list[str]) -> None:
@@ -200,14 +201,14 @@ def test_leader_that_may_not_write_the_isr_keeps_it_until_it_may(
     found.stop(3)
     waiting = found.produce(1, T, ["a"], -1)
     found.run(9000)
-    assert found.error_of(waiting) is None
+    assert error_of(found, waiting) is None
     assert leader_of(found) == "1;1"
     assert not notices(found, 1, "stepped_down")
     assert errors_of(found, 1) == [f"{PARENT}/ISR"]
     unwritable.clear()
     found.run(3000)
     assert found.data(f"{PARENT}/ISR") == "1,2;1"
-    assert found.error_of(waiting) == NONE
+    assert error_of(found, waiting) == NONE
 
 
 def test_replica_that_may_not_join_the_isr_is_not_counted(unwritable: list[str]) -> None:

@@ -96,3 +96,35 @@ def test_unusable_epoch_is_named_with_its_path(data: bytes) -> None:
 def test_path_of_another_znode_is_no_leader(path: str) -> None:
     assert znodes.partition_of_leader(path) is None
     assert znodes.partition_of_leader("/brokers/topics/t/10/leader") == ("t", 10)
+
+
+@pytest.mark.parametrize(
+    ("path", "expected"),
+    [
+        ("/brokers/topics/t/0", (("t", 0), "partition")),
+        ("/brokers/topics/t/0/replicas", (("t", 0), "replicas")),
+        ("/brokers/topics/t/0/leader", (("t", 0), "leader")),
+        ("/brokers/topics/t/0/ISR", (("t", 0), "ISR")),
+        ("/brokers/partitions_reassigned/t/0", (("t", 0), "reassigned")),
+        ("/brokers/topics/t", None),
+        ("/brokers/topics/t/00", None),
+        ("/brokers/topics/t/2147483648", None),
+        ("/brokers/topics/t/0/other", None),
+    ],
+)
+def test_path_of_a_partition_names_the_partition_and_the_kind(path: str, expected: object) -> None:
+    assert znodes.partition_znode(path) == expected
+
+
+@pytest.mark.parametrize(
+    ("path", "expected"),
+    [
+        ("/brokers/ids/3", 3),
+        ("/brokers/state/3", 3),
+        ("/brokers/state/3/request-0000000001", 3),
+        ("/brokers/ids/x", None),
+        ("/brokers/epoch", None),
+    ],
+)
+def test_path_of_a_broker_names_the_broker(path: str, expected: int | None) -> None:
+    assert znodes.broker_of(path) == expected

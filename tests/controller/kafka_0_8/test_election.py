@@ -15,6 +15,7 @@ from tests.controller.kafka_0_8.clusters import (
     T,
     change_before,
     cluster,
+    error_of,
     issued,
     leader_of,
     notices,
@@ -199,7 +200,7 @@ def test_leader_whose_znode_is_deleted_steps_down_and_is_elected_again() -> None
     found.write(Delete("/brokers/topics/t/0/leader", ANY_VERSION))
     found.run(200)
     assert notices(found, 1, "stepped_down")
-    assert found.error_of(request) == NOT_LEADER_OR_FOLLOWER
+    assert error_of(found, request) == NOT_LEADER_OR_FOLLOWER
     assert leader_of(found) == "1;2"
 
 
@@ -207,10 +208,10 @@ def test_end_of_the_session_ends_leadership_and_rejects_waiting_requests() -> No
     found = replicated()
     found.cut = {(1, 2): None, (1, 3): None}
     request = found.produce(1, T, ["a"], -1, wait_ms=50)
-    assert found.error_of(request) is None
+    assert error_of(found, request) is None
     found.end_session(1)
     found.run(5)
-    assert found.error_of(request) == NOT_LEADER_OR_FOLLOWER
+    assert error_of(found, request) == NOT_LEADER_OR_FOLLOWER
     assert not partition(found, 1).is_leader
 
 
@@ -244,7 +245,7 @@ def test_leader_that_sees_another_leader_follows_it() -> None:
     found.write(SetData("/brokers/topics/t/0/leader", b"2;9", ANY_VERSION))
     found.run(500)
     assert "broker 2 is the leader" in notices(found, 1, "stepped_down")[0].text
-    assert found.error_of(request) == NOT_LEADER_OR_FOLLOWER
+    assert error_of(found, request) == NOT_LEADER_OR_FOLLOWER
     assert (partition(found, 1).leader, partition(found, 1).epoch) == (2, 9)
     assert found.brokers[1].logs[T] == []
 

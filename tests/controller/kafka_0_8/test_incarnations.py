@@ -7,7 +7,15 @@ from controller.core.error_codes import NONE, NOT_LEADER_OR_FOLLOWER
 from controller.kafka_0_8 import rules
 from controller.kafka_0_8.triggers import ElectionWaitOver, IsrChange, PartitionsReassigned, Trigger
 from replay.world.kafka_0_8.cluster import Cluster08
-from tests.controller.kafka_0_8.clusters import T, cluster, issued, leader_of, notices, partition
+from tests.controller.kafka_0_8.clusters import (
+    T,
+    cluster,
+    error_of,
+    issued,
+    leader_of,
+    notices,
+    partition,
+)
 
 ISR = "/brokers/topics/t/0/ISR"
 REPLICAS = "/brokers/topics/t/0/replicas"
@@ -42,7 +50,7 @@ def commit_as_new_leader(found: Cluster08) -> None:
     assert leader_of(found).startswith("2;")
     found.run(5)
     request = found.produce(2, T, ["committed"], -1, wait_ms=2)
-    assert found.error_of(request) == NONE
+    assert error_of(found, request) == NONE
     assert partition(found, 1).is_leader
 
 
@@ -100,7 +108,7 @@ def test_candidate_of_a_deleted_partition_does_not_win_the_election_of_the_next_
     found.create_topic("t", {0: (2, 1)})
     found.run(3)
     request = found.produce(1, T, ["on the old log"], -1, wait_ms=3)
-    assert found.error_of(request) == NOT_LEADER_OR_FOLLOWER
+    assert error_of(found, request) == NOT_LEADER_OR_FOLLOWER
     found.run(3000)
     assert leader_of(found).startswith("2;")
     assert found.data(ISR).startswith("2,1;")

@@ -13,6 +13,7 @@ from tests.controller.kafka_0_8.clusters import (
     T,
     change_before,
     cluster,
+    error_of,
     issued,
     notices,
     partition,
@@ -27,11 +28,11 @@ def test_dead_follower_leaves_the_isr_after_keep_in_sync_time() -> None:
     found.stop(3)
     request = found.produce(1, T, ["a"], -1, wait_ms=1500)
     assert found.data(ISR) == "1,2,3;1"
-    assert found.error_of(request) is None
+    assert error_of(found, request) is None
     found.run(2500)
     assert found.data(ISR) == "1,2;1"
     assert partition(found, 1).cur == (3,)
-    assert found.error_of(request) == NONE
+    assert error_of(found, request) == NONE
 
 
 def test_follower_that_fetches_slower_than_producers_write_leaves_the_isr() -> None:
@@ -102,7 +103,7 @@ def test_replaced_leader_cannot_change_the_isr_and_steps_down() -> None:
     found.write(SetData(ISR, b"2,3;9", ANY_VERSION))
     found.run(3000)
     assert found.data(ISR) == "2,3;9"
-    assert found.error_of(request) == NOT_LEADER_OR_FOLLOWER
+    assert error_of(found, request) == NOT_LEADER_OR_FOLLOWER
     assert not partition(found, 1).is_leader
     assert notices(found, 1, "stepped_down")[0].text.endswith("another leader has written the ISR")
 
@@ -140,12 +141,12 @@ def test_expired_leader_cannot_commit_with_acks_all() -> None:
     found.end_session(1)
     found.run(1000)
     request = found.produce(1, T, ["lost"], -1, wait_ms=5000)
-    assert found.error_of(request) is None
+    assert error_of(found, request) is None
     lost = found.produce(1, T, ["lost too"], 1, wait_ms=10)
-    assert found.error_of(lost) == NONE
+    assert error_of(found, lost) == NONE
     found.learn_of_expiry(1)
     found.run(3000)
-    assert found.error_of(request) == NOT_LEADER_OR_FOLLOWER
+    assert error_of(found, request) == NOT_LEADER_OR_FOLLOWER
     assert "lost" not in found.brokers[1].logs[T]
 
 

@@ -9,6 +9,7 @@ from controller.kafka_0_8.configuration import SECOND_RULES
 from replay.world.kafka_0_8.cluster import Cluster08
 from tests.controller.kafka_0_8.clusters import (
     cluster,
+    error_of,
     issued,
     leader_of,
     notices,
@@ -236,7 +237,7 @@ def test_leader_that_creates_the_znode_does_not_set_it_back() -> None:
     found.run(3000)
     assert found.data("/brokers/topics/u/0/ISR") == "3,2;2"
     assert found.data(EPOCH) == ""
-    assert found.error_of(found.produce(3, U, ["a"], -1, wait_ms=1000)) == NONE
+    assert error_of(found, found.produce(3, U, ["a"], -1, wait_ms=1000)) == NONE
     found.write(Delete("/brokers/topics/u/0/leader", ANY_VERSION))
     found.run(2000)
     assert leader_of(found, U) == "3;4"

@@ -12,7 +12,15 @@ from replay.world.inputs import CreateTopic
 from replay.world.kafka_0_8.cluster import Cluster08
 from replay.world.kafka_0_8.networked.cluster import NetworkedCluster
 from replay.world.scheduler import SECOND
-from tests.controller.kafka_0_8.clusters import T, cluster, issued, notices, partition, replicated
+from tests.controller.kafka_0_8.clusters import (
+    T,
+    cluster,
+    error_of,
+    issued,
+    notices,
+    partition,
+    replicated,
+)
 from tests.replay.explore.kafka_0_8.small import small
 
 
@@ -232,7 +240,7 @@ def test_earlier_request_to_close_does_not_delete_the_log_of_a_topic_created_aga
         if leader is not None and leader.is_leader:
             request = found.produce(2, u, ["a"], -1)
     found.run(3000)
-    assert found.error_of(request) == NONE
+    assert error_of(found, request) == NONE
     assert found.brokers[2].logs[u] == ["a"]
 
 
@@ -254,7 +262,7 @@ def test_deletion_rejects_the_requests_that_wait_in_the_commit_queue() -> None:
     request = found.produce(1, T, ["a"], -1, wait_ms=50)
     found.delete_topic("t")
     found.run(500)
-    assert found.error_of(request) == NOT_LEADER_OR_FOLLOWER
+    assert error_of(found, request) == NOT_LEADER_OR_FOLLOWER
     assert notices(found, 1, "stepped_down")
 
 
@@ -265,7 +273,7 @@ def test_leader_that_closes_its_replica_rejects_waiting_requests() -> None:
     request = found.produce(1, T, ["a"], -1, wait_ms=50)
     found.write(SetData("/brokers/topics/t/0/replicas", b"2,3", ANY_VERSION))
     enqueue(found, 1, close("t", 0))
-    assert found.error_of(request) == NOT_LEADER_OR_FOLLOWER
+    assert error_of(found, request) == NOT_LEADER_OR_FOLLOWER
     assert "the replica is closed" in notices(found, 1, "stepped_down")[0].text
 
 
@@ -282,6 +290,6 @@ def test_producer_gets_a_response_if_the_replica_is_closed_during_the_append(ack
             requests.append(found.produce(1, T, ["a"], acks))
             found.run(1)
         found.run(5000)
-        answered = [found.error_of(one) for one in requests]
+        answered = [error_of(found, one) for one in requests]
         assert None not in answered
         assert NOT_LEADER_OR_FOLLOWER in answered

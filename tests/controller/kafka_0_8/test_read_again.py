@@ -14,6 +14,7 @@ from replay.world.kafka_0_8.cluster import Cluster08
 from tests.controller.kafka_0_8.clusters import (
     T,
     cluster,
+    error_of,
     issued,
     leader_of,
     notices,
@@ -146,14 +147,14 @@ def test_broker_whose_queue_may_not_be_read_still_leads(denied: list[str]) -> No
     found = replicated()
     denied.append(QUEUE)
     found.create_topic("u", {0: (1, 2)})
-    assert found.error_of(found.produce(1, T, ["a"], -1, wait_ms=1000)) == NONE
+    assert error_of(found, found.produce(1, T, ["a"], -1, wait_ms=1000)) == NONE
     found.stop(1)
     found.start(1)
     found.run(3000)
     found.end_session(int(leader_of(found)[0]))
     found.run(3000)
     assert leader_of(found).startswith("1;")
-    assert found.error_of(found.produce(1, T, ["b"], -1, wait_ms=1000)) == NONE
+    assert error_of(found, found.produce(1, T, ["b"], -1, wait_ms=1000)) == NONE
 
 
 def test_broker_whose_queue_may_not_be_read_does_not_lead_with_the_log_of_a_deleted_topic(
@@ -211,7 +212,7 @@ def test_request_that_could_not_be_deleted_harms_nothing_after_a_restart(
     found.run(2000)
     found.delete_topic("u")
     found.run(500)
-    assert found.error_of(found.produce(1, T, ["a"], -1, wait_ms=1000)) == NONE
+    assert error_of(found, found.produce(1, T, ["a"], -1, wait_ms=1000)) == NONE
     kept = found.children("/brokers/state/2")
     assert kept
     found.stop(2)

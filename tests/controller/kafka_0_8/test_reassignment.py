@@ -12,6 +12,7 @@ from controller.kafka_0_8.configuration import SECOND_RULES
 from replay.world.kafka_0_8.cluster import Cluster08
 from tests.controller.kafka_0_8.clusters import (
     T,
+    error_of,
     issued,
     leader_of,
     notices,
@@ -46,7 +47,7 @@ def test_partition_moves_with_its_records_and_the_path_is_removed() -> None:
     assert T not in found.brokers[1].logs
     assert T not in found.brokers[3].logs
     request = found.produce(2, T, ["c"], -1, wait_ms=1000)
-    assert found.error_of(request) == NONE
+    assert error_of(found, request) == NONE
 
 
 def test_new_replicas_are_assigned_next_to_the_old_ones_until_they_have_caught_up() -> None:
@@ -295,7 +296,7 @@ def test_leader_that_gives_up_rejects_waiting_requests() -> None:
     request = found.produce(1, T, ["c"], -1, wait_ms=50)
     found.reassign(T, (2, 4))
     found.run(400)
-    assert found.error_of(request) == NOT_LEADER_OR_FOLLOWER
+    assert error_of(found, request) == NOT_LEADER_OR_FOLLOWER
 
 
 def test_leader_knows_the_versions_after_a_reassignment() -> None:

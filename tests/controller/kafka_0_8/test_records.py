@@ -29,19 +29,27 @@ from controller.kafka_0_8.events import (
 from controller.kafka_0_8.fold import BrokerFold
 from controller.kafka_0_8.triggers import LeaderChanged
 from replay.world.kafka_0_8.cluster import Cluster08
-from tests.controller.kafka_0_8.clusters import T, cluster, issued, notices, partition, replicated
+from tests.controller.kafka_0_8.clusters import (
+    T,
+    cluster,
+    error_of,
+    issued,
+    notices,
+    partition,
+    replicated,
+)
 
 
 def test_request_with_acks_all_is_answered_when_every_member_of_the_isr_has_it() -> None:
     found = replicated()
     found.cut = {(1, 3): None}
     request = found.produce(1, T, ["a"], -1, wait_ms=500)
-    assert found.error_of(request) is None
+    assert error_of(found, request) is None
     assert len(partition(found, 1).commit_queue) == 1
     assert found.brokers[2].logs[T] == ["a"]
     found.cut = {}
     found.run(1500)
-    assert found.error_of(request) == NONE
+    assert error_of(found, request) == NONE
     assert partition(found, 1).local.hw == 1
 
 
@@ -82,20 +90,20 @@ def test_request_with_acks_1_is_answered_after_the_append() -> None:
     found = replicated()
     found.cut = {(1, 2): None, (1, 3): None}
     request = found.produce(1, T, ["a"], 1, wait_ms=10)
-    assert found.error_of(request) == NONE
+    assert error_of(found, request) == NONE
     assert partition(found, 1).local.hw == 0
 
 
 def test_request_with_acks_0_is_not_answered() -> None:
     found = replicated()
     request = found.produce(1, T, ["a"], 0, wait_ms=2000)
-    assert found.error_of(request) is None
+    assert error_of(found, request) is None
     assert found.brokers[2].logs[T] == ["a"]
 
 
 def test_rejected_request_with_acks_0_is_not_answered() -> None:
     found = replicated()
-    assert found.error_of(found.produce(2, T, ["a"], 0, wait_ms=100)) is None
+    assert error_of(found, found.produce(2, T, ["a"], 0, wait_ms=100)) is None
 
 
 @pytest.mark.parametrize(("acks", "errors"), [(0, []), (1, [NOT_LEADER_OR_FOLLOWER])])
@@ -213,7 +221,7 @@ def test_refused_replica_reads_the_assignment_and_fetches_again() -> None:
     partition(found, 1).ar[3].assigned_at = 1
     assert partition(found, 3).replicas_version == 0
     request = found.produce(1, T, ["a"], -1, wait_ms=3000)
-    assert found.error_of(request) == NONE
+    assert error_of(found, request) == NONE
     assert partition(found, 3).replicas_version == 1
 
 
@@ -341,7 +349,7 @@ def test_truncation_to_the_high_watermark_can_lose_a_committed_record() -> None:
     """The design's flaw (docs/design-0.8.md#flaws): acknowledged with acks -1, and lost."""
     found = replicated(checkpoint_interval_ms=1_000_000)
     request = found.produce(1, T, ["a"], -1, wait_ms=500)
-    assert found.error_of(request) == NONE
+    assert error_of(found, request) == NONE
     found.cut = {(1, 2): None, (1, 3): None}
     for follower in (2, 3):
         found.stop(follower)

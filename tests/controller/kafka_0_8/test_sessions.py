@@ -24,6 +24,7 @@ from replay.world.kafka_0_8.cluster import Cluster08
 from tests.controller.kafka_0_8.clusters import (
     T,
     cluster,
+    error_of,
     issued,
     leader_of,
     notices,
@@ -67,7 +68,7 @@ def test_lost_reply_during_startup_changes_nothing(rule: str) -> None:
     assert notices(found, 1, "already_registered") == []
     assert partition(found, 1).is_leader
     request = found.produce(1, T, ["a"], -1, wait_ms=1000)
-    assert found.error_of(request) == 0
+    assert error_of(found, request) == 0
 
 
 @pytest.mark.parametrize("rule", ["A-01", "A-02"])
@@ -109,7 +110,7 @@ def test_leader_that_has_given_up_unknowingly_rejects_the_waiting_requests() -> 
     found.reassign(T, (2, 3))
     found.run(1000)
     assert len(lost) == 1
-    assert found.error_of(request) == NOT_LEADER_OR_FOLLOWER
+    assert error_of(found, request) == NOT_LEADER_OR_FOLLOWER
     assert leader_of(found).startswith("2;")
 
 
@@ -174,7 +175,7 @@ def test_broker_goes_on_after_a_lost_connection() -> None:
     found = replicated()
     found.lose_connection(1)
     request = found.produce(1, T, ["a"], -1, wait_ms=1000)
-    assert found.error_of(request) == 0
+    assert error_of(found, request) == 0
     assert not notices(found, 1, "stepped_down")
 
 

@@ -17,6 +17,7 @@ from replay.world.kafka_0_8.cluster import Cluster08
 from tests.controller.kafka_0_8.clusters import (
     T,
     cluster,
+    error_of,
     issued,
     leader_of,
     notices,
@@ -36,7 +37,7 @@ def busy_leader(**settings: int) -> Cluster08:
     found.start(1, 3)
     found.run(3000)
     request = found.produce(1, T, ["committed"], -1, wait_ms=50)
-    assert (found.error_of(request), found.data(ISR)) == (NONE, "1;1")
+    assert (error_of(found, request), found.data(ISR)) == (NONE, "1;1")
     found.stop(3)
     found.run(505)
     found.boot(2)

@@ -7,7 +7,7 @@ from itertools import count
 import pytest
 
 from eventstore.mirror.topic import Topic
-from tools.lab.shared import shared_cluster
+from tests.lab.shared_cluster import shared_cluster
 
 _numbers = count()
 

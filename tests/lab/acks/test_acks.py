@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
+from tests.lab.shared_cluster import shared_cluster
 from tools.demo.acks import committed_offset, leader_killed, only_replica
 from tools.demo.acks.clients import BROKER_CONFIG
 from tools.demo.acks.leader_killed import CAUGHT_UP, LAGGING, Level
 from tools.demo.stage import BROKERS, Stage
 from tools.lab import Lab
-from tools.lab.shared import shared_cluster
 
 pytestmark = [pytest.mark.lab, pytest.mark.ci, pytest.mark.timeout(120)]
 

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from tests.lab.default_clusters.cluster import BROKER_CONFIG, LATEST_PROTOCOL, DefaultLabCluster
+from tests.lab.shared_cluster import shared_cluster
 from tools.lab import Lab
 from tools.lab.lab import LATEST_KAFKA
-from tools.lab.shared import shared_cluster
 
 
 @asynccontextmanager

@@ -14,10 +14,10 @@ from tests.lab.default_clusters.cluster import (
     DefaultLabCluster,
 )
 from tests.lab.default_clusters.conftest import with_lab_cluster
+from tests.lab.shared_cluster import shared_cluster
 from tools.lab import Lab
 from tools.lab.ports import HOST
 from tools.lab.refold import Refold
-from tools.lab.shared import shared_cluster
 
 pytestmark = [pytest.mark.lab, pytest.mark.timeout(90)]
 

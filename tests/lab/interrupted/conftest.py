@@ -10,8 +10,8 @@ import pytest
 from tests.lab.default_clusters.cluster import BROKER_CONFIG, LATEST_PROTOCOL
 from tests.lab.interrupted import crash_procedures
 from tests.lab.interrupted.moving import Moving
+from tests.lab.shared_cluster import shared_cluster
 from tools.lab import Lab
-from tools.lab.shared import shared_cluster
 
 BROKERS = 7
 CRASH_CLUSTERS = 2

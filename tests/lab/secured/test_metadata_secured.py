@@ -14,6 +14,7 @@ from confluent_kafka.admin import NewTopic as ConfluentTopic
 from kafka import KafkaAdminClient
 
 from tests.controller.daemon.lab_cluster import timed
+from tests.lab.archived_tools import ArchivedTools
 from tests.lab.secured.secured_cluster import OWN_ID
 from tests.lab.secured.secured_endpoint import (
     SecuredEndpoint,
@@ -22,7 +23,6 @@ from tests.lab.secured.secured_endpoint import (
     schema,
     write_client_properties,
 )
-from tools.lab.kafka_tools import KafkaTools
 from tools.lab.ports import HOST
 from tools.lab.secured import BROKER_PASSWORD, CLIENT, CLIENT_PASSWORD, LISTENER, USER
 
@@ -168,7 +168,7 @@ async def test_java_client_works_with_refold_as_its_only_bootstrap_server(
 ) -> None:
     login = tmp_path / "client.properties"
     write_client_properties(login, secured, USER, BROKER_PASSWORD)
-    tools = KafkaTools(secured.lab.kafka, tmp_path)
+    tools = ArchivedTools(secured.lab.kafka, tmp_path)
 
     async def topics(*arguments: str) -> str:
         bootstrap = ("--bootstrap-server", f"{HOST}:{secured.port}", "--command-config", str(login))

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 import pytest
 
+from tests.lab.archived_tools import ArchivedTools
 from tests.lab.secured.secured_endpoint import (
     SecuredEndpoint,
     running_endpoint,
@@ -17,7 +18,6 @@ from tests.lab.secured.secured_endpoint import (
 from tests.lab.stock_tools.calls import targets
 from tests.lab.stock_tools.comparable_output import comparable_lines
 from tools.lab.cluster_view import until
-from tools.lab.kafka_tools import KafkaTools
 from tools.lab.ports import HOST
 from tools.lab.secured import BROKER_PASSWORD, CLIENT, CLIENT_PASSWORD, USER
 
@@ -202,7 +202,7 @@ class SecuredTools:
         folder.mkdir()
         self._secured = secured
         self._folder = folder
-        self._tools = KafkaTools(secured.lab.kafka, folder)
+        self._tools = ArchivedTools(secured.lab.kafka, folder)
         self.unexpected: list[str] = []
         """The outputs that do not show what they should."""
         self._brokers = ",".join(one.connect for one in secured.lab.brokers)

@@ -10,12 +10,12 @@ from typing import Any, NamedTuple
 from aiokafka.errors import KafkaError
 
 from tests.controller.daemon.lab_cluster import OWN_ID
+from tests.lab.archived_tools import ArchivedTools
 from tests.lab.default_clusters.cluster import DefaultLabCluster
 from tests.lab.incidents.zookeeper_tree import Tree, ZooKeeperTree
 from tools.lab import KafkaBroker, Lab
 from tools.lab.broker_view import topics
 from tools.lab.cluster_view import until
-from tools.lab.kafka_tools import KafkaTools
 
 BROKERS = 4
 STOCK = 1
@@ -68,7 +68,7 @@ class Harness:
         self.under_refold = under_refold
         self.folder = lab_cluster.lab.folder.parent / "files"
         self.folder.mkdir()
-        self.tools = KafkaTools(self.lab.kafka, self.folder)
+        self.tools = ArchivedTools(self.lab.kafka, self.folder)
 
     @property
     def controller(self) -> str:

@@ -13,6 +13,7 @@ from kio.schema.errors import ErrorCode
 
 from tests.controller.api.client import METADATA, Client
 from tests.controller.daemon.lab_cluster import OWN_ID, timed
+from tests.lab.archived_tools import ArchivedTools
 from tests.lab.default_clusters.cluster import DefaultLabCluster
 from tests.lab.default_clusters.conftest import with_lab_cluster
 from tests.lab.incidents.zookeeper_tree import Tree, ZooKeeperTree
@@ -30,7 +31,6 @@ from tests.lab.stock_tools.admin_requests import (
     metadata,
 )
 from tools.lab import Lab
-from tools.lab.kafka_tools import KafkaTools
 from tools.lab.refold import run
 
 pytestmark = [pytest.mark.lab, pytest.mark.timeout(120), pytest.mark.asyncio(loop_scope="module")]
@@ -54,7 +54,7 @@ class Mix(NamedTuple):
 
     async def tool(self, name: str, *arguments: str) -> tuple[int, str]:
         """The exit status and the output of one of Kafka's tools."""
-        tools = KafkaTools(self.lab_cluster.lab.kafka, self.folder)
+        tools = ArchivedTools(self.lab_cluster.lab.kafka, self.folder)
         result = await tools.run(
             name, "--bootstrap-server", self.lab_cluster.lab.bootstrap, *arguments
         )

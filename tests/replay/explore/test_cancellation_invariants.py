@@ -148,6 +148,15 @@ def test_cancellation_that_is_removed_before_the_controller_knows_it_covers_noth
     assert bool(history.reported) is (known == 7)
 
 
+def test_znode_that_is_no_record_of_a_partition_is_ignored() -> None:
+    history = Cancelling(RecordsOutliveMoves)
+    for number in ("²", "00000000001", "x"):
+        path = f"{znodes.REASSIGNMENTS}/{NAME[0]}/{number}"
+        history.admin(path, RECORD)
+        history.admin(path, None)
+    assert not history.reported
+
+
 @pytest.mark.parametrize("ended", [True, False])
 def test_record_that_is_deleted_before_its_move_ends_is_reported(ended: bool) -> None:
     history = Cancelling(RecordsOutliveMoves)

@@ -19,8 +19,8 @@ from replay.kafka_text.kafka_log import Line
 from replay.kafka_text.rendering import Rendering, kafka_lines
 from replay.logs.decode import UPCASTERS
 from replay.logs.snapshots import make_snapshots
-from replay.world.simulation import Delivery
 from tests.controller.core.cluster import Cluster, by_rule, reads, writes_state
+from tests.controller.core.unreliable import Delivery
 from tests.replay.kafka_text import scenes
 from tests.replay.kafka_text.rendering import lines_of, messages
 from tests.replay.logs.test_snapshots import rolled_log

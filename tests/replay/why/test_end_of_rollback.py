@@ -11,7 +11,6 @@ from controller.core.znodes import REASSIGN_PARTITIONS_EXTRA
 from replay.inspect.at import cluster_at
 from replay.logs.open_log import open_log
 from replay.world.broker.log import Log
-from replay.world.simulation import Delivery
 from tests.controller.core.cluster import Cluster, by_rule, writes
 from tests.controller.core.endpoint import alter_partition, proposal
 from tests.controller.core.procedures.elections.electing import (
@@ -43,6 +42,7 @@ from tests.controller.core.procedures.reassignment.test_rollback_waiting import 
     without_a_live_isr_member,
 )
 from tests.controller.core.procedures.topics.deleting import slow_to_delete
+from tests.controller.core.unreliable import Delivery
 from tests.replay.recorded_log import write_log
 from tests.replay.why.asked import asked, plain, why
 from tests.replay.why.runs import end_session, next_run

@@ -20,7 +20,6 @@ from replay.why.facts import Cause
 from replay.why.move import Move
 from replay.why.recorded_observer import RecordedFactObserver
 from replay.why.subject import Subject
-from replay.world.simulation import Delivery
 from tests.controller.core.cluster import Cluster, writes
 from tests.controller.core.procedures.reassignment.interrupting import (
     cancel_all,
@@ -45,6 +44,7 @@ from tests.controller.core.procedures.reassignment.reassigning import (
 from tests.controller.core.procedures.reassignment.test_rollback_waiting import (
     only_the_target_in_sync,
 )
+from tests.controller.core.unreliable import Delivery
 from tests.replay.recorded_log import write_log
 from tests.replay.why.asked import asked, plain, why
 from tests.replay.why.runs import kill_before, next_run

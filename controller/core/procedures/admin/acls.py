@@ -15,6 +15,7 @@ from controller.core.znodes.acls import (
     ACL_CHANGES,
     ACL_RESOURCE_TYPES,
     DENIES_ALL,
+    LITERAL_ACLS,
     Acl,
     ResourcePattern,
     acls_parent,
@@ -104,7 +105,7 @@ async def _read_changed(controller: Controller) -> None:
 
 def _deny_everything(controller: Controller, unlisted: ProcedureError) -> None:
     text = f"{unlisted}; everything that needs an ACL is denied"
-    controller.notice("error", "unreadable_znode", "/kafka-acl", text)
+    controller.notice("error", "unreadable_znode", LITERAL_ACLS, text)
     for pattern in _EVERYTHING:
         controller.context.acls.set(pattern, (DENIES_ALL,))
 

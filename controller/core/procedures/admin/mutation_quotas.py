@@ -36,9 +36,7 @@ async def load_mutation_quotas(controller: Controller) -> None:
     some = [path for path, error in zip(parents, stats.errors, strict=True) if error == OK]
     of_users = await read_children_of_each(controller, some, _RULE)
     entities = [f"clients/{one}" for one in clients] + [f"users/{one}" for one in users]
-    entities += [
-        f"{path.removeprefix('/config/')}/{one}" for path in some for one in of_users[path]
-    ]
+    entities += [f"{znodes.config_entity(path)}/{one}" for path in some for one in of_users[path]]
     await follow_mutation_quotas(controller, entities)
 
 
@@ -47,7 +45,7 @@ async def follow_mutation_quotas(controller: Controller, entities: Iterable[str]
     if controller.configuration.mutation_quotas is None:
         return
     named = {one: entity for one in entities if (entity := _entity(one)) is not None}
-    paths = [f"/config/{one}" for one in named]
+    paths = [znodes.config_path(one) for one in named]
     quotas = controller.context.mutation_quotas
     rates = await read_contents(controller, paths, _RULE, _read_rate)
     for path, entity in zip(paths, named.values(), strict=True):

@@ -184,6 +184,8 @@ async def _elect_once(
     chosen: list[tuple[Partition, LeaderAndIsr]] = []
     choices: list[Choice] = []
     for place, given in enumerate(inputs):
+        if place and place % SLICE_SIZE == 0:
+            await suspend(SLICE)
         partition, elected = given.partition, strategy.choose(controller.context, given)
         controller.observer.elects(partition, strategy.name, given.current, elected)
         if elected.leader == NO_LEADER:
@@ -205,8 +207,6 @@ async def _elect_once(
         unclean.pop(partition, None)
         if elected.unclean:
             unclean[partition] = elected
-        if place % SLICE_SIZE == SLICE_SIZE - 1:
-            await suspend(SLICE)
     reason = Reason(strategy.name, tuple(choices))
     again = []
     for partition, state, error in await write_states(controller, chosen, reason):
@@ -284,6 +284,8 @@ async def read_states(
     found = await read_state_znodes(controller, paths, rule, may_be_denied=True)
     states = []
     for place, partition in enumerate(partitions):
+        if place and place % SLICE_SIZE == 0:
+            await suspend(SLICE)
         error, state = found.errors[place], found.parsed[place]
         if error == NO_NODE:
             failures.add(partition, "the partition has no state znode")
@@ -303,8 +305,6 @@ async def read_states(
             )
             continue
         states.append((partition, state))
-        if place % SLICE_SIZE == SLICE_SIZE - 1:
-            await suspend(SLICE)
     return states
 
 

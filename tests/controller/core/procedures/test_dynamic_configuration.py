@@ -7,7 +7,6 @@ import pytest
 from controller.core import znodes
 from controller.core.commands import ReadChildren, ReadZnodes
 from controller.core.operations import Create
-from replay.world.simulation import Delivery
 from tests.controller.core.cluster import DAEMON, Cluster, Seen, reads
 from tests.controller.core.procedures.elections.electing import (
     configure,
@@ -17,6 +16,7 @@ from tests.controller.core.procedures.elections.electing import (
     notify_quietly,
 )
 from tests.controller.core.procedures.topics.deleting import mark
+from tests.controller.core.unreliable import Delivery
 
 T, ALL, OWN = "topics/t", "brokers/<default>", f"brokers/{DAEMON}"
 ENABLED = {"version": 1, "config": {"unclean.leader.election.enable": "true"}}

@@ -11,14 +11,15 @@ import pytest
 from aiokafka import AIOKafkaProducer
 
 from tests.controller.daemon.lab_cluster import OWN_ID, WAIT_SECONDS
+from tests.lab.archived_tools import ArchivedTools
 from tests.lab.default_clusters.cluster import DefaultLabCluster
 from tests.lab.default_clusters.conftest import with_lab_cluster
+from tests.lab.shared_cluster import shared_cluster
 from tools.lab import Lab
 from tools.lab.cluster_view import until
-from tools.lab.kafka_tools import KafkaTools, ToolResult
+from tools.lab.kafka_tools import ToolResult
 from tools.lab.lab import LATEST_KAFKA
 from tools.lab.refold import command, run
-from tools.lab.shared import shared_cluster
 
 pytestmark = [pytest.mark.lab, pytest.mark.timeout(600)]
 
@@ -264,7 +265,7 @@ async def test_request_has_an_id_and_a_rollback_assignment(cluster: Cluster) -> 
 
 async def test_kafkas_own_tool_can_be_used_over_its_api(cluster: Cluster, tmp_path: Path) -> None:
     await cluster.create("api", 1, 2)
-    tools, bootstrap = KafkaTools(LATEST_KAFKA, tmp_path), cluster.lab_cluster.lab.bootstrap
+    tools, bootstrap = ArchivedTools(LATEST_KAFKA, tmp_path), cluster.lab_cluster.lab.bootstrap
 
     async def kafkas(*arguments: str | Path) -> ToolResult:
         given = ("--bootstrap-server", bootstrap, *map(str, arguments))

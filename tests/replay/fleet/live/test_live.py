@@ -18,6 +18,7 @@ from eventstore.mirror.topic import Topic
 from replay.fleet import manifest
 from replay.fleet.columns import RECORDS
 from replay.fleet.ingest import ingest
+from tests.lab.shared_cluster import shared_cluster
 from tests.replay.fleet.live.job import (
     START_MAX_S,
     batches_begun,
@@ -30,7 +31,6 @@ from tests.replay.fleet.live.job import (
 )
 from tests.replay.fleet.live.mirrored import counted
 from tools.fleet.histories import GrowingLog, History, write_log
-from tools.lab.shared import shared_cluster
 
 pytestmark = [
     pytest.mark.lab,

@@ -18,10 +18,10 @@ from controller.core.api_requests.scram_credentials import (
 from controller.core.operations import Create, CreateSequential, Delete, SetData
 from controller.core.user_configs import is_secret
 from replay.world.requests import GetChildren
-from replay.world.simulation import Delivery
 from tests.controller.core.cluster import Cluster, reads, writes
 from tests.controller.core.denying import Denying
 from tests.controller.core.endpoint import call, next_request
+from tests.controller.core.unreliable import Delivery
 
 SHA_256, SHA_512 = 1, 2
 ANN = "/config/users/ann"

@@ -10,10 +10,10 @@ from controller.core.api_requests.features import (
     UpdateFeaturesResponse,
 )
 from controller.core.api_requests.topics import TopicResult
-from replay.world.simulation import Delivery
 from tests.controller.core.cluster import Cluster, writes
 from tests.controller.core.endpoint import call, next_request
 from tests.controller.core.procedures.topics.topic_requests import TIMEOUT_MS
+from tests.controller.core.unreliable import Delivery
 
 UPGRADE, SAFE, UNSAFE = 1, 2, 3
 TWO = (

@@ -23,7 +23,6 @@ from controller.core.commands import DelayResponse
 from controller.core.events import TimerFired
 from controller.core.procedures.admin import waiting_requests
 from controller.core.snapshot import load_snapshot, take_snapshot
-from replay.world.simulation import Delivery
 from tests.controller.core.cluster import Cluster, writes, writes_state
 from tests.controller.core.endpoint import answers, call
 from tests.controller.core.procedures.topics.topic_requests import (
@@ -38,6 +37,7 @@ from tests.controller.core.procedures.topics.topic_requests import (
     new_topic,
     timers,
 )
+from tests.controller.core.unreliable import Delivery
 
 DEAD = 9
 """A broker that is not registered: partitions on it alone have no leader."""

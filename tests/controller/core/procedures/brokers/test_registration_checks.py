@@ -160,6 +160,13 @@ def test_channel_that_works_again_ends_the_suspicion(kind: str) -> None:
     assert probed(wait(cluster)) == []
 
 
+def test_channel_that_works_again_is_reported() -> None:
+    cluster = started()
+    seen = cluster.seen()
+    cluster.happen(ChannelFault(2, cluster.broker_epoch(2), "recovered", ""), "broker:2")
+    assert seen.texts_of("channel_recovered") == ["broker 2 answers again"]
+
+
 def test_fault_of_an_earlier_channel_is_no_suspicion() -> None:
     cluster = started()
     old = cluster.broker_epoch(2)
@@ -207,6 +214,18 @@ def test_registration_that_no_session_owns_is_reported_as_such() -> None:
     wait(cluster)
     (text,) = wait(cluster).texts_of(LEFT_OVER)
     assert "owned by no session" in text
+
+
+def test_broker_whose_registration_no_session_owned_is_reported_without_an_owner() -> None:
+    cluster = started()
+    data = cluster.data("/brokers/ids/2")
+    assert data is not None
+    cluster.stop_broker(2)
+    cluster.put("/brokers/ids/2", data)
+    cluster.remove("/brokers/ids/2")
+    wait(cluster, finds=ANSWERS)
+    (text,) = wait(cluster, finds=ANSWERS).texts_of(NOT_REGISTERED)
+    assert "the znode was deleted 60 s ago" in text
 
 
 # Limits -------------------------------------------------------------------------------------------

@@ -14,7 +14,6 @@ from controller.core.api_requests.alter_partition import (
 )
 from controller.core.commands import ReadZnodes, WriteZnodes
 from controller.core.procedures.elections.alter_partition import accepted
-from replay.world.simulation import Delivery
 from tests.controller.core.cluster import Cluster, writes_state
 from tests.controller.core.endpoint import (
     alter_partition,
@@ -24,6 +23,7 @@ from tests.controller.core.endpoint import (
     proposal,
 )
 from tests.controller.core.procedures.reassignment.reassigning import ask
+from tests.controller.core.unreliable import Delivery
 
 
 def cluster_with(*replicas: int, **settings: str) -> Cluster:

@@ -21,7 +21,6 @@ from controller.core.api_requests.reassignments import (
 from controller.core.commands import WriteZnodes
 from controller.core.procedures.elections.replica_election import process_elect_leaders
 from controller.core.state_machines import PartitionState
-from replay.world.simulation import Delivery
 from tests.controller.core.cluster import Cluster, writes_state
 from tests.controller.core.driving import Driven
 from tests.controller.core.endpoint import answers, controlled_shutdown
@@ -35,6 +34,7 @@ from tests.controller.core.procedures.elections.electing import (
 )
 from tests.controller.core.procedures.reassignment.reassigning import Name, ask, ask_for_isr
 from tests.controller.core.procedures.topics.deleting import mark
+from tests.controller.core.unreliable import Delivery
 
 T0, T1, U0, MISSING = ("t", 0), ("t", 1), ("u", 0), ("missing", 0)
 

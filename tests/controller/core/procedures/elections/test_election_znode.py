@@ -6,7 +6,6 @@ from controller.core import znodes
 from controller.core.commands import ReadStats, ReadZnodes, WriteZnodes
 from controller.core.operations import Create, Delete
 from controller.core.values import ANY_VERSION
-from replay.world.simulation import Delivery
 from tests.controller.core.cluster import Cluster, Seen, by_rule, reads, writes_state
 from tests.controller.core.endpoint import controlled_shutdown
 from tests.controller.core.procedures.elections.electing import (
@@ -18,6 +17,7 @@ from tests.controller.core.procedures.elections.electing import (
 )
 from tests.controller.core.procedures.reassignment.reassigning import ask
 from tests.controller.core.procedures.topics.deleting import mark
+from tests.controller.core.unreliable import Delivery
 
 PATH = znodes.PREFERRED_ELECTION
 T0, T1 = ("t", 0), ("t", 1)

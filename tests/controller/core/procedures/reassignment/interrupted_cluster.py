@@ -34,7 +34,6 @@ from controller.core.znodes import (
 )
 from replay.world.messages import PartitionError
 from replay.world.requests import Exists
-from replay.world.simulation import Delivery
 from tests.controller.core.cluster import Assignments, Cluster
 from tests.controller.core.endpoint import proposal
 from tests.controller.core.procedures.elections.electing import configure_quietly
@@ -59,6 +58,7 @@ from tests.controller.core.procedures.reassignment.reassigning import (
     assert_no_failures,
     reassigning,
 )
+from tests.controller.core.unreliable import Delivery
 
 BROKERS = (1, 2, 3, 4, 5)
 NAMES: tuple[Name, ...] = (("t", 0), ("u", 0))

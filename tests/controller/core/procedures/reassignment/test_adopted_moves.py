@@ -12,7 +12,6 @@ from controller.core.commands import (
 )
 from controller.core.operations import SetData
 from controller.core.znodes import REASSIGN_CANCEL, reassignment_path
-from replay.world.simulation import Delivery
 from tests.controller.core.cluster import Cluster, Seen
 from tests.controller.core.procedures.reassignment.interrupting import (
     OtherControllersTerm,
@@ -50,6 +49,7 @@ from tests.controller.core.procedures.reassignment.reassigning import (
     assignment,
     catch_up,
 )
+from tests.controller.core.unreliable import Delivery
 
 BEGIN = "reassignment: begin"
 

@@ -260,6 +260,14 @@ def test_rolled_back_and_dropped_entries_are_counted() -> None:
     ]
 
 
+def test_several_rolled_back_reassignments_are_counted() -> None:
+    cluster = two_partitions((1, 2), (1, 2))
+    submit(cluster, {T0: [3, 4], T1: [4]})
+    seen = cluster.seen()
+    cancel_all(cluster)
+    assert seen.texts_of("reassignments_cancelled") == ["2 reassignments are to be rolled back"]
+
+
 def assert_dropped(seen: Seen) -> None:
     """Each of the two dropped entries is logged."""
     cancelled = [one for one in seen.commands if isinstance(one, Notice)]

@@ -108,6 +108,46 @@ def test_broker_that_registers_does_not_repeat_the_requests_of_others() -> None:
     assert stopped(seen, 5) == []
 
 
+def test_replica_that_two_records_name_is_requested_once_from_its_broker() -> None:
+    cluster = kip_236(1, 4)
+    cluster.create_topic("t", {0: [1]})
+    cluster.stop_broker(4)
+    ask_for_deletion(cluster, 4, T0)
+    ask_for_deletion(cluster, 4, T0)
+    seen = cluster.seen()
+    cluster.start_broker(4)
+    assert stopped(seen, 4) == [T0]
+    assert pending(cluster) == []
+
+
+def test_record_of_a_confirmed_deletion_that_cannot_be_deleted_is_reported() -> None:
+    cluster = unanswered()
+    drop_from_4(cluster, T0)
+    [child] = deletions(cluster)
+    cluster.refuses = lambda issued: issued.reason.rule == "replica deletions"
+    seen = cluster.seen()
+    cluster.answer_slow()
+    assert ("deletion_not_removed", deletion_path(child)) in seen.notices()
+    assert seen.texts_of("deletion_not_removed") == [
+        "the deletion is confirmed, but the znode cannot be deleted (ZooKeeper code -102): delete "
+        "the znode"
+    ]
+
+
+def test_record_of_a_confirmed_deletion_that_a_client_has_deleted_is_not_reported() -> None:
+    cluster = unanswered()
+    drop_from_4(cluster, T0)
+    [child] = deletions(cluster)
+    cluster.once(
+        by_rule(WriteZnodes, "replica deletions"),
+        lambda: cluster.remove_quietly(deletion_path(child)),
+    )
+    seen = cluster.seen()
+    cluster.answer_slow()
+    assert pending(cluster) == []
+    assert seen.texts_of("deletion_not_removed") == []
+
+
 class PartlyRefusing(Cluster):
     """A cluster whose ZooKeeper writes the first of several records, and no other."""
 

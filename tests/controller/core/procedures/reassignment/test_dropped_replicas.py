@@ -19,7 +19,6 @@ from controller.core.operations import Delete, SetData
 from controller.core.procedures.reassignment.leader_epochs import RAISE
 from controller.core.replica_assignment import changed_assignment, replicas_to_drop
 from controller.core.values import ANY_VERSION, NO_LEADER
-from replay.world.simulation import Delivery
 from tests.controller.core.cluster import Cluster, by_rule
 from tests.controller.core.procedures.reassignment.dropping import stopped
 from tests.controller.core.procedures.reassignment.interrupting import (
@@ -40,6 +39,7 @@ from tests.controller.core.procedures.reassignment.reassigning import (
     elect_preferred,
     reassign,
 )
+from tests.controller.core.unreliable import Delivery
 
 STATE = znodes.state_path(*T0)
 
@@ -202,6 +202,16 @@ def test_first_target_drops_nothing() -> None:
     request(cluster, {T0: [3]})
     assert seen.texts_of("replicas_dropped") == []
     assert files(cluster) == [1, 2, 3]
+
+
+def test_target_that_needs_each_replica_drops_nothing() -> None:
+    cluster = interruptible(4, 1, 2)
+    request(cluster, {T0: [2, 3]})
+    seen = cluster.seen()
+    request(cluster, {T0: [2, 3, 4]})
+    assert assignment(cluster) == "2,3,4,1 adding 3,4 removing 1"
+    assert seen.texts_of("replicas_dropped") == []
+    assert files(cluster) == [1, 2, 3, 4]
 
 
 def test_leading_intermediate_is_kept_until_another_replica_leads() -> None:

@@ -7,7 +7,6 @@ from controller.core.commands import Issued, ReadZnodes, SyncZnodes, WriteAtomic
 from controller.core.operations import CreateSequential
 from controller.core.procedures.reassignment import extra_znode
 from controller.core.znodes import REASSIGN_PARTITIONS_EXTRA, Entry, write_entries
-from replay.world.simulation import Delivery
 from tests.controller.core.cluster import Cluster, writes
 from tests.controller.core.procedures.reassignment.interrupting import (
     assert_nothing_is_left,
@@ -33,6 +32,7 @@ from tests.controller.core.procedures.reassignment.reassigning import (
     catch_up,
     reassign,
 )
+from tests.controller.core.unreliable import Delivery
 
 FOO1, FOO2 = ("foo1", 0), ("foo2", 1)
 

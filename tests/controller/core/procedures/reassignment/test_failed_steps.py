@@ -17,7 +17,6 @@ from controller.core.znodes import (
     reassignment_path,
     reassignments_path,
 )
-from replay.world.simulation import Delivery
 from tests.controller.core.cluster import Cluster, by_rule, reads, writes
 from tests.controller.core.procedures.reassignment.dropping import pending, stopped
 from tests.controller.core.procedures.reassignment.interrupting import (
@@ -45,6 +44,7 @@ from tests.controller.core.procedures.reassignment.reassigning import (
     reassign,
     reassigning,
 )
+from tests.controller.core.unreliable import Delivery
 
 raises_leader_epoch = by_rule(WriteZnodes, RAISE)
 

@@ -11,7 +11,6 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from controller.core.values import Assignment
-from replay.world.simulation import Delivery
 from tests.controller.core.procedures.reassignment.dropping import recorded, strays
 from tests.controller.core.procedures.reassignment.interrupted_cluster import (
     BROKERS,
@@ -29,6 +28,7 @@ from tests.controller.core.procedures.reassignment.interrupting import (
     remove_cancel,
 )
 from tests.controller.core.replaying import assert_replays
+from tests.controller.core.unreliable import Delivery
 
 brokers = st.sampled_from(BROKERS)
 names = st.sampled_from(NAMES)

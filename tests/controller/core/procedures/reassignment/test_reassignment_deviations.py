@@ -7,7 +7,6 @@ from controller.core import znodes
 from controller.core.api_requests.elections import ElectLeadersReceived
 from controller.core.commands import ReadStats, WriteZnodes
 from controller.core.state_machines import PartitionState
-from replay.world.simulation import Delivery
 from tests.controller.core.cluster import Cluster, by_rule, writes
 from tests.controller.core.endpoint import call, next_request
 from tests.controller.core.procedures.reassignment.dropping import stopped
@@ -27,6 +26,7 @@ from tests.controller.core.procedures.reassignment.reassigning import (
     request,
     request_json,
 )
+from tests.controller.core.unreliable import Delivery
 
 PATH = znodes.REASSIGN_PARTITIONS
 both_rules = pytest.mark.parametrize("rules", ["refold", "kafka"])

@@ -17,6 +17,7 @@ from tests.controller.core.procedures.reassignment.interrupting import (
     request,
     request_quietly,
     requests,
+    set_minimum,
     submit,
     submit_extra,
     submit_quietly,
@@ -24,6 +25,7 @@ from tests.controller.core.procedures.reassignment.interrupting import (
 from tests.controller.core.procedures.reassignment.reassigning import (
     T0,
     ask,
+    ask_for_isr,
     assignment,
     cancel,
     catch_up,
@@ -339,3 +341,16 @@ def test_refusal_of_a_live_request_is_logged_once() -> None:
             f"reassigned by way of {ENTRIES}: that reassignment has to end or be cancelled first.",
         )
     ]
+
+
+def test_waiting_rollback_names_each_original_in_sync() -> None:
+    cluster = interruptible(6, 1, 2, 3)
+    set_minimum(cluster, 3)
+    submit(cluster, {T0: [4, 5, 6]})
+    ask_for_isr(cluster, 1, 2, 4)
+    seen = cluster.seen()
+    cancel_all(cluster)
+    [text] = seen.texts_of("rollback_waits")
+    assert text.startswith(
+        "3 of the original replicas 1,2,3 must be live and in sync, and only brokers 1,2 are: "
+    )

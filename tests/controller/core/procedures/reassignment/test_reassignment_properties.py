@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 from controller.core.commands import WriteZnodes
 from controller.core.state_machines import PartitionState
 from controller.core.values import NO_LEADER, Assignment
-from replay.world.simulation import Delivery
 from tests.controller.core.cluster import Assignments, Cluster
 from tests.controller.core.endpoint import alter_partition, proposal
 from tests.controller.core.procedures.reassignment.reassigning import (
@@ -23,6 +22,7 @@ from tests.controller.core.procedures.reassignment.reassigning import (
     request,
 )
 from tests.controller.core.replaying import assert_replays
+from tests.controller.core.unreliable import Delivery
 
 BROKERS = (1, 2, 3, 4, 5)
 NAMES: tuple[Name, ...] = (("t", 0), ("u", 0))

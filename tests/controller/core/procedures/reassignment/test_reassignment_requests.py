@@ -20,7 +20,6 @@ from controller.core.api_requests.reassignments import (
     ListPartitionReassignmentsResponse,
     ReassignmentTarget,
 )
-from replay.world.simulation import Delivery
 from tests.controller.core.cluster import DAEMON, Cluster, writes, writes_state
 from tests.controller.core.endpoint import answers, call, controlled_shutdown
 from tests.controller.core.procedures.reassignment.reassigning import (
@@ -34,6 +33,7 @@ from tests.controller.core.procedures.reassignment.reassigning import (
     reassigning,
 )
 from tests.controller.core.procedures.topics.deleting import mark
+from tests.controller.core.unreliable import Delivery
 
 UNKNOWN = ("missing", 0)
 T1, T4 = ("t", 1), ("t", 4)

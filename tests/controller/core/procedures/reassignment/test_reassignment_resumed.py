@@ -8,7 +8,6 @@ from controller.core import error_codes as codes
 from controller.core import znodes
 from controller.core.commands import Issued, WriteZnodes
 from controller.core.operations import SetData
-from replay.world.simulation import Delivery
 from tests.controller.core.cluster import Cluster, by_rule, writes, writes_state
 from tests.controller.core.endpoint import alter_partition, proposal
 from tests.controller.core.procedures.reassignment.interrupting import interruptible, submit
@@ -28,6 +27,7 @@ from tests.controller.core.procedures.reassignment.reassigning import (
     request,
 )
 from tests.controller.core.procedures.topics.deleting import left_of, mark, mark_quietly
+from tests.controller.core.unreliable import Delivery
 
 WRITES = 11
 """The writes of [1,2,3] to [4,5,6]: U1, A1, three of the leader, B3, three of B4, B6, B7."""

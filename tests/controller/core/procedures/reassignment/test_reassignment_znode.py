@@ -10,6 +10,7 @@ from controller.core.commands import Issued, ReadStats, ReadZnodes, WriteZnodes
 from controller.core.errors import ZnodeError
 from controller.core.znodes import Entry
 from tests.controller.core.cluster import DAEMON, Cluster, by_rule, reads, writes, writes_state
+from tests.controller.core.procedures.reassignment.interrupting import Refusing
 from tests.controller.core.procedures.reassignment.reassigning import (
     T0,
     T1,
@@ -92,6 +93,18 @@ def test_entry_with_the_daemon_as_target_is_dropped() -> None:
     assert seen.texts() == [
         "the entry is removed from /admin/reassign_partitions: Broker 1000 is the controller, "
         "which holds no replicas."
+    ]
+
+
+def test_entry_whose_assignment_cannot_be_written_is_dropped_with_the_error_code() -> None:
+    cluster = Refusing(1, 2, 3)
+    cluster.start()
+    cluster.create_topic("t", {0: [1, 2]})
+    cluster.refuses = writes(znodes.topic_path("t"))
+    seen = cluster.seen()
+    put_request(cluster, {T0: [3]})
+    assert seen.texts_of("reassignment_refused") == [
+        "the entry is removed from /admin/reassign_partitions: error code -1"
     ]
 
 

@@ -18,7 +18,6 @@ from controller.core.znodes import (
     reassignments_path,
     write_reassignment,
 )
-from replay.world.simulation import Delivery
 from tests.controller.core.cluster import Cluster, Seen, reads
 from tests.controller.core.procedures.reassignment.interrupting import (
     OtherControllersTerm,
@@ -41,6 +40,7 @@ from tests.controller.core.procedures.reassignment.reassigning import (
     catch_up,
     reassigning,
 )
+from tests.controller.core.unreliable import Delivery
 
 NAMES: list[Name] = [("t", 0), ("t", 1), ("t", 2), ("u", 0)]
 TARGETS: dict[Name, list[int]] = {key: [3, 4] for key in NAMES}

@@ -18,6 +18,7 @@ from tests.controller.core.procedures.reassignment.interrupting import (
     cancel_quietly,
     entries,
     record,
+    remove_cancel,
     remove_cancel_quietly,
     request,
     requests,
@@ -231,6 +232,28 @@ def test_cancellation_removed_after_it_is_read_is_carried_out_once() -> None:
     assert len(seen.texts_of("reassignments_cancelled")) == 1
     assert len(seen.texts_of("reassignment_rolled_back")) == 1
     assert cluster.fold.controller.context.cancel == 0
+
+
+GO_ON = "/admin/reassign_cancel was deleted: reassignments continue"
+
+
+def test_removed_cancellation_is_logged_once_per_removal() -> None:
+    cluster = two_partitions()
+    seen = cluster.seen()
+    for removals in (1, 2):
+        cancel_all(cluster)
+        assert seen.texts_of("reassignments_go_on") == [GO_ON] * (removals - 1)
+        remove_cancel(cluster)
+        assert seen.texts_of("reassignments_go_on") == [GO_ON] * removals
+
+
+def test_cancellation_removed_before_it_is_read_is_logged_as_removed() -> None:
+    cluster = two_partitions()
+    submit(cluster, {T0: [3]})
+    seen = cluster.seen()
+    cancel_briefly(cluster)
+    cluster.run()
+    assert seen.texts_of("reassignments_go_on") == [GO_ON]
 
 
 def with_a_request_that_waited() -> Cluster:

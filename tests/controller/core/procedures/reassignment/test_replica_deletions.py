@@ -21,7 +21,6 @@ from controller.core.znodes import (
     read_deletion,
 )
 from replay.world.messages import PartitionError
-from replay.world.simulation import Delivery
 from tests.controller.core.cluster import Cluster
 from tests.controller.core.procedures.elections.electing import runs
 from tests.controller.core.procedures.reassignment.dropping import (
@@ -51,6 +50,7 @@ from tests.controller.core.procedures.reassignment.reassigning import (
     catch_up,
     reassign,
 )
+from tests.controller.core.unreliable import Delivery
 
 # All brokers answer -----------------------------------------------------------------------------
 

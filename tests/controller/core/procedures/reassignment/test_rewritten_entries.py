@@ -7,7 +7,6 @@ from controller.core import znodes
 from controller.core.commands import Issued, Notice, ReadStats, SyncZnodes
 from controller.core.operations import CreateSequential, Delete
 from controller.core.znodes import REASSIGN_PARTITIONS_EXTRA
-from replay.world.simulation import Delivery
 from tests.controller.core.cluster import Cluster, topic_json
 from tests.controller.core.procedures.reassignment.interrupting import (
     cancel_all,
@@ -27,6 +26,7 @@ from tests.controller.core.procedures.reassignment.reassigning import (
     reassign,
 )
 from tests.controller.core.procedures.topics.deleting import mark
+from tests.controller.core.unreliable import Delivery
 
 
 def on_two(*, kip_236_enable: bool = True) -> Cluster:

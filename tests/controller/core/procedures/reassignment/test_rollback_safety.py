@@ -12,7 +12,6 @@ from controller.core import znodes
 from controller.core.commands import Issued, WriteZnodes
 from controller.core.snapshot import load_snapshot, take_snapshot
 from controller.core.znodes import CANCEL_CONTENT, FORCED_CANCEL_CONTENT, REASSIGN_CANCEL, Entry
-from replay.world.simulation import Delivery
 from tests.controller.core.cluster import Cluster, Seen, by_rule, writes, writes_state
 from tests.controller.core.procedures.elections.electing import configure
 from tests.controller.core.procedures.reassignment.interrupting import (
@@ -37,6 +36,7 @@ from tests.controller.core.procedures.reassignment.reassigning import (
     assignment,
     catch_up,
 )
+from tests.controller.core.unreliable import Delivery
 
 UNDER_WAY = "4,5,6,1,2,3 adding 4,5,6 removing 1,2,3"
 BEFORE_2_7 = "2.6"

@@ -13,7 +13,6 @@ from controller.core.znodes import (
     request_path,
     write_request,
 )
-from replay.world.simulation import Delivery
 from tests.controller.core.cluster import Cluster, reads, writes
 from tests.controller.core.procedures.reassignment.interrupting import (
     OtherControllersTerm,
@@ -37,6 +36,7 @@ from tests.controller.core.procedures.reassignment.reassigning import (
     catch_up,
     reassigning,
 )
+from tests.controller.core.unreliable import Delivery
 
 MOVING = "3,1,2 adding 3 removing 1,2"
 

@@ -9,9 +9,9 @@ from controller.core.events import WatchFired, ZnodesWritten
 from controller.core.operations import NO_AUTH, OK, Create, Delete, SetData
 from controller.core.procedures.role.controller_election import BACK_OFF_TIMER
 from controller.core.values import ANY_VERSION
-from replay.world.simulation import Delivery
 from tests.controller.core.cluster import DAEMON, Cluster, by_rule, writes_state
 from tests.controller.core.conftest import FailingFailovers
+from tests.controller.core.unreliable import Delivery
 
 ELECTION = by_rule(WriteAtomically, "controller election")
 

@@ -24,8 +24,8 @@ from controller.core.events import (
     ZnodesWritten,
 )
 from controller.core.operations import OK
-from replay.world.simulation import Delivery
 from tests.controller.core.cluster import Cluster, by_rule, reads, writes_state
+from tests.controller.core.unreliable import Delivery
 
 Which = Callable[[Issued], bool]
 

@@ -17,10 +17,10 @@ from controller.core.events import ChildrenRead, ZnodesWritten
 from controller.core.operations import NO_AUTH, UNIMPLEMENTED, Create
 from controller.core.standby import FOLLOW_TIMER
 from replay.world.outcomes import carry_out
-from replay.world.simulation import Delivery
 from replay.world.zookeeper import ZooKeeper
 from tests.controller.core.cluster import DAEMON, Cluster, Seen, reads
 from tests.controller.core.procedures.role.standby_pair import StandbyPair, content, reads_of
+from tests.controller.core.unreliable import Delivery
 
 
 class Limited(Cluster):

@@ -15,7 +15,6 @@ from controller.core.operations import Check, Create, SetData
 from controller.core.snapshot import load_snapshot, take_snapshot
 from controller.core.values import Assignment
 from controller.core.znodes import TopicContent
-from replay.world.simulation import Delivery
 from tests.controller.core.cluster import Cluster
 from tests.controller.core.procedures.reassignment.interrupting import (
     OtherControllersTerm,
@@ -41,6 +40,7 @@ from tests.controller.core.procedures.reassignment.reassigning import (
 )
 from tests.controller.core.procedures.topics.deleting import left_of, mark
 from tests.controller.core.replaying import assert_replays
+from tests.controller.core.unreliable import Delivery
 
 PATH = znodes.topic_path("t")
 T9 = ("t", 9)

@@ -5,7 +5,6 @@ import pytest
 from controller.core import znodes
 from controller.core.values import Assignment
 from controller.core.znodes import CANCEL_CONTENT, REASSIGN_CANCEL
-from replay.world.simulation import Delivery
 from tests.controller.core.cluster import Cluster, writes
 from tests.controller.core.procedures.reassignment.interrupting import (
     assert_nothing_is_left,
@@ -28,6 +27,7 @@ from tests.controller.core.procedures.reassignment.reassigning import (
     catch_up,
     listed,
 )
+from tests.controller.core.unreliable import Delivery
 
 
 def topic_json(partitions: dict[int, Assignment]) -> bytes:

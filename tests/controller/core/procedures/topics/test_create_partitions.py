@@ -12,13 +12,13 @@ from controller.core.api_requests.topics import (
     NewPartitions,
     TopicResult,
 )
-from replay.world.simulation import Delivery
 from tests.controller.core.cluster import DAEMON, Cluster, writes
 from tests.controller.core.endpoint import call
 from tests.controller.core.procedures.reassignment.interrupting import Refusing
 from tests.controller.core.procedures.reassignment.reassigning import reassign
 from tests.controller.core.procedures.topics.deleting import mark
 from tests.controller.core.procedures.topics.topic_requests import TIMEOUT_MS, errors, grow, refused
+from tests.controller.core.unreliable import Delivery
 
 REFUSED = codes.INVALID_REPLICA_ASSIGNMENT
 T = znodes.topic_path("t")

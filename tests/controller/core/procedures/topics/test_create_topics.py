@@ -10,7 +10,6 @@ from controller.core import znodes
 from controller.core.api_requests.topics import CreatedTopic, CreateTopicsReceived, NewTopic
 from controller.core.commands import DrawNumbers, ReadChildren, WriteZnodes
 from controller.core.operations import Create
-from replay.world.simulation import Delivery
 from tests.controller.core.cluster import DAEMON, Cluster, by_rule, writes
 from tests.controller.core.procedures.reassignment.interrupting import Refusing
 from tests.controller.core.procedures.topics.deleting import mark
@@ -20,6 +19,7 @@ from tests.controller.core.procedures.topics.topic_requests import (
     new_topic,
     refused,
 )
+from tests.controller.core.unreliable import Delivery
 
 LONG = "x" * 249
 ILLEGAL = "contains one or more characters other than ASCII alphanumerics, '.', '_' and '-'"

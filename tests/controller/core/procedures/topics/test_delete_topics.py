@@ -6,7 +6,6 @@ from controller.core import error_codes as codes
 from controller.core import znodes
 from controller.core.api_requests.topics import DeletedTopic, TopicToDelete
 from controller.core.commands import ReadChildren, StopReplicaRequest, WriteZnodes
-from replay.world.simulation import Delivery
 from tests.controller.core.cluster import Cluster, by_rule, writes
 from tests.controller.core.procedures.topics.deleting import (
     cluster_with_topic,
@@ -15,6 +14,7 @@ from tests.controller.core.procedures.topics.deleting import (
     slow_to_delete,
 )
 from tests.controller.core.procedures.topics.topic_requests import delete, errors
+from tests.controller.core.unreliable import Delivery
 
 MARKER = znodes.delete_topic_path("t")
 UNKNOWN_ID = bytes(15) + b"n"

@@ -17,7 +17,6 @@ from controller.core.events import BrokerResponded
 from controller.core.operations import Delete
 from controller.core.values import ANY_VERSION
 from replay.world.requests import GetChildren
-from replay.world.simulation import Delivery
 from tests.controller.core.cluster import Cluster, reads
 from tests.controller.core.procedures.topics.deleting import (
     cluster_with_topic,
@@ -29,6 +28,7 @@ from tests.controller.core.procedures.topics.deleting import (
     marked,
     slow_to_delete,
 )
+from tests.controller.core.unreliable import Delivery
 
 ZOOKEEPER = ReadChildren | ReadZnodes | WriteZnodes
 CONFIG = b'{"version":1,"config":{}}'

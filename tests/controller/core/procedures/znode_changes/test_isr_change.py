@@ -5,7 +5,6 @@ import pytest
 from controller.core import znodes
 from controller.core.operations import Create, Delete
 from controller.core.values import ANY_VERSION
-from replay.world.simulation import Delivery
 from tests.controller.core.cluster import Cluster, reads
 from tests.controller.core.procedures.reassignment.reassigning import (
     T0,
@@ -13,6 +12,7 @@ from tests.controller.core.procedures.reassignment.reassigning import (
     cluster_of,
     reassign,
 )
+from tests.controller.core.unreliable import Delivery
 
 NOTIFICATION = f"{znodes.ISR_CHANGES}/isr_change_0000000000"
 
