@@ -64,6 +64,7 @@ async def test_controller_whose_session_outlives_the_hang_keeps_its_term(
     assert await daemon.stop() == 0
 
 
+@pytest.mark.parametrize("hang_cluster", [1], indirect=True, ids=["single"])
 async def test_messages_and_status_count_the_silence_from_when_zookeeper_was_last_heard(
     hang_cluster: HangCluster,
 ) -> None:
