@@ -10,7 +10,6 @@ from typing import Annotated, Final
 import typer
 
 from controller.cli.output import print_result
-from controller.event_log.silence import silence_in_words
 from controller.operator.daemon_status import (
     DaemonStatus,
     QueueStatus,
@@ -25,6 +24,8 @@ from controller.settings.sources import effective_setting, from_environment, fro
 
 _NO_DAEMON: Final = 1
 _UNUSABLE: Final = 2
+_LONG_SECONDS: Final = 1.0
+"""A shorter silence before the end of a session says nothing."""
 _PLACES: Final = ("refold.status.socket", "refold.log.dir")
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
@@ -126,7 +127,9 @@ def _lines(found: DaemonStatus) -> Iterator[str]:
 
 
 def _ended(last: TermStatus) -> str:
-    silent = silence_in_words(last.silent_s)
+    silent = ""
+    if last.silent_s >= _LONG_SECONDS:
+        silent = f"; ZooKeeper had not been heard for {last.silent_s:.1f} s before"
     return f"term {last.term} ended at {last.time} (event {last.seq}): {last.why}{silent}"
 
 
@@ -164,7 +167,8 @@ def _session(session: SessionStatus) -> str:
             f"session {session.session}, not connected{fault}; nothing is decided meanwhile, and "
             f"the session ends after {session.timeout_ms} ms of silence (now {session.heard_ms} ms)"
         )
-    return f"no session{fault}; nothing is decided meanwhile"
+    heard = "" if session.heard_ms is None else f", last heard {session.heard_ms} ms ago"
+    return f"no session{heard}{fault}; nothing is decided meanwhile"
 
 
 def _duration(first: str, last: str) -> str:

@@ -200,7 +200,8 @@ class Daemon:
         if isinstance(event.event, SessionExpired):
             self._inbox.expired -= 1
         self._encoding_ahead.folded()
-        self.progress.folded(event, self._fold.term, time.monotonic_ns())
+        silent_ms = self._zookeeper.silent_ms_at_end
+        self.progress.folded(event, self._fold.term, time.monotonic_ns(), silent_ms)
         log_session(event.event)
 
     def carry_out(self, issued: Issued) -> None:

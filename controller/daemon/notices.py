@@ -8,6 +8,7 @@ import anyio
 
 from controller.core.commands import IssuedCommand, Notice
 from controller.core.events import SessionConnected, SessionDisconnected, SessionExpired
+from controller.core.values import format_session
 
 logger = logging.getLogger(__name__)
 
@@ -105,5 +106,5 @@ def log_session(event: object, meanwhile: str = "the daemon acts on nothing mean
             logger.info("ZooKeeper %s: %s", server, what)
         case SessionDisconnected(cause=cause):
             logger.warning("lost the connection to ZooKeeper, %s: %s", meanwhile, cause)
-        case SessionExpired():
-            logger.warning("the ZooKeeper session expired")
+        case SessionExpired(session_id=session_id):
+            logger.warning("the ZooKeeper session %s expired", format_session(session_id))

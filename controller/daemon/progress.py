@@ -5,21 +5,20 @@ from typing import Final, NamedTuple
 
 from controller.core.commands import Issued, Notice, Step
 from controller.core.events import Recorded, SessionExpired
-from controller.event_log.silence import Silence
 
 _RESIGNED: Final = "resigned"
 """The code of the notice with which a term ends."""
 
 
 class EndedTerm(NamedTuple):
-    """A term of this daemon that ended at an event. `silent_ns`: how long nothing had been observed
+    """A term of this daemon that ended at an event. `silent_ms`: how long ZooKeeper had been silent
     before, if the session was over."""
 
     term: int
     seq: int
     wall_ns: int
     why: str
-    silent_ns: int
+    silent_ms: int
 
 
 class Progress:
@@ -40,8 +39,7 @@ class Progress:
         self.last_term: EndedTerm | None = None
         self._term = 0
         self._resigned = ""
-        self._silence = Silence()
-        self._silent_ns = 0
+        self._silent_ms = 0
         self._taken: Sequence[Recorded] = ()
         self._folded = 0
 
@@ -68,17 +66,17 @@ class Progress:
         if notice.code == _RESIGNED:
             self._resigned = notice.text
 
-    def folded(self, event: Recorded, term: int, mono_ns: int) -> None:
-        """An event is folded, and the daemon holds this term now."""
+    def folded(self, event: Recorded, term: int, mono_ns: int, silent_ms: int) -> None:
+        """An event is folded, and the daemon holds this term now. `silent_ms`: how long ZooKeeper
+        had been silent when the last session ended."""
         self._folded += 1
-        silent_ns = self._silence.before(event)
         if isinstance(event.event, SessionExpired):
-            self._silent_ns = silent_ns
+            self._silent_ms = silent_ms
         self.last_event, self.folded_after_ns = event, mono_ns - event.mono_ns
         if term != self._term:
             if self._term:
                 self.last_term = EndedTerm(
-                    self._term, event.seq, event.wall_ns, self._resigned, self._silent_ns
+                    self._term, event.seq, event.wall_ns, self._resigned, self._silent_ms
                 )
-            self._term, self._silent_ns = term, 0
+            self._term, self._silent_ms = term, 0
             self.term_since_ns = event.wall_ns if term else 0

@@ -5,10 +5,11 @@ import asyncio
 import logging
 import signal
 import time
-from collections.abc import Callable, Coroutine, Iterable, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import anyio
 import msgspec
@@ -18,6 +19,7 @@ from controller.api.errors import CannotListen
 from controller.api.listening import BoundListener, listen
 from controller.brokers.channel import always
 from controller.brokers.channels import BrokerChannels
+from controller.core.events import SessionExpired
 from controller.core.fold import Fold
 from controller.core.metered import Sample
 from controller.daemon.address_rates import AddressRateReader
@@ -32,7 +34,7 @@ from controller.daemon.log_metrics import DAEMON_METRICS, log_samples
 from controller.daemon.metrics_endpoint import serving_metrics
 from controller.daemon.session_reads import SessionReads
 from controller.daemon.standby_list import StandbyList
-from controller.daemon.status import RunningParts
+from controller.daemon.status import RunningParts, StatusSource
 from controller.daemon.status_socket import StatusSocket
 from controller.daemon.surroundings import Surroundings
 from controller.daemon.zookeeper_silence import report_silence
@@ -54,8 +56,9 @@ from controller.operator.status import BrokerStatus, ZooKeeperStatus
 from controller.settings.settings import Settings, Sources
 from controller.zookeeper.connection import ZooKeeperConnection
 from controller.zookeeper.session import SessionSettings
+from controller.zookeeper.session_channel import session_channel
 from eventstore.errors import LogError
-from eventstore.folders import make_private, run_folder
+from eventstore.folders import private_folder, run_folder
 from eventstore.mirror.progress import Place
 from eventstore.records import Header
 from eventstore.writer import LogWriter
@@ -81,33 +84,45 @@ async def run(settings: Settings, sources: Sources, snapshot_command: Sequence[s
     asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, surroundings.reload.now)
     document = surroundings.status.document
     with (
+        _log_dir(settings),
         StatusSocket(settings.log_dir, settings.status_socket, document) as socket,
         serving_metrics(settings.metrics_address, DAEMON_METRICS, surroundings.probed),
     ):
-        await _run(settings, snapshot_command, surroundings, socket)
+        await socket.open()
+        await _run(settings, snapshot_command, surroundings)
+
+
+@contextmanager
+def _log_dir(settings: Settings) -> Iterator[None]:
+    """The folder for logs and the status socket. A daemon that does not start leaves no folder.
+    Raises StartRefused."""
+    with ExitStack() as stack:
+        try:
+            stack.enter_context(private_folder(settings.log_dir))
+        except LogError as error:
+            raise StartRefused([f"cannot create an event log: {error}"]) from None
+        yield
 
 
 async def _run(
     settings: Settings,
     snapshot_command: Sequence[str],
     surroundings: Surroundings,
-    socket: StatusSocket,
 ) -> None:
-    cluster_id = ""
-    await socket.open()
+    found: _Found | None = None
     with anyio.CancelScope() as starting:
         _on_signal(lambda _: starting.cancel())
-        cluster_id, settings = await _may_start(settings)
-    if starting.cancel_called:
+        found = await _may_start(settings, surroundings.status)
+    if found is None or starting.cancel_called:
         logger.info("stopped by a signal before the start; nothing was changed")
         return
+    settings, cluster_id = found.settings, found.cluster_id
     folder = run_folder(settings.log_dir, time.time_ns())
     try:
         listeners = listen(settings.listeners, settings.security.endpoint)
     except CannotListen as error:
         raise StartRefused([str(error)]) from None
     try:
-        make_private(settings.log_dir)
         log = LogWriter.create(
             folder, _header(settings, cluster_id), segment_bytes=settings.segment_bytes
         )
@@ -118,10 +133,7 @@ async def _run(
         with log:
             fields = {"log": str(folder), "cluster": cluster_id, "broker_id": settings.broker_id}
             logger.info("refold %s starts", code_version(), extra={"fields": fields})
-            await socket.open()
-            reason = await _run_daemon(
-                settings, cluster_id, log, listeners, snapshot_command, surroundings
-            )
+            reason = await _run_daemon(found, log, listeners, snapshot_command, surroundings)
     if reason:
         raise DaemonError(reason)
     logger.info("stopped cleanly", extra={"fields": {"log": str(folder)}})
@@ -139,12 +151,24 @@ def _mirror(settings: Settings) -> MirrorTask | None:
     )
 
 
-async def _may_start(settings: Settings) -> tuple[str, Settings]:
-    """Check that the daemon may start; return the cluster id, and the settings with what is taken
-    from the brokers. Raises StartRefused."""
+class _Found(NamedTuple):
+    """What the start has found. `settings` have what is taken from the brokers. `ended_session` is
+    the session of the previous run, if the start has waited for its end; 0 for none."""
+
+    settings: Settings
+    cluster_id: str
+    ended_session: int
+
+
+async def _may_start(settings: Settings, source: StatusSource) -> _Found:
+    """Check that the daemon may start. Raises StartRefused."""
     status = await _zookeeper(settings)
+    ended_session = 0
     if may_be_last_run(settings, status):
+        source.role_at_start = "waiting for the end of its previous session"
+        ended_session = _controller_session(status)
         status = await _after_last_run(settings, status)
+    source.role_at_start = "checking the cluster"
     results = check_start(settings, status)
     brokers = status.cluster.brokers if status.cluster is not None else ()
     found: Sequence[BrokerStatus] = ()
@@ -161,13 +185,24 @@ async def _may_start(settings: Settings) -> tuple[str, Settings]:
     for one in results:
         if one.level == "warning":
             logger.warning("%s", one.line)
-    return _cluster_id(status), with_brokers_min_insync_replicas(settings, found)
+    used = with_brokers_min_insync_replicas(settings, found)
+    return _Found(used, _cluster_id(status), ended_session)
 
 
 async def _zookeeper(settings: Settings) -> ZooKeeperStatus:
     """The state of ZooKeeper. If it does not answer and the settings say so, wait until it does."""
-    status = await probe_zookeeper(settings)
+
+    def report_first(fault: str) -> None:
+        logger.warning(
+            "ZooKeeper %s does not answer yet, nothing was changed: %s; the daemon goes on trying "
+            "for up to %g s",
+            ",".join(map(str, settings.zookeeper.servers)),
+            fault,
+            settings.connection_timeout_ms / 1000,
+        )
+
     begun, pause_s = time.monotonic(), _ZOOKEEPER_PAUSE_SECONDS
+    status = await probe_zookeeper(settings, report_first)
     while status.cluster is None and settings.waits_for_zookeeper:
         text = "ZooKeeper does not answer, nothing was changed: %s; trying again in %g s"
         logger.warning(text, status.fault, pause_s)
@@ -195,6 +230,12 @@ async def _after_last_run(settings: Settings, status: ZooKeeperStatus) -> ZooKee
     return status
 
 
+def _controller_session(status: ZooKeeperStatus) -> int:
+    """The session that owns /controller; 0 for none."""
+    holder = status.cluster.controller if status.cluster is not None else None
+    return holder.session_id if holder is not None else 0
+
+
 def _cluster_id(status: ZooKeeperStatus) -> str:
     # The checks refuse a cluster without an id.
     assert status.cluster is not None
@@ -214,15 +255,17 @@ def _header(settings: Settings, cluster_id: str) -> Header:
 
 
 async def _run_daemon(
-    settings: Settings,
-    cluster_id: str,
+    found: _Found,
     log: LogWriter,
     listeners: tuple[BoundListener, ...],
     snapshot_command: Sequence[str],
     surroundings: Surroundings,
 ) -> str:
     """Run the daemon; return the reason why it gave up, empty for none. Raises DaemonError."""
+    settings, cluster_id, ended_session = found
     inbox = Inbox()
+    if ended_session:
+        inbox.put(SessionExpired(ended_session), session_channel(ended_session))
     reads = SessionReads(lambda *read: zookeeper.submit(*read), inbox.put)
     fold = Fold(settings.configuration())
     endpoint = _endpoint(settings, listeners, inbox, reads, MetadataReader(fold, cluster_id))

@@ -33,6 +33,7 @@ from eventstore.writer import LogWriter
 _NEXT_MAX: Final = 10
 _NS_PER_MS: Final = 1_000_000
 _NS_PER_S: Final = 1_000_000_000
+_MS_PER_S: Final = 1000
 
 
 class RunningParts:
@@ -64,6 +65,7 @@ class StatusSource:
         self._broker_id = broker_id
         self._version = code_version()
         self._started_ns = time.time_ns()
+        self.role_at_start: Role = "waiting for ZooKeeper"
         self.parts: RunningParts | None = None
 
     def document(self) -> bytes:
@@ -74,7 +76,7 @@ class StatusSource:
         """The status now."""
         parts = self.parts
         if parts is None:
-            return self._status("waiting for ZooKeeper", QueueStatus([], 0, [], 0))
+            return self._status(self.role_at_start, QueueStatus([], 0, [], 0))
         progress, triggers = parts.progress, parts.fold.controller.triggers
         queue = QueueStatus(
             [trigger_name(one) for one in parts.fold.unfinished],
@@ -153,7 +155,7 @@ def _last_term(progress: Progress) -> TermStatus | None:
     ended = progress.last_term
     if ended is None:
         return None
-    silent_s = round(ended.silent_ns / _NS_PER_S, 1)
+    silent_s = round(ended.silent_ms / _MS_PER_S, 1)
     return TermStatus(ended.term, ended.seq, _time(ended.wall_ns), ended.why, silent_s)
 
 

@@ -30,7 +30,7 @@ _PARTIAL_SUFFIX: Final = "~"
 class StatusSocket:
     """The socket of this process. A context manager, which removes the socket at the end.
 
-    A daemon without a status socket is still a controller: a failure is logged, once.
+    A daemon without a status socket is still a controller: a failure is logged.
     """
 
     def __init__(
@@ -42,17 +42,13 @@ class StatusSocket:
         self._path = configured or log_dir / OWN_SOCKETS.replace("*", str(time.time_ns()))
         self._document = document
         self._server: asyncio.Server | None = None
-        self._has_failed = False
 
     async def open(self) -> None:
-        """Listen, if the daemon does not yet, and the folder exists."""
-        if self._server is not None or self._has_failed or not self._path.parent.is_dir():
-            return
+        """Listen."""
         try:
             _remove_left_over(self._log_dir)
             bound = _bound(self._path)
         except OSError as error:
-            self._has_failed = True
             logger.warning(
                 "no status socket, so `refold status` does not reach this daemon: %s: %s; set "
                 "refold.status.socket to another path",

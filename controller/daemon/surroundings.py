@@ -26,8 +26,8 @@ class Surroundings:
     def _unready(self) -> str:
         """Why the daemon could not take or keep the role now; empty if it could."""
         now = self.status.status()
-        if now.role in ("waiting for ZooKeeper", "stopping"):
-            return f"{now.role}"
+        if self.status.parts is None or now.role == "stopping":
+            return now.role
         if now.zookeeper is None or not now.zookeeper.is_connected:
             return "there is no connection to ZooKeeper"
         return "" if self.status.is_prepared else "the standby reads the cluster"

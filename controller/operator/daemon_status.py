@@ -24,7 +24,11 @@ OWN_SOCKETS: Final = f"status-*{SOCKET_SUFFIX}"
 _ANSWER_SECONDS_MAX: Final = 5.0
 _CREDENTIALS: Final = struct.Struct("3i")
 
-Role = Literal["waiting for ZooKeeper", "standby", "failing over", "active", "stopping"]
+RoleAtStart = Literal[
+    "waiting for ZooKeeper", "waiting for the end of its previous session", "checking the cluster"
+]
+"""The roles of a daemon that has no log yet."""
+Role = Literal[RoleAtStart, "standby", "failing over", "active", "stopping"]
 
 
 class QueueStatus(Struct, frozen=True):
@@ -60,7 +64,7 @@ class DecisionStatus(Struct, frozen=True):
 
 class TermStatus(Struct, frozen=True):
     """A term of the daemon that is over: it ended at the event `seq`, at `time`, because of `why`.
-    `silent_s`: how long nothing had been observed before, if its ZooKeeper session was over."""
+    `silent_s`: how long ZooKeeper had been silent before, if the session was over."""
 
     term: int
     seq: int
@@ -91,7 +95,8 @@ class LogStatus(Struct, frozen=True):
 
 class SessionStatus(Struct, frozen=True):
     """The ZooKeeper session. `session`: its id in hex, empty for none. `heard_ms`: how long ago the
-    server was last heard. `fault`: why the last connection ended; only while there is none."""
+    server was last heard, null if none was. `fault`: why the last connection ended; only while
+    there is none."""
 
     session: str
     is_connected: bool
@@ -105,8 +110,8 @@ class DaemonStatus(Struct, frozen=True):
     """A daemon at a moment. Times are UTC. `term`: the controller epoch that it holds, 0 for none,
     since `term_since`; `last_term` is the last one that ended. `event_lag_ms`: the age of the
     oldest event that is not folded yet. `standbys` is None if the daemon does not know them, or
-    none can wait for its role: it does not have it. `log` and `zookeeper` are None while the daemon
-    waits for ZooKeeper at its start."""
+    none can wait for its role: it does not have it. `log` and `zookeeper` are None until the start
+    of the daemon is complete."""
 
     version: str
     process: int

@@ -6,7 +6,7 @@ import re
 import shutil
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from secrets import token_hex
 from typing import Final
@@ -80,11 +80,17 @@ async def probe_all(settings: Settings) -> SystemStatus:
     )
 
 
-async def probe_zookeeper(settings: Settings) -> ZooKeeperStatus:
-    """The state of the cluster in ZooKeeper. Failures are part of the status and raise nothing."""
+async def probe_zookeeper(
+    settings: Settings, on_slow: Callable[[str], None] | None = None
+) -> ZooKeeperStatus:
+    """The state of the cluster in ZooKeeper. Failures are part of the status and raise nothing.
+    `on_slow` as for ZooKeeperClient."""
     try:
         async with ZooKeeperClient(
-            settings.zookeeper, settings.connection_timeout_ms, settings.security.zookeeper
+            settings.zookeeper,
+            settings.connection_timeout_ms,
+            settings.security.zookeeper,
+            on_slow,
         ) as reader:
             return ZooKeeperStatus(cluster=await _cluster(reader, settings.broker_id))
     except ZooKeeperUnavailable as error:
@@ -157,7 +163,7 @@ def _controller(found: Znodes) -> ControllerStatus | None:
     return ControllerStatus(
         broker_id=holder.brokerid if holder else None,
         kraft_epoch=holder.kraftControllerEpoch if holder else -1,
-        is_ephemeral=found.owners[0] != 0,
+        session_id=found.owners[0],
     )
 
 

@@ -18,11 +18,17 @@ class ServerStatus(Struct, frozen=True, kw_only=True):
 
 
 class ControllerStatus(Struct, frozen=True, kw_only=True):
-    """The content of /controller; `broker_id` is None if it cannot be read."""
+    """The content of /controller; `broker_id` is None if it cannot be read. `session_id` is the
+    session that owns the znode, 0 for none."""
 
     broker_id: int | None
     kraft_epoch: int = -1
-    is_ephemeral: bool = True
+    session_id: int = 0
+
+    @property
+    def is_ephemeral(self) -> bool:
+        """Whether the znode ends with a session."""
+        return self.session_id != 0
 
 
 class ClusterStatus(Struct, frozen=True, kw_only=True):

@@ -1,6 +1,7 @@
 """Reading and writing znodes for operator commands, over a separate ZooKeeper session."""
 
 import asyncio
+from collections.abc import Callable
 from typing import NamedTuple, Self
 
 import anyio
@@ -40,6 +41,8 @@ from controller.zookeeper.servers import ConnectString
 from controller.zookeeper.session import SessionSettings
 
 _LOST = {CONNECTION_LOSS, SESSION_EXPIRED}
+_SLOW_SECONDS = 1.0
+"""The time for a session before its absence is reported."""
 _CLOSE_SECONDS_MAX = 5.0
 """ZooKeeper may hang; then it ends the session after its timeout."""
 
@@ -68,9 +71,14 @@ class ZooKeeperClient:
     happened even if it raises."""
 
     def __init__(
-        self, connect: ConnectString, timeout_ms: int, security: ZooKeeperSecurity = PLAIN
+        self,
+        connect: ConnectString,
+        timeout_ms: int,
+        security: ZooKeeperSecurity = PLAIN,
+        on_slow: Callable[[str], None] | None = None,
     ) -> None:
-        """Each step may take `timeout_ms`."""
+        """Each step may take `timeout_ms`. `on_slow` is called with the reason if there is no
+        session after a second."""
         self._timeout_s = timeout_ms / 1000
         settings = SessionSettings(
             # The session expires soon after the block ends; a server may raise this to its minimum.
@@ -85,16 +93,25 @@ class ZooKeeperClient:
         self._changed = anyio.Event()
         self._waiting: dict[CommandId, tuple[_Result, anyio.Event]] = {}
         self._asked = 0
+        self._on_slow = on_slow
         self._tasks: TaskGroup
+
+    @property
+    def _fault(self) -> str:
+        """Why there is no session."""
+        return self._connection.fault or "no answer"
 
     async def __aenter__(self) -> Self:
         self._running = asyncio.create_task(self._connection.run())
         with anyio.move_on_after(self._timeout_s):
+            with anyio.move_on_after(_SLOW_SECONDS):
+                await self._connected.wait()
+            if not self._connected.is_set() and self._on_slow is not None:
+                self._on_slow(self._fault)
             await self._connected.wait()
         if not self._connected.is_set():
             await self._end()
-            fault = self._connection.fault or "no answer"
-            raise ZooKeeperUnavailable(f"no session within {self._timeout_s:g} s: {fault}")
+            raise ZooKeeperUnavailable(f"no session within {self._timeout_s:g} s: {self._fault}")
         return self
 
     async def __aexit__(self, *_: object) -> None:

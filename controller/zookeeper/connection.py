@@ -16,7 +16,7 @@ from typing import Final, NamedTuple
 import anyio
 
 from controller.core.commands import CommandId, ZooKeeperCommand
-from controller.core.events import Event
+from controller.core.events import Event, SessionExpired
 from controller.security.tls import ReloadedContext
 from controller.security.tls_errors import reason_of
 from controller.zookeeper.acls import OPEN_ACLS, ZnodeAcls
@@ -35,7 +35,8 @@ reconnect loop."""
 
 class ConnectionStatus(NamedTuple):
     """The state of a session. `session_id`: 0 for none. `fault`: why the last connection ended.
-    `heard_ms_ago`: since when the servers are silent; None without a session."""
+    `heard_ms_ago`: how long ago a server was last heard, in this session or an earlier one; None
+    if none was."""
 
     session_id: int
     is_connected: bool
@@ -88,6 +89,7 @@ class ZooKeeperConnection:
         self._session = Session(self._settings)
         self._link: _Link | None = None
         self._flush_is_due = False
+        self._silent_ms_at_end = 0
         self._closing = anyio.Event()
         self._finished = anyio.Event()
         self._heard = anyio.Event()
@@ -111,9 +113,14 @@ class ZooKeeperConnection:
             session.phase is Phase.READY,
             session.server,
             session.timeout_ms,
-            _now_ms() - session.heard_ms if session.session_id else None,
+            _now_ms() - session.heard_ms if session.heard_ms else None,
             session.fault,
         )
+
+    @property
+    def silent_ms_at_end(self) -> int:
+        """How long the servers had been silent when the last session ended."""
+        return self._silent_ms_at_end
 
     def submit(self, command_id: CommandId, command: ZooKeeperCommand) -> None:
         """Carry out a command. Its outcome is passed to `on_event`, never from within this call."""
@@ -258,6 +265,8 @@ class ZooKeeperConnection:
         for path in self._session.take_denied():
             self._report_denied(path)
         for channel, event in self._session.take_events():
+            if isinstance(event, SessionExpired):
+                self._silent_ms_at_end = _now_ms() - self._session.heard_ms
             self._on_event(event, channel)
 
     def _report_denied(self, path: str) -> None:

@@ -54,6 +54,7 @@ from controller.zookeeper.commands import is_empty, work_of
 from controller.zookeeper.errors import LoginFailed, MalformedReply
 from controller.zookeeper.login import LOGIN_REQUIRED, ConnectionLogin, DigestLogin, Login
 from controller.zookeeper.pipeline import Pipeline
+from controller.zookeeper.session_channel import ChannelEvent, session_channel
 from controller.zookeeper.watches import Watches
 from controller.zookeeper.work import Exchange, OutcomeEvent, Work, ZooKeeperRequest
 
@@ -100,13 +101,6 @@ class SessionSettings:
 
 _STARTING: Final = (Phase.HANDSHAKE, Phase.AUTHENTICATING, Phase.CLOSING_OLD_SESSION)
 """The phases that together may take the connect timeout."""
-
-
-class ChannelEvent(NamedTuple):
-    """An event for the log, and the channel that its order refers to."""
-
-    channel: str
-    event: Event
 
 
 class _Identity(NamedTuple):
@@ -172,13 +166,13 @@ class Session:
 
     @property
     def heard_ms(self) -> int:
-        """When a server was last heard in this session."""
+        """When a server was last heard, in this session or an earlier one; 0 if none was."""
         return self._heard_ms
 
     @property
     def channel(self) -> str:
         """The channel of events that are reported now."""
-        return f"zookeeper:{self._identity.session_id:x}"
+        return session_channel(self._identity.session_id)
 
     def output(self, now_ms: int) -> bytes:
         """The bytes to send now."""

@@ -4,7 +4,13 @@
 from typing import Final
 
 from controller.core.commands import CloseChannel, Issued, Notice, ReadZnodes, Stop
-from controller.core.events import Event, SessionExpired, ZnodesRead, ZnodesWritten
+from controller.core.events import (
+    Event,
+    SessionConnected,
+    SessionExpired,
+    ZnodesRead,
+    ZnodesWritten,
+)
 from controller.core.operations import FENCED
 from controller.core.triggers import (
     ApiCall,
@@ -18,7 +24,7 @@ from controller.core.triggers import (
     UncleanLeaderElectionEnable,
 )
 from controller.core.znodes import CONTROLLER as CONTROLLER_PATH
-from controller.core.znodes import read_controller
+from controller.core.znodes import read_controller, write_controller
 from replay.kafka_text.kafka_log import (
     CONTROLLER,
     EVENTS,
@@ -33,8 +39,9 @@ from replay.kafka_text.kafka_log import (
 )
 from replay.kafka_text.state_machines import controller_moved
 
-_NO_OWNER: Final = 0
-"""The owner of a persistent znode."""
+_NO_SESSION: Final = 0
+"""Also the owner of a persistent znode."""
+_NS_PER_MS: Final = 1_000_000
 _API_EVENTS: Final = {
     "AlterPartition": "AlterPartitionReceived",
     "AlterPartitionReassignments": "ApiPartitionReassignment",
@@ -51,13 +58,23 @@ class Role(LogObserver):
         super().__init__(log)
         self._has_started = False
         self._is_resigning = False
+        self._has_had_session = False
+        self._session_of_last_run = _NO_SESSION
 
     def on_event(self, event: Event) -> None:
-        if isinstance(event, SessionExpired) and self.log.controller.is_active:
+        if isinstance(event, SessionExpired) and not self._has_had_session:
+            # The daemon waited at its start until ZooKeeper had ended the session of its last run.
+            self._session_of_last_run = event.session_id
+        elif isinstance(event, SessionExpired) and self.log.controller.is_active:
             self.log.info_of_0_8(
                 SESSION_0_8,
                 "ZK expired; shut down all controller components and try to re-elect",
             )
+        elif isinstance(event, SessionConnected) and not self._has_had_session:
+            self._has_had_session = True
+            if self._session_of_last_run != _NO_SESSION:
+                data = write_controller(self.log.id, self.log.wall_ns // _NS_PER_MS)
+                self._log_conflict(data, self._session_of_last_run, event.session_id)
 
     def begins(self, trigger: Trigger) -> None:
         self._end_resignation()
@@ -113,7 +130,7 @@ class Role(LogObserver):
 
     def on_outcome(self, asked: Issued, outcome: ZooKeeperOutcome) -> None:
         if isinstance(outcome, ZnodesRead) and isinstance(asked.command, ReadZnodes):
-            self._log_conflict(asked.command, outcome)
+            self._find_conflict(asked.command, outcome)
         is_fenced = isinstance(outcome, ZnodesWritten) and FENCED in outcome.errors
         if is_fenced and not self.log.is_failing_over:
             event = _spell(self.log.trigger)
@@ -123,9 +140,8 @@ class Role(LogObserver):
                 controller_moved(self.log.context.epoch_version),
             )
 
-    def _log_conflict(self, asked: ReadZnodes, read: ZnodesRead) -> None:
-        """/controller belongs to an earlier session of the same broker. What Kafka logs when a
-        broker finds its own registration so (KafkaZkClient.CheckedEphemeral; ZOOKEEPER-1740).
+    def _find_conflict(self, asked: ReadZnodes, read: ZnodesRead) -> None:
+        """/controller belongs to an earlier session of the same broker.
 
         The id of a standby is that of other daemons as well: only its own last session counts."""
         if CONTROLLER_PATH not in asked.paths:
@@ -134,10 +150,17 @@ class Role(LogObserver):
         controller = self.log.controller
         data, owner, own = read.data[place], read.owners[place], controller.session_id
         holder = read_controller(data) if data is not None else None
-        if holder is None or holder.brokerid != self.log.id or owner in (own, _NO_OWNER):
+        if data is None or holder is None or holder.brokerid != self.log.id:
+            return
+        if owner in (own, _NO_SESSION):
             return
         if controller.configuration.standby and owner != controller.candidate_session:
             return
+        self._log_conflict(data, owner, own)
+
+    def _log_conflict(self, data: bytes, owner: int, own: int) -> None:
+        """What Kafka logs when a broker finds its own registration of an earlier session
+        (KafkaZkClient.CheckedEphemeral; ZOOKEEPER-1740)."""
         self.log.error(
             ZOOKEEPER,
             f"Error while creating ephemeral at {CONTROLLER_PATH}, node already exists and owner "
@@ -145,7 +168,7 @@ class Role(LogObserver):
         )
         self.log.info_of_0_8(
             ZOOKEEPER_0_8,
-            f"I wrote this conflicted ephemeral node [{(data or b'').decode(errors='replace')}] at "
+            f"I wrote this conflicted ephemeral node [{data.decode(errors='replace')}] at "
             f"{CONTROLLER_PATH} a while back in a different session, hence I will backoff for this "
             "node to be deleted by Zookeeper and retry",
         )

@@ -72,8 +72,8 @@ def check_migration(subject: Subject) -> Iterator[Finding]:
     try:
         state = znodes.read_migration(found.data)
     except ZnodeError as error:
-        content = "is empty" if found.data in (b"", b"null") else str(error)
-        text = f"/migration is malformed ({content}): a KRaft controller hangs on it (KAFKA-19480)"
+        fault = "/migration is empty" if found.data in (b"", b"null") else str(error)
+        text = f"{fault}: a KRaft controller hangs on it (KAFKA-19480)"
         advice = "`delete /migration`; a KRaft controller creates it again"
         yield Finding(check="migration", level="error", text=text, where=where, advice=advice)
         return

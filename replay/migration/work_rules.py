@@ -38,7 +38,10 @@ def check_deletions(subject: Subject) -> Iterator[Finding]:
     (KRaftMigrationZkWriter.handleTopicsSnapshot)."""
     topics = [f"{znodes.DELETE_TOPICS}/{one.topic}" for one in subject.cluster.deletions]
     if topics:
-        text = "topics are being deleted: a KRaft controller would drop the request and keep them"
+        text = (
+            "topics are being deleted: a KRaft controller would drop the requests and keep the "
+            "topics"
+        )
         advice = "wait until they are gone; a deletion waits for the brokers with its replicas"
         yield Finding(
             check="deletions", level="error", text=text, where=tuple(topics), advice=advice

@@ -62,6 +62,11 @@ def _require_broker(history: History, broker: int) -> None:
     is_replica = any(broker in one.replicas for one in cluster.partitions())
     is_known = any(isinstance(one, BrokerChanged) and one.broker == broker for one in history.facts)
     if cluster.broker(broker) is None and not is_replica and not is_known:
+        if broker == history.daemon:
+            raise ReplayError(
+                f"{broker} is the broker id of the daemon that recorded this log: a daemon is not "
+                "registered and has no replicas; `refold why LOG` and `--term` explain its role"
+            )
         known = listed([one.id for one in cluster.brokers])
         raise ReplayError(
             f"no broker {broker} by event {cluster.seq}: this log never mentions it; registered "

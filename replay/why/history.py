@@ -2,7 +2,7 @@
 
 from msgspec import Struct, field
 
-from replay.cluster_view.views import Cluster, PartitionView
+from replay.cluster_view.views import NO_BROKER, Cluster, PartitionView
 from replay.cluster_view.waiting import silent_broker, stuck_queue, stuck_registration
 from replay.subjects import partition_named
 from replay.why.configuration import ConfigOverrides
@@ -28,7 +28,8 @@ class History(Struct):
 
     If there was no controller then (the daemon of a recorded log had resigned), `cluster` is its
     last known state. `notes` say so, and what else limits the explanation. `configuration` are the
-    overrides in ZooKeeper, which only an imported log has.
+    overrides in ZooKeeper, which only an imported log has. `daemon` is the broker id of the daemon
+    that recorded the log.
     """
 
     subject: Subject
@@ -36,6 +37,7 @@ class History(Struct):
     facts: list[AnyFact]
     notes: list[str] = field(default_factory=list)
     configuration: ConfigOverrides = field(default_factory=ConfigOverrides)
+    daemon: int = NO_BROKER
 
     def failures(self) -> list[AnyFact]:
         """The failures of the controller in question, oldest first."""

@@ -55,7 +55,8 @@ def history_of(parts: Sequence[LogPart], subject: Subject, progress: Progress) -
             current = run
         progress("folding", order, count)
     notes = [note for one in runs for note in one.notes(is_current=one is current)]
-    return History(subject, current.cluster(), facts, notes)
+    daemon = current.observer.controller.configuration.broker_id
+    return History(subject, current.cluster(), facts, notes, daemon=daemon)
 
 
 class NextEvent(NamedTuple):

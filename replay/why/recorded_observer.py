@@ -34,7 +34,6 @@ from controller.core.triggers import (
     trigger_name,
 )
 from controller.core.values import NO_ASSIGNMENT, LeaderAndIsr
-from controller.event_log.silence import LONG_NS, Silence
 from eventstore.records import Header
 from replay.cluster_view.from_context import cluster_of
 from replay.cluster_view.views import Cluster, ProcedureView
@@ -44,6 +43,7 @@ from replay.logs.recorded_fold import fold_event
 from replay.subjects import paths_of_command, subject_of
 from replay.why.fact_observer import FactObserver
 from replay.why.facts import AddressProbed, AssignmentWritten, Cause, SessionChanged, StateWritten
+from replay.why.silence import LONG_NS, Silence
 from replay.why.subject import Subject
 
 _SESSION_CHANGES: Final[dict[type[Event], str]] = {
@@ -67,6 +67,7 @@ class RecordedFactObserver(FactObserver):
         self._queued: dict[int, tuple[Trigger, Cause]] = {}
         self._event: Recorded | None = None
         self._silence = Silence()
+        self._disconnected_ns = 0
         self.begun: list[Cause] = []
         """The causes of the procedures that began at this event."""
         self._ended: Cause | None = None
@@ -124,7 +125,12 @@ class RecordedFactObserver(FactObserver):
         return issued
 
     def _session_changed(self, event: Event, silent_ns: int) -> None:
-        is_silent = isinstance(event, SessionExpired) and silent_ns >= LONG_NS
+        # Between a lost connection and the end of the session nothing is observed in any case.
+        now_ns = self._event.wall_ns if self._event is not None else 0
+        lost_ns = now_ns - self._disconnected_ns if self._disconnected_ns else 0
+        is_expired = isinstance(event, SessionExpired)
+        is_silent = is_expired and silent_ns >= LONG_NS and lost_ns < LONG_NS
+        self._disconnected_ns = now_ns if isinstance(event, SessionDisconnected) else 0
         self.add(
             SessionChanged,
             level="info",

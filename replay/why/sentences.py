@@ -4,7 +4,6 @@ from typing import Final
 
 from controller.core.values import NO_LEADER, LeaderAndIsr
 from controller.core.znodes import REASSIGN_CANCEL, REASSIGN_PARTITIONS_EXTRA
-from controller.event_log.silence import silence_in_words
 from replay.description.choices import passed_over_in_words
 from replay.description.error_names import error_name, zookeeper_error_name
 from replay.description.events import probe_in_words
@@ -34,6 +33,7 @@ from replay.why.facts import (
     TopicChanged,
     WriteRefused,
 )
+from replay.why.silence import silence_in_words
 
 _BROKERS: Final = {
     "registered": "broker {0} has registered",

@@ -132,3 +132,17 @@ def test_link_in_place_of_a_new_file_is_not_followed(tmp_path: Path) -> None:
     with pytest.raises(OSError, match="symbolic links"):
         folders.make_private_file(link)
     assert target.read_text() == "mine"
+
+
+def test_folders_that_stay_empty_are_deleted_again(tmp_path: Path) -> None:
+    with folders.private_folder(tmp_path / "parent" / "logs"):
+        assert_private(tmp_path / "parent")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_folder_that_existed_or_has_a_file_is_kept(tmp_path: Path) -> None:
+    with folders.private_folder(tmp_path):
+        pass
+    with folders.private_folder(tmp_path / "parent" / "logs"):
+        (tmp_path / "parent" / "file").touch()
+    assert [one.name for one in (tmp_path / "parent").iterdir()] == ["file"]

@@ -6,13 +6,14 @@ import socket
 from collections.abc import Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import get_args
 
 import msgspec
 import pytest
 from msgspec import structs
 
 from controller.daemon.status_socket import StatusSocket
-from controller.operator.daemon_status import DaemonStatus, SessionStatus
+from controller.operator.daemon_status import DaemonStatus, RoleAtStart, SessionStatus
 from tests.controller.cli.daemon_statuses import ACTIVE, IDLE, WAITING, serving
 from tools.lab.refold import run
 
@@ -65,10 +66,13 @@ async def test_daemon_without_a_session_says_that_it_decides_nothing(folder: Pat
     assert "role: standby\n" in output
     assert "ZooKeeper: no session: no connection to zk1:2181: refused; nothing is" in output
     ended = "term 7 ended at 2026-11-21T23:05:01.000Z (event 233): the ZooKeeper session is over"
-    assert f"{ended}; nothing had been observed for 58.9 s before\n" in output
+    assert f"{ended}; ZooKeeper had not been heard for 58.9 s before\n" in output
     assert "standby: " not in output
     assert "standbys: " not in output
     assert "last decision: none\n" in output
+    silent = SessionStatus("", False, "", 18000, 22_015, "no connection to zk1:2181: refused")
+    output = await shown(folder, structs.replace(IDLE, zookeeper=silent))
+    assert "ZooKeeper: no session, last heard 22015 ms ago: no connection to" in output
     lost = structs.replace(
         IDLE, zookeeper=SessionStatus("0x1f", False, "zk1:2181", 18000, 900, "the server closed")
     )
@@ -92,9 +96,12 @@ async def test_short_silence_before_the_end_of_a_term_is_not_named(folder: Path)
     assert "(event 233): another controller was found\n" in output
 
 
-async def test_daemon_that_waits_for_zookeeper_has_no_more_to_show(folder: Path) -> None:
-    _, role = (await shown(folder, WAITING)).splitlines()
-    assert role == "role: waiting for ZooKeeper"
+@pytest.mark.parametrize("role", get_args(RoleAtStart))
+async def test_daemon_that_starts_shows_its_step_and_no_more(
+    folder: Path, role: RoleAtStart
+) -> None:
+    _, shown_role = (await shown(folder, structs.replace(WAITING, role=role))).splitlines()
+    assert shown_role == f"role: {role}"
 
 
 async def test_json_is_the_answer_of_the_daemon(folder: Path) -> None:

@@ -125,6 +125,7 @@ class WorldConnection:
 
     def __init__(self, world: ZooKeeper, inbox: Inbox, trace: Trace) -> None:
         self.session = 0
+        self.silent_ms_at_end = 0
         self.before_answer: Callable[[ZooKeeperCommand], None] = lambda command: None
         self._world = world
         self._inbox = inbox

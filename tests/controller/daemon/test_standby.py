@@ -162,6 +162,22 @@ async def test_suspended_daemon_sends_brokers_nothing_after_a_standby_took_over(
     assert [await active.stop(), await standby.stop()] == [0, 0]
 
 
+async def test_daemon_with_take_over_takes_the_role_of_the_active_daemon_without_a_race(
+    lab_cluster: LabCluster,
+) -> None:
+    active, standby = await standby_of(lab_cluster, "handed-over")
+    assert await standby.stop() == 0
+    epoch = await lab_cluster.view.controller_epoch()
+    successor = lab_cluster.daemon("--standby", "--take-over", settings=SHORT)
+    await successor.start()
+    await lab_cluster.until_reported(successor, "failover_done")
+    await lab_cluster.until_reported(active, "resigned")
+    assert await lab_cluster.view.controller_epoch() == epoch + 1
+    assert await active.stop() == 0
+    assert await lab_cluster.view.controller() == OWN_ID
+    assert await successor.stop() == 0
+
+
 async def test_one_of_three_daemons_takes_the_role_that_a_client_deleted(
     lab_cluster: LabCluster,
 ) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from controller.core.events import Recorded, SessionExpired, TimerFired
+from controller.core.events import TimerFired
 from controller.daemon.status import RunningParts, StatusSource
 from controller.operator.daemon_status import DaemonStatus, StandbyStatus
 from controller.zookeeper.connection import ConnectionStatus
@@ -47,6 +47,13 @@ def test_daemon_that_does_not_run_yet_waits_for_zookeeper() -> None:
     found = StatusSource(DAEMON).status()
     assert (found.role, found.term, found.log) == ("waiting for ZooKeeper", 0, None)
     assert found.broker_id == DAEMON
+
+
+def test_step_of_the_start_is_the_role_of_a_daemon_without_a_log() -> None:
+    source = StatusSource(DAEMON)
+    source.role_at_start = "waiting for the end of its previous session"
+    found = source.status()
+    assert (found.role, found.log) == ("waiting for the end of its previous session", None)
 
 
 async def test_active_daemon_shows_term_log_and_last_decision(tmp_path: Path) -> None:
@@ -125,16 +132,13 @@ async def test_silence_before_the_end_of_a_session_is_shown(tmp_path: Path) -> N
     async with harness.running():
         await harness.until_controller()
         await harness.until_quiet()
-        progress, term = harness.daemon.progress, status.now.term
-        assert progress.last_event is not None
-        before = progress.last_event
-        over = Recorded(
-            before.seq + 1, before.wall_ns + 58_940_000_000, 0, term, "zk", SessionExpired(0)
-        )
-        progress.folded(over, 0, over.mono_ns)
+        term = status.now.term
+        harness.zookeeper.silent_ms_at_end = 58_940
+        harness.zookeeper.expire()
+        await harness.until(lambda: status.now.last_term is not None, "the end of the term")
         last = status.now.last_term
     assert last is not None
-    assert (last.term, last.seq, last.silent_s) == (term, over.seq, 58.9)
+    assert (last.term, last.silent_s) == (term, 58.9)
 
 
 async def test_events_that_are_not_stored_yet_are_the_lag(tmp_path: Path) -> None:

@@ -9,7 +9,9 @@ from controller.daemon.zookeeper_silence import report_silence
 from controller.zookeeper.connection import ConnectionStatus
 
 CONNECTED = ConnectionStatus(1, True, "zk:2181", 6000, 5, "")
-LOST = ConnectionStatus(1, False, "zk:2181", 6000, 900, "connection refused")
+LOST = ConnectionStatus(1, False, "zk:2181", 6000, None, "connection refused")
+NOTICED_S = 4.0
+"""The connection is lost so long after ZooKeeper was last heard."""
 END_S = 300.0
 
 
@@ -33,8 +35,11 @@ class Clock:
             raise _Ended
 
     def status(self) -> ConnectionStatus:
-        is_lost = any(first <= self._now_s < end for first, end in self._losses)
-        return LOST if is_lost else CONNECTED
+        for first, end in self._losses:
+            if first <= self._now_s < end:
+                heard_s = max(first - NOTICED_S, 0)
+                return LOST._replace(heard_ms_ago=round((self._now_s - heard_s) * 1000))
+        return CONNECTED
 
 
 async def logged(
@@ -49,17 +54,33 @@ async def logged(
     return caplog.messages
 
 
-async def test_silence_is_reported_less_and_less_often_and_then_its_end(
+async def test_silence_since_zookeeper_was_heard_is_reported_less_often_and_then_its_end(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     messages = await logged((20.5, 120.5), monkeypatch=monkeypatch, caplog=caplog)
     *reports, end = messages
     assert reports == [
-        f"ZooKeeper has not answered for {seconds} s, the daemon acts on nothing: "
-        "connection refused"
+        f"ZooKeeper has not answered for {seconds} s, the daemon acts on nothing; the last "
+        "failure: connection refused"
         for seconds in (10, 30, 70)
     ]
-    assert end == "ZooKeeper answers after 100 s"
+    assert end == "ZooKeeper answers after 104 s"
+
+
+async def test_late_loss_of_the_connection_is_reported_with_the_whole_silence(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(f"{__name__}.NOTICED_S", 12.0)
+    first, end = await logged((20.5, 25.5), monkeypatch=monkeypatch, caplog=caplog)
+    assert first.startswith("ZooKeeper has not answered for 12 s, ")
+    assert end == "ZooKeeper answers after 18 s"
+
+
+async def test_zookeeper_that_never_answered_is_silent_since_the_start(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    messages = await logged((0.0, 15.5), monkeypatch=monkeypatch, caplog=caplog)
+    assert messages[0].startswith("ZooKeeper has not answered for 10 s, ")
 
 
 async def test_short_losses_of_the_connection_are_not_reported(

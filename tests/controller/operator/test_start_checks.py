@@ -34,16 +34,20 @@ def status(
     )
 
 
+def held_by(broker_id: int | None) -> ControllerStatus:
+    return ControllerStatus(broker_id=broker_id, session_id=0x1F)
+
+
 def errors(found: ZooKeeperStatus) -> list[str]:
     return [one.line for one in check_start(settings(), found) if one.level == "error"]
 
 
 def test_all_start_checks_pass() -> None:
     assert errors(status()) == []
-    assert errors(status(registered=(1,), controller=ControllerStatus(broker_id=1))) == []
+    assert errors(status(registered=(1,), controller=held_by(1))) == []
     # Unreadable content of /controller is no controller, as in Kafka. The session of its znode may
     # be replaced.
-    assert errors(status(controller=ControllerStatus(broker_id=None))) == []
+    assert errors(status(controller=held_by(None))) == []
     assert errors(status(dynamic_keys=("log.cleaner.threads",))) == []
 
 
@@ -55,13 +59,13 @@ def test_all_start_checks_pass() -> None:
         (status(is_kafka=False), "no readable /brokers/ids"),
         (status(cluster_id=None), "no readable /cluster/id"),
         (status(registered=(1000,)), "registered in /brokers/ids/1000"),
-        (status(controller=ControllerStatus(broker_id=1000)), "another daemon holds /controller"),
+        (status(controller=held_by(1000)), "another daemon holds /controller"),
         (
-            status(controller=ControllerStatus(broker_id=1, is_ephemeral=False)),
+            status(controller=ControllerStatus(broker_id=1)),
             "/controller is persistent",
         ),
         (
-            status(controller=ControllerStatus(broker_id=1, kraft_epoch=5, is_ephemeral=False)),
+            status(controller=ControllerStatus(broker_id=1, kraft_epoch=5)),
             "kraftControllerEpoch 5",
         ),
         (status(migrating="KRaft controller 3000 migrates"), "KRaft controller 3000 migrates"),
@@ -79,7 +83,7 @@ def test_failed_start_check_refuses_the_start(found: ZooKeeperStatus, expected: 
 
 
 def test_only_the_session_of_the_last_run_is_waited_for() -> None:
-    own, other = ControllerStatus(broker_id=1000), ControllerStatus(broker_id=1)
+    own, other = held_by(1000), held_by(1)
     assert may_be_last_run(settings(), status(controller=own))
     assert not may_be_last_run(settings(), status(controller=other))
     assert not may_be_last_run(settings(), status(controller=own, registered=(1000,)))

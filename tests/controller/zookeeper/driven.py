@@ -3,7 +3,8 @@
 from controller.core.commands import CommandId, ZooKeeperCommand
 from controller.core.events import Event
 from controller.core.operations import UNIMPLEMENTED
-from controller.zookeeper.session import ChannelEvent, Phase, Session, SessionSettings
+from controller.zookeeper.session import Phase, Session, SessionSettings
+from controller.zookeeper.session_channel import ChannelEvent
 from tests.controller.zookeeper import peer
 from tests.controller.zookeeper.peer import Greeting, Sent
 

@@ -2,6 +2,7 @@
 (SIGSTOP), stock brokers, and refold as controller."""
 
 import json
+from tempfile import TemporaryDirectory
 
 import pytest
 
@@ -12,6 +13,8 @@ from tools.lab.refold import Refold, run
 
 pytestmark = [pytest.mark.lab, pytest.mark.timeout(240)]
 
+REPORTED_SECONDS = 14.0
+"""Long enough for a report of the silence."""
 TRIES = 5
 """A session may outlive a hang: its client is sometimes faster than the server's clean-up."""
 
@@ -59,6 +62,34 @@ async def test_controller_whose_session_outlives_the_hang_keeps_its_term(
     assert await hang_cluster.view.controller_epoch() == epoch
     assert "resigned" not in codes(daemon)
     assert await daemon.stop() == 0
+
+
+@pytest.mark.parametrize("hang_cluster", [1], indirect=True, ids=["single"])
+async def test_messages_and_status_count_the_silence_from_when_zookeeper_was_last_heard(
+    hang_cluster: HangCluster,
+) -> None:
+    """The loss of the connection is noticed later."""
+    await hang_cluster.start_brokers(LONG_MS, LONG_MS)
+    with TemporaryDirectory() as folder:
+        socket = f"{folder}/refold.sock"
+        daemon = await hang_cluster.active(6_000, **{"refold.status.socket": socket})
+        await hang_cluster.hang(REPORTED_SECONDS)
+
+        async def ends() -> bool:
+            return any("ZooKeeper answers after" in one["message"] for one in daemon.messages())
+
+        await timed(ends, "the daemon reports the end of the silence")
+        _, output = await run("status", socket, "--json")
+        assert await daemon.stop() == 0
+    texts = [one["message"] for one in daemon.messages()]
+    [end] = [one for one in texts if one.startswith("ZooKeeper answers after ")]
+    [report] = [one for one in texts if one.startswith("ZooKeeper has not answered for ")]
+    assert REPORTED_SECONDS - 1 <= int(end.split()[-2]) <= REPORTED_SECONDS + 5, end
+    assert report.startswith(
+        ("ZooKeeper has not answered for 10 s", "ZooKeeper has not answered for 11 s")
+    )
+    # The daemon presumes the end of its session when ZooKeeper was silent for its timeout.
+    assert 6.0 <= json.loads(output)["last_term"]["silent_s"] < 8.0
 
 
 # B. Broker fail: leaders move ---------------------------------------------------------------------

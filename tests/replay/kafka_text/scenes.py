@@ -14,7 +14,7 @@ from controller.core.commands import (
     StartTimer,
     StopReplicaRequest,
 )
-from controller.core.events import BrokerResponded, ChannelFault, TimerFired
+from controller.core.events import BrokerResponded, ChannelFault, SessionExpired, TimerFired
 from controller.core.operations import CreateSequential
 from controller.core.procedures.elections.rebalance import RULE as REBALANCE
 from controller.core.values import RECOVERED, RECOVERING
@@ -79,6 +79,16 @@ def killed_daemon_returns() -> Cluster:
     """The daemon was killed; /controller still belongs to its earlier session."""
     before = three_brokers()
     return Cluster(zookeeper=before.zookeeper).start()
+
+
+def killed_daemon_returns_after_its_session() -> Cluster:
+    """The daemon was killed, and waited at its start for the end of its earlier session."""
+    before = three_brokers()
+    last_session = before.session
+    before.zookeeper.end_session(last_session)
+    cluster = Cluster(zookeeper=before.zookeeper)
+    cluster.happen(SessionExpired(last_session), "session")
+    return cluster.start()
 
 
 def another_controller() -> Cluster:
@@ -442,6 +452,7 @@ SCENES: tuple[Callable[[], Cluster], ...] = (
     failover_that_fails,
     session_ends,
     killed_daemon_returns,
+    killed_daemon_returns_after_its_session,
     another_controller,
     another_controller_and_replicas,
     another_controller_and_a_new_topic,

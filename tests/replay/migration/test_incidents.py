@@ -80,7 +80,10 @@ def test_strimzi_11262_migration_znode_is_found_before_it_deletes_a_topic() -> N
 
 def test_KAFKA_19480_empty_migration_znode_is_found_until_it_is_deleted() -> None:
     empty, deleted, copied = changes_of("migration-malformed", "/migration")
-    assert "malformed (is empty)" in errors("migration-malformed", empty[0])["migration"]["text"]
+    assert (
+        "/migration is empty: a KRaft controller hangs on it"
+        in errors("migration-malformed", empty[0])["migration"]["text"]
+    )
     assert "migration" not in errors("migration-malformed", deleted[0])
     assert copied[1]
     with open_log(INCIDENTS / "migration-malformed") as log:

@@ -316,6 +316,19 @@ def test_why_reports_the_time_without_events_before_a_session_ended(
     )
 
 
+def test_time_between_a_lost_connection_and_the_end_of_the_session_is_no_silence(
+    cluster: Cluster, tmp_path: Path
+) -> None:
+    """ZooKeeper hung; the daemon presumes the end of its session after the timeout."""
+    cause = "nothing heard from zk:2181 for 12000 ms"
+    cluster.happen(SessionDisconnected(cluster.session, cause), "session")
+    cluster.now_ms += 6_000
+    cluster.expire()
+    answer = first(cluster, tmp_path, term=1)
+    assert re.search(rf"; at event N, 6\.\d s before, the connection .* is lost: {cause}\.", answer)
+    assert "nothing had been observed" not in answer
+
+
 def test_why_names_the_lost_connection_before_the_end_of_a_term(
     cluster: Cluster, tmp_path: Path
 ) -> None:
@@ -448,6 +461,12 @@ def test_unknown_broker_is_an_error(cluster: Cluster, tmp_path: Path) -> None:
         ReplayError, match=r"no broker 9 by event \d+: .* never mentions it; registered are 1,2,3"
     ):
         why(cluster, tmp_path, broker=9)
+
+
+def test_id_of_the_daemon_is_no_unknown_broker(cluster: Cluster, tmp_path: Path) -> None:
+    expected = "1000 is the broker id of the daemon that recorded this log: .* explain its role"
+    with pytest.raises(ReplayError, match=expected):
+        why(cluster, tmp_path, broker=1000)
 
 
 def test_why_reports_a_registered_broker(cluster: Cluster, tmp_path: Path) -> None:

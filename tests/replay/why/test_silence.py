@@ -3,7 +3,7 @@
 import pytest
 
 from controller.core.events import Recorded, TimerFired
-from controller.event_log.silence import Silence
+from replay.why.silence import Silence
 
 MS = 1_000_000
 START = 1_700_000_000_000 * MS
