@@ -184,7 +184,7 @@ def _answer(source: str, changes: "Changes", out: Path | None, *, as_json: bool)
             incident = _read(path, log)
             with progress(every=1) as report:
                 answer, continued = continue_incident(incident, changes, report)
-        logs = save(continued, out) if out is not None else []
+        logs = save(continued, incident, path, out) if out is not None else []
     document = answer_document(answer, incident, logs)
     print_result(document, lambda: print_answer(answer, incident, logs), as_json=as_json)
     return bool(answer.effect)
