@@ -99,7 +99,7 @@ def report(
         if futures is not None:
             from replay.report.futures import read_futures
 
-            reports[0].futures = read_futures(futures)
+            reports[0].futures = read_futures(futures, reports[0])
         if as_json:
             from replay.report.summary import summary_of
 

@@ -48,7 +48,7 @@ class Timeline {
     g.save(); g.beginPath(); g.rect(0, AXIS, width, height); g.clip();
     for (let row = 0; row < rows; row++) {
       const lane = lanes[this.top + row], y = AXIS + row * ROW;
-      if (!lane) { g.fillStyle = this.c.dim; g.fillText(`${this.hidden} partitions without changes are hidden: "all partitions"`, 8, y + 10); break; }
+      if (!lane) { g.fillStyle = this.c.dim; g.fillText(`${this.hidden === 1 ? "1 partition without changes is" : `${this.hidden} partitions without changes are`} hidden: "all partitions"`, 8, y + 10); break; }
       this.lane(lane, y, row, lanes[this.top + row - 1]);
     }
     g.restore();
