@@ -63,6 +63,12 @@ def report(
             metavar="FILE", help="The point of no return: the output of what-if --invariant --json."
         ),
     ] = None,
+    diff: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="Decisions that differ: the output of diff LOG --format json."
+        ),
+    ] = None,
     force: Annotated[
         bool, typer.Option("--force", help="Overwrite a file that is not a report.")
     ] = False,
@@ -82,9 +88,10 @@ def report(
         raise typer.BadParameter("not together with --out or --format", param_hint="--json")
     if futures is not None and format not in (None, FormatOption.html):
         raise typer.BadParameter("only with --format html", param_hint="--futures")
-    if futures is not None and redact:
-        text = "not together with --futures, which has names: first `refold log copy --redact`"
-        raise typer.BadParameter(text, param_hint="--redact")
+    for option, given in (("--futures", futures), ("--diff", diff)):
+        if given is not None and redact:
+            text = f"not together with {option}, which has names: first `refold log copy --redact`"
+            raise typer.BadParameter(text, param_hint="--redact")
     chosen = FORMATS[(format or FormatOption.html).value]
     file = out or Path(chosen.file)
     is_file = not as_json and str(file) != "-"
@@ -100,6 +107,10 @@ def report(
             from replay.report.futures import read_futures
 
             reports[0].futures = read_futures(futures, reports[0])
+        if diff is not None:
+            from replay.report.differing import add_differing
+
+            add_differing(reports[0], diff)
         if as_json:
             from replay.report.summary import summary_of
 

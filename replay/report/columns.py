@@ -73,6 +73,7 @@ def document_of(report: Report) -> dict[str, Any]:
             [one.under_replicated for one in counts],
         ],
         "curve": _curve(report),
+        "differing": [(one.seq, one.what, one.lines) for one in report.differing],
         "comparison": _comparison(report),
         "lanes": packed(_lanes(report.lanes, begin_ns)),
         "events": _events(report.events, begin_ns),

@@ -12,7 +12,7 @@ from replay.times import nanoseconds_of
 _NS_PER_MS: Final = 1_000_000
 
 Severity = Literal["bad", "warning", "info"]
-Group = Literal["controller", "broker", "session", "reassignment", "partition"]
+Group = Literal["diff", "controller", "broker", "session", "reassignment", "partition"]
 
 
 class Finding(Struct, frozen=True):
@@ -102,6 +102,14 @@ class Futures(Struct, frozen=True):
     points: list[CurvePoint]
 
 
+class DifferingDecision(Struct, frozen=True):
+    """A decision at event `seq` that differs between two versions: `what` differs, and how."""
+
+    seq: int
+    what: str
+    lines: list[str]
+
+
 class Moment(Struct, frozen=True):
     """A change of a partition, broker or topic, in words that do not differ between two runs."""
 
@@ -156,6 +164,8 @@ class Report(LogExtent, kw_only=True):
     decisions: list[TimedDecision]
     moments: list[Moment]
     futures: Futures | None = None
+    differing: list[DifferingDecision] = field(default_factory=list)
+    """What `refold diff` found."""
     shift_ns: int = 0
     """How much later this log begins than the one that it is aligned with; negative: earlier."""
     branch: Branch | None = None

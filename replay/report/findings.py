@@ -2,7 +2,7 @@
 
 import shlex
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 from controller.core.election import UNCLEAN_LEADER
@@ -36,7 +36,7 @@ _SHORT_S: Final = 1.0
 def findings_of(
     reading: Reading, outages: Sequence[Outage], failovers: Sequence[Procedure]
 ) -> list[Finding]:
-    """The findings, the worst first, then by time."""
+    """The findings of a log."""
     found = [
         *_of_controller(reading),
         *_of_outages(reading, outages),
@@ -46,7 +46,12 @@ def findings_of(
         *_of_failovers(failovers),
         *_at_the_end(reading),
     ]
-    return sorted(found, key=lambda one: (_WORST_FIRST.index(one.severity), one.begin_ns))
+    return worst_first(found)
+
+
+def worst_first(findings: Iterable[Finding]) -> list[Finding]:
+    """Findings in their order: the worst first, then by time."""
+    return sorted(findings, key=lambda one: (_WORST_FIRST.index(one.severity), one.begin_ns))
 
 
 def _command(reading: Reading, question: str) -> str:

@@ -5,7 +5,7 @@ const colours = {online: "#4c9f70", "under-replicated": "#e0a030", offline: "#d6
   "rolling back": "#c77d2e", waiting: "#e0a030"};
 const LABEL = 190, ROW = 20, AXIS = 52;
 const css = name => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
-const bad_marks = new Set(["unclean election", "problem", "failover_failed", "expired", "error", "gone"]);
+const bad_marks = new Set(["unclean election", "problem", "failover_failed", "expired", "error", "gone", "differs"]);
 
 class Timeline {
   constructor(log, index) {

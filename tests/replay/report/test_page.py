@@ -15,10 +15,12 @@ from replay.explore.saved import write_logs
 from replay.logs.open_log import open_log
 from replay.report.against import compare
 from replay.report.building import report_of
+from replay.report.differing import add_differing
 from replay.report.document import CurvePoint, Futures, Lane, Report
 from replay.report.html import page_of
 from tests.chromium import checked_page, launched, needs_chromium
 from tests.races.catalogue import DEFECTS
+from tests.replay.report.compared_versions import CRASH, instance, write_diff
 from tests.replay.report.served import served
 from tools.bench.inspect import make_log
 
@@ -122,6 +124,15 @@ def test_name_of_a_topic_is_text_everywhere(show: Show) -> None:
     expect(page.locator("#detail")).to_contain_text(ODD)
     page.locator("#table").click()
     expect(page.locator("#lane-table")).to_contain_text(f"{ODD}-1")
+
+
+def test_differing_decision_leads_to_its_event(show: Show, tmp_path: Path) -> None:
+    report = _report(CRASH)
+    add_differing(report, write_diff(tmp_path, [instance()]))
+    page = show([report])
+    page.locator("#findings button", has_text="set decided differently (leader)").click()
+    expect(page.locator("#detail")).to_contain_text("data.leader: 3 with base, 1 with head")
+    expect(page.locator("#detail dd").first).to_contain_text("71: 1 znode read")
 
 
 @pytest.mark.parametrize(
