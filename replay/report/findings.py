@@ -182,7 +182,7 @@ def _of_answers(reading: Reading) -> Iterator[Finding]:
         )
         look_at = f"refold agree {shlex.quote(reading.path)}"
         end_ns = odd[-1].wall_ns
-        yield Finding("deviation", "bad", text, one.listed.seq, one.wall_ns, end_ns, (), look_at)
+        yield Finding("divergence", "bad", text, one.listed.seq, one.wall_ns, end_ns, (), look_at)
 
 
 def _of_moves(reading: Reading) -> Iterator[Finding]:
