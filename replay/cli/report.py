@@ -99,18 +99,7 @@ def report(
         if is_file:
             require_writable(file, chosen, force=force)
         reports = _read([log] if against is None else [log, against], redact=redact)
-        if against is not None:
-            from replay.report.against import compare
-
-            compare(*reports)
-        if futures is not None:
-            from replay.report.futures import read_futures
-
-            reports[0].futures = read_futures(futures, reports[0])
-        if diff is not None:
-            from replay.report.differing import add_differing
-
-            add_differing(reports[0], diff)
+        _add(reports, futures, diff)
         if as_json:
             from replay.report.summary import summary_of
 
@@ -124,6 +113,23 @@ def report(
     bad = sum(one.severity == "bad" for each in reports for one in each.findings)
     count = sum(len(one.findings) for one in reports)
     typer.echo(f"{file}: {counted(count, 'finding')}, {bad} of them bad")
+
+
+def _add(reports: "list[Report]", futures: Path | None, diff: Path | None) -> None:
+    """Add to the first report what the options name: the comparison with the second report, a
+    point of no return, and differing decisions. Raises ReplayError."""
+    if len(reports) > 1:
+        from replay.report.against import compare
+
+        compare(*reports)
+    if futures is not None:
+        from replay.report.futures import read_futures
+
+        reports[0].futures = read_futures(futures, reports[0])
+    if diff is not None:
+        from replay.report.differing import add_differing
+
+        add_differing(reports[0], diff)
 
 
 def _read(paths: list[str], *, redact: bool) -> "list[Report]":

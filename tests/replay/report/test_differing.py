@@ -93,7 +93,7 @@ def test_comparison_of_an_earlier_log_at_this_path_is_an_error(tmp_path: Path) -
     assert "names event 71 at 2001-09-09T01:46:40.000000Z, which" in result.output
 
 
-def test_other_file_is_no_comparison(tmp_path: Path) -> None:
+def test_file_without_a_comparison_is_an_error(tmp_path: Path) -> None:
     path = tmp_path / "other.json"
     path.write_text("{}")
     result = _report(CRASH, path, "--json")
