@@ -64,6 +64,12 @@ def report(
             metavar="FILE", help="The point of no return: the output of what-if --invariant --json."
         ),
     ] = None,
+    diff: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="Decisions that differ: the output of diff LOG --format json."
+        ),
+    ] = None,
     force: Annotated[
         bool, typer.Option("--force", help="Overwrite a file that is not a report.")
     ] = False,
@@ -83,9 +89,10 @@ def report(
         raise typer.BadParameter("not together with --out or --format", param_hint="--json")
     if futures is not None and format not in (None, FormatOption.html):
         raise typer.BadParameter("only with --format html", param_hint="--futures")
-    if futures is not None and redact:
-        text = "not together with --futures, which has names: first `refold log copy --redact`"
-        raise typer.BadParameter(text, param_hint="--redact")
+    for option, given in (("--futures", futures), ("--diff", diff)):
+        if given is not None and redact:
+            text = f"not together with {option}, which has names: first `refold log copy --redact`"
+            raise typer.BadParameter(text, param_hint="--redact")
     chosen = FORMATS[(format or FormatOption.html).value]
     file = out or Path(chosen.file)
     is_file = not as_json and str(file) != "-"
@@ -93,10 +100,7 @@ def report(
         if is_file:
             require_writable(file, chosen, force=force)
         reports = _reports(log, against, redact=redact)
-        if futures is not None:
-            from replay.report.futures import read_futures
-
-            reports[0].futures = read_futures(futures)
+        _add(reports[0], futures, diff)
         if as_json:
             from replay.report.summary import summary_of
 
@@ -110,6 +114,19 @@ def report(
     bad = sum(one.severity == "bad" for each in reports for one in each.findings)
     count = sum(len(one.findings) for one in reports)
     typer.echo(f"{file}: {counted(count, 'finding')}, {bad} of them bad")
+
+
+def _add(report: "Report", futures: Path | None, diff: Path | None) -> None:
+    """Add what the options name: a point of no return, and differing decisions. Raises
+    ReplayError."""
+    if futures is not None:
+        from replay.report.futures import read_futures
+
+        report.futures = read_futures(futures, report)
+    if diff is not None:
+        from replay.report.differing import add_differing
+
+        add_differing(report, diff)
 
 
 def _reports(log: str, against: str | None, *, redact: bool) -> "list[Report]":
@@ -138,10 +155,12 @@ def _read(sources: list[str], *, redact: bool) -> "list[Report]":
 def _read_one(path: str, source: Path | str, title: str) -> "Report":
     from replay.logs.open_log import open_log
     from replay.report.building import report_of
+    from replay.what_if.saved_run import branch_of
 
     with progress() as show, open_log(source, show) as opened:
         if not opened.reader.last_seq:
             raise ReplayError(f"{path} has no events: there is nothing to report")
         found = report_of(opened, title, show)
+        found.branch = branch_of(path)
         note_changed_commands("report", path, opened)
         return found

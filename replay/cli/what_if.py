@@ -183,7 +183,7 @@ def _answer(source: str, changes: "Changes", out: Path | None, *, as_json: bool)
             incident = _read(source, log)
             with progress(every=1) as report:
                 answer, continued = continue_incident(incident, changes, report)
-        logs = save(continued, out) if out is not None else []
+        logs = save(continued, incident, source, out) if out is not None else []
     document = answer_document(answer, incident, logs)
     print_result(document, lambda: print_answer(answer, incident, logs), as_json=as_json)
     return bool(answer.effect)

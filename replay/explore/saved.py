@@ -11,7 +11,7 @@ from shutil import rmtree
 from typing import Final, Protocol, TypeVar
 
 import msgspec
-from msgspec import Struct, field
+from msgspec import UNSET, Struct, UnsetType, field
 
 from controller.core import znodes
 from controller.fingerprint import code_version, core_fingerprint
@@ -34,6 +34,18 @@ Document = TypeVar("Document", bound=Struct)
 Decoded = TypeVar("Decoded")
 
 
+class Branch(Struct, frozen=True):
+    """Where a run continues a log: after event `seq` of `log`, which happened at `time`. In the log
+    of the run that is `begin`; before, the run sets up the cluster of that moment. At `end` the run
+    ends, which may be later than its last event."""
+
+    log: str
+    seq: int
+    time: str
+    begin: str
+    end: str
+
+
 class SavedRun(Struct, frozen=True, kw_only=True):
     """run.json: everything that a run is a function of, and what it must result in.
 
@@ -51,6 +63,8 @@ class SavedRun(Struct, frozen=True, kw_only=True):
     seed: int = 0
     strategy: str = ""
     inputs_before_shrinking: int = 0
+    branch: Branch | UnsetType = UNSET
+    """Only a run of `refold what-if` has one."""
 
 
 def saved_run(

@@ -5,7 +5,7 @@
 - `document` has the values of a report; `building` makes them from a reading: `partitions`,
   `lanes`, `failovers`, `reassignments` and `findings`
 - `against` compares two reports by their `moments`; `futures` reads the point of no return from
-  `refold what-if`
+  `refold what-if`, `differing` the decisions that differ from `refold diff`
 - `html` (with `page` and `columns`), `perfetto`, `markdown` and `summary` (JSON) write a report
 - `serving` serves reports of a folder on loopback: `incidents` finds the logs, `index_page` lists
   them

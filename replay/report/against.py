@@ -10,9 +10,11 @@ from difflib import SequenceMatcher
 from statistics import median_low
 from typing import Final
 
+from msgspec import Struct
+
 from controller.core.values import counted
 from replay.report.document import Comparison, Difference, Lane, Moment, OfflineTime, Outage, Report
-from replay.times import iso_time
+from replay.times import iso_time, nanoseconds_of
 
 _EXACT_MAX: Final = 1000
 """More moments of one subject than this are aligned by those that are not frequent."""
@@ -23,8 +25,15 @@ _Pair = tuple[Moment, Moment]
 def compare(first: Report, second: Report) -> None:
     """Align the second report with the first, and note the differences in it."""
     second.lanes = _in_order_of(first.lanes, second.lanes)
-    pairs, only_first, only_second = _aligned(first.moments, second.moments)
-    second.shift_ns = _shift(pairs, only_second, first, second)
+    branch = _branch(first, second)
+    if branch is None:
+        pairs, only_first, only_second = _aligned(first.moments, second.moments)
+        second.shift_ns = _shift(pairs, only_second, first, second)
+        begin_ns = max(0, second.shift_ns)
+    else:
+        pairs, only_first, only_second = _aligned_after(branch, first.moments, second.moments)
+        begin_ns = branch.begins_ns[0] - first.begin_ns
+        second.shift_ns = begin_ns - (branch.begins_ns[1] - second.begin_ns)
     differences = sorted(
         [
             *(_difference(one, 0, first) for one in _covered(only_first, first, second)),
@@ -33,11 +42,69 @@ def compare(first: Report, second: Report) -> None:
         key=lambda one: one.at_ns,
     )
     second.comparison = Comparison(
-        sentence=_sentence(pairs, differences),
+        sentence=_sentence(pairs, differences, branch),
         pairs=[(one.seq, other.seq) for one, other in pairs],
         differences=differences,
-        offline=list(_offline(first, second)),
+        offline=list(_offline(first, second, begin_ns)),
+        branch=(branch.log, begin_ns) if branch is not None else None,
     )
+
+
+class _Branch(Struct, frozen=True):
+    """Log number `log` continues the other one after its event `seq`. From `begins_ns` on, a wall
+    clock for each log, they are compared."""
+
+    log: int
+    seq: int
+    begins_ns: tuple[int, int]
+
+
+def _branch(first: Report, second: Report) -> _Branch | None:
+    """Where one of the logs continues the other one, as the run of `refold what-if` says."""
+    for log, (run, other) in ((1, (second, first)), (0, (first, second))):
+        if run.branch is None:
+            continue
+        wall_ns = other.wall_ns_of(run.branch.seq, run.branch.time)
+        if wall_ns is not None:
+            in_run_ns = nanoseconds_of(run.branch.begin)
+            begins_ns = (wall_ns, in_run_ns) if log else (in_run_ns, wall_ns)
+            return _Branch(log, run.branch.seq, begins_ns)
+    return None
+
+
+def _aligned_after(
+    branch: _Branch, first: Iterable[Moment], second: Iterable[Moment]
+) -> tuple[list[_Pair], list[Moment], list[Moment]]:
+    """The moments after a branch, aligned."""
+    logs = (first, second)
+    later = [_split(moments, at) for moments, at in zip(logs, branch.begins_ns, strict=True)]
+    (before_first, after_first), (before_second, after_second) = later
+    pairs, *only = _aligned(after_first, after_second)
+    return (
+        pairs,
+        _without_repeated(only[0], after_first, before_second),
+        _without_repeated(only[1], after_second, before_first),
+    )
+
+
+def _split(moments: Iterable[Moment], at_ns: int) -> tuple[list[Moment], list[Moment]]:
+    """The moments up to a time, and those after it."""
+    parts: tuple[list[Moment], list[Moment]] = ([], [])
+    for one in moments:
+        parts[one.wall_ns > at_ns].append(one)
+    return parts
+
+
+def _without_repeated(
+    only: Iterable[Moment], after: Iterable[Moment], before: Iterable[Moment]
+) -> list[Moment]:
+    """Without those that only lead to what the other log has `before` the branch: a run may set up
+    a little more or less of the cluster than the log had reached."""
+    was = {one.subject: one.text for one in before}
+    first = {one.subject: one for one in reversed(list(after))}
+    return [
+        one for one in only if one is not first[one.subject] or was.get(one.subject) != one.text
+    ]
 
 
 def _in_order_of(first: Sequence[Lane], second: Iterable[Lane]) -> list[Lane]:
@@ -98,7 +165,7 @@ def _shift(
 
 def _covered(moments: Iterable[Moment], of: Report, other: Report) -> Iterator[Moment]:
     """The moments during the other log: it cannot show what was before or after it."""
-    end_ns = other.end_ns - other.origin_ns
+    end_ns = other.until_ns - other.origin_ns
     for one in moments:
         if other.shift_ns <= one.wall_ns - of.origin_ns <= end_ns:
             yield one
@@ -109,13 +176,24 @@ def _difference(one: Moment, log: int, report: Report) -> Difference:
     return Difference(log, one.seq, at_ns, iso_time(one.wall_ns), one.subject, one.text)
 
 
-def _sentence(pairs: Sequence[_Pair], differences: Sequence[Difference]) -> str:
-    if not pairs:
+def _sentence(
+    pairs: Sequence[_Pair], differences: Sequence[Difference], branch: _Branch | None
+) -> str:
+    aligned = ""
+    if branch is not None:
+        run, other = "BA" if branch.log else "AB"
+        aligned = (
+            f"{run} continues {other} after event {branch.seq}; only later changes are compared. "
+        )
+    elif not pairs:
         return (
             "Both logs have no change of a partition, broker or topic in common: "
             "they are aligned at their first events."
         )
-    same = f"{counted(len(pairs), 'change')} of partitions, brokers and topics are in both logs"
+    same = (
+        f"{aligned}{counted(len(pairs), 'change')} of partitions, brokers and topics "
+        f"{'is' if len(pairs) == 1 else 'are'} in both logs"
+    )
     if not differences:
         return f"{same}, and none is in only one of them."
     one = differences[0]
@@ -126,14 +204,13 @@ def _sentence(pairs: Sequence[_Pair], differences: Sequence[Difference]) -> str:
     )
 
 
-def _offline(first: Report, second: Report) -> Iterator[OfflineTime]:
-    """The partitions that were offline in either, the largest change first."""
-    begin_ns = max(0, second.shift_ns)
-    end_ns = min(one.end_ns - one.origin_ns for one in (first, second))
+def _offline(first: Report, second: Report, begin_ns: int) -> Iterator[OfflineTime]:
+    """The partitions that were offline in either from `begin_ns` on, the largest change first."""
+    end_ns = min(one.until_ns - one.origin_ns for one in (first, second))
     totals: list[defaultdict[str, float]] = [defaultdict(float), defaultdict(float)]
     for total, report in zip(totals, (first, second), strict=True):
         for one in report.outages:
-            total[one.partition] += _seconds(one, report.origin_ns, begin_ns, end_ns)
+            total[one.partition] += _seconds(one, report, begin_ns, end_ns)
     found = [
         OfflineTime(name, totals[0][name], totals[1][name])
         for name in sorted(totals[0].keys() | totals[1].keys())
@@ -141,7 +218,8 @@ def _offline(first: Report, second: Report) -> Iterator[OfflineTime]:
     yield from sorted(found, key=lambda one: -abs(one.first_s - one.second_s))
 
 
-def _seconds(one: Outage, origin_ns: int, begin_ns: int, end_ns: int) -> float:
+def _seconds(one: Outage, report: Report, begin_ns: int, end_ns: int) -> float:
     """How long an outage was during the period that both logs show."""
-    begun, ended = one.begin_ns - origin_ns, one.end_ns - origin_ns
+    ended_ns = report.until_ns if one.end_ns == report.end_ns and not one.end_seq else one.end_ns
+    begun, ended = one.begin_ns - report.origin_ns, ended_ns - report.origin_ns
     return max(0, min(ended, end_ns) - max(begun, begin_ns)) / 1e9

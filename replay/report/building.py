@@ -57,7 +57,7 @@ def build(reading: Reading) -> Report:
         failovers=failovers,
         events=reading.events,
         decisions=reading.decisions,
-        moments=list(moments_of(reading.history.facts)),
+        moments=list(moments_of(reading.history.facts, reading.last_seq)),
     )
 
 

@@ -73,6 +73,7 @@ def document_of(report: Report) -> dict[str, Any]:
             [one.under_replicated for one in counts],
         ],
         "curve": _curve(report),
+        "differing": [(one.seq, one.what, one.lines) for one in report.differing],
         "comparison": _comparison(report),
         "lanes": packed(_lanes(report.lanes, begin_ns)),
         "events": _events(report.events, begin_ns),
@@ -107,6 +108,7 @@ def _comparison(report: Report) -> dict[str, Any] | None:
             for each in one.differences[:_DIFFERENCES_MAX]
         ],
         "count": len(one.differences),
+        "branch": None if one.branch is None else (one.branch[0], one.branch[1] // 1000),
         "offline": [
             (each.partition, each.first_s, each.second_s) for each in one.offline[:_DIFFERENCES_MAX]
         ],

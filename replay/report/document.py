@@ -1,13 +1,18 @@
 """The values of a report. Times are wall-clock times in ns; events are named by their numbers."""
 
-from typing import Literal
+from bisect import bisect_left
+from typing import Final, Literal
 
 from msgspec import Struct, field
 
+from replay.explore.saved import Branch
 from replay.report.reading import LogExtent, Procedure, TimedDecision, TimedEvent
+from replay.times import nanoseconds_of
+
+_NS_PER_MS: Final = 1_000_000
 
 Severity = Literal["bad", "warning", "info"]
-Group = Literal["controller", "broker", "session", "reassignment", "partition"]
+Group = Literal["diff", "controller", "broker", "session", "reassignment", "partition"]
 
 
 class Finding(Struct, frozen=True):
@@ -97,6 +102,14 @@ class Futures(Struct, frozen=True):
     points: list[CurvePoint]
 
 
+class DifferingDecision(Struct, frozen=True):
+    """A decision at event `seq` that differs between two versions: `what` differs, and how."""
+
+    seq: int
+    what: str
+    lines: list[str]
+
+
 class Moment(Struct, frozen=True):
     """A change of a partition, broker or topic, in words that do not differ between two runs."""
 
@@ -128,12 +141,14 @@ class OfflineTime(Struct, frozen=True):
 
 class Comparison(Struct, frozen=True):
     """How the second of two logs compares with the first. `pairs` are the events that show the same
-    moment."""
+    moment. `branch` is the log that continues the other one, and the time since the first log's
+    first event at which it does so, in ns; None if neither does."""
 
     sentence: str
     pairs: list[tuple[int, int]]
     differences: list[Difference]
     offline: list[OfflineTime]
+    branch: tuple[int, int] | None = None
 
 
 class Report(LogExtent, kw_only=True):
@@ -149,11 +164,30 @@ class Report(LogExtent, kw_only=True):
     decisions: list[TimedDecision]
     moments: list[Moment]
     futures: Futures | None = None
+    differing: list[DifferingDecision] = field(default_factory=list)
+    """What `refold diff` found."""
     shift_ns: int = 0
-    """How much later this log begins than the first one; negative: earlier."""
+    """How much later this log begins than the one that it is aligned with, or than the first log of
+    its run; negative: earlier."""
+    branch: Branch | None = None
+    """Where this log continues another one."""
     comparison: Comparison | None = None
 
     @property
     def origin_ns(self) -> int:
         """The wall-clock time at which the elapsed time is 0."""
         return self.begin_ns - self.shift_ns
+
+    @property
+    def until_ns(self) -> int:
+        """Until when it is known what happened. Nothing happens after a run's last event."""
+        return max(self.end_ns, nanoseconds_of(self.branch.end)) if self.branch else self.end_ns
+
+    def wall_ns_of(self, seq: int, time: str) -> int | None:
+        """When event `seq` happened; None if no such event happened at this time, to the
+        millisecond: the event is one of another log."""
+        place = bisect_left(self.events, seq, key=lambda one: one.listed.seq)
+        if place == len(self.events) or self.events[place].listed.seq != seq:
+            return None
+        wall_ns = self.events[place].wall_ns
+        return wall_ns if abs(wall_ns - nanoseconds_of(time)) < _NS_PER_MS else None

@@ -2,7 +2,7 @@
 
 import shlex
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 from controller.core.election import UNCLEAN_LEADER
@@ -36,7 +36,7 @@ _SHORT_S: Final = 1.0
 def findings_of(
     reading: Reading, outages: Sequence[Outage], failovers: Sequence[Procedure]
 ) -> list[Finding]:
-    """The findings, the worst first, then by time."""
+    """The findings of a log."""
     found = [
         *_of_controller(reading),
         *_of_outages(reading, outages),
@@ -46,7 +46,12 @@ def findings_of(
         *_of_failovers(failovers),
         *_at_the_end(reading),
     ]
-    return sorted(found, key=lambda one: (_WORST_FIRST.index(one.severity), one.begin_ns))
+    return worst_first(found)
+
+
+def worst_first(findings: Iterable[Finding]) -> list[Finding]:
+    """Findings in their order: the worst first, then by time."""
+    return sorted(findings, key=lambda one: (_WORST_FIRST.index(one.severity), one.begin_ns))
 
 
 def _command(reading: Reading, question: str) -> str:
@@ -64,26 +69,36 @@ def _of_controller(reading: Reading) -> Iterator[Finding]:
 
 
 def _of_outages(reading: Reading, outages: Sequence[Outage]) -> Iterator[Finding]:
-    """The outages that began at the same event are one finding."""
-    groups: dict[tuple[int, bool], list[Outage]] = defaultdict(list)
+    """The outages that began at the same event are one finding, those that last another one."""
+    groups: dict[tuple[int, bool, bool], list[Outage]] = defaultdict(list)
     for one in outages:
-        groups[one.seq, one.seconds >= _SHORT_S or not one.end_seq].append(one)
-    for (seq, is_long), group in groups.items():
+        is_over = one.end_seq > 0
+        groups[one.seq, one.seconds >= _SHORT_S or not is_over, is_over].append(one)
+    for (seq, is_long, _), group in groups.items():
         longest = max(group, key=lambda one: one.seconds)
         names = tuple(sorted(one.partition for one in group))
-        verb = "was" if len(group) == 1 else "were"
-        up_to = "" if len(group) == 1 else "up to "
-        until = f"until event {longest.end_seq}" if longest.end_seq else "and still at the end"
-        text = (
-            f"{some(names, ', ')} {verb} offline for {up_to}{longest.seconds:.3f} s, from event "
-            f"{seq} ({iso_time(longest.begin_ns)}) {until}: {_why_offline(reading, longest)}."
-        )
+        when = _when_offline(reading, longest, is_one=len(group) == 1)
+        text = f"{some(names, ', ')} {when}: {_why_offline(reading, longest)}."
         at = longest.end_seq or reading.last_seq
         look_at = _command(reading, f"--partition {longest.partition} --at {at}")
         severity: Severity = "bad" if is_long else "warning"
         yield Finding(
             "offline", severity, text, seq, longest.begin_ns, longest.end_ns, names, look_at
         )
+
+
+def _when_offline(reading: Reading, outage: Outage, *, is_one: bool) -> str:
+    """How long it was offline. A log that is followed does not grow during a quiet outage, so the
+    text says since when."""
+    begin = f"event {outage.seq} ({iso_time(outage.begin_ns)})"
+    took = f"{'' if is_one else 'up to '}{outage.seconds:.3f} s"
+    was = "was" if is_one else "were"
+    if outage.end_seq:
+        return f"{was} offline for {took}, from {begin} until event {outage.end_seq}"
+    if outage.end_ns == reading.end_ns:
+        are = "is" if is_one else "are"
+        return f"{are} offline since {begin}, still at the last event, {took} later"
+    return f"{was} offline from {begin} on; the log shows the cluster for {took} more"
 
 
 def _why_offline(reading: Reading, outage: Outage) -> str:
@@ -167,7 +182,7 @@ def _of_answers(reading: Reading) -> Iterator[Finding]:
         )
         look_at = f"refold agree {shlex.quote(reading.path)}"
         end_ns = odd[-1].wall_ns
-        yield Finding("deviation", "bad", text, one.listed.seq, one.wall_ns, end_ns, (), look_at)
+        yield Finding("divergence", "bad", text, one.listed.seq, one.wall_ns, end_ns, (), look_at)
 
 
 def _of_moves(reading: Reading) -> Iterator[Finding]:

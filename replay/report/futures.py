@@ -6,7 +6,7 @@ import msgspec
 from msgspec import Struct
 
 from replay.errors import ReplayError
-from replay.report.document import CurvePoint, Futures
+from replay.report.document import CurvePoint, Futures, Report
 from replay.times import nanoseconds_of
 
 
@@ -23,8 +23,8 @@ class _Curve(Struct):
     points: list[_Point]
 
 
-def read_futures(path: Path) -> Futures:
-    """The curve in a file. Raises ReplayError."""
+def read_futures(path: Path, report: Report) -> Futures:
+    """The curve in a file, which is one of the log of this report. Raises ReplayError."""
     try:
         found = msgspec.json.decode(path.read_bytes(), type=_Curve)
     except OSError as error:
@@ -33,6 +33,20 @@ def read_futures(path: Path) -> Futures:
         raise ReplayError(
             f"{path} is not the output of `refold what-if LOG --invariant ... --json`: {error}"
         ) from error
+    if not found.points:
+        raise ReplayError(
+            f"{path} has no points, because the search was interrupted: search again with "
+            "`refold what-if LOG --invariant ... --json`"
+        )
+    # The first moment of an imported log may be that of its first state.
+    later = [one for one in found.points if one.seq >= report.first_seq] or found.points
+    for one in later:
+        if report.wall_ns_of(one.seq, one.time) is None:
+            raise ReplayError(
+                f"{path} is the point of no return of another log: {report.path} has no event "
+                f"{one.seq} at {one.time}. Search again with this log: `refold what-if LOG "
+                "--invariant ... --json`"
+            )
     points = [
         CurvePoint(one.seq, nanoseconds_of(one.time), one.likelihood, one.low, one.high)
         for one in found.points

@@ -19,8 +19,9 @@ from replay.why.facts import (
 )
 
 
-def moments_of(facts: Iterable[AnyFact]) -> Iterator[Moment]:
-    """The moments of a log. How it begins is none of them: a log may begin at any moment."""
+def moments_of(facts: Iterable[AnyFact], last_seq: int) -> Iterator[Moment]:
+    """The moments of a log. How it begins and ends is none of them: a log may begin at any moment,
+    and end with a daemon that is stopped."""
     is_first = True
     for one in facts:
         match one:
@@ -29,7 +30,8 @@ def moments_of(facts: Iterable[AnyFact]) -> Iterator[Moment]:
                     yield _moment(one, "controller", "elected")
                 is_first = False
             case RoleChanged(code="resigned" | "failover_failed" as code):
-                yield _moment(one, "controller", code.replace("_", " "))
+                if one.seq < last_seq:
+                    yield _moment(one, "controller", code.replace("_", " "))
             case (
                 StateWritten(before=None, rule="")
                 | AssignmentWritten(before=Assignment(replicas=()), rule="")

@@ -17,6 +17,7 @@ from replay.times import iso_time
 MARKER: Final = '"generator":"refold report"'
 """By this a file is recognized as a trace of a report, which may be written again."""
 _PROCESSES: Final = {
+    "diff": "Decisions that differ (refold diff)",
     "controller": "Controller",
     "broker": "Brokers",
     "session": "ZooKeeper sessions",

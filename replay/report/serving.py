@@ -23,6 +23,7 @@ from replay.report.building import report_of
 from replay.report.html import Living, page_of
 from replay.report.incidents import Incident, incidents_in, version_of
 from replay.report.index_page import error_page, index_page
+from replay.what_if.saved_run import branch_of
 
 LOOPBACK: Final = "127.0.0.1"
 _PAGES_MAX: Final = 8
@@ -69,6 +70,7 @@ def _made(chosen: list[Incident], version: str) -> str:
             if not log.reader.last_seq:
                 raise ReplayError(f"{one.name} has no events: there is nothing to report")
             reports.append(report_of(log, str(one.path)))
+            reports[-1].branch = branch_of(one.path)
     if len(reports) > 1:
         compare(*reports)
     return page_of(reports, Living(version))

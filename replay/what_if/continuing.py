@@ -60,6 +60,7 @@ class WhatIf(Struct, frozen=True):
 class Continued(NamedTuple):
     """A run that continues an incident."""
 
+    begun: Continuation
     scenario: Scenario
     inputs: tuple[Input, ...]
     cluster: Cluster
@@ -120,4 +121,4 @@ def continued(begun: Continuation, causes: Sequence[Cause]) -> Continued:
     cluster = run(scenario, inputs, watching)
     lost = lost_records(cluster, watching)
     outcome = outcome_of(watching.history.changes, begun.begin_ms, scenario.end_ms, lost)
-    return Continued(scenario, inputs, cluster, outcome)
+    return Continued(begun, scenario, inputs, cluster, outcome)

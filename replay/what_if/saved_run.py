@@ -13,11 +13,19 @@ from typing import Final
 from msgspec import structs
 
 from replay.errors import ReplayError
-from replay.explore.saved import SavedRun, read_run, write_document, write_logs
+from replay.explore.saved import (
+    Branch,
+    SavedRun,
+    read_document,
+    read_run,
+    write_document,
+    write_logs,
+)
 from replay.logs.open_log import OpenedLog, RecordedLog
 from replay.logs.packed import packed_at
 from replay.logs.saved_runs import RUN_FILE, folder_named_by
 from replay.progress import Progress, unreported
+from replay.times import iso_time
 from replay.what_if.causes import BrokerBack, BrokerBounced, BrokerGone, Cause
 from replay.what_if.continuing import Continued
 from replay.what_if.history import History
@@ -35,18 +43,36 @@ _SHOWN_WITHIN_MS: Final = 30_000
 """An event shows an input at most so long after it."""
 
 
-def save(continued: Continued, folder: Path) -> list[Path]:
-    """Write a run into a new folder, as `refold explore` does; return its logs. Raises ReplayError,
-    LogError."""
+def save(continued: Continued, incident: Incident, log: str, folder: Path) -> list[Path]:
+    """Write a run that continues the incident of a log into a new folder, as `refold explore` does;
+    return its logs. Raises ReplayError, LogError."""
+    begun = continued.begun
+    time = iso_time(incident.begin_ns + begun.at_ms * _NS_PER_MS)
+    ends_ms = (begun.begin_ms, continued.scenario.end_ms)
+    begin, end = (iso_time(START_NS + one * _NS_PER_MS) for one in ends_ms)
     saved = SavedRun(
         scenario=continued.scenario,
         inputs=continued.inputs,
         violation=None,
         digest=continued.cluster.digest(),
         strategy="what-if",
+        branch=Branch(log, begun.seq, time, begin, end),
     )
     write_document(saved, folder)
     return write_logs(continued.cluster, folder)
+
+
+def branch_of(path: Path | str) -> Branch | None:
+    """Where the run that a path names, or whose log it is, continues another log; None for any
+    other log."""
+    folder = _run_of(str(path))
+    if folder is None:
+        return None
+    try:
+        branch = read_document(folder, SavedRun).branch
+    except ReplayError:
+        return None  # Another program's file, or a run of the 0.8 design.
+    return branch or None
 
 
 def incident_of(path: str, log: OpenedLog, progress: Progress = unreported) -> Incident:

@@ -19,7 +19,7 @@ _DIFFERENCES_MAX: Final = 8
 _UNDISTINGUISHED_MAX: Final = 10
 _CODE_MAX: Final = 80
 AFTER: Final = "after an earlier difference in the same log"
-_WHAT: Final = {
+WHAT: Final = {
     "changed": "decided differently",
     "missing": "no longer decided",
     "new": "newly decided",
@@ -30,7 +30,7 @@ _WHAT: Final = {
 def title(group: Group) -> str:
     """One line: the rule, the kind of decision, and what differs."""
     first = group.first.root.first
-    text = f"{first.general_rule or 'no rule'}: {first.kind} {_WHAT[first.what]}"
+    text = f"{first.general_rule or 'no rule'}: {first.kind} {WHAT[first.what]}"
     parts = group.signature[-1]
     text += f" ({parts})" if parts else ""
     return f"{text}, harmless" if group.is_harmless else text
@@ -62,15 +62,20 @@ def _place_in(log: str, one: DecisionDivergence | Nondeterminism) -> str:
 
 def details(instance: Instance) -> list[str]:
     """The first decision that differs, and its differences."""
-    first = instance.root.first
-    lines = [f"{first.kind} {first.target}{_partitions(first)}"]
-    shown = first.differences[:_DIFFERENCES_MAX]
+    return [*of_decision(instance.root.first), *_failures(instance)]
+
+
+def of_decision(one: DecisionDivergence) -> list[str]:
+    """A decision that differs, and its differences."""
+    lines = [f"{one.kind} {one.target}{_partitions(one)}"]
+    shown = one.differences[:_DIFFERENCES_MAX]
     lines += [
-        f"{one.part}: {_value(one.base)} with base, {_value(one.head)} with head" for one in shown
+        f"{each.part}: {_value(each.base)} with base, {_value(each.head)} with head"
+        for each in shown
     ]
-    if len(first.differences) > len(shown):
-        lines.append(f"and {len(first.differences) - len(shown)} more differences in it")
-    return [*lines, *first.details, *_failures(instance)]
+    if len(one.differences) > len(shown):
+        lines.append(f"and {len(one.differences) - len(shown)} more differences in it")
+    return [*lines, *one.details]
 
 
 def _failures(instance: Instance) -> Iterator[str]:

@@ -118,6 +118,8 @@ function draw_detail() {
     for (const [partition, chosen, why, passed] of decisions.choices[d].slice(0, 8))
       add("", `${partition}: ${chosen < 0 ? "no leader" : `leader ${chosen}`}, ${why}` + (passed.length ? `; passed over: ${passed.map(([broker, text]) => `${broker} is ${text}`).join(", ")}` : ""));
   }
+  for (const [, what, lines] of log.differing.filter(one => one[0] === view.seq).slice(0, 12))
+    add("refold diff", what, ...lines.flatMap(one => [element("br"), one]));
   if (causes.length) add("caused by", ...buttons(causes));
   if (effects.length) add("effects", ...buttons(effects));
   const looks = log.findings.filter(one => one[3] === view.seq && one[7]);

@@ -11,12 +11,14 @@ function plot(box, log, title, series, data, height, range) {
 function make_plots() {
   logs.forEach((log, index) => {
     const name = letter(index) && `${letter(index)}: `;
+    const stepped = uPlot.paths.stepped({align: 1});
     if (log.curve) {
-      const points = log.curve.points, columns = [0, 1, 2, 3].map(n => points.map(one => one[n]));
-      plot(by_id("curve"), log, `How likely: ${log.curve.condition}`, [{label: "likely", stroke: "#d64545", width: 2, points: {show: true}},
-        {label: "low", stroke: "#d6454566"}, {label: "high", stroke: "#d6454566"}], columns, 110, () => [0, 1.05]);
+      // The likelihood changes at events only.
+      const paths = stepped, points = log.curve.points, columns = [0, 1, 2, 3].map(n => points.map(one => one[n]));
+      plot(by_id("curve"), log, `How likely: ${log.curve.condition}`, [{label: "likely", stroke: "#d64545", width: 2, paths, points: {show: true}},
+        {label: "low", stroke: "#d6454566", paths}, {label: "high", stroke: "#d6454566", paths}], columns, 110, () => [0, 1.05]);
     }
-    const stepped = uPlot.paths.stepped({align: 1}), [at, offline, under] = log.counts, end = [...at, log.endUs];
+    const [at, offline, under] = log.counts, end = [...at, log.endUs];
     const last = list => [...list, list.at(-1) ?? 0];
     plot(by_id("strips"), log, "", [{label: `${name}offline partitions`, stroke: "#d64545", fill: "#d6454544", paths: stepped, points: {show: false}},
       {label: `${name}under-replicated`, stroke: "#e0a030", fill: "#e0a03022", paths: stepped, points: {show: false}}],

@@ -5,7 +5,7 @@ const colours = {online: "#4c9f70", "under-replicated": "#e0a030", offline: "#d6
   "rolling back": "#c77d2e", waiting: "#e0a030"};
 const LABEL = 190, ROW = 20, AXIS = 52;
 const css = name => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
-const bad_marks = new Set(["unclean election", "problem", "failover_failed", "expired", "error", "gone"]);
+const bad_marks = new Set(["unclean election", "problem", "failover_failed", "expired", "error", "gone", "differs"]);
 
 class Timeline {
   constructor(log, index) {
@@ -48,12 +48,21 @@ class Timeline {
     g.save(); g.beginPath(); g.rect(0, AXIS, width, height); g.clip();
     for (let row = 0; row < rows; row++) {
       const lane = lanes[this.top + row], y = AXIS + row * ROW;
-      if (!lane) { g.fillStyle = this.c.dim; g.fillText(`${this.hidden} partitions without changes are hidden: "all partitions"`, 8, y + 10); break; }
+      if (!lane) { g.fillStyle = this.c.dim; g.fillText(`${this.hidden === 1 ? "1 partition without changes is" : `${this.hidden} partitions without changes are`} hidden: "all partitions"`, 8, y + 10); break; }
       this.lane(lane, y, row, lanes[this.top + row - 1]);
     }
     g.restore();
+    this.branch();
     this.first_difference();
     this.selection(lanes);
+  }
+  // Before it continues the other log, a run only sets up its cluster.
+  branch() {
+    if (!comparison || !comparison.branch) return;
+    const [log, at] = comparison.branch, g = this.g, x = this.x(at), begun = Math.max(LABEL, this.x(this.log.startUs)); if (x < LABEL) return;
+    if (log === this.index) { g.globalAlpha = 0.6; g.fillStyle = this.c.bg; g.fillRect(begun, AXIS, Math.min(x, this.width) - begun, this.height); g.globalAlpha = 1; }
+    if (x > this.width) return;
+    g.fillStyle = this.c.sel; g.fillRect(x, AXIS - 8, 1.5, this.height); g.fillText(log === this.index ? "continues" : "continued", Math.max(x + 3, begun + 34), AXIS - 8);
   }
   first_difference() {
     const first = comparison && comparison.differences[0]; if (!first) return;

@@ -1,7 +1,9 @@
 """Two logs in one report: how they are aligned, and what only one of them shows."""
 
+import json
 from pathlib import Path
 
+import msgspec
 import pytest
 from msgspec import structs
 from typer.testing import CliRunner
@@ -10,7 +12,7 @@ from replay.cli.main import app
 from replay.logs.open_log import open_log
 from replay.report.against import compare
 from replay.report.building import report_of
-from replay.report.document import Comparison, Difference, Moment, Report
+from replay.report.document import Comparison, Difference, Moment, OfflineTime, Report
 from replay.report.markdown import markdown_of
 
 INCIDENT = "tests/incidents/unclean-election"
@@ -66,6 +68,73 @@ def test_run_of_what_if_is_aligned_with_its_incident(report: Report, tmp_path: P
     assert (gone[0].seq, gone[1].seq) in found.pairs
     distance_ns = (gone[0].wall_ns - report.origin_ns) - (gone[1].wall_ns - second.origin_ns)
     assert abs(distance_ns) < _S
+
+
+@pytest.fixture(scope="module")
+def without_event_90(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return _continued(tmp_path_factory, INCIDENT, "--drop", "90")
+
+
+def _continued(factory: pytest.TempPathFactory, log: str, *change: str) -> Path:
+    folder = factory.mktemp("what-if") / "run"
+    result = CliRunner().invoke(app, ["what-if", log, *change, "--out", str(folder)])
+    assert result.exit_code == 1, result.output
+    return folder
+
+
+def _printed(log: str | Path, other: str | Path, *options: str) -> Comparison:
+    result = CliRunner().invoke(
+        app, ["report", str(log), "--against", str(other), "--json", *options]
+    )
+    assert result.exit_code == 0, result.output
+    return msgspec.convert(json.loads(result.stdout)["comparison"], Comparison)
+
+
+def test_dropped_event_is_the_first_difference_of_the_run_without_it(
+    report: Report, without_event_90: Path
+) -> None:
+    found = _printed(INCIDENT, without_event_90)
+    assert found.sentence.startswith("B continues A after event 89; only later changes")
+    first = found.differences[0]
+    assert (first.log, first.seq, first.subject, first.text) == (0, 93, "broker 1", "gone")
+    assert found.branch == (1, report.events[88].wall_ns - report.begin_ns)
+    outage = next(one for one in report.outages if one.partition == "orders-3")
+    assert OfflineTime("orders-3", outage.seconds, 0.0) in found.offline
+
+
+def test_run_of_what_if_is_aligned_when_its_log_is_redacted_or_the_second(
+    without_event_90: Path,
+) -> None:
+    redacted = _printed(INCIDENT, without_event_90, "--redact")
+    assert (redacted.branch or ())[0] == 1
+    assert redacted.differences[0].seq == 93
+    other = _printed(without_event_90, INCIDENT)
+    assert other.sentence.startswith("A continues B after event 89; ")
+    assert (other.differences[0].log, other.differences[0].seq) == (1, 93)
+
+
+def test_changes_after_the_last_event_of_a_run_are_only_in_its_log(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
+    log = "tests/incidents/broker-crash"
+    found = _printed(log, _continued(tmp_path_factory, log, "--drop", "67"))
+    changes = [(one.log, one.seq, one.subject) for one in found.differences]
+    gone, back = (0, 70, "broker 2"), (0, 86, "broker 2")
+    assert changes == [gone, (0, 72, "orders-1"), back, (0, 99, "orders-1")]
+
+
+def test_changes_that_a_run_sets_up_again_are_no_differences(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
+    run = _continued(tmp_path_factory, INCIDENT, "--crash", "broker=2@80")
+    first = _printed(INCIDENT, run).differences[0]
+    assert (first.log, first.subject, first.text) == (1, "broker 2", "gone")
+
+
+def test_run_of_what_if_is_compared_by_content_with_another_log(without_event_90: Path) -> None:
+    found = _printed("tests/incidents/broker-crash", without_event_90)
+    assert found.branch is None
+    assert "continues" not in found.sentence
 
 
 def test_log_that_begins_later_lacks_only_what_it_could_have_shown(report: Report) -> None:

@@ -33,7 +33,8 @@ def test_trace_has_every_event_and_the_outage_at_its_time(report: Report) -> Non
     (lane,) = (
         one["args"]["name"]
         for one in entries
-        if one["name"] == "thread_name" and (one["pid"], one["tid"]) == (5, outage["tid"])
+        if one["name"] == "thread_name"
+        and (one["pid"], one["tid"]) == (outage["pid"], outage["tid"])
     )
     assert lane.startswith("orders-")
     numbers = [one["args"]["event"] for one in entries if one["args"].get("kind") and "dur" in one]

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from msgspec import structs
 from playwright.sync_api import Browser, Page, expect
 from typer.testing import CliRunner
 
@@ -16,10 +17,12 @@ from replay.explore.saved import write_logs
 from replay.logs.open_log import open_log
 from replay.report.against import compare
 from replay.report.building import report_of
-from replay.report.document import Report
+from replay.report.differing import add_differing
+from replay.report.document import CurvePoint, Futures, Lane, Report
 from replay.report.html import page_of
 from tests.chromium import checked_page, launched, needs_chromium
 from tests.races.catalogue import DEFECTS
+from tests.replay.report.compared_versions import CRASH, instance, write_diff
 from tests.replay.report.served import served
 from tests.replay.what_if.simulated import run_with_two_logs
 from tools.bench.inspect import make_log
@@ -124,6 +127,54 @@ def test_name_of_a_topic_is_text_everywhere(show: Show) -> None:
     expect(page.locator("#detail")).to_contain_text(ODD)
     page.locator("#table").click()
     expect(page.locator("#lane-table")).to_contain_text(f"{ODD}-1")
+
+
+def test_differing_decision_leads_to_its_event(show: Show, tmp_path: Path) -> None:
+    report = _report(CRASH)
+    add_differing(report, write_diff(tmp_path, [instance()]))
+    page = show([report])
+    page.locator("#findings button", has_text="set decided differently (leader)").click()
+    expect(page.locator("#detail")).to_contain_text("data.leader: 3 with base, 1 with head")
+    expect(page.locator("#detail dd").first).to_contain_text("71: 1 znode read")
+
+
+@pytest.mark.parametrize(
+    ("hidden", "text"),
+    [
+        (1, "1 partition without changes is hidden"),
+        (2, "2 partitions without changes are hidden"),
+    ],
+)
+def test_hidden_partitions_are_counted(page: Page, show: Show, hidden: int, text: str) -> None:
+    page.add_init_script(
+        "globalThis.drawn = []; const draw = CanvasRenderingContext2D.prototype.fillText;"
+        "CanvasRenderingContext2D.prototype.fillText = function (text, ...place) {"
+        " drawn.push(text); return draw.call(this, text, ...place); };"
+    )
+    report = _report("tests/incidents/broker-crash")
+    lanes = [one for one in report.lanes if one.group != "partition"]
+    lanes += [Lane("partition", f"t-{number}") for number in range(hidden)]
+    shown = show([structs.replace(report, lanes=lanes)])
+    assert text in shown.evaluate("drawn.filter(one => one.includes('hidden'))[0]")
+
+
+def test_likelihood_stays_until_the_next_event(show: Show) -> None:
+    report = _report("tests/incidents/broker-crash")
+    begin_ns, took_ns = report.begin_ns, report.end_ns - report.begin_ns
+    points = [
+        CurvePoint(1, begin_ns, 0.0, 0.0, 0.0),
+        CurvePoint(124, begin_ns + took_ns, 1.0, 1.0, 1.0),
+    ]
+    report.futures = Futures("orders-1 offline", points)
+    page = show([report])
+    red = page.evaluate("""() => {
+        const canvas = document.querySelector("#curve canvas"), {width, height} = canvas;
+        const {data} = canvas.getContext("2d").getImageData(width * 0.6, 0, 1, height);
+        const is_red = y => data[y * 4] > 150 && data[y * 4 + 1] < 120 && data[y * 4 + 3] > 150;
+        return [...Array(height).keys()].filter(is_red).map(y => y / height); }""")
+    # In the middle between two events, a straight line would be half as high as the plot.
+    assert red
+    assert min(red) > 0.8
 
 
 def test_shrunk_race_is_compared_with_the_run_without_the_defect(

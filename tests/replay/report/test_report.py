@@ -76,6 +76,29 @@ def test_findings_name_unclean_elections_and_what_to_look_at() -> None:
     assert "--partition orders-3 --at 127" in unclean[0].look_at
 
 
+def test_outage_that_lasts_is_a_finding_that_says_since_when() -> None:
+    texts = {
+        one.text for one in _report(INCIDENTS / "admin-requests").findings if one.kind == "offline"
+    }
+    since = "offline since event 134 (2026-11-26T00:04:31.366738Z), still at the last event"
+    assert any(since in one for one in texts), texts
+
+
+def test_partitions_that_recover_are_no_part_of_an_outage_that_lasts() -> None:
+    report = _report(INCIDENTS / "stock-unclean-election")
+    (lasts,) = (one for one in report.findings if "still at the last event" in one.text)
+    assert set(lasts.subjects) == {one.partition for one in report.outages if not one.end_seq}
+    over = {one.partition for one in report.outages if one.end_seq and one.seq == lasts.seq}
+    assert over
+    assert not over & set(lasts.subjects)
+
+
+def test_outage_of_which_the_log_shows_no_end_is_not_said_to_last() -> None:
+    report = _report(INCIDENTS / "kraft-epoch-above")
+    (text,) = (one.text for one in report.findings if one.text.startswith("orders-2 was offline"))
+    assert "on; the log shows the cluster for 2.038 s more" in text
+
+
 def test_findings_at_the_end_are_those_of_why_unhealthy() -> None:
     path = INCIDENTS / "cancellation-failover"
     with open_log(path) as log:
@@ -136,6 +159,27 @@ def test_page_replaces_a_report_and_no_other_file(tmp_path: Path) -> None:
     assert result.exit_code == 2
     assert "is not such a report" in result.output
     assert out.read_text() == "mine"
+
+
+def test_futures_of_another_log_are_an_error(tmp_path: Path) -> None:
+    futures = tmp_path / "futures.json"
+    point = {"seq": 53, "time": "2026-11-26T10:23:03.466331Z", "likelihood": 0, "low": 0, "high": 0}
+    futures.write_text(json.dumps({"condition": "orders-3 offline", "points": [point]}))
+    options = ["-o", str(tmp_path / "report.html"), "--futures", str(futures)]
+    result = CliRunner().invoke(app, [str(INCIDENTS / "unclean-election"), *options])
+    assert result.exit_code == 0, result.output
+    result = CliRunner().invoke(app, [str(INCIDENTS / "broker-crash"), *options])
+    assert result.exit_code == 2
+    assert "of another log: tests/incidents/broker-crash has no event 53 at 2026" in result.output
+
+
+def test_futures_without_a_point_are_an_error(tmp_path: Path) -> None:
+    futures = tmp_path / "futures.json"
+    futures.write_text('{"condition": "orders-1 offline", "points": []}')
+    options = ["-o", str(tmp_path / "report.html"), "--futures", str(futures)]
+    result = CliRunner().invoke(app, [str(INCIDENTS / "broker-crash"), *options])
+    assert result.exit_code == 2
+    assert "has no points, because the search was interrupted" in result.output
 
 
 @pytest.mark.parametrize("option", ["--against", "--futures"])

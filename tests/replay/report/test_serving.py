@@ -16,6 +16,7 @@ import pytest
 from typer.testing import CliRunner
 
 from eventstore.writer import LogWriter
+from replay.cli.main import app as refold
 from replay.cli.serve import app
 from replay.report.serving import ReportServer
 from tests.replay.recorded_log import header
@@ -103,6 +104,15 @@ def test_report_of_a_log_and_of_two(server: ReportServer) -> None:
     status, page = _get(server, "/report?log=crash&against=" + quote(_unpacked(server)))
     assert (status, page.count('"recordedBy"')) == (200, 2)
     assert "connect-src 'self'" in page
+
+
+def test_run_of_what_if_is_aligned_with_its_log(tmp_path: Path) -> None:
+    shutil.copytree(INCIDENT, tmp_path / "crash")
+    options = ["what-if", str(INCIDENT), "--drop", "67", "--out", str(tmp_path / "run")]
+    assert CliRunner().invoke(refold, options).exit_code == 1
+    with served(tmp_path) as server:
+        page = _get(server, "/report?log=crash&against=run/refold-1000-run-1")[1]
+    assert "B continues A after event 66; " in page
 
 
 def test_version_changes_when_a_log_grows(server: ReportServer) -> None:

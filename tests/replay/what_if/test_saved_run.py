@@ -58,7 +58,7 @@ def test_continued_run_is_saved_and_continued_again(tmp_path: Path) -> None:
     saved(tmp_path / "run", *INPUTS)
     incident = read(tmp_path / "run")
     _, continued = what_if(incident, Changes(crash=("broker=3@60",)))
-    (log,) = save_continued(continued, tmp_path / "continued")
+    (log,) = save_continued(continued, incident, "run", tmp_path / "continued")
     _, again = what_if(read(log), Changes())
     assert again.cluster.digest() == continued.cluster.digest()
 
