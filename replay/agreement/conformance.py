@@ -1,18 +1,18 @@
 """Reads an imported log and checks each of its controllers against the fold."""
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Final
 
-from msgspec import Struct, field, structs
+from msgspec import structs
 
 from controller.core import znodes
 from controller.core.configuration import Configuration
 from controller.core.errors import ZnodeError
 from eventstore.records import EventRecord
 from replay.agreement.assumptions import Assumptions, Choices
-from replay.agreement.broker_requests.comparing import TermRequests, compare_term
+from replay.agreement.broker_requests.comparing import compare_term
 from replay.agreement.broker_requests.request_log import (
     UnreadableError,
     request_in_log,
@@ -27,18 +27,21 @@ from replay.agreement.decisions.judgements import (
     judge_decision,
 )
 from replay.agreement.decisions.write_batch import StockDecision
+from replay.agreement.judged import Agreement
 from replay.agreement.logs.broker_responses import (
     response_of_line,
     response_of_request,
 )
 from replay.agreement.logs.index import Index, operations_of, path_of
-from replay.agreement.logs.log_ends import REQUEST_LOG, STATE_CHANGE_LOG, CutLog, DamagedPart
+from replay.agreement.logs.log_ends import REQUEST_LOG, STATE_CHANGE_LOG, DamagedPart
 from replay.agreement.logs.markers import marker_of
 from replay.agreement.trace.controller_trace import ControllerTrace
+from replay.agreement.trace.unmatched import EXPIRY_MS, unmatched
 from replay.agreement.znode_view import Overlay, ZnodeView
 from replay.stock_clusters.imported_log.events import (
     ControllerLogged,
     ImportedEvent,
+    ImportEnded,
     Observed,
     RequestInferred,
     RequestServed,
@@ -58,29 +61,11 @@ _NS: Final = 1_000_000
 _PROTOCOL: Final = "inter.broker.protocol.version"
 _DELETES: Final = "delete.topic.enable"
 _ELECTIONS: Final = ("election", "controller_epoch")
+_TIMEOUT_MS: Final = 18_000
+"""The session timeout, if the log does not have the beginning of the session."""
 
 Found = Observed | RequestInferred
 Follow = Callable[[ControllerTrace], None]
-
-
-class Agreement(Struct):
-    """The result of a check. `requests` are by controller epoch, `warm` and `inputs` are counts of
-    decisions that are not judged."""
-
-    judgements: list[Judgement] = field(default_factory=list)
-    requests: dict[int, TermRequests] = field(default_factory=dict)
-    warm: int = 0
-    inputs: int = 0
-    is_cut: bool = False
-    """Whether the brokers' logs show that later transactions are missing."""
-    cut_logs: list[CutLog] = field(default_factory=list)
-    """Brokers' logs that end too early."""
-    damaged_parts: list[DamagedPart] = field(default_factory=list)
-    """Lines with Kafka's layout but another content."""
-    unreadable: Counter[int] = field(default_factory=Counter)
-    """How many requests of a controller in a broker's request log cannot be read, by broker."""
-    malformed_lines: Counter[int] = field(default_factory=Counter)
-    """How many lines of state-change.log are not in Kafka's form, by controller."""
 
 
 class ConformanceChecker:
@@ -124,7 +109,11 @@ class ConformanceChecker:
         self._sent: dict[int, list[SentRequest]] = defaultdict(list)
         self._unknown_calls: dict[int, int] = {}
         self._elected: set[int] = set()
+        self._waits_ms: dict[int, int] = {}
+        """How long it takes until a session of a controller that hangs has expired."""
+        self._last_seq = 0
         self.result = Agreement()
+        self._known: Agreement | None = None
         self.learned: Mapping[int, Configuration] = {}
         """Settings of controllers by session, if they are known from elsewhere."""
 
@@ -138,8 +127,7 @@ class ConformanceChecker:
         return [*inferred, *self.index.coverage.notes]
 
     def run(self, records: Iterable[tuple[EventRecord, ImportedEvent]]) -> Agreement:
-        """Read the log's records up to the last transaction; after it, ZooKeeper's state is
-        unknown."""
+        """Read the log's records."""
         self.advance(records)
         return self.finish()
 
@@ -172,8 +160,12 @@ class ConformanceChecker:
     def advance(self, records: Iterable[tuple[EventRecord, ImportedEvent]]) -> None:
         """Read the next records, each transaction together with its classification."""
         for record, event, found in paired(records):
-            if record.seq > self.index.last_transaction:
-                break
+            if self._known is None and not self.index.is_known(record):
+                self._judge_known()
+                if self.index.coverage.is_cut:
+                    break
+            if not isinstance(event, ImportEnded):
+                self._last_seq = record.seq
             time_ms = record.wall_ns // _NS
             for one in self._controllers.values():
                 one.at(record.seq, time_ms, self._state.zxid)
@@ -193,13 +185,23 @@ class ConformanceChecker:
 
     def finish(self) -> Agreement:
         """The result, after all records."""
+        if self._known is None:
+            self._judge_known()
+        assert self._known is not None, "it was just judged"
         for one in self._controllers.values():
-            self._end(one)
+            self._known.undecided += unmatched(one)
+        return self._known
+
+    def _judge_known(self) -> None:
+        """Judge the log so far: after its last transaction, ZooKeeper's state is unknown. What the
+        fold decides later is undecided."""
+        for one in self._controllers.values():
+            self._end(one, self.index.coverage.known_ms)
         self._compare_requests()
-        self.result.malformed_lines = self._lines.malformed
+        self.result.malformed_lines = self._lines.malformed.copy()
         self.result.is_cut = self.index.coverage.is_cut
         self.result.cut_logs = self.index.coverage.cut_logs
-        return self.result
+        self._known, self.result = self.result, Agreement()
 
     def take_settled(self) -> Agreement:
         """Remove and return what was judged so far, so that memory does not grow with the log: the
@@ -245,14 +247,13 @@ class ConformanceChecker:
             epoch = self._view.find(znodes.CONTROLLER_EPOCH)
             self._free = {znodes.CONTROLLER: None, znodes.CONTROLLER_EPOCH: epoch}
             self._lacks_election = False
+        if isinstance(one.content, CloseSession) and one.session in self._controllers:
+            ended = self._controllers.pop(one.session)
+            self._closed[ended.epoch] = (record.seq, one.time_ms)
+            self._end(ended, one.time_ms)
         self._state.apply(one)
         for controller in self._controllers.values():
             controller.change(changes)
-        if isinstance(one.content, CloseSession):
-            ended = self._controllers.pop(one.session, None)
-            if ended is not None:
-                self._closed[ended.epoch] = (record.seq, one.time_ms)
-                self._end(ended)
 
     def _decision(self, record: EventRecord, one: Transaction, found: Found) -> None:
         is_input = isinstance(found, RequestInferred)
@@ -325,6 +326,7 @@ class ConformanceChecker:
         if session not in self.index.starts:
             controller.fold.controller.unsent.update(self._unsent.get(broker, {}))
         self._controllers[session] = controller
+        self._waits_ms[session] = self._state.sessions.get(session, _TIMEOUT_MS) + EXPIRY_MS
         self._follow(controller)
         return controller
 
@@ -412,15 +414,17 @@ class ConformanceChecker:
                 return one.fold.with_cause(sent)
         return sent
 
-    def _end(self, one: ControllerTrace) -> None:
+    def _end(self, one: ControllerTrace, time_ms: int) -> None:
+        """Judge a session up to its end, or to the end of the log."""
         # A process keeps this state beyond its sessions.
         self._unsent[one.broker] = one.fold.controller.unsent
-        self._note_judgements(one, one.judgements)
+        self._note_judgements(one, one.compared.take_judgements())
         self._unknown_calls |= one.unknown_calls
         for sent in one.fold.sent:
             self._sent[sent.controller_epoch].append(sent)
         if one.fold.is_active:
             self._cut.add(one.epoch)
+        self.result.judgements += unmatched(one, time_ms - self._waits_ms[one.session])
 
     def _note_judgements(self, one: ControllerTrace, judgements: Sequence[Judgement]) -> None:
         self.result.judgements += judgements
@@ -448,8 +452,7 @@ class ConformanceChecker:
             term = (controller, epoch)
             has_log = term in logs
             of_logs = {one: served.get(one, []) for one in self.index.request_logs_of}
-            end = self.index.last_transaction
-            sent = [one for one in sent if one.seq < end]
+            sent = [one for one in sent if one.seq < self._last_seq]
             self.result.requests[epoch] = compare_term(
                 sent,
                 self._logged.get(epoch, []) if has_log else None,

@@ -139,6 +139,11 @@ class Index:
         self._look_at(view)
         self.extend(records)
 
+    def is_known(self, record: EventRecord) -> bool:
+        """Whether the log has all transactions up to a record."""
+        is_before = record.wall_ns // _NS < self.coverage.known_ms
+        return is_before or record.seq <= self.last_transaction
+
     def extend(self, records: Iterable[tuple[EventRecord, ImportedEvent]]) -> None:
         """Read further records. A transaction and its classification come together."""
         previous: tuple[EventRecord, Transaction] | None = None
@@ -467,6 +472,7 @@ class Index:
                     self._take_request(record, event)
             case ImportEnded(torn=torn):
                 self.coverage.take_end(torn)
+                self.coverage.take_known(time_ms)
 
     def _take_request(self, record: EventRecord, served: RequestServed) -> None:
         request = api_request_of(served, record.seq)

@@ -216,8 +216,8 @@ class FollowedImport:
     def _note(self, record: EventRecord, event: ImportedEvent) -> None:
         self._found.append((record, event))
 
-    def end(self, notes: Sequence[str]) -> None:
-        """Write the last record and close the log."""
+    def end(self, notes: Sequence[str], known_ms: int = 0) -> None:
+        """Write the last record and close the log, which has all transactions up to `known_ms`."""
         damages = self._logs.damages
         self.altered = len(self._builder.versions.altered | self._builder.digests.altered)
         ended = ImportEnded(
@@ -229,7 +229,7 @@ class FollowedImport:
             damaged_lines=self.damaged_lines,
         )
         self._begin()
-        self._builder.end(ended)
+        self._builder.end(ended, known_ms)
         self._records.flush()
         self._close()
         self._writer.close()
