@@ -189,14 +189,14 @@ class ConformanceChecker:
             self._judge_known()
         assert self._known is not None, "it was just judged"
         for one in self._controllers.values():
-            self._known.undecided += unmatched(one)
+            self._known.undecided += unmatched(one, self.index.last_transaction)
         return self._known
 
     def _judge_known(self) -> None:
         """Judge the log so far: after its last transaction, ZooKeeper's state is unknown. What the
         fold decides later is undecided."""
         for one in self._controllers.values():
-            self._end(one, self.index.coverage.known_ms)
+            self._end(one, self.index.last_transaction, self.index.coverage.known_ms)
         self._compare_requests()
         self.result.malformed_lines = self._lines.malformed.copy()
         self.result.is_cut = self.index.coverage.is_cut
@@ -250,7 +250,7 @@ class ConformanceChecker:
         if isinstance(one.content, CloseSession) and one.session in self._controllers:
             ended = self._controllers.pop(one.session)
             self._closed[ended.epoch] = (record.seq, one.time_ms)
-            self._end(ended, one.time_ms)
+            self._end(ended, record.seq, one.time_ms)
         self._state.apply(one)
         for controller in self._controllers.values():
             controller.change(changes)
@@ -414,8 +414,8 @@ class ConformanceChecker:
                 return one.fold.with_cause(sent)
         return sent
 
-    def _end(self, one: ControllerTrace, time_ms: int) -> None:
-        """Judge a session up to its end, or to the end of the log."""
+    def _end(self, one: ControllerTrace, seq: int, time_ms: int) -> None:
+        """Judge a session up to its end, or to the last transaction of the log."""
         # A process keeps this state beyond its sessions.
         self._unsent[one.broker] = one.fold.controller.unsent
         self._note_judgements(one, one.compared.take_judgements())
@@ -424,7 +424,7 @@ class ConformanceChecker:
             self._sent[sent.controller_epoch].append(sent)
         if one.fold.is_active:
             self._cut.add(one.epoch)
-        self.result.judgements += unmatched(one, time_ms - self._waits_ms[one.session])
+        self.result.judgements += unmatched(one, seq, time_ms - self._waits_ms[one.session])
 
     def _note_judgements(self, one: ControllerTrace, judgements: Sequence[Judgement]) -> None:
         self.result.judgements += judgements

@@ -180,7 +180,8 @@ class Index:
         for sent in self._sent.values():
             del sent[: bisect_left(sent, seq, key=lambda one: one.seq)]
         for markers in self.markers.values():
-            del markers[: bisect_left(markers, seq, key=lambda one: one.seq)]
+            # The last one shows that there is a log.
+            del markers[: bisect_left(markers[:-1], seq, key=lambda one: one.seq)]
         del self._reassignments[: bisect_left(self._reassignments, seq)]
         del self._closings[: bisect_left(self._closings, seq, key=lambda one: one[0])]
         self._consumed = {one for one in self._consumed if one >= seq}

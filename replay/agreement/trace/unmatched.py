@@ -15,21 +15,26 @@ EXPIRY_MS: Final = 4_000
 2 or 3 s by default."""
 
 
-def unmatched(trace: ControllerTrace, until_ms: int | None = None) -> list[Judgement]:
+def unmatched(
+    trace: ControllerTrace, last_transaction: int, until_ms: int | None = None
+) -> list[Judgement]:
     """The decisions for whose writes by the controller the fold waits. The fold goes on without
     these writes.
 
-    `until_ms`: only if the fold has waited since this time.
+    `last_transaction` is the record of the last transaction by now. `until_ms`: only if the fold
+    has waited since this time.
     """
     fold = trace.fold
     if not fold.is_active or fold.owner_of(znodes.CONTROLLER) != trace.session:
         return []
     if until_ms is not None and until_ms > fold.now_ms:
         trace.at(fold.seq, until_ms, fold.zxid)
-    while fold.read is not None and fold.waiting.zxid == fold.zxid:
+    since = fold.waiting
+    while fold.read is not None and since.seq >= last_transaction:
         # ZooKeeper has not changed, so it does not matter when the controller read.
         fold.answer()
-    is_recent = until_ms is not None and max(fold.waiting.ms, trace.free_ms) > until_ms
+    fold.waiting = since
+    is_recent = until_ms is not None and max(since.ms, trace.free_ms) > until_ms
     if fold.batch is None or is_recent:
         return []
     trace.compared.skip_batch()
