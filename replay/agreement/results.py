@@ -12,10 +12,9 @@ from msgspec import Struct, field
 from controller.core import znodes
 from replay.agreement.broker_requests.comparing import RequestDivergence
 from replay.agreement.broker_requests.sent_request import SentRequest
-from replay.agreement.judged import Agreement
 from replay.agreement.decisions.judgements import VERDICTS, Judgement
+from replay.agreement.judged import Agreement
 from replay.agreement.logs.log_ends import CutLog, DamagedPart
-
 
 _NOTES_MAX: Final = 5
 

@@ -6,6 +6,7 @@ from typing import Final
 
 import typer
 
+from controller.core.values import counted
 from replay.agreement.results import (
     AgreementResult,
     Divergence,
@@ -54,7 +55,9 @@ def _verdict(result: AgreementResult) -> str:
     if result.passed_over:
         return f"incomplete: {result.passed_over} transactions are out of order"
     if result.missing_transactions:
-        return f"incomplete: {result.missing_transactions} transactions are missing"
+        count = result.missing_transactions
+        are = "is" if count == 1 else "are"
+        return f"incomplete: at least {counted(count, 'transaction')} {are} missing"
     if result.is_cut:
         return "incomplete: the source is cut"
     if result.cut_logs:

@@ -34,7 +34,7 @@ from replay.stock_clusters.imports.records import Records
 from replay.stock_clusters.imports.report import Counts
 from replay.stock_clusters.zookeeper_log.damage import Damage
 from replay.stock_clusters.zookeeper_log.growing import GrowingLogs
-from replay.stock_clusters.zookeeper_log.merging import Gap
+from replay.stock_clusters.zookeeper_log.merging import Gap, Unwatched
 from replay.stock_clusters.zookeeper_log.restoring import State
 from replay.stock_clusters.zookeeper_log.source import open_source
 from replay.stock_clusters.zookeeper_log.transactions import Transaction
@@ -97,7 +97,7 @@ class Transactions(Protocol):
     unseen_versions: int
     unseen_zxids: set[int]
 
-    def read(self, limit: int, now: float) -> Iterator[Transaction | Gap]: ...
+    def read(self, limit: int, now: float) -> Iterator[Transaction | Gap | Unwatched]: ...
 
     def close(self) -> None: ...
 
@@ -131,7 +131,7 @@ class FollowedImport:
         """Begin the log in the folder `log`. Raises LogError."""
         self.begun = begun
         self.folder = log
-        self.gap: Gap | None = None
+        self.gap: Gap | Unwatched | None = None
         """Missing transactions after which this log cannot be continued."""
         self.altered = 0
         self._logs: Transactions = watched or GrowingLogs(begun.folder, begun.state.zxid)
@@ -244,8 +244,10 @@ class FollowedImport:
         for one in self._broker_logs:
             one.close()
 
-    def _take(self, one: Transaction | Gap, stream: _Stream, now: float) -> None:
-        if isinstance(one, Gap):
+    def _take(self, one: Transaction | Gap | Unwatched, stream: _Stream, now: float) -> None:
+        if isinstance(one, Unwatched):
+            self.gap = one
+        elif isinstance(one, Gap):
             if one.is_wide:
                 self.gap = one
             else:
