@@ -21,11 +21,7 @@ from replay.agreement.broker_requests.sent_request import SentRequest
 from replay.agreement.broker_requests.settled import settled_requests
 from replay.agreement.broker_requests.state_change_log import StateChangeRequests
 from replay.agreement.broker_requests.unknown_calls import NEVER, UnknownCalls
-from replay.agreement.decisions.judgements import (
-    FoldPosition,
-    Judgement,
-    judge_decision,
-)
+from replay.agreement.decisions.judgements import Judgement, judge_without_election
 from replay.agreement.decisions.write_batch import StockDecision
 from replay.agreement.judged import Agreement
 from replay.agreement.logs.broker_responses import (
@@ -78,12 +74,13 @@ class ConformanceChecker:
         configuration: Configuration,
         index: Index,
         given: Mapping[str, str],
-        follow: Follow = lambda _: None,
+        follow: Follow | None = None,
         choices: Choices | None = None,
     ) -> None:
         """`state` is the one before the first record, and is changed. `given` settings take
         precedence over what the log shows. `follow` is called with each session that takes part in
-        an election. `choices` has the assumptions."""
+        an election; its fold then stays where the log ends, and what it waits for is not judged.
+        `choices` has the assumptions."""
         self._given = given
         self._choices = choices or Choices()
         self.settings: dict[str, str] = dict(given)
@@ -162,7 +159,7 @@ class ConformanceChecker:
         for record, event, found in paired(records):
             if self._known is None and not self.index.is_known(record):
                 self._judge_known()
-                if self.index.coverage.is_cut:
+                if self.index.coverage.is_cut or self._follow:
                     break
             if not isinstance(event, ImportEnded):
                 self._last_seq = record.seq
@@ -188,7 +185,7 @@ class ConformanceChecker:
         if self._known is None:
             self._judge_known()
         assert self._known is not None, "it was just judged"
-        for one in self._controllers.values():
+        for one in () if self._follow else self._controllers.values():
             self._known.undecided += unmatched(one, self.index.last_transaction)
         return self._known
 
@@ -282,7 +279,7 @@ class ConformanceChecker:
             is_input,
         )
         if controller is None and what not in _ELECTIONS:
-            self.result.judgements.append(_without_election(decision, found.broker))
+            self.result.judgements.append(judge_without_election(decision, found.broker))
             return
         if controller is None:
             controller = self._new(one.session, found.broker)
@@ -327,7 +324,8 @@ class ConformanceChecker:
             controller.fold.controller.unsent.update(self._unsent.get(broker, {}))
         self._controllers[session] = controller
         self._waits_ms[session] = self._state.sessions.get(session, _TIMEOUT_MS) + EXPIRY_MS
-        self._follow(controller)
+        if self._follow:
+            self._follow(controller)
         return controller
 
     def _of_broker(self, session: int, broker: int) -> Configuration:
@@ -418,13 +416,15 @@ class ConformanceChecker:
         """Judge a session up to its end, or to the last transaction of the log."""
         # A process keeps this state beyond its sessions.
         self._unsent[one.broker] = one.fold.controller.unsent
-        self._note_judgements(one, one.compared.take_judgements())
+        self._note_judgements(one, one.judgements)
         self._unknown_calls |= one.unknown_calls
         for sent in one.fold.sent:
             self._sent[sent.controller_epoch].append(sent)
         if one.fold.is_active:
             self._cut.add(one.epoch)
-        self.result.judgements += unmatched(one, seq, time_ms - self._waits_ms[one.session])
+        if not self._follow:
+            one.compared.take_judgements()
+            self.result.judgements += unmatched(one, seq, time_ms - self._waits_ms[one.session])
 
     def _note_judgements(self, one: ControllerTrace, judgements: Sequence[Judgement]) -> None:
         self.result.judgements += judgements
@@ -490,11 +490,3 @@ def _role(view: ZnodeView) -> tuple[int, int]:
     except ZnodeError:
         last = 0
     return 0 if holder is None else holder.owner, last
-
-
-def _without_election(decision: StockDecision, broker: int) -> Judgement:
-    """The judgement on a decision of a session that was never elected."""
-    position = FoldPosition(broker, epoch=0, cause="", since=0)
-    return judge_decision(
-        decision, position, ["no election of its session is in the log"], "missing"
-    )

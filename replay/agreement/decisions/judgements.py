@@ -92,3 +92,11 @@ def judge_extra_write(
         position.cause,
         since=position.since,
     )
+
+
+def judge_without_election(decision: StockDecision, broker: int) -> Judgement:
+    """The judgement on a decision of a session that was never elected."""
+    position = FoldPosition(broker, epoch=0, cause="", since=0)
+    return judge_decision(
+        decision, position, ["no election of its session is in the log"], "missing"
+    )
