@@ -471,9 +471,9 @@ class Index:
                     self._evidence.take_leader_and_isr(event.request, version)
                 with suppress(UnreadableRequestError):
                     self._take_request(record, event)
-            case ImportEnded(torn=torn):
+            case ImportEnded(torn=torn, known_ms=known_ms):
                 self.coverage.take_end(torn)
-                self.coverage.take_known(time_ms)
+                self.coverage.take_known(known_ms)
 
     def _take_request(self, record: EventRecord, served: RequestServed) -> None:
         request = api_request_of(served, record.seq)

@@ -227,9 +227,10 @@ class FollowedImport:
             missing_before=self.begun.missing,
             altered=self.altered,
             damaged_lines=self.damaged_lines,
+            known_ms=known_ms,
         )
         self._begin()
-        self._builder.end(ended, known_ms)
+        self._builder.end(ended)
         self._records.flush()
         self._close()
         self._writer.close()

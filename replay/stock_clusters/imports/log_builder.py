@@ -82,11 +82,10 @@ class LogBuilder:
             else:
                 self.line(one)
 
-    def end(self, ended: ImportEnded, known_ms: int = 0) -> None:
-        """Write the last record. `known_ms`: the log has all transactions up to this time."""
+    def end(self, ended: ImportEnded) -> None:
+        """Write the last record."""
         self._counts.terms = self._terms.seen
-        time_ms = max(self._last_ms, known_ms)
-        self._records.add(ended, time_ms, self._term(), _OWN_CHANNEL)
+        self._records.add(ended, self._last_ms, self._term(), _OWN_CHANNEL)
         self._counts.events = self._records.count
 
     def line(self, one: LoggedEvent) -> None:
