@@ -12,8 +12,8 @@ from eventstore.records import EventRecord
 from replay.agreement.assumptions import NO_ASSUMPTIONS, Assumptions
 from replay.agreement.checkpoint import Checkpointed
 from replay.agreement.comparison import agreeing_on, lost_replies, read_records
-from replay.agreement.conformance import Agreement
 from replay.agreement.gap_free_ranges import gap_free_ranges
+from replay.agreement.judged import Agreement
 from replay.agreement.logs.index import Index
 from replay.agreement.trace.controller_trace import ControllerTrace
 from replay.agreement.trace.shadow_fold import ShadowFold

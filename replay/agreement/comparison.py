@@ -172,7 +172,7 @@ def agreeing_on(
     rules: Rules,
     settings: Mapping[str, str] | None,
     progress: Progress,
-    follow: Follow = lambda _: None,
+    follow: Follow | None = None,
     replies: Choices | None = None,
 ) -> ConformanceChecker:
     """A checker of a range that has built its index and is ready to run.

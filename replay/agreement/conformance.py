@@ -1,18 +1,18 @@
 """Reads an imported log and checks each of its controllers against the fold."""
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Final
 
-from msgspec import Struct, field, structs
+from msgspec import structs
 
 from controller.core import znodes
 from controller.core.configuration import Configuration
 from controller.core.errors import ZnodeError
 from eventstore.records import EventRecord
 from replay.agreement.assumptions import Assumptions, Choices
-from replay.agreement.broker_requests.comparing import TermRequests, compare_term
+from replay.agreement.broker_requests.comparing import compare_term
 from replay.agreement.broker_requests.request_log import (
     UnreadableError,
     request_in_log,
@@ -21,24 +21,23 @@ from replay.agreement.broker_requests.sent_request import SentRequest
 from replay.agreement.broker_requests.settled import settled_requests
 from replay.agreement.broker_requests.state_change_log import StateChangeRequests
 from replay.agreement.broker_requests.unknown_calls import NEVER, UnknownCalls
-from replay.agreement.decisions.judgements import (
-    FoldPosition,
-    Judgement,
-    judge_decision,
-)
+from replay.agreement.decisions.judgements import Judgement, judge_without_election
 from replay.agreement.decisions.write_batch import StockDecision
+from replay.agreement.judged import Agreement
 from replay.agreement.logs.broker_responses import (
     response_of_line,
     response_of_request,
 )
 from replay.agreement.logs.index import Index, operations_of, path_of
-from replay.agreement.logs.log_ends import REQUEST_LOG, STATE_CHANGE_LOG, CutLog, DamagedPart
+from replay.agreement.logs.log_ends import REQUEST_LOG, STATE_CHANGE_LOG, DamagedPart
 from replay.agreement.logs.markers import marker_of
 from replay.agreement.trace.controller_trace import ControllerTrace
+from replay.agreement.trace.unmatched import EXPIRY_MS, unmatched
 from replay.agreement.znode_view import Overlay, ZnodeView
 from replay.stock_clusters.imported_log.events import (
     ControllerLogged,
     ImportedEvent,
+    ImportEnded,
     Observed,
     RequestInferred,
     RequestServed,
@@ -58,29 +57,11 @@ _NS: Final = 1_000_000
 _PROTOCOL: Final = "inter.broker.protocol.version"
 _DELETES: Final = "delete.topic.enable"
 _ELECTIONS: Final = ("election", "controller_epoch")
+_TIMEOUT_MS: Final = 18_000
+"""The session timeout, if the log does not have the beginning of the session."""
 
 Found = Observed | RequestInferred
 Follow = Callable[[ControllerTrace], None]
-
-
-class Agreement(Struct):
-    """The result of a check. `requests` are by controller epoch, `warm` and `inputs` are counts of
-    decisions that are not judged."""
-
-    judgements: list[Judgement] = field(default_factory=list)
-    requests: dict[int, TermRequests] = field(default_factory=dict)
-    warm: int = 0
-    inputs: int = 0
-    is_cut: bool = False
-    """Whether the brokers' logs show that later transactions are missing."""
-    cut_logs: list[CutLog] = field(default_factory=list)
-    """Brokers' logs that end too early."""
-    damaged_parts: list[DamagedPart] = field(default_factory=list)
-    """Lines with Kafka's layout but another content."""
-    unreadable: Counter[int] = field(default_factory=Counter)
-    """How many requests of a controller in a broker's request log cannot be read, by broker."""
-    malformed_lines: Counter[int] = field(default_factory=Counter)
-    """How many lines of state-change.log are not in Kafka's form, by controller."""
 
 
 class ConformanceChecker:
@@ -93,12 +74,13 @@ class ConformanceChecker:
         configuration: Configuration,
         index: Index,
         given: Mapping[str, str],
-        follow: Follow = lambda _: None,
+        follow: Follow | None = None,
         choices: Choices | None = None,
     ) -> None:
         """`state` is the one before the first record, and is changed. `given` settings take
         precedence over what the log shows. `follow` is called with each session that takes part in
-        an election. `choices` has the assumptions."""
+        an election; its fold then stays where the log ends, and what it waits for is not judged.
+        `choices` has the assumptions."""
         self._given = given
         self._choices = choices or Choices()
         self.settings: dict[str, str] = dict(given)
@@ -124,7 +106,11 @@ class ConformanceChecker:
         self._sent: dict[int, list[SentRequest]] = defaultdict(list)
         self._unknown_calls: dict[int, int] = {}
         self._elected: set[int] = set()
+        self._waits_ms: dict[int, int] = {}
+        """How long it takes until a session of a controller that hangs has expired."""
+        self._last_seq = 0
         self.result = Agreement()
+        self._known: Agreement | None = None
         self.learned: Mapping[int, Configuration] = {}
         """Settings of controllers by session, if they are known from elsewhere."""
 
@@ -138,8 +124,7 @@ class ConformanceChecker:
         return [*inferred, *self.index.coverage.notes]
 
     def run(self, records: Iterable[tuple[EventRecord, ImportedEvent]]) -> Agreement:
-        """Read the log's records up to the last transaction; after it, ZooKeeper's state is
-        unknown."""
+        """Read the log's records."""
         self.advance(records)
         return self.finish()
 
@@ -172,8 +157,12 @@ class ConformanceChecker:
     def advance(self, records: Iterable[tuple[EventRecord, ImportedEvent]]) -> None:
         """Read the next records, each transaction together with its classification."""
         for record, event, found in paired(records):
-            if record.seq > self.index.last_transaction:
-                break
+            if self._known is None and not self.index.is_known(record):
+                self._judge_known()
+                if self.index.coverage.is_cut or self._follow:
+                    break
+            if not isinstance(event, ImportEnded):
+                self._last_seq = record.seq
             time_ms = record.wall_ns // _NS
             for one in self._controllers.values():
                 one.at(record.seq, time_ms, self._state.zxid)
@@ -193,13 +182,23 @@ class ConformanceChecker:
 
     def finish(self) -> Agreement:
         """The result, after all records."""
+        if self._known is None:
+            self._judge_known()
+        assert self._known is not None, "it was just judged"
+        for one in () if self._follow else self._controllers.values():
+            self._known.undecided += unmatched(one, self.index.last_transaction)
+        return self._known
+
+    def _judge_known(self) -> None:
+        """Judge the log so far: after its last transaction, ZooKeeper's state is unknown. What the
+        fold decides later is undecided."""
         for one in self._controllers.values():
-            self._end(one)
+            self._end(one, self.index.last_transaction, self.index.coverage.known_ms)
         self._compare_requests()
-        self.result.malformed_lines = self._lines.malformed
+        self.result.malformed_lines = self._lines.malformed.copy()
         self.result.is_cut = self.index.coverage.is_cut
         self.result.cut_logs = self.index.coverage.cut_logs
-        return self.result
+        self._known, self.result = self.result, Agreement()
 
     def take_settled(self) -> Agreement:
         """Remove and return what was judged so far, so that memory does not grow with the log: the
@@ -245,14 +244,13 @@ class ConformanceChecker:
             epoch = self._view.find(znodes.CONTROLLER_EPOCH)
             self._free = {znodes.CONTROLLER: None, znodes.CONTROLLER_EPOCH: epoch}
             self._lacks_election = False
+        if isinstance(one.content, CloseSession) and one.session in self._controllers:
+            ended = self._controllers.pop(one.session)
+            self._closed[ended.epoch] = (record.seq, one.time_ms)
+            self._end(ended, record.seq, one.time_ms)
         self._state.apply(one)
         for controller in self._controllers.values():
             controller.change(changes)
-        if isinstance(one.content, CloseSession):
-            ended = self._controllers.pop(one.session, None)
-            if ended is not None:
-                self._closed[ended.epoch] = (record.seq, one.time_ms)
-                self._end(ended)
 
     def _decision(self, record: EventRecord, one: Transaction, found: Found) -> None:
         is_input = isinstance(found, RequestInferred)
@@ -281,7 +279,7 @@ class ConformanceChecker:
             is_input,
         )
         if controller is None and what not in _ELECTIONS:
-            self.result.judgements.append(_without_election(decision, found.broker))
+            self.result.judgements.append(judge_without_election(decision, found.broker))
             return
         if controller is None:
             controller = self._new(one.session, found.broker)
@@ -325,7 +323,9 @@ class ConformanceChecker:
         if session not in self.index.starts:
             controller.fold.controller.unsent.update(self._unsent.get(broker, {}))
         self._controllers[session] = controller
-        self._follow(controller)
+        self._waits_ms[session] = self._state.sessions.get(session, _TIMEOUT_MS) + EXPIRY_MS
+        if self._follow:
+            self._follow(controller)
         return controller
 
     def _of_broker(self, session: int, broker: int) -> Configuration:
@@ -412,7 +412,8 @@ class ConformanceChecker:
                 return one.fold.with_cause(sent)
         return sent
 
-    def _end(self, one: ControllerTrace) -> None:
+    def _end(self, one: ControllerTrace, seq: int, time_ms: int) -> None:
+        """Judge a session up to its end, or to the last transaction of the log."""
         # A process keeps this state beyond its sessions.
         self._unsent[one.broker] = one.fold.controller.unsent
         self._note_judgements(one, one.judgements)
@@ -421,6 +422,9 @@ class ConformanceChecker:
             self._sent[sent.controller_epoch].append(sent)
         if one.fold.is_active:
             self._cut.add(one.epoch)
+        if not self._follow:
+            one.compared.take_judgements()
+            self.result.judgements += unmatched(one, seq, time_ms - self._waits_ms[one.session])
 
     def _note_judgements(self, one: ControllerTrace, judgements: Sequence[Judgement]) -> None:
         self.result.judgements += judgements
@@ -448,8 +452,7 @@ class ConformanceChecker:
             term = (controller, epoch)
             has_log = term in logs
             of_logs = {one: served.get(one, []) for one in self.index.request_logs_of}
-            end = self.index.last_transaction
-            sent = [one for one in sent if one.seq < end]
+            sent = [one for one in sent if one.seq < self._last_seq]
             self.result.requests[epoch] = compare_term(
                 sent,
                 self._logged.get(epoch, []) if has_log else None,
@@ -487,11 +490,3 @@ def _role(view: ZnodeView) -> tuple[int, int]:
     except ZnodeError:
         last = 0
     return 0 if holder is None else holder.owner, last
-
-
-def _without_election(decision: StockDecision, broker: int) -> Judgement:
-    """The judgement on a decision of a session that was never elected."""
-    position = FoldPosition(broker, epoch=0, cause="", since=0)
-    return judge_decision(
-        decision, position, ["no election of its session is in the log"], "missing"
-    )

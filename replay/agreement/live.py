@@ -148,8 +148,6 @@ class LiveAgreement:
 
         Raises ReplayError if the settings cannot be used.
         """
-        self.undecided = 0
-        """At the last comparison: divergences that more evidence could still explain."""
         self.unseen_zxids: set[int] = set()
         """Transactions whose znodes had versions in between that were not seen."""
         self._settings = settings
@@ -178,7 +176,12 @@ class LiveAgreement:
     @property
     def is_waiting(self) -> bool:
         """Whether a divergence waits for evidence, so that time alone can settle it."""
-        return bool(self._waiting)
+        return bool(self.undecided)
+
+    @property
+    def undecided(self) -> int:
+        """At the last comparison: divergences that more evidence could still explain."""
+        return self._result.undecided
 
     @property
     def is_outdated(self) -> bool:
@@ -213,10 +216,16 @@ class LiveAgreement:
         self._window += rest
 
     def compare(
-        self, now_ms: int, *, is_last: bool = False, is_stopping: IsStopping = _never
+        self,
+        now_ms: int,
+        *,
+        is_last: bool = False,
+        is_stalled: bool = False,
+        is_stopping: IsStopping = _never,
     ) -> list[Divergence]:
         """Compare up to the newest record, and return the divergences that are new and that no
-        more evidence can explain. `now_ms`: nothing that was written before this time is unread.
+        more evidence can explain. `now_ms`: nothing that was written before this time is unread,
+        except transactions if `is_stalled`.
 
         If `is_stopping` becomes true, the comparison ends early without a result. The last
         comparison counts divergences as undecided if there is no time to try all other orders of
@@ -224,6 +233,9 @@ class LiveAgreement:
         """
         if self._checker is None:
             return []
+        assert self._index is not None, "the comparison has begun"
+        if not is_stalled:
+            self._index.coverage.take_known(now_ms - EVIDENCE_MS)
         begun = time.monotonic()
         result = self._compare(Choices(self._assumptions))
         due, self._waiting = self._due(result, now_ms)
@@ -236,7 +248,7 @@ class LiveAgreement:
                 due, self._waiting = [], [*due, *self._waiting]
         if is_stopping():
             return []
-        self.undecided = leave_out(result, self._waiting)
+        result.undecided += leave_out(result, self._waiting)
         explained = [one for one in result.divergences if one.explained]
         self._note_times(result)
         unseen = {_key(one) for one in self._unseen_of(result)}

@@ -2,7 +2,7 @@
 
 from bisect import insort
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from copy import deepcopy
 from operator import attrgetter
 from typing import Final
@@ -12,9 +12,11 @@ from msgspec import Struct, field
 from controller.core import znodes
 from replay.agreement.broker_requests.comparing import RequestDivergence
 from replay.agreement.broker_requests.sent_request import SentRequest
-from replay.agreement.conformance import Agreement
 from replay.agreement.decisions.judgements import VERDICTS, Judgement
+from replay.agreement.judged import Agreement
 from replay.agreement.logs.log_ends import CutLog, DamagedPart
+
+_NOTES_MAX: Final = 5
 
 
 class Rule(Struct, frozen=True):
@@ -165,7 +167,8 @@ class AgreementResult(Side):
     broker if only the content shows the damage. `passed_over` is the number of transactions that
     are out of order and therefore not judged. `missing_transactions` is the least number of
     missing ones; decisions in them do not always show by the rest. `altered` transactions are not
-    as the server wrote them, or are repeated. `is_cut`: the source has no end; there may be more
+    as the server wrote them, or are repeated. `undecided` are divergences that later evidence could
+    still explain. `is_cut`: the source has no end; there may be more
     decisions than it shows. `cut_logs` are brokers' logs whose end is missing.
     `damaged_parts` are lines of brokers' logs that cannot be parsed.
     """
@@ -179,6 +182,7 @@ class AgreementResult(Side):
     passed_over: int = 0
     missing_transactions: int = 0
     altered: int = 0
+    undecided: int = 0
     is_cut: bool = False
     cut_logs: list[CutLog] = field(default_factory=list)
     damaged_parts: list[DamagedPart] = field(default_factory=list)
@@ -191,7 +195,7 @@ class AgreementResult(Side):
     @property
     def is_whole(self) -> bool:
         """Whether all decisions and requests were judged, and the source is complete."""
-        unjudged = self.warm or self.unjudged or self.requests.unjudged
+        unjudged = self.warm or self.unjudged or self.requests.unjudged or self.undecided
         is_judged = bool(self.decisions) and not unjudged
         return is_judged and not self._lacks
 
@@ -218,6 +222,7 @@ class AgreementResult(Side):
         self.divergences += other.divergences
         self.notes += other.notes
         self.add_damage(other.damaged)
+        self.undecided += other.undecided
         self.is_cut |= other.is_cut
         self.cut_logs += other.cut_logs
         self.damaged_parts += other.damaged_parts
@@ -248,6 +253,8 @@ def result_of(agreement: Agreement, source: str) -> AgreementResult:
     result.warm, result.inputs = agreement.warm, agreement.inputs
     result.is_cut, result.cut_logs = agreement.is_cut, agreement.cut_logs
     result.damaged_parts = agreement.damaged_parts
+    result.undecided = len(agreement.undecided)
+    result.notes += _undecided_notes(agreement.undecided)
     for one in agreement.judgements:
         if not (one.is_input and one.verdict == "agreed"):
             result.count(one.kind, one.cause, one.verdict)
@@ -272,6 +279,17 @@ def result_of(agreement: Agreement, source: str) -> AgreementResult:
     for log, counts in logs:
         result.add_damage({f"{log} of broker {one}": count for one, count in counts.items()})
     return result
+
+
+def _undecided_notes(undecided: Sequence[Judgement]) -> Iterator[str]:
+    for one in undecided[:_NOTES_MAX]:
+        yield (
+            f"undecided: {one.kind} at {one.seq}, broker {one.broker} epoch {one.epoch}:"
+            f" {' '.join(one.paths)}: only refold has decided this when the log ends; a longer log"
+            " shows whether the controller decides the same"
+        )
+    if len(undecided) > _NOTES_MAX:
+        yield f"undecided: {len(undecided) - _NOTES_MAX} more decisions"
 
 
 def _of_decision(one: Judgement) -> Divergence:

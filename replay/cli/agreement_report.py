@@ -6,6 +6,7 @@ from typing import Final
 
 import typer
 
+from controller.core.values import counted
 from replay.agreement.results import (
     AgreementResult,
     Divergence,
@@ -54,7 +55,9 @@ def _verdict(result: AgreementResult) -> str:
     if result.passed_over:
         return f"incomplete: {result.passed_over} transactions are out of order"
     if result.missing_transactions:
-        return f"incomplete: {result.missing_transactions} transactions are missing"
+        count = result.missing_transactions
+        are = "is" if count == 1 else "are"
+        return f"incomplete: at least {counted(count, 'transaction')} {are} missing"
     if result.is_cut:
         return "incomplete: the source is cut"
     if result.cut_logs:
@@ -72,6 +75,7 @@ def _judged(result: AgreementResult) -> str:
     left = [f"{result.warm} decisions before the first election"] if result.warm else []
     left += [f"{result.unjudged} decisions"] if result.unjudged else []
     left += [f"{requests.unjudged} requests"] if requests.unjudged else []
+    left += [f"{result.undecided} undecided"] if result.undecided else []
     return f"{text}; not judged: {', '.join(left)}" if left else text
 
 

@@ -185,6 +185,8 @@ def health(
     """
     _check_servers(bootstrap_server)
     _check_source(log, zookeeper, config, daemon)
+    if watch and at is not None:
+        raise typer.BadParameter("is a fixed moment, omit --watch", param_hint="--at")
     is_live = log is None and daemon is None
     access = _access(zookeeper, config) if is_live else None
     security = PLAIN if access is None else access.brokers

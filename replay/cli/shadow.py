@@ -106,7 +106,10 @@ def _begun(
     watched = _watched(watcher, settings, stop)
     state = watched.state()
     root = find_kafka(state.tree, (), None)
-    begun = Beginning(state, root, _connect(settings), Path(), missing=int(after > 0))
+    # The beginning of this session at least.
+    missing = int(after > 0)
+    notes = [_unwatched_note(after, state.zxid)] if after else []
+    begun = Beginning(state, root, _connect(settings), Path(), missing, notes)
     logger.info(
         "watches %s from zxid %#x, log %s",
         begun.source,
@@ -115,6 +118,13 @@ def _begun(
         extra={"fields": {"session": f"{watched.session & (1 << 64) - 1:#x}"}},
     )
     return FollowedImport(begun, folder, logs, watched)
+
+
+def _unwatched_note(after: int, zxid: int) -> str:
+    return (
+        f"from zxid {after:#x} to {zxid:#x} no session watched ZooKeeper: what changed in between"
+        " is unknown"
+    )
 
 
 def _watched(watcher: Watcher, settings: Settings, stop: Sequence[int]) -> WatchedTransactions:

@@ -133,7 +133,8 @@ class _Cutting:
         for record in self._log.reader.events(EventFilter(first_seq=last)):
             ended = event_of(record)
             if isinstance(ended, ImportEnded):
-                _add(records, record, ended)
+                # The transactions after the cut are missing.
+                _add(records, record, structs.replace(ended, known_ms=0))
 
 
 def _add(

@@ -10,7 +10,7 @@ from typing import Final, Protocol
 from controller.printable import printable
 from eventstore.reader import LogReader
 from eventstore.records import EventRecord
-from replay.agreement.live import IsStopping, LiveAgreement, LiveSettings
+from replay.agreement.live import EVIDENCE_MS, IsStopping, LiveAgreement, LiveSettings
 from replay.agreement.records_between import with_records_between
 from replay.agreement.results import Divergence
 from replay.logs.decode import UPCASTERS
@@ -81,6 +81,11 @@ class Shadow:
         """Whether everything that the cluster has written was read."""
         return self._import.is_at_end
 
+    @property
+    def _is_stalled(self) -> bool:
+        """Whether ZooKeeper may have written transactions that cannot be read."""
+        return bool(self._stalled) or self._import.gap is not None
+
     def step(self) -> list[Divergence]:
         """Read and compare; log and return the new divergences. Raises ReplayError, LogError."""
         now = self._clock()
@@ -138,7 +143,9 @@ class Shadow:
         if self._live.is_outdated:
             self._compare_again()
         self._live.damaged = self._import.damaged_lines
-        found = self._live.compare(self._now_ms(), is_last=is_last, is_stopping=is_stopping)
+        found = self._live.compare(
+            self._now_ms(), is_last=is_last, is_stalled=self._is_stalled, is_stopping=is_stopping
+        )
         new = [one for one in found if _key(one) not in self._reported]
         for one in new:
             self._reported.add(_key(one))
@@ -162,7 +169,7 @@ class Shadow:
         with LogReader.open(self._import.folder, UPCASTERS) as reader:
             for batch in _batches(reader):
                 self._live.take(batch)
-                self._live.compare(batch[-1][0].wall_ns // _NS)
+                self._live.compare(batch[-1][0].wall_ns // _NS, is_stalled=self._is_stalled)
 
     def _after_gap(self) -> list[Divergence]:
         """End the log where transactions are missing, and begin another one after them."""
@@ -180,7 +187,8 @@ class Shadow:
 
     def _ended(self) -> ShadowResult:
         """End the log, and return the result of the run so far."""
-        self._import.end(())
+        known_ms = 0 if self._is_stalled else self._now_ms() - EVIDENCE_MS
+        self._import.end((), known_ms)
         result = self._live.result
         if result.divergences:
             with LogReader.open(self._import.folder, UPCASTERS) as reader:
@@ -196,7 +204,6 @@ class Shadow:
         total.go_on(live.result)
         total.logs.append(printable(followed.folder))
         total.source = total.logs[-1]
-        total.undecided += live.undecided
         total.unseen_decisions += live.unseen
         total.unseen_versions += followed.unseen_versions
         total.missing_transactions += followed.begun.missing

@@ -10,14 +10,12 @@ class ShadowResult(AgreementResult):
     differs.
 
     `unseen_decisions` are decisions whose reason is in no file. `unseen_versions` are versions of
-    znodes that were overwritten before they were read. `undecided` are divergences that later
-    evidence could still have explained. `records` is the number of records, `zxid` the last
-    transaction.
+    znodes that were overwritten before they were read. `records` is the number of records, `zxid`
+    the last transaction.
     """
 
     logs: list[str] = field(default_factory=list)
     unseen_decisions: int = 0
-    undecided: int = 0
     unseen_versions: int = 0
     records: int = 0
     zxid: int = 0
@@ -25,6 +23,4 @@ class ShadowResult(AgreementResult):
     @property
     def is_whole(self) -> bool:
         """Whether all decisions and requests were judged."""
-        return super().is_whole and not (
-            self.unseen_decisions or self.undecided or self.unseen_versions
-        )
+        return super().is_whole and not (self.unseen_decisions or self.unseen_versions)

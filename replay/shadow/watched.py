@@ -24,7 +24,7 @@ from controller.zookeeper.observations import (
     ZnodeSeen,
 )
 from replay.stock_clusters.zookeeper_log.damage import Damage
-from replay.stock_clusters.zookeeper_log.merging import Gap
+from replay.stock_clusters.zookeeper_log.merging import Unwatched
 from replay.stock_clusters.zookeeper_log.restoring import State
 from replay.stock_clusters.zookeeper_log.transactions import (
     OPEN_ACL,
@@ -135,11 +135,11 @@ class WatchedTransactions:
         """Take the observations up to the first complete reading of all znodes."""
         self._pull(0.0)
 
-    def read(self, limit: int, now: float) -> Iterator[Transaction | Gap]:
+    def read(self, limit: int, now: float) -> Iterator[Transaction | Unwatched]:
         """The complete transactions; as of GrowingLogs."""
         self._pull(now)
         if self._is_over:
-            yield Gap(self.zxid, self.zxid + (1 << 32))
+            yield Unwatched(self.zxid)
             return
         ready: list[int] = []
         while self._since and now - self._since[0][0] >= _HELD_SECONDS and len(ready) < limit:

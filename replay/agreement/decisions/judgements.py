@@ -18,8 +18,8 @@ _CONTENT_MAX: Final = 300
 class Judgement(Struct, frozen=True):
     """The verdict on one decision of Kafka's controller, of the fold, or of both.
 
-    `seq` is the record of Kafka's decision. For an `extra` decision it is the record by which
-    Kafka should have written, and `zxid` is the last one by then. `since` is the record at which
+    `seq` is the record of Kafka's decision. For an `extra` decision it is the record at which
+    the fold decided, and `zxid` is the last one by then. `since` is the record at which
     the fold began the controller event. Each of `differences` is one sentence. `cause` names the
     controller event and the rule that the fold was processing. `is_input`: the write only does what
     a client requested, and no log has that request; it never counts as agreed.
@@ -73,7 +73,7 @@ def judge_decision(
 def judge_extra_write(
     skipped: SkippedWrite, seq: int, zxid: int, position: FoldPosition
 ) -> Judgement:
-    """Judge a write of the fold that Kafka has not done by record `seq`."""
+    """Judge a write that the fold decided at record `seq`, and that Kafka has not done."""
     write = skipped.write
     text = f"{type(write).__name__} of {write.path}"
     if isinstance(write, (operations.SetData, operations.Create)):
@@ -91,4 +91,12 @@ def judge_extra_write(
         (text,),
         position.cause,
         since=position.since,
+    )
+
+
+def judge_without_election(decision: StockDecision, broker: int) -> Judgement:
+    """The judgement on a decision of a session that was never elected."""
+    position = FoldPosition(broker, epoch=0, cause="", since=0)
+    return judge_decision(
+        decision, position, ["no election of its session is in the log"], "missing"
     )

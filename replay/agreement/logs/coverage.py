@@ -95,11 +95,18 @@ class LogCoverage:
         self._session_of: dict[Term, int] = {}
         self._last_ms = 0
         self._after_last_ms = 0
+        self.known_ms = 0
+        """Up to this time no transaction is missing."""
         self._ends = LogEnds()
 
     def take_transaction(self, time_ms: int) -> None:
         """Add a transaction; the lines so far come before it."""
         self._last_ms, self._after_last_ms = time_ms, 0
+        self.take_known(time_ms)
+
+    def take_known(self, time_ms: int) -> None:
+        """All transactions up to a time are in the log."""
+        self.known_ms = max(self.known_ms, time_ms)
 
     def take_line(self, seq: int, time_ms: int, line: ControllerLogged, *, is_debug: bool) -> None:
         """Add a line of a broker's controller.log, with its record."""
@@ -217,8 +224,8 @@ class LogCoverage:
 
     @property
     def is_cut(self) -> bool:
-        """Whether controllers were active after the last transaction."""
-        return self._after_last_ms > 0
+        """Whether controllers were active when transactions are missing."""
+        return self._after_last_ms > self.known_ms
 
     @property
     def notes(self) -> Iterator[str]:

@@ -39,12 +39,10 @@ class ComparedWrites(Checkpointed):
     progress, so that one difference does not cause others.
     """
 
-    STATE = ("judgements", "zxid", "_early", "_to_adopt")
+    STATE = ("judgements", "_early", "_to_adopt")
 
     def __init__(self, session: int, broker: int, fold: ShadowFold, index: Index) -> None:
         self.judgements: list[Judgement] = []
-        self.zxid = 0
-        """The last transaction that the log has reached."""
         self._session = session
         self._broker = broker
         self._fold = fold
@@ -79,7 +77,8 @@ class ComparedWrites(Checkpointed):
         """Go on as the controller did, without the writes that are not settled."""
         assert self._fold.batch is not None, "no batch is open"
         following = self.next_paths()
-        where = (self._fold.seq, self.zxid, self._position)
+        since = self._fold.waiting
+        where = (since.seq, since.zxid, self._position)
 
         def comes_later(write: WriteOperation) -> bool:
             if write.path in following:

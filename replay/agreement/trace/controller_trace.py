@@ -82,7 +82,7 @@ class ControllerTrace(Checkpointed):
         "_mark_zxid",
         "_stood_for",
         "_has_failed",
-        "_free_ms",
+        "free_ms",
         "_is_connected",
         "_delivered",
         "_begun",
@@ -114,7 +114,8 @@ class ControllerTrace(Checkpointed):
         self._mark_zxid = 0
         self._stood_for = 0
         self._has_failed = False
-        self._free_ms = 0
+        self.free_ms = 0
+        """When it last began an event or wrote something."""
         self._is_connected = False
         self._delivered: WriteBatch | None = None
         self._begun: Trigger | None = None
@@ -137,8 +138,7 @@ class ControllerTrace(Checkpointed):
     def at(self, seq: int, time_ms: int, zxid: int) -> None:
         """The log has reached a record, after a transaction."""
         self._note(self.at, seq, time_ms, zxid)
-        self.compared.zxid = zxid
-        self.fold.at(seq, time_ms)
+        self.fold.at(seq, time_ms, zxid)
         self._pending.at(seq)
         while self.fold.read is not None and self._choices.is_due(self.fold.step, seq):
             self.fold.answer()
@@ -226,7 +226,7 @@ class ControllerTrace(Checkpointed):
         self._pending.release_unnamed()
         self.fold.overlay = _NO_OVERLAY
         self._mark_zxid = decision.zxid
-        self._free_ms = decision.time_ms
+        self.free_ms = decision.time_ms
         self.compared.add(judgement, decision)
 
     def see(self, marker: LogMarker) -> None:
@@ -261,20 +261,20 @@ class ControllerTrace(Checkpointed):
             if self.fold.read is not None:
                 if self._choices.is_early(self.fold.step, self.fold.seq):
                     return
-                if self.fold.is_failing_over or self._free_ms + _READ_MS > now_ms:
+                if self.fold.is_failing_over or self.free_ms + _READ_MS > now_ms:
                     return
                 self.fold.answer()
-                self._free_ms += _READ_MS
+                self.free_ms += _READ_MS
                 continue
             following = self._pending.next_unlogged(until_ms)
-            if following is None or self._free_ms > now_ms:
+            if following is None or self.free_ms > now_ms:
                 return
             if self._shows_by_requests(following) and not self._pending.is_due(following):
                 return
             self._take_checkpoint(following)
-            began_ms = max(self._free_ms, self._pending.arrived_ms(following) + _LAG_MS)
+            began_ms = max(self.free_ms, self._pending.arrived_ms(following) + _LAG_MS)
             self._begin(following)
-            self._free_ms = began_ms
+            self.free_ms = began_ms
 
     def _renew_watch(self) -> None:
         """Read at once where this only sets a watch again; otherwise the next change is missed."""
@@ -447,7 +447,7 @@ class ControllerTrace(Checkpointed):
             self.fold.answer_without(znodes.REASSIGN_PARTITIONS)
 
     def _begin(self, trigger: Trigger) -> None:
-        self._free_ms = self.fold.now_ms
+        self.free_ms = self.fold.now_ms
         self._begun = trigger
         self.ahead.begin_event()
         step = self._pending.step_of(trigger)

@@ -5,7 +5,7 @@ It reads the log's ZooKeeper. Its writes wait until they are compared with Kafka
 
 from collections import Counter
 from collections.abc import Iterable
-from typing import Final
+from typing import Final, NamedTuple
 
 from msgspec import structs
 
@@ -67,6 +67,14 @@ _SESSION_TIMEOUT_MS: Final = 6000
 _NS_A_MS: Final = 1_000_000
 
 
+class Moment(NamedTuple):
+    """A moment of the log: a record, its time, and the last transaction by then."""
+
+    seq: int
+    ms: int
+    zxid: int
+
+
 class ShadowFold(Checkpointed):
     """The fold of one session of a broker.
 
@@ -98,6 +106,8 @@ class ShadowFold(Checkpointed):
         "since",
         "now_ms",
         "settled_seq",
+        "zxid",
+        "waiting",
     )
 
     def __init__(
@@ -135,6 +145,10 @@ class ShadowFold(Checkpointed):
         self.seq = self.since = self.now_ms = 0
         self.settled_seq = 0
         """The last record whose writes the fold has taken into account."""
+        self.zxid = 0
+        """The last transaction that the log has reached."""
+        self.waiting = Moment(0, 0, 0)
+        """Since when it waits for the answer to its last read or the outcome of its last batch."""
 
     @property
     def event_and_rule(self) -> str:
@@ -161,9 +175,9 @@ class ShadowFold(Checkpointed):
         """The controller epoch that it holds, 0 if none."""
         return self._fold.term
 
-    def at(self, seq: int, time_ms: int) -> None:
-        """The log has reached a record."""
-        self.seq, self.now_ms, self.settled_seq = seq, time_ms, seq - 1
+    def at(self, seq: int, time_ms: int, zxid: int) -> None:
+        """The log has reached a record, after a transaction."""
+        self.seq, self.now_ms, self.settled_seq, self.zxid = seq, time_ms, seq - 1, zxid
 
     def content(self, path: str) -> bytes | None:
         """A znode's present content, None if it does not exist."""
@@ -300,10 +314,12 @@ class ShadowFold(Checkpointed):
             self.rule = one.reason.rule
             if isinstance(command, READS):
                 self.read = (one, command)
+                self.waiting = Moment(self.seq, self.now_ms, self.zxid)
                 self.step = self.step._replace(read=self.step.read + 1)
             elif isinstance(command, (WriteZnodes, WriteAtomically)):
                 is_atomic = isinstance(command, WriteAtomically)
                 self.batch = WriteBatch(one.id, command.operations, self._view, is_atomic=is_atomic)
+                self.waiting = Moment(self.seq, self.now_ms, self.zxid)
             elif isinstance(command, _REQUESTS):
                 request = self.with_cause(sent_request_of(command, self.seq))
                 self.sent.append(request)

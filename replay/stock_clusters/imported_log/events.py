@@ -128,7 +128,8 @@ class ImportEnded(_Event, frozen=True, tag="import_ended"):
     number of other transactions that are out of order. No event has these. `is_cut`: the source had
     more after the last transaction, which cannot be read. `missing_before` is the least number of
     missing or unusable transactions before the first state. `altered` is the number of transactions
-    that are not as the server wrote them.
+    that are not as the server wrote them. `known_ms`: the log has all transactions up to this time
+    (wall clock), if that is later than the last one.
     """
 
     damages: list[Damage]
@@ -141,6 +142,7 @@ class ImportEnded(_Event, frozen=True, tag="import_ended"):
     altered: int = 0
     torn: list[TornLog] = []
     damaged_lines: list[DamagedLines] = []
+    known_ms: int = 0
 
 
 # Actions of a stock controller ----------------------------------------------------------------

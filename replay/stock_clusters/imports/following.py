@@ -34,7 +34,7 @@ from replay.stock_clusters.imports.records import Records
 from replay.stock_clusters.imports.report import Counts
 from replay.stock_clusters.zookeeper_log.damage import Damage
 from replay.stock_clusters.zookeeper_log.growing import GrowingLogs
-from replay.stock_clusters.zookeeper_log.merging import Gap
+from replay.stock_clusters.zookeeper_log.merging import Gap, Unwatched
 from replay.stock_clusters.zookeeper_log.restoring import State
 from replay.stock_clusters.zookeeper_log.source import open_source
 from replay.stock_clusters.zookeeper_log.transactions import Transaction
@@ -97,7 +97,7 @@ class Transactions(Protocol):
     unseen_versions: int
     unseen_zxids: set[int]
 
-    def read(self, limit: int, now: float) -> Iterator[Transaction | Gap]: ...
+    def read(self, limit: int, now: float) -> Iterator[Transaction | Gap | Unwatched]: ...
 
     def close(self) -> None: ...
 
@@ -131,7 +131,7 @@ class FollowedImport:
         """Begin the log in the folder `log`. Raises LogError."""
         self.begun = begun
         self.folder = log
-        self.gap: Gap | None = None
+        self.gap: Gap | Unwatched | None = None
         """Missing transactions after which this log cannot be continued."""
         self.altered = 0
         self._logs: Transactions = watched or GrowingLogs(begun.folder, begun.state.zxid)
@@ -216,8 +216,8 @@ class FollowedImport:
     def _note(self, record: EventRecord, event: ImportedEvent) -> None:
         self._found.append((record, event))
 
-    def end(self, notes: Sequence[str]) -> None:
-        """Write the last record and close the log."""
+    def end(self, notes: Sequence[str], known_ms: int = 0) -> None:
+        """Write the last record and close the log, which has all transactions up to `known_ms`."""
         damages = self._logs.damages
         self.altered = len(self._builder.versions.altered | self._builder.digests.altered)
         ended = ImportEnded(
@@ -227,6 +227,7 @@ class FollowedImport:
             missing_before=self.begun.missing,
             altered=self.altered,
             damaged_lines=self.damaged_lines,
+            known_ms=known_ms,
         )
         self._begin()
         self._builder.end(ended)
@@ -244,8 +245,10 @@ class FollowedImport:
         for one in self._broker_logs:
             one.close()
 
-    def _take(self, one: Transaction | Gap, stream: _Stream, now: float) -> None:
-        if isinstance(one, Gap):
+    def _take(self, one: Transaction | Gap | Unwatched, stream: _Stream, now: float) -> None:
+        if isinstance(one, Unwatched):
+            self.gap = one
+        elif isinstance(one, Gap):
             if one.is_wide:
                 self.gap = one
             else:

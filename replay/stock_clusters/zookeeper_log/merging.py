@@ -70,6 +70,16 @@ class Gap(Struct, frozen=True):
         return self.after < zxid < self.before
 
 
+class Unwatched(Struct, frozen=True):
+    """What ZooKeeper changed after transaction `after`, up to the beginning of another session that
+    watches. How many transactions these are is unknown."""
+
+    after: int
+
+    def __str__(self) -> str:
+        return f"the changes after zxid {self.after:#x} were not seen, because the session ended"
+
+
 class Contradiction(Struct, frozen=True):
     """Two files that have different transactions with the same zxid; `file` is not read further."""
 

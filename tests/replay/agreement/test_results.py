@@ -8,7 +8,7 @@ from replay.agreement.broker_requests.comparing import (
     RequestDivergence,
     TermRequests,
 )
-from replay.agreement.conformance import Agreement
+from replay.agreement.judged import Agreement
 from replay.agreement.results import result_of
 from tests.replay.agreement.broker_requests.samples import led
 

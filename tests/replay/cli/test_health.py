@@ -145,6 +145,7 @@ def test_unknown_topic_is_named(log: Path) -> None:
         (["--daemon", "/logs", "--at", "3"], "is a moment of a log"),
         (["--zookeeper", "localhost:no"], "is not HOST:PORT"),
         (["--zookeeper", "localhost:1", "--at", "3"], "is a moment of a log"),
+        (["LOG", "--at", "3", "--watch"], "is a fixed moment, omit --watch"),
         (["LOG", "--probe"], "needs --topic"),
         (["LOG", "--bootstrap-server", "localhost:1"], "applies to --probe"),
     ],

@@ -2,7 +2,7 @@
 
 import logging
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC
 from pathlib import Path
 
@@ -13,6 +13,7 @@ from controller.core import election
 from eventstore.errors import LogError
 from replay.agreement.comparison import agree
 from replay.agreement.live import LiveAgreement, LiveSettings
+from replay.agreement.results import Divergence
 from replay.shadow.shadow import Shadow
 from replay.shadow.status import read_status
 from replay.shadow.summary import ShadowResult
@@ -41,6 +42,7 @@ class Followed:
         logs: Path,
         metrics: Path | None = None,
         broker_logs: Sequence[Path] = (),
+        settings: LiveSettings | None = None,
     ) -> None:
         self.clock = Clock()
         self.afters: list[int] = []
@@ -51,14 +53,16 @@ class Followed:
             read = [GrowingBrokerLog(one, UTC) for one in broker_logs]
             return FollowedImport(beginning(source, None, after), log, read)
 
-        self.shadow = Shadow(begin, LiveSettings(), self.clock, metrics)
+        self.shadow = Shadow(begin, settings or LiveSettings(), self.clock, metrics)
 
-    def run(self, seconds: float = 5.0) -> None:
-        """Step for so long by the clock."""
+    def run(self, seconds: float = 5.0) -> list[Divergence]:
+        """Step for so long by the clock; returns what was reported."""
         end = self.clock.now + seconds
+        found: list[Divergence] = []
         while self.clock.now < end:
-            self.shadow.step()
+            found += self.shadow.step()
             self.clock.now += 0.5
+        return found
 
 
 @pytest.fixture
@@ -262,3 +266,70 @@ def test_damaged_lines_do_not_accuse_the_controller(
     expected = agree(tmp_path / "logs" / "1")
     assert (expected.diverging, expected.requests.diverging) == (0, 0)
     assert expected.damaged == result.damaged
+
+
+# A controller that has nothing more to do ---------------------------------------------------------
+
+
+@pytest.fixture
+def refusing(folder_of: Get, tmp_path: Path) -> Followed:
+    """A shadow with unclean elections, of brokers without. The files end when the controller does
+    not elect a leader for u-0 and u2-0. Its session timeout is 6 s."""
+    source = folder_of("unclean-setting-1")
+    return Followed(
+        source / "zookeeper" / "version-2",
+        tmp_path / "logs",
+        broker_logs=sorted(source.glob("logs/*/*.log")),
+        settings=LiveSettings(given={"unclean.leader.election.enable": "true"}),
+    )
+
+
+def extra_paths(found: Iterable[Divergence]) -> list[str]:
+    return [one.paths[0] for one in found if (one.subject, one.verdict) == ("decision", "extra")]
+
+
+WITHOUT_LEADER = [f"/brokers/topics/{one}/partitions/0/state" for one in ("u", "u2")]
+
+
+def test_decision_that_the_controller_never_makes_is_reported_once(
+    refusing: Followed, tmp_path: Path
+) -> None:
+    before = refusing.run(9)
+    assert extra_paths(before) == []
+    status = read_status(tmp_path / "logs" / "1")
+    assert status is not None
+    assert (status.decisions.extra, status.undecided) == (0, 2)
+    assert extra_paths(refusing.run(4)) == WITHOUT_LEADER
+    assert refusing.run(25) == []
+    status = read_status(tmp_path / "logs" / "1")
+    assert status is not None
+    assert (status.decisions.extra, status.decisions.unseen, status.undecided) == (2, 0, 0)
+    assert extra_paths(refusing.shadow.end().divergences) == WITHOUT_LEADER
+
+
+def test_decision_that_the_controller_may_still_make_is_undecided_and_named(
+    refusing: Followed,
+) -> None:
+    refusing.run(3)
+    result = refusing.shadow.end()
+    assert (result.extra, result.undecided, result.is_whole) == (0, 2, False)
+    named = [one for one in result.notes if one.startswith("undecided: partition_state at ")]
+    assert [path in note for path, note in zip(WITHOUT_LEADER, named, strict=True)] == [True, True]
+
+
+def test_log_of_a_shadow_ends_when_everything_was_read(refusing: Followed, tmp_path: Path) -> None:
+    """Hence `refold agree` also finds that the controller has made no decision."""
+    refusing.run(15)
+    refusing.shadow.end()
+    again = agree(tmp_path / "logs" / "1", settings={"unclean.leader.election.enable": "true"})
+    assert extra_paths(again.divergences) == WITHOUT_LEADER
+    assert again.undecided == 0
+
+
+def test_silence_shows_nothing_if_transactions_cannot_be_read(
+    refusing: Followed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(FollowedImport, "stalled", "log.61: the checksum is wrong")
+    assert extra_paths(refusing.run(20)) == []
+    result = refusing.shadow.end()
+    assert (result.extra, result.is_cut) == (0, True)
