@@ -17,7 +17,6 @@ from replay.times import iso_time
 MARKER: Final = '"generator":"refold report"'
 """By this a file is recognized as a trace of a report, which may be written again."""
 _PROCESSES: Final = {
-    "diff": "Decisions that differ (refold diff)",
     "controller": "Controller",
     "broker": "Brokers",
     "session": "ZooKeeper sessions",
@@ -25,6 +24,7 @@ _PROCESSES: Final = {
     "partition": "Partitions",
     "log": "Log",
     "counts": "Partitions that are not well",
+    "diff": "Decisions that differ (refold diff)",
 }
 _EVENTS, _DECISIONS, _FAILOVERS = 1, 2, 3
 """The threads of the process "Log"."""
