@@ -263,9 +263,7 @@ async def _run_daemon(
 ) -> str:
     """Run the daemon; return the reason why it gave up, empty for none. Raises DaemonError."""
     settings, cluster_id, ended_session = found
-    inbox = Inbox()
-    if ended_session:
-        inbox.put(SessionExpired(ended_session), session_channel(ended_session))
+    inbox = _inbox(ended_session)
     reads = SessionReads(lambda *read: zookeeper.submit(*read), inbox.put)
     fold = Fold(settings.configuration())
     endpoint = _endpoint(settings, listeners, inbox, reads, MetadataReader(fold, cluster_id))
@@ -325,6 +323,15 @@ async def _run_daemon(
         return await _until_ended(daemon, housekeeping, settings, surroundings, more)
     except* (DaemonError, LogError) as faults:
         raise DaemonError("; ".join(texts_of(faults))) from None
+
+
+def _inbox(ended_session: int) -> Inbox:
+    """The inbox of a new log, which begins with the end of the previous run's session, if the start
+    has waited for that."""
+    inbox = Inbox()
+    if ended_session:
+        inbox.put(SessionExpired(ended_session), session_channel(ended_session))
+    return inbox
 
 
 async def _until_ended(

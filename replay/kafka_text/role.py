@@ -58,23 +58,23 @@ class Role(LogObserver):
         super().__init__(log)
         self._has_started = False
         self._is_resigning = False
-        self._has_had_session = False
         self._session_of_last_run = _NO_SESSION
 
     def on_event(self, event: Event) -> None:
-        if isinstance(event, SessionExpired) and not self._has_had_session:
-            # The daemon waited at its start until ZooKeeper had ended the session of its last run.
-            self._session_of_last_run = event.session_id
-        elif isinstance(event, SessionExpired) and self.log.controller.is_active:
-            self.log.info_of_0_8(
-                SESSION_0_8,
-                "ZK expired; shut down all controller components and try to re-elect",
-            )
-        elif isinstance(event, SessionConnected) and not self._has_had_session:
-            self._has_had_session = True
-            if self._session_of_last_run != _NO_SESSION:
+        match event:
+            case SessionExpired() if self.log.controller.is_active:
+                self.log.info_of_0_8(
+                    SESSION_0_8,
+                    "ZK expired; shut down all controller components and try to re-elect",
+                )
+            case SessionExpired(session_id=session) if session != self.log.controller.session_id:
+                # At its start the daemon waited until ZooKeeper had ended this session of its last
+                # run.
+                self._session_of_last_run = session
+            case SessionConnected(session_id=session) if self._session_of_last_run != _NO_SESSION:
                 data = write_controller(self.log.id, self.log.wall_ns // _NS_PER_MS)
-                self._log_conflict(data, self._session_of_last_run, event.session_id)
+                self._log_conflict(data, self._session_of_last_run, session)
+                self._session_of_last_run = _NO_SESSION
 
     def begins(self, trigger: Trigger) -> None:
         self._end_resignation()
