@@ -105,8 +105,12 @@ class Run:
         keeps_acts: bool = False,
         tracing: Tracing | None = None,
     ) -> None:
-        self._observer = CoverageObserver(keeps_acts=keeps_acts)
-        self._monitor = Monitor(_Both(self._observer, tracing) if tracing else self._observer)
+        self._observer = (
+            CoverageObserver(keeps_acts=keeps_acts)
+            if tracing is None
+            else _TracedCoverage(tracing, keeps_acts=keeps_acts)
+        )
+        self._monitor = Monitor(self._observer)
         self.cluster: Cluster | None = None
 
         def build() -> Cluster:
@@ -145,11 +149,11 @@ def breaks(scenario: Scenario, inputs: Sequence[Input], invariant: str) -> Viola
     return found if found is not None and found.invariant == invariant else None
 
 
-class _Both(CoverageObserver):
-    """Calls the coverage observer, and the tracing for deliveries."""
+class _TracedCoverage(CoverageObserver):
+    """A coverage observer that passes deliveries on to a tracing."""
 
-    def __init__(self, observer: CoverageObserver, tracing: Tracing) -> None:
-        self.__dict__ = observer.__dict__
+    def __init__(self, tracing: Tracing, *, keeps_acts: bool) -> None:
+        super().__init__(keeps_acts=keeps_acts)
         self._tracing = tracing
 
     def delivered(self, delivery: Delivery) -> None:
