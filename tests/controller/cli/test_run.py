@@ -267,7 +267,7 @@ async def test_start_waits_for_the_session_of_a_killed_run(
         async def is_elected_again() -> bool:
             return bool(await znodes.get_data("/again/controller_epoch") == b"2")
 
-        await until(is_elected_again, 20, "the role again")
+        await until(is_elected_again, 45, "the role again")
         assert await daemon.stop() == 0
         assert not await znodes.exists("/again/controller")
     log = str(max((tmp_path / "logs").iterdir()))
