@@ -198,7 +198,7 @@ async def test_different_min_insync_replicas_of_a_broker_are_reported_and_do_not
     broker = ScriptedBroker(with_settings({"min.insync.replicas": "2"}))
     chroot, expected = "/minimum", "min.insync.replicas is 2 on broker 7 and 1 for the daemon"
     connect = zookeeper.connect + chroot
-    options = ("--config", zookeeper_settings(tmp_path))
+    options = ("--config", zookeeper_settings(tmp_path, "min.insync.replicas=1\n"))
     async with (
         client(zookeeper.connect) as znodes,
         broker.listening(),
@@ -206,7 +206,7 @@ async def test_different_min_insync_replicas_of_a_broker_are_reported_and_do_not
     ):
         await make_cluster(znodes, chroot)
         await register(znodes, f"{chroot}/brokers/ids/7", broker)
-        _, output = await refold("check", connect, tmp_path, "--json")
+        _, output = await refold("check", connect, tmp_path, *options, "--json")
         assert expected in output
         await daemon.start()
         await until_controller(znodes, chroot, OWN_ID)

@@ -16,6 +16,7 @@ from controller.core.procedures.topics.daemon_id import names_broker
 from controller.core.standby import LISTS, SUBTREE, StandbyState, Znode, new_topic
 from controller.core.state import Partition, Topic
 from controller.core.triggers import Follow
+from controller.core.values import counted
 from controller.core.zookeeper_io import fetch_children, fetch_znodes, watch_subtree
 
 _RULE = "standby"
@@ -258,7 +259,7 @@ def _report_ready(controller: Controller, standby: StandbyState) -> None:
     topics = [one for one in standby.topics.values() if one is not None]
     partitions = sum(len(one.partitions) for one in topics)
     text = (
-        f"the standby knows {len(standby.topics)} topics with {partitions} partitions, "
-        "and follows their changes"
+        f"the standby knows {counted(len(standby.topics), 'topic')} with "
+        f"{counted(partitions, 'partition')}, and follows their changes"
     )
     controller.notice("info", "standby_ready", znodes.CONTROLLER, text)
