@@ -157,7 +157,7 @@ class ConformanceChecker:
     def advance(self, records: Iterable[tuple[EventRecord, ImportedEvent]]) -> None:
         """Read the next records, each transaction together with its classification."""
         for record, event, found in paired(records):
-            if self._known is None and not self.index.is_known(record):
+            if self._known is None and not self._is_known(record):
                 self._judge_known()
                 if self.index.coverage.is_cut or self._follow:
                     break
@@ -179,6 +179,11 @@ class ConformanceChecker:
                     self._lacks_election = not self._is_begun
                 case _:
                     apply(self._state, event)
+
+    def _is_known(self, record: EventRecord) -> bool:
+        """Whether the log has all transactions up to a record."""
+        is_before = record.wall_ns // _NS < self.index.coverage.known_ms
+        return is_before or record.seq <= self.index.last_transaction
 
     def finish(self) -> Agreement:
         """The result, after all records."""

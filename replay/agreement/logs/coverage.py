@@ -133,9 +133,10 @@ class LogCoverage:
         self._ends.take_served(seq, time_ms, served)
         self._served.setdefault(broker, _RequestTimes(time_ms, seq)).take(seq, time_ms)
 
-    def take_end(self, torn: Iterable[TornLog]) -> None:
-        """Add the logs that have no end."""
+    def take_end(self, torn: Iterable[TornLog], known_ms: int = 0) -> None:
+        """Add the logs that have no end, and the time up to which all transactions are known."""
         self._ends.take_torn(torn)
+        self.take_known(known_ms)
 
     def take_controllers(self, broker: int, controller: int, correlation: int) -> None:
         """Add the correlation id of a controller's request to a broker."""

@@ -95,7 +95,7 @@ class Index:
         self.received_requests: dict[int, list[LoggedApiRequest]] = defaultdict(list)
         """By broker, in the order of arrival."""
         self.markers: dict[int, list[LocatedMarker]] = defaultdict(list)
-        """By broker, in order."""
+        """By broker, in order. The last one is kept: it shows that there is a log."""
         self.state_changes_of: set[tuple[int, int]] = set()
         """Broker and epoch of each term whose requests are in state-change.log."""
         self.answers_of: set[tuple[int, int]] = set()
@@ -139,11 +139,6 @@ class Index:
         self._look_at(view)
         self.extend(records)
 
-    def is_known(self, record: EventRecord) -> bool:
-        """Whether the log has all transactions up to a record."""
-        is_before = record.wall_ns // _NS < self.coverage.known_ms
-        return is_before or record.seq <= self.last_transaction
-
     def extend(self, records: Iterable[tuple[EventRecord, ImportedEvent]]) -> None:
         """Read further records. A transaction and its classification come together."""
         previous: tuple[EventRecord, Transaction] | None = None
@@ -180,7 +175,6 @@ class Index:
         for sent in self._sent.values():
             del sent[: bisect_left(sent, seq, key=lambda one: one.seq)]
         for markers in self.markers.values():
-            # The last one shows that there is a log.
             del markers[: bisect_left(markers[:-1], seq, key=lambda one: one.seq)]
         del self._reassignments[: bisect_left(self._reassignments, seq)]
         del self._closings[: bisect_left(self._closings, seq, key=lambda one: one[0])]
@@ -472,8 +466,7 @@ class Index:
                 with suppress(UnreadableRequestError):
                     self._take_request(record, event)
             case ImportEnded(torn=torn, known_ms=known_ms):
-                self.coverage.take_end(torn)
-                self.coverage.take_known(known_ms)
+                self.coverage.take_end(torn, known_ms)
 
     def _take_request(self, record: EventRecord, served: RequestServed) -> None:
         request = api_request_of(served, record.seq)

@@ -15,6 +15,7 @@ from typer.testing import CliRunner
 
 from eventstore.writer import LogWriter
 from replay.agreement.results import AgreementResult
+from replay.cli.agreement_report import print_agreement
 from replay.cli.main import app
 from replay.stock_clusters.zookeeper_log.source import open_source
 from tests.eventstore.samples import event, header
@@ -409,3 +410,14 @@ def test_decisions_that_no_log_confirms_are_counted(
 
 def _two_unjudged(result: AgreementResult, *_: object) -> None:
     result.unjudged = 2
+
+
+@pytest.mark.parametrize(
+    ("count", "text"),
+    [(1, "at least 1 transaction is missing"), (2, "at least 2 transactions are missing")],
+)
+def test_verdict_says_that_the_number_of_missing_transactions_is_the_least(
+    count: int, text: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    print_agreement(AgreementResult(source="log", missing_transactions=count))
+    assert f"log: incomplete: {text}; judged: " in capsys.readouterr().out
