@@ -6,7 +6,7 @@ from replay.index.moves import facts_with_moves
 from replay.index.store import Index, RoleLost
 from replay.inspect.at import FOLDED_AT_ONCE_MAX, projection_at
 from replay.inspect.projections import RecordedProjection
-from replay.logs.decode import time_of
+from replay.logs.decode import configuration_of, time_of
 from replay.logs.open_log import OpenedLog, RecordedLog
 from replay.progress import Progress
 from replay.why.explain import explain, explain_history
@@ -48,7 +48,8 @@ def history_of(
         lost.seq if lost is not None else 0,
     )
     notes = limits.of_core(is_current=True) + limits.of_end()
-    return History(subject, _cluster(log, seq, lost, progress), facts, notes)
+    daemon = configuration_of(log.reader.header).broker_id
+    return History(subject, _cluster(log, seq, lost, progress), facts, notes, daemon=daemon)
 
 
 def _cluster(log: RecordedLog, seq: int, lost: RoleLost | None, progress: Progress) -> Cluster:
