@@ -20,6 +20,7 @@ from controller.core.commands import (
 from controller.core.events import Event
 from controller.core.prepared_topics import (
     JoinedEntries,
+    PreparedPartitions,
     PreparedTopic,
     RequestEntries,
     TopicEntries,
@@ -117,16 +118,26 @@ def _entries(part: TopicEntries[Any]) -> bytes:
         return encoded
     if part.whole is None or not isinstance(part[0], LeaderAndIsrPartition):
         return _without_header(part)
-    # A partition is in the requests to all brokers that have a replica.
-    each = part.whole.encoded.get(_FORM)
-    if each is None:
-        each = part.whole.encoded[_FORM] = list(map(_encoder.encode, part.whole.entries))
+    each = _each(part.whole)
     return b"".join([each[place] for place in part.places])
 
 
-def encode_entries_ahead(prepared: PreparedTopic) -> None:
-    """Encode what a standby has prepared of a topic as parts of canonical bodies."""
-    parts: list[TopicEntries[Any]] = [*prepared.leader_and_isr.values(), prepared.update_metadata]
+def _each(whole: PreparedPartitions) -> list[bytes]:
+    """The LeaderAndIsr entries of a prepared topic: one is sent to all brokers with a replica."""
+    each = whole.encoded.get(_FORM)
+    if each is None:
+        each = whole.encoded[_FORM] = list(map(_encoder.encode, whole.entries))
+    return each
+
+
+def encode_entries_ahead(prepared: PreparedTopic, *, for_all: bool) -> None:
+    """Encode what is prepared of a topic as parts of canonical bodies. The entries of LeaderAndIsr
+    are joined if it is `for_all` brokers."""
+    parts: list[TopicEntries[Any]] = [prepared.update_metadata]
+    if for_all:
+        parts += prepared.leader_and_isr.values()
+    elif prepared.update_metadata.whole is not None:
+        _each(prepared.update_metadata.whole)
     for part in parts:
         part.encoded[_FORM] = _entries(part)
 

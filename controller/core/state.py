@@ -213,8 +213,7 @@ class ControllerContext:
     """Everything that the controller knows in one term; empty while another broker is controller.
 
     - `is_loaded`: the failover has begun.
-    - `channels`: the brokers that have a channel, each with the broker epoch that it was opened
-      for.
+    - `channels`: the brokers that have a channel, with the broker epoch for which it was opened.
     - `sessions`: for each broker the session that owned its registration when it was last read.
     - `suspects`: by broker the registrations that may be stuck.
     - `releases`: for each of these that has sent its API versions, its release of Kafka.
@@ -231,8 +230,7 @@ class ControllerContext:
     - `waiting`: by number the requests of admin tools whose answer waits for their outcome.
     - `propagating`: by number the requests whose outcome not all brokers have acknowledged.
     - `unacked_metadata`: for each broker with a channel its last UpdateMetadata, until it responds.
-    - `unresponsive`: brokers that did not respond within a while after another broker did; no
-      answer waits for them.
+    - `unresponsive`: brokers that respond long after others; no answer waits for them.
     - `reassignments`: for partitions that are reassigned by way of ZooKeeper the record in
       /admin/reassignments (KIP-236). A partition that is only in `reassigning` was requested by
       admin tools.
@@ -246,8 +244,7 @@ class ControllerContext:
       brokers learn everything from the failover's own requests.
     - `held`: reassignments under way that could not be resumed or completed, because
       /admin/reassign_cancel existed. They are resumed when it is deleted.
-    - `requests_done`: requests below /admin/reassignment_requests that were carried out and could
-      neither be deleted nor emptied.
+    - `requests_done`: /admin/reassignment_requests that were carried out and could not be removed.
     - `deletions`: by child of /admin/replica_deletions the deletions that are not confirmed.
       `deletion_count` numbers those of this term; `is_deletion_timed`: their timer is running.
     - `rollback_waiting`: partitions that cannot be rolled back yet, and why.
@@ -444,10 +441,13 @@ class ControllerContext:
             return False
         return not self.is_online(state.leader, partition)
 
-    def replicas_on(self, brokers: Iterable[int]) -> dict[int, list[Partition]]:
-        """For each of these brokers the partitions that have a replica on it (KB 2.2.7)."""
+    def replicas_on(
+        self, brokers: Iterable[int], without: Container[str] = ()
+    ) -> dict[int, list[Partition]]:
+        """For each of these brokers the partitions that have a replica on it (KB 2.2.7), without
+        those of some topics."""
         on: dict[int, list[Partition]] = {broker: [] for broker in brokers}
-        for partition in self.partitions():
+        for partition in self.assigned_without(without):
             for broker in partition.assignment.replicas:
                 if broker in on:
                     on[broker].append(partition)

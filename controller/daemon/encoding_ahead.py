@@ -51,7 +51,7 @@ class EncodingAhead:
     async def _encode_for_take_over(self) -> None:
         """Encode what the standby has prepared."""
         while unencoded := self._fold.controller.standby.unencoded:
-            self._encode(unencoded.pop(next(iter(unencoded))))
+            self._encode(unencoded.pop(next(iter(unencoded))), for_all=True)
             await checkpoint()
 
     async def _encode_for_starts(self) -> None:
@@ -71,10 +71,11 @@ class EncodingAhead:
                 return
             changed = prepare_ahead(topic, prepared)
             if changed is not None:
-                self._encode(changed)
+                self._encode(changed, for_all=False)
             await checkpoint()
 
-    def _encode(self, prepared: PreparedTopic) -> None:
+    def _encode(self, prepared: PreparedTopic, *, for_all: bool) -> None:
         protocol = self._fold.controller.protocol
-        encode_ahead(prepared, protocol.leader_and_isr, protocol.update_metadata)
-        encode_entries_ahead(prepared)
+        versions = protocol.leader_and_isr, protocol.update_metadata
+        encode_ahead(prepared, *versions, for_all=for_all)
+        encode_entries_ahead(prepared, for_all=for_all)

@@ -20,16 +20,22 @@ MiB."""
 
 
 def encode_ahead(
-    prepared: PreparedTopic, leader_and_isr_version: int, update_metadata_version: int
+    prepared: PreparedTopic,
+    leader_and_isr_version: int,
+    update_metadata_version: int,
+    *,
+    for_all: bool,
 ) -> None:
-    """Encode what a standby has prepared of a topic, in the versions that it will be sent in.
+    """Encode what is prepared of a topic, in the versions that it will be sent in. LeaderAndIsr is
+    joined only if it is `for_all` brokers, since a broker that starts alone needs a part of it.
 
     Raises `UnsupportedVersion`.
     """
-    fragments = LeaderAndIsrFragments(leader_and_isr_version)
-    encoding = leader_and_isr.topic_encoding(fragments, leader_and_isr_version)
-    for part in prepared.leader_and_isr.values():
-        encoding.encode_ahead(part)
+    if for_all:
+        fragments = LeaderAndIsrFragments(leader_and_isr_version)
+        encoding = leader_and_isr.topic_encoding(fragments, leader_and_isr_version)
+        for part in prepared.leader_and_isr.values():
+            encoding.encode_ahead(part)
     update_metadata.topic_encoding(update_metadata_version).encode_ahead(prepared.update_metadata)
 
 

@@ -125,7 +125,7 @@ class Cluster(UnreliableSimulation):
         for topic in controller.context.topics.values():
             prepared = prepare_ahead(topic, controller.prepared)
             if prepared is not None:
-                encode_entries_ahead(prepared)
+                encode_entries_ahead(prepared, for_all=False)
 
     def bounce(self, broker: int) -> None:
         """A broker restarts between two reads of the registrations by the controller."""

@@ -1,5 +1,8 @@
 """Brokers that register, disappear, restart and change (KB 3.3, 3.4, 9.1 to 9.4)."""
 
+from itertools import groupby
+from operator import attrgetter
+
 from controller.core.controller import Controller
 from controller.core.outcomes import SLICE, suspend
 from controller.core.pauses import SLICE_SIZE, send_in_slices
@@ -117,15 +120,15 @@ async def on_broker_startup(controller: Controller, new: list[int]) -> None:
     controller.send_metadata(STARTUP, existing)
     prepared = await _inform_started(controller, new)
     request_deletions_again(controller, new)
-    replicas = context.replicas_on(new)
+    others = context.replicas_on(new, without=prepared)
     for one in prepared.values():
         one.bring_online()
-    await change_replicas(
-        controller, _sorted(replicas), ReplicaState.ONLINE, STARTUP, prepared=prepared
-    )
+    replicas = _with_prepared(others, prepared)
+    await change_replicas(controller, replicas, ReplicaState.ONLINE, STARTUP, prepared=prepared)
     await retry_offline_partitions(controller, STARTUP)
     await resume_on_brokers(controller, new)
-    topics = {one.topic.name: None for partitions in replicas.values() for one in partitions}
+    # No prepared topic is being deleted.
+    topics = {one.topic.name: None for partitions in others.values() for one in partitions}
     await resume_deletion_for(controller, topics)
 
 
@@ -187,6 +190,19 @@ async def on_replicas_become_offline(controller: Controller, replicas: Replicas)
     await fail_deletion(controller, replicas)
     if not any(living.values()) and not results:
         controller.send_metadata(FAILURE, context.brokers)
+
+
+def _with_prepared(others: Replicas, prepared: dict[str, PreparedTopic]) -> Replicas:
+    """All replicas by broker, topic and number: those of prepared topics, and the others."""
+    replicas: Replicas = {}
+    for broker, partitions in others.items():
+        by_topic = {
+            name: one.online[broker] for name, one in prepared.items() if broker in one.online
+        }
+        for topic, of_topic in groupby(sorted_partitions(partitions), key=attrgetter("topic.name")):
+            by_topic[topic] = list(of_topic)
+        replicas[broker] = [one for name in sorted(by_topic) for one in by_topic[name]]
+    return replicas
 
 
 def _sorted(replicas: Replicas) -> Replicas:
