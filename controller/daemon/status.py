@@ -22,6 +22,7 @@ from controller.operator.daemon_status import (
     LogStatus,
     QueueStatus,
     Role,
+    RoleAtStart,
     SessionStatus,
     StandbyStatus,
     TermStatus,
@@ -65,7 +66,7 @@ class StatusSource:
         self._broker_id = broker_id
         self._version = code_version()
         self._started_ns = time.time_ns()
-        self.role_at_start: Role = "waiting for ZooKeeper"
+        self.role_at_start: RoleAtStart = "waiting for ZooKeeper"
         self.parts: RunningParts | None = None
 
     def document(self) -> bytes:

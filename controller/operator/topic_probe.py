@@ -4,13 +4,14 @@ import asyncio
 import logging
 import random
 import time
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 from typing import Any, Final
 from uuid import uuid4
 
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.errors import KafkaError
-from msgspec import Struct
+from msgspec import Struct, structs
 
 RECORDS: Final = 2
 _NONE: Final = -1
@@ -46,46 +47,46 @@ async def probe(topic: str, bootstrap: str, options: dict[str, Any]) -> list[Pro
     # aiokafka would log unreachable servers on standard error; the records report them.
     logging.getLogger("aiokafka").addHandler(logging.NullHandler())
     values = [f"refold health --probe {uuid4()} {one}".encode() for one in range(RECORDS)]
-    written: list[tuple[int, int, int]] = []
-    chosen: list[int] = []
-    try:
-        async with asyncio.timeout(_SECONDS_MAX):
-            await _produce(topic, bootstrap, options, values, chosen, written)
-    except _FAILURES as error:
-        fault = f"not written: {_reason(error)}"
-        unread = [ProbeRecord(*one, 0, "not read back") for one in written]
-        partition = chosen[-1] if chosen else _NONE
-        return [*unread, ProbeRecord(partition, _NONE, 0, 0, fault)]
+    written = await _produce(topic, bootstrap, options, values)
+    if written[-1].fault:
+        return written
     try:
         async with asyncio.timeout(_SECONDS_MAX):
             return await _read_back(topic, bootstrap, options, written, values)
     except _FAILURES as error:
         fault = f"not read back: {_reason(error)}"
-        return [ProbeRecord(*one, 0, fault) for one in written]
+        return [structs.replace(one, fault=fault) for one in written]
 
 
 async def _produce(
-    topic: str,
-    bootstrap: str,
-    options: dict[str, Any],
-    values: Sequence[bytes],
-    chosen: list[int],
-    written: list[tuple[int, int, int]],
-) -> None:
-    """Add to `chosen` the partition of each record, and, once it is written, its partition, its
-    offset and how long it took in ms to `written`."""
+    topic: str, bootstrap: str, options: dict[str, Any], values: Sequence[bytes]
+) -> list[ProbeRecord]:
+    """The records that were written, up to the first one that was not."""
+    found: list[ProbeRecord] = []
+    partition = _NONE
+    try:
+        async with asyncio.timeout(_SECONDS_MAX), _producing(bootstrap, options) as producer:
+            everywhere = await producer.partitions_for(topic)
+            for value in values:
+                # As the producer's own partitioner does; here it is known for a record that fails.
+                available = producer.client.cluster.available_partitions_for_topic(topic)
+                partition = random.choice(sorted(available or everywhere))
+                begun = time.monotonic()
+                done = await producer.send_and_wait(topic, value, partition=partition)
+                found.append(ProbeRecord(partition, done.offset, _ms_since(begun), 0, ""))
+    except _FAILURES as error:
+        found = [structs.replace(one, fault="not read back") for one in found]
+        found.append(ProbeRecord(partition, _NONE, 0, 0, f"not written: {_reason(error)}"))
+    return found
+
+
+@asynccontextmanager
+async def _producing(bootstrap: str, options: dict[str, Any]) -> AsyncIterator[AIOKafkaProducer]:
     limit = {"request_timeout_ms": _REQUEST_MS_MAX}
     producer = AIOKafkaProducer(bootstrap_servers=bootstrap, acks="all", **{**limit, **options})
     await producer.start()
     try:
-        everywhere = await producer.partitions_for(topic)
-        for value in values:
-            # As the producer's own partitioner does; here it is known for a record that fails.
-            available = producer.client.cluster.available_partitions_for_topic(topic)
-            chosen.append(random.choice(sorted(available or everywhere)))
-            begun = time.monotonic()
-            done = await producer.send_and_wait(topic, value, partition=chosen[-1])
-            written.append((done.partition, done.offset, _ms_since(begun)))
+        yield producer
     finally:
         await producer.stop()
 
@@ -94,22 +95,22 @@ async def _read_back(
     topic: str,
     bootstrap: str,
     options: dict[str, Any],
-    written: Sequence[tuple[int, int, int]],
+    written: Sequence[ProbeRecord],
     values: Sequence[bytes],
 ) -> list[ProbeRecord]:
     found = []
     consumer = AIOKafkaConsumer(bootstrap_servers=bootstrap, enable_auto_commit=False, **options)
     await consumer.start()
     try:
-        for (partition, offset, took), value in zip(written, values, strict=True):
+        for one, value in zip(written, values, strict=True):
             begun = time.monotonic()
-            place = TopicPartition(topic, partition)
+            place = TopicPartition(topic, one.partition)
             consumer.assign([place])
-            consumer.seek(place, offset)
+            consumer.seek(place, one.offset)
             record = await consumer.getone(place)
-            is_same = (record.offset, record.value) == (offset, value)
+            is_same = (record.offset, record.value) == (one.offset, value)
             fault = "" if is_same else f"offset {record.offset} has another record"
-            found.append(ProbeRecord(partition, offset, took, _ms_since(begun), fault))
+            found.append(structs.replace(one, read_ms=_ms_since(begun), fault=fault))
     finally:
         await consumer.stop()
     return found

@@ -4,7 +4,6 @@ import shlex
 from pathlib import Path
 from typing import Final
 
-import msgspec
 from msgspec import Struct
 
 from replay.description.phrases import some
@@ -12,6 +11,7 @@ from replay.diff.comparing import BASE, HEAD, Instance, Side
 from replay.diff.grouping import DecisionDivergence, Root
 from replay.diff.reports import sentences
 from replay.errors import ReplayError
+from replay.report.command_output import read_output
 from replay.report.document import DifferingDecision, Finding, Lane, Mark, Report, Severity
 from replay.report.findings import worst_first
 from replay.times import iso_time
@@ -57,7 +57,7 @@ class _Diff(Struct):
 def add_differing(report: Report, path: Path) -> None:
     """Add the differing decisions of this log, from the JSON of `refold diff`: findings, a lane,
     and how each of them differs. Raises ReplayError."""
-    diff = _read(path)
+    diff = read_output(path, _Diff, "refold diff LOG --format json")
     name = _name_in(diff, report, path)
     found = [
         (group, one.instance())
@@ -89,17 +89,6 @@ def add_differing(report: Report, path: Path) -> None:
         DifferingDecision(one.seq, sentences.WHAT[one.what], sentences.of_decision(one))
         for one in sorted(every, key=lambda one: one.place)
     ]
-
-
-def _read(path: Path) -> _Diff:
-    try:
-        return msgspec.json.decode(path.read_bytes(), type=_Diff)
-    except OSError as error:
-        raise ReplayError(f"{path} cannot be read: {error.strerror}") from error
-    except msgspec.DecodeError as error:
-        raise ReplayError(
-            f"{path} is not the output of `refold diff LOG --format json`: {error}"
-        ) from error
 
 
 def _name_in(diff: _Diff, report: Report, path: Path) -> str:

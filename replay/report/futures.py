@@ -1,13 +1,16 @@
 """Reads the point of no return from the JSON of `refold what-if --invariant`."""
 
 from pathlib import Path
+from typing import Final
 
-import msgspec
 from msgspec import Struct
 
 from replay.errors import ReplayError
+from replay.report.command_output import read_output
 from replay.report.document import CurvePoint, Futures, Report
 from replay.times import nanoseconds_of
+
+_SEARCH: Final = "refold what-if LOG --invariant ... --json"
 
 
 class _Point(Struct):
@@ -25,18 +28,11 @@ class _Curve(Struct):
 
 def read_futures(path: Path, report: Report) -> Futures:
     """The curve in a file, which is one of the log of this report. Raises ReplayError."""
-    try:
-        found = msgspec.json.decode(path.read_bytes(), type=_Curve)
-    except OSError as error:
-        raise ReplayError(f"{path} cannot be read: {error.strerror}") from error
-    except msgspec.DecodeError as error:
-        raise ReplayError(
-            f"{path} is not the output of `refold what-if LOG --invariant ... --json`: {error}"
-        ) from error
+    found = read_output(path, _Curve, _SEARCH)
     if not found.points:
         raise ReplayError(
             f"{path} has no points, because the search was interrupted: search again with "
-            "`refold what-if LOG --invariant ... --json`"
+            f"`{_SEARCH}`"
         )
     # The first moment of an imported log may be that of its first state.
     later = [one for one in found.points if one.seq >= report.first_seq] or found.points
@@ -44,8 +40,7 @@ def read_futures(path: Path, report: Report) -> Futures:
         if report.wall_ns_of(one.seq, one.time) is None:
             raise ReplayError(
                 f"{path} is the point of no return of another log: {report.path} has no event "
-                f"{one.seq} at {one.time}. Search again with this log: `refold what-if LOG "
-                "--invariant ... --json`"
+                f"{one.seq} at {one.time}. Search again with this log: `{_SEARCH}`"
             )
     points = [
         CurvePoint(one.seq, nanoseconds_of(one.time), one.likelihood, one.low, one.high)

@@ -33,6 +33,7 @@ from controller.core.events import (
     VersionsOffered,
 )
 from controller.kafka_0_8.events import BrokerEvent, RecordEvent
+from controller.zookeeper.session_channel import session_channel
 from eventstore.records import EventRecord
 from replay.logs.folding import AnyRecorded
 
@@ -45,7 +46,7 @@ _OF_PAYLOAD: Final = 3
 _NS_PER_S: Final = 1_000_000_000
 _SIMULATED: Final = ("zookeeper", "session", "watches")
 """The channels of a simulated ZooKeeper."""
-_NO_SESSION: Final = "zookeeper:0"
+_NO_SESSION: Final = session_channel(0)
 
 
 class WrongField(Struct, frozen=True):
@@ -227,7 +228,7 @@ class EventFields:
         if channel in _SIMULATED:
             return channel
         if isinstance(event, SessionConnected | SessionDisconnected | SessionExpired):
-            expected = f"zookeeper:{event.session_id:x}"
+            expected = session_channel(event.session_id)
             self._sessions.add(expected)
             return expected
         if channel in self._sessions:

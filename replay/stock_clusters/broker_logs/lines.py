@@ -2,7 +2,7 @@
 
 import lzma
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime, tzinfo
 from functools import lru_cache
@@ -111,11 +111,11 @@ class LostTimes:
         self._is_open, self._last_ms = False, time_ms
 
     @property
-    def found(self) -> list[tuple[int, int | None]]:
+    def found(self) -> Sequence[tuple[int, int | None]]:
         """The times, from and to, in ms; to None if no line with a time follows. A log without any
         time is not used at all."""
         if not self._is_open or self._last_ms is None:
-            return [*self._found]
+            return self._found
         return [*self._found, (self._last_ms, None)]
 
 
