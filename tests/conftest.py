@@ -8,6 +8,7 @@ import subprocess
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import anyio
@@ -137,6 +138,13 @@ def _mark_other_samples(items: list[pytest.Item]) -> None:
 def pytest_collection_finish() -> None:
     """The garbage collector need not search the collected tests and imported modules again."""
     gc.freeze()
+
+
+@pytest.fixture
+def folder() -> Iterator[Path]:
+    """A folder with a short path, since a socket's path is limited."""
+    with TemporaryDirectory() as made:
+        yield Path(made)
 
 
 @pytest.fixture(scope="module")

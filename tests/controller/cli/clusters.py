@@ -39,8 +39,8 @@ async def daemon_of(connect: str, log_dir: Path, *options: str) -> AsyncIterator
 
 
 async def make_cluster(zookeeper: ZKClient, chroot: str) -> None:
-    """The znodes that identify a Kafka cluster, without brokers."""
-    for path in ("/brokers/ids", "/brokers/topics", "/cluster/id"):
+    """The znodes of a Kafka cluster without brokers. Without /admin no failover succeeds."""
+    for path in ("/admin", "/brokers/ids", "/brokers/topics", "/cluster/id"):
         await zookeeper.ensure_path(chroot + path)
     await zookeeper.set(f"{chroot}/cluster/id", json.dumps({"version": "1", "id": "c1"}), -1)
 

@@ -3,9 +3,7 @@
 import json
 import os
 import socket
-from collections.abc import Iterator
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import get_args
 
 import msgspec
@@ -33,13 +31,6 @@ standby: host-3, process 816, broker id 1000, running since 2026-11-21T20:00:04.
 log: /logs/run-1, 81 events, 3.0 MiB
 ZooKeeper: session 0x1f, connected to zk1:2181, heard 40 ms ago, timeout 18000 ms
 """
-
-
-@pytest.fixture
-def folder() -> Iterator[Path]:
-    """A folder with a short path, since a socket's path is limited."""
-    with TemporaryDirectory() as made:
-        yield Path(made)
 
 
 async def shown(folder: Path, status: DaemonStatus, *options: str) -> str:

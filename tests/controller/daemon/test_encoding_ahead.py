@@ -38,9 +38,9 @@ async def encoding(ahead: EncodingAhead) -> AsyncIterator[EncodingAhead]:
         tasks.cancel_scope.cancel()
 
 
-async def some_turns() -> None:
+async def some_turns(count: int = 20) -> None:
     """Other tasks may run, for no time by the clock."""
-    for _ in range(20):
+    for _ in range(count):
         await checkpoint()
 
 
@@ -65,7 +65,7 @@ async def test_prepared_topic_is_encoded_without_a_pause() -> None:
             prepare(standby, name)
             assert not is_encoded(standby, name)
             ahead.folded()
-            await some_turns()
+            await some_turns(3)
             assert is_encoded(standby, name)
         assert standby.unencoded == {}
 

@@ -79,7 +79,6 @@ async def test_service_starts_reloads_and_stops(
         daemon_of(zookeeper.connect + CHROOT, tmp_path / "logs", *options) as daemon,
     ):
         await make_cluster(znodes, CHROOT)
-        await znodes.ensure_path(f"{CHROOT}/admin")
         await daemon.start()
         await systemd.until("READY=1")
         await until_controller(znodes, CHROOT, 1000)

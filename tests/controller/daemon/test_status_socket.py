@@ -4,9 +4,7 @@ import asyncio
 import logging
 import socket
 import stat
-from collections.abc import Iterator
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import pytest
 
@@ -14,13 +12,6 @@ from controller.daemon.status_socket import StatusSocket
 from controller.settings.parsing import SOCKET_PATH_BYTES_MAX
 
 ANSWER = b'{"role":"standby"}\n'
-
-
-@pytest.fixture
-def folder() -> Iterator[Path]:
-    """A folder with a short path, since a socket's path is limited."""
-    with TemporaryDirectory() as made:
-        yield Path(made)
 
 
 def status_socket(folder: Path, path: Path | None = None, answer: bytes = ANSWER) -> StatusSocket:

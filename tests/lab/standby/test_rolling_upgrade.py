@@ -4,10 +4,9 @@ another: the steps and the commands of docs/standby.md."""
 import json
 import shlex
 import shutil
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
@@ -24,13 +23,6 @@ ROOT = Path(__file__).parents[3]
 CODE = ("controller", "eventstore", "replay", "pyproject.toml")
 RULE = "controller/core/procedures/elections/rebalance.py"
 """The old version rebalances leaders one second later after a failover."""
-
-
-@pytest.fixture
-def folder() -> Iterator[Path]:
-    """A folder with a short path, since a socket's path is limited."""
-    with TemporaryDirectory() as made:
-        yield Path(made)
 
 
 @pytest.fixture

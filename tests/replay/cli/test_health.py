@@ -1,10 +1,8 @@
 """`refold health` on logs, and on a real ZooKeeper."""
 
 import json
-from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import anyio
@@ -157,13 +155,6 @@ def test_options_that_do_not_fit_are_refused(log: Path, arguments: list[str], sa
 
 
 # A running daemon ---------------------------------------------------------------------------------
-
-
-@pytest.fixture
-def folder() -> Iterator[Path]:
-    """A folder with a short path, since a socket's path is limited."""
-    with TemporaryDirectory() as made:
-        yield Path(made)
 
 
 def of_log(status: DaemonStatus, log: Path) -> DaemonStatus:

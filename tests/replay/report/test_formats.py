@@ -37,6 +37,12 @@ def test_trace_has_every_event_and_the_outage_at_its_time(report: Report) -> Non
         and (one["pid"], one["tid"]) == (outage["pid"], outage["tid"])
     )
     assert lane.startswith("orders-")
+    [process] = [
+        one["args"]["name"]
+        for one in entries
+        if one["name"] == "process_name" and one["pid"] == outage["pid"]
+    ]
+    assert process == "Partitions"
     numbers = [one["args"]["event"] for one in entries if one["args"].get("kind") and "dur" in one]
     assert numbers == [one.listed.seq for one in report.events]
     counts = [one["args"] for one in entries if one["ph"] == "C"]
