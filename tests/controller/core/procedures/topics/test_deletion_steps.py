@@ -96,9 +96,12 @@ def test_under_kafka_rules_a_restarted_broker_ends_the_wait_of_marked_topics_onl
     cluster.stop_broker(1)
     cluster.answer_slow()
     cluster.start_broker(1)
+    cluster.start_broker(3)
     cluster.is_slow = lambda request: False
-    cluster.create_topic("t", {0: [1, 2]})
+    cluster.create_topic("t", {0: [1, 2, 3]})
+    cluster.stop_broker(3)
     cluster.bounce(1)
+    cluster.start_broker(3)
     mark(cluster, "t")
     assert marked(cluster) == ("t",)
 
