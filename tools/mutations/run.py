@@ -62,7 +62,8 @@ class Chosen(Struct):
     with_rules: bool = True
     page_test_order: Order = lambda names: names
     test_for: Callable[[Mutant], str] = lambda mutant: ""
-    """A test that has to run for a mutant, first; empty: any."""
+    """A test that has to run for a mutant, first; empty: any. Such mutants are tried first, and
+    also without time."""
 
 
 class Run:
@@ -154,7 +155,10 @@ class Run:
         page_tests: PageTests,
         deadline: float,
     ) -> None:
-        mutants = [mutant for function in chosen.functions for mutant in mutants_of(function)]
+        mutants = sorted(
+            (mutant for function in chosen.functions for mutant in mutants_of(function)),
+            key=lambda one: not chosen.test_for(one),
+        )
         for test in dict.fromkeys(map(chosen.test_for, mutants)):
             if test and test not in suite.tests:
                 raise MutationError(f"{SURVIVORS} names {test}, which is no test of the suite")
@@ -162,11 +166,13 @@ class Run:
 
         def trials() -> Iterator[Trial]:
             for place, mutant in enumerate(mutants):
-                if time.monotonic() > deadline:
+                named = chosen.test_for(mutant)
+                # A change elsewhere may be the reason why a named test does not notice any more.
+                if not named and time.monotonic() > deadline:
                     self.result.left = len(mutants) - place
                     return
                 tests = coverage_map.sample_of(mutant)
-                if named := chosen.test_for(mutant):
+                if named:
                     tests = [named, *(one for one in tests if one != named)]
                 if tests:
                     change = partial(imported.mutate, mutant)

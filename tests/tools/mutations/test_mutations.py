@@ -105,6 +105,17 @@ def test_code_is_the_same():
 
 
 @pytest.mark.long
+def test_mutants_with_a_named_test_are_tried_even_without_time(tree: Path) -> None:
+    commit(tree)
+    named = "test: tests/test_rule.py::test_first_is_larger"
+    listed = REVIEWED.replace("equivalent: equal numbers are the same either way", named)
+    write(tree, f"{LISTS}/survivors.toml", listed)
+    status, output = mutations(tree, "--base", "HEAD", "--minutes", "1e-9")
+    assert (status, "new survivor: rule.larger: compare" in output) == (1, True), output
+    assert "no time for 5 mutants" in output
+
+
+@pytest.mark.long
 def test_closure_that_exists_before_the_change_is_changed(tree: Path) -> None:
     closure = """
 
