@@ -143,9 +143,8 @@ class _Module:
 
     def _function(self, node: _FunctionNode, name: str) -> Function:
         statements = tuple(_statements(node.body, ""))
-        header = _header(node)
-        keys = [ast.dump(header), *(one.key for one in statements)]
-        uses = tuple(self._uses([header, *_without_annotations(node)]))
+        keys = [ast.dump(_header(node)), *(one.key for one in statements)]
+        uses = tuple(self._uses(_without_annotations(node)))
         return Function(self.file, name, "\n".join([name, *keys]), statements, uses)
 
     def _value(self, name: str, nodes: Sequence[ast.AST]) -> Value:

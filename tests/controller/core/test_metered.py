@@ -454,12 +454,18 @@ def test_lag_after_a_snapshot_with_an_unread_change_runs_from_the_first_event() 
     assert value_of(found.samples(), LAG) < 1
 
 
-def test_partition_state_that_a_standby_has_to_read_is_stale() -> None:
+def test_states_registrations_and_lists_that_a_standby_has_to_read_are_stale() -> None:
     pair = StandbyPair()
     found = metered(pair.standby)
     pair.active.set_isr("t", 0, [1])
     pair.standby.run()
-    assert value_of(found.samples(), "refold_standby_stale_znodes") == 1
+    assert value_of(found.samples(), STALE) == 1
+    pair.active.register(4)
+    pair.standby.run()
+    assert value_of(found.samples(), STALE) == 2
+    pair.active.put_quietly(znodes.broker_path(1), b"?")
+    pair.standby.run()
+    assert value_of(found.samples(), STALE) == 3
 
 
 def test_standby_has_no_lag_from_the_moment_of_its_take_over() -> None:
