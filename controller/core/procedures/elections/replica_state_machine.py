@@ -2,6 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Mapping
+from typing import Final
 
 from controller.core.batch import RequestBatch
 from controller.core.commands import Choice, Reason
@@ -29,6 +30,8 @@ Prepared = Mapping[str, PreparedTopic]
 """Topics whose requests are prepared, by name."""
 
 _NONE: Prepared = {}
+_SHRUNK: Final = "isr shrunk"
+_LAST_MEMBER: Final = "last member of the isr stays"
 
 
 async def change_replicas(
@@ -221,7 +224,8 @@ async def _remove_from_isr(
                 continue
             new = _without(state, broker, context.epoch, own)
             shrunk.append((partition, new))
-            choices.append(Choice(partition.topic.name, partition.number, new.leader, "isr shrunk"))
+            why = _LAST_MEMBER if broker in new.isr else _SHRUNK
+            choices.append(Choice(partition.topic.name, partition.number, new.leader, why))
         for partition, written, error in await write_states(
             controller, shrunk, Reason(f"remove {broker} from ISR", tuple(choices))
         ):

@@ -211,6 +211,8 @@ def test_last_member_stays_in_the_isr() -> None:
     move(driven, partition, OFFLINE)
 
     assert state_of(driven, partition) == LeaderAndIsr(-1, 1, (5,), 1, EPOCH)
+    [write] = [one for one in driven.issued if isinstance(one.command, WriteZnodes)]
+    assert write.reason.choices == (Choice("t", 0, -1, "last member of the isr stays"),)
 
 
 def test_follower_that_goes_offline_does_not_change_the_leader() -> None:
