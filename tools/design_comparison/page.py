@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Final
 
 from tools.design_comparison.charts import charts
-from tools.design_comparison.comparison import Compared
+from tools.design_comparison.comparison import DesignComparison
 from tools.design_comparison.tables import tables
 
 ROOT: Final = Path(__file__).parents[2]
@@ -13,7 +13,7 @@ PAGE: Final = ROOT / "docs/design-comparison.md"
 CHARTS: Final = ROOT / "docs/design-comparison"
 
 
-def write_page(compared: Compared) -> None:
+def write_page(compared: DesignComparison) -> None:
     """Replace the tables and the line about the runs; write the charts."""
     text = PAGE.read_text(encoding="utf-8")
     for name, table in {**tables(compared), "runs": _runs(compared)}.items():
@@ -31,7 +31,7 @@ def with_part(text: str, name: str, part: str) -> str:
     return mark.sub(lambda found: f"{found[1]}\n{part}\n\n{found[2]}", text)
 
 
-def _runs(compared: Compared) -> str:
+def _runs(compared: DesignComparison) -> str:
     command = f"`python -m tools.design_comparison --seed {compared.seed} --write`"
     end = ", after which Ctrl-C ended the run" if compared.was_interrupted else ""
     return f"{command} on {compared.date}, with {compared.runs:,} seeds{end}."

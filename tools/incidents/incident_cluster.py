@@ -20,7 +20,7 @@ from tools.lab.refold import Refold
 from tools.recordings.brokers import RecordedBroker
 from tools.recordings.recorded_cluster import RecordedCluster
 from tools.recordings.setup import Setup
-from tools.recordings.znodes import Znodes
+from tools.recordings.znodes import ZnodeClient
 
 DAEMON_ID = 1000
 BROKERS = 3
@@ -145,7 +145,7 @@ class IncidentCluster:
         return self._cluster.brokers[number - 1]
 
     @property
-    def znodes(self) -> Znodes:
+    def znodes(self) -> ZnodeClient:
         """A ZooKeeper session for changes by hand."""
         return self._cluster.znodes
 

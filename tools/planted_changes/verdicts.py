@@ -7,7 +7,7 @@ from typing import Any, Final
 from msgspec import Struct
 
 from tools.mutations.rules import Rule
-from tools.planted_changes.planting import Planted
+from tools.planted_changes.planting import PlantedChange
 
 
 class Outcome(StrEnum):
@@ -53,7 +53,7 @@ class Verdict(Struct, frozen=True):
 
 
 def outcome_of(
-    rule: Rule, change: Planted, report: dict[str, Any], *, is_innocuous: bool
+    rule: Rule, change: PlantedChange, report: dict[str, Any], *, is_innocuous: bool
 ) -> tuple[Outcome, tuple[str, ...]]:
     """The outcome of a comparison, whose `report` is `refold diff --format json`, and the rules
     that differ. An innocuous change may cause harmless reorderings. A version that never stops is
@@ -82,7 +82,7 @@ def _rule_of(group: dict[str, Any]) -> str:
     return " / ".join(filter(None, rules))
 
 
-def _names(code: dict[str, Any], change: Planted) -> bool:
+def _names(code: dict[str, Any], change: PlantedChange) -> bool:
     lines: Sequence[int] = code["lines"] if "lines" in code else [code["line"]]
     is_same = code["file"] == change.file_in_core and code["name"] == change.name
     if code["side"] == "base":

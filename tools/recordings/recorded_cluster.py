@@ -16,7 +16,7 @@ from tools.recordings.brokers import Logging, RecordedBroker
 from tools.recordings.clients import Writer, ask
 from tools.recordings.journal import Action, Journal
 from tools.recordings.setup import Setup
-from tools.recordings.znodes import Znodes
+from tools.recordings.znodes import ZnodeClient
 from tools.setup.jars import fetch
 
 Answer = TypeVar("Answer")
@@ -59,7 +59,7 @@ class RecordedCluster:
             self.zookeeper: ZooKeeperServer = await self.lab.start_zookeeper(
                 config=self.setup.zookeeper
             )
-        self.znodes = Znodes(self.zookeeper.connect, self.setup.chroot)
+        self.znodes = ZnodeClient(self.zookeeper.connect, self.setup.chroot)
         await self._open.enter_async_context(self.znodes)
         jars = await anyio.to_thread.run_sync(fetch, f"kafka-{self.setup.kafka}")
         for number in range(1, self.setup.brokers + 1):

@@ -16,7 +16,7 @@ _SECONDS_MAX = 15.0
 _CLOSE_SECONDS_MAX = 2.0
 
 
-class Znodes:
+class ZnodeClient:
     """Reads and writes znodes; paths are without the chroot. An async context manager. `reconnect`
     starts a new session after a restart of ZooKeeper."""
 

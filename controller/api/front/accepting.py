@@ -9,7 +9,7 @@ from typing import Final
 from controller.api.connection_counts import ListenerCounts
 from controller.api.front.request_quotas import RateLimiter
 from controller.api.front.streams import READ_AHEAD_BYTES
-from controller.api.limits import Limits
+from controller.api.limits import EndpointLimits
 
 _PAUSE_SECONDS: Final = 1.0
 
@@ -20,7 +20,7 @@ class CreationRates:
     """max.connection.creation.rate, for all listeners and for each. The inter-broker listener is
     not limited by what other listeners accept."""
 
-    def __init__(self, limits: Limits, listeners: Iterable[str] = ()) -> None:
+    def __init__(self, limits: EndpointLimits, listeners: Iterable[str] = ()) -> None:
         self._limits = limits
         self._names = dict.fromkeys([*limits.of_listeners, *listeners])
         self._all: RateLimiter | None = None

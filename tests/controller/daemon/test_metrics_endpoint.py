@@ -20,7 +20,7 @@ from controller.daemon.log_metrics import AppendTimes, log_samples
 from controller.daemon.metrics_endpoint import Probed, Source, serving_metrics
 from controller.exposition import TimedSample, openmetrics_text
 from controller.settings.parsing import HostAndPort, metrics_address
-from eventstore.mirror.progress import Place
+from eventstore.mirror.progress import TopicLocation
 from eventstore.records import Header
 from eventstore.writer import LogWriter
 from tools.lab.ports import free_port
@@ -166,7 +166,7 @@ def test_lag_of_a_mirror_without_progress_is_the_whole_log(tmp_path: Path) -> No
     with LogWriter.create(tmp_path / "log", header) as log:
         appends = AppendTimes()
         appends.add(0.002, 5)
-        place = Place("t", "h:1")
+        place = TopicLocation("t", "h:1")
         found = {one.name: one.value for one in log_samples(appends, log, place, 0.5)}
     assert found["refold_mirror_lag_events"] == 0
     assert found["refold_log_append_seconds_count"] == 1

@@ -22,7 +22,7 @@ from kio.schema.errors import ErrorCode
 
 from controller.api.endpoint_security import EndpointSecurity
 from controller.core.api_requests.producer_ids import AllocateProducerIdsReceived
-from controller.core.api_requests.received_request import Client as Identity
+from controller.core.api_requests.received_request import ClientIdentity as Identity
 from controller.core.configuration import Authorization
 from controller.security.passwords import Password
 from controller.wire.aiokafka_request import AiokafkaRequest
@@ -31,7 +31,7 @@ from tests.controller.api.certificates import Certificates
 from tests.controller.api.client import (
     API_VERSIONS,
     METADATA,
-    Client,
+    ClientIdentity,
     allocate_producer_ids,
     api_versions,
     request_schema,
@@ -127,7 +127,7 @@ async def test_mechanism_that_is_not_enabled_is_refused(serve: Serve) -> None:
     served = await serve(security={LISTENER: EndpointSecurity(mechanisms=MECHANISMS[1:])})
     with pytest.raises(UnsupportedSaslMechanismError):
         await logged_in(served, "PLAIN", "secret")
-    async with Client(served.port) as client:
+    async with ClientIdentity(served.port) as client:
         answer = await client.ask(SASL_HANDSHAKE, 1, handshake("PLAIN"))
         assert answer.error_code is ErrorCode.unsupported_sasl_mechanism
         assert answer.mechanisms == MECHANISMS[1:]
@@ -145,14 +145,14 @@ def token(content: bytes) -> Any:
 PASSWORD = token(b"\0alice\0secret")
 
 
-async def log_in_plain(client: Client, password: str, user: str = "alice") -> Any:
+async def log_in_plain(client: ClientIdentity, password: str, user: str = "alice") -> Any:
     """The answer to a login."""
     await client.ask(SASL_HANDSHAKE, 1, handshake("PLAIN"))
     return await client.ask(SASL_AUTHENTICATE, 2, token(f"\0{user}\0{password}".encode()))
 
 
 async def test_versions_may_be_asked_once_before_the_login(secured: Served) -> None:
-    async with Client(secured.port) as client:
+    async with ClientIdentity(secured.port) as client:
         answer = await client.ask(API_VERSIONS, 3, api_versions())
         offered = {one.api_key for one in answer.api_keys}
         assert {SASL_HANDSHAKE, SASL_AUTHENTICATE, ALLOCATE_PRODUCER_IDS} <= offered
@@ -162,7 +162,7 @@ async def test_versions_may_be_asked_once_before_the_login(secured: Served) -> N
 
 async def test_request_before_the_login_closes_the_connection(secured: Served) -> None:
     for begun in (False, True):
-        async with Client(secured.port) as client:
+        async with ClientIdentity(secured.port) as client:
             if begun:
                 await client.ask(SASL_HANDSHAKE, 1, handshake("PLAIN"))
             client.send(ALLOCATE_PRODUCER_IDS, 0, allocate_producer_ids())
@@ -171,7 +171,7 @@ async def test_request_before_the_login_closes_the_connection(secured: Served) -
 
 
 async def test_second_handshake_is_an_illegal_state(secured: Served) -> None:
-    async with Client(secured.port) as client:
+    async with ClientIdentity(secured.port) as client:
         await client.ask(SASL_HANDSHAKE, 1, handshake("PLAIN"))
         answer = await client.ask(SASL_HANDSHAKE, 1, handshake("PLAIN"))
         assert for_code(answer.error_code) is IllegalSaslStateError
@@ -179,7 +179,7 @@ async def test_second_handshake_is_an_illegal_state(secured: Served) -> None:
 
 
 async def test_sasl_after_the_login_is_an_illegal_state(secured: Served) -> None:
-    async with Client(secured.port) as client:
+    async with ClientIdentity(secured.port) as client:
         await client.ask(SASL_HANDSHAKE, 1, handshake("PLAIN"))
         assert not (await client.ask(SASL_AUTHENTICATE, 2, PASSWORD)).error_code
         for key, version, request in (
@@ -197,7 +197,7 @@ async def test_identity_of_another_user_is_refused(secured: Served) -> None:
         ("PLAIN", b"admin\0alice\0secret"),
         ("SCRAM-SHA-256", b"n,a=admin,n=alice,r=nonce"),
     ):
-        async with Client(secured.port) as client:
+        async with ClientIdentity(secured.port) as client:
             await client.ask(SASL_HANDSHAKE, 1, handshake(mechanism))
             answer = await client.ask(SASL_AUTHENTICATE, 2, token(first))
             assert for_code(answer.error_code) is SaslAuthenticationFailed
@@ -208,7 +208,7 @@ async def test_replayed_scram_proof_is_refused(secured: Served) -> None:
     """A recorded login: its proof belongs to another nonce of the server."""
     mechanism, nonce = "SCRAM-SHA-256", ""
     for recorded in (True, False):
-        async with Client(secured.port) as client:
+        async with ClientIdentity(secured.port) as client:
             await client.ask(SASL_HANDSHAKE, 1, handshake(mechanism))
             first = token(b"n,,n=alice,r=nonce")
             challenge = (await client.ask(SASL_AUTHENTICATE, 2, first)).auth_bytes.decode()
@@ -234,20 +234,20 @@ def proof(challenge: str, password: str) -> bytes:
 async def test_large_frame_before_the_login_closes_the_connection(serve: Serve) -> None:
     security = EndpointSecurity(mechanisms=("PLAIN",), receive_bytes_max=100)
     served = await serve(security={LISTENER: security})
-    async with Client(served.port) as client:
+    async with ClientIdentity(served.port) as client:
         client.writer.write((101).to_bytes(4, "big"))
         assert await client.closed()
 
 
 async def test_login_that_takes_too_long_ends(serve: Serve) -> None:
     served = await serve(security={LISTENER: SASL}, first_request_ms=200)
-    async with Client(served.port) as client:
+    async with ClientIdentity(served.port) as client:
         await client.ask(SASL_HANDSHAKE, 1, handshake("PLAIN"))
         assert await client.closed()
 
 
 async def test_request_for_a_broker_is_not_passed_on(secured: Served) -> None:
-    async with Client(secured.port) as client:
+    async with ClientIdentity(secured.port) as client:
         await client.ask(SASL_HANDSHAKE, 1, handshake("PLAIN"))
         await client.ask(SASL_AUTHENTICATE, 2, PASSWORD)
         offered = await client.ask(API_VERSIONS, 3, api_versions())
@@ -338,7 +338,7 @@ async def test_plain_text_on_a_tls_listener_is_refused(
     serve: Serve, certificates: Certificates
 ) -> None:
     served = await serve(security={LISTENER: certificates.security()})
-    async with Client(served.port) as client:
+    async with ClientIdentity(served.port) as client:
         client.send(API_VERSIONS, 3, api_versions())
         # An alert of TLS, then the end.
         assert len(await client.reader.read()) < 16
@@ -346,7 +346,7 @@ async def test_plain_text_on_a_tls_listener_is_refused(
 
 async def test_slow_tls_handshake_ends(serve: Serve, certificates: Certificates) -> None:
     served = await serve(security={LISTENER: certificates.security()}, first_request_ms=200)
-    async with Client(served.port) as client:
+    async with ClientIdentity(served.port) as client:
         assert await client.closed()
 
 
@@ -365,7 +365,7 @@ async def test_settings_of_the_daemon_are_for_super_users(serve: Serve) -> None:
         ("User:admin", ErrorCode.cluster_authorization_failed),
     ):
         served = await serve(authorization=Authorization(super_users=(user,)))
-        async with Client(served.port) as client:
+        async with ClientIdentity(served.port) as client:
             answer = await client.ask(DESCRIBE_CONFIGS, 4, configs)
             assert answer.results[0].error_code is error
             answer = await client.ask(DESCRIBE_LOG_DIRS, 4, log_dirs)

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from controller.core.operations import WriteOperation
-from controller.core.outcomes import Znodes
+from controller.core.outcomes import ZnodeColumns
 from controller.kafka_0_8 import admin, records, znodes
 from controller.kafka_0_8.broker import Broker
 from controller.kafka_0_8.configuration import CURRENT_RULES
@@ -125,7 +125,7 @@ def close_assigned_replicas(patch: pytest.MonkeyPatch) -> None:
 def elect_the_replica_of_a_deleted_partition(patch: pytest.MonkeyPatch) -> None:
     original = election._read
 
-    async def read(broker: Broker, partition: Partition) -> Znodes:
+    async def read(broker: Broker, partition: Partition) -> ZnodeColumns:
         found = await original(broker, partition)
         found.czxids[0] = partition.czxid
         return found

@@ -22,8 +22,8 @@ class AddressQuotas:
         """The rates from now on."""
         self._rates = rates
 
-    def allows(self, address: str, now_s: float) -> bool:
-        """Count a new connection, if the rate of its address allows it."""
+    def admit(self, address: str, now_s: float) -> bool:
+        """Count a new connection. Returns whether the rate of its address allows it."""
         rate = self._rates.rates.get(address, self._rates.default)
         if rate is None:
             return True
