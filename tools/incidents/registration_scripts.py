@@ -2,6 +2,7 @@
 
 import asyncio
 
+from controller.core import znodes
 from tools.incidents.incident_cluster import IncidentCluster
 
 TOPIC = "orders"
@@ -13,7 +14,7 @@ _REGISTERS_S = 5.0
 async def stuck_registration(cluster: IncidentCluster) -> None:
     """A broker fails, and a registration of it is left. Then the session of the broker ends while
     it does not run; it finds the left registration, and does not register when that is deleted."""
-    path, broker = "/brokers/ids/2", cluster.broker(2)
+    path, broker = znodes.broker_path(2), cluster.broker(2)
     content = await cluster.znodes.read(path)
     broker.kill()
     await cluster.until_registered(2, is_registered=False)

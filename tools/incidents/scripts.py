@@ -8,6 +8,7 @@ from typing import Any, Final, NamedTuple
 from kafka import KafkaAdminClient, TopicPartition
 from kafka.admin import NewTopic
 
+from controller.core import znodes
 from tools.incidents import (
     migration_scripts,
     registration_scripts,
@@ -211,13 +212,13 @@ async def cancellation_removed(cluster: IncidentCluster) -> None:
     await cluster.until_isr("guarded", 0, {1, 3})
     await cluster.cancel()
     await cluster.until_logged("rollback_waits")
-    await cluster.submit({("guarded", 0): [2, 3]}, "/admin/reassign_partitions_extra")
-    await cluster.znodes.delete("/admin/reassign_cancel")
+    await cluster.submit({("guarded", 0): [2, 3]}, znodes.REASSIGN_PARTITIONS_EXTRA)
+    await cluster.znodes.delete(znodes.REASSIGN_CANCEL)
     await cluster.until_logged("reassignments_go_on")
     await cluster.broker(2).start()
     await cluster.until_assigned("guarded", 0, [2, 3])
     await cluster.until_in_sync("guarded")
-    await cluster.until_deleted("/admin/reassign_partitions")
+    await cluster.until_deleted(znodes.REASSIGN_PARTITIONS)
 
 
 async def extra_conflict(cluster: IncidentCluster) -> None:
@@ -225,12 +226,12 @@ async def extra_conflict(cluster: IncidentCluster) -> None:
     reassigned, and a target for a partition that is not."""
     await cluster.submit({("moved", 0): [3, UNREGISTERED]})
     await cluster.until_isr("moved", 0, {1, 2, 3})
-    extra = "/admin/reassign_partitions_extra"
+    extra = znodes.REASSIGN_PARTITIONS_EXTRA
     await cluster.submit({("moved", 0): [2, 3], ("moved", 1): [3, 2]}, extra)
     await cluster.until_assigned("moved", 0, [2, 3])
     await cluster.until_assigned("moved", 1, [3, 2])
     await cluster.until_in_sync("moved")
-    await cluster.until_deleted("/admin/reassign_partitions")
+    await cluster.until_deleted(znodes.REASSIGN_PARTITIONS)
 
 
 async def legacy_request(cluster: IncidentCluster) -> None:

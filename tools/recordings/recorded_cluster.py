@@ -10,6 +10,7 @@ from typing import Any, Self, TypeVar
 import anyio.to_thread
 from kafka import KafkaAdminClient
 
+from controller.core import znodes
 from tools.lab import Lab, LabError, ZooKeeperServer
 from tools.lab.kafka_tools import KafkaTools
 from tools.recordings.brokers import Logging, RecordedBroker
@@ -113,8 +114,8 @@ class RecordedCluster:
     async def topics(self) -> Topics:
         """All topics with their assignment, without internal ones."""
         found: Topics = {}
-        for topic in await self.znodes.children("/brokers/topics"):
-            znode = await self.znodes.read(f"/brokers/topics/{topic}")
+        for topic in await self.znodes.children(znodes.TOPICS):
+            znode = await self.znodes.read(znodes.topic_path(topic))
             if znode is not None and not topic.startswith("__"):
                 found[topic] = znode["partitions"]
         return found
@@ -122,8 +123,8 @@ class RecordedCluster:
     async def states(self, topic: str) -> dict[int, dict[str, Any]]:
         """The state of each partition of a topic that has one."""
         found = {}
-        for name in await self.znodes.children(f"/brokers/topics/{topic}/partitions"):
-            state = await self.znodes.read(f"/brokers/topics/{topic}/partitions/{name}/state")
+        for name in await self.znodes.children(znodes.partitions_path(topic)):
+            state = await self.znodes.read(znodes.state_path(topic, name))
             if state is not None:
                 found[int(name)] = state
         return found

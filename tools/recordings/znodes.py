@@ -9,6 +9,8 @@ from typing import Any, Self, TypeVar
 from aiozk import ACL, ZKClient
 from aiozk.exc import NoNode
 
+from controller.core import znodes
+
 Answer = TypeVar("Answer")
 Znode = dict[str, Any]
 
@@ -100,13 +102,13 @@ class ZnodeClient:
 
     async def controller(self) -> int | None:
         """The broker id in /controller."""
-        znode = await self.read("/controller")
+        znode = await self.read(znodes.CONTROLLER)
         return None if znode is None else int(znode["brokerid"])
 
     async def registration(self, broker: int) -> tuple[str, int] | None:
         """The session of a registered broker, and its broker epoch."""
         try:
-            path = f"{self._chroot}/brokers/ids/{broker}"
+            path = self._chroot + znodes.broker_path(broker)
             _, stat = await self._ask(lambda client: client.get(path))
         except NoNode:
             return None

@@ -86,7 +86,7 @@ class ZooKeeperClusterAdmin:
     async def configuration(self, entity: str) -> dict[str, str]:
         """The configuration of an entity such as "topics/t". Raises ReassignmentRefused if
         its znode cannot be read."""
-        path = f"/config/{entity}"
+        path = znodes.config_path(entity)
         (znode,) = await self.client.read((path,))
         try:
             return znodes.read_config(path, znode.data if znode else None)
@@ -95,7 +95,7 @@ class ZooKeeperClusterAdmin:
 
     async def configure(self, step: Configure) -> None:
         """Write the entity's znode and notify the brokers, as Kafka's AdminZkClient."""
-        path = f"/config/{step.entity}"
+        path = znodes.config_path(step.entity)
         for _ in range(TRIES_MAX):
             (znode,) = await self.client.read((path,))
             try:
