@@ -11,7 +11,6 @@ from kafka.admin import NewTopic
 from controller.core import znodes
 from tools.incidents import (
     migration_scripts,
-    registration_scripts,
     request_scripts,
     rule_scripts,
 )
@@ -19,6 +18,10 @@ from tools.incidents.incident_cluster import UNREGISTERED, IncidentCluster
 
 TOPIC: Final = "orders"
 PARTITIONS: Final = {0: [1, 2, 3], 1: [2, 3, 1], 2: [3, 1, 2], 3: [1, 3]}
+
+REGISTRATIONS: Final = {"refold.registration.check.ms": "4000"}
+_REGISTERS_S: Final = 5.0
+"""A broker has tried to register in its next session."""
 
 Script = Callable[[IncidentCluster], Awaitable[None]]
 
@@ -285,6 +288,29 @@ async def bounced_broker(cluster: IncidentCluster) -> None:
     await cluster.remove_cancel()
 
 
+async def stuck_registration(cluster: IncidentCluster) -> None:
+    """A broker fails, and a registration of it is left. Then the session of the broker ends while
+    it does not run; it finds the left registration, and does not register when that is deleted."""
+    path, broker = znodes.broker_path(2), cluster.broker(2)
+    content = await cluster.znodes.read(path)
+    broker.kill()
+    await cluster.until_registered(2, is_registered=False)
+    await cluster.znodes.create(path, content)
+    await cluster.until_logged("registration_left_over")
+    await cluster.znodes.delete(path)
+    await broker.start()
+    await cluster.until_in_sync(TOPIC)
+    broker.pause()
+    await cluster.until_registered(2, is_registered=False)
+    await cluster.znodes.create(path, content)
+    broker.resume()
+    await asyncio.sleep(_REGISTERS_S)
+    await cluster.znodes.delete(path)
+    await cluster.until_logged("broker_not_registered")
+    await broker.restart()
+    await cluster.until_in_sync(TOPIC)
+
+
 class IncidentScript(NamedTuple):
     """A script, and its cluster: the brokers' inter.broker.protocol.version, further settings of
     the brokers and of refold, and the number of each broker's log directories. `of_zookeeper`: the
@@ -339,9 +365,7 @@ INCIDENTS: Final[Mapping[str, IncidentScript]] = {
     "reassignment-adopted": IncidentScript(rule_scripts.reassignment_adopted),
     "cancellation-unclean": IncidentScript(rule_scripts.cancellation_unclean),
     "epoch-changed": IncidentScript(rule_scripts.epoch_changed),
-    "stuck-registration": IncidentScript(
-        registration_scripts.stuck_registration, config=registration_scripts.REGISTRATIONS
-    ),
+    "stuck-registration": IncidentScript(stuck_registration, config=REGISTRATIONS),
     "failed-failover": IncidentScript(rule_scripts.failed_failover),
     "kraft-epoch-above": IncidentScript(
         migration_scripts.kraft_epoch_above, config=migration_scripts.NO_SHRINKING

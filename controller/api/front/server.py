@@ -21,8 +21,7 @@ from controller.api.errors import (
     RequestRejected,
     SessionOver,
 )
-from controller.api.front.accepting import CreationRates, accept_connections
-from controller.api.front.address_quotas import AddressQuotas
+from controller.api.front.accepting import AddressQuotas, CreationRates, accept_connections
 from controller.api.front.admission import Admission
 from controller.api.front.broker_rights import BrokerRights
 from controller.api.front.cluster_metadata import MetadataQueries

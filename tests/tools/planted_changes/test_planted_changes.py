@@ -12,8 +12,7 @@ from tools.mutations.errors import MutationError
 from tools.mutations.functions import functions_of
 from tools.mutations.rules import Rule, Value
 from tools.planted_changes.planting import PlantedChange, changed_copy, planted
-from tools.planted_changes.table import table
-from tools.planted_changes.verdicts import Outcome, Verdict, outcome_of
+from tools.planted_changes.verdicts import Outcome, Verdict, outcome_of, table
 
 ROOT = Path(__file__).parents[3]
 MODULE = '''"""A rule."""

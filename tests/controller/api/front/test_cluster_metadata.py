@@ -17,16 +17,16 @@ from controller.api.cluster_metadata import (
     TopicMetadata,
 )
 from controller.core import error_codes as codes
-from controller.core.api_requests.received_request import ClientIdentity as Identity
+from controller.core.api_requests.received_request import ClientIdentity
 from controller.core.values import NO_LEADER, Broker, Endpoint
-from tests.controller.api.client import METADATA, ClientIdentity, api_versions, request_schema
+from tests.controller.api.client import METADATA, Client, api_versions, request_schema
 from tests.controller.api.conftest import NOT_WITHIN_S, OWN_ID, Serve, Served
 from tests.controller.api.front.test_identification import LISTENER, SASL, log_in_plain
 
 DESCRIBE_CLUSTER = 60
 API_VERSIONS = 18
 FIND_COORDINATOR = 10
-ALICE = Identity("User:alice", "127.0.0.1")
+ALICE = ClientIdentity("User:alice", "127.0.0.1")
 BROKER = Broker(1, 10, (Endpoint(LISTENER, "SASL_PLAINTEXT", "one", 9092),), "rack")
 TOPIC_ID = UUID(int=7).bytes
 PARTITION = PartitionMetadata(codes.LISTENER_NOT_FOUND, 0, NO_LEADER, 3, (1, 2), (1, 2), (2,))
@@ -65,7 +65,7 @@ def everything(version: int) -> Any:
 
 
 async def answers(served: Served, *requests: tuple[int, int, Any]) -> list[Any]:
-    async with ClientIdentity(served.port) as client:
+    async with Client(served.port) as client:
         await log_in_plain(client, "secret")
         return [await client.ask(*one) for one in requests]
 
@@ -149,7 +149,7 @@ async def test_metadata_closes_the_connection_while_the_daemon_is_not_controller
     secured: Served,
 ) -> None:
     secured.metadata = None
-    async with ClientIdentity(secured.port) as client:
+    async with Client(secured.port) as client:
         await log_in_plain(client, "secret")
         client.send(METADATA, 12, everything(12))
         assert await client.closed()
@@ -159,7 +159,7 @@ async def test_at_most_sixteen_clients_are_answered_at_once(secured: Served) -> 
     """The next client is answered when one of them has its answer."""
     secured.metadata_is_known = anyio.Event()
     async with AsyncExitStack() as stack:
-        clients = [await stack.enter_async_context(ClientIdentity(secured.port)) for _ in range(18)]
+        clients = [await stack.enter_async_context(Client(secured.port)) for _ in range(18)]
         for client in clients:
             await log_in_plain(client, "secret")
         asked = [asyncio.create_task(one.ask(METADATA, 12, everything(12))) for one in clients]
@@ -187,7 +187,7 @@ async def test_request_that_only_a_broker_answers_is_counted_and_logged_once(
 ) -> None:
     request = request_schema(FIND_COORDINATOR, 0).FindCoordinatorRequest(key="group")
     for _ in range(3):
-        async with ClientIdentity(secured.port) as client:
+        async with Client(secured.port) as client:
             await log_in_plain(client, "secret")
             client.send(FIND_COORDINATOR, 0, request)
             assert await client.closed()

@@ -8,8 +8,7 @@ import anyio
 import pytest
 
 from controller.api.connection_counts import ConnectionTotals, ListenerCounts
-from controller.api.front.accepting import CreationRates
-from controller.api.front.address_quotas import AddressQuotas
+from controller.api.front.accepting import AddressQuotas, CreationRates
 from controller.api.limits import EndpointLimits, ListenerQuota
 from controller.api.messages import AddressRates, ConnectionLimits
 from controller.core.api_requests.topics import CreatedTopic, CreateTopicsResponse

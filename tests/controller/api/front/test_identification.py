@@ -22,7 +22,7 @@ from kio.schema.errors import ErrorCode
 
 from controller.api.endpoint_security import EndpointSecurity
 from controller.core.api_requests.producer_ids import AllocateProducerIdsReceived
-from controller.core.api_requests.received_request import ClientIdentity as Identity
+from controller.core.api_requests.received_request import ClientIdentity
 from controller.core.configuration import Authorization
 from controller.security.passwords import Password
 from controller.wire.aiokafka_request import AiokafkaRequest
@@ -31,7 +31,7 @@ from tests.controller.api.certificates import Certificates
 from tests.controller.api.client import (
     API_VERSIONS,
     METADATA,
-    ClientIdentity,
+    Client,
     allocate_producer_ids,
     api_versions,
     request_schema,
@@ -88,7 +88,9 @@ async def logged_in(served: Served, mechanism: str, password: str, **more: Any) 
     return await create_conn("127.0.0.1", served.port, **(login | more))
 
 
-async def principal_of_request(served: Served, connection: AIOKafkaConnection) -> Identity | None:
+async def principal_of_request(
+    served: Served, connection: AIOKafkaConnection
+) -> ClientIdentity | None:
     """Who the controller sees as the sender of a request."""
 
     def header(correlation_id: int, client_id: str) -> bytes:
@@ -108,7 +110,7 @@ async def test_request_after_a_login_has_the_principal(secured: Served) -> None:
         secured.events.clear()
         connection = await logged_in(secured, mechanism, "secret")
         found = await principal_of_request(secured, connection)
-        assert found == Identity("User:alice", "127.0.0.1")
+        assert found == ClientIdentity("User:alice", "127.0.0.1")
 
 
 async def test_wrong_password_or_user_is_refused(secured: Served) -> None:
@@ -127,7 +129,7 @@ async def test_mechanism_that_is_not_enabled_is_refused(serve: Serve) -> None:
     served = await serve(security={LISTENER: EndpointSecurity(mechanisms=MECHANISMS[1:])})
     with pytest.raises(UnsupportedSaslMechanismError):
         await logged_in(served, "PLAIN", "secret")
-    async with ClientIdentity(served.port) as client:
+    async with Client(served.port) as client:
         answer = await client.ask(SASL_HANDSHAKE, 1, handshake("PLAIN"))
         assert answer.error_code is ErrorCode.unsupported_sasl_mechanism
         assert answer.mechanisms == MECHANISMS[1:]
@@ -145,14 +147,14 @@ def token(content: bytes) -> Any:
 PASSWORD = token(b"\0alice\0secret")
 
 
-async def log_in_plain(client: ClientIdentity, password: str, user: str = "alice") -> Any:
+async def log_in_plain(client: Client, password: str, user: str = "alice") -> Any:
     """The answer to a login."""
     await client.ask(SASL_HANDSHAKE, 1, handshake("PLAIN"))
     return await client.ask(SASL_AUTHENTICATE, 2, token(f"\0{user}\0{password}".encode()))
 
 
 async def test_versions_may_be_asked_once_before_the_login(secured: Served) -> None:
-    async with ClientIdentity(secured.port) as client:
+    async with Client(secured.port) as client:
         answer = await client.ask(API_VERSIONS, 3, api_versions())
         offered = {one.api_key for one in answer.api_keys}
         assert {SASL_HANDSHAKE, SASL_AUTHENTICATE, ALLOCATE_PRODUCER_IDS} <= offered
@@ -162,7 +164,7 @@ async def test_versions_may_be_asked_once_before_the_login(secured: Served) -> N
 
 async def test_request_before_the_login_closes_the_connection(secured: Served) -> None:
     for begun in (False, True):
-        async with ClientIdentity(secured.port) as client:
+        async with Client(secured.port) as client:
             if begun:
                 await client.ask(SASL_HANDSHAKE, 1, handshake("PLAIN"))
             client.send(ALLOCATE_PRODUCER_IDS, 0, allocate_producer_ids())
@@ -171,7 +173,7 @@ async def test_request_before_the_login_closes_the_connection(secured: Served) -
 
 
 async def test_second_handshake_is_an_illegal_state(secured: Served) -> None:
-    async with ClientIdentity(secured.port) as client:
+    async with Client(secured.port) as client:
         await client.ask(SASL_HANDSHAKE, 1, handshake("PLAIN"))
         answer = await client.ask(SASL_HANDSHAKE, 1, handshake("PLAIN"))
         assert for_code(answer.error_code) is IllegalSaslStateError
@@ -179,7 +181,7 @@ async def test_second_handshake_is_an_illegal_state(secured: Served) -> None:
 
 
 async def test_sasl_after_the_login_is_an_illegal_state(secured: Served) -> None:
-    async with ClientIdentity(secured.port) as client:
+    async with Client(secured.port) as client:
         await client.ask(SASL_HANDSHAKE, 1, handshake("PLAIN"))
         assert not (await client.ask(SASL_AUTHENTICATE, 2, PASSWORD)).error_code
         for key, version, request in (
@@ -197,7 +199,7 @@ async def test_identity_of_another_user_is_refused(secured: Served) -> None:
         ("PLAIN", b"admin\0alice\0secret"),
         ("SCRAM-SHA-256", b"n,a=admin,n=alice,r=nonce"),
     ):
-        async with ClientIdentity(secured.port) as client:
+        async with Client(secured.port) as client:
             await client.ask(SASL_HANDSHAKE, 1, handshake(mechanism))
             answer = await client.ask(SASL_AUTHENTICATE, 2, token(first))
             assert for_code(answer.error_code) is SaslAuthenticationFailed
@@ -208,7 +210,7 @@ async def test_replayed_scram_proof_is_refused(secured: Served) -> None:
     """A recorded login: its proof belongs to another nonce of the server."""
     mechanism, nonce = "SCRAM-SHA-256", ""
     for recorded in (True, False):
-        async with ClientIdentity(secured.port) as client:
+        async with Client(secured.port) as client:
             await client.ask(SASL_HANDSHAKE, 1, handshake(mechanism))
             first = token(b"n,,n=alice,r=nonce")
             challenge = (await client.ask(SASL_AUTHENTICATE, 2, first)).auth_bytes.decode()
@@ -234,20 +236,20 @@ def proof(challenge: str, password: str) -> bytes:
 async def test_large_frame_before_the_login_closes_the_connection(serve: Serve) -> None:
     security = EndpointSecurity(mechanisms=("PLAIN",), receive_bytes_max=100)
     served = await serve(security={LISTENER: security})
-    async with ClientIdentity(served.port) as client:
+    async with Client(served.port) as client:
         client.writer.write((101).to_bytes(4, "big"))
         assert await client.closed()
 
 
 async def test_login_that_takes_too_long_ends(serve: Serve) -> None:
     served = await serve(security={LISTENER: SASL}, first_request_ms=200)
-    async with ClientIdentity(served.port) as client:
+    async with Client(served.port) as client:
         await client.ask(SASL_HANDSHAKE, 1, handshake("PLAIN"))
         assert await client.closed()
 
 
 async def test_request_for_a_broker_is_not_passed_on(secured: Served) -> None:
-    async with ClientIdentity(secured.port) as client:
+    async with Client(secured.port) as client:
         await client.ask(SASL_HANDSHAKE, 1, handshake("PLAIN"))
         await client.ask(SASL_AUTHENTICATE, 2, PASSWORD)
         offered = await client.ask(API_VERSIONS, 3, api_versions())
@@ -285,7 +287,9 @@ async def test_principal_is_made_of_the_name_in_the_certificate(
         served.events.clear()
         served.port = served.ports[name]
         connection = await over_tls(served, certificates.context(certificates.alice.pem))
-        assert await principal_of_request(served, connection) == Identity(principal, "127.0.0.1")
+        assert await principal_of_request(served, connection) == ClientIdentity(
+            principal, "127.0.0.1"
+        )
     served.events.clear()
     served.port = served.ports["C"]
     with pytest.raises(KafkaConnectionError):
@@ -302,7 +306,7 @@ async def test_clients_without_a_certificate_are_anonymous_or_refused(
     served = await serve(names=modes, security=security)
     connection = await over_tls(served, certificates.context())
     found = await principal_of_request(served, connection)
-    assert found == Identity("User:ANONYMOUS", "127.0.0.1")
+    assert found == ClientIdentity("User:ANONYMOUS", "127.0.0.1")
     served.events.clear()
     served.port = served.ports["required"]
     for own in (certificates.stranger.pem, None):
@@ -319,7 +323,7 @@ async def test_login_over_tls_has_the_principal_of_the_login(
     tls = {"security_protocol": "SASL_SSL", "ssl_context": certificates.context()}
     connection = await logged_in(served, "PLAIN", "secret", **tls)
     found = await principal_of_request(served, connection)
-    assert found == Identity("User:alice", "127.0.0.1")
+    assert found == ClientIdentity("User:alice", "127.0.0.1")
 
 
 async def test_new_certificate_is_used_without_a_restart(
@@ -338,7 +342,7 @@ async def test_plain_text_on_a_tls_listener_is_refused(
     serve: Serve, certificates: Certificates
 ) -> None:
     served = await serve(security={LISTENER: certificates.security()})
-    async with ClientIdentity(served.port) as client:
+    async with Client(served.port) as client:
         client.send(API_VERSIONS, 3, api_versions())
         # An alert of TLS, then the end.
         assert len(await client.reader.read()) < 16
@@ -346,7 +350,7 @@ async def test_plain_text_on_a_tls_listener_is_refused(
 
 async def test_slow_tls_handshake_ends(serve: Serve, certificates: Certificates) -> None:
     served = await serve(security={LISTENER: certificates.security()}, first_request_ms=200)
-    async with ClientIdentity(served.port) as client:
+    async with Client(served.port) as client:
         assert await client.closed()
 
 
@@ -365,7 +369,7 @@ async def test_settings_of_the_daemon_are_for_super_users(serve: Serve) -> None:
         ("User:admin", ErrorCode.cluster_authorization_failed),
     ):
         served = await serve(authorization=Authorization(super_users=(user,)))
-        async with ClientIdentity(served.port) as client:
+        async with Client(served.port) as client:
             answer = await client.ask(DESCRIBE_CONFIGS, 4, configs)
             assert answer.results[0].error_code is error
             answer = await client.ask(DESCRIBE_LOG_DIRS, 4, log_dirs)

@@ -10,10 +10,10 @@ from kio.schema.errors import ErrorCode
 
 from controller.api.endpoint_security import EndpointSecurity
 from controller.brokers.security import UnsecuredToken
-from controller.core.api_requests.received_request import ClientIdentity as Identity
+from controller.core.api_requests.received_request import ClientIdentity
 from controller.security.errors import LoginRejected
 from controller.security.oauthbearer import FAILED, InvalidToken, Token, TokenRules, read_token
-from tests.controller.api.client import ClientIdentity, allocate_producer_ids, request_schema
+from tests.controller.api.client import Client, allocate_producer_ids, request_schema
 from tests.controller.api.conftest import Serve, Served
 from tests.controller.api.front.test_identification import (
     LISTENER,
@@ -54,13 +54,13 @@ async def test_client_with_an_unsecured_token_is_its_subject(secured: Served) ->
     provider = UnsecuredToken({"sub": "alice"}, 60)
     connection = await logged_in(secured, "OAUTHBEARER", "", sasl_oauth_token_provider=provider)
     found = await principal_of_request(secured, connection)
-    assert found == Identity("User:alice", "127.0.0.1")
+    assert found == ClientIdentity("User:alice", "127.0.0.1")
 
 
 async def test_expired_token_is_refused_by_kafkas_exchange(secured: Served) -> None:
     old = token({"sub": "alice", "exp": 1})
     schema = request_schema(SASL_AUTHENTICATE, 2)
-    async with ClientIdentity(secured.port) as client:
+    async with Client(secured.port) as client:
         await client.ask(SASL_HANDSHAKE, 1, handshake("OAUTHBEARER"))
         request = schema.SaslAuthenticateRequest(auth_bytes=message(old))
         answer = await client.ask(SASL_AUTHENTICATE, 2, request)
@@ -84,7 +84,7 @@ async def test_login_ends_with_the_token(serve: Serve) -> None:
         )
         served = await serve(security={LISTENER: security})
         text = token({"sub": "alice", "exp": time.time() + 30})
-        async with ClientIdentity(served.port) as client:
+        async with Client(served.port) as client:
             await client.ask(SASL_HANDSHAKE, 1, handshake("OAUTHBEARER"))
             request = schema.SaslAuthenticateRequest(auth_bytes=message(text))
             answer = await client.ask(SASL_AUTHENTICATE, 2, request)
@@ -93,7 +93,7 @@ async def test_login_ends_with_the_token(serve: Serve) -> None:
 
 async def test_client_that_ignores_the_refusal_is_not_logged_in(secured: Served) -> None:
     schema = request_schema(SASL_AUTHENTICATE, 2)
-    async with ClientIdentity(secured.port) as client:
+    async with Client(secured.port) as client:
         await client.ask(SASL_HANDSHAKE, 1, handshake("OAUTHBEARER"))
         request = schema.SaslAuthenticateRequest(auth_bytes=message(token({"sub": "alice"})))
         await client.ask(SASL_AUTHENTICATE, 2, request)

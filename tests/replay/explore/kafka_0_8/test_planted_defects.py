@@ -116,10 +116,10 @@ def keep_the_isr(patch: pytest.MonkeyPatch) -> None:
 
 
 def close_assigned_replicas(patch: pytest.MonkeyPatch) -> None:
-    async def is_to_be_closed(broker: Broker, change: znodes.StateChange) -> bool:
+    async def check_close(broker: Broker, change: znodes.StateChange) -> bool:
         return True
 
-    patch.setattr(replicas, "_is_to_be_closed", is_to_be_closed)
+    patch.setattr(replicas, "_check_close", check_close)
 
 
 def elect_the_replica_of_a_deleted_partition(patch: pytest.MonkeyPatch) -> None:
@@ -178,10 +178,10 @@ def keep_requests(patch: pytest.MonkeyPatch) -> None:
 
 
 def never_close(patch: pytest.MonkeyPatch) -> None:
-    async def is_to_be_closed(broker: Broker, change: znodes.StateChange) -> bool:
+    async def check_close(broker: Broker, change: znodes.StateChange) -> bool:
         return False
 
-    patch.setattr(replicas, "_is_to_be_closed", is_to_be_closed)
+    patch.setattr(replicas, "_check_close", check_close)
 
 
 def keep_producers_waiting(patch: pytest.MonkeyPatch) -> None:
