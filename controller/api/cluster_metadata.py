@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 
 from msgspec import Struct
 
-from controller.core.api_requests.received_request import Client
+from controller.core.api_requests.received_request import ClientIdentity
 from controller.core.values import Broker
 
 
@@ -24,7 +24,7 @@ class MetadataQuery(Struct, frozen=True):
     request; None: all that the client may see. The other fields: whether the client wants to know
     what it may do to each topic and to the cluster."""
 
-    client: Client
+    client: ClientIdentity
     listener: str
     topics: tuple[TopicAsked, ...] | None
     with_topic_operations: bool = False

@@ -1,7 +1,7 @@
 """The daemon's side of the endpoint: receives events from the front process and sends it responses.
 
 Only the front, a separate process, reads the bytes of clients. It passes on complete, size-checked
-requests to the controller, decoded to events. `Limits` bounds how many of them are unanswered.
+requests to the controller, decoded to events. `EndpointLimits` bounds the unanswered ones.
 """
 
 import asyncio
@@ -18,32 +18,32 @@ import anyio
 from controller.api.cluster_metadata import MetadataSource, no_metadata
 from controller.api.connection_counts import ConnectionTotals
 from controller.api.heartbeat import Heartbeat
-from controller.api.limits import Limits
+from controller.api.limits import EndpointLimits
 from controller.api.listening import BoundListener
 from controller.api.messages import (
     AddressRates,
     BrokerRightRead,
-    BrokerRightWanted,
     ClientThrottled,
     ConnectionLimits,
     ConnectionsCounted,
     CredentialRead,
-    CredentialWanted,
-    Link,
+    FrontLink,
+    FrontSetup,
     Listener,
-    LiveBrokers,
+    LiveBrokerList,
     MetadataRead,
-    MetadataWanted,
     OperatorWarning,
     Ping,
+    ReadBrokerRight,
+    ReadCredential,
+    ReadMetadata,
     RequestReceived,
     ResponseDeferred,
     ResponseReady,
-    Setup,
     Shutdown,
 )
 from controller.core.api_requests import ApiRequest, ApiResponse
-from controller.core.api_requests.received_request import Client
+from controller.core.api_requests.received_request import ClientIdentity
 from controller.core.configuration import Authorization
 from controller.core.topic_configs import ConfigEntry
 from controller.core.values import Broker
@@ -62,11 +62,11 @@ async def no_credentials(_user: str, _mechanism: str) -> str | None:
     return None
 
 
-BrokerRightSource = Callable[[Client], bool]
+BrokerRightSource = Callable[[ClientIdentity], bool]
 """Whether a client may send requests of brokers, as far as the controller knows."""
 
 
-def no_broker_rights(_client: Client) -> bool:
+def no_broker_rights(_client: ClientIdentity) -> bool:
     """The source of an endpoint without a controller."""
     return False
 
@@ -94,7 +94,7 @@ class ApiEndpoint:
         listeners: Sequence[BoundListener],
         *,
         broker_id: int,
-        limits: Limits,
+        limits: EndpointLimits,
         broker_settings: Mapping[str, str],
         own_configs: Sequence[ConfigEntry] = (),
         authorization: Authorization | None = None,
@@ -116,7 +116,7 @@ class ApiEndpoint:
         self._brokers: tuple[Broker, ...] = ()
         self._address_rates = AddressRates()
         self._connection_limits = ConnectionLimits()
-        self._link: Link | None = None
+        self._link: FrontLink | None = None
         self._first_number = 1
         self._is_ending = False
         self._ended = asyncio.Event()
@@ -127,7 +127,7 @@ class ApiEndpoint:
         quota."""
         if tuple(brokers) != self._brokers:
             self._brokers = tuple(brokers)
-            self._send(LiveBrokers(self._brokers))
+            self._send(LiveBrokerList(self._brokers))
 
     def set_address_rates(self, rates: AddressRates) -> None:
         """Limit how many connections per second are accepted from single addresses."""
@@ -190,9 +190,9 @@ class ApiEndpoint:
             raise
         finally:
             theirs.close()
-        link = await Link.over(ours)
+        link = await FrontLink.over(ours)
         link.send(self._setup())
-        link.send(LiveBrokers(self._brokers))
+        link.send(LiveBrokerList(self._brokers))
         link.send(self._address_rates)
         link.send(self._connection_limits)
         self._link = link
@@ -201,9 +201,9 @@ class ApiEndpoint:
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(_end_if_unresponsive, link, heartbeat)
                 while (message := await link.receive()) is not None:
-                    if isinstance(message, CredentialWanted):
+                    if isinstance(message, ReadCredential):
                         tasks.start_soon(self._read_credential, message)
-                    elif isinstance(message, MetadataWanted):
+                    elif isinstance(message, ReadMetadata):
                         tasks.start_soon(self._read_metadata, message)
                     self._take(message, heartbeat)
                 tasks.cancel_scope.cancel()
@@ -231,11 +231,11 @@ class ApiEndpoint:
             start_new_session=True,
         )
 
-    def _setup(self) -> Setup:
+    def _setup(self) -> FrontSetup:
         listeners = tuple(
             Listener(one.socket.fileno(), one.endpoint, one.security) for one in self._listeners
         )
-        return Setup(
+        return FrontSetup(
             self._broker_id,
             listeners,
             self._limits,
@@ -245,11 +245,11 @@ class ApiEndpoint:
             self._authorization,
         )
 
-    async def _read_credential(self, wanted: CredentialWanted) -> None:
+    async def _read_credential(self, wanted: ReadCredential) -> None:
         credential = await self._credentials(wanted.user, wanted.mechanism)
         self._send(CredentialRead(wanted.number, credential))
 
-    async def _read_metadata(self, wanted: MetadataWanted) -> None:
+    async def _read_metadata(self, wanted: ReadMetadata) -> None:
         self._send(MetadataRead(wanted.number, await self._metadata(wanted.query)))
 
     def _take(self, message: object, heartbeat: Heartbeat) -> None:
@@ -259,7 +259,7 @@ class ApiEndpoint:
             case RequestReceived(connection=connection, event=event):
                 self._first_number = max(self._first_number, connection + 1, event.request + 1)
                 self._on_event(event, f"api:{connection}")
-            case BrokerRightWanted(number=number, client=client):
+            case ReadBrokerRight(number=number, client=client):
                 self._send(BrokerRightRead(number, self._broker_rights(client)))
             case ConnectionsCounted(listeners=listeners):
                 self.connections.counted(listeners)
@@ -272,7 +272,7 @@ class ApiEndpoint:
         | ResponseDeferred
         | ClientThrottled
         | Shutdown
-        | LiveBrokers
+        | LiveBrokerList
         | AddressRates
         | ConnectionLimits
         | CredentialRead
@@ -301,7 +301,7 @@ def front_environment(environment: Mapping[str, str]) -> dict[str, str]:
     }
 
 
-async def _end_if_unresponsive(link: Link, heartbeat: Heartbeat) -> None:
+async def _end_if_unresponsive(link: FrontLink, heartbeat: Heartbeat) -> None:
     """Disconnect a front that hangs, since brokers would wait for it."""
     await heartbeat.until_unresponsive(lambda: link.send(Ping()))
     link.abort()

@@ -11,7 +11,7 @@ class ListenerQuota(Struct, frozen=True, kw_only=True):
     creation_rate: int | None = None
 
 
-class Limits(Struct, frozen=True, kw_only=True):
+class EndpointLimits(Struct, frozen=True, kw_only=True):
     """The limits of one front process. Limits that Kafka has are settings with Kafka's keys.
     They have Kafka's defaults, unless Kafka's default is no limit. See docs/endpoint.md for what
     happens beyond each limit."""

@@ -11,9 +11,9 @@ from msgspec import Struct
 from controller.api.cluster_metadata import ClusterMetadata, MetadataQuery
 from controller.api.connection_counts import ListenerCounts
 from controller.api.endpoint_security import PLAIN, EndpointSecurity
-from controller.api.limits import Limits
+from controller.api.limits import EndpointLimits
 from controller.core.api_requests import ApiRequest, ApiResponse
-from controller.core.api_requests.received_request import Client
+from controller.core.api_requests.received_request import ClientIdentity
 from controller.core.configuration import Authorization
 from controller.core.topic_configs import ConfigEntry
 from controller.core.values import Broker, Endpoint
@@ -31,7 +31,7 @@ class Listener(Struct, frozen=True):
     security: EndpointSecurity = PLAIN
 
 
-class Setup(Struct, frozen=True, tag="setup"):
+class FrontSetup(Struct, frozen=True, tag="setup"):
     """To the front, first: its configuration. Requests and connections are numbered from
     `first_number` on, so that a restarted front reuses no number. `broker_settings` determine
     the configuration of new topics in responses (topic_configs.py). `own_configs` are the
@@ -39,14 +39,14 @@ class Setup(Struct, frozen=True, tag="setup"):
 
     broker_id: int
     listeners: tuple[Listener, ...]
-    limits: Limits
+    limits: EndpointLimits
     first_number: int
     broker_settings: dict[str, str]
     own_configs: tuple[ConfigEntry, ...] = ()
     authorization: Authorization | None = None
 
 
-class LiveBrokers(Struct, frozen=True, tag="live_brokers"):
+class LiveBrokerList(Struct, frozen=True, tag="live_brokers"):
     """To the front: all live brokers, without the daemon itself. Requests may be forwarded to
     them, and their requests to the controller take precedence over those of other clients."""
 
@@ -63,7 +63,7 @@ class AddressRates(Struct, frozen=True, tag="address_rates"):
 
 class ConnectionLimits(Struct, frozen=True, tag="connection_limits"):
     """To the front: the limits of connections that Kafka's dynamic configuration has, with the
-    names of `Limits`; None: those of the settings count."""
+    names of `EndpointLimits`; None: those of the settings count."""
 
     connections_max: int | None = None
     connections_per_address_max: int | None = None
@@ -111,7 +111,7 @@ class RequestReceived(Struct, frozen=True, tag="request_received"):
     event: ApiRequest
 
 
-class CredentialWanted(Struct, frozen=True, tag="credential_wanted"):
+class ReadCredential(Struct, frozen=True, tag="read_credential"):
     """To the daemon: a client logs in as that user by a SCRAM mechanism."""
 
     number: int
@@ -126,7 +126,7 @@ class CredentialRead(Struct, frozen=True, tag="credential_read"):
     credential: str | None
 
 
-class MetadataWanted(Struct, frozen=True, tag="metadata_wanted"):
+class ReadMetadata(Struct, frozen=True, tag="read_metadata"):
     """To the daemon: a client wants to know the cluster or topics."""
 
     number: int
@@ -134,17 +134,17 @@ class MetadataWanted(Struct, frozen=True, tag="metadata_wanted"):
 
 
 class MetadataRead(Struct, frozen=True, tag="metadata_read"):
-    """To the front: the answer to `MetadataWanted`; None while the daemon is not controller."""
+    """To the front: the answer to `ReadMetadata`; None while the daemon is not controller."""
 
     number: int
     answer: ClusterMetadata | None
 
 
-class BrokerRightWanted(Struct, frozen=True, tag="broker_right_wanted"):
+class ReadBrokerRight(Struct, frozen=True, tag="read_broker_right"):
     """To the daemon: a client sends a request of brokers."""
 
     number: int
-    client: Client
+    client: ClientIdentity
 
 
 class BrokerRightRead(Struct, frozen=True, tag="broker_right_read"):
@@ -168,8 +168,8 @@ class OperatorWarning(Struct, frozen=True, tag="operator_warning"):
 
 
 Message = (
-    Setup
-    | LiveBrokers
+    FrontSetup
+    | LiveBrokerList
     | AddressRates
     | ConnectionLimits
     | ResponseReady
@@ -179,11 +179,11 @@ Message = (
     | Ping
     | Pong
     | RequestReceived
-    | CredentialWanted
+    | ReadCredential
     | CredentialRead
-    | MetadataWanted
+    | ReadMetadata
     | MetadataRead
-    | BrokerRightWanted
+    | ReadBrokerRight
     | BrokerRightRead
     | ConnectionsCounted
     | OperatorWarning
@@ -202,7 +202,7 @@ _encode = msgspec.msgpack.Encoder(enc_hook=_as_text).encode
 _decoder: msgspec.msgpack.Decoder[Message] = msgspec.msgpack.Decoder(Message, dec_hook=_from_text)
 
 
-class Link:
+class FrontLink:
     """One end of the connection between the two processes. Each message follows its size."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -210,7 +210,7 @@ class Link:
         self._writer = writer
 
     @classmethod
-    async def over(cls, end: socket.socket) -> "Link":
+    async def over(cls, end: socket.socket) -> "FrontLink":
         """Use a connected socket; the link owns it from now on."""
         reader, writer = await asyncio.open_connection(sock=end, limit=_READ_AHEAD_BYTES)
         return cls(reader, writer)

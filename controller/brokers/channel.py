@@ -132,7 +132,7 @@ class Channel:
         if self._scope.cancel_called:
             return
         self._dequeue(queued)
-        if self._failures.succeeded():
+        if self._failures.record_success():
             self._emit(ChannelFault(self.broker, self.broker_epoch, "recovered", ""))
         self._emit(self._answered(queued))
 
@@ -192,7 +192,7 @@ class Channel:
             self._connection = None
 
     def _failed(self, error: ChannelError, began_s: float) -> None:
-        if not self._failures.failed(error, began_s, anyio.current_time()):
+        if not self._failures.record_failure(error, began_s, anyio.current_time()):
             return
         # A failing channel may wait for long, so its queue must not keep shared encodings alive.
         for queued in self._queue:

@@ -28,7 +28,7 @@ class FailureTracker:
         self._reported: tuple[str, str] | None = None
         self._reported_at_s = 0.0
 
-    def failed(self, error: ChannelError, began_s: float, now_s: float) -> bool:
+    def record_failure(self, error: ChannelError, began_s: float, now_s: float) -> bool:
         """An attempt that began at `began_s` failed. Return whether to report it."""
         if error.kind != self._kind:
             self._kind, self._times, self._since_s = error.kind, 0, began_s
@@ -48,7 +48,7 @@ class FailureTracker:
         )
         return RETRY_S if self._kind == Unreachable.kind or first_close else REPEATED_FAULT_S
 
-    def succeeded(self) -> bool:
+    def record_success(self) -> bool:
         """A request was answered. Return whether failures were reported before, which are over
         now."""
         was_reported = self._reported is not None

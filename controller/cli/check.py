@@ -12,14 +12,14 @@ from controller.cli.output import print_result, print_table
 from controller.operator.checks import check_all
 from controller.operator.probes import probe_all
 from controller.operator.start_checks import CheckResult
-from controller.settings.settings import Loaded
+from controller.settings.settings import LoadedSettings
 
 _ERRORS: Final = 1
 _COULD_NOT_CHECK: Final = 2
 _COLOURS: Final = {"ok": "green", "warning": "yellow", "error": "red"}
 
 
-def check_take_over(loaded: Loaded, *, as_json: bool) -> None:
+def check_take_over(loaded: LoadedSettings, *, as_json: bool) -> None:
     """Check whether `refold run` with these settings would succeed, and print the results.
 
     Raises typer.Exit with the exit status if there are errors, or if the check is not possible.

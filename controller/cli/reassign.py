@@ -30,7 +30,7 @@ from controller.operator.reassignment import (
 )
 from controller.operator.reassignment.cluster import ClusterConnection, connected
 from controller.operator.reassignment.documents import read_brokers, read_targets, read_topics
-from controller.operator.reassignment.errors import BadInput, Refused
+from controller.operator.reassignment.errors import BadInput, ReassignmentRefused
 from controller.operator.reassignment.generating import generate
 from controller.operator.reassignment.listing import list_reassignments
 from controller.operator.reassignment.report import DONE, REFUSED, UNUSABLE, Report
@@ -56,7 +56,7 @@ def reassign(given: dict[str, Any]) -> None:
     try:
         asyncio.run(_run(checked(given), given, report))
     except OperatorError as error:
-        report.status = REFUSED if isinstance(error, Refused) else UNUSABLE
+        report.status = REFUSED if isinstance(error, ReassignmentRefused) else UNUSABLE
         report.data["error"] = str(error)
         for line in str(error).splitlines() if not as_json else ():
             _to_stderr(f"refold reassign: {line}")

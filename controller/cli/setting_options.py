@@ -10,7 +10,7 @@ from typing import Annotated, Any, NamedTuple, TypedDict, TypeVar, get_type_hint
 import typer
 
 from controller.settings.errors import SettingsError
-from controller.settings.settings import ClusterAccess, Loaded, Sources, access_of, load
+from controller.settings.settings import ClusterAccess, LoadedSettings, Sources, access_of, load
 from controller.settings.sources import RawSetting
 from controller.settings.table import SETTINGS
 
@@ -99,7 +99,7 @@ class GivenSettings(NamedTuple):
     flags: Sequence[RawSetting]
     config: Path | None
 
-    def load(self, fallbacks: Sequence[RawSetting] = ()) -> Loaded:
+    def load(self, fallbacks: Sequence[RawSetting] = ()) -> LoadedSettings:
         """All settings, from options, environment and file. `fallbacks` are used where these
         have none."""
         return self._checked(partial(load, fallbacks=fallbacks))

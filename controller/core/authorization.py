@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from typing import Final, NamedTuple
 
-from controller.core.api_requests.received_request import ANONYMOUS, Client
+from controller.core.api_requests.received_request import ANONYMOUS, ClientIdentity
 from controller.core.configuration import Authorization
 from controller.core.znodes.acls import CLUSTER, TOPIC, Acl, ResourcePattern
 
@@ -21,7 +21,7 @@ _IMPLIED_BY: Final = {
 """A client that is allowed one of these operations is allowed the first one (AclAuthorizer)."""
 _ANY: Final = "*"
 _EVERY_USER: Final = "User:*"
-_UNKNOWN_CLIENT: Final = Client(ANONYMOUS, "")
+_UNKNOWN_CLIENT: Final = ClientIdentity(ANONYMOUS, "")
 
 Acls = dict[ResourcePattern, tuple[Acl, ...]]
 """All ACLs of topics and of the cluster."""
@@ -76,7 +76,7 @@ class AclIndex:
 def refusal(
     acls: AclIndex,
     rules: Authorization,
-    client: Client | None,
+    client: ClientIdentity | None,
     operation: str,
     resource: Resource,
 ) -> str | None:
@@ -99,7 +99,9 @@ def refusal(
     return f"no ACL allows {what}"
 
 
-def _has(acls: Iterable[Acl], permission: str, who: Client, operations: tuple[str, ...]) -> bool:
+def _has(
+    acls: Iterable[Acl], permission: str, who: ClientIdentity, operations: tuple[str, ...]
+) -> bool:
     return any(
         one.permission == permission
         and one.principal in (who.principal, _EVERY_USER)

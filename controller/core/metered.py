@@ -117,8 +117,8 @@ class _Channel:
         if len(self._requests) == 1:
             self.waited.add(0.0)
 
-    def answered(self, id: CommandId, now_ns: int) -> bool:
-        """The response to a request has arrived. Returns whether it was a LeaderAndIsr request."""
+    def take_response(self, id: CommandId, now_ns: int) -> bool:
+        """Remove the request of a response. Returns whether it was a LeaderAndIsr request."""
         is_leader_and_isr = False
         while self._requests and self._requests[0][0] <= id:
             _, _, is_leader_and_isr = self._requests.popleft()
@@ -163,7 +163,7 @@ class Metered(FoldObserver):
             case BrokerResponded(command=command, broker=broker):
                 channel = self._channels.get(broker)
                 if channel is not None:
-                    self._is_unhandled_response = channel.answered(command, self._now_ns)
+                    self._is_unhandled_response = channel.take_response(command, self._now_ns)
             case SessionConnected():
                 self._session["ZooKeeperSyncConnects"] += 1
             case SessionDisconnected():

@@ -25,7 +25,7 @@ from controller.core.operations import OK
 T = TypeVar("T")
 
 
-class Znodes:
+class ZnodeColumns:
     """Columns of znodes that were read, one entry for each path, in the order of the paths."""
 
     __slots__ = ("czxids", "data", "errors", "missing", "mzxids", "owners", "versions")
@@ -52,7 +52,7 @@ class Znodes:
         return self.missing <= 0
 
 
-class ParsedZnodes(Znodes, Generic[T]):
+class ParsedZnodes(ZnodeColumns, Generic[T]):
     """Znodes that are parsed as they arrive, while ZooKeeper reads the others. `parsed` has the
     content of each, the error of an unreadable one, or None if the znode was not read; the bytes
     are not kept.

@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 
 from controller.core import znodes
 from controller.core.operations import NO_NODE
-from controller.core.outcomes import Children, Znodes
+from controller.core.outcomes import Children, ZnodeColumns
 from controller.core.prepared_topics import PreparedTopic, prepare, unprepare
 from controller.core.state import ControllerContext, Partition, Topic
 from controller.core.values import ANY_VERSION
@@ -128,9 +128,9 @@ class StandbyState:
         state = znodes.state_of(path)
         if state is not None and self.topics.get(state[0]) is not None:
             self.unread.setdefault(state[0], {})[state[1]] = None
-            self._is_unprepared(state[0])
+            self._unprepare(state[0])
 
-    def _is_unprepared(self, name: str) -> None:
+    def _unprepare(self, name: str) -> None:
         self.unprepared[name] = None
         self.unencoded.pop(name, None)
         if self.prepared.pop(name, None) is not None:
@@ -140,7 +140,7 @@ class StandbyState:
 
     # Reads that need no command
 
-    def read(self, paths: Iterable[str], *, has_data: bool) -> Znodes | None:
+    def read(self, paths: Iterable[str], *, has_data: bool) -> ZnodeColumns | None:
         """The current znodes; None if one of them is not known."""
         if not self.is_watching:
             return None
@@ -149,7 +149,7 @@ class StandbyState:
             if path in self.stale or path not in self.znodes:
                 return None
             found.append(self.znodes[path])
-        read = Znodes(len(found))
+        read = ZnodeColumns(len(found))
         read.missing = 0
         read.errors = [one.error for one in found]
         read.data = [one.data if has_data else None for one in found]
@@ -230,7 +230,7 @@ class StandbyState:
         the controller, whose partitions must stay online.
         """
         for partition in changed:
-            self._is_unprepared(partition.topic.name)
+            self._unprepare(partition.topic.name)
         usable: dict[str, PreparedTopic] = {}
         for name, one in self.prepared.items():
             if context.topics.get(name) is not one.topic:

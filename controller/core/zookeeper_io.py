@@ -52,7 +52,7 @@ from controller.core.outcomes import (
     TopicIds,
     Wait,
     Writes,
-    Znodes,
+    ZnodeColumns,
     suspend,
 )
 from controller.core.values import ANY_VERSION, LeaderAndIsr
@@ -65,7 +65,7 @@ from controller.core.znodes import (
 )
 
 T = TypeVar("T")
-Z = TypeVar("Z", bound=Znodes)
+Z = TypeVar("Z", bound=ZnodeColumns)
 
 _RETRY = 1
 """The verdict on a lost write that did not happen."""
@@ -102,7 +102,7 @@ async def read_znodes(
     *,
     watch: bool = False,
     may_be_denied: bool = False,
-) -> Znodes:
+) -> ZnodeColumns:
     """Data and stat of each path, as far as known. `watch` asks for the next change of the znodes
     that exist. Raises ProcedureError if an ACL does not allow a read, unless it `may_be_denied`: a
     denied read must not count as a missing znode (KafkaZkClient throws, too)."""
@@ -119,10 +119,10 @@ async def fetch_znodes(
     *,
     watch: bool = False,
     may_be_denied: bool = False,
-) -> Znodes:
+) -> ZnodeColumns:
     """As `read_znodes`, always from ZooKeeper."""
     command = ReadZnodes(tuple(paths), watch)
-    found = await _read(client, command, lambda: Znodes(len(paths)), rule)
+    found = await _read(client, command, lambda: ZnodeColumns(len(paths)), rule)
     if not may_be_denied:
         _require_allowed(paths, found.errors)
     return found
@@ -168,7 +168,7 @@ async def read_contents(
 
 async def read_stats(
     controller: Controller, paths: list[str], rule: str, *, watch: bool = False
-) -> Znodes:
+) -> ZnodeColumns:
     """The stats of each path. `watch` also covers creation (KB 1.4.3)."""
     known = controller.standby.read(paths, has_data=False)
     return known or await fetch_stats(controller, paths, rule, watch=watch)
@@ -176,10 +176,10 @@ async def read_stats(
 
 async def fetch_stats(
     client: ZooKeeperClient, paths: list[str], rule: str, *, watch: bool = False
-) -> Znodes:
+) -> ZnodeColumns:
     """As `read_stats`, always from ZooKeeper."""
     command = ReadStats(tuple(paths), watch)
-    return await _read(client, command, lambda: Znodes(len(paths)), rule)
+    return await _read(client, command, lambda: ZnodeColumns(len(paths)), rule)
 
 
 async def _read(
@@ -395,7 +395,7 @@ async def _settle(
     return again
 
 
-async def read_latest(client: ZooKeeperClient, paths: list[str], rule: str) -> Znodes:
+async def read_latest(client: ZooKeeperClient, paths: list[str], rule: str) -> ZnodeColumns:
     """As `read_znodes`, but sees all that was done before, even if the server lags.
 
     Sync and read use one connection: after a reconnection the server may be another (race R32).
@@ -407,7 +407,7 @@ async def read_latest(client: ZooKeeperClient, paths: list[str], rule: str) -> Z
         if await _is_lost(synced.errors):
             continue
         id = client.issue(ReadZnodes(tuple(paths), False), Reason(rule))
-        found: Znodes = await suspend(Wait(id, Znodes(len(paths))))
+        found: ZnodeColumns = await suspend(Wait(id, ZnodeColumns(len(paths))))
         if not await _is_lost(found.errors):
             return found
 

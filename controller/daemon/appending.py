@@ -68,7 +68,7 @@ class LogAppender:
         self._writing_since = None
         written = asyncio.get_running_loop().run_in_executor(self._thread, write)
         try:
-            while not await self._is_in_time(written):
+            while not await self._wait_for_write(written):
                 pass
             return written.result()
         except LogError as error:
@@ -76,9 +76,9 @@ class LogAppender:
         finally:
             written.cancel()
 
-    async def _is_in_time(self, written: asyncio.Future[T]) -> bool:
-        """Whether the write has finished. A timeout is ignored if the whole process was
-        suspended meanwhile, which says nothing about the disk."""
+    async def _wait_for_write(self, written: asyncio.Future[T]) -> bool:
+        """Returns whether the write has finished in time. A timeout is ignored if the whole process
+        was suspended meanwhile, which says nothing about the disk."""
         seconds_max, begun = self._seconds_max, time.monotonic()
         since = begun if self._writing_since is None else self._writing_since
         timeout = max(since + seconds_max - begun, 0)

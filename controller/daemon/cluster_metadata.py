@@ -17,7 +17,7 @@ from controller.api.cluster_metadata import (
     TopicAsked,
     TopicMetadata,
 )
-from controller.core.api_requests.received_request import Client
+from controller.core.api_requests.received_request import ClientIdentity
 from controller.core.authorization import DESCRIBE, THE_CLUSTER, Resource, refusal, topic_resource
 from controller.core.error_codes import (
     INVALID_TOPIC_EXCEPTION,
@@ -85,7 +85,7 @@ class MetadataReader:
             answer.cluster_operations(),
         )
 
-    def may_act_as_broker(self, client: Client) -> bool:
+    def may_act_as_broker(self, client: ClientIdentity) -> bool:
         """Whether a client may send requests of brokers, by the ACLs that are known now."""
         controller = self._fold.controller
         rules, acls = controller.configuration.authorization, controller.context.acls

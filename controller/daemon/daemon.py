@@ -50,7 +50,7 @@ from controller.daemon.encoding_ahead import EncodingAhead
 from controller.daemon.garbage import DroppedTopics, GarbageCollection
 from controller.daemon.notices import NoticeLog, log_session
 from controller.daemon.peers import Channels, Endpoint, ZooKeeper
-from controller.daemon.progress import Progress
+from controller.daemon.progress import LoopProgress
 from controller.daemon.timers import Timers
 from controller.event_log.housekeeping import Housekeeping
 from controller.event_log.secret_digests import SecretDigests
@@ -128,7 +128,7 @@ class Daemon:
         self._stop: Stop | None = None
         self._encoding_ahead = EncodingAhead(fold)
         self._garbage = GarbageCollection()
-        self.progress = Progress()
+        self.progress = LoopProgress()
         self.notices = NoticeLog()
         self.append_times = self._appender.times
         self.metered: Metered = _Observer(fold.controller, self._garbage.dropped)

@@ -8,7 +8,7 @@ from controller.core.distribution import Distribution
 from controller.core.metered import Sample, summary_samples
 from controller.core.metric_table import METRICS, Metric
 from controller.daemon.connection_metrics import CONNECTION_METRICS
-from eventstore.mirror.progress import Place, read_progress
+from eventstore.mirror.progress import TopicLocation, read_progress
 from eventstore.writer import LogWriter
 
 _APPEND: Final = "refold_log_append_seconds"
@@ -48,7 +48,7 @@ class AppendTimes:
 
 
 def log_samples(
-    appends: AppendTimes, log: LogWriter, mirror: Place | None, event_lag_s: float
+    appends: AppendTimes, log: LogWriter, mirror: TopicLocation | None, event_lag_s: float
 ) -> Iterator[Sample]:
     """The values now."""
     yield from summary_samples(_APPEND, appends.seconds)

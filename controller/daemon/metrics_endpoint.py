@@ -36,7 +36,7 @@ Answer = TypeVar("Answer")
 Source = Callable[[], Iterable[Sample]]
 
 
-class Probed:
+class Probes:
     """What the endpoint asks. `samples`: the metrics, None before the daemon runs. `unready`: why
     the daemon could not take or keep the role now; empty if it could."""
 
@@ -67,10 +67,10 @@ class _EventLoop:
 
 
 class _Samples(Collector):
-    def __init__(self, loop: _EventLoop, metrics: Sequence[Metric], probed: Probed) -> None:
+    def __init__(self, loop: _EventLoop, metrics: Sequence[Metric], probes: Probes) -> None:
         self._loop = loop
         self._metrics = metrics
-        self._probed = probed
+        self._probed = probes
 
     def collect(self) -> Iterator[Family]:
         """The families now."""
@@ -82,11 +82,11 @@ class _Samples(Collector):
 class _Application:
     """Answers /livez, /readyz, and every other path with the metrics, as prometheus-client."""
 
-    def __init__(self, loop: _EventLoop, metrics: Sequence[Metric], probed: Probed) -> None:
+    def __init__(self, loop: _EventLoop, metrics: Sequence[Metric], probes: Probes) -> None:
         self._loop = loop
-        self._probed = probed
+        self._probed = probes
         registry = CollectorRegistry(auto_describe=False)
-        registry.register(_Samples(loop, metrics, probed))
+        registry.register(_Samples(loop, metrics, probes))
         self._metrics = make_wsgi_app(registry)
 
     def __call__(self, environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
@@ -117,7 +117,7 @@ class _SilentHandler(WSGIRequestHandler):
 
 @contextmanager
 def serving_metrics(
-    address: HostAndPort | None, metrics: Sequence[Metric], probed: Probed
+    address: HostAndPort | None, metrics: Sequence[Metric], probes: Probes
 ) -> Iterator[None]:
     """Serve metrics and health while the block runs in the event loop, if an address is given.
 
@@ -126,7 +126,7 @@ def serving_metrics(
     if address is None:
         yield
         return
-    application = _Application(_EventLoop(asyncio.get_running_loop()), metrics, probed)
+    application = _Application(_EventLoop(asyncio.get_running_loop()), metrics, probes)
     try:
         server = make_server(
             address.host, address.port, application, _server_class(address.host), _SilentHandler

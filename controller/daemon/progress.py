@@ -21,7 +21,7 @@ class EndedTerm(NamedTuple):
     silent_ms: int
 
 
-class Progress:
+class LoopProgress:
     """What the loop has done so far.
 
     - `last_event`, and `folded_after_ns`: the time from its arrival until it was folded.

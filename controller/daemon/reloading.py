@@ -29,7 +29,7 @@ def _more_verbose_level(settings: Settings) -> Iterator[None]:
         structured_log.configure(settings.messages, level=settings.messages_level)
 
 
-class Reload:
+class SettingsReloader:
     """What happens at SIGHUP. Raises SettingsError if the file was deleted since the start."""
 
     def __init__(self, sources: Sources, service_manager: ServiceManager) -> None:
@@ -39,7 +39,7 @@ class Reload:
         self.apply: Callable[[Settings], None] | None = None
         """Applies the reloaded settings in the running parts. None while there are none."""
 
-    def now(self) -> None:
+    def reload(self) -> None:
         """Reload. If a setting is invalid, nothing changes and each problem is logged."""
         if self.apply is None:
             self._reload()

@@ -31,12 +31,12 @@ from controller.daemon.daemon import Daemon, Inbox
 from controller.daemon.errors import DaemonError, texts_of
 from controller.daemon.garbage import prepare_for_many_objects
 from controller.daemon.log_metrics import DAEMON_METRICS, log_samples
+from controller.daemon.management_interface import ManagementInterface
 from controller.daemon.metrics_endpoint import serving_metrics
 from controller.daemon.session_reads import SessionReads
 from controller.daemon.standby_list import StandbyList
 from controller.daemon.status import RunningParts, StatusSource
 from controller.daemon.status_socket import StatusSocket
-from controller.daemon.surroundings import Surroundings
 from controller.daemon.zookeeper_silence import report_silence
 from controller.event_log.housekeeping import Housekeeping, Retention
 from controller.event_log.mirror_process import MirrorTask
@@ -59,7 +59,7 @@ from controller.zookeeper.session import SessionSettings
 from controller.zookeeper.session_channel import session_channel
 from eventstore.errors import LogError
 from eventstore.folders import private_folder, run_folder
-from eventstore.mirror.progress import Place
+from eventstore.mirror.progress import TopicLocation
 from eventstore.records import Header
 from eventstore.writer import LogWriter
 
@@ -80,16 +80,16 @@ async def run(settings: Settings, sources: Sources, snapshot_command: Sequence[s
     Raises StartRefused before anything was changed, DaemonError if the controller gave up, LogError
     if the log could not be closed.
     """
-    surroundings = Surroundings(settings, sources)
-    asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, surroundings.reload.now)
-    document = surroundings.status.document
+    management = ManagementInterface(settings, sources)
+    asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, management.reloader.reload)
+    document = management.status.document
     with (
         _log_dir(settings),
         StatusSocket(settings.log_dir, settings.status_socket, document) as socket,
-        serving_metrics(settings.metrics_address, DAEMON_METRICS, surroundings.probed),
+        serving_metrics(settings.metrics_address, DAEMON_METRICS, management.probes),
     ):
         await socket.open()
-        await _run(settings, snapshot_command, surroundings)
+        await _run(settings, snapshot_command, management)
 
 
 @contextmanager
@@ -107,12 +107,12 @@ def _log_dir(settings: Settings) -> Iterator[None]:
 async def _run(
     settings: Settings,
     snapshot_command: Sequence[str],
-    surroundings: Surroundings,
+    management: ManagementInterface,
 ) -> None:
-    found: _Found | None = None
+    found: _StartConditions | None = None
     with anyio.CancelScope() as starting:
         _on_signal(lambda _: starting.cancel())
-        found = await _may_start(settings, surroundings.status)
+        found = await _check_start(settings, management.status)
     if found is None or starting.cancel_called:
         logger.info("stopped by a signal before the start; nothing was changed")
         return
@@ -133,7 +133,7 @@ async def _run(
         with log:
             fields = {"log": str(folder), "cluster": cluster_id, "broker_id": settings.broker_id}
             logger.info("refold %s starts", code_version(), extra={"fields": fields})
-            reason = await _run_daemon(found, log, listeners, snapshot_command, surroundings)
+            reason = await _run_daemon(found, log, listeners, snapshot_command, management)
     if reason:
         raise DaemonError(reason)
     logger.info("stopped cleanly", extra={"fields": {"log": str(folder)}})
@@ -151,7 +151,7 @@ def _mirror(settings: Settings) -> MirrorTask | None:
     )
 
 
-class _Found(NamedTuple):
+class _StartConditions(NamedTuple):
     """What the start has found. `settings` have what is taken from the brokers. `ended_session` is
     the session of the previous run, if the start has waited for its end; 0 for none."""
 
@@ -160,7 +160,7 @@ class _Found(NamedTuple):
     ended_session: int
 
 
-async def _may_start(settings: Settings, source: StatusSource) -> _Found:
+async def _check_start(settings: Settings, source: StatusSource) -> _StartConditions:
     """Check that the daemon may start. Raises StartRefused."""
     status = await _zookeeper(settings)
     ended_session = 0
@@ -186,7 +186,7 @@ async def _may_start(settings: Settings, source: StatusSource) -> _Found:
         if one.level == "warning":
             logger.warning("%s", one.line)
     used = with_brokers_min_insync_replicas(settings, found)
-    return _Found(used, _cluster_id(status), ended_session)
+    return _StartConditions(used, _cluster_id(status), ended_session)
 
 
 async def _zookeeper(settings: Settings) -> ZooKeeperStatus:
@@ -255,11 +255,11 @@ def _header(settings: Settings, cluster_id: str) -> Header:
 
 
 async def _run_daemon(
-    found: _Found,
+    found: _StartConditions,
     log: LogWriter,
     listeners: tuple[BoundListener, ...],
     snapshot_command: Sequence[str],
-    surroundings: Surroundings,
+    management: ManagementInterface,
 ) -> str:
     """Run the daemon; return the reason why it gave up, empty for none. Raises DaemonError."""
     settings, cluster_id, ended_session = found
@@ -285,7 +285,7 @@ async def _run_daemon(
         security=settings.security.brokers,
     )
     servers = settings.mirror_servers
-    mirror = Place(settings.mirror_topic, servers) if servers is not None else None
+    mirror = TopicLocation(settings.mirror_topic, servers) if servers is not None else None
     limits = Retention(settings.retention_bytes, settings.retention_ms, mirror)
     housekeeping = Housekeeping(Path(log.folder), limits, snapshot_command)
     daemon = Daemon(
@@ -298,29 +298,29 @@ async def _run_daemon(
         housekeeping,
         settings.session_timeout_ms,
     )
-    standbys = StandbyList(settings, surroundings.status.status())
-    surroundings.status.parts = RunningParts(
+    standbys = StandbyList(settings, management.status.status())
+    management.status.parts = RunningParts(
         fold, inbox, daemon.progress, log, lambda: zookeeper.status, lambda: standbys.others
     )
 
     def shut_down(received: str) -> None:
-        surroundings.service_manager.stopping(f"stopping: {received}")
+        management.service_manager.stopping(f"stopping: {received}")
         daemon.shut_down(received)
 
     _on_signal(shut_down)
 
     def samples() -> Iterable[Sample]:
         yield from daemon.metered.samples(time.monotonic_ns())
-        lag_s = surroundings.status.status().event_lag_ms / 1000
+        lag_s = management.status.status().event_lag_ms / 1000
         yield from connection_samples(endpoint.connections.by_listener())
         yield from log_samples(daemon.append_times, log, mirror, lag_s)
 
-    surroundings.probed.samples = samples
+    management.probes.samples = samples
     more = [standbys.keep] if settings.standby else []
     more += [partial(report_silence, lambda: zookeeper.status)]
     more += [address_rates.keep, connection_limits.keep]
     try:
-        return await _until_ended(daemon, housekeeping, settings, surroundings, more)
+        return await _until_ended(daemon, housekeeping, settings, management, more)
     except* (DaemonError, LogError) as faults:
         raise DaemonError("; ".join(texts_of(faults))) from None
 
@@ -338,29 +338,29 @@ async def _until_ended(
     daemon: Daemon,
     housekeeping: Housekeeping,
     settings: Settings,
-    surroundings: Surroundings,
+    management: ManagementInterface,
     more: Iterable[Callable[[], Coroutine[Any, Any, None]]],
 ) -> str:
     """Run the daemon and what runs next to it. Returns the reason as `Daemon.run`."""
     daemon.notices.per_minute_max = settings.messages_per_minute
     async with anyio.create_task_group() as tasks:
 
-        def reload(changed: Settings) -> None:
+        def apply(changed: Settings) -> None:
             daemon.notices.per_minute_max = changed.messages_per_minute
             limits = (changed.retention_bytes, changed.retention_ms)
             tasks.start_soon(housekeeping.change_limits, *limits)
 
         tasks.start_soon(housekeeping.apply_retention)
         tasks.start_soon(daemon.notices.keep)
-        tasks.start_soon(surroundings.service_manager.keep_alive, surroundings.line)
+        tasks.start_soon(management.service_manager.keep_alive, management.line)
         for one in more:
             tasks.start_soon(one)
-        surroundings.reload.apply = reload
-        surroundings.service_manager.ready()
+        management.reloader.apply = apply
+        management.service_manager.ready()
         try:
             reason = await daemon.run()
         finally:
-            surroundings.reload.apply = None
+            management.reloader.apply = None
         tasks.cancel_scope.cancel()
     return reason
 

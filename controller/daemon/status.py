@@ -13,7 +13,7 @@ from controller.core.fold import Fold
 from controller.core.triggers import Reelect, Startup, trigger_name
 from controller.core.values import format_session
 from controller.daemon.daemon import Inbox
-from controller.daemon.progress import Progress
+from controller.daemon.progress import LoopProgress
 from controller.fingerprint import code_version
 from controller.operator.daemon_status import (
     DaemonStatus,
@@ -45,7 +45,7 @@ class RunningParts:
         self,
         fold: Fold,
         inbox: Inbox,
-        progress: Progress,
+        progress: LoopProgress,
         log: LogWriter,
         session: Callable[[], ConnectionStatus],
         standbys: Callable[[], list[StandbyStatus] | None],
@@ -138,13 +138,13 @@ def _role(fold: Fold) -> Role:
     return "failing over" if is_elected else "active"
 
 
-def _lag_ms(progress: Progress, inbox: Inbox) -> float:
+def _lag_ms(progress: LoopProgress, inbox: Inbox) -> float:
     """The events that the loop has taken are older than those in the inbox."""
     oldest_ns = progress.oldest_arrived_ns or inbox.oldest_arrived_ns
     return 0.0 if oldest_ns is None else _ms(time.monotonic_ns() - oldest_ns)
 
 
-def _last_event(progress: Progress) -> EventStatus | None:
+def _last_event(progress: LoopProgress) -> EventStatus | None:
     event = progress.last_event
     if event is None:
         return None
@@ -152,7 +152,7 @@ def _last_event(progress: Progress) -> EventStatus | None:
     return EventStatus(event.seq, _time(event.wall_ns), kind, _ms(progress.folded_after_ns))
 
 
-def _last_term(progress: Progress) -> TermStatus | None:
+def _last_term(progress: LoopProgress) -> TermStatus | None:
     ended = progress.last_term
     if ended is None:
         return None
@@ -160,7 +160,7 @@ def _last_term(progress: Progress) -> TermStatus | None:
     return TermStatus(ended.term, ended.seq, _time(ended.wall_ns), ended.why, silent_s)
 
 
-def _last_decision(progress: Progress) -> DecisionStatus | None:
+def _last_decision(progress: LoopProgress) -> DecisionStatus | None:
     last = progress.last_decision
     if last is None:
         return None

@@ -10,7 +10,7 @@ from anyio.to_thread import run_sync
 from msgspec import Struct, structs
 
 from eventstore.errors import LogError
-from eventstore.mirror.progress import Place, is_mirrored
+from eventstore.mirror.progress import TopicLocation, is_mirrored
 from eventstore.retention import retain
 
 logger = logging.getLogger(__name__)
@@ -22,7 +22,7 @@ class Retention(Struct, frozen=True):
 
     bytes_max: int | None = None
     age_ms_max: int | None = None
-    mirror: Place | None = None
+    mirror: TopicLocation | None = None
 
 
 class Housekeeping:

@@ -30,7 +30,7 @@ from controller.kafka_0_8.admin import (
     replicas_or_none,
 )
 from controller.kafka_0_8.state import Name
-from controller.operator.zookeeper_client import Refused, Znode, ZooKeeperClient
+from controller.operator.zookeeper_client import FailedOperation, Znode, ZooKeeperClient
 
 _CHANGED = {BAD_VERSION, NO_NODE, NODE_EXISTS}
 """Codes of a write for which something else has changed the znodes since they were read."""
@@ -80,7 +80,7 @@ async def create_topic(
 async def delete_topic(zookeeper: ZooKeeperClient, topic: str) -> None:
     """Delete a topic. Its brokers delete their records, now or when they start. If a leader of any
     partition is elected meanwhile, all of it is done again."""
-    refused: Refused | None = None
+    refused: FailedOperation | None = None
     for _ in range(_ATTEMPTS_MAX):
         refused = await zookeeper.attempt(tuple(await _deletion(zookeeper, topic)))
         if refused is None or refused.code not in _CHANGED:
@@ -165,7 +165,7 @@ async def _write(zookeeper: ZooKeeperClient, operations: list[WriteOperation]) -
         _require_written(await zookeeper.attempt(tuple(operations)))
 
 
-def _require_written(refused: Refused | None) -> None:
+def _require_written(refused: FailedOperation | None) -> None:
     """Raises AdminError if a transaction was refused."""
     if refused is None:
         return

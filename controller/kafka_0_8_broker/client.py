@@ -33,14 +33,14 @@ _BATCH_BYTES_MAX: Final = FRAME_BYTES_MAX - (1 << 16)
 """The rest is for the other fields of the request."""
 
 
-class Fetched(NamedTuple):
+class FetchedRecords(NamedTuple):
     """Committed records from an offset on. `hw`: the offset after the last committed record."""
 
     records: list[bytes]
     hw: int
 
 
-class Client:
+class BrokerClient:
     """Asks leaders, over one connection per broker; an async context manager. `timeout_s` is for
     each call. Methods raise ClientError, and ZooKeeperUnavailable while they look for a leader."""
 
@@ -91,7 +91,7 @@ class Client:
         response = await self._until_done(name, request, None if acks == 0 else self._timeout_s)
         return response.offset if isinstance(response, ProduceResponse) else None
 
-    async def consume(self, name: Name, offset: int) -> Fetched:
+    async def consume(self, name: Name, offset: int) -> FetchedRecords:
         """The next committed records; none if all were read."""
 
         def request(correlation: int) -> Request:
@@ -99,7 +99,7 @@ class Client:
 
         response = await self._until_done(name, request, _FETCH_SECONDS_MAX)
         assert isinstance(response, FetchResponse)
-        return Fetched(response.records, response.hw)
+        return FetchedRecords(response.records, response.hw)
 
     async def consume_all(self, name: Name, offset: int = 0) -> list[bytes]:
         """All records that are committed now, from an offset on."""

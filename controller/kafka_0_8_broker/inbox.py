@@ -7,14 +7,14 @@ from controller.daemon.arrivals import Arrivals
 from controller.kafka_0_8.events import BrokerEvent, RecordedBrokerEvent
 
 
-class Observed(NamedTuple):
+class ObservedEvent(NamedTuple):
     """An event, and the records that came with it, which the log does not store."""
 
     event: BrokerEvent
     records: list[bytes]
 
 
-class BrokerInbox(Arrivals[Observed]):
+class BrokerInbox(Arrivals[ObservedEvent]):
     """Events that wait to be appended to the log.
 
     The inbox is bounded by the commands of the fold, each of which has one outcome, and by the
@@ -31,7 +31,7 @@ class BrokerInbox(Arrivals[Observed]):
         """Add an event that has arrived."""
         if isinstance(event, SessionExpired):
             self.expired += 1
-        self.add(Observed(event, records or []), channel)
+        self.add(ObservedEvent(event, records or []), channel)
 
     def take(self, seq: int) -> list[tuple[RecordedBrokerEvent, list[bytes]]]:
         """Remove and return all events with their records, numbered from `seq` + 1."""

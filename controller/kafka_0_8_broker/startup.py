@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from controller.core.events import Event
 from controller.core.operations import OK
-from controller.core.outcomes import Znodes
+from controller.core.outcomes import ZnodeColumns
 from controller.daemon.errors import DaemonError, texts_of
 from controller.daemon.zookeeper_silence import report_silence
 from controller.fingerprint import broker_fingerprint, code_version
@@ -89,7 +89,7 @@ async def _require_free_id(settings: BrokerSettings) -> None:
         )
 
 
-async def _registration(settings: BrokerSettings, path: str) -> Znodes:
+async def _registration(settings: BrokerSettings, path: str) -> ZnodeColumns:
     """The registration of a broker, once ZooKeeper answers."""
     is_reported = False
     while True:

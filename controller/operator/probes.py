@@ -23,7 +23,7 @@ from controller.brokers.connection import BrokerConnection
 from controller.brokers.errors import ChannelError
 from controller.core import znodes
 from controller.core.errors import ZnodeError
-from controller.core.outcomes import Znodes
+from controller.core.outcomes import ZnodeColumns
 from controller.core.topic_configs import OF_CLUSTER, ConfigEntry
 from controller.core.values import Broker, Endpoint
 from controller.core.znodes import CLUSTER_ID, read_cluster_id
@@ -46,7 +46,7 @@ from controller.settings.settings import Settings
 from controller.settings.table import AUTHORIZER, DECIDING, POLICIES
 from controller.wire.apis import LEADER_AND_ISR, STOP_REPLICA, UPDATE_METADATA
 from controller.zookeeper.connection import PLAIN as ZOOKEEPER_PLAIN
-from controller.zookeeper.servers import ConnectString, Server
+from controller.zookeeper.servers import ConnectString, ServerAddress
 from eventstore.errors import LogExposed
 from eventstore.folders import require_not_replaceable, require_private
 
@@ -156,7 +156,7 @@ async def _cluster_acls(reader: ZooKeeperClient) -> tuple[Acl, ...] | None:
         return None
 
 
-def _controller(found: Znodes) -> ControllerStatus | None:
+def _controller(found: ZnodeColumns) -> ControllerStatus | None:
     if found.errors[0]:
         return None
     holder = znodes.read_controller(found.data[0])
@@ -177,12 +177,12 @@ def _migrating(data: bytes | None) -> str:
 
 
 async def probe_servers(
-    servers: Sequence[Server], tls: ReloadedContext | None = None
+    servers: Sequence[ServerAddress], tls: ReloadedContext | None = None
 ) -> tuple[ServerStatus, ...]:
     """Probe whether each ZooKeeper server accepts connections, and its version."""
-    found: dict[Server, ServerStatus] = {}
+    found: dict[ServerAddress, ServerStatus] = {}
 
-    async def probe(server: Server) -> None:
+    async def probe(server: ServerAddress) -> None:
         found[server] = await _probe_server(server, tls)
 
     async with anyio.create_task_group() as tasks:
@@ -191,7 +191,7 @@ async def probe_servers(
     return tuple(found[server] for server in servers)
 
 
-async def _probe_server(server: Server, tls: ReloadedContext | None) -> ServerStatus:
+async def _probe_server(server: ServerAddress, tls: ReloadedContext | None) -> ServerStatus:
     answer = b""
     try:
         with anyio.fail_after(SERVER_SECONDS_MAX):
@@ -211,7 +211,7 @@ async def _probe_server(server: Server, tls: ReloadedContext | None) -> ServerSt
     return ServerStatus(server=str(server), version=version[1] if version else None)
 
 
-async def _connected(server: Server, tls: ReloadedContext | None) -> ByteStream:
+async def _connected(server: ServerAddress, tls: ReloadedContext | None) -> ByteStream:
     if tls is None:
         return await anyio.connect_tcp(server.host, server.port)
     return await anyio.connect_tcp(

@@ -34,7 +34,7 @@ from controller.zookeeper.servers import ConnectString
 
 ROOTS: Final = (
     "/brokers",
-    "/config",
+    znodes.CONFIGS,
     "/admin",
     "/cluster",
     znodes.CONTROLLER,
@@ -50,9 +50,9 @@ _PARENTS_OF_LEAVES: Final = (
     znodes.DELETE_TOPICS,
     znodes.ISR_CHANGES,
     znodes.LOG_DIR_EVENTS,
-    "/config/changes",
-    "/config/topics",
-    "/config/brokers",
+    znodes.CONFIG_CHANGES,
+    znodes.TOPIC_CONFIGS,
+    znodes.BROKER_CONFIGS,
     "/cluster",
 )
 _LEAVES: Final = (
@@ -63,7 +63,7 @@ _LEAVES: Final = (
     znodes.REASSIGN_PARTITIONS,
     znodes.PREFERRED_ELECTION,
 )
-_LEFT_OUT: Final = ("/config/users", "/config/clients", "/config/ips", "/brokers/seqid")
+_LEFT_OUT: Final = (znodes.USER_CONFIGS, znodes.CLIENT_CONFIGS, znodes.IP_CONFIGS, "/brokers/seqid")
 """Nothing that a controller decides by; users' credentials are among them."""
 
 

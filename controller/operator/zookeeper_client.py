@@ -34,7 +34,7 @@ from controller.core.operations import (
     SESSION_EXPIRED,
     WriteOperation,
 )
-from controller.core.outcomes import Children, Writes, Znodes
+from controller.core.outcomes import Children, Writes, ZnodeColumns
 from controller.operator.errors import ZooKeeperUnavailable
 from controller.zookeeper.connection import PLAIN, ZooKeeperConnection, ZooKeeperSecurity
 from controller.zookeeper.servers import ConnectString
@@ -46,7 +46,7 @@ _SLOW_SECONDS = 1.0
 _CLOSE_SECONDS_MAX = 5.0
 """ZooKeeper may hang; then it ends the session after its timeout."""
 
-_Result = Znodes | Children | Writes
+_Result = ZnodeColumns | Children | Writes
 
 
 class Znode(Struct, frozen=True):
@@ -59,7 +59,7 @@ class Znode(Struct, frozen=True):
     owner: int
 
 
-class Refused(NamedTuple):
+class FailedOperation(NamedTuple):
     """Why a transaction was not carried out: ZooKeeper's code of the operation that failed."""
 
     code: int
@@ -119,10 +119,10 @@ class ZooKeeperClient:
             await self._connection.close()
         await self._end()
 
-    async def znodes(self, paths: tuple[str, ...], *, may_be_denied: bool = False) -> Znodes:
+    async def znodes(self, paths: tuple[str, ...], *, may_be_denied: bool = False) -> ZnodeColumns:
         """Data and stat of these znodes, in order. `may_be_denied`: the error of a denied one is
         NO_AUTH."""
-        result = Znodes(len(paths))
+        result = ZnodeColumns(len(paths))
         await self._ask(ReadZnodes(paths), result)
         self._require_success(result.errors)
         if NO_AUTH in result.errors and not may_be_denied:
@@ -131,7 +131,7 @@ class ZooKeeperClient:
 
     async def exists(self, path: str) -> bool:
         """Whether the znode exists."""
-        result = Znodes(1)
+        result = ZnodeColumns(1)
         await self._ask(ReadStats((path,)), result)
         self._require_success(result.errors)
         _require_readable(path, result.errors[0])
@@ -171,7 +171,7 @@ class ZooKeeperClient:
         refused = await self.attempt(operations)
         return OK if refused is None else refused.code
 
-    async def attempt(self, operations: tuple[WriteOperation, ...]) -> Refused | None:
+    async def attempt(self, operations: tuple[WriteOperation, ...]) -> FailedOperation | None:
         """Carry out all operations or none. Return the operation that failed, None if they were
         carried out."""
         result = Writes(len(operations))
@@ -179,7 +179,7 @@ class ZooKeeperClient:
         self._require_success(result.errors)
         for error, operation in zip(result.errors, operations, strict=True):
             if error not in (OK, RUNTIME_INCONSISTENCY):
-                return Refused(error, operation)
+                return FailedOperation(error, operation)
         return None
 
     async def _ask(self, command: ZooKeeperCommand, result: _Result) -> None:

@@ -75,7 +75,7 @@ def read_sections(file: Path, setting: str) -> dict[str, list[LoginEntry]]:
         name = tokens.word("the name of a section")
         tokens.mark("{")
         entries = [tokens.entry()]
-        while not tokens.accepts("}"):
+        while not tokens.skip("}"):
             entries.append(tokens.entry())
         found[name] = entries
         tokens.mark(";")
@@ -102,7 +102,7 @@ class _Tokens:
         if flag.lower() not in _FLAGS:
             raise self._unexpected("required, requisite, sufficient or optional after the class")
         options = {}
-        while not self.accepts(";"):
+        while not self.skip(";"):
             key = self.word("an option or ;")
             self.mark("=")
             options[key] = self.word(f"a value of the option {key}")
@@ -115,11 +115,11 @@ class _Tokens:
         return self._tokens[self._next - 1].text
 
     def mark(self, mark: str) -> None:
-        if not self.accepts(mark):
+        if not self.skip(mark):
             raise self._unexpected(mark)
 
-    def accepts(self, mark: str) -> bool:
-        """Whether the next token is this mark; if so, it is consumed."""
+    def skip(self, mark: str) -> bool:
+        """Consume the next token if it is this mark. Returns whether it is."""
         found = not self.at_end and self._tokens[self._next] == _Token(mark, True)
         self._next += found
         return found

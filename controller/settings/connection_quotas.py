@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any, Final
 
-from controller.api.limits import Limits, ListenerQuota
+from controller.api.limits import EndpointLimits, ListenerQuota
 from controller.security.errors import SecurityError
 from controller.settings import parsing
 from controller.settings.endpoint_limits import OF_ONE_LISTENER
@@ -21,7 +21,7 @@ def limits_of(
     file: Sequence[RawSetting],
     inter_broker_listener: str,
     problems: list[str],
-) -> Limits:
+) -> EndpointLimits:
     """The endpoint's limits for clients. Problems are appended."""
     listeners = [one.listener for one in values["listeners"]]
     rate = values[_RATE]
@@ -30,7 +30,7 @@ def limits_of(
         for one in listeners
     }
     is_exempt = len(listeners) > 1 and inter_broker_listener in listeners
-    limits = Limits(
+    limits = EndpointLimits(
         connections_max=values["max.connections"],
         connections_per_address_max=values["max.connections.per.ip"],
         connections_of_address_max=values["max.connections.per.ip.overrides"] or {},

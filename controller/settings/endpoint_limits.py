@@ -3,12 +3,12 @@ sessions by SASL, are read elsewhere (connection_quotas.py, endpoint_security.py
 
 from typing import Final
 
-from controller.api.limits import Limits
+from controller.api.limits import EndpointLimits
 from controller.core.configuration import QuotaWindow
 from controller.settings import parsing
 from controller.settings.setting import Setting
 
-_LIMITS: Final = Limits()
+_LIMITS: Final = EndpointLimits()
 _WINDOW: Final = QuotaWindow()
 _UNLIMITED: Final = "2147483647"
 

@@ -8,7 +8,7 @@ from typing import Any, Final, Literal, NamedTuple
 
 from msgspec import Struct, structs
 
-from controller.api.limits import Limits
+from controller.api.limits import EndpointLimits
 from controller.brokers.security import BrokerSecurity
 from controller.core.configuration import Configuration, QuotaWindow
 from controller.core.topic_configs import (
@@ -89,7 +89,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     inter_broker_listener: str
     control_plane_listener: str | None
     socket_timeout_ms: int
-    limits: Limits
+    limits: EndpointLimits
     mutation_quotas: QuotaWindow
     unclean_leader_election_enable: bool
     num_partitions: int
@@ -148,7 +148,7 @@ class Settings(Struct, frozen=True, kw_only=True):
         )
 
 
-class Loaded(NamedTuple):
+class LoadedSettings(NamedTuple):
     """Valid settings, and warnings for the operator."""
 
     settings: Settings
@@ -160,7 +160,7 @@ def load(
     environment: Mapping[str, str],
     config: Path | None,
     fallbacks: Sequence[RawSetting] = (),
-) -> Loaded:
+) -> LoadedSettings:
     """Merge settings: flags take precedence over the environment, the file, the fallbacks and the
     defaults. Raises SettingsError with all problems, those of the authorizer first."""
     file = [*fallbacks, *(from_file(config) if config else ())]
@@ -197,7 +197,7 @@ def load(
     settings = _settings(
         values, endpoints, advertised, listener, limits, topics, _config_entries(layers), security
     )
-    return Loaded(settings, tuple(warnings))
+    return LoadedSettings(settings, tuple(warnings))
 
 
 class Sources(NamedTuple):
@@ -207,7 +207,7 @@ class Sources(NamedTuple):
     environment: Mapping[str, str]
     config: Path | None
 
-    def load(self) -> Loaded:
+    def load(self) -> LoadedSettings:
         """The settings now. Raises SettingsError with all problems."""
         return load(self.flags, self.environment, self.config)
 
@@ -424,7 +424,7 @@ def _settings(
     listeners: tuple[Endpoint, ...],
     advertised: tuple[Endpoint, ...],
     inter_broker_listener: str,
-    limits: Limits,
+    limits: EndpointLimits,
     broker_settings: dict[str, str],
     config_entries: tuple[ConfigEntry, ...],
     security: Security,

@@ -21,8 +21,8 @@ from controller.security.tls import ReloadedContext
 from controller.security.tls_errors import reason_of
 from controller.zookeeper.acls import OPEN_ACLS, ZnodeAcls
 from controller.zookeeper.login import Login
-from controller.zookeeper.servers import ConnectString, Server
-from controller.zookeeper.session import Phase, Session, SessionSettings
+from controller.zookeeper.servers import ConnectString, ServerAddress
+from controller.zookeeper.session import Phase, SessionSettings, ZooKeeperSession
 
 logger = logging.getLogger(__name__)
 
@@ -86,7 +86,7 @@ class ZooKeeperConnection:
         self._settings = replace(unsecured, login=security.login, acls=security.acls)
         self._tls = security.tls
         self._denied: set[str] = set()
-        self._session = Session(self._settings)
+        self._session = ZooKeeperSession(self._settings)
         self._link: _Link | None = None
         self._flush_is_due = False
         self._silent_ms_at_end = 0
@@ -188,7 +188,7 @@ class ZooKeeperConnection:
         with anyio.move_on_after(seconds):
             await self._closing.wait()
 
-    async def _live_with(self, server: Server) -> bool:
+    async def _live_with(self, server: ServerAddress) -> bool:
         """Connect to a server and wait until the connection ends. Return whether it was
         established."""
         loop = asyncio.get_running_loop()
@@ -286,7 +286,7 @@ class ZooKeeperConnection:
 class _Link(asyncio.Protocol):
     """One TCP connection. The session's limit on bytes in flight bounds its write buffer."""
 
-    def __init__(self, owner: ZooKeeperConnection, server: Server) -> None:
+    def __init__(self, owner: ZooKeeperConnection, server: ServerAddress) -> None:
         self.server = server
         self._owner = owner
         self._transport: asyncio.Transport | None = None

@@ -7,7 +7,7 @@ from controller.zookeeper.errors import BadConnectString
 DEFAULT_PORT = 2181
 
 
-class Server(NamedTuple):
+class ServerAddress(NamedTuple):
     """The address of one ZooKeeper server."""
 
     host: str
@@ -21,7 +21,7 @@ class Server(NamedTuple):
 class ConnectString(NamedTuple):
     """The servers in the given order, and the chroot: "" or "/a/b" without a trailing slash."""
 
-    servers: tuple[Server, ...]
+    servers: tuple[ServerAddress, ...]
     chroot: str
 
 
@@ -39,7 +39,7 @@ def parse_connect_string(text: str) -> ConnectString:
     return ConnectString(servers, chroot)
 
 
-def _server(one: str, text: str) -> Server:
+def _server(one: str, text: str) -> ServerAddress:
     if one.startswith("["):
         host, _, rest = one[1:].partition("]")
         port = rest.removeprefix(":")
@@ -48,4 +48,4 @@ def _server(one: str, text: str) -> Server:
     port = port or str(DEFAULT_PORT)
     if not host or not port.isascii() or not port.isdigit() or not 0 < int(port) < 65536:
         raise BadConnectString(f"{one!r} in {text!r} is not HOST:PORT")
-    return Server(host, int(port))
+    return ServerAddress(host, int(port))

@@ -111,7 +111,7 @@ class _Identity(NamedTuple):
     timeout_ms: int
 
 
-class Session:
+class ZooKeeperSession:
     """A sequence of sessions over a sequence of connections.
 
     Times are milliseconds of one monotonic clock. After each call, fetch `output` and

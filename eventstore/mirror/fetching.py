@@ -50,7 +50,7 @@ class MirroredRun(Struct, frozen=True):
     records: int
 
 
-class Fetched(Struct, frozen=True):
+class RestoredLog(Struct, frozen=True):
     """A restored log. `is_cut`: the topic no longer contains its beginning."""
 
     folder: Path
@@ -84,7 +84,7 @@ async def runs(topic: Topic, advance: Advance, on_wait: OnWait) -> list[Mirrored
 
 async def fetch(
     topic: Topic, parent: Path, wanted: str | None, advance: Advance, on_wait: OnWait
-) -> list[Fetched | NotFetched]:
+) -> list[RestoredLog | NotFetched]:
     """Restore the logs on the topic below `parent`, or only `wanted` (NAME or CLUSTER/NAME), each
     in a folder with its name. If several clusters have logs of the same name, the folders are
     CLUSTER/NAME. If one log cannot be restored, the others still are.
@@ -194,7 +194,7 @@ class _IncomingLog:
         with self._fails_alone():
             self._take(message)
 
-    def finish(self, folder: Path) -> Fetched | NotFetched:
+    def finish(self, folder: Path) -> RestoredLog | NotFetched:
         """Verify the log and give its folder its name. Raises LogFull, LogReadOnly, LogFailed."""
         with self._fails_alone():
             self._flush()
@@ -210,7 +210,7 @@ class _IncomingLog:
         except OSError as error:
             raise from_os(error, folder) from error
         report = verify(folder)
-        return Fetched(folder, self._cluster, self._records, self._is_cut, report)
+        return RestoredLog(folder, self._cluster, self._records, self._is_cut, report)
 
     @contextmanager
     def _fails_alone(self) -> Iterator[None]:

@@ -9,17 +9,17 @@ from msgspec import Struct
 
 from eventstore import folders
 from eventstore.errors import from_os
-from eventstore.mirror.outbox import Position
+from eventstore.mirror.outbox import LogPosition
 
 
-class Place(Struct, frozen=True):
+class TopicLocation(Struct, frozen=True):
     """A topic and its bootstrap servers; other clusters may have a topic of the same name."""
 
     topic: str
     servers: str
 
 
-class Progress(Struct, frozen=True):
+class MirrorProgress(Struct, frozen=True):
     """The last message that was certainly published: on `partition` at `offset`.
 
     It may be earlier than the actual end, never later. `is_whole`: the log is complete.
@@ -28,25 +28,25 @@ class Progress(Struct, frozen=True):
     topic: str
     partition: int
     offset: int
-    at: Position
+    at: LogPosition
     is_whole: bool = False
     servers: str = ""
 
     @property
-    def place(self) -> Place:
+    def place(self) -> TopicLocation:
         """The topic of the note."""
-        return Place(self.topic, self.servers)
+        return TopicLocation(self.topic, self.servers)
 
 
-def read_progress(log: Path, topic: str) -> Progress | None:
+def read_progress(log: Path, topic: str) -> MirrorProgress | None:
     """The note; None if it is missing, unreadable, or about another topic."""
     with suppress(OSError, msgspec.DecodeError):
-        found = msgspec.json.decode((log / folders.MIRRORED_NAME).read_bytes(), type=Progress)
+        found = msgspec.json.decode((log / folders.MIRRORED_NAME).read_bytes(), type=MirrorProgress)
         return found if found.topic == topic else None
     return None
 
 
-def write_progress(log: Path, progress: Progress) -> None:
+def write_progress(log: Path, progress: MirrorProgress) -> None:
     """Write the note. Raises LogFull, LogReadOnly, LogFailed."""
     path = log / folders.MIRRORED_NAME
     try:
@@ -56,7 +56,7 @@ def write_progress(log: Path, progress: Progress) -> None:
         raise from_os(error, path) from error
 
 
-def is_mirrored(segment: Path, place: Place) -> bool:
+def is_mirrored(segment: Path, place: TopicLocation) -> bool:
     """Whether a whole segment is certainly on the topic."""
     found = read_progress(segment.parent, place.topic)
     if found is None or found.place != place:

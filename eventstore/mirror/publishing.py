@@ -18,8 +18,14 @@ from msgspec import Struct, structs
 from eventstore import folders
 from eventstore.errors import LogError, MirrorFailed, MirrorFenced, from_os
 from eventstore.frames import encode
-from eventstore.mirror.outbox import Message, Position, encode_position, matches_log, next_messages
-from eventstore.mirror.progress import Progress, read_progress, write_progress
+from eventstore.mirror.outbox import (
+    LogPosition,
+    Message,
+    encode_position,
+    matches_log,
+    next_messages,
+)
+from eventstore.mirror.progress import MirrorProgress, read_progress, write_progress
 from eventstore.mirror.topic import (
     PART,
     PART_BYTES,
@@ -73,7 +79,7 @@ class Publisher:
         reported and not published. Raises LogError."""
         ending = anyio.Event()
         ending.set()
-        sound = [log for log in self._logs() if await run_sync(self._is_sound, log)]
+        sound = [log for log in self._logs() if await run_sync(self._verify_log, log)]
         return sum([await self._publish(log, ending) for log in sound])
 
     async def follow(self, ending: anyio.Event) -> None:
@@ -94,9 +100,10 @@ class Publisher:
                 with anyio.move_on_after(_POLL_S):
                     await ending.wait()
 
-    def _is_sound(self, log: Path) -> bool:
-        """Only the last record on the topic is compared. This record represents all earlier records
-        only if the log is consistent with its own checksum chain.
+    def _verify_log(self, log: Path) -> bool:
+        """Report damages; returns whether there are none. Only the last record on the topic is
+        compared. This record represents all earlier records only if the log is consistent with its
+        own checksum chain.
         """
         return report_damages(log, self._on_event)
 
@@ -133,7 +140,7 @@ class Publisher:
             if (
                 noted is not None
                 and noted.is_whole
-                and await self._still_holds(log, places, key, noted)
+                and await self._confirm_progress(log, places, key, noted)
             ):
                 return 0
             async with producer(self._topic, key) as writer:
@@ -170,11 +177,11 @@ class Publisher:
             self._places = await partitions_of(self._topic)
         return self._places
 
-    async def _still_holds(
-        self, log: Path, places: list[TopicPartition], key: str, noted: Progress
+    async def _confirm_progress(
+        self, log: Path, places: list[TopicPartition], key: str, noted: MirrorProgress
     ) -> bool:
-        """Whether the topic contains the last message of the note; if so, update the note's
-        servers."""
+        """Update the note's servers if the topic contains its last message. Returns whether it
+        does."""
         if not await still_holds(self._topic, places, key.encode(), _last_message_of(noted)):
             return False
         if noted.servers != self._topic.servers:
@@ -234,7 +241,7 @@ class _LogPublisher:
         return cls(topic, key, log, writer, last.partition, last)
 
     @property
-    def at(self) -> Position | None:
+    def at(self) -> LogPosition | None:
         """The position after the last published message."""
         return self._last.at if self._last is not None else None
 
@@ -263,7 +270,7 @@ class _LogPublisher:
         """Write the progress note."""
         if self._last is not None:
             found = self._last
-            progress = Progress(
+            progress = MirrorProgress(
                 self._topic.name,
                 found.partition,
                 found.offset,
@@ -288,7 +295,7 @@ def _parts(message: Message) -> Iterator[tuple[bytes, list[tuple[str, bytes]]]]:
         yield body[start : start + PART_BYTES], [part, at] if is_last else [part]
 
 
-def _last_message_of(noted: Progress) -> LastMessage:
+def _last_message_of(noted: MirrorProgress) -> LastMessage:
     return LastMessage(noted.partition, noted.offset, noted.at)
 
 

@@ -21,7 +21,7 @@ from msgspec import Struct
 
 from eventstore.errors import MirrorFailed
 from eventstore.frames import Frame, decode
-from eventstore.mirror.outbox import Position, decode_position
+from eventstore.mirror.outbox import LogPosition, decode_position
 
 POSITION: Final = "at"
 """The header with the position after a message."""
@@ -74,7 +74,7 @@ class LastMessage(Struct, frozen=True):
 
     partition: int
     offset: int
-    at: Position
+    at: LogPosition
     record: Frame | None = None
     """None if it is unknown, or was published in parts."""
 
@@ -317,7 +317,7 @@ async def _last_between(
     return last
 
 
-def position_of(message: ConsumerRecord) -> Position | None:
+def position_of(message: ConsumerRecord) -> LogPosition | None:
     """The position after a message; None if it is not refold's, or not the last part of a
     record."""
     with suppress(msgspec.MsgspecError):

@@ -121,7 +121,7 @@ class _Channel:
         if not self._versions_reported:
             self._versions_reported = True
             emit(VersionsOffered(self.broker, epoch, list(self._channels.highest)), self._name)
-        if self._failures.succeeded():
+        if self._failures.record_success():
             emit(ChannelFault(self.broker, epoch, "recovered", ""), self._name)
         errors = list(message.partition_errors)
         answered = BrokerResponded(command, self.broker, epoch, message.error, errors)
@@ -140,7 +140,7 @@ class _Channel:
 
     def _failed(self, error: ChannelError) -> None:
         self._disconnect()
-        if self._failures.failed(error, self._began_s, self._now_s):
+        if self._failures.record_failure(error, self._began_s, self._now_s):
             fault = ChannelFault(self.broker, self.broker_epoch, error.kind, str(error))
             self._channels.on_event(fault, self._name)
         pause_us = round(self._failures.pause_s() * SECOND)

@@ -9,7 +9,7 @@ from typing import Final
 
 from controller.core.commands import CommandId, ZooKeeperCommand
 from controller.core.events import Event
-from controller.zookeeper.session import Phase, Session, SessionSettings
+from controller.zookeeper.session import Phase, SessionSettings, ZooKeeperSession
 from replay.world.ensemble.protocol import ZOOKEEPER
 from replay.world.network import Connection, Message, Network
 from replay.world.scheduler import MS, Clock, Scheduled
@@ -49,7 +49,7 @@ class SessionDriver:
         self._on_event = on_event
         self._on_closed = on_closed
         self._members = members
-        self._session = Session(settings or settings_of(members=members))
+        self._session = ZooKeeperSession(settings or settings_of(members=members))
         self._connection: Connection | None = None
         self._is_over = False
         self._failures = 0

@@ -11,8 +11,8 @@ import pytest
 from eventstore import folders, stream
 from eventstore.copying import copy_log
 from eventstore.errors import LogExposed
-from eventstore.mirror.outbox import Position
-from eventstore.mirror.progress import Progress, write_progress
+from eventstore.mirror.outbox import LogPosition
+from eventstore.mirror.progress import MirrorProgress, write_progress
 from eventstore.snapshots import put_snapshot
 from eventstore.writer import LogWriter
 from tests.eventstore.samples import events, header, write_log
@@ -41,7 +41,7 @@ def test_files_of_a_log_that_is_written_are_private(tmp_path: Path) -> None:
     with LogWriter.create(parent / "run", header(), segment_bytes=1) as writer:
         writer.append(events(1, 3))
         put_snapshot(writer.folder, "core", 3, b"state")
-        write_progress(writer.folder, Progress("t", 0, 0, Position(0, 0)))
+        write_progress(writer.folder, MirrorProgress("t", 0, 0, LogPosition(0, 0)))
         writer.roll_if_due()
         writer.append(events(4, 5))
         written = modes(parent)

@@ -5,8 +5,8 @@ from msgspec import structs
 
 from eventstore.errors import LogCorrupt
 from eventstore.folders import run_folder
-from eventstore.mirror.outbox import Position
-from eventstore.mirror.progress import Place, Progress, is_mirrored, write_progress
+from eventstore.mirror.outbox import LogPosition
+from eventstore.mirror.progress import MirrorProgress, TopicLocation, is_mirrored, write_progress
 from eventstore.reader import LogReader
 from eventstore.retention import retain
 from eventstore.snapshots import latest_snapshot, put_snapshot, read_snapshot
@@ -59,13 +59,13 @@ def test_unmirrored_segments_are_kept(tmp_path: Path) -> None:
     """Later segments of the same log are kept as well. A completely mirrored log is removed with
     its folder."""
     log = with_snapshots(write_log(tmp_path / "run-1", 12, segment_bytes=1), 3, 6, 9)
-    noted = Progress("t", 0, 17, Position(4, 6, 3), servers="one:9092")
+    noted = MirrorProgress("t", 0, 17, LogPosition(4, 6, 3), servers="one:9092")
     write_progress(log, noted)
 
     def is_held(segment: Path) -> bool:
-        return not is_mirrored(segment, Place("t", "one:9092"))
+        return not is_mirrored(segment, TopicLocation("t", "one:9092"))
 
-    for other in (Place("u", "one:9092"), Place("t", "two:9092")):
+    for other in (TopicLocation("u", "one:9092"), TopicLocation("t", "two:9092")):
         assert not any(is_mirrored(segment, other) for segment in log.glob("*.refold"))
     removed = retain(tmp_path, 0, None, START_NS, is_held=is_held)
     assert [path.name[:20].lstrip("0") for path in removed] == ["1"]

@@ -11,7 +11,7 @@ from controller.core.controller import Controller
 from controller.core.election import ElectionInput, RollbackGoal, TooFewInSync
 from controller.core.operations import OK, WriteOperation
 from controller.core.procedures.reassignment import rollback
-from controller.core.procedures.reassignment.assignments import Errors, Move
+from controller.core.procedures.reassignment.assignments import Errors, NewAssignment
 from controller.core.procedures.reassignment.legacy_znode import LegacyZnode
 from controller.core.procedures.reassignment.partition_reassignment import carry_out
 from controller.core.procedures.reassignment.recovery import Sources
@@ -53,7 +53,7 @@ _TO_4: Final = (Target("orders", 0, (1, 2, 4)),)
 
 
 def _completes_anyway(original: Any) -> Callable[..., Awaitable[Errors]]:
-    async def reassign(controller: Controller, moves: list[Move]) -> Errors:
+    async def reassign(controller: Controller, moves: list[NewAssignment]) -> Errors:
         moving = any(one.assignment.is_being_reassigned for one in moves)
         if moving and await is_cancelled(controller):
             reach()

@@ -6,7 +6,7 @@ from typing import Any, Final
 from controller.core.configuration import Configuration
 from controller.core.controller import Controller
 from controller.core.deviations import LEADER_MOVED_FIRST, Deviation
-from controller.core.procedures.reassignment.assignments import Errors, Move
+from controller.core.procedures.reassignment.assignments import Errors, NewAssignment
 from controller.core.procedures.reassignment.legacy_znode import LegacyZnode, read_legacy
 from controller.core.procedures.reassignment.partition_reassignment import carry_out
 from controller.core.procedures.reassignment_znodes.reassign_partitions_znode import remove_entries
@@ -42,7 +42,10 @@ def _gives_up_dead_targets(original: Any) -> Callable[..., Awaitable[None]]:
         ]
         if dead and not context.cancel:
             reach()
-            back = [Move(one, one.assignment.reassign_to(one.assignment.origin)) for one in dead]
+            back = [
+                NewAssignment(one, one.assignment.reassign_to(one.assignment.origin))
+                for one in dead
+            ]
             names = {one.key for one in dead}
             await remove_entries(controller, lambda name, target: name in names)
             await carry_out(controller, back)
@@ -79,8 +82,8 @@ def _without(original: Deviation) -> Deviation:
     )
 
 
-def _notes_dropped_in_sync(original: Any) -> Callable[[Move], tuple[int, ...]]:
-    def unwanted(move: Move) -> tuple[int, ...]:
+def _notes_dropped_in_sync(original: Any) -> Callable[[NewAssignment], tuple[int, ...]]:
+    def unwanted(move: NewAssignment) -> tuple[int, ...]:
         found: tuple[int, ...] = original(move)
         state = move.partition.leadership
         if state is not None and any(one in state.isr for one in found):

@@ -12,7 +12,7 @@ from controller.core.errors import ZnodeError
 from controller.core.events import ChildrenRead, Recorded
 from controller.core.fold import Fold
 from controller.core.operations import OK
-from controller.core.outcomes import Children, Znodes
+from controller.core.outcomes import Children, ZnodeColumns
 from controller.core.state import ControllerContext, Partition
 from controller.core.triggers import BrokerChange, TopicChange, Trigger
 from controller.core.values import Broker
@@ -191,7 +191,7 @@ def _only_creations(process_znode: ProcessZnode) -> ProcessZnode:
 
 # R32 ----------------------------------------------------------------------------------------------
 
-ReadLatest = Callable[[Controller, list[str], str], Awaitable[Znodes]]
+ReadLatest = Callable[[Controller, list[str], str], Awaitable[ZnodeColumns]]
 
 _settling: Final[dict[int, None]] = {}
 """The sessions that find out what became of their writes."""
@@ -200,7 +200,7 @@ _settling: Final[dict[int, None]] = {}
 def _without_sync(_: ReadLatest) -> ReadLatest:
     """What became of a write is read without a sync."""
 
-    async def planted(controller: Controller, paths: list[str], rule: str) -> Znodes:
+    async def planted(controller: Controller, paths: list[str], rule: str) -> ZnodeColumns:
         session = controller.session_id
         _settling[session] = None
         found = await read_znodes(controller, paths, rule)
@@ -254,7 +254,7 @@ def _without_lists(lists: Lists) -> Lists:
 
 # election-watch-lost ------------------------------------------------------------------------------
 
-ReadStats = Callable[..., Awaitable[Znodes]]
+ReadStats = Callable[..., Awaitable[ZnodeColumns]]
 
 
 def _watches_no_election(read_stats: ReadStats) -> ReadStats:
@@ -262,7 +262,7 @@ def _watches_no_election(read_stats: ReadStats) -> ReadStats:
 
     async def planted(
         controller: Controller, paths: list[str], rule: str, *, watch: bool = False
-    ) -> Znodes:
+    ) -> ZnodeColumns:
         if watch and rule == _ELECTION and paths == [znodes.PREFERRED_ELECTION]:
             reach()
             watch = False

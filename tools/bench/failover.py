@@ -23,10 +23,10 @@ from tools.bench.measurement import Result, Sample, Step, bench
 from tools.bench.population import Population
 from tools.bench.running import (
     AsJson,
+    BenchResult,
     Brokers,
     Folder,
     InterBrokerProtocol,
-    Measured,
     Partitions,
     Peer,
     PerTopic,
@@ -149,7 +149,7 @@ def main(
     )
     compared = run("failover", folder, comparison)
     repetitions = f"{runs} runs after a warm-up"
-    measured: list[Measured] = [*compared.results]
+    measured: list[BenchResult] = [*compared.results]
     measured += [compared.standby] if compared.standby is not None else []
     found = conditions(population, inter_broker_protocol, repetitions, measured)
     if as_json:

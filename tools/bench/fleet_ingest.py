@@ -62,7 +62,7 @@ def _timed(command: list[str], master: str) -> tuple[float, int, dict[str, float
     return time.monotonic() - start, used.memory, result
 
 
-class Used(NamedTuple):
+class ResourceUse(NamedTuple):
     """The resources of a command: the peak memory of its driver in bytes, and the CPU time of all
     its processes, as of the last sample."""
 
@@ -70,7 +70,9 @@ class Used(NamedTuple):
     cpu_s: float
 
 
-def run_fleet(arguments: list[str], prefix: Sequence[str] = ()) -> tuple[dict[str, Any], Used]:
+def run_fleet(
+    arguments: list[str], prefix: Sequence[str] = ()
+) -> tuple[dict[str, Any], ResourceUse]:
     """The JSON output of a `refold fleet` command, and the resources that it used. `prefix` is a
     command that runs it. A failure ends this process with the same exit status."""
     command = [sys.executable, "-m", "replay.cli.main", "fleet", *arguments, "--json"]
@@ -81,7 +83,7 @@ def run_fleet(arguments: list[str], prefix: Sequence[str] = ()) -> tuple[dict[st
     return msgspec.json.decode(content), used
 
 
-def _run_measured(command: list[str]) -> tuple[bytes, Used]:
+def _run_measured(command: list[str]) -> tuple[bytes, ResourceUse]:
     """The output of a command, and the resources that it used. Raises CalledProcessError."""
     with tempfile.TemporaryFile() as output:
         process = subprocess.Popen(command, stdout=output)
@@ -94,7 +96,7 @@ def _run_measured(command: list[str]) -> tuple[bytes, Used]:
         content = output.read()
     if process.returncode:
         raise subprocess.CalledProcessError(process.returncode, command)
-    return content, Used(memory, sum(cpu_s.values()))
+    return content, ResourceUse(memory, sum(cpu_s.values()))
 
 
 def _driver_bytes(pid: int) -> int:

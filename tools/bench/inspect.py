@@ -20,6 +20,7 @@ from typing import Annotated
 import msgspec
 import typer
 
+from controller.core import znodes
 from controller.core.api_requests.alter_partition import AlterPartitionReceived, ProposedState
 from controller.core.configuration import Configuration
 from controller.core.znodes import REASSIGN_PARTITIONS
@@ -94,7 +95,7 @@ def make_log(path: Path, events: int, acts_between_deaths: int = _ACTS_BETWEEN_D
         for number in range(_PARTITIONS)
     }
     topic = msgspec.json.encode({"version": 1, "partitions": assignment})
-    simulation.put("/brokers/topics/t", topic)
+    simulation.put(znodes.topic_path("t"), topic)
     header = Header(
         kind="recorded",
         core_fingerprint=core_fingerprint(),

@@ -250,7 +250,7 @@ class MovingBench(Bench):
         stored_ns = await self._until(contender, begin_ns, self._adding_missing, "adding replicas")
         received: list[Request] = []
 
-        async def is_incomplete() -> bool:
+        async def receive_more() -> bool:
             received.extend(
                 one
                 for one in await self._stubs.requests()
@@ -258,7 +258,7 @@ class MovingBench(Bench):
             )
             return not self._is_complete(received)
 
-        await self._until(contender, begin_ns, is_incomplete, "LeaderAndIsr requests")
+        await self._until(contender, begin_ns, receive_more, "LeaderAndIsr requests")
         last_ns = max(stored_ns, received[-1].ended_ns)
         return Sample(
             (last_ns - begin_ns) / 1e9,

@@ -17,8 +17,8 @@ from tools.bench.zookeeper_reads import Client
 
 _PARENTS = (
     *("/brokers", znodes.BROKER_IDS, znodes.TOPICS, "/brokers/seqid"),
-    *("/config", znodes.TOPIC_CONFIGS, "/config/brokers", "/config/changes"),
-    *("/admin", "/admin/delete_topics", "/cluster"),
+    *(znodes.CONFIGS, znodes.TOPIC_CONFIGS, znodes.BROKER_CONFIGS, znodes.CONFIG_CHANGES),
+    *("/admin", znodes.DELETE_TOPICS, "/cluster"),
     *(znodes.ISR_CHANGES, znodes.LOG_DIR_EVENTS),
 )
 """The znodes that every Kafka broker creates when it starts."""
@@ -112,7 +112,7 @@ class Population:
 def _parents() -> Iterator[WriteOperation]:
     yield from map(Create, _PARENTS)
     cluster = base64.urlsafe_b64encode(random.Random(1).randbytes(16)).decode().rstrip("=")
-    yield Create("/cluster/id", f'{{"version":"1","id":"{cluster}"}}'.encode())
+    yield Create(znodes.CLUSTER_ID, f'{{"version":"1","id":"{cluster}"}}'.encode())
 
 
 async def _write(client: Client, operations: Iterable[WriteOperation]) -> None:

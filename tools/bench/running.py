@@ -40,7 +40,7 @@ _out = Console(highlight=False)
 _err = Console(stderr=True, highlight=False)
 
 
-class Measured(Protocol):
+class BenchResult(Protocol):
     """A result with the conditions under which its contender ran."""
 
     @property
@@ -83,7 +83,7 @@ def run(
 
 
 def conditions(
-    population: Population, protocol: str, runs: str, results: Sequence[Measured]
+    population: Population, protocol: str, runs: str, results: Sequence[BenchResult]
 ) -> list[str]:
     """The conditions of the figures; `runs` says how often each step was measured."""
     one, five, _ = os.getloadavg()

@@ -14,6 +14,7 @@ from aiokafka import AIOKafkaProducer
 from aiokafka.errors import KafkaError
 from aiozk.exc import NoAuth
 
+from controller.core import znodes
 from tools.demo.incident import BROKER_CONFIG, TOPIC, Incident
 from tools.demo.stage import BROKERS, DAEMON_ID, DemoFailed, ServersFolder, Stage, perform
 from tools.lab import Lab
@@ -79,7 +80,7 @@ class SecuredStage(Stage):
         self.say("a client without TLS gets no connection to refold")
         await self._refused(endpoint, self.login("wrong"))
         self.say(f"{CLIENT} with a wrong password gets no connection to refold")
-        znode = "/controller_epoch"
+        znode = znodes.CONTROLLER_EPOCH
         try:
             await self.view.overwrite(znode, "9")
         except NoAuth:

@@ -11,7 +11,7 @@ import typer
 
 from replay.errors import ReplayError
 from tools.design_comparison.broker_failure import CASES, measure_failure
-from tools.design_comparison.comparison import Compared, compare
+from tools.design_comparison.comparison import DesignComparison, compare
 from tools.design_comparison.page import write_page
 from tools.design_comparison.tables import tables
 
@@ -37,7 +37,7 @@ def main(
     """Compare both designs and print tables. Ctrl-C ends early, with the seeds so far."""
     if results is not None:
         try:
-            compared = msgspec.json.decode(results.read_bytes(), type=Compared)
+            compared = msgspec.json.decode(results.read_bytes(), type=DesignComparison)
         except (OSError, msgspec.DecodeError) as error:
             typer.echo(f"{results} is not the output of --json: {error}", err=True)
             raise typer.Exit(_UNUSABLE) from error
@@ -52,7 +52,7 @@ def main(
             typer.echo(f"\n{name}\n\n{text}")
 
 
-def _run(seeds: int, seed: int, workers: int, partitions: list[int]) -> Compared:
+def _run(seeds: int, seed: int, workers: int, partitions: list[int]) -> DesignComparison:
     def progress(done: int) -> None:
         end = "\n" if done == seeds else ""
         print(f"\rseeds: {done} of {seeds}", end=end, file=sys.stderr, flush=True)  # noqa: T201

@@ -10,7 +10,7 @@ from xml.sax.saxutils import escape
 
 from replay.world.scheduler import SECOND
 from tools.design_comparison.broker_failure import CASES, TITLES, Failure, seconds
-from tools.design_comparison.comparison import DESIGNS, Compared
+from tools.design_comparison.comparison import DESIGNS, DesignComparison
 from tools.design_comparison.scenarios import FAULTS
 from tools.design_comparison.tables import all_failures, is_time_known
 
@@ -21,7 +21,7 @@ _LEFT: Final = 230
 _BAR: Final = 14
 
 
-def charts(compared: Compared) -> dict[str, str]:
+def charts(compared: DesignComparison) -> dict[str, str]:
     """All charts by the name of their file."""
     both = [compared.designs[one] for one in DESIGNS]
     failures = {

@@ -12,7 +12,7 @@ from replay.worker_processes import worker_pool
 from replay.world.cluster import Cluster
 from replay.world.kafka_0_8.networked.cluster import NetworkedCluster
 from tools.design_comparison.broker_failure import Failure
-from tools.design_comparison.meter import Measured, Meter, measure
+from tools.design_comparison.meter import Measurements, Meter, measure
 from tools.design_comparison.scenarios import drawn
 
 _SEEDS_OF_A_PART: Final = 5
@@ -22,14 +22,14 @@ _POLL_S: Final = 0.2
 DESIGNS: Final = ("0.8", "controller")
 
 
-class Compared(Struct):
+class DesignComparison(Struct):
     """The result, perhaps interrupted by Ctrl-C: the measurements of each design, and the failures
     of one broker."""
 
     seed: int
     date: str = ""
-    designs: dict[str, Measured] = field(
-        default_factory=lambda: {one: Measured() for one in DESIGNS}
+    designs: dict[str, Measurements] = field(
+        default_factory=lambda: {one: Measurements() for one in DESIGNS}
     )
     failures: list[Failure] = field(default_factory=list)
     was_interrupted: bool = False
@@ -39,15 +39,15 @@ class Compared(Struct):
         """The number of seeds."""
         return self.designs["0.8"].runs
 
-    def add(self, part: dict[str, Measured]) -> None:
+    def add(self, part: dict[str, Measurements]) -> None:
         """Add the runs of some seeds."""
         for design, measured in part.items():
             self.designs[design].add(measured)
 
 
-def run_seeds(seed: int, first: int, count: int) -> dict[str, Measured]:
+def run_seeds(seed: int, first: int, count: int) -> dict[str, Measurements]:
     """Run both designs with the seeds number `first` and so on."""
-    found = {one: Measured() for one in DESIGNS}
+    found = {one: Measurements() for one in DESIGNS}
     for number in range(first, first + count):
         scenario, inputs = drawn(seed_of(seed, number))
         for design, cluster in (("0.8", NetworkedCluster), ("controller", Cluster)):
@@ -56,13 +56,15 @@ def run_seeds(seed: int, first: int, count: int) -> dict[str, Measured]:
     return found
 
 
-def compare(seed: int, runs: int, workers: int, progress: Callable[[int], None]) -> Compared:
+def compare(
+    seed: int, runs: int, workers: int, progress: Callable[[int], None]
+) -> DesignComparison:
     """Run both designs with `runs` seeds; Ctrl-C ends early. `progress` gets the number of seeds
     so far. The result does not depend on the number of workers. Raises ReplayError if a worker
     process ends."""
-    compared = Compared(seed)
+    compared = DesignComparison(seed)
     firsts = iter(range(1, runs + 1, _SEEDS_OF_A_PART))
-    parts: set[Future[dict[str, Measured]]] = set()
+    parts: set[Future[dict[str, Measurements]]] = set()
     try:
         with worker_pool(workers) as pool:
             while True:

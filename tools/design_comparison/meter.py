@@ -67,7 +67,7 @@ class Operations(Struct):
             setattr(self, name, getattr(self, name) + getattr(other, name))
 
 
-class Measured(Struct):
+class Measurements(Struct):
     """The measurements of some runs. Times are in microseconds.
 
     - `observed_us`: the sum over all partitions of the time in which windows count
@@ -92,7 +92,7 @@ class Measured(Struct):
     leaderless: int = 0
     operations: Operations = field(default_factory=Operations)
 
-    def add(self, other: "Measured") -> None:
+    def add(self, other: "Measurements") -> None:
         """Add the measurements of other runs."""
         for name in ("runs", "partitions", "observed_us", "read_lost", "leaderless"):
             setattr(self, name, getattr(self, name) + getattr(other, name))
@@ -131,7 +131,7 @@ class Meter(Observer):
     """Measures one run. Call `finish` at its end."""
 
     def __init__(self) -> None:
-        self.measured = Measured(runs=1)
+        self.measured = Measurements(runs=1)
         self.operations_since_us = 0
         """Operations before are not counted."""
         self.accepted_us = 0
@@ -163,19 +163,19 @@ class Meter(Observer):
         self, process: str, partition: Name, leader: int, leader_epoch: int, isr: Sequence[int]
     ) -> None:
         if leader >= 0 and process_of(leader) == process:
-            self._accepts(process, partition, leader_epoch)
+            self._set_accepting(process, partition, leader_epoch)
         else:
-            self._accepts(process, partition, None)
+            self._set_accepting(process, partition, None)
 
     def replica_stopped(self, process: str, partition: Name) -> None:
-        self._accepts(process, partition, None)
+        self._set_accepting(process, partition, None)
 
     def ended(self, process: str, cause: str) -> None:
         for name, one in self._partitions.items():
             if process in one.accepting:
-                self._accepts(process, name, None)
+                self._set_accepting(process, name, None)
 
-    def _accepts(self, process: str, name: Name, epoch: int | None) -> None:
+    def _set_accepting(self, process: str, name: Name, epoch: int | None) -> None:
         """A broker accepts records from now on, or no longer (None)."""
         one = self._partitions[name]
         if epoch is None:
@@ -287,7 +287,7 @@ class Meter(Observer):
 
     # The end
 
-    def finish(self) -> Measured:
+    def finish(self) -> Measurements:
         """The run is over: close the windows, and look which records are left."""
         measured, now_us = self.measured, self._scheduler.now_us
         measured.observed_us = len(self._partitions) * (now_us - FIRST_FAULT_MS * MS)
@@ -325,7 +325,7 @@ def records_of(cluster: AnyCluster, process: str, name: Name) -> list[int]:
     return log.records if log is not None else []
 
 
-def measure(cluster: AnyCluster, meter: Meter) -> Measured:
+def measure(cluster: AnyCluster, meter: Meter) -> Measurements:
     """Run a cluster to its end. The producers stop early enough that all replicas have all
     records."""
     end_us = cluster.scenario.end_ms * MS

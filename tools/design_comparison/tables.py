@@ -13,8 +13,8 @@ from tools.design_comparison.broker_failure import (
     extrapolated,
     seconds,
 )
-from tools.design_comparison.comparison import DESIGNS, Compared
-from tools.design_comparison.meter import Measured
+from tools.design_comparison.comparison import DESIGNS, DesignComparison
+from tools.design_comparison.meter import Measurements
 from tools.design_comparison.scenarios import FAULTS, KILLED, STOPPED
 
 EXTRAPOLATED: Final = (10_000, 100_000)
@@ -48,7 +48,7 @@ def percentile(times: Sequence[int], percent: int) -> float | None:
     return sorted(times)[max(0, ceil(len(times) * percent / 100) - 1)] / SECOND
 
 
-def tables(compared: Compared) -> dict[str, str]:
+def tables(compared: DesignComparison) -> dict[str, str]:
     """All tables by name."""
     both = [compared.designs[one] for one in DESIGNS]
     return {
@@ -64,7 +64,7 @@ def tables(compared: Compared) -> dict[str, str]:
     }
 
 
-def _short(both: Sequence[Measured], failures: Sequence[Failure]) -> str:
+def _short(both: Sequence[Measurements], failures: Sequence[Failure]) -> str:
     """The most important numbers."""
     largest = {
         one.case: f"{one.operations.reads + one.operations.writes:,}"
@@ -106,7 +106,7 @@ def _short(both: Sequence[Measured], failures: Sequence[Failure]) -> str:
     return table(["", "0.8 design", "controller"], rows)
 
 
-def _availability(both: Sequence[Measured]) -> str:
+def _availability(both: Sequence[Measurements]) -> str:
     rows = [
         ["partitions", *(f"{one.partitions:,}" for one in both)],
         ["times that a partition became unavailable", *(f"{_count(one.gaps):,}" for one in both)],
@@ -123,7 +123,7 @@ def _availability(both: Sequence[Measured]) -> str:
     return table(["", "0.8 design", "controller"], rows)
 
 
-def _by_fault(both: Sequence[Measured], field: str) -> str:
+def _by_fault(both: Sequence[Measurements], field: str) -> str:
     header = ["last fault", "design", "times", "median", "p99", "partition-seconds"]
     rows = []
     for kind in FAULTS:
@@ -135,7 +135,7 @@ def _by_fault(both: Sequence[Measured], field: str) -> str:
     return table(header, rows)
 
 
-def _two_leaders(both: Sequence[Measured]) -> str:
+def _two_leaders(both: Sequence[Measurements]) -> str:
     header = ["last fault", "design", "times", "median", "p99", "partition-seconds"]
     rows = [
         line
@@ -150,7 +150,7 @@ def _two_leaders(both: Sequence[Measured]) -> str:
     return table(header, [*rows, *totals])
 
 
-def _rows_of_overlaps(kind: str, both: Sequence[Measured]) -> list[list[str]]:
+def _rows_of_overlaps(kind: str, both: Sequence[Measurements]) -> list[list[str]]:
     rows = []
     for title, one in zip(("0.8", "controller"), both, strict=True):
         times = one.overlaps.get(kind, [])
@@ -160,7 +160,7 @@ def _rows_of_overlaps(kind: str, both: Sequence[Measured]) -> list[list[str]]:
     return rows
 
 
-def _records(both: Sequence[Measured]) -> str:
+def _records(both: Sequence[Measurements]) -> str:
     header = ["acks", "design", "sent", "acknowledged", "acknowledged and lost", "per million"]
     rows = []
     for acks in _ACKS:
@@ -172,7 +172,7 @@ def _records(both: Sequence[Measured]) -> str:
     return table(header, rows)
 
 
-def _operations(both: Sequence[Measured]) -> str:
+def _operations(both: Sequence[Measurements]) -> str:
     rows = [
         [title, *(f"{getattr(one.operations, name) / max(1, one.runs):,.1f}" for one in both)]
         for name, title in _OPERATIONS.items()

@@ -12,6 +12,8 @@ from uuid import UUID
 from kafka import KafkaAdminClient
 from kafka.errors import KafkaConnectionError
 
+from controller.core import znodes
+from controller.core.znodes import REASSIGN_PARTITIONS
 from tools.incidents import endpoint
 from tools.lab import Lab
 from tools.lab.cluster_view import until
@@ -20,7 +22,7 @@ from tools.lab.refold import Refold
 from tools.recordings.brokers import RecordedBroker
 from tools.recordings.recorded_cluster import RecordedCluster
 from tools.recordings.setup import Setup
-from tools.recordings.znodes import Znodes
+from tools.recordings.znodes import ZnodeClient
 
 DAEMON_ID = 1000
 BROKERS = 3
@@ -145,19 +147,19 @@ class IncidentCluster:
         return self._cluster.brokers[number - 1]
 
     @property
-    def znodes(self) -> Znodes:
+    def znodes(self) -> ZnodeClient:
         """A ZooKeeper session for changes by hand."""
         return self._cluster.znodes
 
     async def state(self, topic: str, partition: int) -> dict[str, Any]:
         """The state of a partition, with the `version` of its znode."""
-        path = f"/brokers/topics/{topic}/partitions/{partition}/state"
+        path = znodes.state_path(topic, partition)
         content, version = await self._cluster.znodes.versioned(path)
         return {**content, "version": version}
 
     async def topic_id(self, topic: str) -> UUID:
         """The id of a topic."""
-        path = f"/brokers/topics/{topic}"
+        path = znodes.topic_path(topic)
         return UUID(bytes=urlsafe_b64decode((await self.znodes.read(path))["topic_id"] + "=="))
 
     async def broker_epoch(self, broker: int) -> int:
@@ -185,13 +187,13 @@ class IncidentCluster:
         """Create a topic through its znode, as old tools did."""
         partitions = {str(number): replicas for number, replicas in assignments.items()}
         configs = {"version": 1, "config": dict(config or {})}
-        await self._cluster.znodes.create(f"/config/topics/{topic}", configs)
+        await self._cluster.znodes.create(znodes.topic_config_path(topic), configs)
         content = {"version": 1, "partitions": partitions}
-        await self._cluster.znodes.create(f"/brokers/topics/{topic}", content)
+        await self._cluster.znodes.create(znodes.topic_path(topic), content)
         await self.until_partitions(topic, len(assignments))
         await self.until_in_sync(topic)
 
-    async def submit(self, targets: Targets, path: str = "/admin/reassign_partitions") -> None:
+    async def submit(self, targets: Targets, path: str = REASSIGN_PARTITIONS) -> None:
         """Create a znode that requests other replicas, as old tools do, without a check that the
         brokers exist."""
         entries = [
@@ -210,17 +212,17 @@ class IncidentCluster:
         }
         if legacy:
             content["legacy"] = True
-        path = f"/admin/reassignment_requests/request_{number:010}"
+        path = f"{znodes.REQUEST_PREFIX}{number:010}"
         await self._cluster.znodes.create(path, content)
 
     async def cancel(self) -> None:
         """Request a rollback of the reassignments in /admin/reassign_partitions."""
-        await self._cluster.znodes.create("/admin/reassign_cancel", {"version": 1})
+        await self._cluster.znodes.create(znodes.REASSIGN_CANCEL, {"version": 1})
 
     async def remove_cancel(self) -> None:
         """End the cancellation, after everything is rolled back."""
-        await self.until_deleted("/admin/reassign_partitions")
-        await self._cluster.znodes.delete("/admin/reassign_cancel")
+        await self.until_deleted(REASSIGN_PARTITIONS)
+        await self._cluster.znodes.delete(znodes.REASSIGN_CANCEL)
         await self.until_logged("reassignments_go_on")
 
     # Waiting
@@ -238,7 +240,7 @@ class IncidentCluster:
         running = self._cluster.in_state("running")
         for broker in running:
             broker.pause()
-        await self._cluster.znodes.delete("/controller")
+        await self._cluster.znodes.delete(znodes.CONTROLLER)
         await self.until_controller_is(DAEMON_ID)
         for broker in running:
             broker.resume()
@@ -289,7 +291,7 @@ class IncidentCluster:
         """Wait until the controller has executed or refused all requests for other replicas."""
 
         async def none() -> bool:
-            return not await self._cluster.znodes.children("/admin/reassignment_requests")
+            return not await self._cluster.znodes.children(znodes.REASSIGNMENT_REQUESTS)
 
         await until(none, _SECONDS_MAX, "no request is left")
 
@@ -356,7 +358,7 @@ class IncidentCluster:
         """Wait until a topic is deleted."""
 
         async def gone() -> bool:
-            marked = await self._cluster.znodes.children("/admin/delete_topics")
+            marked = await self._cluster.znodes.children(znodes.DELETE_TOPICS)
             return topic not in marked and topic not in await self._cluster.topics()
 
         await until(gone, _SECONDS_MAX, f"{topic} is deleted")

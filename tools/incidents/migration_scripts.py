@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Final
 
+from controller.core import znodes
 from tools.incidents.incident_cluster import IncidentCluster
 from tools.lab.cluster_view import ClusterView, until
 from tools.lab.migration import Migration
@@ -53,7 +54,7 @@ async def kraft_epoch_above(cluster: IncidentCluster) -> None:
     await cluster.until_logged("broker_failed")
     await asyncio.sleep(_ELECTION_S)
     highest = (await cluster.state(TOPIC, 2))["controller_epoch"]
-    await cluster.znodes.set("/controller_epoch", highest)
+    await cluster.znodes.set(znodes.CONTROLLER_EPOCH, highest)
     await cluster.elect_refold()
     await cluster.until_no_leader_is(3)
     await cluster.broker(3).start()
@@ -71,7 +72,7 @@ async def migration_left(cluster: IncidentCluster) -> None:
         await cluster.make(_LATER, {0: [1, 2, 3]})
         await migration.controller.start()
         await migration.enter()
-        await cluster.until_deleted(f"/brokers/topics/{_LATER}")
+        await cluster.until_deleted(znodes.topic_path(_LATER))
 
 
 async def migration_malformed(cluster: IncidentCluster) -> None:
@@ -79,7 +80,7 @@ async def migration_malformed(cluster: IncidentCluster) -> None:
     controller does not begin until an operator deletes the znode."""
     async with _migration(cluster) as migration:
         cluster.begin()
-        await cluster.znodes.create("/migration")
+        await cluster.znodes.create(znodes.MIGRATION)
         await migration.controller.start()
         await migration.enter(waits=False)
         log = migration.controller.folder / "server.log"
@@ -88,5 +89,5 @@ async def migration_malformed(cluster: IncidentCluster) -> None:
             return log.read_text().count(_HANGS) > 1
 
         await until(hangs, _SECONDS_MAX, "the KRaft controller cannot read /migration")
-        await cluster.znodes.delete("/migration")
+        await cluster.znodes.delete(znodes.MIGRATION)
         await migration.until_dual_write()

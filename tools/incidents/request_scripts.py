@@ -1,6 +1,7 @@
 """The scripts of the incidents with requests that only faulty clients send, and with too many
 requests. They begin as those in `scripts`."""
 
+from controller.core import znodes
 from tools.incidents import endpoint
 from tools.incidents.incident_cluster import UNREGISTERED, IncidentCluster
 
@@ -16,7 +17,7 @@ async def rare_requests(cluster: IncidentCluster) -> None:
     One replica of a new topic is not online."""
     await cluster.make("single", {0: [2]})
     partly = {"version": 1, "partitions": {"0": [1, UNREGISTERED]}}
-    await cluster.znodes.create("/brokers/topics/partly", partly)
+    await cluster.znodes.create(znodes.topic_path("partly"), partly)
     await cluster.until_partitions("partly", 1)
     await cluster.make("unclean", {0: [3, 2, 1]}, _UNCLEAN)
     epoch = await cluster.broker_epoch(1)
@@ -48,7 +49,7 @@ async def _add_to_recovering(cluster: IncidentCluster) -> None:
     await cluster.send(endpoint.alter_partition(3, epoch, topic_id, 0, alone))
     await cluster.until_isr("unclean", 0, {3})
     cluster.broker(2).pause()
-    await cluster.znodes.delete("/brokers/ids/3")
+    await cluster.znodes.delete(znodes.broker_path(3))
     await cluster.until_led("unclean", 0, by=2)
     larger = await cluster.state("unclean", 0) | {"isr": [2, 1]}
     epoch = await cluster.broker_epoch(2)
@@ -67,10 +68,10 @@ async def exceeded_quota(cluster: IncidentCluster) -> None:
     reads at its take-over: newer versions of its requests are refused, older ones are carried out
     and throttled. Then the quota is deleted."""
     entity = "users/ANONYMOUS/clients/incident"
-    await cluster.znodes.create("/config/users/ANONYMOUS", {"version": 1, "config": {}})
+    await cluster.znodes.create(znodes.user_config_path("ANONYMOUS"), {"version": 1, "config": {}})
     await cluster.znodes.create("/config/users/ANONYMOUS/clients")
     quota = {"version": 1, "config": {"controller_mutation_rate": "1"}}
-    await cluster.znodes.create(f"/config/{entity}", quota)
+    await cluster.znodes.create(znodes.config_path(entity), quota)
     await cluster.hand_back()
     await cluster.take_over()
     many = {number: [1] for number in range(60)}
@@ -80,9 +81,9 @@ async def exceeded_quota(cluster: IncidentCluster) -> None:
     await cluster.send(endpoint.delete_topic("moved", version=5))
     await cluster.send(endpoint.create_topic("throttled", {0: [1]}))
     await cluster.send(endpoint.delete_topic("moved", version=4))
-    await cluster.znodes.delete(f"/config/{entity}")
+    await cluster.znodes.delete(znodes.config_path(entity))
     change = {"version": 2, "entity_path": entity}
-    await cluster.znodes.create("/config/changes/config_change_0000009999", change)
+    await cluster.znodes.create(f"{znodes.CONFIG_CHANGE_PREFIX}0000009999", change)
     await cluster.until_gone("moved")
     free = endpoint.create_topic("free", {0: [1]}, version=7)
     while (await cluster.send(free)).topics[0].error_code:

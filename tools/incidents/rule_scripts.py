@@ -11,6 +11,15 @@ from uuid import UUID
 
 from kafka import KafkaAdminClient, TopicPartition
 
+from controller.core import znodes
+from controller.core.znodes import (
+    PREFERRED_ELECTION,
+    REASSIGN_PARTITIONS,
+    REASSIGN_PARTITIONS_EXTRA,
+    REASSIGNMENT_REQUESTS,
+    REPLICA_DELETIONS,
+    REQUEST_PREFIX,
+)
 from tools.incidents import endpoint
 from tools.incidents.incident_cluster import UNREGISTERED, IncidentCluster
 
@@ -26,11 +35,6 @@ _PAUSED_S = 1.0
 """Much less than the session timeout."""
 _LONG_SESSION_MS = 60_000
 _OLD_EPOCH = 1
-_PREFERRED_ELECTION = "/admin/preferred_replica_election"
-_REASSIGN = "/admin/reassign_partitions"
-_EXTRA = "/admin/reassign_partitions_extra"
-_REQUESTS = "/admin/reassignment_requests"
-_DELETIONS = "/admin/replica_deletions"
 
 
 # Elections ----------------------------------------------------------------------------------------
@@ -72,9 +76,9 @@ async def unclean_default(cluster: IncidentCluster) -> None:
     await cluster.ask(lambda admin: admin.elect_leaders(1, asked, raise_errors=False))
     await cluster.until_led(TOPIC, 0, by=2)
     default = {"version": 1, "config": {"unclean.leader.election.enable": "true"}}
-    await cluster.znodes.create("/config/brokers/<default>", default)
+    await cluster.znodes.create(znodes.broker_config_path(None), default)
     change = {"version": 2, "entity_path": "brokers/<default>"}
-    await cluster.znodes.create("/config/changes/config_change_0000009999", change)
+    await cluster.znodes.create(f"{znodes.CONFIG_CHANGE_PREFIX}0000009999", change)
     await cluster.until_led(TOPIC, 2, by=3)
     await cluster.until_led("moved", 0, by=2)
     await cluster.broker(1).start()
@@ -85,14 +89,14 @@ async def preferred_election(cluster: IncidentCluster) -> None:
     """/admin/preferred_replica_election names a partition whose preferred replica does not lead, a
     partition that has never had a leader, and one that does not exist."""
     unborn = {"version": 1, "partitions": {"0": [UNREGISTERED]}}
-    await cluster.znodes.create("/brokers/topics/unborn", unborn)
+    await cluster.znodes.create(znodes.topic_path("unborn"), unborn)
     await cluster.until_logged("no_leader_created")
     await cluster.ask(lambda admin: _prefer(admin, ("moved", 0), [2, 1]))
     await cluster.until_assigned("moved", 0, [2, 1])
     named = [("moved", 0), ("unborn", 0), ("absent", 0)]
     entries = [{"topic": topic, "partition": partition} for topic, partition in named]
-    await cluster.znodes.create(_PREFERRED_ELECTION, {"version": 1, "partitions": entries})
-    await cluster.until_deleted(_PREFERRED_ELECTION)
+    await cluster.znodes.create(PREFERRED_ELECTION, {"version": 1, "partitions": entries})
+    await cluster.until_deleted(PREFERRED_ELECTION)
     await cluster.until_led("moved", 0, by=2)
     partition = {"unborn": [0]}
     await cluster.ask(lambda admin: admin.elect_leaders(0, partition, raise_errors=False))
@@ -119,10 +123,10 @@ async def brokers_together(cluster: IncidentCluster) -> None:
     await cluster.until_no_leader_is(2)
     await cluster.broker(2).start()
     await cluster.until_in_sync(TOPIC)
-    registration = await cluster.znodes.read("/brokers/ids/3")
+    registration = await cluster.znodes.read(znodes.broker_path(3))
     registration["endpoints"].append("EXTRA://127.0.0.1:9999")
     registration["listener_security_protocol_map"]["EXTRA"] = "PLAINTEXT"
-    await cluster.znodes.set("/brokers/ids/3", registration)
+    await cluster.znodes.set(znodes.broker_path(3), registration)
     await cluster.until_in_sync("moved")
 
 
@@ -221,7 +225,7 @@ async def admin_requests(cluster: IncidentCluster) -> None:
     for broker in (1, 2, 3):
         await cluster.until_registered(broker, is_registered=False)
     levels = {name: {"max_version_level": level} for name, level in (("old", 1), ("older", 2))}
-    await cluster.znodes.set("/feature", {"version": 2, "status": 1, "features": levels})
+    await cluster.znodes.set(znodes.FEATURE, {"version": 2, "status": 1, "features": levels})
     for is_dry in (True, False):
         changes = (("old", 0, 2), ("new", 1, 1))
         await cluster.send(endpoint.update_features(*changes, validate_only=is_dry))
@@ -259,7 +263,7 @@ async def added_partitions(cluster: IncidentCluster) -> None:
     cluster.broker(2).kill()
     await cluster.until_no_leader_is(2)
     await cluster.ask(lambda admin: admin.delete_topics(["moved"], raise_errors=False))
-    path = "/brokers/topics/moved"
+    path = znodes.topic_path("moved")
     topic = await cluster.znodes.read(path)
     topic["partitions"]["2"] = [1, 3]
     await cluster.znodes.set(path, topic)
@@ -275,7 +279,7 @@ async def partitions_added_meanwhile(cluster: IncidentCluster) -> None:
     cluster.refold.pause()
     for partition in (0, 1):
         await cluster.request(partition + 1, "moved", partition, [3, 1], legacy=False)
-    path = "/brokers/topics/moved"
+    path = znodes.topic_path("moved")
     topic = await cluster.znodes.read(path)
     topic["partitions"]["2"] = [2, 3]
     await cluster.znodes.set(path, topic)
@@ -311,15 +315,16 @@ async def unreadable_requests(cluster: IncidentCluster) -> None:
         for order in orders
     ]
     await cluster.until_logged("reassignment_begun")
-    await cluster.znodes.create(_REASSIGN, "moved")
+    await cluster.znodes.create(REASSIGN_PARTITIONS, "moved")
     await asyncio.gather(*requests)
-    await cluster.until_deleted(_REASSIGN)
-    for path in (_PREFERRED_ELECTION, _REASSIGN, _EXTRA, f"{_REQUESTS}/request_0000000001"):
+    await cluster.until_deleted(REASSIGN_PARTITIONS)
+    request = f"{REQUEST_PREFIX}0000000001"
+    for path in (PREFERRED_ELECTION, REASSIGN_PARTITIONS, REASSIGN_PARTITIONS_EXTRA, request):
         await cluster.znodes.create(path, {"version": 1, "partitions": "moved"})
         await cluster.until_deleted(path)
     await cluster.submit({("moved", 0): [1, UNREGISTERED]})
     await cluster.until_assigned("moved", 0, [1, UNREGISTERED, 2])
-    await cluster.znodes.set(_REASSIGN, "moved")
+    await cluster.znodes.set(REASSIGN_PARTITIONS, "moved")
     await cluster.until_logged("unreadable_znode")
     await cluster.cancel()
     await cluster.until_assigned("moved", 0, [1, 2])
@@ -327,9 +332,9 @@ async def unreadable_requests(cluster: IncidentCluster) -> None:
     entries = [
         {"topic": "moved", "partition": 1, "replicas": replicas} for replicas in ([1, 3], [1, 2])
     ]
-    await cluster.znodes.create(_REASSIGN, {"version": 1, "partitions": entries})
+    await cluster.znodes.create(REASSIGN_PARTITIONS, {"version": 1, "partitions": entries})
     await cluster.until_assigned("moved", 1, [1, 2])
-    await cluster.until_deleted(_REASSIGN)
+    await cluster.until_deleted(REASSIGN_PARTITIONS)
     await cluster.until_none_is_reassigned()
 
 
@@ -352,7 +357,7 @@ async def reassignment_replaced(cluster: IncidentCluster) -> None:
     await cluster.ask(lambda admin: admin.elect_leaders(0, partition, raise_errors=False))
     await cluster.until_led("moved", 0, by=3)
     await cluster.submit({("moved", 0): [1, 3]})
-    await cluster.until_deleted(_REASSIGN)
+    await cluster.until_deleted(REASSIGN_PARTITIONS)
     await cluster.ask(partial(_alter, {TopicPartition("moved", 0): [2]}))
     await cluster.until_assigned("moved", 0, [2, 1])
     await cluster.ask(partial(_alter, {TopicPartition("moved", 0): [2, 1]}))
@@ -366,8 +371,8 @@ async def extra_same_target(cluster: IncidentCluster) -> None:
     already. Then the reassignment is cancelled."""
     await cluster.submit({("moved", 0): [3, UNREGISTERED]})
     await cluster.until_isr("moved", 0, {1, 2, 3})
-    await cluster.submit({("moved", 0): [3, UNREGISTERED]}, _EXTRA)
-    await cluster.until_deleted(_EXTRA)
+    await cluster.submit({("moved", 0): [3, UNREGISTERED]}, REASSIGN_PARTITIONS_EXTRA)
+    await cluster.until_deleted(REASSIGN_PARTITIONS_EXTRA)
     await cluster.cancel()
     await cluster.until_assigned("moved", 0, [1, 2])
     await cluster.remove_cancel()
@@ -382,11 +387,11 @@ async def entries_dropped(cluster: IncidentCluster) -> None:
     entries = [
         {"topic": "moved", "partition": partition, "replicas": [2, 3]} for partition in (0, 1)
     ]
-    await cluster.znodes.set(_REASSIGN, {"version": 1, "partitions": entries})
+    await cluster.znodes.set(REASSIGN_PARTITIONS, {"version": 1, "partitions": entries})
     await cluster.cancel()
     cluster.refold.resume()
     await cluster.until_assigned("moved", 0, [1, 2])
-    await cluster.until_deleted(_REASSIGN)
+    await cluster.until_deleted(REASSIGN_PARTITIONS)
     await cluster.remove_cancel()
     await cluster.until_in_sync("moved")
 
@@ -416,7 +421,7 @@ async def reassignment_adopted(cluster: IncidentCluster) -> None:
         {"topic": "moved", "partition": partition, "replicas": [3, UNREGISTERED]}
         for partition in (0, 1)
     ]
-    await cluster.znodes.set(_REASSIGN, {"version": 1, "partitions": entries})
+    await cluster.znodes.set(REASSIGN_PARTITIONS, {"version": 1, "partitions": entries})
     await cluster.until_controller_is_not(cluster.daemon_id)
     await cluster.until_isr("moved", 1, {1, 2, 3})
     await cluster.request(1, "moved", 0, [2, 3], legacy=False)
@@ -425,14 +430,14 @@ async def reassignment_adopted(cluster: IncidentCluster) -> None:
     await cluster.cancel()
     await cluster.until_assigned("moved", 0, [1, 2])
     await cluster.until_assigned("moved", 1, [1, 2])
-    await cluster.until_deleted(_REASSIGN)
+    await cluster.until_deleted(REASSIGN_PARTITIONS)
     await cluster.request(2, "moved", 1, [2, 1], legacy=False)
     await cluster.submit({("moved", 0): [2, 1]})
     await cluster.until_logged("reassignment_waits")
-    await cluster.znodes.delete("/admin/reassign_cancel")
+    await cluster.znodes.delete(znodes.REASSIGN_CANCEL)
     await cluster.until_assigned("moved", 0, [2, 1])
     await cluster.until_assigned("moved", 1, [2, 1])
-    await cluster.until_deleted(_REASSIGN)
+    await cluster.until_deleted(REASSIGN_PARTITIONS)
     await cluster.until_in_sync("moved")
 
 
@@ -469,7 +474,7 @@ async def cancellation_unclean(cluster: IncidentCluster) -> None:
 async def epoch_changed(cluster: IncidentCluster) -> None:
     """Another client changes /controller_epoch. Then a broker shuts down: refold's first write is
     rejected, and it takes the role again."""
-    await cluster.znodes.set("/controller_epoch", 20)
+    await cluster.znodes.set(znodes.CONTROLLER_EPOCH, 20)
     await cluster.broker(2).stop()
     await cluster.until_no_leader_is(2)
     await cluster.broker(2).start()
@@ -480,7 +485,7 @@ async def failed_failover(cluster: IncidentCluster) -> None:
     """refold's failover fails, because it may not create a znode. It gives the role up, and takes
     it later, when it may."""
     await cluster.hand_back()
-    for path in (_REQUESTS, _DELETIONS):
+    for path in (REASSIGNMENT_REQUESTS, REPLICA_DELETIONS):
         await cluster.znodes.delete(path)
     await cluster.znodes.permit("/admin", creation=False)
     await cluster.start_refold()

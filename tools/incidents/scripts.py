@@ -8,9 +8,9 @@ from typing import Any, Final, NamedTuple
 from kafka import KafkaAdminClient, TopicPartition
 from kafka.admin import NewTopic
 
+from controller.core import znodes
 from tools.incidents import (
     migration_scripts,
-    registration_scripts,
     request_scripts,
     rule_scripts,
 )
@@ -18,6 +18,10 @@ from tools.incidents.incident_cluster import UNREGISTERED, IncidentCluster
 
 TOPIC: Final = "orders"
 PARTITIONS: Final = {0: [1, 2, 3], 1: [2, 3, 1], 2: [3, 1, 2], 3: [1, 3]}
+
+REGISTRATIONS: Final = {"refold.registration.check.ms": "4000"}
+_REGISTERS_S: Final = 5.0
+"""A broker has tried to register in its next session."""
 
 Script = Callable[[IncidentCluster], Awaitable[None]]
 
@@ -211,13 +215,13 @@ async def cancellation_removed(cluster: IncidentCluster) -> None:
     await cluster.until_isr("guarded", 0, {1, 3})
     await cluster.cancel()
     await cluster.until_logged("rollback_waits")
-    await cluster.submit({("guarded", 0): [2, 3]}, "/admin/reassign_partitions_extra")
-    await cluster.znodes.delete("/admin/reassign_cancel")
+    await cluster.submit({("guarded", 0): [2, 3]}, znodes.REASSIGN_PARTITIONS_EXTRA)
+    await cluster.znodes.delete(znodes.REASSIGN_CANCEL)
     await cluster.until_logged("reassignments_go_on")
     await cluster.broker(2).start()
     await cluster.until_assigned("guarded", 0, [2, 3])
     await cluster.until_in_sync("guarded")
-    await cluster.until_deleted("/admin/reassign_partitions")
+    await cluster.until_deleted(znodes.REASSIGN_PARTITIONS)
 
 
 async def extra_conflict(cluster: IncidentCluster) -> None:
@@ -225,12 +229,12 @@ async def extra_conflict(cluster: IncidentCluster) -> None:
     reassigned, and a target for a partition that is not."""
     await cluster.submit({("moved", 0): [3, UNREGISTERED]})
     await cluster.until_isr("moved", 0, {1, 2, 3})
-    extra = "/admin/reassign_partitions_extra"
+    extra = znodes.REASSIGN_PARTITIONS_EXTRA
     await cluster.submit({("moved", 0): [2, 3], ("moved", 1): [3, 2]}, extra)
     await cluster.until_assigned("moved", 0, [2, 3])
     await cluster.until_assigned("moved", 1, [3, 2])
     await cluster.until_in_sync("moved")
-    await cluster.until_deleted("/admin/reassign_partitions")
+    await cluster.until_deleted(znodes.REASSIGN_PARTITIONS)
 
 
 async def legacy_request(cluster: IncidentCluster) -> None:
@@ -282,6 +286,29 @@ async def bounced_broker(cluster: IncidentCluster) -> None:
     await cluster.until_assigned("moved", 0, [1, 2])
     await cluster.until_in_sync("moved")
     await cluster.remove_cancel()
+
+
+async def stuck_registration(cluster: IncidentCluster) -> None:
+    """A broker fails, and a registration of it is left. Then the session of the broker ends while
+    it does not run; it finds the left registration, and does not register when that is deleted."""
+    path, broker = znodes.broker_path(2), cluster.broker(2)
+    content = await cluster.znodes.read(path)
+    broker.kill()
+    await cluster.until_registered(2, is_registered=False)
+    await cluster.znodes.create(path, content)
+    await cluster.until_logged("registration_left_over")
+    await cluster.znodes.delete(path)
+    await broker.start()
+    await cluster.until_in_sync(TOPIC)
+    broker.pause()
+    await cluster.until_registered(2, is_registered=False)
+    await cluster.znodes.create(path, content)
+    broker.resume()
+    await asyncio.sleep(_REGISTERS_S)
+    await cluster.znodes.delete(path)
+    await cluster.until_logged("broker_not_registered")
+    await broker.restart()
+    await cluster.until_in_sync(TOPIC)
 
 
 class IncidentScript(NamedTuple):
@@ -338,9 +365,7 @@ INCIDENTS: Final[Mapping[str, IncidentScript]] = {
     "reassignment-adopted": IncidentScript(rule_scripts.reassignment_adopted),
     "cancellation-unclean": IncidentScript(rule_scripts.cancellation_unclean),
     "epoch-changed": IncidentScript(rule_scripts.epoch_changed),
-    "stuck-registration": IncidentScript(
-        registration_scripts.stuck_registration, config=registration_scripts.REGISTRATIONS
-    ),
+    "stuck-registration": IncidentScript(stuck_registration, config=REGISTRATIONS),
     "failed-failover": IncidentScript(rule_scripts.failed_failover),
     "kraft-epoch-above": IncidentScript(
         migration_scripts.kraft_epoch_above, config=migration_scripts.NO_SHRINKING

@@ -11,7 +11,7 @@ from controller.core.values import counted
 from controller.kafka_0_8 import znodes
 from controller.kafka_0_8_broker import administration
 from controller.kafka_0_8_broker import status as cluster_status
-from controller.kafka_0_8_broker.client import Client
+from controller.kafka_0_8_broker.client import BrokerClient
 from controller.kafka_0_8_broker.messages import Acks
 from controller.kafka_0_8_broker.status import ClusterStatus, PartitionStatus
 from controller.operator.zookeeper_client import ZooKeeperClient
@@ -244,7 +244,7 @@ def produce(
         raise typer.BadParameter("no records: give arguments, or lines on standard input")
 
     async def act(zookeeper_client: ZooKeeperClient) -> Any:
-        async with Client(zookeeper_client, timeout) as client:
+        async with BrokerClient(zookeeper_client, timeout) as client:
             end = await client.produce((topic, partition), encoded, cast(Acks, acks))
         return {"sent": len(lines), "end": end}
 
@@ -286,7 +286,7 @@ def consume(
     """Print the committed records of a partition, one a line."""
 
     async def act(zookeeper_client: ZooKeeperClient) -> Any:
-        async with Client(zookeeper_client, timeout) as client:
+        async with BrokerClient(zookeeper_client, timeout) as client:
             read = await client.consume_all((topic, partition), offset)
         return {"offset": offset, "records": [one.decode("utf-8", "replace") for one in read]}
 

@@ -9,6 +9,8 @@ from typing import Any, Self
 from aiozk import ZKClient
 from aiozk.exc import NoNode, ZKError
 
+from controller.core import znodes
+
 _POLL_SECONDS = 0.05
 _log = logging.getLogger(__name__)
 
@@ -34,36 +36,36 @@ class ClusterView:
 
     async def controller(self) -> int | None:
         """The broker id in /controller."""
-        znode = await self._read("/controller")
+        znode = await self._read(znodes.CONTROLLER)
         return None if znode is None else int(znode["brokerid"])
 
     async def controller_epoch(self) -> int:
         """The controller epoch."""
-        return int(await self._read("/controller_epoch") or 0)
+        return int(await self._read(znodes.CONTROLLER_EPOCH) or 0)
 
     async def broker_epoch(self, broker: int) -> int:
         """The broker epoch of a registered broker: the czxid of its registration."""
-        _, stat = await self._client.get(f"{self._root}/brokers/ids/{broker}")
+        _, stat = await self._client.get(self._root + znodes.broker_path(broker))
         return int(stat.created_zxid)
 
     async def states(self, topic: str) -> dict[int, dict[str, Any]]:
         """The content of the state znode of every partition of a topic that has one."""
-        znode = await self._read(f"/brokers/topics/{topic}")
+        znode = await self._read(znodes.topic_path(topic))
         found = {}
         for number in sorted(map(int, znode["partitions"])) if znode else ():
-            state = await self._read(f"/brokers/topics/{topic}/partitions/{number}/state")
+            state = await self._read(znodes.state_path(topic, number))
             if state is not None:
                 found[number] = state
         return found
 
     async def topic(self, topic: str) -> dict[str, Any] | None:
         """The content of a topic's znode."""
-        found: dict[str, Any] | None = await self._read(f"/brokers/topics/{topic}")
+        found: dict[str, Any] | None = await self._read(znodes.topic_path(topic))
         return found
 
     async def config(self, entity: str) -> dict[str, str]:
         """The dynamic configuration of an entity such as topics/t or brokers/1."""
-        znode = await self._read(f"/config/{entity}")
+        znode = await self._read(znodes.config_path(entity))
         found: dict[str, str] = znode["config"] if znode else {}
         return found
 
@@ -76,23 +78,23 @@ class ClusterView:
         """Write a topic's znodes as a broker does; `assignment` has the replicas of each
         partition."""
         partitions = {str(number): list(replicas) for number, replicas in assignment.items()}
-        configs = f"{self._root}/config/topics"
+        configs = self._root + znodes.TOPIC_CONFIGS
         await self._client.ensure_path(configs)
         content = json.dumps({"version": 1, "config": dict(config or {})})
         await self._client.create(f"{configs}/{topic}", content)
         content = json.dumps({"version": 1, "partitions": partitions})
-        await self._client.create(f"{self._root}/brokers/topics/{topic}", content)
+        await self._client.create(self._root + znodes.topic_path(topic), content)
 
     async def configure(self, entity: str, config: Mapping[str, str]) -> None:
         """Replace the dynamic configuration of an entity such as topics/t, and notify the brokers.
         Brokers read it shortly after."""
-        path = f"{self._root}/config/{entity}"
+        path = self._root + znodes.config_path(entity)
         await self._client.ensure_path(path)
         content = json.dumps({"version": 1, "config": dict(config)})
         await self._client.set_data(path, content, force=True)
         change = json.dumps({"version": 2, "entity_path": entity})
-        changes = f"{self._root}/config/changes"
-        await self._client.create(f"{changes}/config_change_", change, sequential=True)
+        path = self._root + znodes.CONFIG_CHANGE_PREFIX
+        await self._client.create(path, change, sequential=True)
 
     async def overwrite(self, path: str, data: str) -> None:
         """Set the data of a znode."""

@@ -4,6 +4,7 @@
 from contextlib import suppress
 from typing import Any, Self
 
+from controller.core import znodes
 from tools.lab.broker import KafkaBroker
 from tools.lab.cluster_view import ClusterView, until
 from tools.lab.kraft import KraftController
@@ -26,7 +27,7 @@ class Migration:
         """The migration of the cluster in this chroot, with a controller that is formatted and not
         started."""
         controller = await lab.kraft_controller(chroot)
-        await controller.format((await view.content("/cluster/id"))["id"])
+        await controller.format((await view.content(znodes.CLUSTER_ID))["id"])
         return cls(lab, view, controller)
 
     async def elect_again(self, times: int) -> None:
@@ -53,8 +54,8 @@ class Migration:
         """Wait until the metadata is copied, and the KRaft controller has the role."""
 
         async def copied() -> bool:
-            state: dict[str, Any] | None = await self._view.content("/migration")
-            kraft = await self._view.content("/controller") or {}
+            state: dict[str, Any] | None = await self._view.content(znodes.MIGRATION)
+            kraft = await self._view.content(znodes.CONTROLLER) or {}
             return (
                 state is not None
                 and state["kraft_metadata_offset"] > 0
@@ -68,9 +69,9 @@ class Migration:
         one by one. With `keeps_migration` /migration is forgotten, as before the documentation of
         3.9."""
         await self.controller.stop()
-        await self._view.delete("/controller")
+        await self._view.delete(znodes.CONTROLLER)
         if not keeps_migration:
-            await self._view.delete("/migration")
+            await self._view.delete(znodes.MIGRATION)
         await self.restart_brokers()
 
     async def restart_brokers(self) -> None:

@@ -14,7 +14,7 @@ _RETRY_SECONDS = 0.2
 _POLL_MS = 500
 
 
-class Place(NamedTuple):
+class RecordPosition(NamedTuple):
     """Where a record is."""
 
     topic: str
@@ -24,7 +24,7 @@ class Place(NamedTuple):
 
 async def read_all(
     bootstrap: str, *topics: str, security: Mapping[str, Any] = MappingProxyType({})
-) -> dict[Place, bytes]:
+) -> dict[RecordPosition, bytes]:
     """The values of all committed records of topics whose partitions have leaders, in the order of
     their offsets. `security` has arguments of aiokafka.
 
@@ -34,7 +34,7 @@ async def read_all(
     try:
         partitions = list(consumer.assignment())
         ends = await consumer.end_offsets(partitions)
-        read: dict[Place, bytes] = {}
+        read: dict[RecordPosition, bytes] = {}
         async with asyncio.timeout(_CATCH_UP_SECONDS):
             while any([await consumer.position(one) < ends[one] for one in partitions]):
                 read.update(await _next(consumer))
@@ -54,7 +54,7 @@ class TopicReader:
         self._topics = topics
         self._consumer: AIOKafkaConsumer
         self._task: asyncio.Task[None] | None = None
-        self.read: list[tuple[Place, bytes]] = []
+        self.read: list[tuple[RecordPosition, bytes]] = []
 
     async def __aenter__(self) -> Self:
         self._consumer = await _started(self._bootstrap, self._topics, metadata_max_age_ms=5_000)
@@ -92,10 +92,10 @@ async def _started(bootstrap: str, topics: Sequence[str], **more: Any) -> AIOKaf
                 return consumer
 
 
-async def _next(consumer: AIOKafkaConsumer) -> list[tuple[Place, bytes]]:
+async def _next(consumer: AIOKafkaConsumer) -> list[tuple[RecordPosition, bytes]]:
     found = await consumer.getmany(timeout_ms=_POLL_MS)
     return [
-        (Place(one.topic, one.partition, one.offset), one.value)
+        (RecordPosition(one.topic, one.partition, one.offset), one.value)
         for records in found.values()
         for one in records
     ]

@@ -21,7 +21,7 @@ from tools.mutations.errors import MutationError
 from tools.mutations.functions import Function
 from tools.mutations.operators import mutants_of
 from tools.mutations.report import report
-from tools.mutations.run import Chosen, Run
+from tools.mutations.run import Run, RunPlan
 from tools.mutations.settings import read_settings
 from tools.mutations.suite import run_in_suite
 from tools.mutations.survivors import (
@@ -72,7 +72,7 @@ def main(
             listed, _ = by_short_name(read_survivors(root), run.functions)
             functions = _chosen(root, run.functions, only or [], base)
             test_for = partial(test_named, listed)
-            chosen = Chosen(functions, seconds, with_rules=not only, test_for=test_for)
+            chosen = RunPlan(functions, seconds, with_rules=not only, test_for=test_for)
             if minutes:
                 chosen.page_test_order = lambda names: rotated(root, names, str)
             with tempfile.TemporaryDirectory(prefix="mutations-") as folder:

@@ -25,7 +25,7 @@ _OWN_MAX: Final = 80
 _TEST_IMPORT: Final = re.compile(rb"^from [\w.]+\.(test_\w+) import", re.MULTILINE)
 
 
-class Measured(msgspec.Struct):
+class SuiteMeasurement(msgspec.Struct):
     """The results of a part of the suite. `lines` has, by file and line, the places in `tests` of
     the tests that run it; `failed` what pytest said of those that failed.
     """
@@ -35,7 +35,7 @@ class Measured(msgspec.Struct):
     lines: dict[str, dict[int, list[int]]]
     failed: dict[str, str] = {}
 
-    def without_files(self, files: Collection[str]) -> "Measured":
+    def without_files(self, files: Collection[str]) -> "SuiteMeasurement":
         """The results without those of the tests in some files."""
         kept = [place for place, test in enumerate(self.tests) if file_of(test) not in files]
         now = {place: new for new, place in enumerate(kept)}
@@ -47,21 +47,21 @@ class Measured(msgspec.Struct):
             for path, of_file in self.lines.items()
         }
         tests = [self.tests[place] for place in kept]
-        return Measured(tests, [self.seconds[place] for place in kept], lines)
+        return SuiteMeasurement(tests, [self.seconds[place] for place in kept], lines)
 
 
 class _Stored(msgspec.Struct):
     """A file with a map."""
 
     test_files: dict[str, str]
-    parts: list[Measured]
+    parts: list[SuiteMeasurement]
 
 
 class CoverageMap:
     """The tests of every line. The parts are measured in separate processes. `test_files` has the
     digests of the files of the tests."""
 
-    def __init__(self, parts: Sequence[Measured], test_files: Mapping[str, str]) -> None:
+    def __init__(self, parts: Sequence[SuiteMeasurement], test_files: Mapping[str, str]) -> None:
         self.parts = parts
         self.test_files = test_files
 
@@ -170,7 +170,7 @@ def _of_module(module: str, tests: Iterable[str]) -> list[str]:
 def covered_lines(
     coverage: Coverage, paths: Sequence[str], tests: Sequence[str]
 ) -> dict[str, dict[int, list[int]]]:
-    """`Measured.lines` of a coverage run whose contexts are the tests' node ids."""
+    """`SuiteMeasurement.lines` of a coverage run whose contexts are the tests' node ids."""
     data = coverage.get_data()
     places = {test: place for place, test in enumerate(tests)}
     return {

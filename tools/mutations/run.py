@@ -53,7 +53,7 @@ class Result(Struct):
         return [(mutant, verdict.is_survivor) for mutant, verdict in self.mutants]
 
 
-class Chosen(Struct):
+class RunPlan(Struct):
     """The functions whose mutants are tried, in this order, and for how long."""
 
     functions: Sequence[Function]
@@ -79,7 +79,7 @@ class Run:
         self.result = Result()
         self._survivors = 0
 
-    def __call__(self, suite: Suite, chosen: Chosen) -> None:
+    def __call__(self, suite: Suite, chosen: RunPlan) -> None:
         """Try everything. Raises MutationError if the run cannot begin."""
         started = time.monotonic()
         coverage_map = self._map(suite)
@@ -151,7 +151,7 @@ class Run:
         suite: Suite,
         coverage_map: CoverageMap,
         imported: ImportedFunctions,
-        chosen: Chosen,
+        chosen: RunPlan,
         page_tests: PageTests,
         deadline: float,
     ) -> None:

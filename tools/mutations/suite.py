@@ -20,7 +20,7 @@ import msgspec
 import pytest
 from msgspec import Struct
 
-from tools.mutations.coverage_map import Measured, covered_lines
+from tools.mutations.coverage_map import SuiteMeasurement, covered_lines
 from tools.mutations.errors import MutationError
 
 _MEMORY_BYTES_MAX = 2 << 30
@@ -28,7 +28,7 @@ _WAIT_SECONDS = 15
 _FAILURE_CHARACTERS_MAX = 1500
 
 
-class Outcome(Struct):
+class TrialResult(Struct):
     """The result of a trial's tests: the test that failed first, empty if all passed.
 
     `error` says why the change could not be tried.
@@ -82,10 +82,10 @@ class _Reports:
 
 
 def measure(suite: Suite, tests: Sequence[str], paths: Sequence[str], result: Connection) -> None:
-    """In a fork: run tests and send what they did, `Measured` in msgpack."""
+    """In a fork: run tests and send what they did, `SuiteMeasurement` in msgpack."""
     _set_up_fork(is_limited=False)
     measured = coverage.Coverage(data_file=None, config_file=False, include=list(paths))
-    found = Measured(list(tests), [], {})
+    found = SuiteMeasurement(list(tests), [], {})
     measured.start()
     measured.switch_context(tests[0] if tests else "")
     following = iter([*tests[1:], ""])
@@ -106,12 +106,12 @@ def try_change(
     seconds: Sequence[float],
     result: Connection,
 ) -> None:
-    """In a fork: change the code, run tests until one fails, and send the `Outcome`.
+    """In a fork: change the code, run tests until one fails, and send the `TrialResult`.
 
     `seconds` is what each of the tests takes without the change, and limits what it may take.
     """
     _set_up_fork(is_limited=True)
-    outcome = Outcome()
+    outcome = TrialResult()
     try:
         change()
     except Exception as error:

@@ -15,9 +15,9 @@ from typing import Final
 import msgspec
 from msgspec import Struct
 
-from tools.mutations.coverage_map import CoverageMap, Measured
+from tools.mutations.coverage_map import CoverageMap, SuiteMeasurement
 from tools.mutations.errors import MutationError
-from tools.mutations.suite import Outcome, Suite, measure, try_change
+from tools.mutations.suite import Suite, TrialResult, measure, try_change
 
 TIME_OUT: Final = "time-out"
 _TRIAL_SECONDS_MAX: Final = 120
@@ -84,7 +84,7 @@ class _Fork:
 
 def measured(
     suite: Suite, tests: Sequence[str], paths: Sequence[Path], jobs: int
-) -> list[Measured]:
+) -> list[SuiteMeasurement]:
     """Run tests once, unchanged. Raises MutationError, which names the tests that fail."""
     files = [str(path) for path in paths]
     size = -(-len(tests) // jobs)
@@ -101,7 +101,7 @@ def measured(
                 raise MutationError(
                     "the process that runs the unchanged tests ended without a result"
                 )
-            parts.append(msgspec.msgpack.decode(data, type=Measured))
+            parts.append(msgspec.msgpack.decode(data, type=SuiteMeasurement))
     finally:
         for fork in forks:
             fork.end()
@@ -169,5 +169,5 @@ def _ready(at_work: dict[Connection, tuple[_Fork, Trial]]) -> list[Connection]:
 def _verdict(data: bytes | None) -> Verdict:
     if data is None:
         return Verdict(TIME_OUT)
-    outcome = msgspec.msgpack.decode(data, type=Outcome)
+    outcome = msgspec.msgpack.decode(data, type=TrialResult)
     return Verdict(outcome.failed, outcome.error)

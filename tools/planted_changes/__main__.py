@@ -21,8 +21,7 @@ from tools.mutations.functions import Function, module_paths, read_functions
 from tools.mutations.rules import Rule, Value, read_rules, target_of
 from tools.mutations.settings import read_settings
 from tools.planted_changes.comparing import Comparer, measure
-from tools.planted_changes.table import table
-from tools.planted_changes.verdicts import Verdict
+from tools.planted_changes.verdicts import Verdict, table
 
 ROOT: Final = Path(__file__).parents[2]
 INCIDENTS: Final = Path("tests/incidents")

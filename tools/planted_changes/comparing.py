@@ -20,7 +20,7 @@ from replay.diff.processes import VersionProcess
 from replay.diff.references import Version
 from tools.mutations.functions import Function
 from tools.mutations.rules import Rule, Value
-from tools.planted_changes.planting import Planted, changed_copy, planted
+from tools.planted_changes.planting import PlantedChange, changed_copy, planted
 from tools.planted_changes.verdicts import Outcome, Verdict, outcome_of
 
 _FIRST_LOGS: Final = 2
@@ -79,7 +79,7 @@ class Comparer:
     async def _compared(
         self,
         rule: Rule,
-        change: Planted,
+        change: PlantedChange,
         head: Path,
         logs: Sequence[GivenLog],
         *,
@@ -95,7 +95,7 @@ class Comparer:
         return structs.replace(verdict, outcome=outcome, rules=rules, logs=len(logs), error=error)
 
     def _parts(
-        self, target: Function | Value, change: Planted, is_innocuous: bool
+        self, target: Function | Value, change: PlantedChange, is_innocuous: bool
     ) -> Iterator[list[GivenLog]]:
         """The logs to compare: at first few, at last all. A difference in few is one in all."""
         fitting = [one.log for one in self._logs if self._executes(one, target, change)]
@@ -112,7 +112,7 @@ class Comparer:
                 count *= 4
             yield fitting
 
-    def _executes(self, log: MeasuredLog, target: Function | Value, change: Planted) -> bool:
+    def _executes(self, log: MeasuredLog, target: Function | Value, change: PlantedChange) -> bool:
         """Whether a log executes the function. It may use any value."""
         if isinstance(target, Value):
             return True

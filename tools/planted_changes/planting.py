@@ -16,7 +16,7 @@ _CORE: Final = Path("controller", "core")
 _UNCHANGED: Final = "unchanged"
 
 
-class Planted(Struct, frozen=True):
+class PlantedChange(Struct, frozen=True):
     """A changed file: its path in the tree and in the core, its text, the changed function or
     value, and the lines of the change."""
 
@@ -31,7 +31,7 @@ class Planted(Struct, frozen=True):
         return self.path.relative_to(_CORE).as_posix()
 
 
-def planted(rule: Rule, target: Function | Value, root: Path) -> Planted:
+def planted(rule: Rule, target: Function | Value, root: Path) -> PlantedChange:
     """The file with the change. Raises MutationError, SyntaxError."""
     text = target.path.read_text(encoding="utf-8")
     path = target.path.relative_to(root)
@@ -40,7 +40,7 @@ def planted(rule: Rule, target: Function | Value, root: Path) -> Planted:
     return _with_function(rule, target, path, text)
 
 
-def _with_function(rule: Rule, target: Function, path: Path, text: str) -> Planted:
+def _with_function(rule: Rule, target: Function, path: Path, text: str) -> PlantedChange:
     # The syntax tree is changed, so this is a separate one.
     [function] = [
         one
@@ -55,7 +55,7 @@ def _with_function(rule: Rule, target: Function, path: Path, text: str) -> Plant
     changed = [indent + line if line else line for line in new]
     lines[first - 1 : last] = changed
     result = "\n".join([*lines, ""])
-    return Planted(path, result, target.name, _lines_of_change(result, first, len(new)))
+    return PlantedChange(path, result, target.name, _lines_of_change(result, first, len(new)))
 
 
 def _lines_of_change(text: str, first: int, count: int) -> frozenset[int]:
@@ -69,7 +69,7 @@ def _lines_of_change(text: str, first: int, count: int) -> frozenset[int]:
     return frozenset(lines)
 
 
-def _with_value(rule: Rule, target: Value, path: Path, text: str) -> Planted:
+def _with_value(rule: Rule, target: Value, path: Path, text: str) -> PlantedChange:
     """The value is assigned again, directly after its assignment."""
     lines = text.splitlines()
     end = next(
@@ -78,7 +78,7 @@ def _with_value(rule: Rule, target: Value, path: Path, text: str) -> Planted:
         if isinstance(node, ast.Assign | ast.AnnAssign) and target.name in _targets(node)
     )
     lines.insert(end, f"{target.name} = (lambda old: {rule.becomes})({target.name})")
-    return Planted(path, "\n".join([*lines, ""]), target.name, frozenset())
+    return PlantedChange(path, "\n".join([*lines, ""]), target.name, frozenset())
 
 
 def _targets(node: ast.Assign | ast.AnnAssign) -> list[str]:
@@ -86,7 +86,7 @@ def _targets(node: ast.Assign | ast.AnnAssign) -> list[str]:
     return [one.id for one in targets if isinstance(one, ast.Name)]
 
 
-def changed_copy(root: Path, folder: Path, change: Planted) -> None:
+def changed_copy(root: Path, folder: Path, change: PlantedChange) -> None:
     """Copy the tree's code to `folder`, with the change. Packages that are never changed are
     links."""
     folder.mkdir(parents=True)

@@ -1,5 +1,6 @@
-"""What a comparison has shown about a planted change."""
+"""What a comparison has shown about a planted change, and all verdicts as a table."""
 
+from collections import Counter
 from collections.abc import Sequence
 from enum import StrEnum
 from typing import Any, Final
@@ -7,7 +8,7 @@ from typing import Any, Final
 from msgspec import Struct
 
 from tools.mutations.rules import Rule
-from tools.planted_changes.planting import Planted
+from tools.planted_changes.planting import PlantedChange
 
 
 class Outcome(StrEnum):
@@ -31,6 +32,8 @@ _NAMED: Final = {
 }
 """The outcomes by the part of the report that names the change."""
 _GOOD: Final = (Outcome.FOUND, Outcome.CLEAN, *_NAMED.values())
+_CHANGE_MAX: Final = 78
+_WIDTH: Final = max(len(one.value) for one in Outcome)
 
 
 class Verdict(Struct, frozen=True):
@@ -53,7 +56,7 @@ class Verdict(Struct, frozen=True):
 
 
 def outcome_of(
-    rule: Rule, change: Planted, report: dict[str, Any], *, is_innocuous: bool
+    rule: Rule, change: PlantedChange, report: dict[str, Any], *, is_innocuous: bool
 ) -> tuple[Outcome, tuple[str, ...]]:
     """The outcome of a comparison, whose `report` is `refold diff --format json`, and the rules
     that differ. An innocuous change may cause harmless reorderings. A version that never stops is
@@ -82,9 +85,30 @@ def _rule_of(group: dict[str, Any]) -> str:
     return " / ".join(filter(None, rules))
 
 
-def _names(code: dict[str, Any], change: Planted) -> bool:
+def _names(code: dict[str, Any], change: PlantedChange) -> bool:
     lines: Sequence[int] = code["lines"] if "lines" in code else [code["line"]]
     is_same = code["file"] == change.file_in_core and code["name"] == change.name
     if code["side"] == "base":
         return bool(is_same)
     return bool(is_same and (not lines or not change.lines.isdisjoint(lines)))
+
+
+def table(verdicts: Sequence[Verdict]) -> str:
+    """One line for each change, the details of those that are not found, and the counts."""
+    width = min(_CHANGE_MAX, max(len(one.change) for one in verdicts))
+    lines = [f"{'change':{width}}  {'outcome':{_WIDTH}}  rules that differ"]
+    for one in verdicts:
+        row = f"{one.change[:width]:{width}}  {one.outcome.value:{_WIDTH}}  {'; '.join(one.rules)}"
+        lines.append(row.rstrip())
+    bad = [one for one in verdicts if not one.is_good]
+    lines += ["", *(_detail(one) for one in bad)] if bad else []
+    counts = Counter(one.outcome.value for one in verdicts)
+    summary = ", ".join(f"{count} {outcome}" for outcome, count in counts.most_common())
+    return "\n".join([*lines, "", f"{len(verdicts)} changes: {summary}"])
+
+
+def _detail(verdict: Verdict) -> str:
+    text = f"{verdict.outcome.value}: {verdict.change} ({verdict.place})"
+    if verdict.expected:
+        text += f", expected: {verdict.expected}"
+    return f"{text}; {verdict.error}" if verdict.error else text

@@ -44,7 +44,7 @@ _WITH_STANDBY_EVERY: Final = 5
 """Every fifth other job has a standby, again with each strategy."""
 
 
-class Searched(Struct):
+class SearchResult(Struct):
     """The result of one worker, or of all.
 
     - `runs`, `reached`: how many runs there were, and how many had what the race needs
@@ -62,7 +62,7 @@ class Searched(Struct):
     instead: dict[str, int] = {}
 
 
-class Shortened(Struct):
+class ShrunkCase(Struct):
     """The shrunk case."""
 
     case: Case
@@ -91,7 +91,7 @@ class Searchers:
         self._stop.set()
         self._pool.shutdown()
 
-    def search(self, defect: str, seed: int, seconds: float) -> Searched:
+    def search(self, defect: str, seed: int, seconds: float) -> SearchResult:
         """Explore until the defect is found, at most for `seconds` of each worker's processor time,
         which depends less on the machine's other work than elapsed time."""
         self._stop.clear()
@@ -99,7 +99,7 @@ class Searchers:
             self._pool.submit(_search, defect, seed, first, self._workers, seconds)
             for first in range(self._workers)
         ]
-        total = Searched()
+        total = SearchResult()
         for one in (task.result() for task in tasks):
             total.runs += one.runs
             total.reached += one.reached
@@ -114,7 +114,7 @@ class Searchers:
             total.seconds = seconds
         return total
 
-    def shrink(self, defect: str, case: Case, invariant: str, seconds: float) -> Shortened:
+    def shrink(self, defect: str, case: Case, invariant: str, seconds: float) -> ShrunkCase:
         """Shrink a case in one worker."""
         return self._pool.submit(_shrink, defect, case, invariant, seconds).result()
 
@@ -138,8 +138,8 @@ def _warm_up(_: int) -> None:
     time.sleep(0.5)
 
 
-def _search(defect: str, seed: int, first: int, step: int, seconds: float) -> Searched:
-    result, began, has_reached = Searched(), time.process_time(), False
+def _search(defect: str, seed: int, first: int, step: int, seconds: float) -> SearchResult:
+    result, began, has_reached = SearchResult(), time.process_time(), False
 
     def may_go_on() -> bool:
         return time.process_time() - began < seconds and not _stop.is_set()
@@ -155,7 +155,7 @@ def _search(defect: str, seed: int, first: int, step: int, seconds: float) -> Se
     while True:
         found = _do_job(defect, seed, job, on_run)
         job += step
-        if isinstance(found, Found) and _shows(defect, found, result, has_reached=has_reached):
+        if isinstance(found, Found) and _judge(defect, found, result, has_reached=has_reached):
             result.case, result.violation = found.case, found.violation
             _stop.set()
             break
@@ -187,7 +187,7 @@ def _start_of(job: int) -> Start:
     return _START
 
 
-def _shows(defect: str, found: Found, result: Searched, *, has_reached: bool) -> bool:
+def _judge(defect: str, found: Found, result: SearchResult, *, has_reached: bool) -> bool:
     """Whether a violation shows the race: it is of an invariant that the race lists, the run has
     what the race needs, and the code without the defect does not break the same invariant. Counts
     the violation otherwise."""
@@ -202,7 +202,7 @@ def _shows(defect: str, found: Found, result: Searched, *, has_reached: bool) ->
     return False
 
 
-def _shrink(defect: str, case: Case, invariant: str, seconds: float) -> Shortened:
+def _shrink(defect: str, case: Case, invariant: str, seconds: float) -> ShrunkCase:
     def violation_of(scenario: Scenario, inputs: Sequence[Input]) -> Violation | None:
         with DEFECTS[defect].plant():
             wrong = run(scenario, inputs).violation
@@ -221,7 +221,7 @@ def _shrink(defect: str, case: Case, invariant: str, seconds: float) -> Shortene
     violation = violation_of(shrunk.scenario, shrunk.inputs)
     assert violation is not None
     smaller = Case(shrunk.scenario, shrunk.inputs, case.strategy, case.seed)
-    return Shortened(smaller, violation, shrunk.runs, shrunk.is_minimal)
+    return ShrunkCase(smaller, violation, shrunk.runs, shrunk.is_minimal)
 
 
 def _save(defect: str, case: Case, folder: Path) -> None:

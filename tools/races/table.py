@@ -7,7 +7,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from tools.races.search import Searched, Shortened
+from tools.races.search import SearchResult, ShrunkCase
 
 _COLUMNS: Final = (
     "race",
@@ -46,7 +46,7 @@ class Row(Struct):
     text: str = ""
 
     @classmethod
-    def of(cls, id_: str, searched: Searched, shrunk: Shortened | None) -> "Row":
+    def of(cls, id_: str, searched: SearchResult, shrunk: ShrunkCase | None) -> "Row":
         """The row of a race."""
         violation = shrunk.violation if shrunk is not None else searched.violation
         return cls(

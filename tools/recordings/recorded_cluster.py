@@ -10,13 +10,14 @@ from typing import Any, Self, TypeVar
 import anyio.to_thread
 from kafka import KafkaAdminClient
 
+from controller.core import znodes
 from tools.lab import Lab, LabError, ZooKeeperServer
 from tools.lab.kafka_tools import KafkaTools
 from tools.recordings.brokers import Logging, RecordedBroker
 from tools.recordings.clients import Writer, ask
 from tools.recordings.journal import Action, Journal
 from tools.recordings.setup import Setup
-from tools.recordings.znodes import Znodes
+from tools.recordings.znodes import ZnodeClient
 from tools.setup.jars import fetch
 
 Answer = TypeVar("Answer")
@@ -59,7 +60,7 @@ class RecordedCluster:
             self.zookeeper: ZooKeeperServer = await self.lab.start_zookeeper(
                 config=self.setup.zookeeper
             )
-        self.znodes = Znodes(self.zookeeper.connect, self.setup.chroot)
+        self.znodes = ZnodeClient(self.zookeeper.connect, self.setup.chroot)
         await self._open.enter_async_context(self.znodes)
         jars = await anyio.to_thread.run_sync(fetch, f"kafka-{self.setup.kafka}")
         for number in range(1, self.setup.brokers + 1):
@@ -113,8 +114,8 @@ class RecordedCluster:
     async def topics(self) -> Topics:
         """All topics with their assignment, without internal ones."""
         found: Topics = {}
-        for topic in await self.znodes.children("/brokers/topics"):
-            znode = await self.znodes.read(f"/brokers/topics/{topic}")
+        for topic in await self.znodes.children(znodes.TOPICS):
+            znode = await self.znodes.read(znodes.topic_path(topic))
             if znode is not None and not topic.startswith("__"):
                 found[topic] = znode["partitions"]
         return found
@@ -122,8 +123,8 @@ class RecordedCluster:
     async def states(self, topic: str) -> dict[int, dict[str, Any]]:
         """The state of each partition of a topic that has one."""
         found = {}
-        for name in await self.znodes.children(f"/brokers/topics/{topic}/partitions"):
-            state = await self.znodes.read(f"/brokers/topics/{topic}/partitions/{name}/state")
+        for name in await self.znodes.children(znodes.partitions_path(topic)):
+            state = await self.znodes.read(znodes.state_path(topic, name))
             if state is not None:
                 found[int(name)] = state
         return found

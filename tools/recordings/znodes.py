@@ -9,6 +9,8 @@ from typing import Any, Self, TypeVar
 from aiozk import ACL, ZKClient
 from aiozk.exc import NoNode
 
+from controller.core import znodes
+
 Answer = TypeVar("Answer")
 Znode = dict[str, Any]
 
@@ -16,7 +18,7 @@ _SECONDS_MAX = 15.0
 _CLOSE_SECONDS_MAX = 2.0
 
 
-class Znodes:
+class ZnodeClient:
     """Reads and writes znodes; paths are without the chroot. An async context manager. `reconnect`
     starts a new session after a restart of ZooKeeper."""
 
@@ -100,13 +102,13 @@ class Znodes:
 
     async def controller(self) -> int | None:
         """The broker id in /controller."""
-        znode = await self.read("/controller")
+        znode = await self.read(znodes.CONTROLLER)
         return None if znode is None else int(znode["brokerid"])
 
     async def registration(self, broker: int) -> tuple[str, int] | None:
         """The session of a registered broker, and its broker epoch."""
         try:
-            path = f"{self._chroot}/brokers/ids/{broker}"
+            path = self._chroot + znodes.broker_path(broker)
             _, stat = await self._ask(lambda client: client.get(path))
         except NoNode:
             return None

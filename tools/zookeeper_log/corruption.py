@@ -180,7 +180,7 @@ class _Search:
             if isinstance(one, SetData) and one.path.endswith(CONTROLLER_EPOCH):
                 how, data = "epoch", b"%d" % (found.epoch + 1)
             elif isinstance(one, Create) and one.path.endswith(CONTROLLER):
-                how, data = "brokerid", self._edited(one.data, _other_controller)
+                how, data = "brokerid", self._edited(one.data, _change_controller)
             else:
                 continue
             if data is not None:
@@ -289,24 +289,24 @@ def _text(data: bytes | None) -> str | None:
 _Edit = Callable[[_Json, Sequence[int], Random], bool]
 
 
-def _other_leader(state: _Json, brokers: Sequence[int], random: Random) -> bool:
+def _change_leader(state: _Json, brokers: Sequence[int], random: Random) -> bool:
     others = {*brokers, *state["isr"], NO_LEADER} - {state["leader"]}
     state["leader"] = random.choice(sorted(others))
     return True
 
 
-def _other_controller(controller: _Json, brokers: Sequence[int], random: Random) -> bool:
+def _change_controller(controller: _Json, brokers: Sequence[int], random: Random) -> bool:
     others = sorted({*brokers} - {controller["brokerid"]})
     if others:
         controller["brokerid"] = random.choice(others)
     return bool(others)
 
 
-def _other_isr(state: _Json, brokers: Sequence[int], random: Random) -> bool:
+def _change_isr(state: _Json, brokers: Sequence[int], random: Random) -> bool:
     return _add_or_remove(state["isr"], brokers, random)
 
 
-def _other_number(name: str) -> _Edit:
+def _change_number(name: str) -> _Edit:
     def edit(state: _Json, _: Sequence[int], random: Random) -> bool:
         state[name] += random.choice((1, -1)) if state[name] > 0 else 1
         return True
@@ -314,7 +314,7 @@ def _other_number(name: str) -> _Edit:
     return edit
 
 
-def _other_replicas(topic: _Json, brokers: Sequence[int], random: Random) -> bool:
+def _change_replicas(topic: _Json, brokers: Sequence[int], random: Random) -> bool:
     replicas = random.choice(list(topic["partitions"].values()))
     others = sorted({*brokers} - {*replicas})
     if others:
@@ -322,7 +322,7 @@ def _other_replicas(topic: _Json, brokers: Sequence[int], random: Random) -> boo
     return bool(others)
 
 
-def _other_partial(name: str) -> _Edit:
+def _change_partial(name: str) -> _Edit:
     """For the adding or removing replicas of one partition."""
 
     def edit(topic: _Json, brokers: Sequence[int], random: Random) -> bool:
@@ -351,15 +351,15 @@ def _add_or_remove(members: list[int], brokers: Sequence[int], random: Random) -
 
 _EDITS: Final[Mapping[str, Mapping[str, _Edit]]] = {
     "partition_state": {
-        "leader": _other_leader,
-        "isr": _other_isr,
-        "leader_epoch": _other_number("leader_epoch"),
-        "controller_epoch": _other_number("controller_epoch"),
+        "leader": _change_leader,
+        "isr": _change_isr,
+        "leader_epoch": _change_number("leader_epoch"),
+        "controller_epoch": _change_number("controller_epoch"),
     },
     "assignment": {
-        "replicas": _other_replicas,
-        "adding_replicas": _other_partial("adding_replicas"),
-        "removing_replicas": _other_partial("removing_replicas"),
+        "replicas": _change_replicas,
+        "adding_replicas": _change_partial("adding_replicas"),
+        "removing_replicas": _change_partial("removing_replicas"),
     },
 }
 

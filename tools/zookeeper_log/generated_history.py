@@ -11,6 +11,7 @@ from itertools import count, islice
 
 from msgspec import structs
 
+from controller.core import znodes
 from replay.stock_clusters.imports.digests import VERSION, digest_of
 from replay.stock_clusters.imports.terms import find
 from replay.stock_clusters.zookeeper_log.restoring import State
@@ -36,16 +37,16 @@ _START_MS = 1_700_000_000_000
 _PERSISTENT = (
     "/consumers",
     "/brokers",
-    "/brokers/ids",
-    "/brokers/topics",
-    "/config",
-    "/config/changes",
-    "/config/topics",
-    "/config/brokers",
+    znodes.BROKER_IDS,
+    znodes.TOPICS,
+    znodes.CONFIGS,
+    znodes.CONFIG_CHANGES,
+    znodes.TOPIC_CONFIGS,
+    znodes.BROKER_CONFIGS,
     "/admin",
-    "/admin/delete_topics",
-    "/isr_change_notification",
-    "/log_dir_event_notification",
+    znodes.DELETE_TOPICS,
+    znodes.ISR_CHANGES,
+    znodes.LOG_DIR_EVENTS,
 )
 _DIGEST_MODULUS = 1 << 64
 _BAD_VERSION, _NO_NODE, _NOT_TRIED = -103, -101, -2
@@ -107,22 +108,24 @@ class _History:
         yield self._connect(BROKERS[0])
         for path in _PERSISTENT:
             yield self.by(BROKERS[0], OpCode.CREATE, self._create(path, None))
-        yield self.by(BROKERS[0], OpCode.CREATE, self._create("/controller_epoch", b"0"))
+        yield self.by(BROKERS[0], OpCode.CREATE, self._create(znodes.CONTROLLER_EPOCH, b"0"))
         yield self._register(BROKERS[0])
         controller = {"version": 2, "brokerid": BROKERS[0], "timestamp": str(_START_MS)}
         yield self._multi(
             BROKERS[0],
             self._create(
-                "/controller", _json({**controller, "kraftControllerEpoch": -1}), is_ephemeral=True
+                znodes.CONTROLLER,
+                _json({**controller, "kraftControllerEpoch": -1}),
+                is_ephemeral=True,
             ),
-            self._set("/controller_epoch", b"1"),
+            self._set(znodes.CONTROLLER_EPOCH, b"1"),
         )
         for broker in BROKERS[1:]:
             yield self._connect(broker)
             yield self._register(broker)
 
     def create_topic(self, topic: str, partitions: int) -> Iterator[Transaction]:
-        self._topic = f"/brokers/topics/{topic}"
+        self._topic = znodes.topic_path(topic)
         self._isr = [_turned(BROKERS, number) for number in range(partitions)]
         assignment = {
             "partitions": {str(number): replicas for number, replicas in enumerate(self._isr)},
@@ -132,7 +135,9 @@ class _History:
             "version": 3,
         }
         config = _json({"version": 1, "config": {}})
-        yield self.by(BROKERS[0], OpCode.CREATE, self._create(f"/config/topics/{topic}", config))
+        yield self.by(
+            BROKERS[0], OpCode.CREATE, self._create(znodes.topic_config_path(topic), config)
+        )
         yield self.by(BROKERS[0], OpCode.CREATE, self._create(self._topic, _json(assignment)))
         yield self._guarded(self._create(f"{self._topic}/partitions", None))
         for number in range(partitions):
@@ -153,7 +158,7 @@ class _History:
         return self._multi(BROKERS[0], self._check_epoch(), Error(_BAD_VERSION), Error(_NOT_TRIED))
 
     def bounce(self, broker: int) -> Iterator[Transaction]:
-        registration = f"/brokers/ids/{broker}"
+        registration = znodes.broker_path(broker)
         del self._versions[registration]
         yield self.by(broker, OpCode.CLOSE_SESSION, CloseSession((registration,)))
         yield self._connect(broker)
@@ -173,7 +178,7 @@ class _History:
         return self.by(broker, OpCode.CREATE_SESSION, CreateSession(18_000))
 
     def _register(self, broker: int) -> Transaction:
-        path = f"/brokers/ids/{broker}"
+        path = znodes.broker_path(broker)
         endpoint = f"PLAINTEXT://broker{broker}:9092"
         registration = {
             "listener_security_protocol_map": {"PLAINTEXT": "PLAINTEXT"},
@@ -195,7 +200,7 @@ class _History:
         return self.by(broker, OpCode.MULTI, Multi(types, operations))
 
     def _check_epoch(self) -> Check:
-        return Check("/controller_epoch", self._versions["/controller_epoch"] + 1)
+        return Check(znodes.CONTROLLER_EPOCH, self._versions[znodes.CONTROLLER_EPOCH] + 1)
 
     def _create(self, path: str, data: bytes | None, *, is_ephemeral: bool = False) -> Create:
         parent = path[: path.rfind("/")]

@@ -15,7 +15,7 @@ from typing import Final
 
 from controller import structured_log
 from controller.api.front.server import Front
-from controller.api.messages import Link, OperatorWarning, Setup
+from controller.api.messages import FrontLink, FrontSetup, OperatorWarning
 
 _PR_SET_PDEATHSIG: Final = 1
 _OWN_FILES: Final = 64
@@ -38,7 +38,7 @@ def _possible_connections() -> int | None:
     return None if files == resource.RLIM_INFINITY else max((files - _OWN_FILES) // 2, 1)
 
 
-def _connections_max(wanted: int, possible: int | None, link: Link) -> int:
+def _connections_max(wanted: int, possible: int | None, link: FrontLink) -> int:
     """The connection limit, reduced if too few files may be open."""
     if possible is None or wanted <= possible:
         return wanted
@@ -54,9 +54,9 @@ def _connections_max(wanted: int, possible: int | None, link: Link) -> int:
 
 
 async def _serve(descriptor: int) -> None:
-    link = await Link.over(socket.socket(fileno=descriptor))
+    link = await FrontLink.over(socket.socket(fileno=descriptor))
     setup = await link.receive()
-    if isinstance(setup, Setup):
+    if isinstance(setup, FrontSetup):
         possible = _possible_connections()
         connections_max = _connections_max(setup.limits.connections_max, possible, link)
         await Front(setup, link, connections_max, possible).run()

@@ -1,4 +1,5 @@
-"""Accepts the connections of one listener, at the rates of Kafka's ConnectionQuotas."""
+"""Accepts connections at the rates of Kafka's ConnectionQuotas: of listeners and of addresses
+(KIP-612)."""
 
 import asyncio
 import socket
@@ -9,9 +10,12 @@ from typing import Final
 from controller.api.connection_counts import ListenerCounts
 from controller.api.front.request_quotas import RateLimiter
 from controller.api.front.streams import READ_AHEAD_BYTES
-from controller.api.limits import Limits
+from controller.api.limits import EndpointLimits
+from controller.api.messages import AddressRates
 
 _PAUSE_SECONDS: Final = 1.0
+_ADDRESSES_MAX: Final = 10_000
+"""The maximum number of addresses whose connections are remembered."""
 
 Connected = Callable[[asyncio.StreamReader, asyncio.StreamWriter], None]
 
@@ -20,7 +24,7 @@ class CreationRates:
     """max.connection.creation.rate, for all listeners and for each. The inter-broker listener is
     not limited by what other listeners accept."""
 
-    def __init__(self, limits: Limits, listeners: Iterable[str] = ()) -> None:
+    def __init__(self, limits: EndpointLimits, listeners: Iterable[str] = ()) -> None:
         self._limits = limits
         self._names = dict.fromkeys([*limits.of_listeners, *listeners])
         self._all: RateLimiter | None = None
@@ -49,6 +53,33 @@ class CreationRates:
         if rate is None:
             return None
         return RateLimiter(rate, burst=rate * self._limits.creation_burst_seconds)
+
+
+class AddressQuotas:
+    """The rates of addresses, and what they have used. As in Kafka, the connections of
+    `burst_seconds` may come at once."""
+
+    def __init__(self, burst_seconds: int) -> None:
+        self._burst_seconds = burst_seconds
+        self._rates = AddressRates()
+        # The address that connected last is the last one.
+        self._paid_until_s: dict[str, float] = {}
+
+    def set(self, rates: AddressRates) -> None:
+        """The rates from now on."""
+        self._rates = rates
+
+    def admit(self, address: str, now_s: float) -> bool:
+        """Count a new connection. Returns whether the rate of its address allows it."""
+        rate = self._rates.rates.get(address, self._rates.default)
+        if rate is None:
+            return True
+        paid_until_s = max(self._paid_until_s.pop(address, 0.0), now_s)
+        is_allowed = rate > 0 and paid_until_s - now_s <= self._burst_seconds - 1 / rate
+        self._paid_until_s[address] = paid_until_s + (1 / rate if is_allowed else 0)
+        if len(self._paid_until_s) > _ADDRESSES_MAX:
+            del self._paid_until_s[next(iter(self._paid_until_s))]
+        return is_allowed
 
 
 async def accept_connections(

@@ -77,8 +77,9 @@ class Admission:
         if before is not None:
             self._set_priority(connection, max(before, priority))
 
-    def is_no_broker(self, connection: int) -> None:
-        """The client of a connection may not send requests of brokers, or not any more."""
+    def rank_as_client(self, connection: int) -> None:
+        """The client of a connection may not send requests of brokers, or not any more: it ranks as
+        other clients."""
         before = self._priorities.get(connection)
         if before is not None:
             self._set_priority(connection, min(before, ConnectionPriority.CLIENT))

@@ -16,9 +16,9 @@ from controller.api.cluster_metadata import (
     TopicAsked,
     TopicMetadata,
 )
-from controller.api.front.questions import Questions
-from controller.api.messages import MetadataWanted
-from controller.core.api_requests.received_request import Client
+from controller.api.front.daemon_queries import DaemonQueries
+from controller.api.messages import ReadMetadata
+from controller.core.api_requests.received_request import ClientIdentity
 from controller.core.error_codes import (
     LEADER_NOT_AVAILABLE,
     LISTENER_NOT_FOUND,
@@ -41,19 +41,21 @@ _FIRST_NULLABLE: Final = 1
 _FIRST_LISTENER_ERROR: Final = 6
 
 
-class MetadataQueries(Questions[MetadataWanted, ClusterMetadata | None]):
+class MetadataQueries(DaemonQueries[ReadMetadata, ClusterMetadata | None]):
     """Asks the daemon; it is asked `_AT_ONCE_MAX` times at once."""
 
-    def __init__(self, send: Callable[[MetadataWanted], None]) -> None:
+    def __init__(self, send: Callable[[ReadMetadata], None]) -> None:
         super().__init__(send)
         self.slots = asyncio.Semaphore(_AT_ONCE_MAX)
 
     async def read(self, query: MetadataQuery) -> ClusterMetadata | None:
         """The answer; None while the daemon is not controller."""
-        return await self.ask(lambda number: MetadataWanted(number, query))
+        return await self.ask(lambda number: ReadMetadata(number, query))
 
 
-def query_of(head: RequestHead, request: Any, client: Client, listener: str) -> MetadataQuery:
+def query_of(
+    head: RequestHead, request: Any, client: ClientIdentity, listener: str
+) -> MetadataQuery:
     """What the daemon has to know to answer a request (kio's entity)."""
     with_cluster = bool(getattr(request, "include_cluster_authorized_operations", False))
     if head.api_key == DESCRIBE_CLUSTER:

@@ -32,11 +32,11 @@ from controller.api.front.pending_requests import PendingRequests
 from controller.api.front.request_quotas import SMALL_BYTES, RequestQuota, RequestQuotas
 from controller.api.front.routing import Route, may_be_repeated, not_passed_on, route
 from controller.api.front.sasl import illegal_state
-from controller.api.front.session import Session
+from controller.api.front.session import ClientSession
 from controller.api.front.streams import before_deadline, within
 from controller.api.front.upstream import Upstream
 from controller.api.front.versions import VersionTable
-from controller.api.limits import Limits
+from controller.api.limits import EndpointLimits
 from controller.core.api_requests import AdminRequest, ApiRequest, ApiResponse, TimedRequest
 from controller.core.api_requests.alter_partition import AlterPartitionResponse
 from controller.core.configuration import Authorization
@@ -75,7 +75,7 @@ class FrontContext:
     """Shared by all connections of a front."""
 
     broker_id: int
-    limits: Limits
+    limits: EndpointLimits
     admission: Admission
     quotas: RequestQuotas
     pending: PendingRequests
@@ -106,7 +106,7 @@ class ClientConnection:
         self,
         number: int,
         listener: Endpoint,
-        session: Session,
+        session: ClientSession,
         reader: asyncio.StreamReader,
         writer: asyncio.StreamWriter,
         shared: FrontContext,
@@ -230,7 +230,7 @@ class ClientConnection:
             return None
         if await self._context.broker_rights.has(self._client):
             return sender.broker
-        self._context.admission.is_no_broker(self._number)
+        self._context.admission.rank_as_client(self._number)
         return None
 
     async def _read_on(self, request: PartialRequest, bytes_max: int) -> PartialRequest:

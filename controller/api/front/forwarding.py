@@ -6,7 +6,7 @@ from typing import Final
 from controller.api.errors import NoBrokersKnown, NoUpstream, RequestRejected
 from controller.api.front.live_brokers import LiveBroker, LiveBrokers, forwarding_endpoint
 from controller.api.front.upstream import Upstream
-from controller.api.limits import Limits
+from controller.api.limits import EndpointLimits
 from controller.core.values import Endpoint
 from controller.wire.client_requests import RequestHead
 from controller.wire.produce import PRODUCE, wants_response
@@ -21,7 +21,7 @@ class Forwarder:
     """Keeps a client's broker and the connection to it, while that broker is alive and
     responsive."""
 
-    def __init__(self, listener: Endpoint, brokers: LiveBrokers, limits: Limits) -> None:
+    def __init__(self, listener: Endpoint, brokers: LiveBrokers, limits: EndpointLimits) -> None:
         self._listener = listener
         self._brokers = brokers
         self._limits = limits

@@ -6,11 +6,11 @@ from collections.abc import Callable
 
 from controller.api.endpoint_security import EndpointSecurity
 from controller.api.front.connection import SECURED_VERSIONS
-from controller.api.front.questions import Questions
+from controller.api.front.daemon_queries import DaemonQueries
 from controller.api.front.sasl import Lookup, SaslLogin
-from controller.api.front.session import Session
-from controller.api.messages import CredentialWanted
-from controller.core.api_requests.received_request import ANONYMOUS, Client
+from controller.api.front.session import ClientSession
+from controller.api.messages import ReadCredential
+from controller.core.api_requests.received_request import ANONYMOUS, ClientIdentity
 from controller.core.configuration import Authorization
 from controller.security.errors import LoginRejected
 from controller.security.principals import PrincipalMapper
@@ -19,12 +19,12 @@ from controller.security.tls import ReloadedContext, server_context
 from controller.security.tls_errors import reason_of
 
 
-class Credentials(Questions[CredentialWanted, str | None]):
+class Credentials(DaemonQueries[ReadCredential, str | None]):
     """Asks the daemon for SCRAM credentials, which change while the front runs."""
 
     async def read(self, user: str, mechanism: str) -> ScramCredential | None:
         """The credential; None if there is none that can be used."""
-        text = await self.ask(lambda number: CredentialWanted(number, user, mechanism))
+        text = await self.ask(lambda number: ReadCredential(number, user, mechanism))
         return read_credential(text) if text else None
 
 
@@ -58,7 +58,7 @@ class Identification:
 
     async def identify(
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, address: str
-    ) -> Session:
+    ) -> ClientSession:
         """Who the client is.
 
         Raises LoginRejected, MalformedRequest, IncompleteReadError, ConnectionError.
@@ -69,15 +69,15 @@ class Identification:
             except ssl.SSLError as error:
                 raise LoginRejected(f"the TLS handshake failed: {reason_of(error)}") from None
         if not self._is_needed:
-            return Session(None)
+            return ClientSession(None)
         if self._security.mechanisms:
 
             def new_login() -> SaslLogin:
                 return SaslLogin(self._security, SECURED_VERSIONS, self._lookup, reader, writer)
 
             login = await new_login().log_in()
-            return Session(Client(login.principal, address), login, new_login)
-        return Session(Client(self._of_certificate(writer), address))
+            return ClientSession(ClientIdentity(login.principal, address), login, new_login)
+        return ClientSession(ClientIdentity(self._of_certificate(writer), address))
 
     def _of_certificate(self, writer: asyncio.StreamWriter) -> str:
         tls: ssl.SSLObject | None = writer.get_extra_info("ssl_object")

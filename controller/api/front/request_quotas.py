@@ -19,7 +19,7 @@ from controller.api.errors import RequestRejected
 from controller.api.front.admission import ConnectionPriority
 from controller.api.front.routing import Route
 from controller.api.front.streams import before_deadline
-from controller.api.limits import Limits
+from controller.api.limits import EndpointLimits
 from controller.wire.admin.apis import ADMIN_APIS
 
 T = TypeVar("T")
@@ -166,7 +166,7 @@ class RequestQuotas:
     """The quotas of a front. Admin requests whose response may wait for brokers have separate
     slots, so that any number of them does not delay the others."""
 
-    def __init__(self, limits: Limits) -> None:
+    def __init__(self, limits: EndpointLimits) -> None:
         self.of_brokers = RequestQuota(
             priority=ConnectionPriority.BROKER,
             bytes_max=limits.controller_request_bytes_max,
@@ -189,7 +189,7 @@ class RequestQuotas:
         return self._of_waiting_tools if ADMIN_APIS[api_key].may_wait else self._of_tools
 
 
-def _of_clients(limits: Limits, bytes_max: int) -> RequestQuota:
+def _of_clients(limits: EndpointLimits, bytes_max: int) -> RequestQuota:
     return RequestQuota(
         priority=ConnectionPriority.CLIENT,
         bytes_max=bytes_max,

@@ -21,8 +21,7 @@ from controller.api.errors import (
     RequestRejected,
     SessionOver,
 )
-from controller.api.front.accepting import CreationRates, accept_connections
-from controller.api.front.address_rates import AddressQuotas
+from controller.api.front.accepting import AddressQuotas, CreationRates, accept_connections
 from controller.api.front.admission import Admission
 from controller.api.front.broker_rights import BrokerRights
 from controller.api.front.cluster_metadata import MetadataQueries
@@ -31,7 +30,7 @@ from controller.api.front.identification import Credentials, Identification
 from controller.api.front.live_brokers import LiveBrokers
 from controller.api.front.pending_requests import PendingRequests
 from controller.api.front.request_quotas import RequestQuotas
-from controller.api.front.session import Session
+from controller.api.front.session import ClientSession
 from controller.api.front.streams import write_through
 from controller.api.messages import (
     AddressRates,
@@ -40,8 +39,10 @@ from controller.api.messages import (
     ConnectionLimits,
     ConnectionsCounted,
     CredentialRead,
-    Link,
+    FrontLink,
+    FrontSetup,
     Listener,
+    LiveBrokerList,
     Message,
     MetadataRead,
     OperatorWarning,
@@ -49,10 +50,8 @@ from controller.api.messages import (
     Pong,
     ResponseDeferred,
     ResponseReady,
-    Setup,
     Shutdown,
 )
-from controller.api.messages import LiveBrokers as LiveBrokersMessage
 from controller.core.client_address import canonical_address
 from controller.core.values import Endpoint
 from controller.security.errors import LoginRejected
@@ -107,10 +106,14 @@ class _Connection(NamedTuple):
 
 
 class Front:
-    """Serves the listeners of one `Setup` until the link ends."""
+    """Serves the listeners of one `FrontSetup` until the link ends."""
 
     def __init__(
-        self, setup: Setup, link: Link, connections_max: int, possible_max: int | None = None
+        self,
+        setup: FrontSetup,
+        link: FrontLink,
+        connections_max: int,
+        possible_max: int | None = None,
     ) -> None:
         """`connections_max`: those of the setup, or fewer; `possible_max`: how many this process
         can have."""
@@ -123,7 +126,7 @@ class Front:
         self._counts = {one.endpoint.listener: ListenerCounts() for one in setup.listeners}
         self._rates = CreationRates(limits, self._counts)
         self._creation_rate: int | None = None
-        self._addresses = AddressQuotas(limits.creation_burst_seconds)
+        self._address_quotas = AddressQuotas(limits.creation_burst_seconds)
         quotas = limits.of_listeners.items()
         self._admission = Admission(
             connections_max,
@@ -221,18 +224,18 @@ class Front:
                 self._pending.later(request)
             case ClientThrottled(request=request, until_ms=until_ms):
                 self._pending.throttled(request, until_ms)
-            case LiveBrokersMessage(brokers=brokers):
+            case LiveBrokerList(brokers=brokers):
                 self._brokers.set(brokers)
             case AddressRates():
-                self._addresses.set(message)
+                self._address_quotas.set(message)
             case ConnectionLimits():
                 self._set_limits(message)
             case CredentialRead(number=number, credential=credential):
-                self._credentials.arrived(number, credential)
+                self._credentials.answer(number, credential)
             case BrokerRightRead(number=number, is_allowed=is_allowed):
-                self._broker_rights.arrived(number, is_allowed)
+                self._broker_rights.answer(number, is_allowed)
             case MetadataRead(number=number, answer=metadata):
-                self._metadata.arrived(number, metadata)
+                self._metadata.answer(number, metadata)
             case Ping():
                 self._link.send(Pong())
 
@@ -265,7 +268,7 @@ class Front:
         number = next(self._numbers)
         address = _address(writer)
         counts = self._counts[listener.listener]
-        if not self._addresses.allows(address, asyncio.get_running_loop().time()):
+        if not self._address_quotas.admit(address, asyncio.get_running_loop().time()):
             counts.close("address rate")
             self._warnings.add(address, "too many new connections (connection_creation_rate)")
             writer.transport.abort()
@@ -319,7 +322,7 @@ class Front:
         writer: asyncio.StreamWriter,
         address: str,
         counts: ListenerCounts,
-    ) -> Session:
+    ) -> ClientSession:
         """Who the client is, if it says so in time. Raises `HandshakeTimedOut`, and as `identify`
         does."""
         seconds_max = self._context.limits.first_request_ms / 1000

@@ -6,7 +6,7 @@ from typing import Final
 
 from controller.api.errors import SessionOver
 from controller.api.front.sasl import Login, SaslLogin
-from controller.core.api_requests.received_request import Client
+from controller.core.api_requests.received_request import ClientIdentity
 from controller.wire.client_requests import RequestHead
 from controller.wire.sasl import SASL_HANDSHAKE
 
@@ -14,12 +14,12 @@ _INTERVAL_SECONDS: Final = 1.0
 """A client may log in again at most this often (KafkaChannel.MIN_REAUTH_INTERVAL_ONE_SECOND)."""
 
 
-class Session:
+class ClientSession:
     """The identity of one connection. `client`: None if clients have no identity and need none."""
 
     def __init__(
         self,
-        client: Client | None,
+        client: ClientIdentity | None,
         login: Login | None = None,
         new_login: Callable[[], SaslLogin] | None = None,
     ) -> None:

@@ -6,7 +6,7 @@ from typing import Final
 
 from controller.api.errors import NoUpstream
 from controller.api.front.streams import READ_AHEAD_BYTES, copy, within, write_through
-from controller.api.limits import Limits
+from controller.api.limits import EndpointLimits
 from controller.core.values import Endpoint
 
 _HEAD: Final = 8
@@ -17,7 +17,7 @@ class Upstream:
     """One connection with one request in flight. It is unusable after an error."""
 
     def __init__(
-        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, limits: Limits
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, limits: EndpointLimits
     ) -> None:
         self._reader = reader
         self._writer = writer
@@ -25,7 +25,7 @@ class Upstream:
         self._transfer_seconds_max = limits.transfer_ms / 1000
 
     @classmethod
-    async def open(cls, endpoint: Endpoint, limits: Limits) -> "Upstream":
+    async def open(cls, endpoint: Endpoint, limits: EndpointLimits) -> "Upstream":
         """Connect, without a time limit. Raises `NoUpstream`."""
         try:
             reader, writer = await asyncio.open_connection(

@@ -10,7 +10,7 @@ ANONYMOUS: Final = "User:ANONYMOUS"
 """The principal of a client without an identity."""
 
 
-class Client(Struct, frozen=True, array_like=True, gc=False):
+class ClientIdentity(Struct, frozen=True, array_like=True, gc=False):
     """Who sent a request: the principal, such as "User:alice", and the address of its host."""
 
     principal: str
@@ -21,7 +21,7 @@ class _FromClient(Struct, frozen=True, array_like=True, kw_only=True):
     """The last field of every request. It is None, as in logs from before it existed, where clients
     have no identity and there is no authorizer."""
 
-    client: Client | None = None
+    client: ClientIdentity | None = None
 
 
 class ReceivedRequest(_FromClient, frozen=True, array_like=True):

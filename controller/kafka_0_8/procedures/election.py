@@ -16,7 +16,7 @@ from controller.core.operations import (
     SetData,
     WriteOperation,
 )
-from controller.core.outcomes import Znodes
+from controller.core.outcomes import ZnodeColumns
 from controller.core.zookeeper_io import fetch_stats, write_atomically
 from controller.kafka_0_8 import rules, znodes
 from controller.kafka_0_8.broker import ELECTION, Broker, timer_of
@@ -110,7 +110,7 @@ async def elect_or_follow(broker: Broker, partition: Partition, *, has_waited: b
             return
 
 
-async def _read(broker: Broker, partition: Partition) -> Znodes:
+async def _read(broker: Broker, partition: Partition) -> ZnodeColumns:
     name = partition.name
     paths = [
         znodes.replicas_path(*name),
@@ -141,7 +141,7 @@ def _start_timer(broker: Broker, partition: Partition, delay_ms: int, rule: str)
     broker.start_timer(timer_of(ELECTION, partition.name), delay_ms, rule)
 
 
-async def _follow(broker: Broker, partition: Partition, found: Znodes) -> None:
+async def _follow(broker: Broker, partition: Partition, found: ZnodeColumns) -> None:
     """There is a leader: another broker, this session of this broker, or an earlier one (R-04)."""
     path = znodes.leader_path(*partition.name)
     leader = broker.read(znodes.read_leader, path, found.data[_LEADER])
@@ -159,7 +159,7 @@ async def _follow(broker: Broker, partition: Partition, found: Znodes) -> None:
         await _won(broker, partition, found, leader)
 
 
-async def _won(broker: Broker, partition: Partition, found: Znodes, leader: Leader) -> None:
+async def _won(broker: Broker, partition: Partition, found: ZnodeColumns, leader: Leader) -> None:
     """This session created the znode; the reply to that or to a later transaction was lost."""
     topic, number = partition.name
     if found.errors[_ISR] == NO_NODE and broker.configuration.rules > THIRD_RULES:
@@ -195,22 +195,24 @@ async def _lead(broker: Broker, partition: Partition, won: _Candidacy) -> None:
     await become_leader(broker, partition, won.epoch, won.replicas, won.isr, won.assigned_at)
 
 
-def _note_versions(partition: Partition, found: Znodes) -> None:
+def _note_versions(partition: Partition, found: ZnodeColumns) -> None:
     partition.replicas_version = found.versions[_REPLICAS]
 
 
-def _read_replicas(broker: Broker, partition: Partition, found: Znodes) -> tuple[int, ...] | None:
+def _read_replicas(
+    broker: Broker, partition: Partition, found: ZnodeColumns
+) -> tuple[int, ...] | None:
     path = znodes.replicas_path(*partition.name)
     return broker.read(znodes.read_brokers, path, found.data[_REPLICAS])
 
 
-def _read_isr(broker: Broker, partition: Partition, found: Znodes) -> tuple[int, ...] | None:
+def _read_isr(broker: Broker, partition: Partition, found: ZnodeColumns) -> tuple[int, ...] | None:
     path = znodes.isr_path(*partition.name)
     isr = broker.read(znodes.read_isr, path, found.data[_ISR])
     return None if isr is None else isr.brokers
 
 
-async def _next_epoch(broker: Broker, partition: Partition, found: Znodes) -> int | None:
+async def _next_epoch(broker: Broker, partition: Partition, found: ZnodeColumns) -> int | None:
     """The epoch of the next leader (E-04); None if it is unknown. It is never lower than one that
     this partition or this broker has seen (E-09)."""
     data = found.data[_EPOCH] if found.errors[_EPOCH] == OK else None
@@ -236,7 +238,7 @@ def _shown(data: bytes | None) -> str:
     return repr((data or b"")[:80].decode("utf-8", "backslashreplace"))
 
 
-def _seen_epoch(broker: Broker, partition: Partition, found: Znodes) -> int:
+def _seen_epoch(broker: Broker, partition: Partition, found: ZnodeColumns) -> int:
     epochs = [one.epoch for one in broker.partitions.values()]
     if found.errors[_ISR] == OK:
         path = znodes.isr_path(*partition.name)
@@ -244,7 +246,9 @@ def _seen_epoch(broker: Broker, partition: Partition, found: Znodes) -> int:
     return max(epochs, default=NO_EPOCH)
 
 
-async def _candidacy(broker: Broker, partition: Partition, found: Znodes) -> _Candidacy | None:
+async def _candidacy(
+    broker: Broker, partition: Partition, found: ZnodeColumns
+) -> _Candidacy | None:
     """What this broker writes to become leader; None if it must not (E-01). If no broker can
     become leader until the administrator corrects a znode, it is tried again (E-08)."""
     has_isr = found.errors[_ISR] == OK

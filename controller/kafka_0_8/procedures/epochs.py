@@ -9,7 +9,7 @@ from typing import Final
 
 from controller.core.errors import ZnodeError
 from controller.core.operations import NO_AUTH, OK
-from controller.core.outcomes import Znodes
+from controller.core.outcomes import ZnodeColumns
 from controller.core.znodes.schema import INT_MAX, natural
 from controller.core.zookeeper_io import denied_text
 from controller.kafka_0_8 import rules, znodes
@@ -84,7 +84,7 @@ async def _stored(broker: Broker) -> int:
     return max(epochs)
 
 
-def _data(found: Znodes, place: int, path: str) -> bytes | None:
+def _data(found: ZnodeColumns, place: int, path: str) -> bytes | None:
     """The content of a znode; None if it does not exist. Raises ZnodeError if it is denied."""
     if found.errors[place] == NO_AUTH:
         raise ZnodeError(denied_text(path))

@@ -8,7 +8,7 @@ from controller.core.zookeeper_io import write
 from controller.kafka_0_8 import rules, znodes
 from controller.kafka_0_8.broker import ISR_TIMER, Broker
 from controller.kafka_0_8.configuration import FIRST_RULES, SECOND_RULES, THIRD_RULES
-from controller.kafka_0_8.procedures.leader_writes import Unmet, set_as_leader
+from controller.kafka_0_8.procedures.leader_writes import UnmetCondition, set_as_leader
 from controller.kafka_0_8.procedures.leadership import step_down
 from controller.kafka_0_8.procedures.reassignment import complete_if_caught_up
 from controller.kafka_0_8.records import commit, has_caught_up
@@ -72,13 +72,13 @@ async def _write(broker: Broker, partition: Partition, isr: tuple[int, ...], rul
     change = SetData(path, content, partition.isr_version)
     if broker.configuration.rules == FIRST_RULES:
         written = (await write(broker, [change], Reason(rule))).errors[0]
-        error: int | Unmet = OK if written == OK else BAD_VERSION
+        error: int | UnmetCondition = OK if written == OK else BAD_VERSION
     else:
         checks = _not_started_again(broker, partition)
         error = await set_as_leader(broker, partition, change, Reason(rule), [*checks.values()])
-        if isinstance(error, Unmet):
+        if isinstance(error, UnmetCondition):
             (one,) = (one for one, check in checks.items() if check == error.condition)
-            _does_not_join(broker, partition, one, error)
+            _keep_out(broker, partition, one, error)
             return
     partition.joining = ()
     if error == NO_AUTH:
@@ -98,8 +98,8 @@ async def _write(broker: Broker, partition: Partition, isr: tuple[int, ...], rul
     commit(broker, partition)
 
 
-def _does_not_join(broker: Broker, partition: Partition, replica: int, unmet: Unmet) -> None:
-    """The leader waits for the next fetch of the replica."""
+def _keep_out(broker: Broker, partition: Partition, replica: int, unmet: UnmetCondition) -> None:
+    """The replica does not join: the leader waits for its next fetch."""
     topic, number = partition.name
     path = unmet.condition.path
     partition.joining = ()

@@ -23,7 +23,7 @@ from controller.core.operations import (
     SetData,
     WriteOperation,
 )
-from controller.core.outcomes import Znodes
+from controller.core.outcomes import ZnodeColumns
 from controller.core.zookeeper_io import fetch_stats, read_latest, write_atomically
 from controller.kafka_0_8 import rules, znodes
 from controller.kafka_0_8.broker import Broker
@@ -39,7 +39,7 @@ _UNMET: Final = (BAD_VERSION, NO_NODE, NO_AUTH)
 _EPOCH, _REPLICAS, _LEADER, _ISR = range(4)
 
 
-class Unmet(NamedTuple):
+class UnmetCondition(NamedTuple):
     """A condition of a write that is not met, with ZooKeeper's code."""
 
     condition: Check
@@ -53,7 +53,7 @@ async def write_as_leader(
     no reply came; none of them is OK if this broker is no longer the leader. If other partitions
     have elected leaders meanwhile, the leadership is read again and the transaction repeated."""
     while True:
-        if partition.epoch_version is None and not await _is_leader(broker, partition):
+        if partition.epoch_version is None and not await _confirm_leadership(broker, partition):
             return [BAD_VERSION] * len(operations)
         guard = _guard(broker, partition)
         guarded, *errors = await write_atomically(broker, [guard, *operations], reason)
@@ -70,7 +70,7 @@ async def set_as_leader(
     change: SetData,
     reason: Reason,
     conditions: Sequence[Check] = (),
-) -> int | Unmet:
+) -> int | UnmetCondition:
     """Set the ISR znode in this leadership. Returns OK; NO_AUTH if an ACL does not allow it, which
     ends no leadership; the first of the conditions that is not met; otherwise BAD_VERSION. A lost
     reply is settled (X-03)."""
@@ -79,7 +79,7 @@ async def set_as_leader(
         if error == RUNTIME_INCONSISTENCY:
             for condition, code in zip(conditions, checked, strict=True):
                 if code in _UNMET:
-                    return Unmet(condition, code)
+                    return UnmetCondition(condition, code)
         if error in _DENIED:
             return NO_AUTH
         if error != CONNECTION_LOSS:
@@ -114,8 +114,8 @@ def _paths(partition: Partition) -> list[str]:
     ]
 
 
-async def _is_leader(broker: Broker, partition: Partition) -> bool:
-    """Whether this broker is still the leader, and as of which version of /brokers/epoch."""
+async def _confirm_leadership(broker: Broker, partition: Partition) -> bool:
+    """Read whether this broker is still the leader, and note the version of /brokers/epoch."""
     found = await fetch_stats(broker, _paths(partition), rules.ISR_REFUSED)
     if not _shows_leader(broker, partition, found):
         return False
@@ -124,7 +124,7 @@ async def _is_leader(broker: Broker, partition: Partition) -> bool:
     return True
 
 
-def _shows_leader(broker: Broker, partition: Partition, found: Znodes) -> bool:
+def _shows_leader(broker: Broker, partition: Partition, found: ZnodeColumns) -> bool:
     """Whether this session has created the leader znode, for the present incarnation of the
     partition."""
     return (

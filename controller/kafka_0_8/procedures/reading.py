@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from controller.core.errors import ProcedureError
 from controller.core.operations import NO_AUTH
-from controller.core.outcomes import Znodes
+from controller.core.outcomes import ZnodeColumns
 from controller.core.zookeeper_io import (
     denied_text,
     fetch_children,
@@ -16,7 +16,7 @@ from controller.kafka_0_8.broker import Broker
 from controller.kafka_0_8.configuration import SECOND_RULES
 
 
-async def read_znodes(broker: Broker, paths: list[str], rule: str) -> Znodes:
+async def read_znodes(broker: Broker, paths: list[str], rule: str) -> ZnodeColumns:
     """Data and stat of each path. The error of a denied one is NO_AUTH; it is reported."""
     found = await fetch_znodes(broker, paths, rule, may_be_denied=True)
     for path, error in zip(paths, found.errors, strict=True):

@@ -152,14 +152,15 @@ async def _carry_out(broker: Broker, path: str, data: bytes | None) -> bool:
     name = (change.topic, change.partition)
     if change.request == "start-replica":
         return await start_replica(broker, name)
-    is_to_be_closed = await _is_to_be_closed(broker, change)
+    is_to_be_closed = await _check_close(broker, change)
     if is_to_be_closed:
         await close_replica(broker, name)
     return is_to_be_closed is not None
 
 
-async def _is_to_be_closed(broker: Broker, change: StateChange) -> bool | None:
-    """Whether the replicas znode does not have this broker (Q-03); None if it could not be read."""
+async def _check_close(broker: Broker, change: StateChange) -> bool | None:
+    """Read whether the replicas znode does not have this broker (Q-03); None if it could not be
+    read."""
     path = znodes.replicas_path(change.topic, change.partition)
     found = await read_znodes(broker, [path], rules.ASSIGNMENT_DECIDES)
     if found.errors[0] == NO_NODE:

@@ -37,7 +37,7 @@ from controller.operator.reassignment.documents import (
     format_partition,
     format_partitions,
 )
-from controller.operator.reassignment.errors import Refused
+from controller.operator.reassignment.errors import ReassignmentRefused
 from controller.operator.reassignment.report import NOT_DONE_YET, Report, pending_list, pending_map
 from controller.operator.reassignment.steps import Alter, Write
 from controller.operator.reassignment.submission import check_is_refold
@@ -54,11 +54,11 @@ async def cancel_all(
 ) -> None:
     """Roll back everything in /admin/reassign_partitions, see KB 14.2. Without pending
     reassignments nothing is created. `force`: do not wait until enough originals are in sync.
-    Raises Refused."""
+    Raises ReassignmentRefused."""
     state = await _describe_cancellable(cluster)
     check_is_refold(state, REASSIGN_CANCEL)
     if unreadable := unreadable_entries(state):
-        raise Refused("\n".join(unreadable))
+        raise ReassignmentRefused("\n".join(unreadable))
     warn_unreadable_topics(report, state)
     warn_unusable_records(report, state)
     entries = _cancellable(state)
@@ -95,7 +95,9 @@ async def cancel_all(
         _report_existing_cancel(report, state, entries)
         return
     if error != OK:
-        raise Refused(f"{REASSIGN_CANCEL} could not be written (ZooKeeper code {error})")
+        raise ReassignmentRefused(
+            f"{REASSIGN_CANCEL} could not be written (ZooKeeper code {error})"
+        )
     report.say("Successfully submitted cancellation of reassignments.")
     report.awaited = {one: state.origin(one) for one in going_back}
     report.brokers = _brokers(state, going_back)
@@ -161,7 +163,7 @@ async def _write(cluster: ClusterConnection, state: ClusterState, *, force: bool
         if error not in (BAD_VERSION, NO_NODE, NODE_EXISTS):
             return error
         state = await _describe_cancellable(cluster)
-    raise Refused(f"{REASSIGN_CANCEL} keeps being changed by another writer: try later")
+    raise ReassignmentRefused(f"{REASSIGN_CANCEL} keeps being changed by another writer: try later")
 
 
 def _warn_force(report: Report, state: ClusterState, entries: Entries) -> None:
@@ -217,7 +219,7 @@ def _report_later_submissions(report: Report, since: AbstractSet[Partition]) -> 
 
 
 async def remove_cancel(cluster: ClusterConnection, report: Report, *, dry_run: bool) -> None:
-    """Allow reassignments again. Raises Refused."""
+    """Allow reassignments again. Raises ReassignmentRefused."""
     state = await cluster.admin.describe(())
     step = Write((Delete(REASSIGN_CANCEL, ANY_VERSION),))
     if not state.znodes.cancel_exists:
@@ -242,7 +244,9 @@ async def remove_cancel(cluster: ClusterConnection, report: Report, *, dry_run: 
         return
     error = await cluster.zookeeper.client.write(step.operations)
     if error not in (OK, NO_NODE):
-        raise Refused(f"{REASSIGN_CANCEL} could not be removed (ZooKeeper code {error})")
+        raise ReassignmentRefused(
+            f"{REASSIGN_CANCEL} could not be removed (ZooKeeper code {error})"
+        )
     report.say(f"Successfully remove the znode {REASSIGN_CANCEL}.")
 
 
@@ -254,7 +258,8 @@ async def cancel_listed(
     preserve_throttles: bool,
     dry_run: bool,
 ) -> None:
-    """Cancel the reassignments of these partitions through Kafka's API. Raises Refused."""
+    """Cancel the reassignments of these partitions through Kafka's API. Raises
+    ReassignmentRefused."""
     state = await cluster.kafka.describe({topic for topic, _ in targets})
     known = [one for one in targets if one in state.assignments]
     active = [one for one in known if state.assignments[one].is_being_reassigned]
@@ -273,7 +278,7 @@ async def cancel_listed(
             lines = [f"{format_partition(one)}: {text}" for one, text in sorted(refused.items())]
             plural = "" if len(refused) == 1 else "s"
             text = f"Error cancelling partition reassignment{plural} for:\n"
-            raise Refused(text + "\n".join(lines))
+            raise ReassignmentRefused(text + "\n".join(lines))
         names = format_partitions(active)
         report.say(f"Successfully cancelled partition reassignment{plural} for: {names}")
     else:

@@ -30,7 +30,7 @@ from controller.operator.reassignment.cluster_state import (
     Leadership,
 )
 from controller.operator.reassignment.documents import Partition
-from controller.operator.reassignment.errors import BadInput, KafkaUnavailable, Refused
+from controller.operator.reassignment.errors import BadInput, KafkaUnavailable, ReassignmentRefused
 from controller.operator.reassignment.kafka_admin import KafkaAdmin, Metadata
 from controller.operator.reassignment.kafka_client import KafkaClient
 from controller.operator.reassignment.progress import Sizes
@@ -69,8 +69,8 @@ class ClusterAdmin(Protocol):
 
 
 class ZooKeeperClusterAdmin:
-    """Access through ZooKeeper. All methods raise ZooKeeperUnavailable, and Refused if znodes
-    cannot be used."""
+    """Access through ZooKeeper. All methods raise ZooKeeperUnavailable, and
+    ReassignmentRefused if znodes cannot be used."""
 
     def __init__(self, store: ZooKeeperClient) -> None:
         self.client = store
@@ -84,24 +84,24 @@ class ZooKeeperClusterAdmin:
         return await describe(self.client, None)
 
     async def configuration(self, entity: str) -> dict[str, str]:
-        """The configuration of an entity such as "topics/t". Raises Refused if its znode cannot
-        be read."""
-        path = f"/config/{entity}"
+        """The configuration of an entity such as "topics/t". Raises ReassignmentRefused if
+        its znode cannot be read."""
+        path = znodes.config_path(entity)
         (znode,) = await self.client.read((path,))
         try:
             return znodes.read_config(path, znode.data if znode else None)
         except ZnodeError as error:
-            raise Refused(f"{error}: fix the znode") from error
+            raise ReassignmentRefused(f"{error}: fix the znode") from error
 
     async def configure(self, step: Configure) -> None:
         """Write the entity's znode and notify the brokers, as Kafka's AdminZkClient."""
-        path = f"/config/{step.entity}"
+        path = znodes.config_path(step.entity)
         for _ in range(TRIES_MAX):
             (znode,) = await self.client.read((path,))
             try:
                 current = znodes.read_config(path, znode.data if znode else None)
             except ZnodeError as error:
-                raise Refused(f"{error}: fix the znode") from error
+                raise ReassignmentRefused(f"{error}: fix the znode") from error
             wanted = {key: one for key, one in current.items() if key not in step.removed}
             wanted |= step.given
             if wanted == current:
@@ -117,12 +117,12 @@ class ZooKeeperClusterAdmin:
             if error_code == OK:
                 return
             if error_code not in _OVERTAKEN:
-                raise Refused(f"{path} cannot be written (ZooKeeper code {error_code})")
-        raise Refused(f"{path} keeps being changed by another writer: try later")
+                raise ReassignmentRefused(f"{path} cannot be written (ZooKeeper code {error_code})")
+        raise ReassignmentRefused(f"{path} keeps being changed by another writer: try later")
 
 
 class KafkaClusterAdmin:
-    """Access through Kafka's APIs. All methods raise KafkaUnavailable and Refused."""
+    """Access through Kafka's APIs. All methods raise KafkaUnavailable and ReassignmentRefused."""
 
     def __init__(self, admin: KafkaAdmin) -> None:
         self.api = admin

@@ -47,7 +47,7 @@ class Leadership(Struct, frozen=True):
     isr: tuple[int, ...] = ()
 
 
-class Record(Struct, frozen=True):
+class ReassignmentRecord(Struct, frozen=True):
     """A child of /admin/reassignments. `czxid` identifies the reassignment; a different `mzxid`
     means that its target was changed."""
 
@@ -64,7 +64,7 @@ class UnusableRecord(Struct, frozen=True):
     czxid: int
 
 
-class Submitted(Struct, frozen=True):
+class SubmittedEntries(Struct, frozen=True):
     """/admin/reassign_partitions or /admin/reassign_partitions_extra; `version` is None if it
     does not exist."""
 
@@ -84,10 +84,10 @@ class ReassignmentZnodes(Struct, frozen=True):
     records that cannot be used. `unreadable`: why other znodes cannot be read, by path.
     `kip_236_active`: the parent of requests exists; refold creates it when it takes the role."""
 
-    pending: Submitted = Submitted()
-    extra: Submitted = Submitted()
+    pending: SubmittedEntries = SubmittedEntries()
+    extra: SubmittedEntries = SubmittedEntries()
     cancellation: Cancellation | None = None
-    records: dict[Partition, Record] = {}
+    records: dict[Partition, ReassignmentRecord] = {}
     requests: dict[str, ReassignmentRequest] = {}
     unreadable: dict[str, str] = {}
     unusable: dict[Partition, UnusableRecord] = {}

@@ -11,7 +11,7 @@ class BadInput(ReassignmentError):
     """The options or a file are invalid. The cluster was not accessed."""
 
 
-class Refused(ReassignmentError):
+class ReassignmentRefused(ReassignmentError):
     """The current state of the cluster does not allow the operation."""
 
 

@@ -40,7 +40,7 @@ from controller.operator.reassignment.documents import (
     format_partitions,
     write_targets,
 )
-from controller.operator.reassignment.errors import Refused
+from controller.operator.reassignment.errors import ReassignmentRefused
 from controller.operator.reassignment.report import Report, pending_map
 from controller.operator.reassignment.steps import Alter, Configure, Step, Write
 from controller.operator.reassignment.submission import (
@@ -77,7 +77,7 @@ async def execute(
     dry_run: bool,
 ) -> None:
     """Start reassignments through /admin/reassign_partitions, or through Kafka's API without
-    ZooKeeper. Raises Refused."""
+    ZooKeeper. Raises ReassignmentRefused."""
     state = await cluster.admin.describe(_topics(targets))
     warn_unusable_records(report, state)
     limits: list[Configure] = []
@@ -109,7 +109,7 @@ async def execute_extra(
     dry_run: bool,
 ) -> None:
     """Submit reassignments while others are in progress (KB 14.3:
-    /admin/reassign_partitions_extra). Raises Refused."""
+    /admin/reassign_partitions_extra). Raises ReassignmentRefused."""
     limits: list[Configure] = []
     for tried in range(TRIES_MAX):
         state = await cluster.admin.describe(_topics(targets))
@@ -142,30 +142,30 @@ async def execute_extra(
             return
         if error not in (BAD_VERSION, NODE_EXISTS, NO_NODE):
             break
-    raise Refused(f"{REASSIGN_PARTITIONS_EXTRA} could not be written: try again")
+    raise ReassignmentRefused(f"{REASSIGN_PARTITIONS_EXTRA} could not be written: try again")
 
 
 def _runs_already(state: ClusterState, targets: Targets) -> bool:
     """Whether /admin/reassign_partitions contains exactly these targets: then only their
-    throttle can be changed. Raises Refused if it contains others."""
+    throttle can be changed. Raises ReassignmentRefused if it contains others."""
     pending = state.znodes.pending
     entries = pending.entries
     if pending.version is None:
         return False
     if unreadable := unreadable_entries(state):
-        raise Refused("\n".join(unreadable))
+        raise ReassignmentRefused("\n".join(unreadable))
     if all(name in entries and entries[name].replicas == targets[name] for name in targets):
         return True
     partitions = counted(len(entries), "partition")
     if state.znodes.cancel_exists:
-        raise Refused(
+        raise ReassignmentRefused(
             f"{CANCEL_EXISTS}. {_PATH} has {partitions}, being rolled back or waiting for the "
             "removal, too"
         )
     how = "add more with --execute-extra or --request, or end it with --cancel"
     if not state.is_interruptible and state.controller.kind is not ControllerKind.NONE:
         how = "or use --bootstrap-server without --zookeeper, which can add more and end it"
-    raise Refused(
+    raise ReassignmentRefused(
         f"There is an existing assignment running: {_PATH} has {partitions}. Wait for it, {how}"
     )
 
@@ -196,14 +196,16 @@ async def _execute_by_znode(
             _print_started(report, targets, _PATH)
             return
         if error not in (BAD_VERSION, NODE_EXISTS, NO_NODE):
-            raise Refused(f"{_PATH} could not be written (ZooKeeper code {error})")
+            raise ReassignmentRefused(f"{_PATH} could not be written (ZooKeeper code {error})")
         # A topic changed since it was read, or another submission came first.
         state = await cluster.admin.describe(_topics(targets))
         check_submission(state, targets, ())
         if state.znodes.pending.version is not None:
-            raise Refused(f"There is an existing assignment running: {_PATH} was written just now")
+            raise ReassignmentRefused(
+                f"There is an existing assignment running: {_PATH} was written just now"
+            )
         step = _submission(state, targets, with_originals=remembers)
-    raise Refused("the topics' znodes keep changing: try later")
+    raise ReassignmentRefused("the topics' znodes keep changing: try later")
 
 
 def _warn_below_min_insync(report: Report, state: ClusterState, targets: Targets) -> None:
@@ -229,7 +231,7 @@ def _submission(state: ClusterState, targets: Targets, *, with_originals: bool) 
 
 def _check_size(size: int, path: str) -> None:
     if size > DATA_BYTES_MAX:
-        raise Refused(
+        raise ReassignmentRefused(
             f"{path} would have {size} bytes, but ZooKeeper accepts at most "
             f"{DATA_BYTES_MAX}: submit it in parts, or use --request, which splits it"
         )
@@ -262,7 +264,7 @@ async def _execute_by_api(
     dry_run: bool,
 ) -> None:
     if state.moving and not additional:
-        raise Refused(f"{_EXISTING}\n{_IF_CANCELLED}")
+        raise ReassignmentRefused(f"{_EXISTING}\n{_IF_CANCELLED}")
     check_submission(state, targets, (UNKNOWN_ROUTE,))
     _print_current(report, state, targets)
     steps: list[Step] = [*limits, Alter(dict(targets))]
@@ -273,7 +275,7 @@ async def _execute_by_api(
     refused = await cluster.kafka.api.alter(dict(targets))
     if refused:
         lines = [f"{format_partition(one)}: {text}" for one, text in sorted(refused.items())]
-        raise Refused("Error reassigning partition(s):\n" + "\n".join(lines))
+        raise ReassignmentRefused("Error reassigning partition(s):\n" + "\n".join(lines))
     _print_started(report, targets, KAFKA_API)
 
 

@@ -16,7 +16,7 @@ from controller.operator.reassignment.documents import (
     format_partitions,
     write_targets,
 )
-from controller.operator.reassignment.errors import Refused
+from controller.operator.reassignment.errors import ReassignmentRefused
 from controller.operator.reassignment.report import Report
 
 RandomBelow = Callable[[int], int]
@@ -34,19 +34,19 @@ async def generate(
     """Print the current assignment of topics and a proposed one. Changes nothing.
 
     For a partition that is being reassigned, the current assignment is its original one. Raises
-    Refused.
+    ReassignmentRefused.
     """
     state = await cluster.admin.describe(topics)
     found = {topic for topic, _ in state.assignments} | state.unreadable_topics.keys()
     wrong = [f"Topic {one} not found." for one in topics if one not in found]
     wrong += unreadable_topics(state, topics)
     if wrong:
-        raise Refused("\n".join(wrong))
+        raise ReassignmentRefused("\n".join(wrong))
     unknown = [one for one in brokers if one not in state.brokers]
     if unknown:
         own = state.controller.broker
         text = f" ({own} is the controller, which holds no replicas)" if own in unknown else ""
-        raise Refused(f"--broker-list: not alive: {format_brokers(unknown)}{text}")
+        raise ReassignmentRefused(f"--broker-list: not alive: {format_brokers(unknown)}{text}")
     current = state.origins(sorted(one for one in state.assignments if one[0] in topics))
     chosen = [state.brokers[one] for one in brokers]
     proposed = propose(current, chosen, random.randrange, rack_aware=rack_aware)
@@ -64,10 +64,10 @@ def propose(
 ) -> dict[Partition, tuple[int, ...]]:
     """Propose new replicas for every partition of these topics, as many as the first one has. Pure.
 
-    Raises Refused if the brokers cannot hold them.
+    Raises ReassignmentRefused if the brokers cannot hold them.
     """
     if rack_aware and lacks_racks(brokers):
-        raise Refused(
+        raise ReassignmentRefused(
             "Not all brokers have rack information. Add --disable-rack-aware in command line to "
             "make replica assignment without rack information."
         )
@@ -80,7 +80,7 @@ def propose(
         try:
             check_counts(candidates, len(partitions), replication_factor)
         except RequestRefused as refused:
-            raise Refused(f"topic {topic}: {refused}") from None
+            raise ReassignmentRefused(f"topic {topic}: {refused}") from None
         start, shift = random_below(len(candidates)), random_below(len(candidates))
         assigned = assign_replicas(candidates, len(partitions), replication_factor, start, shift)
         proposed |= dict(zip(partitions, assigned, strict=True))

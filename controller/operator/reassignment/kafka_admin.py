@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from controller.core.values import Assignment, Broker
 from controller.operator.reassignment.documents import Partition
-from controller.operator.reassignment.errors import KafkaUnavailable, Refused
+from controller.operator.reassignment.errors import KafkaUnavailable, ReassignmentRefused
 from controller.operator.reassignment.kafka_client import KafkaClient, RequestVersion
 
 _METADATA: Final = RequestVersion(3, 8)
@@ -64,8 +64,8 @@ class LogDirs(Struct, frozen=True):
 
 
 class KafkaAdmin:
-    """Sends requests to one cluster. All methods raise KafkaUnavailable, and Refused if a broker
-    rejects a request."""
+    """Sends requests to one cluster. All methods raise KafkaUnavailable, and
+    ReassignmentRefused if a broker rejects a request."""
 
     def __init__(self, client: KafkaClient) -> None:
         self._client = client
@@ -86,7 +86,7 @@ class KafkaAdmin:
         found: dict[Partition, PartitionMetadata] = {}
         for topic in answer.topics:
             if topic.error_code not in (ErrorCode.none, ErrorCode.unknown_topic_or_partition):
-                raise Refused(f"topic {topic.name}: {_format_error(topic.error_code)}")
+                raise ReassignmentRefused(f"topic {topic.name}: {_format_error(topic.error_code)}")
             for one in topic.partitions:
                 facts = PartitionMetadata(one.replica_nodes, one.isr_nodes, one.leader_id)
                 found[topic.name, one.partition_index] = facts
@@ -176,7 +176,7 @@ class KafkaAdmin:
             if one.error_code is not ErrorCode.none
         ]
         if refused:
-            raise Refused("\n".join(refused))
+            raise ReassignmentRefused("\n".join(refused))
 
     async def log_sizes(self, broker: int, partitions: Iterable[Partition]) -> dict[Partition, int]:
         """The log sizes of these partitions on a broker in bytes (DescribeLogDirs). Partitions
@@ -246,7 +246,7 @@ class KafkaAdmin:
         answer = await self._client.ask(controller, asked, request)
         if answer.error_code is not ErrorCode.none:
             text = answer.error_message or _format_error(answer.error_code)
-            raise Refused(f"the controller, node {controller}: {text}")
+            raise ReassignmentRefused(f"the controller, node {controller}: {text}")
         return answer
 
 

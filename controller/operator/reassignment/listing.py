@@ -14,7 +14,7 @@ from controller.operator.reassignment.documents import (
     format_partition,
     format_partitions,
 )
-from controller.operator.reassignment.progress import Progress, progress_of
+from controller.operator.reassignment.progress import PartitionProgress, progress_of
 from controller.operator.reassignment.report import Report
 
 
@@ -56,7 +56,7 @@ async def list_reassignments(cluster: ClusterConnection, report: Report) -> None
     warn_missing_records(report, state)
 
 
-def _line(state: ClusterState, one: Progress) -> str:
+def _line(state: ClusterState, one: PartitionProgress) -> str:
     name = (one.topic, one.partition)
     assignment = state.assignments.get(name)
     if assignment is None:

@@ -17,7 +17,7 @@ _UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
 _LINES_MAX = 20
 
 
-class Progress(Struct, frozen=True):
+class PartitionProgress(Struct, frozen=True):
     """The progress of one partition.
 
     - `caught_up` and `lagging`: replicas of the target that are in the ISR, and those that are not.
@@ -74,12 +74,12 @@ class Progress(Struct, frozen=True):
 
 def progress_of(
     state: ClusterState, partitions: Iterable[Partition], sizes: Sizes
-) -> list[Progress]:
+) -> list[PartitionProgress]:
     """The progress of those partitions that are being reassigned."""
     return [_progress(state, one, sizes) for one in partitions if state.route(one)]
 
 
-def lines_of(progress: Sequence[Progress]) -> list[str]:
+def lines_of(progress: Sequence[PartitionProgress]) -> list[str]:
     """Lines for people who wait: one per partition, or one for all if there are too many."""
     if len(progress) <= _LINES_MAX:
         return [one.line for one in progress]
@@ -92,7 +92,7 @@ def lines_of(progress: Sequence[Progress]) -> list[str]:
     return [text]
 
 
-def _progress(state: ClusterState, partition: Partition, sizes: Sizes) -> Progress:
+def _progress(state: ClusterState, partition: Partition, sizes: Sizes) -> PartitionProgress:
     target = state.target(partition)
     leadership = state.leaderships.get(partition)
     isr = leadership.isr if leadership else ()
@@ -104,7 +104,7 @@ def _progress(state: ClusterState, partition: Partition, sizes: Sizes) -> Progre
         missing = (whole - sizes[one].get(partition, 0) for one in measured)
         bytes_left = sum(max(one, 0) for one in missing) if len(measured) == len(lagging) else None
     caught_up = tuple(one for one in target if one in isr)
-    return Progress(
+    return PartitionProgress(
         *partition,
         state.route(partition),
         target,

@@ -18,7 +18,11 @@ from controller.core.znodes import (
     write_request,
 )
 from controller.operator.reassignment.cluster import ClusterConnection
-from controller.operator.reassignment.cluster_state import ClusterState, ControllerKind, Record
+from controller.operator.reassignment.cluster_state import (
+    ClusterState,
+    ControllerKind,
+    ReassignmentRecord,
+)
 from controller.operator.reassignment.damaged_znodes import warn_unusable_records
 from controller.operator.reassignment.documents import (
     Partition,
@@ -27,7 +31,7 @@ from controller.operator.reassignment.documents import (
     format_partition,
     write_targets,
 )
-from controller.operator.reassignment.errors import Refused
+from controller.operator.reassignment.errors import ReassignmentRefused
 from controller.operator.reassignment.report import NOT_AS_REQUESTED, NOT_DONE_YET, Report
 from controller.operator.reassignment.steps import Configure, Write
 from controller.operator.reassignment.submission import check_is_refold, check_submission
@@ -56,7 +60,7 @@ async def request(
     dry_run: bool,
 ) -> None:
     """Submit a request and wait until the controller has handled it. Print the czxid of each
-    reassignment, and the assignment to go back to. Raises Refused."""
+    reassignment, and the assignment to go back to. Raises ReassignmentRefused."""
     state = await cluster.admin.describe({topic for topic, _ in targets})
     check_is_refold(state, REASSIGNMENT_REQUESTS)
     check_submission(state, targets, (REASSIGNMENTS, REASSIGNMENT_REQUESTS))
@@ -106,12 +110,12 @@ async def _add(cluster: ClusterConnection, step: Write) -> None:
     if error == NODE_EXISTS:
         error = await store.write(step.operations)
     if error != OK:
-        raise Refused(f"{REQUEST_PREFIX} could not be created (ZooKeeper code {error})")
+        raise ReassignmentRefused(f"{REQUEST_PREFIX} could not be created (ZooKeeper code {error})")
 
 
 async def _wait_for_outcomes(
     cluster: ClusterConnection, before: ClusterState, targets: Targets, timeout_ms: int
-) -> tuple[dict[Partition, PartitionOutcome], Mapping[Partition, Record]]:
+) -> tuple[dict[Partition, PartitionOutcome], Mapping[Partition, ReassignmentRecord]]:
     """Poll until the controller has handled every partition, or the time limit has passed.
 
     A look reads the topics before the requests and records. A reassignment that ends between these
@@ -162,7 +166,7 @@ def _report_outcomes(
     report: Report,
     targets: Targets,
     outcomes: Mapping[Partition, PartitionOutcome],
-    records: Mapping[Partition, Record],
+    records: Mapping[Partition, ReassignmentRecord],
 ) -> None:
     entries = []
     for partition in sorted(targets):

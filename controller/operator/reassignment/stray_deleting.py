@@ -18,7 +18,7 @@ from controller.core.znodes import (
 from controller.operator.reassignment.cluster import TRIES_MAX, ClusterConnection
 from controller.operator.reassignment.cluster_state import ClusterState, ControllerKind
 from controller.operator.reassignment.documents import format_partitions
-from controller.operator.reassignment.errors import Refused
+from controller.operator.reassignment.errors import ReassignmentRefused
 from controller.operator.reassignment.progress import format_bytes
 from controller.operator.reassignment.report import NOT_AS_REQUESTED, NOT_DONE_YET, Report
 from controller.operator.reassignment.steps import Write
@@ -34,7 +34,7 @@ async def delete_strays(
     cluster: ClusterConnection, report: Report, *, timeout_ms: int, dry_run: bool
 ) -> None:
     """Create a child of /admin/replica_deletions for each broker with strays, and wait until the
-    controller has removed it. Raises Refused."""
+    controller has removed it. Raises ReassignmentRefused."""
     check_is_refold(await cluster.admin.describe(()), REPLICA_DELETIONS, by_brokers=False)
     found = await scan(cluster)
     report_strays(cluster, report, found)
@@ -81,11 +81,13 @@ async def _ask(
             report.say(f"Asked the controller to delete from broker {part[0].broker}: {names}")
             return part
         if error not in (BAD_VERSION, NO_NODE):
-            raise Refused(f"{DELETION_PREFIX} could not be created (ZooKeeper code {error})")
+            raise ReassignmentRefused(
+                f"{DELETION_PREFIX} could not be created (ZooKeeper code {error})"
+            )
         # A topic changed since it was read.
         state = await cluster.admin.describe({one.topic for one in part})
         part = still_strays(state, part)
-    raise Refused("the topics' znodes keep changing: try later")
+    raise ReassignmentRefused("the topics' znodes keep changing: try later")
 
 
 async def _until_confirmed(

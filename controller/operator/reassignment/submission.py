@@ -24,7 +24,7 @@ from controller.operator.reassignment.documents import (
     format_partition,
     format_partitions,
 )
-from controller.operator.reassignment.errors import Refused
+from controller.operator.reassignment.errors import ReassignmentRefused
 
 _WAIT: Final = "wait until the reassignment completes"
 _BY_API: Final = f"{_WAIT}, or end it with --cancel and a file over --bootstrap-server"
@@ -45,7 +45,7 @@ CANCEL_EXISTS: Final = (
 
 
 def check_submission(state: ClusterState, targets: Targets, may_change: tuple[str, ...]) -> None:
-    """Check whether targets may be requested now; raises Refused with all problems.
+    """Check whether targets may be requested now; raises ReassignmentRefused with all problems.
 
     A partition that is being reassigned is only allowed if its route is in `may_change`.
     """
@@ -57,21 +57,22 @@ def check_submission(state: ClusterState, targets: Targets, may_change: tuple[st
             for one in below_min_insync(state, targets)
         ]
     if problems:
-        raise Refused("\n".join(problems))
+        raise ReassignmentRefused("\n".join(problems))
 
 
 def check_is_refold(state: ClusterState, what: str, *, by_brokers: bool = True) -> None:
-    """Check that refold acts on the znodes of KIP-236. Raises Refused if a stock broker is
-    controller, or a refold without KIP-236. `by_brokers`: Kafka's APIs offer the same operation."""
+    """Check that refold acts on the znodes of KIP-236. Raises ReassignmentRefused if a stock
+    broker is controller, or a refold without KIP-236. `by_brokers`: Kafka's APIs offer the same
+    operation."""
     broker = state.controller.broker
     if state.controller.kind is ControllerKind.STOCK:
         otherwise = ", or use --bootstrap-server without --zookeeper" if by_brokers else ""
-        raise Refused(
+        raise ReassignmentRefused(
             f"broker {broker}, a stock controller, has the role: it does not support "
             f"{what}. Let refold take the role{otherwise}"
         )
     if state.controller.kind is ControllerKind.REFOLD and not state.znodes.kip_236_active:
-        raise Refused(
+        raise ReassignmentRefused(
             f"broker {broker}, a refold controller, has the role but does not read "
             f"{what}: it runs with kip-236.enable=false or under Kafka's rules, or has "
             "just taken the role"

@@ -18,7 +18,7 @@ from controller.operator.reassignment.documents import (
     format_partitions,
     write_targets,
 )
-from controller.operator.reassignment.errors import KafkaUnavailable, Refused
+from controller.operator.reassignment.errors import KafkaUnavailable, ReassignmentRefused
 from controller.operator.reassignment.report import Report
 from controller.operator.reassignment.steps import Configure
 from controller.operator.reassignment.throttle_configs import (
@@ -220,7 +220,7 @@ async def _throttles_left(
     for step in clearing(state, targets, report.brokers):
         try:
             current = await cluster.zookeeper.configuration(step.entity)
-        except Refused as fault:
+        except ReassignmentRefused as fault:
             report.warn(f"whether {step.entity} has a throttle is unknown: {fault}")
             continue
         keys: list[str] = [one for one in (*BROKER_KEYS, *TOPIC_KEYS) if one in current]

@@ -20,7 +20,7 @@ from controller.operator.reassignment.documents import (
     Targets,
     format_partition,
 )
-from controller.operator.reassignment.progress import Progress, lines_of, progress_of
+from controller.operator.reassignment.progress import PartitionProgress, lines_of, progress_of
 from controller.operator.reassignment.report import DONE, NOT_AS_REQUESTED, NOT_DONE_YET, Report
 from controller.operator.reassignment.throttling import (
     clear_throttles,
@@ -128,7 +128,7 @@ async def verify_ids(cluster: ClusterConnection, report: Report, czxids: Sequenc
 
 async def _progress(
     cluster: ClusterConnection, state: ClusterState, partitions: Sequence[Partition]
-) -> list[Progress]:
+) -> list[PartitionProgress]:
     return progress_of(state, partitions, await cluster.sizes(state, partitions))
 
 

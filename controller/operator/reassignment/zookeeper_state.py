@@ -37,13 +37,13 @@ from controller.operator.reassignment.cluster_state import (
     ControllerKind,
     Deletions,
     Leadership,
+    ReassignmentRecord,
     ReassignmentZnodes,
-    Record,
-    Submitted,
+    SubmittedEntries,
     UnusableRecord,
 )
 from controller.operator.reassignment.documents import Partition
-from controller.operator.reassignment.errors import Refused
+from controller.operator.reassignment.errors import ReassignmentRefused
 from controller.operator.reassignment.throttle_configs import brokers_of_throttled_replicas
 from controller.operator.zookeeper_client import Znode, ZooKeeperClient
 
@@ -59,11 +59,11 @@ _SINGLE = (
 async def describe(client: ZooKeeperClient, topics: Iterable[str] | None) -> ClusterState:
     """The state of these topics (None: all) and of all reassignments.
 
-    Raises Refused if there is no Kafka cluster.
+    Raises ReassignmentRefused if there is no Kafka cluster.
     """
     names = await client.children(znodes.BROKER_IDS)
     if not names and not await client.exists(znodes.BROKER_IDS):
-        raise Refused(
+        raise ReassignmentRefused(
             f"there is no Kafka cluster: {znodes.BROKER_IDS} does not exist; does "
             "--zookeeper have the chroot of the brokers?"
         )
@@ -152,7 +152,7 @@ async def _topic_configs(client: ZooKeeperClient, topics: list[str]) -> _TopicCo
 
 async def _records(
     client: ZooKeeperClient,
-) -> tuple[dict[Partition, Record], dict[Partition, UnusableRecord]]:
+) -> tuple[dict[Partition, ReassignmentRecord], dict[Partition, UnusableRecord]]:
     """All children of /admin/reassignments, readable and unreadable."""
     partitions = [
         (topic, number)
@@ -177,10 +177,10 @@ async def _with_late_records(
 
 async def _records_of(
     client: ZooKeeperClient, partitions: list[Partition]
-) -> tuple[dict[Partition, Record], dict[Partition, UnusableRecord]]:
+) -> tuple[dict[Partition, ReassignmentRecord], dict[Partition, UnusableRecord]]:
     """The existing records of these partitions, readable and unreadable."""
     paths = tuple(reassignment_path(*one) for one in partitions)
-    found: dict[Partition, Record] = {}
+    found: dict[Partition, ReassignmentRecord] = {}
     unusable: dict[Partition, UnusableRecord] = {}
     for partition, path, znode in zip(partitions, paths, await client.read(paths), strict=True):
         if znode is None:
@@ -190,7 +190,7 @@ async def _records_of(
         except ZnodeError as error:
             unusable[partition] = UnusableRecord(str(error), znode.czxid)
             continue
-        found[partition] = Record(content, znode.czxid, znode.mzxid)
+        found[partition] = ReassignmentRecord(content, znode.czxid, znode.mzxid)
     return found, unusable
 
 
@@ -242,14 +242,14 @@ async def _requests(
     return found
 
 
-def _submitted(path: str, znode: Znode | None, unreadable: dict[str, str]) -> Submitted:
+def _submitted(path: str, znode: Znode | None, unreadable: dict[str, str]) -> SubmittedEntries:
     if znode is None:
-        return Submitted()
+        return SubmittedEntries()
     try:
-        return Submitted(read_entries(path, znode.data).entries, znode.version)
+        return SubmittedEntries(read_entries(path, znode.data).entries, znode.version)
     except ZnodeError as error:
         unreadable[path] = str(error)
-        return Submitted({}, znode.version)
+        return SubmittedEntries({}, znode.version)
 
 
 def _controller(znode: Znode | None, brokers: dict[int, Broker]) -> Controller:

@@ -11,7 +11,7 @@ import pytest
 from controller.api.cluster_metadata import ClusterMetadata, MetadataQuery
 from controller.api.endpoint import ApiEndpoint
 from controller.api.endpoint_security import EndpointSecurity
-from controller.api.limits import Limits
+from controller.api.limits import EndpointLimits
 from controller.api.listening import listen
 from controller.core.api_requests import ApiRequest
 from controller.core.api_requests.alter_partition import (
@@ -26,7 +26,7 @@ from controller.core.api_requests.reassignments import (
     ListPartitionReassignmentsReceived,
     ListPartitionReassignmentsResponse,
 )
-from controller.core.api_requests.received_request import Client
+from controller.core.api_requests.received_request import ClientIdentity
 from controller.core.configuration import Authorization
 from controller.core.values import Broker, Endpoint
 from tests.controller.api.certificates import Certificates
@@ -55,7 +55,7 @@ class Served:
     def __init__(
         self,
         names: Sequence[str],
-        limits: Limits,
+        limits: EndpointLimits,
         security: Mapping[str, EndpointSecurity],
         authorization: Authorization | None,
     ) -> None:
@@ -101,7 +101,7 @@ class Served:
         await self.metadata_is_known.wait()
         return self.metadata
 
-    def _may_act_as_broker(self, client: Client) -> bool:
+    def _may_act_as_broker(self, client: ClientIdentity) -> bool:
         self.rights_asked.append(client.principal)
         self._more.set()
         return client.principal in self.broker_principals
@@ -181,7 +181,7 @@ async def serve() -> AsyncIterator[Serve]:
         authorization: Authorization | None = None,
         **limits: int,
     ) -> Served:
-        served = Served(names, Limits(**limits), security or {}, authorization)
+        served = Served(names, EndpointLimits(**limits), security or {}, authorization)
         served.endpoint.set_brokers(brokers)
         running.append(asyncio.create_task(served.endpoint.run()))
         return served

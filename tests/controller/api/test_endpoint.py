@@ -17,9 +17,9 @@ import pytest
 
 from controller.api.errors import CannotListen
 from controller.api.heartbeat import Heartbeat
-from controller.api.limits import Limits
+from controller.api.limits import EndpointLimits
 from controller.api.listening import listen
-from controller.api.messages import Link, Listener, LiveBrokers, RequestReceived, Setup
+from controller.api.messages import FrontLink, FrontSetup, Listener, LiveBrokerList, RequestReceived
 from controller.core.api_requests.alter_partition import (
     AlteredPartition,
     AlterPartitionReceived,
@@ -290,12 +290,12 @@ async def test_delayed_daemon_does_not_consider_its_front_hung() -> None:
 DAEMON = """
 import asyncio, sys
 from controller.api.endpoint import ApiEndpoint
-from controller.api.limits import Limits
+from controller.api.limits import EndpointLimits
 from controller.api.listening import listen
 from controller.core.values import Broker, Endpoint
 listeners = listen([Endpoint("PLAINTEXT", "PLAINTEXT", "127.0.0.1", int(sys.argv[1]))])
 endpoint = ApiEndpoint(
-    lambda event, channel: None, listeners, broker_id=1, limits=Limits(), broker_settings={}
+    lambda event, channel: None, listeners, broker_id=1, limits=EndpointLimits(), broker_settings={}
 )
 asyncio.run(endpoint.run())
 """
@@ -328,9 +328,9 @@ async def test_front_without_a_daemon_exits_silently() -> None:
     )
     theirs.close()
     listening.socket.close()
-    link = await Link.over(ours)
-    link.send(Setup(1, (Listener(descriptor, endpoint),), Limits(), 1, {}))
-    link.send(LiveBrokers((KNOWN,)))
+    link = await FrontLink.over(ours)
+    link.send(FrontSetup(1, (Listener(descriptor, endpoint),), EndpointLimits(), 1, {}))
+    link.send(LiveBrokerList((KNOWN,)))
     async with Client(endpoint.port) as idle, Client(endpoint.port) as waiting:
         waiting.send(ALLOCATE_PRODUCER_IDS, 0, allocate_producer_ids())
         assert isinstance(await link.receive(), RequestReceived)

@@ -17,10 +17,10 @@ from controller.core.metric_table import METRICS
 from controller.daemon import metrics_endpoint
 from controller.daemon.connection_metrics import CONNECTION_METRICS, connection_samples
 from controller.daemon.log_metrics import AppendTimes, log_samples
-from controller.daemon.metrics_endpoint import Probed, Source, serving_metrics
+from controller.daemon.metrics_endpoint import Probes, Source, serving_metrics
 from controller.exposition import TimedSample, openmetrics_text
 from controller.settings.parsing import HostAndPort, metrics_address
-from eventstore.mirror.progress import Place
+from eventstore.mirror.progress import TopicLocation
 from eventstore.records import Header
 from eventstore.writer import LogWriter
 from tools.lab.ports import free_port
@@ -30,8 +30,8 @@ TIMER = "kafka_controller_controllerstats_isrchangerateandtimems"
 REQUESTS = "kafka_controller_controllerchannelmanager_requestrateandqueuetimems"
 
 
-def probed(samples: Source) -> Probed:
-    made = Probed()
+def probed(samples: Source) -> Probes:
+    made = Probes()
     made.samples = samples
     return made
 
@@ -80,7 +80,7 @@ async def refusal(port: int, path: str) -> str:
 
 async def test_daemon_that_starts_is_alive_and_neither_ready_nor_scraped() -> None:
     port = free_port()
-    asked = Probed()
+    asked = Probes()
     with serving_metrics(HostAndPort("127.0.0.1", port), METRICS, asked):
         assert await scrape(port, path="/livez") == "ok\n"
         assert await refusal(port, "/readyz") == "the daemon starts\n"
@@ -97,7 +97,7 @@ async def test_busy_event_loop_is_not_alive(monkeypatch: pytest.MonkeyPatch) -> 
     port = free_port()
     with (
         ThreadPoolExecutor(1) as pool,
-        serving_metrics(HostAndPort("127.0.0.1", port), METRICS, Probed()),
+        serving_metrics(HostAndPort("127.0.0.1", port), METRICS, Probes()),
     ):
 
         def get() -> int:
@@ -166,7 +166,7 @@ def test_lag_of_a_mirror_without_progress_is_the_whole_log(tmp_path: Path) -> No
     with LogWriter.create(tmp_path / "log", header) as log:
         appends = AppendTimes()
         appends.add(0.002, 5)
-        place = Place("t", "h:1")
+        place = TopicLocation("t", "h:1")
         found = {one.name: one.value for one in log_samples(appends, log, place, 0.5)}
     assert found["refold_mirror_lag_events"] == 0
     assert found["refold_log_append_seconds_count"] == 1

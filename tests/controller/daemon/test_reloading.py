@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from controller import structured_log
-from controller.daemon.reloading import Reload
+from controller.daemon.reloading import SettingsReloader
 from controller.daemon.service_manager import ServiceManager
 from controller.settings.settings import Settings, Sources
 from controller.settings.sources import RawSetting
@@ -21,9 +21,9 @@ class Reloaded:
     def __init__(self, file: Path, *flags: RawSetting) -> None:
         self._file = file
         self.change("")
-        self.reload = Reload(Sources(flags, {}, file), ServiceManager({}))
+        self.reloader = SettingsReloader(Sources(flags, {}, file), ServiceManager({}))
         self.applied: list[Settings] = []
-        self.reload.apply = self.applied.append
+        self.reloader.apply = self.applied.append
 
     def change(self, more: str) -> None:
         self._file.write_text(NEEDED + more)
@@ -64,7 +64,7 @@ def test_safe_settings_are_applied(
         "refold.log.retention.bytes=5000\nrefold.log.retention.ms=60000\n"
         "refold.messages.level=error\nrefold.messages.per.minute=7\n"
     )
-    reloaded.reload.now()
+    reloaded.reloader.reload()
     [settings] = reloaded.applied
     assert (settings.retention_bytes, settings.retention_ms) == (5000, 60000)
     assert settings.messages_per_minute == 7
@@ -89,10 +89,10 @@ def test_settings_that_need_a_restart_are_named_until_then_without_their_values(
         "ssl.keystore.password, unclean.leader.election.enable"
     )
     for _ in range(2):
-        reloaded.reload.now()
+        reloaded.reloader.reload()
         assert messages(caplog)[-2:] == ["SIGHUP: settings reloaded; changed: none", named]
     reloaded.change("")
-    reloaded.reload.now()
+    reloaded.reloader.reload()
     assert messages(caplog) == ["SIGHUP: settings reloaded; changed: none"]
 
 
@@ -100,15 +100,15 @@ def test_messages_of_a_new_level_count_at_once(
     reloaded: Reloaded, caplog: pytest.LogCaptureFixture
 ) -> None:
     reloaded.change("refold.messages.level=error\n")
-    reloaded.reload.now()
+    reloaded.reloader.reload()
     caplog.clear()
     reloaded.change("refold.messages.level=info\n")
-    reloaded.reload.now()
+    reloaded.reloader.reload()
     assert messages(caplog) == ["SIGHUP: settings reloaded; changed: refold.messages.level"]
     reloaded.change("refold.messages.level=warning\n")
-    reloaded.reload.now()
+    reloaded.reloader.reload()
     caplog.clear()
-    reloaded.reload.now()
+    reloaded.reloader.reload()
     assert messages(caplog) == []
 
 
@@ -116,14 +116,14 @@ def test_invalid_setting_changes_nothing(
     reloaded: Reloaded, handlers: list[str], caplog: pytest.LogCaptureFixture
 ) -> None:
     reloaded.change("refold.log.retention.ms=soon\nrefold.messages.level=error\n")
-    reloaded.reload.now()
+    reloaded.reloader.reload()
     assert reloaded.applied == []
     assert handlers == []
     [text] = messages(caplog)
     assert text.startswith("SIGHUP: no setting was changed: refold.log.retention.ms=soon (")
     # The repaired file is compared with the settings that are in effect.
     reloaded.change("refold.log.retention.ms=1000\n")
-    reloaded.reload.now()
+    reloaded.reloader.reload()
     assert messages(caplog) == ["SIGHUP: settings reloaded; changed: refold.log.retention.ms"]
 
 
@@ -134,6 +134,6 @@ def test_option_of_the_command_line_still_takes_precedence(
     flag = RawSetting("refold.log.retention.ms", "9000", "--retention")
     reloaded = Reloaded(tmp_path / "server.properties", flag)
     reloaded.change("refold.log.retention.ms=1000\n")
-    reloaded.reload.now()
+    reloaded.reloader.reload()
     assert reloaded.applied[0].retention_ms == 9000
     assert messages(caplog) == ["SIGHUP: settings reloaded; changed: none"]

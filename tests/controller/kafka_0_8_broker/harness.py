@@ -13,7 +13,7 @@ from controller.fingerprint import broker_fingerprint
 from controller.kafka_0_8.configuration import BrokerConfiguration
 from controller.kafka_0_8.state import Name
 from controller.kafka_0_8_broker.broker import RunningBroker
-from controller.kafka_0_8_broker.client import Client
+from controller.kafka_0_8_broker.client import BrokerClient
 from controller.kafka_0_8_broker.disk import Disk
 from controller.kafka_0_8_broker.inbox import BrokerInbox
 from controller.operator.zookeeper_client import Znode
@@ -96,7 +96,7 @@ class Brokers:
         self.world = Cluster08(*ids)
         settings = {**TIMES, **times}
         self.processes = {one: Process(self.world, one, folder / str(one), settings) for one in ids}
-        self.client = Client(self, WAIT_SECONDS)  # type: ignore[arg-type]
+        self.client = BrokerClient(self, WAIT_SECONDS)  # type: ignore[arg-type]
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:

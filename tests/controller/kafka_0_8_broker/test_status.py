@@ -3,7 +3,7 @@
 import pytest
 
 from controller.core.operations import NO_AUTH, NO_NODE, OK
-from controller.core.outcomes import Znodes
+from controller.core.outcomes import ZnodeColumns
 from controller.kafka_0_8 import znodes
 from controller.kafka_0_8.znodes import StateChange
 from controller.kafka_0_8_broker.problems import Tree, problems_of
@@ -138,9 +138,9 @@ class Denying:
         self._tree = Tree(contents)
         self._denied = denied
 
-    async def znodes(self, paths: tuple[str, ...], *, may_be_denied: bool) -> Znodes:
+    async def znodes(self, paths: tuple[str, ...], *, may_be_denied: bool) -> ZnodeColumns:
         assert may_be_denied
-        found = Znodes(len(paths))
+        found = ZnodeColumns(len(paths))
         for place, path in enumerate(paths):
             found.data[place] = self._tree.contents.get(path)
             found.errors[place] = OK if path in self._tree.contents else NO_NODE

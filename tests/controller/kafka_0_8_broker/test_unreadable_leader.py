@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from controller.kafka_0_8_broker.client import Client
+from controller.kafka_0_8_broker.client import BrokerClient
 from controller.kafka_0_8_broker.errors import ClientError
 
 LEADER = "/brokers/topics/t/0/leader"
@@ -25,7 +25,7 @@ async def test_client_looks_for_a_leader_with_unreadable_znodes_until_its_time_i
         return [SimpleNamespace(data=contents[one]) if one in contents else None for one in paths]
 
     zookeeper: Any = SimpleNamespace(read=read)
-    async with Client(zookeeper, 0.5) as client:
+    async with BrokerClient(zookeeper, 0.5) as client:
         with pytest.raises(ClientError, match=r"t-0: no leader within 0\.5 s: .*'garbage'"):
             await client.produce(("t", 0), [b"a"], -1)
     assert len([one for one in reads if LEADER in one]) > 2

@@ -12,7 +12,7 @@ from controller.operator.probes import (
     probe_listeners,
     probe_servers,
 )
-from controller.zookeeper.servers import Server
+from controller.zookeeper.servers import ServerAddress
 from tests.controller.operator.settings import settings
 from tests.scripted_broker import ScriptedBroker, with_settings
 
@@ -40,7 +40,7 @@ def test_log_directory_that_is_a_dangling_link_is_reported(tmp_path: Path) -> No
 
 
 async def test_invalid_server_name_is_reported() -> None:
-    (found,) = await probe_servers([Server("zk ☃", 2181)])
+    (found,) = await probe_servers([ServerAddress("zk ☃", 2181)])
     assert "not allowed" in found.fault
 
 

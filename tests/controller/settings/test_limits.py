@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from controller.api.limits import Limits, ListenerQuota
+from controller.api.limits import EndpointLimits, ListenerQuota
 from controller.core.configuration import QuotaWindow
 from controller.settings.errors import SettingsError
-from controller.settings.settings import Loaded, load
+from controller.settings.settings import LoadedSettings, load
 
 NEEDED = {
     "REFOLD_ZOOKEEPER_CONNECT": "zk1:2181/kafka",
@@ -16,7 +16,7 @@ NEEDED = {
 }
 
 
-def loaded(tmp_path: Path, *lines: str) -> Loaded:
+def loaded(tmp_path: Path, *lines: str) -> LoadedSettings:
     file = tmp_path / "server.properties"
     file.write_text("\n".join(lines))
     return load([], NEEDED, file)
@@ -33,7 +33,7 @@ def test_each_key_sets_its_limit(tmp_path: Path) -> None:
         "queued.max.requests=6",
         "queued.max.request.bytes=7",
     )
-    assert settings.limits == Limits(
+    assert settings.limits == EndpointLimits(
         connections_max=1,
         connections_per_address_max=2,
         connections_max_idle_ms=3,
@@ -47,7 +47,7 @@ def test_each_key_sets_its_limit(tmp_path: Path) -> None:
 
 def test_defaults_are_kafkas_where_kafka_has_a_limit(tmp_path: Path) -> None:
     limits = loaded(tmp_path).settings.limits
-    assert limits == Limits()
+    assert limits == EndpointLimits()
     assert (limits.connections_max_idle_ms, limits.request_timeout_ms) == (600_000, 30_000)
     assert (limits.request_bytes_max, limits.waiting_requests_max) == (104_857_600, 500)
 

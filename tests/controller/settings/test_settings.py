@@ -7,9 +7,9 @@ from controller.core.topic_configs import OF_BROKER, OF_KAFKA
 from controller.core.values import Endpoint
 from controller.settings.errors import SettingsError
 from controller.settings.parsing import SOCKET_PATH_BYTES_MAX
-from controller.settings.settings import Loaded, load, zookeeper_of
+from controller.settings.settings import LoadedSettings, load, zookeeper_of
 from controller.settings.sources import RawSetting, from_file
-from controller.zookeeper.servers import Server
+from controller.zookeeper.servers import ServerAddress
 
 NEEDED = {
     "REFOLD_ZOOKEEPER_CONNECT": "zk1:2181/kafka",
@@ -25,7 +25,7 @@ def loaded(
     name: str = "server.properties",
     environment: Mapping[str, str] = NEEDED,
     flags: Mapping[str, str] | None = None,
-) -> Loaded:
+) -> LoadedSettings:
     file = tmp_path / name
     file.write_text(content)
     given = [RawSetting(key, text, f"--{key}") for key, text in (flags or {}).items()]
@@ -81,7 +81,7 @@ def test_server_properties_of_a_broker_is_read(tmp_path: Path) -> None:
     environment = {"REFOLD_BROKER_ID": "1000", "REFOLD_LOG_DIR": "/logs"}
     settings, warnings = loaded(tmp_path, content, environment=environment)
     assert warnings == ()
-    assert settings.zookeeper.servers == (Server("zk1", 2181), Server("zk2", 2182))
+    assert settings.zookeeper.servers == (ServerAddress("zk1", 2181), ServerAddress("zk2", 2182))
     assert settings.zookeeper.chroot == "/kafka"
     assert settings.log_dir == Path("/logs")
     assert settings.rack is None

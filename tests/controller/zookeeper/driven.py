@@ -3,7 +3,7 @@
 from controller.core.commands import CommandId, ZooKeeperCommand
 from controller.core.events import Event
 from controller.core.operations import UNIMPLEMENTED
-from controller.zookeeper.session import Phase, Session, SessionSettings
+from controller.zookeeper.session import Phase, SessionSettings, ZooKeeperSession
 from controller.zookeeper.session_channel import ChannelEvent
 from tests.controller.zookeeper import peer
 from tests.controller.zookeeper.peer import Greeting, Sent
@@ -18,7 +18,7 @@ class Driven:
     def __init__(self, **settings: object) -> None:
         self.now_ms = 1_000_000
         base = {"timeout_ms": TIMEOUT_MS, "connect_timeout_ms": 2000}
-        self.session = Session(SessionSettings(**{**base, **settings}))  # type: ignore[arg-type]
+        self.session = ZooKeeperSession(SessionSettings(**{**base, **settings}))  # type: ignore[arg-type]
         self.reported: list[ChannelEvent] = []
         self._commands = 0
 

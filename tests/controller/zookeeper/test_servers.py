@@ -3,7 +3,7 @@
 import pytest
 
 from controller.zookeeper.errors import BadConnectString
-from controller.zookeeper.servers import Server, parse_connect_string
+from controller.zookeeper.servers import ServerAddress, parse_connect_string
 
 
 @pytest.mark.parametrize(
@@ -27,7 +27,7 @@ def test_connect_string_is_split_into_servers_and_chroot(
 
 
 def test_brackets_of_an_address_are_removed() -> None:
-    assert parse_connect_string("[::1]:2181").servers == (Server("::1", 2181),)
+    assert parse_connect_string("[::1]:2181").servers == (ServerAddress("::1", 2181),)
 
 
 @pytest.mark.parametrize(

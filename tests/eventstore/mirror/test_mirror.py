@@ -12,8 +12,8 @@ from msgspec import structs
 
 from eventstore.errors import LogExists, LogNotFound, MirrorFailed
 from eventstore.folders import MIRRORED_NAME
-from eventstore.mirror.fetching import Fetched, NotFetched, fetch, runs
-from eventstore.mirror.progress import Place, Progress, read_progress, write_progress
+from eventstore.mirror.fetching import NotFetched, RestoredLog, fetch, runs
+from eventstore.mirror.progress import MirrorProgress, TopicLocation, read_progress, write_progress
 from eventstore.mirror.publishing import MirrorEvent, Publisher
 from eventstore.mirror.topic import Topic, consumer, messages, partitions_of
 from eventstore.reader import LogReader
@@ -59,10 +59,10 @@ def ignored(*_: int) -> None:
     """Take progress, or the start of a wait."""
 
 
-async def fetched(topic: Topic, out: Path, wanted: str | None = None) -> list[Fetched]:
+async def fetched(topic: Topic, out: Path, wanted: str | None = None) -> list[RestoredLog]:
     made = await fetch(topic, out, wanted, ignored, ignored)
     assert not [one for one in made if isinstance(one, NotFetched)]
-    return [one for one in made if isinstance(one, Fetched)]
+    return [one for one in made if isinstance(one, RestoredLog)]
 
 
 def content(log: Path) -> list[object]:
@@ -138,7 +138,7 @@ async def test_restored_log_contains_what_was_published_after_an_open_transactio
 ) -> None:
     """A fetch reads everything that was published before it began."""
     logs, reports, waiting = tmp_path / "logs", PublisherReports(), anyio.Event()
-    made: list[Fetched | NotFetched] = []
+    made: list[RestoredLog | NotFetched] = []
 
     async def restore() -> None:
         made.extend(await fetch(topic, tmp_path / "out", None, ignored, waiting.set))
@@ -154,11 +154,11 @@ async def test_restored_log_contains_what_was_published_after_an_open_transactio
                 await waiting.wait()
             publishing.cancel_scope.cancel()
     [one] = made
-    assert isinstance(one, Fetched)
+    assert isinstance(one, RestoredLog)
     assert one.records == 3
 
 
-def noted(log: Path, topic: Topic) -> Progress:
+def noted(log: Path, topic: Topic) -> MirrorProgress:
     found = read_progress(log, topic.name)
     assert found is not None
     return found
@@ -169,7 +169,7 @@ async def test_topic_created_again_gets_all_records_again(topic: Topic, tmp_path
     log = write_log(tmp_path / "logs" / "run-a", 10)
     first = await publisher(log.parent, topic).publish()
     noted_once = noted(log, topic)
-    assert noted_once.place == Place(topic.name, topic.servers)
+    assert noted_once.place == TopicLocation(topic.name, topic.servers)
     another = structs.replace(topic, name=f"{topic.name}-anew")
     write_progress(log, structs.replace(noted_once, topic=another.name, offset=0))
     assert await publisher(log.parent, another).publish() == first
@@ -222,7 +222,7 @@ async def test_log_that_cannot_be_restored_fails_alone(topic: Topic, tmp_path: P
                 await writer.send_and_wait(topic.name, one.value, key, 0, None, headers)
     out = tmp_path / "below" / "out"
     made = await fetch(topic, out, None, ignored, ignored)
-    assert [one.folder for one in made if isinstance(one, Fetched)] == [out / "run-a"]
+    assert [one.folder for one in made if isinstance(one, RestoredLog)] == [out / "run-a"]
     reasons = {one.log: one.reason for one in made if isinstance(one, NotFetched)}
     assert "is not a valid folder name" in reasons["c/.."]
     assert "is not a valid folder name" in reasons["c/"]

@@ -3,7 +3,7 @@
 from msgspec import structs
 
 from controller.core.api_requests.producer_ids import AllocateProducerIdsReceived
-from controller.core.api_requests.received_request import Client
+from controller.core.api_requests.received_request import ClientIdentity
 from controller.core.events import ChannelFault
 from replay.description.events import event_in_words
 
@@ -19,7 +19,7 @@ def test_channel_fault_is_described() -> None:
 def test_request_names_its_client_if_the_log_has_one() -> None:
     request = AllocateProducerIdsReceived(7, 0, 1, 10)
     assert event_in_words(request) == "AllocateProducerIds, request 7 of broker 1"
-    sent = structs.replace(request, client=Client("User:broker", "10.0.0.1"))
+    sent = structs.replace(request, client=ClientIdentity("User:broker", "10.0.0.1"))
     assert event_in_words(sent) == (
         "AllocateProducerIds, request 7 of broker 1 by User:broker at 10.0.0.1"
     )

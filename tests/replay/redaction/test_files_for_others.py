@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from controller.core import znodes
-from controller.core.api_requests.received_request import Client
+from controller.core.api_requests.received_request import ClientIdentity
 from controller.core.api_requests.topics import CreateTopicsReceived, NewTopic
 from controller.core.configuration import Authorization
 from controller.core.values import Endpoint
@@ -47,7 +47,7 @@ def log_with_names(folder: Path) -> Path:
         "/config/brokers/<default>", znodes.write_config({"x": f'"{MARK}" value'})
     )
     cluster.start()
-    client = Client(USER, f"{MARK}.host")
+    client = ClientIdentity(USER, f"{MARK}.host")
     configs: list[tuple[str, str | None]] = [("retention.ms", "1000"), ("cleanup.policy", MARK)]
     topics = [
         NewTopic(ALLOWED, -1, -1, [(0, (1, 2))], configs[:1]),

@@ -8,7 +8,7 @@ import pytest
 from tools.demo.acks import committed_offset, leader_killed, only_replica
 from tools.demo.acks.leader_killed import CAUGHT_UP, LAGGING, LEVELS, SUCCESSORS, Level, Row
 from tools.demo.acks.only_replica import ALONE, CLEAN, LATER, ONLY, OUTSIDE, SHARED, UNCLEAN
-from tools.lab.topic_reader import Place
+from tools.lab.topic_reader import RecordPosition
 
 ALL, IDEMPOTENT = Level("all"), Level("all", idempotent=True)
 
@@ -103,7 +103,7 @@ def test_unexpected_count_is_a_fault(
 @pytest.mark.parametrize(
     ("changed", "fault"),
     [
-        ({"inconsistent": [Place("acks-1-3", 0, 5)]}, "records that are not in the log"),
+        ({"inconsistent": [RecordPosition("acks-1-3", 0, 5)]}, "records that are not in the log"),
         ({"unread": 2}, "missed 2"),
         ({"read": 0}, "read 0 records"),
     ],

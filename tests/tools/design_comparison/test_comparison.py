@@ -12,14 +12,14 @@ from tools.design_comparison import page
 from tools.design_comparison.__main__ import main
 from tools.design_comparison.broker_failure import TITLES
 from tools.design_comparison.charts import bars, charts, lines
-from tools.design_comparison.comparison import Compared, compare, run_seeds
-from tools.design_comparison.meter import Measured, Operations
+from tools.design_comparison.comparison import DesignComparison, compare, run_seeds
+from tools.design_comparison.meter import Measurements, Operations
 from tools.design_comparison.scenarios import FAULTS, FIRST_FAULT_MS, drawn, kind_of
 from tools.design_comparison.tables import NO_TIME, percentile, tables
 
 
 @pytest.fixture(scope="module")
-def compared() -> Compared:
+def compared() -> DesignComparison:
     found = compare(1, 2, 1, lambda done: None)
     found.date = "2026-01-01"
     return found
@@ -27,7 +27,7 @@ def compared() -> Compared:
 
 def part_of(text: str, name: str) -> str:
     """The text of a part of the page."""
-    found = re.search(rf"<!-- {name} -->\n\n(.*?)\n\n<!-- /{name} -->", text, re.DOTALL)
+    found = re.search(rf"<!-- {name}: .*?-->\n\n(.*?)\n\n<!-- end of {name} -->", text, re.DOTALL)
     assert found is not None, name
     return found[1]
 
@@ -39,7 +39,7 @@ def rows_of(text: str) -> Iterator[str]:
 
 
 @pytest.mark.long
-def test_the_result_does_not_depend_on_the_number_of_workers(compared: Compared) -> None:
+def test_the_result_does_not_depend_on_the_number_of_workers(compared: DesignComparison) -> None:
     assert compare(1, 2, 2, lambda done: None).designs == compared.designs
     first, second = run_seeds(1, 1, 1), run_seeds(1, 2, 1)
     first["0.8"].add(second["0.8"])
@@ -47,7 +47,7 @@ def test_the_result_does_not_depend_on_the_number_of_workers(compared: Compared)
 
 
 @pytest.mark.long
-def test_both_designs_have_the_same_producers(compared: Compared) -> None:
+def test_both_designs_have_the_same_producers(compared: DesignComparison) -> None:
     without, with_controller = compared.designs.values()
     assert without.runs == with_controller.runs == compared.runs == 2
     assert without.sent == with_controller.sent
@@ -65,10 +65,10 @@ def test_seeds_draw_every_kind_of_fault() -> None:
 
 
 def test_added_measurements_are_sums() -> None:
-    one = Measured(runs=1, gaps={"a": [1]}, lost={"1": 2}, operations=Operations(reads=3))
-    one.add(Measured(runs=2, gaps={"a": [4], "b": [5]}, lost={"0": 6}))
-    one.add(Measured(operations=Operations(reads=7)))
-    assert one == Measured(
+    one = Measurements(runs=1, gaps={"a": [1]}, lost={"1": 2}, operations=Operations(reads=3))
+    one.add(Measurements(runs=2, gaps={"a": [4], "b": [5]}, lost={"0": 6}))
+    one.add(Measurements(operations=Operations(reads=7)))
+    assert one == Measurements(
         runs=3,
         gaps={"a": [1, 4], "b": [5]},
         lost={"1": 2, "0": 6},
@@ -83,7 +83,7 @@ def test_a_percentile_is_one_of_the_times() -> None:
     assert percentile([], 50) is None
 
 
-def test_the_page_has_the_tables_that_the_tool_writes(compared: Compared) -> None:
+def test_the_page_has_the_tables_that_the_tool_writes(compared: DesignComparison) -> None:
     text = page.PAGE.read_text(encoding="utf-8")
     for name, table in tables(compared).items():
         written = list(rows_of(part_of(text, name)))
@@ -97,7 +97,7 @@ def test_the_page_has_the_tables_that_the_tool_writes(compared: Compared) -> Non
         assert (page.CHARTS / f"{name}.svg").read_text(encoding="utf-8").startswith("<svg")
 
 
-def test_table_of_failures_says_where_the_time_is_not_measured(compared: Compared) -> None:
+def test_table_of_failures_says_where_the_time_is_not_measured(compared: DesignComparison) -> None:
     name = "broker failure"
     page_rows = part_of(page.PAGE.read_text(encoding="utf-8"), name).splitlines()[2:]
     for line in (*page_rows, *tables(compared)[name].splitlines()[2:]):
@@ -105,13 +105,6 @@ def test_table_of_failures_says_where_the_time_is_not_measured(compared: Compare
         is_known = origin == "measured" or title == TITLES["0.8"]
         assert (time != NO_TIME) == is_known, partitions
         assert time
-
-
-def test_written_parts_replace_only_themselves() -> None:
-    text = "a\n<!-- x -->\nold\n<!-- /x -->\nb\n"
-    new = page.with_part(text, "x", "| new |")
-    assert new == "a\n<!-- x -->\n\n| new |\n\n<!-- /x -->\nb\n"
-    assert part_of(new, "x") == "| new |"
 
 
 def test_longer_bars_and_higher_points_are_larger_values() -> None:
@@ -125,7 +118,9 @@ def test_longer_bars_and_higher_points_are_larger_values() -> None:
     assert y2 < y1
 
 
-def test_results_of_an_earlier_run_are_printed_again(compared: Compared, tmp_path: Path) -> None:
+def test_results_of_an_earlier_run_are_printed_again(
+    compared: DesignComparison, tmp_path: Path
+) -> None:
     file = tmp_path / "results.json"
     file.write_bytes(msgspec.json.encode(compared))
     app = typer.Typer()
@@ -134,7 +129,7 @@ def test_results_of_an_earlier_run_are_printed_again(compared: Compared, tmp_pat
     assert printed.exit_code == 0
     assert "acknowledged and lost" in printed.output
     again = CliRunner().invoke(app, ["--from", str(file), "--json"])
-    assert msgspec.json.decode(again.output, type=Compared) == compared
+    assert msgspec.json.decode(again.output, type=DesignComparison) == compared
 
 
 def test_a_file_that_is_not_a_result_is_reported(tmp_path: Path) -> None:

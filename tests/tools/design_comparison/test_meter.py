@@ -11,7 +11,7 @@ from replay.world.inputs import CrashBroker, CutConnection, Input
 from replay.world.kafka_0_8.networked.cluster import NetworkedCluster
 from replay.world.observer import Acknowledged
 from replay.world.scheduler import SECOND
-from tools.design_comparison.meter import Measured, Meter, measure
+from tools.design_comparison.meter import Measurements, Meter, measure
 from tools.design_comparison.scenarios import CUT_OFF, KILLED, scenario
 
 DESIGNS = [NetworkedCluster, Cluster]
@@ -19,7 +19,7 @@ T = ("t", 0)
 KILL = CrashBroker(20_000, 1, restart_after_ms=15_000)
 
 
-def run(design: type[Any], assignment: tuple[tuple[int, ...], ...], *inputs: Input) -> Measured:
+def run(design: type[Any], assignment: tuple[tuple[int, ...], ...], *inputs: Input) -> Measurements:
     meter = Meter()
     return measure(design(scenario(3, assignment), inputs, meter), meter)
 

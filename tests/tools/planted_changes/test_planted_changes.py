@@ -11,9 +11,8 @@ import pytest
 from tools.mutations.errors import MutationError
 from tools.mutations.functions import functions_of
 from tools.mutations.rules import Rule, Value
-from tools.planted_changes.planting import Planted, changed_copy, planted
-from tools.planted_changes.table import table
-from tools.planted_changes.verdicts import Outcome, Verdict, outcome_of
+from tools.planted_changes.planting import PlantedChange, changed_copy, planted
+from tools.planted_changes.verdicts import Outcome, Verdict, outcome_of, table
 
 ROOT = Path(__file__).parents[3]
 MODULE = '''"""A rule."""
@@ -33,7 +32,7 @@ class Rule:
 def after() -> int:
     return 1
 '''
-CHANGE = Planted(Path("controller/core/election.py"), "", "imbalanced", frozenset({7, 8}))
+CHANGE = PlantedChange(Path("controller/core/election.py"), "", "imbalanced", frozenset({7, 8}))
 RULE = Rule(rule="a rule", function="election.imbalanced", mutant="m", diff="preferred")
 
 
@@ -64,7 +63,7 @@ def tree(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def plant(tree: Path, rule: Rule) -> Planted:
+def plant(tree: Path, rule: Rule) -> PlantedChange:
     path = tree / "controller/core/rule.py"
     if rule.value:
         return planted(rule, Value(path, "controller.core.rule", rule.value), tree)

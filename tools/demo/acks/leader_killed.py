@@ -15,7 +15,7 @@ from rich.table import Table
 from tools.demo.acks.clients import brokers, create, until_end, until_led
 from tools.demo.stage import Stage
 from tools.lab.broker_view import log_end_offset
-from tools.lab.topic_reader import Place, TopicReader, read_all
+from tools.lab.topic_reader import RecordPosition, TopicReader, read_all
 from tools.lab.traffic import Acks, Traffic
 
 LEADER, CAUGHT_UP, LAGGING = 1, 2, 3
@@ -57,7 +57,7 @@ class Result(NamedTuple):
     rows: list[Row]
     read: int
     unread: int
-    inconsistent: list[Place]
+    inconsistent: list[RecordPosition]
 
     def table(self) -> Table:
         """One row for each producer."""

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Final, Self
 
 from controller.kafka_0_8.state import Name
-from controller.kafka_0_8_broker.client import Client
+from controller.kafka_0_8_broker.client import BrokerClient
 from controller.kafka_0_8_broker.disk import files_of
 from controller.kafka_0_8_broker.startup import RECORDS
 from controller.kafka_0_8_broker.status import ClusterStatus, PartitionStatus, status
@@ -34,7 +34,7 @@ _MORE: Final = 20
 class Brokers:
     """The cluster of a stage. Use `started`."""
 
-    def __init__(self, stage: Stage, zookeeper: ZooKeeperClient, client: Client) -> None:
+    def __init__(self, stage: Stage, zookeeper: ZooKeeperClient, client: BrokerClient) -> None:
         self.stage = stage
         self.zookeeper = zookeeper
         self.client = client
@@ -46,13 +46,13 @@ class Brokers:
         connect = parse_connect_string(stage.lab.zookeepers[0].connect)
         async with (
             ZooKeeperClient(connect, _ZOOKEEPER_MS) as zookeeper,
-            Client(zookeeper, _REQUEST_SECONDS) as client,
+            BrokerClient(zookeeper, _REQUEST_SECONDS) as client,
         ):
             yield cls(stage, zookeeper, client)
 
-    def new_client(self) -> Client:
+    def new_client(self) -> BrokerClient:
         """A client that knows no leader yet."""
-        return Client(self.zookeeper, _REQUEST_SECONDS)
+        return BrokerClient(self.zookeeper, _REQUEST_SECONDS)
 
     def broker(self, broker: int) -> Broker08:
         """A broker by its id."""

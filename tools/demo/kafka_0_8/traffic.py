@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import Self
 
 from controller.kafka_0_8.state import Name
-from controller.kafka_0_8_broker.client import Client
+from controller.kafka_0_8_broker.client import BrokerClient
 from controller.kafka_0_8_broker.errors import ClientError
 from controller.operator.errors import ZooKeeperUnavailable
 from controller.operator.zookeeper_client import ZooKeeperClient
@@ -51,7 +51,7 @@ class Traffic:
         lost = []
         async with (
             ZooKeeperClient(self._connect, _ZOOKEEPER_MS) as zookeeper,
-            Client(zookeeper, _REQUEST_SECONDS) as client,
+            BrokerClient(zookeeper, _REQUEST_SECONDS) as client,
         ):
             for (topic, partition), records in self.acknowledged.items():
                 read = iter(await client.consume_all((topic, partition)))
@@ -66,7 +66,7 @@ class Traffic:
             try:
                 async with (
                     ZooKeeperClient(self._connect, _ZOOKEEPER_MS) as zookeeper,
-                    Client(zookeeper, _REQUEST_SECONDS) as client,
+                    BrokerClient(zookeeper, _REQUEST_SECONDS) as client,
                 ):
                     while not self._stopping:
                         number += 1

@@ -3,16 +3,17 @@
 import asyncio
 from random import Random
 
+from controller.core import znodes
 from tools.recordings.recorded_cluster import RecordedCluster
 
-_REQUESTS = ("/admin/reassign_partitions", "/admin/preferred_replica_election")
+_REQUESTS = (znodes.REASSIGN_PARTITIONS, znodes.PREFERRED_ELECTION)
 
 
 async def delete_controller_znode(cluster: RecordedCluster, rng: Random) -> None:
     """/controller is deleted."""
     controller = await cluster.znodes.controller()
     with cluster.journal.action("controller_znode_delete", controller=controller):
-        await cluster.znodes.delete("/controller")
+        await cluster.znodes.delete(znodes.CONTROLLER)
 
 
 async def delete_registration(cluster: RecordedCluster, rng: Random) -> None:
@@ -23,7 +24,7 @@ async def delete_registration(cluster: RecordedCluster, rng: Random) -> None:
         return
     broker = rng.choice(running)
     with cluster.journal.action("registration_delete", broker=broker.broker_id):
-        await cluster.znodes.delete(f"/brokers/ids/{broker.broker_id}")
+        await cluster.znodes.delete(znodes.broker_path(broker.broker_id))
     await asyncio.sleep(rng.uniform(0, 3))
     if broker.state == "running":
         with cluster.journal.action("broker_kill", broker=broker.broker_id):
@@ -33,11 +34,11 @@ async def delete_registration(cluster: RecordedCluster, rng: Random) -> None:
 
 async def delete_marker(cluster: RecordedCluster, rng: Random) -> None:
     """A topic deletion is cancelled: its marker in /admin/delete_topics is deleted."""
-    markers = await cluster.znodes.children("/admin/delete_topics")
+    markers = await cluster.znodes.children(znodes.DELETE_TOPICS)
     if markers:
         name = rng.choice(markers)
         with cluster.journal.action("deletion_marker_delete", topic=name):
-            await cluster.znodes.delete(f"/admin/delete_topics/{name}")
+            await cluster.znodes.delete(znodes.delete_topic_path(name))
 
 
 async def write_no_json(cluster: RecordedCluster, rng: Random) -> None:
@@ -54,9 +55,9 @@ async def touch_topic(cluster: RecordedCluster, rng: Random) -> None:
     if topics:
         name = rng.choice(sorted(topics))
         with cluster.journal.action("topic_touch", topic=name):
-            znode = await cluster.znodes.read(f"/brokers/topics/{name}")
+            znode = await cluster.znodes.read(znodes.topic_path(name))
             znode["partitions"] = dict(reversed(znode["partitions"].items()))
-            await cluster.znodes.set(f"/brokers/topics/{name}", znode)
+            await cluster.znodes.set(znodes.topic_path(name), znode)
 
 
 async def overwrite_state(cluster: RecordedCluster, rng: Random) -> None:
@@ -68,6 +69,6 @@ async def overwrite_state(cluster: RecordedCluster, rng: Random) -> None:
         states = await cluster.states(name)
         if states:
             number = rng.choice(sorted(states))
-            path = f"/brokers/topics/{name}/partitions/{number}/state"
+            path = znodes.state_path(name, number)
             with cluster.journal.action("state_overwrite", path=path):
                 await cluster.znodes.set(path, states[number])

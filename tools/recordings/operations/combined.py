@@ -3,6 +3,7 @@
 import asyncio
 from random import Random
 
+from controller.core import znodes
 from tools.recordings.operations import FEW_SECONDS, perform
 from tools.recordings.operations.by_hand import delete_controller_znode
 from tools.recordings.operations.partitions import reassign, reassign_by_znode, under_way
@@ -36,5 +37,5 @@ async def delete_under_way(cluster: RecordedCluster, rng: Random) -> None:
         changing = await under_way(cluster)
     for name in sorted({one.topic for one in changing})[:1]:
         with cluster.journal.action("topic_delete", topic=name, via="znode"):
-            await cluster.znodes.create(f"/admin/delete_topics/{name}")
+            await cluster.znodes.create(znodes.delete_topic_path(name))
         await cluster.follow_topics()

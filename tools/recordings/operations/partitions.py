@@ -6,6 +6,7 @@ from typing import Any
 
 from kafka import TopicPartition
 
+from controller.core import znodes
 from tools.recordings.recorded_cluster import RecordedCluster
 
 UNKNOWN_BROKER = 77
@@ -53,11 +54,11 @@ async def reassign_by_znode(cluster: RecordedCluster, rng: Random) -> None:
             plan[TopicPartition(partition.topic, 50)] = plan.pop(partition)
     with cluster.journal.action("reassign_znode", plan=_entries(plan)):
         content = {"version": 1, "partitions": _entries(plan)}
-        await cluster.znodes.create("/admin/reassign_partitions", content)
+        await cluster.znodes.create(znodes.REASSIGN_PARTITIONS, content)
     if rng.random() < 0.15:
         await asyncio.sleep(rng.uniform(0, 2))
         with cluster.journal.action("reassign_znode_delete"):
-            await cluster.znodes.delete("/admin/reassign_partitions")
+            await cluster.znodes.delete(znodes.REASSIGN_PARTITIONS)
 
 
 async def plan_of(cluster: RecordedCluster, rng: Random) -> Plan:
@@ -77,7 +78,7 @@ async def under_way(cluster: RecordedCluster) -> list[TopicPartition]:
     """The partitions that are being reassigned."""
     found = []
     for topic in await cluster.topics():
-        znode = await cluster.znodes.read(f"/brokers/topics/{topic}") or {}
+        znode = await cluster.znodes.read(znodes.topic_path(topic)) or {}
         changing = {*znode.get("adding_replicas", {}), *znode.get("removing_replicas", {})}
         found += [TopicPartition(topic, int(number)) for number in sorted(changing)]
     return found
@@ -114,7 +115,7 @@ async def elect_by_znode(cluster: RecordedCluster, rng: Random) -> None:
         names.append({"topic": "never-there", "partition": 0})
     with cluster.journal.action("elect_leaders", via="znode", kind="preferred", partitions=names):
         content = {"version": 1, "partitions": names}
-        await cluster.znodes.create("/admin/preferred_replica_election", content)
+        await cluster.znodes.create(znodes.PREFERRED_ELECTION, content)
 
 
 def _by_topic(plan: Plan) -> dict[str, list[int]]:

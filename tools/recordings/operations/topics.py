@@ -4,6 +4,7 @@ import asyncio
 from random import Random
 from typing import Any
 
+from controller.core import znodes
 from tools.recordings.clients import consume_in_group
 from tools.recordings.recorded_cluster import RecordedCluster
 
@@ -27,7 +28,7 @@ async def delete_topic(cluster: RecordedCluster, rng: Random) -> None:
     name = rng.choice(sorted(topics)) if topics and rng.random() < 0.95 else "never-there"
     with cluster.journal.action("topic_delete", topic=name, via=rng.choice(_VIA)) as action:
         if action["via"] == "znode":
-            await cluster.znodes.create(f"/admin/delete_topics/{name}")
+            await cluster.znodes.create(znodes.delete_topic_path(name))
         else:
             action["output"] = str(await cluster.ask(lambda admin: admin.delete_topics([name])))
     if rng.random() < 0.3 and name in topics:
@@ -54,10 +55,10 @@ async def add_partitions(cluster: RecordedCluster, rng: Random) -> None:
         assignment=assignment,
     ) as action:
         if action["via"] == "znode":
-            znode = await cluster.znodes.read(f"/brokers/topics/{name}")
+            znode = await cluster.znodes.read(znodes.topic_path(name))
             for number, brokers in enumerate(assignment, count):
                 znode["partitions"][str(number)] = brokers
-            await cluster.znodes.set(f"/brokers/topics/{name}", znode)
+            await cluster.znodes.set(znodes.topic_path(name), znode)
         else:
             requested: Any = {"count": count + added, "assignments": assignment}
             if rng.random() < 0.5:
@@ -75,10 +76,12 @@ async def _create(cluster: RecordedCluster, rng: Random, name: str) -> None:
     with cluster.journal.action("topic_create", topic=name, via=via, configs=configs) as action:
         if via == "znode":
             action["assignment"] = assignment
-            await cluster.znodes.create(f"/config/topics/{name}", {"version": 1, "config": configs})
+            await cluster.znodes.create(
+                znodes.topic_config_path(name), {"version": 1, "config": configs}
+            )
             by_number = {str(number): one for number, one in enumerate(assignment)}
             content = {"version": 1, "partitions": by_number}
-            await cluster.znodes.create(f"/brokers/topics/{name}", content)
+            await cluster.znodes.create(znodes.topic_path(name), content)
         else:
             requested: dict[str, Any] = {"configs": configs}
             if rng.random() < 0.5:

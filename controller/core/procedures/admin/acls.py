@@ -164,8 +164,8 @@ class TopicCheck:
         self._refused: dict[str, dict[str, None]] = {}
         self._left = _CHECKS_IN_SLICE
 
-    async def allows(self, topic: str) -> bool:
-        """Whether it may be done to this topic."""
+    async def check(self, topic: str) -> bool:
+        """Whether it may be done to this topic. A refusal is reported, or noted for `report`."""
         if self._allows_all:
             return True
         self._left -= 1

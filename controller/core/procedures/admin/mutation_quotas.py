@@ -86,7 +86,7 @@ class ControllerMutationQuota:
         self._owner = quotas.owner(principal.removeprefix(_OF_USER), request.client_id or "")
         self._throttled_until_ms = 0
 
-    def allows(self, mutations: int) -> bool:
+    def admit(self, mutations: int) -> bool:
         """Count the creation or deletion of partitions; returns whether it may take place."""
         controller = self._controller
         window = controller.configuration.mutation_quotas

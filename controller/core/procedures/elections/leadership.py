@@ -57,7 +57,7 @@ _REASONS_MAX = 5
 """So many partitions are named with the reasons of an unclean election."""
 
 
-class Created(NamedTuple):
+class CreatedPartitions(NamedTuple):
     """New partitions that got their first leader, and those that already had a state."""
 
     led: list[Partition]
@@ -66,7 +66,7 @@ class Created(NamedTuple):
 
 async def initialize_leader_and_isr(
     controller: Controller, partitions: list[Partition], batch: RequestBatch
-) -> Created:
+) -> CreatedPartitions:
     """Create the first leader and ISR of new partitions (initializeLeaderAndIsrForPartitions, KB
     4.3).
 
@@ -87,7 +87,7 @@ async def initialize_leader_and_isr(
         choices.append(choice)
     creates = _creates(states)
     writes = await write(controller, creates, Reason(FIRST_LEADER, tuple(choices)))
-    created = Created([], [])
+    created = CreatedPartitions([], [])
     adopts = STATE_ADOPTED.applies(controller.configuration)
     for (partition, state), error in zip(
         states.items(), writes.errors[len(creates) - len(states) :], strict=True

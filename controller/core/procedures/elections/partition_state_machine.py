@@ -10,7 +10,11 @@ from controller.core.procedures.elections.leadership import (
     elect_leaders,
     initialize_leader_and_isr,
 )
-from controller.core.procedures.elections.unsent_batches import PARTITIONS, has_unsent, unsent_kept
+from controller.core.procedures.elections.unsent_batches import (
+    PARTITIONS,
+    report_unsent,
+    unsent_kept,
+)
 from controller.core.state import Partition, sorted_partitions
 from controller.core.state_machines import PREVIOUS_PARTITION_STATES, PartitionState
 
@@ -30,7 +34,7 @@ async def change_partitions(
     """
     name = strategy.name if strategy is not None else ""
     controller.observer.moves_partitions(partitions, target, rule, name)
-    if not partitions or has_unsent(controller, PARTITIONS, target.name):
+    if not partitions or report_unsent(controller, PARTITIONS, target.name):
         return {}
     failures = Failures(controller, "partition_state_refused")
     valid = []

@@ -18,7 +18,7 @@ from controller.core.procedures.elections.leadership import (
     read_states,
     write_states,
 )
-from controller.core.procedures.elections.unsent_batches import REPLICAS, has_unsent, unsent_kept
+from controller.core.procedures.elections.unsent_batches import REPLICAS, report_unsent, unsent_kept
 from controller.core.state import ControllerContext, Partition
 from controller.core.state_machines import PREVIOUS_REPLICA_STATES, ReplicaState
 from controller.core.values import NO_LEADER, Assignment, LeaderAndIsr
@@ -49,7 +49,7 @@ async def change_replicas(
     A transition that the table does not have is reported and skipped. When replicas go offline, the
     others are sent LeaderAndIsr; without `notifies_unchanged` only if the ISR changes.
     """
-    if not any(replicas.values()) or has_unsent(controller, REPLICAS, target.name):
+    if not any(replicas.values()) or report_unsent(controller, REPLICAS, target.name):
         return
     batch = controller.new_batch(rule)
     batch.add_prepared(prepared)

@@ -19,8 +19,8 @@ REPLICAS: Final = "replica state machine"
 PARTITIONS: Final = "partition state machine"
 
 
-def has_unsent(controller: Controller, machine: str, target: str) -> bool:
-    """Whether the machine cannot change anything any more, which is reported."""
+def report_unsent(controller: Controller, machine: str, target: str) -> bool:
+    """Report that the machine cannot change anything any more. Returns whether that is so."""
     if machine not in controller.unsent:
         return False
     text = f"nothing is moved to {target}: requests of an earlier change were never sent"

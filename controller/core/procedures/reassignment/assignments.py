@@ -33,7 +33,7 @@ from controller.core.znodes import Reassignment
 STORE = "reassignment: store the assignment"
 
 
-class Move(NamedTuple):
+class NewAssignment(NamedTuple):
     """A partition and its new assignment.
 
     `record`: the new record in /admin/reassignments; None: the record does not change.
@@ -51,7 +51,9 @@ Errors = dict[Partition, Exception]
 
 
 async def write_assignments(
-    controller: Controller, moves: list[Move], stored: Mapping[Partition, Assignment] = _AS_KNOWN
+    controller: Controller,
+    moves: list[NewAssignment],
+    stored: Mapping[Partition, Assignment] = _AS_KNOWN,
 ) -> Errors:
     """Write the topics' znodes with the new assignments of these partitions (U1, B6), and take the
     written assignments into the context.
@@ -81,7 +83,7 @@ async def write_assignments(
     return errors
 
 
-async def _write_plain(controller: Controller, moves: list[Move]) -> dict[Topic, int]:
+async def _write_plain(controller: Controller, moves: list[NewAssignment]) -> dict[Topic, int]:
     """Write these assignments without records. Returns ZooKeeper's code for each topic."""
     changes: dict[Topic, dict[int, Assignment]] = defaultdict(dict)
     for partition, assignment, _ in moves:
@@ -90,7 +92,11 @@ async def _write_plain(controller: Controller, moves: list[Move]) -> dict[Topic,
 
 
 async def write_recorded(
-    controller: Controller, moves: list[Move], rule: str = STORE, *, have_parents: bool = False
+    controller: Controller,
+    moves: list[NewAssignment],
+    rule: str = STORE,
+    *,
+    have_parents: bool = False,
 ) -> Errors:
     """Write assignments with their records, each in a separate multi, all at the same time. Then
     write those that were refused, or whose reply was lost, one after the other.
@@ -131,11 +137,11 @@ async def write_recorded(
                 errors[one.partition] = error
     if errors:
         # A later write may have stored the assignment of a refused one with its topic.
-        await _write_plain(controller, [Move(one, before[one]) for one in errors])
+        await _write_plain(controller, [NewAssignment(one, before[one]) for one in errors])
     return errors
 
 
-async def _stored(controller: Controller, moves: list[Move]) -> dict[Partition, None]:
+async def _stored(controller: Controller, moves: list[NewAssignment]) -> dict[Partition, None]:
     """Take the assignments into the context that ZooKeeper has, of those whose reply was lost. The
     next write of the topic must contain them."""
     stored: dict[Partition, None] = {}
@@ -153,7 +159,7 @@ async def _stored(controller: Controller, moves: list[Move]) -> dict[Partition, 
     return stored
 
 
-async def _write_one(controller: Controller, move: Move, reason: Reason) -> None:
+async def _write_one(controller: Controller, move: NewAssignment, reason: Reason) -> None:
     """Write one assignment and its record in one multi. Partitions that another client has added to
     the topic meanwhile are created first. Raises ProcedureError."""
     topic = move.partition.topic
@@ -165,7 +171,9 @@ async def _write_one(controller: Controller, move: Move, reason: Reason) -> None
     move.partition.assignment = move.assignment
 
 
-def _checked(controller: Controller, move: Move, reason: Reason, later: int) -> RecordedMove | None:
+def _checked(
+    controller: Controller, move: NewAssignment, reason: Reason, later: int
+) -> RecordedMove | None:
     """The record of an assignment that does not change: the multi checks that the topic has not
     changed either. None if the topic has to be written."""
     topic = move.partition.topic
@@ -177,7 +185,9 @@ def _checked(controller: Controller, move: Move, reason: Reason, later: int) -> 
     return RecordedMove(move.partition, move.record, check, reason)
 
 
-def _recorded(controller: Controller, move: Move, reason: Reason, later: int = 0) -> RecordedMove:
+def _recorded(
+    controller: Controller, move: NewAssignment, reason: Reason, later: int = 0
+) -> RecordedMove:
     """`later`: how many other writes of the topic are done first."""
     assert move.record is not None, "only moves with a record are written with one"
     partition, topic = move.partition, move.partition.topic
@@ -186,13 +196,13 @@ def _recorded(controller: Controller, move: Move, reason: Reason, later: int = 0
     return RecordedMove(partition, move.record, write, reason)
 
 
-def _reason(rule: str, move: Move) -> Reason:
+def _reason(rule: str, move: NewAssignment) -> Reason:
     """The reason of a move's write. An assignment that does not change is no decision."""
     changes = move.assignment != move.partition.assignment
     return Reason(rule, _choices([move]) if changes else ())
 
 
-def _choices(moves: list[Move]) -> tuple[Choice, ...]:
+def _choices(moves: list[NewAssignment]) -> tuple[Choice, ...]:
     return tuple(
         Choice(*partition.key, partition.leader, _in_words(assignment))
         for partition, assignment, _ in moves

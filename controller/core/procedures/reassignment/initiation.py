@@ -24,7 +24,7 @@ from controller.core.deviations import (
 from controller.core.errors import ProcedureError, ZnodeError
 from controller.core.operations import OK
 from controller.core.pauses import parts, pause
-from controller.core.procedures.reassignment.assignments import Move
+from controller.core.procedures.reassignment.assignments import NewAssignment
 from controller.core.procedures.reassignment.cancellation import (
     process_changed_isrs,
     roll_back_names,
@@ -168,7 +168,7 @@ async def _replace_entries(controller: Controller, names: Collection[Name]) -> N
     a client writes while the controller removes another one stays."""
     replaced: dict[Name, tuple[int, ...]] = {}
 
-    def is_replaced(name: Name, target: tuple[int, ...]) -> bool:
+    def claim(name: Name, target: tuple[int, ...]) -> bool:
         return name in names and replaced.setdefault(name, target) == target
 
     def report(name: Name, target: tuple[int, ...]) -> None:
@@ -176,7 +176,7 @@ async def _replace_entries(controller: Controller, names: Collection[Name]) -> N
             why = f"a request by {ADMIN_TOOLS} takes its place"
             report_dropped(controller, name, target, why)
 
-    await remove_entries(controller, is_replaced, report)
+    await remove_entries(controller, claim, report)
 
 
 def _undone(controller: Controller, asked: ReassignmentTarget) -> tuple[int, ...]:
@@ -304,7 +304,7 @@ async def resume_reassignments(controller: Controller, legacy: LegacyZnode | Non
     ordered = controller.order.partitions(controller.context.reassigning)
     left = [one for one in ordered if one not in handled and not _is_in_progress(controller, one)]
     controller.context.informed_by_failover = {}
-    await _resume(controller, [Move(one, _resumed(controller, one)) for one in left])
+    await _resume(controller, [NewAssignment(one, _resumed(controller, one)) for one in left])
     await _inform_held(controller, left)
 
 
@@ -330,7 +330,7 @@ def _is_in_progress(controller: Controller, partition: Partition) -> bool:
     return not all(one in state.isr for one in partition.assignment.target)
 
 
-async def _resume(controller: Controller, moves: list[Move]) -> None:
+async def _resume(controller: Controller, moves: list[NewAssignment]) -> None:
     for number, part in enumerate(parts(controller, moves)):
         if number:
             await pause(controller)
@@ -362,7 +362,7 @@ async def resume_on_brokers(controller: Controller, brokers: list[int]) -> None:
         for one in ordered
         if any(id in brokers for id in (*one.assignment.target, *one.assignment.adding))
     ]
-    await _resume(controller, [Move(one, one.assignment) for one in waiting])
+    await _resume(controller, [NewAssignment(one, one.assignment) for one in waiting])
 
 
 async def process_state_changes(controller: Controller, names: list[Name]) -> None:
@@ -417,11 +417,11 @@ async def _trigger_part(
 
 def _move(
     controller: Controller, partition: Partition, assignment: Assignment, *, by_api: bool
-) -> Move:
+) -> NewAssignment:
     """The move, with a record if an admin tool requests it, so that cancelling restores the order
     of the originals (ORIGINALS_RESTORED_BY_API)."""
     if not by_api or not controller.configuration.has_kip_236:
-        return Move(partition, assignment)
+        return NewAssignment(partition, assignment)
     before = controller.context.reassignments.get(partition)
     if before is not None:
         originals = before.original_replicas
@@ -431,7 +431,7 @@ def _move(
     record = Reassignment(assignment.target, len(originals), False, originals, api=True)
     if before is None:
         report_begun(controller, partition, record, ADMIN_TOOLS)
-    return Move(partition, assignment, record)
+    return NewAssignment(partition, assignment, record)
 
 
 async def _refused(

@@ -58,7 +58,7 @@ class RequestOutcome(Enum):
     UNREADABLE = "cannot be read"
 
 
-class Queued(NamedTuple):
+class RequestZnode(NamedTuple):
     """A request, with the name of its znode and the transaction that created it."""
 
     child: str
@@ -71,7 +71,7 @@ class Queued(NamedTuple):
         return request_path(self.child)
 
 
-class Begun(NamedTuple):
+class BegunReassignment(NamedTuple):
     """A reassignment that began: its target, and the transaction that wrote its record."""
 
     target: tuple[int, ...]
@@ -100,7 +100,7 @@ async def process_requests(controller: Controller) -> None:
     _request_again(controller)
 
 
-def _waits(controller: Controller, queued: Queued, cancel: int) -> bool:
+def _waits(controller: Controller, queued: RequestZnode, cancel: int) -> bool:
     """Whether a request waits for the end of the cancellation that transaction `cancel` created.
     The entries of a legacy request may be older than the cancellation, which removes them."""
     names = queued.request.assignments
@@ -131,7 +131,7 @@ async def list_requests(controller: Controller) -> list[str]:
     ]
 
 
-async def read_requests(controller: Controller, children: list[str]) -> list[Queued]:
+async def read_requests(controller: Controller, children: list[str]) -> list[RequestZnode]:
     """The requests in order. Unreadable ones are deleted; those that were carried out and could not
     be deleted are skipped."""
     done = controller.context.requests_done
@@ -145,7 +145,7 @@ async def read_requests(controller: Controller, children: list[str]) -> list[Que
         if error != OK:
             continue
         try:
-            requests.append(Queued(child, read_request(path, data), czxid))
+            requests.append(RequestZnode(child, read_request(path, data), czxid))
         except ZnodeError as unreadable:
             text = f"{unreadable}; the znode is deleted; its content was {excerpt(data)}"
             controller.notice("error", "unreadable_znode", path, text)
@@ -153,7 +153,9 @@ async def read_requests(controller: Controller, children: list[str]) -> list[Que
     return requests
 
 
-async def delete_request(controller: Controller, queued: Queued, outcome: RequestOutcome) -> None:
+async def delete_request(
+    controller: Controller, queued: RequestZnode, outcome: RequestOutcome
+) -> None:
     """Delete a request that is over. If it cannot be deleted, it is emptied."""
     assignments = queued.request.assignments
     await _delete(controller, queued.child, outcome, asks=bool(assignments))
@@ -162,7 +164,7 @@ async def delete_request(controller: Controller, queued: Queued, outcome: Reques
             note_request(controller, name, target, is_waiting=False)
 
 
-async def forget_begun(controller: Controller, begun: Mapping[Name, Begun]) -> None:
+async def forget_begun(controller: Controller, begun: Mapping[Name, BegunReassignment]) -> None:
     """Remove from the requests the reassignments that they have begun, and that are over. Their
     controller failed before it deleted the request, which otherwise would begin them again."""
     children = await list_requests(controller)
@@ -183,7 +185,7 @@ async def forget_begun(controller: Controller, begun: Mapping[Name, Begun]) -> N
 
 
 async def _reduce(
-    controller: Controller, queued: Queued, left: Mapping[Name, tuple[int, ...]]
+    controller: Controller, queued: RequestZnode, left: Mapping[Name, tuple[int, ...]]
 ) -> None:
     """Write a request again, with the rest of its reassignments."""
     rest = SetData(queued.path, write_request(left), ANY_VERSION)
@@ -198,7 +200,7 @@ async def _reduce(
         controller.notice("error", "request_not_deleted", queued.path, text)
 
 
-def outcome_of(queued: Queued, rejected: Collection[Name]) -> RequestOutcome:
+def outcome_of(queued: RequestZnode, rejected: Collection[Name]) -> RequestOutcome:
     """The outcome of a request of which these partitions were rejected."""
     if not rejected:
         return RequestOutcome.CARRIED_OUT
@@ -229,7 +231,7 @@ async def _delete(
     controller.notice("error", "request_not_deleted", path, text)
 
 
-async def _process(controller: Controller, queued: Queued) -> bool:
+async def _process(controller: Controller, queued: RequestZnode) -> bool:
     """Carry out one request. False: a cancellation came in between, and the rest of it waits."""
     assignments, legacy = queued.request.assignments, queued.request.legacy
     names = controller.order.names(assignments)
@@ -256,13 +258,13 @@ async def _process(controller: Controller, queued: Queued) -> bool:
     return True
 
 
-def _unfounded(queued: Queued, entries: Entries) -> set[Name]:
+def _unfounded(queued: RequestZnode, entries: Entries) -> set[Name]:
     """The partitions of a legacy request that have no such entry."""
     asked = queued.request.assignments
     return {name for name in asked if name not in entries or entries[name].replicas != asked[name]}
 
 
-def refuse_unfounded(controller: Controller, queued: Queued, entries: Entries) -> set[Name]:
+def refuse_unfounded(controller: Controller, queued: RequestZnode, entries: Entries) -> set[Name]:
     """Refuse the partitions of a legacy request that have no such entry; returns them. After a lost
     reply an entry may have two requests, of which the first has ended: that is no refusal."""
     asked = queued.request.assignments

@@ -23,7 +23,7 @@ from controller.core.operations import (
     WriteOperation,
 )
 from controller.core.pauses import parts, pause
-from controller.core.procedures.reassignment.assignments import Move, write_recorded
+from controller.core.procedures.reassignment.assignments import NewAssignment, write_recorded
 from controller.core.procedures.reassignment.submission import is_possible
 from controller.core.procedures.reassignment_znodes.cancel_znode import (
     current_cancel,
@@ -337,7 +337,7 @@ async def adopt(controller: Controller, names: Iterable[Name], legacy: LegacyZno
         if number:
             await pause(controller)
         still = _begun_elsewhere(controller, part, legacy)
-        moves = [Move(one, one.assignment, record) for one, record in still.values()]
+        moves = [NewAssignment(one, one.assignment, record) for one, record in still.values()]
         errors = await write_recorded(controller, moves, _ADOPT, have_parents=True)
         if errors:
             raise next(iter(errors.values()))

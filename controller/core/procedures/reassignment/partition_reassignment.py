@@ -24,7 +24,11 @@ from controller.core.operations import OK
 from controller.core.pauses import parts, pause
 from controller.core.procedures.elections.partition_state_machine import change_partitions
 from controller.core.procedures.elections.replica_state_machine import Replicas, change_replicas
-from controller.core.procedures.reassignment.assignments import Errors, Move, write_assignments
+from controller.core.procedures.reassignment.assignments import (
+    Errors,
+    NewAssignment,
+    write_assignments,
+)
 from controller.core.procedures.reassignment.leader_epochs import (
     raise_and_send,
     raise_leader_epochs,
@@ -46,7 +50,7 @@ from controller.core.zookeeper_io import read_znodes
 RULE = "reassignment"
 
 
-async def reassign(controller: Controller, moves: list[Move]) -> Errors:
+async def reassign(controller: Controller, moves: list[NewAssignment]) -> Errors:
     """Begin, continue, replace, cancel or complete the reassignment of partitions.
 
     While /admin/reassign_cancel exists, only cancellations are done (KB 14.2.3). What was to be
@@ -60,7 +64,7 @@ async def reassign(controller: Controller, moves: list[Move]) -> Errors:
     return await carry_out(controller, moves)
 
 
-async def carry_out(controller: Controller, moves: list[Move]) -> Errors:
+async def carry_out(controller: Controller, moves: list[NewAssignment]) -> Errors:
     """As `reassign`, for partitions that are known not to be cancelled."""
     if not moves:
         return {}
@@ -72,7 +76,7 @@ async def carry_out(controller: Controller, moves: list[Move]) -> Errors:
         return {one.partition: error for one in moves}
 
 
-async def _carry_out(controller: Controller, moves: list[Move]) -> Errors:
+async def _carry_out(controller: Controller, moves: list[NewAssignment]) -> Errors:
     mark_ineligible(controller.context, dict.fromkeys(one.partition.topic.name for one in moves))
     moving = {one.partition: None for one in moves if one.partition.assignment.is_being_reassigned}
     errors = await _store(controller, moves)
@@ -91,7 +95,7 @@ async def complete_if_caught_up(controller: Controller, partitions: Iterable[Par
             await pause(controller)
         complete = await caught_up(controller, part)
         if complete:
-            moves = [Move(one, one.assignment) for one in part if one in complete]
+            moves = [NewAssignment(one, one.assignment) for one in part if one in complete]
             report_failed(controller, await reassign(controller, moves))
 
 
@@ -153,14 +157,14 @@ async def resume_held(controller: Controller) -> None:
     for number, part in enumerate(parts(controller, left)):
         if number:
             await pause(controller)
-        moves = [Move(one, one.assignment) for one in part]
+        moves = [NewAssignment(one, one.assignment) for one in part]
         report_failed(controller, await reassign(controller, moves))
 
 
 # Phase U ----------------------------------------------------------------------------------------
 
 
-async def _store(controller: Controller, moves: list[Move]) -> Errors:
+async def _store(controller: Controller, moves: list[NewAssignment]) -> Errors:
     changed = [one for one in moves if one.assignment != one.partition.assignment]
     errors: Errors = {}
     if not changed:
@@ -191,7 +195,7 @@ async def _store(controller: Controller, moves: list[Move]) -> Errors:
     return errors
 
 
-def _unwanted(move: Move) -> tuple[int, ...]:
+def _unwanted(move: NewAssignment) -> tuple[int, ...]:
     replicas = move.partition.replicas
     return tuple(one for one in replicas if one not in move.assignment.replicas)
 
@@ -320,7 +324,7 @@ async def _finish(
             raise ProcedureError(f"the reassignment of {partition} names no replica")
     added = _by_broker({one: before[one].adding for one in partitions})
     await change_replicas(controller, added, ReplicaState.ONLINE, RULE)
-    done = [Move(one, Assignment(before[one].target)) for one in partitions]
+    done = [NewAssignment(one, Assignment(before[one].target)) for one in partitions]
     for partition, assignment, _ in done:
         controller.observer.reassigns(partition, assignment)
         partition.assignment = assignment
@@ -337,7 +341,7 @@ async def _finish(
             partition.assignment = before[partition]
         return errors | dict.fromkeys(removed, error)
     errors |= await write_assignments(
-        controller, [Move(one.partition, one.partition.assignment) for one in led]
+        controller, [NewAssignment(one.partition, one.partition.assignment) for one in led]
     )
     finished = [one for one in partitions if one not in errors]
     for partition in finished:

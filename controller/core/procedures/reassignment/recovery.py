@@ -11,8 +11,8 @@ from controller.core.pauses import has_parts, pause
 from controller.core.procedures.reassignment.cancellation import cancel_entries
 from controller.core.procedures.reassignment.extra_znode import process_extra
 from controller.core.procedures.reassignment.kip236_requests import (
-    Begun,
-    Queued,
+    BegunReassignment,
+    RequestZnode,
     delete_request,
     forget_begun,
     list_requests,
@@ -63,7 +63,7 @@ from controller.core.znodes import (
 class Sources(NamedTuple):
     """The reassignments in ZooKeeper that are not records: requests and entries."""
 
-    requests: list[Queued]
+    requests: list[RequestZnode]
     legacy: LegacyZnode
 
 
@@ -126,7 +126,7 @@ async def _forget_ended(controller: Controller, ended: dict[Partition, int]) -> 
         return
     await remove_entries(controller, lambda name, target: targets.get(name) == target)
     requested = {
-        one.key: Begun(records[one].replicas, mzxid)
+        one.key: BegunReassignment(records[one].replicas, mzxid)
         for one, mzxid in ended.items()
         if route_of(records[one]) == REASSIGNMENT_REQUESTS
     }
@@ -178,7 +178,7 @@ async def _begin(controller: Controller, sources: Sources) -> list[Partition]:
     return begun
 
 
-def _requests(queued: Queued, one: Submission) -> bool:
+def _requests(queued: RequestZnode, one: Submission) -> bool:
     """Whether a request contains a submission."""
     asked = queued.request
     return asked.legacy == one.legacy and asked.assignments.get(one.name) == one.target

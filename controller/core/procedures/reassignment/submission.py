@@ -12,7 +12,7 @@ from controller.core import error_codes
 from controller.core.controller import Controller
 from controller.core.pauses import parts, pause
 from controller.core.procedures.dynamic_configuration import read_min_insync_replicas
-from controller.core.procedures.reassignment.assignments import Move
+from controller.core.procedures.reassignment.assignments import NewAssignment
 from controller.core.procedures.reassignment.partition_reassignment import (
     carry_out,
     read_isrs,
@@ -218,11 +218,11 @@ def _moves(
     wanted: dict[Partition, Submission],
     least: dict[str, int],
     isrs: dict[Partition, tuple[int, ...]],
-) -> list[Move]:
+) -> list[NewAssignment]:
     """The move of each submission; those with too few replicas are refused. `least` has the topics'
     min.insync.replicas, `isrs` the ISRs in ZooKeeper."""
     known = controller.context.reassignments
-    moves: list[Move] = []
+    moves: list[NewAssignment] = []
     for partition, one in wanted.items():
         before = known.get(partition)
         if before is not None:
@@ -233,22 +233,23 @@ def _moves(
             _report_dead(controller, partition, one.target)
         else:
             originals = partition.replicas
-            if not _has_min_insync_replicas(
+            if not _check_min_insync_replicas(
                 controller, one, len(originals), least[partition.topic.name]
             ):
                 continue
             record = Reassignment(one.target, len(originals), one.legacy, originals)
             assignment = partition.assignment.reassign_to(one.target)
             report_begun(controller, partition, record, source_of(controller, one))
-        moves.append(Move(partition, assignment, record))
+        moves.append(NewAssignment(partition, assignment, record))
     return moves
 
 
-def _has_min_insync_replicas(
+def _check_min_insync_replicas(
     controller: Controller, one: Submission, replicas: int, least: int
 ) -> bool:
-    """Whether a partition has min.insync.replicas (KIP-236 D-08). An entry of
-    /admin/reassign_partitions is accepted with a warning, as existing software expects."""
+    """Refuse a target with fewer replicas than min.insync.replicas (KIP-236 D-08). Returns whether
+    it is accepted. An entry of /admin/reassign_partitions is, with a warning, as existing software
+    expects."""
     if replicas >= least:
         return True
     lacks = (

@@ -47,12 +47,12 @@ def _report_unreadable(controller: Controller, why: str) -> None:
     """Report content that cannot be read, once while it stays the same: the znode cancels, and
     forces nothing."""
     text = f"{why}; the znode cancels as without content: it does not force the rollbacks"
-    if _is_new(controller, REASSIGN_CANCEL, WaitReport(text, while_cancelled=True)):
+    if _note_if_new(controller, REASSIGN_CANCEL, WaitReport(text, while_cancelled=True)):
         controller.notice("warning", "unreadable_znode", REASSIGN_CANCEL, text)
 
 
-def _is_new(controller: Controller, path: str, report: WaitReport) -> bool:
-    """Whether the last report about a znode is another one; notes this one."""
+def _note_if_new(controller: Controller, path: str, report: WaitReport) -> bool:
+    """Note the last report about a znode. Returns whether it differs from the one before."""
     reported = controller.context.waiting_reported
     is_new = reported.get(path) != report
     reported[path] = report
@@ -109,7 +109,7 @@ def report_waiting(
 ) -> None:
     """Report that the content of a znode waits, once while the text stays the same.
     `while_cancelled`: it waits for the end of the cancellation."""
-    if _is_new(controller, path, WaitReport(text, while_cancelled)):
+    if _note_if_new(controller, path, WaitReport(text, while_cancelled)):
         controller.notice("warning", "reassignment_waits", path, text)
 
 

@@ -156,12 +156,12 @@ async def _stand(controller: Controller, take_over: bool) -> Poll:
         is_ours = owner == controller.session_id
         if is_ours and controller.is_active:
             return Poll.DECIDED
-        if not is_ours and not _may_be_replaced(controller, owner, data):
+        if not is_ours and not _check_replaceable(controller, owner, data):
             return Poll.DECIDED
         is_by_session = ROLE_BY_SESSION.applies(controller.configuration)
         if _is_daemon_id(controller, data) and not is_by_session:
             return Poll.DECIDED
-        if not is_ours and _waits_for_own_znode(controller, owner):
+        if not is_ours and _wait_for_own_znode(controller, owner):
             return Poll.DECIDED
         if not is_ours and not take_over and owner != controller.candidate_session:
             _report_current_controller(controller, data)
@@ -178,9 +178,10 @@ async def _stand(controller: Controller, take_over: bool) -> Poll:
     return await _take_role(controller, epoch, found.versions[1], held_version)
 
 
-def _waits_for_own_znode(controller: Controller, owner: int) -> bool:
-    """Whether the daemon waits until ZooKeeper has deleted the /controller of its previous session,
-    as a broker of Kafka 0.8 does with its registration (KB 16.5; ZOOKEEPER-1740)."""
+def _wait_for_own_znode(controller: Controller, owner: int) -> bool:
+    """Wait until ZooKeeper has deleted the /controller of the daemon's previous session, as a
+    broker of Kafka 0.8 does with its registration (KB 16.5; ZOOKEEPER-1740). Returns whether it
+    waits."""
     is_left = owner == controller.candidate_session
     if not is_left or not controller.configuration.waits_for_own_znode:
         return False
@@ -206,9 +207,9 @@ def _report_current_controller(controller: Controller, data: bytes | None) -> No
     )
 
 
-def _may_be_replaced(controller: Controller, owner: int, data: bytes | None) -> bool:
-    """A persistent /controller, or one of KRaft, is never replaced
-    (docs/design.md#zookeeper-and-brokers)."""
+def _check_replaceable(controller: Controller, owner: int, data: bytes | None) -> bool:
+    """Stop for a persistent /controller, or one of KRaft: it is never replaced
+    (docs/design.md#zookeeper-and-brokers). Returns whether it may be."""
     holder = znodes.read_controller(data)
     if owner != 0 and (holder is None or holder.kraftControllerEpoch <= 0):
         return True

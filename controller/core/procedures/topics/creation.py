@@ -64,7 +64,7 @@ async def process_create_topics(
         ]
         shown = tuple(
             [
-                one if await is_described.allows(one.name) else one.without_configs()
+                one if await is_described.check(one.name) else one.without_configs()
                 for one in created
             ]
         )
@@ -99,12 +99,12 @@ async def _judge_all(
             await suspend(SLICE)
         try:
             check_request(topic.name, counts[topic.name])
-            if not await is_allowed.allows(topic.name):
+            if not await is_allowed.check(topic.name):
                 raise RequestRefused(
                     error_codes.TOPIC_AUTHORIZATION_FAILED, "Authorization failed."
                 )
             plan = judge(controller, topic, names, brokers)
-            if not validate_only and not quota.allows(plan.partitions):
+            if not validate_only and not quota.admit(plan.partitions):
                 raise RequestRefused(error_codes.THROTTLING_QUOTA_EXCEEDED)
         except RequestRefused as why:
             answers[topic.name] = _refused(topic.name, why)

@@ -40,7 +40,7 @@ async def process_delete_topics(controller: Controller, asked: DeleteTopicsRecei
     may_delete.report()
     names = dict.fromkeys(one.name for one in found if one.name is not None and not one.error)
     quota = ControllerMutationQuota(controller, asked)
-    marked = await _mark(controller, [name for name in names if quota.allows(_size(context, name))])
+    marked = await _mark(controller, [name for name in names if quota.admit(_size(context, name))])
     quota.throttle()
     answered = tuple(
         one
@@ -86,9 +86,9 @@ async def _find(
         if topic is None:
             return DeletedTopic(None, asked.topic_id, error_codes.UNKNOWN_TOPIC_ID)
         name = topic.name
-        if not await may_see.allows(name):
+        if not await may_see.check(name):
             return DeletedTopic(None, asked.topic_id, error_codes.TOPIC_AUTHORIZATION_FAILED)
-    if name is None or not await may_delete.allows(name):
+    if name is None or not await may_delete.check(name):
         return DeletedTopic(name, asked.topic_id, error_codes.TOPIC_AUTHORIZATION_FAILED)
     if not context.is_in_metadata(name):
         return DeletedTopic(name, asked.topic_id, error_codes.UNKNOWN_TOPIC_OR_PARTITION)

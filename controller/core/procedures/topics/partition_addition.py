@@ -68,7 +68,7 @@ async def process_create_partitions(
             changes = {}
         for name in [one for one in changes if one not in counted]:
             counted[name] = None
-            if not quota.allows(changes[name].added):
+            if not quota.admit(changes[name].added):
                 answers[name] = TopicResult(name, error_codes.THROTTLING_QUOTA_EXCEEDED)
                 del changes[name]
         again = await _write(controller, changes, answers)
@@ -101,7 +101,7 @@ async def _judge_request(
         if name in answers:
             text = "Duplicate topic in request."
             answers[name] = TopicResult(name, error_codes.INVALID_REQUEST, text)
-        elif not await is_allowed.allows(name):
+        elif not await is_allowed.check(name):
             text = "The topic authorization is failed."
             answers[name] = TopicResult(name, error_codes.TOPIC_AUTHORIZATION_FAILED, text)
         elif name in controller.context.queued_for_deletion:

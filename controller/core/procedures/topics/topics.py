@@ -111,7 +111,7 @@ async def read_added_partitions(controller: Controller, name: str, rule: str) ->
     restored = _restored(controller, topic, found)
     if name in read.versions:
         restored |= _changed_while_moving(controller, topic, found, read.data[name])
-    has_lost_id = _has_lost_id(controller, topic, read.contents[name])
+    has_lost_id = _report_lost_id(controller, topic, read.contents[name])
     if restored or repaired is not added or has_lost_id:
         whole = TopicContent(found | repaired | restored, topic.id)
         if whole != read.contents[name]:
@@ -140,8 +140,8 @@ def _added(
     }
 
 
-def _has_lost_id(controller: Controller, topic: Topic, content: TopicContent) -> bool:
-    """Whether another client has written the topic without its id, which is reported."""
+def _report_lost_id(controller: Controller, topic: Topic, content: TopicContent) -> bool:
+    """Report that another client has written the topic without its id. Returns whether it has."""
     if not TOPIC_ID_RESTORED.applies(controller.configuration):
         return False
     if topic.id is None or content.topic_id is not None or not content.assignments:
@@ -360,7 +360,7 @@ async def take_changes(controller: Controller, topic: Topic) -> TopicContent | N
     content = read.contents[topic.name]
     if topic.name not in controller.context.queued_for_deletion:
         _take_id(controller, topic, content)
-        _has_lost_id(controller, topic, content)
+        _report_lost_id(controller, topic, content)
         added = _added(controller, topic, content.assignments)
         added = repair_assignments(controller, topic.name, added)
         await take_partitions(controller, _assign(controller, topic, added))

@@ -12,7 +12,7 @@ import anyio
 import pytest
 
 from controller.api.front.request_quotas import SMALL_BYTES
-from controller.api.limits import Limits
+from controller.api.limits import EndpointLimits
 from controller.core.api_requests.alter_partition import (
     AlterPartitionReceived,
     AlterPartitionResponse,
@@ -37,7 +37,7 @@ from tests.scripted_broker import Received, ScriptedBroker
 HEAD = pack(">hhi", ALTER_PARTITION, 1, 5)
 STRANGER = 99
 MIB = 1024 * 1024
-PACE = Limits().other_bytes_per_second
+PACE = EndpointLimits().other_bytes_per_second
 
 
 NO_REQUESTS = {

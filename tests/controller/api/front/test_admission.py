@@ -86,9 +86,9 @@ def test_connection_that_is_no_brokers_any_more_is_closed_as_a_clients() -> None
     admission.request_received(1, ConnectionPriority.BROKER)
     admission.admit(2, "a")
     admission.request_received(2, ConnectionPriority.CLIENT)
-    admission.is_no_broker(1)
+    admission.rank_as_client(1)
     admission.request_received(1, ConnectionPriority.CLIENT)
     assert [admission.admit(3, "b"), admission.admit(4, "b")] == [2, 3]
-    admission.is_no_broker(2)
+    admission.rank_as_client(2)
     admission.request_received(4, ConnectionPriority.CLIENT)
     assert admission.admit(5, "b") == 1

@@ -17,7 +17,7 @@ from controller.api.cluster_metadata import (
     TopicMetadata,
 )
 from controller.core import error_codes as codes
-from controller.core.api_requests.received_request import Client as Identity
+from controller.core.api_requests.received_request import ClientIdentity
 from controller.core.values import NO_LEADER, Broker, Endpoint
 from tests.controller.api.client import METADATA, Client, api_versions, request_schema
 from tests.controller.api.conftest import NOT_WITHIN_S, OWN_ID, Serve, Served
@@ -26,7 +26,7 @@ from tests.controller.api.front.test_identification import LISTENER, SASL, log_i
 DESCRIBE_CLUSTER = 60
 API_VERSIONS = 18
 FIND_COORDINATOR = 10
-ALICE = Identity("User:alice", "127.0.0.1")
+ALICE = ClientIdentity("User:alice", "127.0.0.1")
 BROKER = Broker(1, 10, (Endpoint(LISTENER, "SASL_PLAINTEXT", "one", 9092),), "rack")
 TOPIC_ID = UUID(int=7).bytes
 PARTITION = PartitionMetadata(codes.LISTENER_NOT_FOUND, 0, NO_LEADER, 3, (1, 2), (1, 2), (2,))

@@ -8,9 +8,8 @@ import anyio
 import pytest
 
 from controller.api.connection_counts import ConnectionTotals, ListenerCounts
-from controller.api.front.accepting import CreationRates
-from controller.api.front.address_rates import AddressQuotas
-from controller.api.limits import Limits, ListenerQuota
+from controller.api.front.accepting import AddressQuotas, CreationRates
+from controller.api.limits import EndpointLimits, ListenerQuota
 from controller.api.messages import AddressRates, ConnectionLimits
 from controller.core.api_requests.topics import CreatedTopic, CreateTopicsResponse
 from controller.core.configuration import Authorization
@@ -135,7 +134,7 @@ async def test_limits_change_while_the_endpoint_runs(serve: Serve) -> None:
 
 
 def test_common_rate_that_changes_is_that_of_listeners_without_a_separate_one() -> None:
-    limits = Limits(
+    limits = EndpointLimits(
         exempt_listener="INTERNAL", of_listeners={"SEPARATE": ListenerQuota(creation_rate=7)}
     )
     rates = CreationRates(limits, ("INTERNAL", "CLIENTS", "SEPARATE"))
@@ -151,16 +150,16 @@ def test_common_rate_that_changes_is_that_of_listeners_without_a_separate_one() 
 def test_rate_of_an_address_comes_back_with_time() -> None:
     quotas = AddressQuotas(burst_seconds=3)
     quotas.set(AddressRates({"a": 2}, default=1))
-    assert [quotas.allows("a", 100.0) for _ in range(8)] == [True] * 6 + [False] * 2
-    assert [quotas.allows("a", 100.5) for _ in range(2)] == [True, False]
-    assert [quotas.allows("b", 100.0) for _ in range(4)] == [True] * 3 + [False]
+    assert [quotas.admit("a", 100.0) for _ in range(8)] == [True] * 6 + [False] * 2
+    assert [quotas.admit("a", 100.5) for _ in range(2)] == [True, False]
+    assert [quotas.admit("b", 100.0) for _ in range(4)] == [True] * 3 + [False]
     quotas.set(AddressRates())
-    assert quotas.allows("b", 100.0)
+    assert quotas.admit("b", 100.0)
 
 
 def test_inter_broker_listener_does_not_wait_for_others() -> None:
     rates = CreationRates(
-        Limits(
+        EndpointLimits(
             creation_rate=5,
             exempt_listener="INTERNAL",
             of_listeners={

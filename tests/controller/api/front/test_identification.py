@@ -22,7 +22,7 @@ from kio.schema.errors import ErrorCode
 
 from controller.api.endpoint_security import EndpointSecurity
 from controller.core.api_requests.producer_ids import AllocateProducerIdsReceived
-from controller.core.api_requests.received_request import Client as Identity
+from controller.core.api_requests.received_request import ClientIdentity
 from controller.core.configuration import Authorization
 from controller.security.passwords import Password
 from controller.wire.aiokafka_request import AiokafkaRequest
@@ -88,7 +88,9 @@ async def logged_in(served: Served, mechanism: str, password: str, **more: Any) 
     return await create_conn("127.0.0.1", served.port, **(login | more))
 
 
-async def principal_of_request(served: Served, connection: AIOKafkaConnection) -> Identity | None:
+async def principal_of_request(
+    served: Served, connection: AIOKafkaConnection
+) -> ClientIdentity | None:
     """Who the controller sees as the sender of a request."""
 
     def header(correlation_id: int, client_id: str) -> bytes:
@@ -108,7 +110,7 @@ async def test_request_after_a_login_has_the_principal(secured: Served) -> None:
         secured.events.clear()
         connection = await logged_in(secured, mechanism, "secret")
         found = await principal_of_request(secured, connection)
-        assert found == Identity("User:alice", "127.0.0.1")
+        assert found == ClientIdentity("User:alice", "127.0.0.1")
 
 
 async def test_wrong_password_or_user_is_refused(secured: Served) -> None:
@@ -285,7 +287,9 @@ async def test_principal_is_made_of_the_name_in_the_certificate(
         served.events.clear()
         served.port = served.ports[name]
         connection = await over_tls(served, certificates.context(certificates.alice.pem))
-        assert await principal_of_request(served, connection) == Identity(principal, "127.0.0.1")
+        assert await principal_of_request(served, connection) == ClientIdentity(
+            principal, "127.0.0.1"
+        )
     served.events.clear()
     served.port = served.ports["C"]
     with pytest.raises(KafkaConnectionError):
@@ -302,7 +306,7 @@ async def test_clients_without_a_certificate_are_anonymous_or_refused(
     served = await serve(names=modes, security=security)
     connection = await over_tls(served, certificates.context())
     found = await principal_of_request(served, connection)
-    assert found == Identity("User:ANONYMOUS", "127.0.0.1")
+    assert found == ClientIdentity("User:ANONYMOUS", "127.0.0.1")
     served.events.clear()
     served.port = served.ports["required"]
     for own in (certificates.stranger.pem, None):
@@ -319,7 +323,7 @@ async def test_login_over_tls_has_the_principal_of_the_login(
     tls = {"security_protocol": "SASL_SSL", "ssl_context": certificates.context()}
     connection = await logged_in(served, "PLAIN", "secret", **tls)
     found = await principal_of_request(served, connection)
-    assert found == Identity("User:alice", "127.0.0.1")
+    assert found == ClientIdentity("User:alice", "127.0.0.1")
 
 
 async def test_new_certificate_is_used_without_a_restart(

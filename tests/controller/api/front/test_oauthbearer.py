@@ -10,7 +10,7 @@ from kio.schema.errors import ErrorCode
 
 from controller.api.endpoint_security import EndpointSecurity
 from controller.brokers.security import UnsecuredToken
-from controller.core.api_requests.received_request import Client as Identity
+from controller.core.api_requests.received_request import ClientIdentity
 from controller.security.errors import LoginRejected
 from controller.security.oauthbearer import FAILED, InvalidToken, Token, TokenRules, read_token
 from tests.controller.api.client import Client, allocate_producer_ids, request_schema
@@ -54,7 +54,7 @@ async def test_client_with_an_unsecured_token_is_its_subject(secured: Served) ->
     provider = UnsecuredToken({"sub": "alice"}, 60)
     connection = await logged_in(secured, "OAUTHBEARER", "", sasl_oauth_token_provider=provider)
     found = await principal_of_request(secured, connection)
-    assert found == Identity("User:alice", "127.0.0.1")
+    assert found == ClientIdentity("User:alice", "127.0.0.1")
 
 
 async def test_expired_token_is_refused_by_kafkas_exchange(secured: Served) -> None:

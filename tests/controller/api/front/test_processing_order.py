@@ -11,8 +11,8 @@ from controller.api.front.connection import ClientConnection, FrontContext
 from controller.api.front.live_brokers import LiveBrokers
 from controller.api.front.pending_requests import PendingRequests
 from controller.api.front.request_quotas import RequestQuotas
-from controller.api.front.session import Session
-from controller.api.limits import Limits
+from controller.api.front.session import ClientSession
+from controller.api.limits import EndpointLimits
 from controller.core.values import Endpoint
 from controller.wire.client_requests import RequestHead, encode_request
 from tests.controller.api.client import API_VERSIONS, api_versions
@@ -37,7 +37,7 @@ class Reader:
 
 
 async def test_client_with_many_requests_waits_for_its_turn_before_each() -> None:
-    limits = Limits()
+    limits = EndpointLimits()
     brokers = LiveBrokers([LISTENER], print)
     pending = PendingRequests(print, first_number=1)
     shared = FrontContext(
@@ -59,7 +59,7 @@ async def test_client_with_many_requests_waits_for_its_turn_before_each() -> Non
     reader.feed_eof()
     shared.admission.admit(1, "127.0.0.1")
     writer = cast(asyncio.StreamWriter, taker)
-    client = ClientConnection(1, LISTENER, Session(None), reader, writer, shared)
+    client = ClientConnection(1, LISTENER, ClientSession(None), reader, writer, shared)
     serving = asyncio.create_task(client.serve())
     turns_of_others = 0
     while not serving.done():

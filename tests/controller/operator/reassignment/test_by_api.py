@@ -6,7 +6,7 @@ from controller.core.values import Assignment
 from controller.operator.reassignment.cancelling import cancel_listed
 from controller.operator.reassignment.cluster import ClusterConnection, KafkaClusterAdmin
 from controller.operator.reassignment.cluster_state import ControllerKind
-from controller.operator.reassignment.errors import Refused
+from controller.operator.reassignment.errors import ReassignmentRefused
 from controller.operator.reassignment.executing import execute
 from controller.operator.reassignment.kafka_admin import KafkaAdmin, PartitionMetadata
 from controller.operator.reassignment.listing import list_reassignments
@@ -77,7 +77,7 @@ async def test_dry_run_sends_no_request(admin: ScriptedAdmin) -> None:
 async def test_second_execute_requires_additional(admin: ScriptedAdmin) -> None:
     admin.partitions["u", 0] = PartitionMetadata((1, 4), (1,), 1)
     admin.moving["u", 0] = Assignment((4, 1), (4,), (1,))
-    with pytest.raises(Refused, match="Use --additional to override this") as refused:
+    with pytest.raises(ReassignmentRefused, match="Use --additional to override this") as refused:
         await run_execute(admin, targets(t0=(4, 2, 3)))
     assert "nothing starts while /admin/reassign_cancel exists" in str(refused.value)
     assert admin.asked == []
@@ -94,7 +94,7 @@ async def test_reassignment_in_progress_can_get_another_target(admin: ScriptedAd
 
 async def test_rejections_of_the_controller_are_reported(admin: ScriptedAdmin) -> None:
     admin.refusals["t", 0] = "/admin/reassign_cancel exists"
-    with pytest.raises(Refused) as fault:
+    with pytest.raises(ReassignmentRefused) as fault:
         await run_execute(admin, targets(t0=(4, 2, 3)))
     assert str(fault.value).splitlines() == [
         "Error reassigning partition(s):",
@@ -109,7 +109,7 @@ async def test_rejections_of_the_controller_are_reported(admin: ScriptedAdmin) -
 async def test_brokers_that_cannot_be_targets_are_rejected(
     admin: ScriptedAdmin, replicas: tuple[int, ...], why: str
 ) -> None:
-    with pytest.raises(Refused, match=why):
+    with pytest.raises(ReassignmentRefused, match=why):
         await run_execute(admin, targets(t0=replicas))
 
 
@@ -148,7 +148,9 @@ async def test_cancel_without_active_reassignments_reports_that(admin: ScriptedA
 async def test_cancel_reports_refusals(admin: ScriptedAdmin) -> None:
     admin.moving["t", 0] = Assignment((4, 2, 3, 1), (4,), (1,))
     admin.refusals["t", 0] = "no"
-    with pytest.raises(Refused, match=r"Error cancelling partition reassignment for:\nt-0: no"):
+    with pytest.raises(
+        ReassignmentRefused, match=r"Error cancelling partition reassignment for:\nt-0: no"
+    ):
         await run_cancel(admin)
 
 

@@ -17,7 +17,7 @@ from controller.core.znodes import (
 )
 from controller.operator.reassignment.cancelling import cancel_all as cancel
 from controller.operator.reassignment.cancelling import remove_cancel
-from controller.operator.reassignment.errors import Refused
+from controller.operator.reassignment.errors import ReassignmentRefused
 from controller.operator.reassignment.listing import list_reassignments
 from controller.operator.reassignment.report import DONE, NOT_DONE_YET
 from controller.operator.reassignment.verifying import verify
@@ -221,7 +221,7 @@ async def test_cancel_under_refold_without_kip_236_is_refused() -> None:
     harness = ReassignHarness()
     submit(harness.world, {T0: (4, 5, 6)})
     harness.world.ask(Delete(REASSIGNMENT_REQUESTS, ANY_VERSION))
-    with pytest.raises(Refused, match=r"a refold controller, .* kip-236\.enable=false"):
+    with pytest.raises(ReassignmentRefused, match=r"a refold controller, .* kip-236\.enable=false"):
         await run_cancel(harness)
     assert harness.client.writes == 0
 
@@ -230,7 +230,9 @@ async def test_cancel_under_a_stock_controller_is_refused() -> None:
     harness = ReassignHarness()
     submit(harness.world, {T0: (4, 5, 6)})
     harness.hand_over(2)
-    with pytest.raises(Refused, match=r"broker 2, a stock controller, .* /admin/reassign_cancel"):
+    with pytest.raises(
+        ReassignmentRefused, match=r"broker 2, a stock controller, .* /admin/reassign_cancel"
+    ):
         await run_cancel(harness)
     assert harness.client.writes == 0
 

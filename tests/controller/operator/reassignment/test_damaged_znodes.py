@@ -17,7 +17,7 @@ from controller.core.znodes import (
     write_reassignment,
 )
 from controller.operator.reassignment.cancelling import cancel_all
-from controller.operator.reassignment.errors import Refused
+from controller.operator.reassignment.errors import ReassignmentRefused
 from controller.operator.reassignment.executing import execute, execute_extra
 from controller.operator.reassignment.generating import generate
 from controller.operator.reassignment.listing import list_reassignments
@@ -186,9 +186,13 @@ async def test_unreadable_entries_without_refold_need_the_operator(
     harness = ReassignHarness()
     harness.without_controller()
     harness.world.put_quietly(path, b"garbage")
-    with pytest.raises(Refused, match=rf"{path} cannot be read .*: repair or delete the znode"):
+    with pytest.raises(
+        ReassignmentRefused, match=rf"{path} cannot be read .*: repair or delete the znode"
+    ):
         await cancel_all(harness.cluster, harness.report(), dry_run=False)
-    with pytest.raises(Refused, match=rf"{path} cannot be read .*: repair or delete the znode"):
+    with pytest.raises(
+        ReassignmentRefused, match=rf"{path} cannot be read .*: repair or delete the znode"
+    ):
         await execute_extra(
             harness.cluster, harness.report(), targets(t0=(4,)), None, dry_run=False
         )
@@ -197,7 +201,9 @@ async def test_unreadable_entries_without_refold_need_the_operator(
 async def test_unreadable_entries_under_refold_advise_a_retry() -> None:
     harness = ReassignHarness()
     harness.world.put_quietly(znodes.REASSIGN_PARTITIONS, b"garbage")
-    with pytest.raises(Refused, match="refold is deleting or rewriting the znode: try again"):
+    with pytest.raises(
+        ReassignmentRefused, match="refold is deleting or rewriting the znode: try again"
+    ):
         await cancel_all(harness.cluster, harness.report(), dry_run=False)
 
 
@@ -252,7 +258,8 @@ async def test_request_for_a_reassignment_with_a_deleted_record_is_refused_with_
     harness = under_way()
     harness.world.remove_quietly(reassignments_path("u"))
     with pytest.raises(
-        Refused, match=r"u-0: already being reassigned, by an unrecorded route: wait until"
+        ReassignmentRefused,
+        match=r"u-0: already being reassigned, by an unrecorded route: wait until",
     ):
         await run_request(
             harness.cluster, harness.report(), targets(u0=(5,)), None, timeout_ms=9, dry_run=False
@@ -304,7 +311,7 @@ async def test_unreadable_topic_does_not_block_other_submissions(submit_it: Any)
     harness = with_bad_topic()
     more = {"timeout_ms": 10_000} if submit_it is run_request else {}
     good, bad = targets(v0=(3, 4)), {**targets(v0=(3, 4)), ("bad", 0): (3, 4)}
-    with pytest.raises(Refused, match=f"^{UNREADABLE}.*repair the znode$"):
+    with pytest.raises(ReassignmentRefused, match=f"^{UNREADABLE}.*repair the znode$"):
         await submit_it(harness.cluster, harness.report(), bad, None, dry_run=False, **more)
     assert record(harness.world, V0) is None
     await submit_it(harness.cluster, harness.report(), good, None, dry_run=False, **more)
@@ -353,7 +360,7 @@ async def test_throttles_are_kept_while_a_topic_is_unreadable() -> None:
 
 async def test_generate_rejects_an_unreadable_topic() -> None:
     harness = with_bad_topic()
-    with pytest.raises(Refused, match=f"^Topic none not found.\n{UNREADABLE}"):
+    with pytest.raises(ReassignmentRefused, match=f"^Topic none not found.\n{UNREADABLE}"):
         await generate(
             harness.cluster, harness.report(), ["v", "none", "bad"], [1, 2], rack_aware=True
         )

@@ -8,7 +8,7 @@ from controller.core import znodes
 from controller.core.operations import Create
 from controller.core.znodes import Entry, read_entries
 from controller.operator.reassignment import executing
-from controller.operator.reassignment.errors import Refused
+from controller.operator.reassignment.errors import ReassignmentRefused
 from controller.operator.reassignment.executing import execute, execute_extra
 from tests.controller.core.cluster import DAEMON
 from tests.controller.core.procedures.reassignment.interrupting import (
@@ -41,7 +41,7 @@ async def run_extra(
 async def refused(harness: ReassignHarness, wanted: Targets) -> str:
     """The error of --execute, which has written nothing."""
     writes = harness.client.writes
-    with pytest.raises(Refused) as fault:
+    with pytest.raises(ReassignmentRefused) as fault:
         await run_execute(harness, wanted)
     assert harness.client.writes == writes
     return str(fault.value)
@@ -154,7 +154,7 @@ async def test_submission_during_a_cancellation_is_rejected() -> None:
     text = await refused(harness, targets(t0=(4,)))
     assert "/admin/reassign_cancel exists" in text
     assert "--remove-cancel" in text
-    with pytest.raises(Refused, match="/admin/reassign_cancel exists"):
+    with pytest.raises(ReassignmentRefused, match="/admin/reassign_cancel exists"):
         await run_extra(harness, targets(t0=(4,)))
 
 
@@ -279,7 +279,7 @@ async def test_concurrent_submission_is_not_overwritten() -> None:
     harness = ReassignHarness()
     harness.world.create_topic("u", {0: (1, 2)})
     harness.client.before_write = lambda: submit(harness.world, {("u", 0): (3, 4)})
-    with pytest.raises(Refused, match="was written just now"):
+    with pytest.raises(ReassignmentRefused, match="was written just now"):
         await run_execute(harness, targets(t0=(4, 5, 6)))
     assert list(entries(harness.world) or ()) == [("u", 0)]
 
@@ -300,7 +300,7 @@ async def test_stock_controller_gets_a_readable_znode_and_a_warning_is_printed()
     assert entries(harness.world) == {T0: Entry((4, 5, 6))}
     (warning,) = harness.warnings
     assert "broker 2, a stock controller, has the role" in warning
-    with pytest.raises(Refused, match="broker 2, a stock controller, has the role"):
+    with pytest.raises(ReassignmentRefused, match="broker 2, a stock controller, has the role"):
         await run_extra(harness, targets(t0=(4,)))
 
 
@@ -362,7 +362,8 @@ async def test_extra_entry_for_a_partition_of_another_route_is_refused() -> None
     harness = ReassignHarness()
     harness.by_api(4, 5, 6)
     with pytest.raises(
-        Refused, match="already being reassigned, by the AlterPartitionReassignments API"
+        ReassignmentRefused,
+        match="already being reassigned, by the AlterPartitionReassignments API",
     ):
         await run_extra(harness, targets(t0=(2,)))
 

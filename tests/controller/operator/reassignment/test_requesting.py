@@ -12,7 +12,7 @@ from controller.core.znodes import REASSIGNMENT_REQUESTS, write_request
 from controller.operator.reassignment import requesting
 from controller.operator.reassignment.cancelling import remove_cancel
 from controller.operator.reassignment.cluster_state import ClusterState
-from controller.operator.reassignment.errors import Refused
+from controller.operator.reassignment.errors import ReassignmentRefused
 from controller.operator.reassignment.report import DONE, NOT_AS_REQUESTED, NOT_DONE_YET
 from controller.operator.reassignment.requesting import request, split
 from controller.operator.reassignment.verifying import verify_ids
@@ -137,13 +137,15 @@ async def test_request_ignored_by_the_controller_is_reported() -> None:
 async def test_request_is_refused_for_another_route_or_during_a_cancellation() -> None:
     harness = ReassignHarness()
     submit(harness.world, {T0: (4, 5, 6)})
-    with pytest.raises(Refused, match="already being reassigned, by /admin/reassign_partitions"):
+    with pytest.raises(
+        ReassignmentRefused, match="already being reassigned, by /admin/reassign_partitions"
+    ):
         await run_request(harness, targets(t0=(4,)))
     cancel_all(harness.world)
-    with pytest.raises(Refused, match="/admin/reassign_cancel exists"):
+    with pytest.raises(ReassignmentRefused, match="/admin/reassign_cancel exists"):
         await run_request(harness, targets(t0=(4,)))
     harness.hand_over(2)
-    with pytest.raises(Refused, match="broker 2, a stock controller"):
+    with pytest.raises(ReassignmentRefused, match="broker 2, a stock controller"):
         await run_request(harness, targets(t0=(4,)))
     assert harness.client.writes == 0
 
@@ -193,7 +195,7 @@ async def test_fewer_replicas_than_min_insync_replicas_are_refused() -> None:
     harness = ReassignHarness(6, 1)
     config = b'{"version":1,"config":{"min.insync.replicas":"2"}}'
     harness.world.put(znodes.topic_config_path("t"), config)
-    with pytest.raises(Refused, match="decrease that first, or use --execute"):
+    with pytest.raises(ReassignmentRefused, match="decrease that first, or use --execute"):
         await run_request(harness, targets(t0=(4, 5)))
 
 

@@ -19,7 +19,7 @@ from controller.core.znodes import (
 from controller.operator.reassignment import stray_deleting
 from controller.operator.reassignment.cluster import ClusterConnection, KafkaClusterAdmin
 from controller.operator.reassignment.documents import Partition
-from controller.operator.reassignment.errors import KafkaUnavailable, Refused
+from controller.operator.reassignment.errors import KafkaUnavailable, ReassignmentRefused
 from controller.operator.reassignment.kafka_admin import (
     KafkaAdmin,
     LogDirs,
@@ -425,7 +425,7 @@ async def test_delete_requests_nothing_if_all_replicas_were_assigned_meanwhile()
 async def test_delete_is_refused_under_a_stock_controller() -> None:
     harness = with_strays()
     harness.hand_over(2)
-    with pytest.raises(Refused) as fault:
+    with pytest.raises(ReassignmentRefused) as fault:
         await run_delete(harness)
     assert str(fault.value) == (
         "broker 2, a stock controller, has the role: it does not support /admin/replica_deletions. "

@@ -5,10 +5,10 @@ import pytest
 from controller.core import znodes
 from controller.core.values import Broker
 from controller.operator.reassignment import verifying
-from controller.operator.reassignment.errors import Refused
+from controller.operator.reassignment.errors import ReassignmentRefused
 from controller.operator.reassignment.generating import generate, propose
 from controller.operator.reassignment.listing import list_reassignments
-from controller.operator.reassignment.progress import Progress, lines_of, progress_of
+from controller.operator.reassignment.progress import PartitionProgress, lines_of, progress_of
 from controller.operator.reassignment.report import DONE, NOT_AS_REQUESTED, NOT_DONE_YET
 from controller.operator.reassignment.verifying import verify
 from tests.controller.core.cluster import DAEMON
@@ -255,10 +255,12 @@ async def test_progress_has_bytes_if_all_brokers_answer() -> None:
 
 
 def test_progress_of_many_partitions_is_one_line() -> None:
-    one = Progress("t", 0, "/admin/reassign_partitions", (1, 2), (1,), (2,), bytes_left=1024)
+    one = PartitionProgress(
+        "t", 0, "/admin/reassign_partitions", (1, 2), (1,), (2,), bytes_left=1024
+    )
     assert len(lines_of([one] * 20)) == 20
     assert lines_of([one] * 21) == ["21 partitions: 21 of 42 replicas caught up, 21.0 KiB left"]
-    unknown = Progress("t", 1, "/admin/reassign_partitions", (1, 2), (1,), (2,))
+    unknown = PartitionProgress("t", 1, "/admin/reassign_partitions", (1, 2), (1,), (2,))
     assert lines_of([one] * 20 + [unknown]) == ["21 partitions: 21 of 42 replicas caught up"]
 
 
@@ -295,13 +297,17 @@ async def test_current_assignment_of_a_move_is_its_origin() -> None:
 
 async def test_missing_brokers_and_topics_are_rejected() -> None:
     harness = ReassignHarness()
-    with pytest.raises(Refused, match="not alive: 8,9"):
+    with pytest.raises(ReassignmentRefused, match="not alive: 8,9"):
         await run_generate(harness, 1, 8, 9)
-    with pytest.raises(Refused, match=f"{DAEMON} is the controller, which holds no replicas"):
+    with pytest.raises(
+        ReassignmentRefused, match=f"{DAEMON} is the controller, which holds no replicas"
+    ):
         await run_generate(harness, 1, DAEMON)
-    with pytest.raises(Refused, match="Replication factor: 3 larger than available brokers: 2"):
+    with pytest.raises(
+        ReassignmentRefused, match="Replication factor: 3 larger than available brokers: 2"
+    ):
         await run_generate(harness, 1, 2)
-    with pytest.raises(Refused, match=r"Topic x not found\."):
+    with pytest.raises(ReassignmentRefused, match=r"Topic x not found\."):
         await generate(harness.cluster, harness.report(), ["x"], [1], rack_aware=True)
 
 
@@ -314,6 +320,6 @@ def test_proposal_alternates_racks_unless_they_are_disabled() -> None:
     brokers = racks("a", "a", "b", "b")
     proposed = propose(current, brokers, lambda bound: 0, rack_aware=True)
     assert all(len({brokers[one - 1].rack for one in two}) == 2 for two in proposed.values())
-    with pytest.raises(Refused, match="Add --disable-rack-aware"):
+    with pytest.raises(ReassignmentRefused, match="Add --disable-rack-aware"):
         propose(current, racks("a", None), lambda bound: 0, rack_aware=True)
     assert propose(current, racks("a", None), lambda bound: 0, rack_aware=False)

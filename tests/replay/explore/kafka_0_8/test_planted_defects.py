@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from controller.core.operations import WriteOperation
-from controller.core.outcomes import Znodes
+from controller.core.outcomes import ZnodeColumns
 from controller.kafka_0_8 import admin, records, znodes
 from controller.kafka_0_8.broker import Broker
 from controller.kafka_0_8.configuration import CURRENT_RULES
@@ -116,16 +116,16 @@ def keep_the_isr(patch: pytest.MonkeyPatch) -> None:
 
 
 def close_assigned_replicas(patch: pytest.MonkeyPatch) -> None:
-    async def is_to_be_closed(broker: Broker, change: znodes.StateChange) -> bool:
+    async def check_close(broker: Broker, change: znodes.StateChange) -> bool:
         return True
 
-    patch.setattr(replicas, "_is_to_be_closed", is_to_be_closed)
+    patch.setattr(replicas, "_check_close", check_close)
 
 
 def elect_the_replica_of_a_deleted_partition(patch: pytest.MonkeyPatch) -> None:
     original = election._read
 
-    async def read(broker: Broker, partition: Partition) -> Znodes:
+    async def read(broker: Broker, partition: Partition) -> ZnodeColumns:
         found = await original(broker, partition)
         found.czxids[0] = partition.czxid
         return found
@@ -178,10 +178,10 @@ def keep_requests(patch: pytest.MonkeyPatch) -> None:
 
 
 def never_close(patch: pytest.MonkeyPatch) -> None:
-    async def is_to_be_closed(broker: Broker, change: znodes.StateChange) -> bool:
+    async def check_close(broker: Broker, change: znodes.StateChange) -> bool:
         return False
 
-    patch.setattr(replicas, "_is_to_be_closed", is_to_be_closed)
+    patch.setattr(replicas, "_check_close", check_close)
 
 
 def keep_producers_waiting(patch: pytest.MonkeyPatch) -> None:

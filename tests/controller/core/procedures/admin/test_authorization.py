@@ -18,7 +18,7 @@ from controller.core.api_requests.reassignments import (
     ListPartitionReassignmentsReceived,
     ReassignmentTarget,
 )
-from controller.core.api_requests.received_request import Client
+from controller.core.api_requests.received_request import ClientIdentity
 from controller.core.api_requests.scram_credentials import (
     AlterUserScramCredentialsReceived,
     ScramDeletion,
@@ -39,8 +39,8 @@ from tests.controller.core.endpoint import answers, call, next_request
 
 CLUSTER = "/kafka-acl/Cluster/kafka-cluster"
 HOST = "10.0.0.1"
-ALICE = Client("User:alice", HOST)
-ROOT = Client("User:root", HOST)
+ALICE = ClientIdentity("User:alice", HOST)
+ROOT = ClientIdentity("User:root", HOST)
 
 Rule = tuple[str, str, str, str]
 """Principal, permission, operation, host."""
@@ -73,11 +73,11 @@ def started(*rules: Rule, path: str = CLUSTER, **settings: bool) -> Cluster:
     return cluster.start()
 
 
-def by(client: Client | None, request: ApiRequest) -> ApiRequest:
+def by(client: ClientIdentity | None, request: ApiRequest) -> ApiRequest:
     return structs.replace(request, client=client)
 
 
-def listing(cluster: Cluster, client: Client | None = ALICE) -> int:
+def listing(cluster: Cluster, client: ClientIdentity | None = ALICE) -> int:
     """The error of a ListPartitionReassignments, which needs Describe."""
     request = ListPartitionReassignmentsReceived(next_request(cluster), 0, None)
     answer = call(cluster, by(client, request))
@@ -158,8 +158,8 @@ def test_refused_reassignment_has_the_error_of_each_partition() -> None:
     ("rules", "client", "is_allowed"),
     [
         ((allows("Describe"),), ALICE, True),
-        ((allows("Describe"),), Client("User:bob", HOST), False),
-        ((allows("Describe", "User:*"),), Client("User:bob", HOST), True),
+        ((allows("Describe"),), ClientIdentity("User:bob", HOST), False),
+        ((allows("Describe", "User:*"),), ClientIdentity("User:bob", HOST), True),
         ((allows("Describe", host=HOST),), ALICE, True),
         ((allows("Describe", host="10.0.0.2"),), ALICE, False),
         ((allows("Alter"),), ALICE, True),
@@ -169,14 +169,14 @@ def test_refused_reassignment_has_the_error_of_each_partition() -> None:
         ((allows("All"), denies("Describe", host="10.0.0.2")), ALICE, True),
         # Denying one of the operations that imply Describe does not deny Describe.
         ((allows("Describe"), denies("Alter")), ALICE, True),
-        ((denies("All", "User:*"),), Client("User:root", HOST), True),
-        ((), Client("User:root", HOST), True),
+        ((denies("All", "User:*"),), ClientIdentity("User:root", HOST), True),
+        ((), ClientIdentity("User:root", HOST), True),
         ((allows("Describe", "User:ANONYMOUS"),), None, True),
         ((), None, False),
     ],
 )
 def test_acls_are_read_as_kafkas_authorizer_reads_them(
-    rules: tuple[Rule, ...], client: Client | None, is_allowed: bool
+    rules: tuple[Rule, ...], client: ClientIdentity | None, is_allowed: bool
 ) -> None:
     assert (listing(started(*rules), client) == codes.NONE) is is_allowed
 
@@ -198,7 +198,7 @@ def test_without_an_authorizer_everything_is_allowed_and_no_acl_is_read() -> Non
 # Topics -----------------------------------------------------------------------------------------
 
 
-def create(cluster: Cluster, *names: str, client: Client = ALICE) -> list[tuple[str, int]]:
+def create(cluster: Cluster, *names: str, client: ClientIdentity = ALICE) -> list[tuple[str, int]]:
     topics = [NewTopic(name, 1, 1, [], []) for name in names]
     request = CreateTopicsReceived(next_request(cluster), 7, 0, True, topics)
     answer = call(cluster, by(client, request))
@@ -416,7 +416,7 @@ def test_principal_of_a_broker_may_speak_for_another_as_in_kafka() -> None:
     """ClusterAction is the only right that Kafka asks for. The epoch must be that of the broker in
     the request, and the log has the principal."""
     cluster = started(allows("ClusterAction", "User:broker-2"))
-    as_broker_2 = Client("User:broker-2", HOST)
+    as_broker_2 = ClientIdentity("User:broker-2", HOST)
     epoch = cluster.broker_epoch(1)
     for its_epoch, error in ((epoch, codes.NONE), (epoch - 1, codes.STALE_BROKER_EPOCH)):
         number = next_request(cluster)

@@ -11,7 +11,7 @@ from msgspec import structs
 
 from controller.core import error_codes as codes
 from controller.core import znodes
-from controller.core.api_requests.received_request import Client
+from controller.core.api_requests.received_request import ClientIdentity
 from controller.core.api_requests.topics import (
     CreatePartitionsReceived,
     CreateTopicsReceived,
@@ -28,7 +28,7 @@ from tests.controller.core.cluster import Cluster, writes
 from tests.controller.core.endpoint import call, next_request
 from tests.controller.core.procedures.topics.topic_requests import errors, new_topic
 
-ALICE = Client("User:alice", "10.0.0.1")
+ALICE = ClientIdentity("User:alice", "10.0.0.1")
 QUOTA_EXCEEDED = codes.THROTTLING_QUOTA_EXCEEDED
 FULL = 22
 STRICT, PERMISSIVE = 7, 5
@@ -59,7 +59,7 @@ def started(**rates: str) -> Cluster:
     return cluster.start()
 
 
-def ask(cluster: Cluster, request: MutatingRequest, client: Client | None, id: str) -> Any:
+def ask(cluster: Cluster, request: MutatingRequest, client: ClientIdentity | None, id: str) -> Any:
     return call(cluster, structs.replace(request, client=client, client_id=id))
 
 
@@ -67,7 +67,7 @@ def create(
     cluster: Cluster,
     *partitions: int,
     version: int = STRICT,
-    client: Client | None = ALICE,
+    client: ClientIdentity | None = ALICE,
     id: str = "app",
     dry: bool = False,
 ) -> list[int]:
@@ -195,7 +195,7 @@ def test_requests_that_are_handled_together_have_separate_quotas() -> None:
             30_000,
             False,
             [new_topic(f"n{number}", count, 1)],
-            client=Client(f"User:{user}", "10.0.0.1"),
+            client=ClientIdentity(f"User:{user}", "10.0.0.1"),
             client_id="app",
         )
         for number, (user, count) in enumerate((("alice", 30), ("bob", 1), ("alice", 1)), 1)
@@ -258,20 +258,22 @@ def test_rate_of_zero_throttles_forever() -> None:
         ("users/<default>/clients/app", ALICE, "app"),
         ("users/<default>/clients/<default>", ALICE, "app"),
         ("users/<default>", ALICE, "app"),
-        ("users/CN%3Dbroker%2C%20O%3Dx%7E%2A", Client("User:CN=broker, O=x~*", "h"), "app"),
+        ("users/CN%3Dbroker%2C%20O%3Dx%7E%2A", ClientIdentity("User:CN=broker, O=x~*", "h"), "app"),
         ("users/ANONYMOUS", None, "app"),
         ("clients/app", ALICE, "app"),
         ("clients/my%20app", None, "my app"),
         ("clients/<default>", None, "app"),
     ],
 )
-def test_quota_of_each_kind_of_entity_applies(entity: str, client: Client | None, id: str) -> None:
+def test_quota_of_each_kind_of_entity_applies(
+    entity: str, client: ClientIdentity | None, id: str
+) -> None:
     cluster = Cluster(1, 2, mutation_quotas=QuotaWindow())
     put(cluster, entity, "2")
     cluster.start()
     assert create(cluster, FULL + 2, client=client, id=id) == [codes.NONE]
     assert create(cluster, 1, client=client, id=id) == [QUOTA_EXCEEDED]
-    other = Client("User:bob", "10.0.0.1")
+    other = ClientIdentity("User:bob", "10.0.0.1")
     is_for_all = entity in ("users/<default>", "clients/<default>", "clients/app") or (
         entity.startswith("users/<default>/")
     )

@@ -1,22 +1,22 @@
 """What others see of the daemon's process, from its start on."""
 
-from controller.daemon.metrics_endpoint import Probed
-from controller.daemon.reloading import Reload
+from controller.daemon.metrics_endpoint import Probes
+from controller.daemon.reloading import SettingsReloader
 from controller.daemon.service_manager import ServiceManager
 from controller.daemon.status import StatusSource
 from controller.settings.settings import Settings, Sources
 
 
-class Surroundings:
+class ManagementInterface:
     """What others see of this process, from its start on: the status, the probes, the service
     manager."""
 
     def __init__(self, settings: Settings, sources: Sources) -> None:
         self.status = StatusSource(settings.broker_id)
-        self.probed = Probed()
-        self.probed.unready = self._unready
+        self.probes = Probes()
+        self.probes.unready = self._unready
         self.service_manager = ServiceManager()
-        self.reload = Reload(sources, self.service_manager)
+        self.reloader = SettingsReloader(sources, self.service_manager)
 
     def line(self) -> str:
         """The role, for `systemctl status`."""

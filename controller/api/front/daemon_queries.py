@@ -1,33 +1,33 @@
-"""Questions of the front to the daemon, over their link."""
+"""Queries of the front to the daemon, over their link."""
 
 import asyncio
 from collections.abc import Callable
 from itertools import count
 from typing import Generic, TypeVar
 
-Question = TypeVar("Question")
+Query = TypeVar("Query")
 Answer = TypeVar("Answer")
 
 
-class Questions(Generic[Question, Answer]):
-    """Questions of one kind that wait for their answers."""
+class DaemonQueries(Generic[Query, Answer]):
+    """Queries of one kind that wait for their answers."""
 
-    def __init__(self, send: Callable[[Question], None]) -> None:
+    def __init__(self, send: Callable[[Query], None]) -> None:
         self._send = send
         self._numbers = count(1)
         self._waiting: dict[int, asyncio.Future[Answer]] = {}
 
-    async def ask(self, question: Callable[[int], Question]) -> Answer:
-        """The answer to a question, which is made with its number."""
+    async def ask(self, query: Callable[[int], Query]) -> Answer:
+        """The answer to a query, which is made with its number."""
         number = next(self._numbers)
         self._waiting[number] = asyncio.get_running_loop().create_future()
         try:
-            self._send(question(number))
+            self._send(query(number))
             return await self._waiting[number]
         finally:
             del self._waiting[number]
 
-    def arrived(self, number: int, answer: Answer) -> None:
+    def answer(self, number: int, answer: Answer) -> None:
         """The daemon's answer. The client may have disconnected."""
         waiting = self._waiting.get(number)
         if waiting is not None and not waiting.done():
