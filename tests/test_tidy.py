@@ -48,6 +48,11 @@ FORBIDDEN_IN_CORE = {
 PATH_OF_A_ZNODE = re.compile(
     r"/(?:admin|brokers/|config|controller|feature|kafka-acl|migration)[\w<>/-]*"
 )
+PRIVATE_NAMES_ALLOWED = {
+    "tests/lab/secured/comparison.py": "the attribute _versions of a connection of aiokafka",
+    "tests/races/": "a planted race is a defect in the function that had it, private or not",
+}
+"""Where tests may use private names of the code, with the reason."""
 FORBIDDEN_IN_FILES = {
     "a folder of one machine": re.compile(r"(?<![\w.])/(?:home|root|work|Users)/[\w.-]+/"),
     "the host of a package registry": re.compile(
@@ -287,3 +292,53 @@ def test_files_name_no_machine_and_no_registry() -> None:
 def test_lists_of_mutation_testing_fit_the_code() -> None:
     """`make mutations` reports the same before it runs anything."""
     assert list_errors(ROOT) == []
+
+
+def is_private(name: str) -> bool:
+    """Whether a name begins with one underscore. The methods of named tuples are public."""
+    return re.match(r"_[^_]", name) is not None and name not in {"_asdict", "_fields", "_replace"}
+
+
+def own_names(tree: ast.AST) -> set[str]:
+    """The names that a module defines: functions, classes, variables, attributes of `self`."""
+    names: set[str] = set()
+    for node in ast.walk(tree):
+        match node:
+            case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name):
+                names.add(name)
+            case ast.ClassDef(name=name) | ast.Name(id=name, ctx=ast.Store()):
+                names.add(name)
+            case ast.Attribute(value=ast.Name("self"), attr=name, ctx=ast.Store()):
+                names.add(name)
+    return names
+
+
+def other_names(tree: ast.AST) -> Iterator[tuple[ast.AST, str]]:
+    """The names that a module imports, reads from or sets in an object, or overrides and calls with
+    `super()`, unless it defines them itself."""
+    own = own_names(tree)
+    for node in ast.walk(tree):
+        match node:
+            case ast.ImportFrom(names=names):
+                yield from ((node, alias.name) for alias in names)
+            case ast.Attribute(value=ast.Name("self" | "cls"), attr=name) if name in own:
+                pass
+            case ast.Attribute(attr=name):
+                yield node, name
+            case ast.Call(func=ast.Attribute(attr=called) | ast.Name(called), args=args):
+                if called in {"delattr", "getattr", "setattr"}:
+                    texts = [one.value for one in args[:2] if isinstance(one, ast.Constant)]
+                    yield from ((node, str(text).rpartition(".")[2]) for text in texts)
+
+
+def test_tests_use_no_private_name_of_the_code() -> None:
+    """A private name may change or go without a change of behaviour. A test would fail then."""
+    private = set().union(*(own_names(tree_of(one)) for one in modules(*SHIPPED, "tools")))
+    used = [
+        f"{at(module, node)} {name}"
+        for module in modules("tests")
+        if not str(module.relative_to(ROOT)).startswith(tuple(PRIVATE_NAMES_ALLOWED))
+        for node, name in other_names(tree_of(module))
+        if is_private(name) and name in private
+    ]
+    assert not used

@@ -34,7 +34,7 @@ from controller.core.topic_names import INTERNAL_TOPICS, problem_of
 from controller.core.triggers import Reelect, Startup
 from controller.core.values import NO_LEADER
 
-_SLICE_SECONDS: Final = 0.005
+SLICE_SECONDS: Final = 0.005
 """A slice is followed by a pause of the same duration."""
 
 _CLUSTER_ACTION: Final = "ClusterAction"
@@ -207,7 +207,7 @@ async def _in_slices(parts: Iterator[TopicMetadata]) -> list[TopicMetadata]:
     for one in parts:
         found.append(one)
         took = time.monotonic() - began
-        if took > _SLICE_SECONDS:
+        if took > SLICE_SECONDS:
             await asyncio.sleep(took)
             began = time.monotonic()
     return found

@@ -12,7 +12,7 @@ import anyio
 from controller.daemon.errors import ZnodeUnreadable
 from controller.daemon.session_reads import SessionReads
 
-_SECONDS: Final = 5.0
+READ_EVERY_SECONDS: Final = 5.0
 T = TypeVar("T")
 
 
@@ -39,7 +39,7 @@ class FollowedSettings(ABC, Generic[T]):
                 if found is not None and found != self._applied:
                     self._apply(found)
                     self._applied = found
-            await anyio.sleep(_SECONDS)
+            await anyio.sleep(READ_EVERY_SECONDS)
 
     @abstractmethod
     async def _read(self) -> T | None:

@@ -26,7 +26,7 @@ from controller.settings.parsing import HostAndPort
 
 logger = logging.getLogger(__name__)
 
-_SECONDS_MAX: Final = 10.0
+ANSWER_SECONDS_MAX: Final = 10.0
 """A request fails if the event loop does not answer for so long."""
 _OK: Final = "200 OK"
 _UNAVAILABLE: Final = "503 Service Unavailable"
@@ -63,7 +63,7 @@ class _EventLoop:
                 found.set_exception(error)
 
         self._loop.call_soon_threadsafe(call)
-        return found.result(_SECONDS_MAX)
+        return found.result(ANSWER_SECONDS_MAX)
 
 
 class _Samples(Collector):
@@ -105,7 +105,7 @@ class _Application:
         try:
             return self._loop.ask(self._probed.unready if is_readiness else str)
         except TimeoutError:
-            return f"the event loop does not answer for {_SECONDS_MAX:g} s"
+            return f"the event loop does not answer for {ANSWER_SECONDS_MAX:g} s"
         except RuntimeError:
             return "the daemon ends"
 

@@ -160,7 +160,7 @@ def _require_deletable(topic: str, assignment: Mapping[int, tuple[int, ...]]) ->
     stored = {one: StoredPartition(found, 0, children) for one, found in assignment.items()}
     brokers = {one for replicas in assignment.values() for one in replicas}
     deletion = delete_topic(topic, stored, brokers, moves=(), epoch=None)
-    length = sum(map(_length, deletion))
+    length = transaction_bytes(deletion)
     if length > TRANSACTION_BYTES_MAX:
         raise AdminError(
             f"topic {topic} cannot be created: its deletion would be one transaction of about "
@@ -169,13 +169,15 @@ def _require_deletable(topic: str, assignment: Mapping[int, tuple[int, ...]]) ->
         )
 
 
-def _length(operation: WriteOperation) -> int:
-    """About how many bytes an operation has in a transaction, in the request or in ZooKeeper's log:
-    its path and data, and a header. The other bytes of a creation are flags, the ACL
+def transaction_bytes(operations: Sequence[WriteOperation]) -> int:
+    """About how many bytes a transaction has, in the request or in ZooKeeper's log: the path and
+    data of each operation, and a header. The other bytes of a creation are flags, the ACL
     world:anyone and the number of a sequential znode."""
-    length = len(operation.path.encode()) + 21
-    if isinstance(operation, Create | CreateSequential):
-        length += len(operation.data) + 46
+    length = 0
+    for operation in operations:
+        length += len(operation.path.encode()) + 21
+        if isinstance(operation, Create | CreateSequential):
+            length += len(operation.data) + 46
     return length
 
 

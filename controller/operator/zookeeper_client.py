@@ -123,7 +123,7 @@ class ZooKeeperClient:
         """Data and stat of these znodes, in order. `may_be_denied`: the error of a denied one is
         NO_AUTH."""
         result = ZnodeColumns(len(paths))
-        await self._ask(ReadZnodes(paths), result)
+        await self.carry_out(ReadZnodes(paths), result)
         self._require_success(result.errors)
         if NO_AUTH in result.errors and not may_be_denied:
             raise _denied(paths[result.errors.index(NO_AUTH)])
@@ -132,7 +132,7 @@ class ZooKeeperClient:
     async def exists(self, path: str) -> bool:
         """Whether the znode exists."""
         result = ZnodeColumns(1)
-        await self._ask(ReadStats((path,)), result)
+        await self.carry_out(ReadStats((path,)), result)
         self._require_success(result.errors)
         _require_readable(path, result.errors[0])
         return result.errors[0] == OK
@@ -145,7 +145,7 @@ class ZooKeeperClient:
     async def children(self, path: str, *, watch: bool = False) -> list[str]:
         """The names of a znode's children, sorted; empty if it does not exist."""
         result = Children()
-        await self._ask(ReadChildren(path, watch), result)
+        await self.carry_out(ReadChildren(path, watch), result)
         self._require_success([result.error])
         if result.error == NO_AUTH:
             raise _denied(path)
@@ -175,14 +175,16 @@ class ZooKeeperClient:
         """Carry out all operations or none. Return the operation that failed, None if they were
         carried out."""
         result = Writes(len(operations))
-        await self._ask(WriteAtomically(operations), result)
+        await self.carry_out(WriteAtomically(operations), result)
         self._require_success(result.errors)
         for error, operation in zip(result.errors, operations, strict=True):
             if error not in (OK, RUNTIME_INCONSISTENCY):
                 return FailedOperation(error, operation)
         return None
 
-    async def _ask(self, command: ZooKeeperCommand, result: _Result) -> None:
+    async def carry_out(self, command: ZooKeeperCommand, result: _Result) -> None:
+        """Send a command, and wait until `result` has its outcome. All other methods call this
+        one. Raises ZooKeeperUnavailable if there is no answer in time."""
         self._asked += 1
         command_id = CommandId(self._asked, 0)
         done = anyio.Event()

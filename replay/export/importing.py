@@ -34,7 +34,7 @@ _CHANGED: Final = "the records were changed after the export: export the log aga
 _CUT: Final = 'is cut: its last line is not "end"; export the log again'
 
 
-_LINE_BYTES_MAX: Final = 1 << 30
+LINE_BYTES_MAX: Final = 1 << 30
 """A snapshot of a large cluster is the longest line."""
 
 
@@ -79,8 +79,8 @@ def import_lines(
 
 def _lines_of(source: BinaryIO, name: str) -> Iterator[bytes]:
     """The lines. Raises LogCorrupt for one that would not fit into memory."""
-    while text := source.readline(_LINE_BYTES_MAX + 1):
-        if len(text) > _LINE_BYTES_MAX:
+    while text := source.readline(LINE_BYTES_MAX + 1):
+        if len(text) > LINE_BYTES_MAX:
             raise LogCorrupt(name, "has an impossible length", "a line")
         yield text
 

@@ -81,7 +81,7 @@ _OF_PARTITION: Final = (
     StateWritten,
 )
 _OF_MOVES: Final = (REASSIGN_CANCEL, REASSIGN_PARTITIONS_EXTRA)
-_APART: Final = 500
+RANGES_APART_MIN: Final = 500
 """Of two ranges of moves with fewer events between them, one is made."""
 
 
@@ -215,7 +215,7 @@ class EveryFactObserver(RecordedFactObserver):
             return
         self._open[place] = None
         ranges = self._moved[place]
-        if ranges and self.seq - ranges[-1].last < _APART:
+        if ranges and self.seq - ranges[-1].last < RANGES_APART_MIN:
             ranges[-1] = ranges[-1]._replace(last=0)
         else:
             ranges.append(MovesRange(place, self.seq, 0))

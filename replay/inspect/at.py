@@ -29,9 +29,9 @@ from replay.progress import Progress, unreported
 FOLDED_AT_ONCE_MAX: Final = 30_000
 """With more events than this between a snapshot and a moment, snapshots are made."""
 _HELPER: Final = "replay.index.making"
-_APART_S: Final = 0.4
+SNAPSHOTS_APART_S: Final = 0.4
 """Seconds of CPU time between two snapshots; longer if a snapshot takes longer than that."""
-_CLOCK_EVERY: Final = 64
+CLOCK_EVERY: Final = 64
 """Events between two looks at the clock."""
 
 
@@ -125,14 +125,14 @@ class SnapshotSchedule:
     def __init__(self, path: Path, after: int = 0) -> None:
         """Up to event `after`, the log has snapshots."""
         self._path, self._after = path, after
-        self._apart_s, self._begun = _APART_S, time.process_time()
+        self._apart_s, self._begun = SNAPSHOTS_APART_S, time.process_time()
         self._count, self._is_due = 0, False
 
     def offer(self, seq: int, take: Callable[[], bytes | None]) -> bool:
         """Store a snapshot after event `seq` if the last one is far enough away. `take` returns
         None in the middle of a procedure. Raises LogError."""
         self._count += 1
-        if self._count % _CLOCK_EVERY and not self._is_due:
+        if self._count % CLOCK_EVERY and not self._is_due:
             return False
         now = time.process_time()
         self._is_due = now - self._begun >= self._apart_s
@@ -143,5 +143,5 @@ class SnapshotSchedule:
             return False
         snapshots.put_snapshot(self._path, core_fingerprint(), seq, body)
         self._begun, self._is_due = time.process_time(), False
-        self._apart_s = max(_APART_S, self._begun - now)
+        self._apart_s = max(SNAPSHOTS_APART_S, self._begun - now)
         return True

@@ -122,6 +122,10 @@ class Network:
         """Accept connections to a process."""
         self._listeners[process] = listener
 
+    def listeners(self) -> list[str]:
+        """The processes that accept connections, in the order in which they began to."""
+        return list(self._listeners)
+
     def connect(self, local: str, remote: str, endpoint: Endpoint) -> None:
         """Connect to a process. `endpoint` learns the result after a round trip."""
         self._scheduler.after(2 * LATENCY_US, lambda: self._establish(local, remote, endpoint))

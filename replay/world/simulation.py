@@ -36,6 +36,7 @@ from controller.core.events import (
     SessionExpired,
     TimerFired,
     TopicIdsDrawn,
+    WatchFired,
 )
 from controller.core.fold import Fold
 from controller.core.operations import Create, Delete, SetData
@@ -43,7 +44,7 @@ from controller.core.values import ANY_VERSION
 from replay.errors import ReplayError
 from replay.world.broker.detached import DetachedBroker
 from replay.world.messages import PartitionError
-from replay.world.outcomes import carry_out
+from replay.world.outcomes import ZooKeeperOutcome, carry_out
 from replay.world.requests import Exists, GetData, Request, Result
 from replay.world.zookeeper import ZooKeeper
 
@@ -101,25 +102,27 @@ class Simulation:
     def connect(self) -> None:
         """The daemon's session begins; run until no event is left."""
         self.session = self.zookeeper.create_session()
-        self.happen(self._connected(renewed=False), "session")
+        self.happen(self.session_connected(renewed=False), "session")
 
     def expire(self) -> None:
         """The daemon's session ends and a new one begins."""
-        self._end_session()
+        self.end_session()
         self.run()
 
     def reconnect(self) -> None:
         """The connection of the session is restored."""
-        self.happen(self._connected(renewed=True), "session")
+        self.happen(self.session_connected(renewed=True), "session")
 
-    def _end_session(self) -> None:
+    def end_session(self) -> None:
+        """Like `expire`, but the controller does not run yet."""
         if self.zookeeper.is_live(self.session):
             self.zookeeper.end_session(self.session)
-        self._inbox.append(("session", SessionExpired(self.session)))
+        self.deliver(SessionExpired(self.session), "session")
         self.session = self.zookeeper.create_session()
-        self._inbox.append(("session", self._connected(renewed=False)))
+        self.deliver(self.session_connected(renewed=False), "session")
 
-    def _connected(self, *, renewed: bool) -> SessionConnected:
+    def session_connected(self, *, renewed: bool) -> SessionConnected:
+        """The event of a session that begins, or whose connection is restored."""
         return SessionConnected(self.session, _SESSION_TIMEOUT_MS, "world:2181", renewed)
 
     def fire(self, timer: str) -> None:
@@ -129,6 +132,10 @@ class Simulation:
     def happen_next(self, event: Event, channel: str) -> None:
         """Like `happen`, but the controller does not run yet."""
         self._collect_watches()
+        self.deliver(event, channel)
+
+    def deliver(self, event: Event, channel: str) -> None:
+        """The event follows those that wait; watch events that are not sent yet follow it."""
         self._inbox.append((channel, event))
 
     def happen(self, event: Event, channel: str) -> None:
@@ -166,52 +173,58 @@ class Simulation:
             self._collect_watches()
 
     def _collect_watches(self) -> None:
-        if self.session and self.zookeeper.is_live(self.session):
-            for fired in self.zookeeper.take_events(self.session):
-                self._inbox.append(("watches", fired))
+        for fired in self.take_watch_events():
+            self.deliver(fired, "watches")
+
+    def take_watch_events(self) -> list[WatchFired]:
+        """The watch events that ZooKeeper sends now. A subclass can change them."""
+        is_live = self.session and self.zookeeper.is_live(self.session)
+        return self.zookeeper.take_events(self.session) if is_live else []
 
     def _carry_out(self, issued: Issued) -> None:
         self.before(issued)
         command = issued.command
         if isinstance(command, ZooKeeperCommand):
-            self._ask_zookeeper(issued, command)
+            outcomes = self.ask_zookeeper(issued, command)
+            # Changes before the reply are reported before the reply.
+            self._collect_watches()
+            for outcome in outcomes:
+                self.deliver(outcome, "zookeeper")
         elif isinstance(command, _BROKER_REQUESTS):
             self._ask_broker(issued, command)
         elif isinstance(command, ProbeBroker):
             broker, epoch = command.broker, command.broker_epoch
             probed = BrokerProbed(broker, epoch, self.probed(broker), "")
-            self._inbox.append((f"probe:{broker}:{epoch}", probed))
+            self.deliver(probed, f"probe:{broker}:{epoch}")
         elif isinstance(command, DrawTopicIds):
             ids = [self._draw() for _ in range(command.count)]
-            self._inbox.append(("draw", TopicIdsDrawn(issued.id, ids)))
+            self.deliver(TopicIdsDrawn(issued.id, ids), "draw")
         elif isinstance(command, DrawNumbers):
             numbers = [self._draw_below(bound) for bound in command.bounds]
-            self._inbox.append(("draw", NumbersDrawn(issued.id, numbers)))
+            self.deliver(NumbersDrawn(issued.id, numbers), "draw")
         elif isinstance(command, Stop):
             self.is_stopped = True
             if self.zookeeper.is_live(self.session):
                 self.zookeeper.end_session(self.session)
 
-    def _ask_zookeeper(self, issued: Issued, command: ZooKeeperCommand) -> None:
-        outcomes = carry_out(self.zookeeper, self.session, issued.id, command, self.now_ms)
-        # Changes before the reply are reported before the reply.
-        self._collect_watches()
-        self._inbox.extend(("zookeeper", one) for one in outcomes)
+    def ask_zookeeper(self, issued: Issued, command: ZooKeeperCommand) -> list[ZooKeeperOutcome]:
+        """Carry out a command for ZooKeeper. Returns the replies, which a subclass can change."""
+        return carry_out(self.zookeeper, self.session, issued.id, command, self.now_ms)
 
     def _ask_broker(self, issued: Issued, command: BrokerRequest) -> None:
         """Send a request to a broker; a stopped broker does not answer."""
-        if self._run_of(command.broker) is None:
+        if self.find_broker_epoch(command.broker) is None:
             return
         errors = self.broker_errors(command)
         answer = self.broker(command.broker).answer(command, errors)
         answered = BrokerResponded(issued.id, command.broker, command.broker_epoch, *answer)
-        self._answer(command, answered)
+        self.deliver_response(command, answered)
 
-    def _answer(self, request: BrokerRequest, answered: BrokerResponded) -> None:
-        """A broker has carried out a request."""
-        self._inbox.append((f"broker:{request.broker}", answered))
+    def deliver_response(self, request: BrokerRequest, response: BrokerResponded) -> None:
+        """A broker has carried out a request. A subclass can delay the response."""
+        self.deliver(response, f"broker:{request.broker}")
 
-    def _run_of(self, broker: int) -> int | None:
+    def find_broker_epoch(self, broker: int) -> int | None:
         """The broker epoch of a registered broker; None if it is not registered."""
         stat = self.ask(GetData(znodes.broker_path(broker))).stat
         return stat.czxid if stat else None
@@ -230,7 +243,7 @@ class Simulation:
     def broker(self, broker: int) -> DetachedBroker:
         """A broker, running or not."""
         found = self.brokers.setdefault(broker, DetachedBroker(broker))
-        run = self._run_of(broker)
+        run = self.find_broker_epoch(broker)
         if run is not None:
             found.run(run)
         return found

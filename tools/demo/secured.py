@@ -33,7 +33,7 @@ class SecuredStage(Stage):
     def __init__(self, lab: Lab, folder: Path) -> None:
         super().__init__(lab, folder)
         folder.mkdir(parents=True, exist_ok=True)
-        self._files = SecuredFiles(folder / "certificates")
+        self.files = SecuredFiles(folder / "certificates")
         self._port = free_port()
         self._tools = KafkaTools(lab.kafka)
         self.client_security = self.login(CLIENT_PASSWORD)
@@ -42,7 +42,7 @@ class SecuredStage(Stage):
         """How the client logs in, as arguments of aiokafka."""
         return {
             "security_protocol": "SASL_SSL",
-            "ssl_context": ssl.create_default_context(cafile=str(self._files.authority.pem)),
+            "ssl_context": ssl.create_default_context(cafile=str(self.files.authority.pem)),
             "sasl_mechanism": "PLAIN",
             "sasl_plain_username": CLIENT,
             "sasl_plain_password": password,
@@ -50,22 +50,22 @@ class SecuredStage(Stage):
 
     async def _start_servers(self, config: Mapping[str, str], protocol: str | None) -> None:
         self.say("starting ZooKeeper with TLS and SASL, and three brokers with SASL_SSL and ACLs")
-        await self._files.start_zookeeper(self.lab)
-        jaas = self._files.client_jaas()
+        await self.files.start_zookeeper(self.lab)
+        jaas = self.files.client_jaas()
         await self.lab.start_brokers(
             BROKERS,
             inter_broker_protocol=protocol,
             listeners=[LISTENER],
-            config={**config, **self._files.authorized_config()},
+            config={**config, **self.files.authorized_config()},
             java_options=("-Xmx384m", f"-Djava.security.auth.login.config={jaas}"),
         )
 
-    def _daemon(self, log_dir: Path) -> Refold:
+    def new_daemon(self, log_dir: Path) -> Refold:
         stock = (self.lab.brokers[0].folder / "server.properties").read_text()
-        config = self._folder / "refold.properties"
-        config.write_text(f"{stock}\nrefold.login.config={self._files.client_jaas()}\n")
+        config = self.folder / "refold.properties"
+        config.write_text(f"{stock}\nrefold.login.config={self.files.client_jaas()}\n")
         return Refold(
-            self._files.zookeeper_connect,
+            self.files.zookeeper_connect,
             DAEMON_ID,
             log_dir,
             *("--config", str(config), "--take-over"),
@@ -125,11 +125,11 @@ class SecuredStage(Stage):
     async def _run(self, tool: str, user: str, *arguments: str) -> ToolResult:
         """Run one of Kafka's tools as a user."""
         password = {USER: BROKER_PASSWORD, CLIENT: CLIENT_PASSWORD}[user]
-        config = self._folder / f"{user}.properties"
+        config = self.folder / f"{user}.properties"
         module = "org.apache.kafka.common.security.plain.PlainLoginModule"
         config.write_text(
             "security.protocol=SASL_SSL\nsasl.mechanism=PLAIN\nssl.truststore.type=PEM\n"
-            f"ssl.truststore.location={self._files.authority.pem}\n"
+            f"ssl.truststore.location={self.files.authority.pem}\n"
             f'sasl.jaas.config={module} required username="{user}" password="{password}";\n'
         )
         given = ("--bootstrap-server", self.lab.bootstrap, "--command-config", str(config))

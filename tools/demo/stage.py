@@ -54,7 +54,7 @@ class Stage:
         self.view: ClusterView
         self.client_security: Mapping[str, Any] = {}
         """How clients connect to brokers, as arguments of aiokafka."""
-        self._folder = folder
+        self.folder = folder
         self._log_dir = folder / "refold-logs"
         self._began = time.monotonic()
         self._refold: Refold
@@ -85,13 +85,14 @@ class Stage:
 
     async def take_over(self) -> None:
         """Start refold and wait until it is controller."""
-        self._refold = self._daemon(self._log_dir)
+        self._refold = self.new_daemon(self._log_dir)
         await self._refold.start()
         self._exit.push_async_callback(self._refold.kill_if_running)
         await self.until(self._is_controller, "the take-over")
         self.say(f"refold took the role, epoch {await self.view.controller_epoch()}")
 
-    def _daemon(self, log_dir: Path) -> Refold:
+    def new_daemon(self, log_dir: Path) -> Refold:
+        """The daemon that takes the role over, which is not started yet."""
         return Refold(
             self.lab.zookeepers[0].connect,
             DAEMON_ID,

@@ -15,7 +15,7 @@ from controller.zookeeper.errors import BadConnectString
 from controller.zookeeper.servers import ConnectString, parse_connect_string
 
 REFUSED: Final = 1
-_TIMEOUT_MS: Final = 10_000
+SESSION_TIMEOUT_MS: Final = 10_000
 
 
 def connect_string(text: str) -> ConnectString:
@@ -75,7 +75,7 @@ def perform(
     on standard error, or the field `error` of the JSON object; the exit status is then 1."""
 
     async def run() -> Any:
-        async with ZooKeeperClient(zookeeper, _TIMEOUT_MS) as client:
+        async with ZooKeeperClient(zookeeper, SESSION_TIMEOUT_MS) as client:
             return await action(client)
 
     try:

@@ -10,12 +10,14 @@ from tools.lab.ports import HOST, free_port
 from tools.lab.server import Server
 
 MAIN_CLASS = "org.apache.zookeeper.server.ZooKeeperServerMain"
+_MEMBER_CLASS = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
 LATEST = "3.9.5"
 """The version that pyspark contains."""
 
 
 class ZooKeeperServer(Server):
-    """A standalone server that allows all four-letter commands."""
+    """A standalone server, or a member of an ensemble if `config` names the servers; the caller
+    writes the member's number into data/myid. All four-letter commands are allowed."""
 
     def __init__(
         self,
@@ -46,9 +48,10 @@ class ZooKeeperServer(Server):
         }
         configuration = self.folder / "zoo.cfg"
         configuration.write_text("".join(f"{key}={value}\n" for key, value in settings.items()))
+        is_member = any(key.startswith("server.") for key in settings)
         return java_command(
             self._jars,
-            MAIN_CLASS,
+            _MEMBER_CLASS if is_member else MAIN_CLASS,
             str(configuration),
             folder=self.folder,
             options=("-Xmx512m", "-Dzookeeper.jmx.log4j.disable=true", *self._java_options),

@@ -155,7 +155,7 @@ def _search(defect: str, seed: int, first: int, step: int, seconds: float) -> Se
     while True:
         found = _do_job(defect, seed, job, on_run)
         job += step
-        if isinstance(found, Found) and _judge(defect, found, result, has_reached=has_reached):
+        if isinstance(found, Found) and confirm(defect, found, result, has_reached=has_reached):
             result.case, result.violation = found.case, found.violation
             _stop.set()
             break
@@ -187,10 +187,10 @@ def _start_of(job: int) -> Start:
     return _START
 
 
-def _judge(defect: str, found: Found, result: SearchResult, *, has_reached: bool) -> bool:
-    """Whether a violation shows the race: it is of an invariant that the race lists, the run has
-    what the race needs, and the code without the defect does not break the same invariant. Counts
-    the violation otherwise."""
+def confirm(defect: str, found: Found, result: SearchResult, *, has_reached: bool) -> bool:
+    """Confirm that a violation shows the race: it is of an invariant that the race lists, the run
+    has what the race needs, and the code without the defect does not break the same invariant.
+    Otherwise count the violation in `result`, and return False."""
     name = found.violation.invariant
     right = run(found.case.scenario, found.case.inputs).violation
     if right is not None and right.invariant == name:

@@ -229,7 +229,7 @@ async def _next_epoch(broker: Broker, partition: Partition, found: ZnodeColumns)
     except ZnodeError:
         # The election writes over it, if it has not changed.
         return await epoch_after_all(broker, f"has unreadable content, {_shown(data)}", warn=True)
-    if epoch < _seen_epoch(broker, partition, found):
+    if epoch < seen_epoch(broker, partition, found):
         return await epoch_after_all(broker, f"has epoch {epoch}")
     return epoch + 1
 
@@ -238,7 +238,8 @@ def _shown(data: bytes | None) -> str:
     return repr((data or b"")[:80].decode("utf-8", "backslashreplace"))
 
 
-def _seen_epoch(broker: Broker, partition: Partition, found: ZnodeColumns) -> int:
+def seen_epoch(broker: Broker, partition: Partition, found: ZnodeColumns) -> int:
+    """The highest leader epoch that this broker has seen, or the ISR of the partition has."""
     epochs = [one.epoch for one in broker.partitions.values()]
     if found.errors[_ISR] == OK:
         path = znodes.isr_path(*partition.name)

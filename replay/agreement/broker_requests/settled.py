@@ -7,7 +7,7 @@ from replay.agreement.broker_requests.comparing import LogSpan, TermRequests, co
 from replay.agreement.broker_requests.sent_request import SentRequest, agrees
 
 _KEPT_MAX: Final = 5_000
-"""So many requests of a term that are not settled are compared as they are."""
+"""With more requests of a term than this that are not settled, all are compared at once."""
 
 
 def settled_requests(

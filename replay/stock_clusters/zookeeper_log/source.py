@@ -51,8 +51,8 @@ from replay.stock_clusters.zookeeper_log.restoring import State
 
 ARCHIVES: Final = (".tar", ".tar.gz", ".tgz", ".tar.xz", ".txz")
 MEMBER_BYTES_MAX: Final = 16 * 1024**3
-_UNPACKED_BYTES_MIN: Final = 1024**3
-_UNPACKED_RATIO_MAX: Final = 200
+UNPACKED_BYTES_MIN: Final = 1024**3
+UNPACKED_RATIO_MAX: Final = 200
 """The size of a file in an archive: a sparse file may claim any size."""
 
 _CHUNK_BYTES: Final = 1024 * 1024
@@ -403,7 +403,7 @@ def _report_position(progress: Progress, position: Callable[[], int], size: int)
 def bytes_allowed(archive: Path) -> int:
     """How many bytes an archive may unpack to. Logs compress well; an archive with more in it was
     made to fill the disk."""
-    return max(_UNPACKED_BYTES_MIN, _UNPACKED_RATIO_MAX * archive.stat().st_size)
+    return max(UNPACKED_BYTES_MIN, UNPACKED_RATIO_MAX * archive.stat().st_size)
 
 
 def _copy(content: IO[bytes], path: Path, left: int, on_chunk: Callable[[], None]) -> int:

@@ -72,7 +72,8 @@ class Ensemble:
         self._late_us: dict[str, int] = {}
         self._losing: dict[str, list[bool]] = {}
         self._connections: dict[str, int] = {}
-        self._members = [Member(self, number) for number in range(members)]
+        self.members = [Member(self, number) for number in range(members)]
+        """The servers, by number."""
         self._leader = 0
         self._serves = True
         self._down_until_us = 0
@@ -129,7 +130,7 @@ class Ensemble:
 
     def kill(self, number: int, election_ms: int = ELECTION_MS) -> None:
         """A member ends. If it leads, another leader is elected."""
-        member = self._members[number]
+        member = self.members[number]
         if not member.is_alive:
             return
         member.is_alive = False
@@ -139,7 +140,7 @@ class Ensemble:
 
     def restart(self, number: int, election_ms: int = ELECTION_MS) -> None:
         """A member starts again. If this restores the majority, a leader is elected."""
-        member = self._members[number]
+        member = self.members[number]
         if member.is_alive:
             return
         member.is_alive = True
@@ -152,10 +153,10 @@ class Ensemble:
         """The leader resigns. All connections end and nothing is served for `ms`; then the time-out
         of every session starts again. Called again, it prolongs that."""
         self._serves = False
-        alive = [one.number for one in self._members if one.is_alive]
+        alive = [one.number for one in self.members if one.is_alive]
         later = [one for one in alive if one > self._leader]
         self._leader = (later or alive or [self._leader])[0]
-        for member in self._members:
+        for member in self.members:
             member.stop()
         self._down_until_us = max(self._down_until_us, self.scheduler.now_us + ms * MS)
         self.scheduler.at(self._down_until_us, self._serve)
@@ -238,22 +239,22 @@ class Ensemble:
 
     @property
     def _has_majority(self) -> bool:
-        return 2 * sum(one.is_alive for one in self._members) > len(self._members)
+        return 2 * sum(one.is_alive for one in self.members) > len(self.members)
 
     def _member(self, where: int | str) -> Member:
         if isinstance(where, int):
-            return self._members[where]
+            return self.members[where]
         number = self.member_of(where)
-        return self._members[self._next_member(where) if number is None else number]
+        return self.members[self._next_member(where) if number is None else number]
 
     def _next_member(self, process: str) -> int:
         """The member that serves the next connection of a process."""
         digits = process.rpartition(" ")[2]
         first = int(digits) if digits.isdecimal() else 0
-        return (first + self._connections.get(process, 0)) % len(self._members)
+        return (first + self._connections.get(process, 0)) % len(self.members)
 
     def _accept(self, process: str) -> Endpoint | None:
-        member = self._members[self._next_member(process)]
+        member = self.members[self._next_member(process)]
         self._connections[process] = self._connections.get(process, 0) + 1
         if not self._serves or not member.is_alive:
             return None
@@ -299,7 +300,7 @@ class Ensemble:
             notified = self.sessions.find(id_)
             if notified is not None and notified.client is not None:
                 notified.client.fire(events)
-        for member in self._members:
+        for member in self.members:
             if member.lags:
                 member.committed(transaction)
 
@@ -354,6 +355,6 @@ class Ensemble:
         for session in closing.values():
             self.sessions.add(session, now_ms)
         self.sessions.touch_all(now_ms)
-        for member in self._members:
+        for member in self.members:
             if member.is_alive:
                 member.start()

@@ -117,9 +117,9 @@ class Served:
         self.channels.append(channel)
         self._more.set()
         if self.answers_itself:
-            self._answer(event)
+            self.answer(event)
 
-    def _answer(self, event: ApiRequest) -> None:
+    def answer(self, event: ApiRequest) -> None:
         match event:
             case AllocateProducerIdsReceived(request=request):
                 self.endpoint.answer(AllocateProducerIdsResponse(request, 0, request * 1000, 1000))

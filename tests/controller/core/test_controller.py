@@ -23,7 +23,7 @@ from controller.core.state import Topic
 from controller.core.triggers import Trigger
 from replay.cluster_view.from_context import cluster_of
 from tests.controller.core.cluster import DAEMON, Cluster, reads
-from tests.controller.core.denying import Denying
+from tests.controller.core.denied_reads import ReadDenyingCluster
 from tests.controller.core.endpoint import controlled_shutdown
 from tests.controller.core.procedures.role.standby_pair import StandbyPair
 from tests.controller.core.procedures.topics.topic_requests import (
@@ -203,7 +203,7 @@ def test_daemon_that_takes_over_has_the_role_after_its_start(standby: bool) -> N
 
 
 def test_daemon_that_could_not_read_the_role_takes_it_from_no_later_controller() -> None:
-    cluster = Denying(1, 2, take_over=True)
+    cluster = ReadDenyingCluster(1, 2, take_over=True)
     cluster.denied = (znodes.CONTROLLER,)
     session = cluster.take_role(1)
     cluster.start()

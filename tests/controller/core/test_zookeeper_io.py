@@ -25,7 +25,7 @@ from controller.core.commands import (
 from controller.core.operations import Create, Delete, SetData
 from controller.core.state_machines import PartitionState
 from controller.core.values import ANY_VERSION
-from replay.world.outcomes import carry_out
+from replay.world.outcomes import ZooKeeperOutcome, carry_out
 from tests.controller.core.cluster import Cluster
 from tests.controller.core.unreliable import Delivery
 
@@ -285,19 +285,17 @@ def test_one_loss_at_any_read_or_write_does_not_change_the_outcome(delivery: Del
 # Outcomes in several events -------------------------------------------------------------------
 
 
-class Paged(Cluster):
+class PagingCluster(Cluster):
     """A cluster whose ZooKeeper reports the outcome of a command in events of two items each."""
 
-    def _ask_zookeeper(self, issued: Issued, command: ZooKeeperCommand) -> None:
-        outcomes = carry_out(self.zookeeper, self.session, issued.id, command, self.now_ms, page=2)
-        self._collect_watches()
-        self._inbox.extend(("zookeeper", one) for one in outcomes)
+    def ask_zookeeper(self, issued: Issued, command: ZooKeeperCommand) -> list[ZooKeeperOutcome]:
+        return carry_out(self.zookeeper, self.session, issued.id, command, self.now_ms, page=2)
 
 
 def test_outcomes_in_several_events_lead_to_the_same_decisions() -> None:
     """The last event of an outcome has one item."""
     decisions = []
-    for cluster in (Cluster(1, 2, 3), Paged(1, 2, 3)):
+    for cluster in (Cluster(1, 2, 3), PagingCluster(1, 2, 3)):
         seen = cluster.seen()
         cluster.start()
         cluster.create_topic("t", {0: [1, 2], 1: [1, 3], 2: [1, 2]})

@@ -7,7 +7,7 @@ from controller.core.commands import BrokerRequest, Issued, ZooKeeperCommand
 from controller.core.configuration import Configuration
 from controller.core.events import BrokerResponded, SessionDisconnected
 from controller.core.operations import CONNECTION_LOSS, SESSION_EXPIRED
-from replay.world.outcomes import carry_out, without_reply
+from replay.world.outcomes import ZooKeeperOutcome, carry_out, without_reply
 from replay.world.simulation import Simulation
 from replay.world.zookeeper import ZooKeeper
 
@@ -48,35 +48,36 @@ class UnreliableSimulation(Simulation):
         """Deliver the answers of slow brokers, except those that were stopped meanwhile."""
         slow, self._slow = self._slow, []
         for answered, run in slow:
-            if self._run_of(answered.broker) == run:
-                self._inbox.append((f"broker:{answered.broker}", answered))
+            if self.find_broker_epoch(answered.broker) == run:
+                self.deliver(answered, f"broker:{answered.broker}")
         self.run()
 
     def _lose_connection(self) -> None:
         """Lose and restore the connection. Changes in between are reported afterwards."""
         lost = SessionDisconnected(self.session, "connection reset")
-        self._inbox.append(("session", lost))
-        self._inbox.append(("session", self._connected(renewed=True)))
+        self.deliver(lost, "session")
+        self.deliver(self.session_connected(renewed=True), "session")
 
-    def _ask_zookeeper(self, issued: Issued, command: ZooKeeperCommand) -> None:
+    def ask_zookeeper(self, issued: Issued, command: ZooKeeperCommand) -> list[ZooKeeperOutcome]:
         delivery = self.delivery(issued)
         if delivery is Delivery.ANSWERED:
-            super()._ask_zookeeper(issued, command)
-            return
+            return super().ask_zookeeper(issued, command)
         # A lost command is carried out on a copy, to get outcomes of the right shape.
         is_lost = delivery in (Delivery.REQUEST_LOST, Delivery.SESSION_OVER)
         server = self.zookeeper.copy() if is_lost else self.zookeeper
         outcomes = carry_out(server, self.session, issued.id, command, self.now_ms)
         is_over = delivery in (Delivery.SESSION_OVER, Delivery.SESSION_OVER_AFTER)
         error = SESSION_EXPIRED if is_over else CONNECTION_LOSS
-        self._inbox.extend(("zookeeper", without_reply(one, error)) for one in outcomes)
+        for outcome in outcomes:
+            self.deliver(without_reply(outcome, error), "zookeeper")
         if is_over:
-            self._end_session()
+            self.end_session()
         else:
             self._lose_connection()
+        return []
 
-    def _answer(self, request: BrokerRequest, answered: BrokerResponded) -> None:
+    def deliver_response(self, request: BrokerRequest, response: BrokerResponded) -> None:
         if self.is_slow(request):
-            self._slow.append((answered, self._run_of(request.broker)))
+            self._slow.append((response, self.find_broker_epoch(request.broker)))
         else:
-            super()._answer(request, answered)
+            super().deliver_response(request, response)

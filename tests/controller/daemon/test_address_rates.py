@@ -82,7 +82,7 @@ class Applied:
 async def test_quotas_are_followed(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(followed_settings, "_SECONDS", 0.01)
+    monkeypatch.setattr(followed_settings, "READ_EVERY_SECONDS", 0.01)
     session, applied = Session({}), Applied()
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(AddressRateReader(session.reads, applied).keep)
@@ -113,7 +113,7 @@ async def test_quotas_are_followed(
 async def test_quotas_that_were_read_count_while_zookeeper_cannot_be_read(
     monkeypatch: pytest.MonkeyPatch, after_list: bool
 ) -> None:
-    monkeypatch.setattr(followed_settings, "_SECONDS", 0.01)
+    monkeypatch.setattr(followed_settings, "READ_EVERY_SECONDS", 0.01)
     session, applied = Session({"<default>": quota("7")}), Applied()
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(AddressRateReader(session.reads, applied).keep)

@@ -112,7 +112,7 @@ async def test_daemon_that_is_not_controller_knows_nothing() -> None:
 
 
 async def test_answer_that_takes_long_lets_others_run(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cluster_metadata, "_SLICE_SECONDS", 0.0)
+    monkeypatch.setattr(cluster_metadata, "SLICE_SECONDS", 0.0)
     pauses: list[float] = []
 
     async def sleep(seconds: float) -> None:

@@ -14,7 +14,7 @@ async def applied_for(
     monkeypatch: pytest.MonkeyPatch, *contents: dict[str, bytes] | None
 ) -> list[ConnectionLimits]:
     """What the front receives while ZooKeeper has these contents, one after another."""
-    monkeypatch.setattr(followed_settings, "_SECONDS", 0.01)
+    monkeypatch.setattr(followed_settings, "READ_EVERY_SECONDS", 0.01)
     applied: list[ConnectionLimits] = []
     session = Session({})
     async with anyio.create_task_group() as tasks:

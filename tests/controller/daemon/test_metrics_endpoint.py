@@ -93,7 +93,7 @@ async def test_daemon_that_starts_is_alive_and_neither_ready_nor_scraped() -> No
 
 
 async def test_busy_event_loop_is_not_alive(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(metrics_endpoint, "_SECONDS_MAX", 0.2)
+    monkeypatch.setattr(metrics_endpoint, "ANSWER_SECONDS_MAX", 0.2)
     port = free_port()
     with (
         ThreadPoolExecutor(1) as pool,

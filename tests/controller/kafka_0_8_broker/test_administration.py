@@ -12,9 +12,6 @@ from controller.core.operations import (
     NOT_EMPTY,
     OK,
     RUNTIME_INCONSISTENCY,
-    Create,
-    SetData,
-    WriteOperation,
 )
 from controller.kafka_0_8.admin import AdminError
 from controller.kafka_0_8_broker import administration
@@ -22,18 +19,22 @@ from controller.operator.errors import ZooKeeperUnavailable
 from controller.operator.zookeeper_client import ZooKeeperClient
 
 TOPIC = "/brokers/topics/t"
+EPOCH = "/brokers/epoch"
 
 
-class Refusing(ZooKeeperClient):
-    """ZooKeeper with broker 1. `codes`: the error of each path that is looked up or written."""
+class RefusingZooKeeper(ZooKeeperClient):
+    """ZooKeeper with broker 1, and the topics of `topics` with partition 0. `codes`: the error of
+    each path that is looked up or written."""
 
-    def __init__(self, codes: dict[str, int]) -> None:
+    def __init__(self, codes: dict[str, int], *topics: str) -> None:
         self.codes = codes
+        self._children = {"/brokers/state": ["1"], "/brokers/topics": list(topics)}
+        self._children |= {f"/brokers/topics/{one}": ["0"] for one in topics}
 
     async def children(self, path: str, *, watch: bool = False) -> list[str]:
-        return ["1"] if path == "/brokers/state" else []
+        return self._children.get(path, [])
 
-    async def _ask(self, command: Any, result: Any) -> None:
+    async def carry_out(self, command: Any, result: Any) -> None:
         if isinstance(command, ReadStats):
             result.errors[:] = [self.codes.get(one, NO_NODE) for one in command.paths]
         elif isinstance(command, WriteAtomically):
@@ -44,12 +45,14 @@ class Refusing(ZooKeeperClient):
 
 
 async def test_only_brokers_without_a_queue_are_added() -> None:
-    assert await administration.add_brokers(Refusing({"/brokers/state/1": OK}), [1, 2]) == [2]
+    assert await administration.add_brokers(
+        RefusingZooKeeper({"/brokers/state/1": OK}), [1, 2]
+    ) == [2]
 
 
 async def test_denied_topic_does_not_count_as_missing() -> None:
     with pytest.raises(ZooKeeperUnavailable, match=f"{TOPIC} cannot be read .NoAuth."):
-        await administration.create_topic(Refusing({TOPIC: NO_AUTH}), "t", {0: (1,)})
+        await administration.create_topic(RefusingZooKeeper({TOPIC: NO_AUTH}), "t", {0: (1,)})
 
 
 @pytest.mark.parametrize(
@@ -64,26 +67,21 @@ async def test_refused_write_is_reported_with_its_path_and_the_reason(
     path: str, code: int, why: str
 ) -> None:
     with pytest.raises(AdminError) as raised:
-        await administration.create_topic(Refusing({path: code}), "t", {0: (1,)})
+        await administration.create_topic(RefusingZooKeeper({path: code}), "t", {0: (1,)})
     assert str(raised.value).startswith("nothing was written: ")
     assert why in str(raised.value)
 
 
 @pytest.mark.parametrize(
-    ("code", "why"),
+    ("path", "code", "why"),
     [
-        (NO_AUTH, f"the ACL of {TOPIC} does not allow to change {TOPIC} (NoAuth)"),
-        (BAD_VERSION, f"(to change {TOPIC}: ZooKeeper code -103); try again"),
-        (NOT_EMPTY, f"there are znodes below {TOPIC} that the design does not have"),
+        (EPOCH, BAD_VERSION, f"(to change {EPOCH}: ZooKeeper code -103); try again"),
+        (EPOCH, NO_AUTH, f"the ACL of {EPOCH} does not allow to change {EPOCH} (NoAuth)"),
+        (f"{TOPIC}/0", NO_AUTH, f"the ACL of {TOPIC} does not allow to delete {TOPIC}/0 (NoAuth)"),
+        (TOPIC, NOT_EMPTY, f"there are znodes below {TOPIC} that the design does not have"),
     ],
 )
-async def test_refused_operation_is_found_in_a_deletion(
-    code: int, why: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async def deletion(_: Any, topic: str) -> list[WriteOperation]:
-        return [Create("/a"), SetData(TOPIC, b"", 0), Create("/b")]
-
-    monkeypatch.setattr(administration, "_deletion", deletion)
+async def test_refused_operation_is_found_in_a_deletion(path: str, code: int, why: str) -> None:
     with pytest.raises(AdminError) as raised:
-        await administration.delete_topic(Refusing({TOPIC: code}), "t")
+        await administration.delete_topic(RefusingZooKeeper({path: code}, "t"), "t")
     assert why in str(raised.value)

@@ -30,7 +30,6 @@ class MovingCluster(SecuredStage):
 
     def __init__(self, lab: Lab, folder: Path) -> None:
         super().__init__(lab, folder)
-        self.files: SecuredFiles = self._files
         self.ports = {PLAIN: free_port(), LISTENER: free_port()}
         self.refold_settings: Mapping[str, str] = {}
         self.refold_listeners = [PLAIN]
@@ -49,8 +48,8 @@ class MovingCluster(SecuredStage):
             broker.listeners[LISTENER] = free_port()
         await self.connect()
 
-    def _daemon(self, log_dir: Path) -> Refold:
-        config = self._folder / "refold.properties"
+    def new_daemon(self, log_dir: Path) -> Refold:
+        config = self.folder / "refold.properties"
         stock = dict(self.lab.brokers[0].config) | self.refold_settings
         config.write_text("".join(f"{key}={text}\n" for key, text in stock.items()))
         listeners = [f"{one}://{HOST}:{self.ports[one]}" for one in self.refold_listeners]

@@ -26,7 +26,7 @@ from replay.world.inputs import (
     StartController,
     Target,
 )
-from tests.replay.explore.test_run import _INPUTS, small
+from tests.replay.explore.test_run import INPUTS, small
 
 _OPERATIONS = ("Create", "CreateSequential", "SetData", "Delete")
 _LATER_IN_A_TRANSACTION = {
@@ -96,4 +96,4 @@ def test_act_that_few_runs_have_is_possible(inputs: Sequence[Input], act: str) -
 
 
 def test_acts_of_a_run_are_in_the_table() -> None:
-    assert run(small(), _INPUTS).coverage.acts_passed <= set(ACTS)
+    assert run(small(), INPUTS).coverage.acts_passed <= set(ACTS)

@@ -18,7 +18,7 @@ from controller.core.api_requests.scram_credentials import (
     ScramUpsertion,
     UserResult,
 )
-from controller.core.operations import SetData
+from controller.core.operations import OK, SetData
 from controller.core.procedures.admin import producer_ids, scram_credentials
 from controller.core.values import ANY_VERSION
 from replay.explore.generators.scenarios import generic
@@ -243,32 +243,41 @@ def _writes_any_version(patch: pytest.MonkeyPatch) -> None:
 
 
 def _remembers_the_last_block(patch: pytest.MonkeyPatch) -> None:
-    """A controller reads the last block once, also if another one allocates blocks meanwhile."""
-    last: dict[int, int] = {}
+    """A controller continues its last block, also if another one allocates blocks meanwhile."""
+    last: dict[int, bytes] = {}
+    read, write = producer_ids.read_znodes, producer_ids.write
 
-    async def next_block(controller: Any, broker: int) -> int:
-        own = controller.configuration.broker_id
-        last[own] = last[own] + 1000 if own in last else await read(controller, broker)
-        return last[own]
+    async def read_znodes(controller: Any, paths: list[str], rule: str) -> Any:
+        found = await read(controller, paths, rule)
+        found.data[0] = last.get(controller.configuration.broker_id, found.data[0])
+        return found
 
-    read = producer_ids._next_block
-    patch.setattr(producer_ids, "_next_block", next_block)
+    async def remember(controller: Any, operations: list[Any], reason: Any) -> Any:
+        last[controller.configuration.broker_id] = operations[0].data
+        return await write(controller, operations, reason)
+
+    patch.setattr(producer_ids, "read_znodes", read_znodes)
+    patch.setattr(producer_ids, "write", remember)
 
 
 def _answers_without_a_write(patch: pytest.MonkeyPatch) -> None:
-    async def write(controller: Any, wanted: Any, answers: Any) -> None:
-        pass
+    async def write_named(controller: Any, operations: dict[str, Any], reason: Any) -> Any:
+        return dict.fromkeys(operations, OK)
 
-    patch.setattr(scram_credentials, "_write", write)
+    patch.setattr(scram_credentials, "write_named", write_named)
 
 
 def _forgets_other_credentials(patch: pytest.MonkeyPatch) -> None:
     """A controller writes only what was asked."""
 
-    async def present(controller: Any, users: list[str], answers: Any) -> Any:
-        return {user: {} for user in users}
+    read = scram_credentials.read_znodes
 
-    patch.setattr(scram_credentials, "_present", present)
+    async def read_znodes(controller: Any, paths: list[str], rule: str, **options: Any) -> Any:
+        found = await read(controller, paths, rule, **options)
+        found.data = [None] * len(paths)
+        return found
+
+    patch.setattr(scram_credentials, "read_znodes", read_znodes)
 
 
 _TWO_WRITERS: tuple[Input, ...] = (

@@ -1,11 +1,17 @@
 """Requests that a broker sent before it restarted, and that arrive afterwards (KIP-380)."""
 
 from collections.abc import Sequence
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from controller.core import error_codes
+from controller.core.api_requests.alter_partition import AlterPartitionResponse
+from controller.core.api_requests.controlled_shutdown import ControlledShutdownResponse
+from controller.core.api_requests.producer_ids import AllocateProducerIdsResponse
+from controller.core.commands import Command, CommandId, Reason
+from controller.core.controller import Controller
 from controller.core.procedures.admin import producer_ids
 from controller.core.procedures.brokers import controlled_shutdown
 from controller.core.procedures.elections import alter_partition
@@ -42,34 +48,44 @@ _PRODUCER_IDS: tuple[Input, ...] = (
     CrashBroker(7_003, 2, restart_after_ms=0),
     ExpireSession(7_004, "broker 2"),
 )
-each = pytest.mark.parametrize(
-    ("module", "inputs"),
-    [(controlled_shutdown, _SHUTDOWN), (alter_partition, _ISR), (producer_ids, _PRODUCER_IDS)],
-    ids=["controlled shutdown", "AlterPartition", "AllocateProducerIds"],
+_ids = ["controlled shutdown", "AlterPartition", "AllocateProducerIds"]
+
+
+@pytest.mark.parametrize(
+    ("response", "inputs"),
+    [
+        (ControlledShutdownResponse, _SHUTDOWN),
+        (AlterPartitionResponse, _ISR),
+        (AllocateProducerIdsResponse, _PRODUCER_IDS),
+    ],
+    ids=_ids,
 )
-
-
-@each
 def test_late_request_of_a_broker_that_has_restarted_is_refused(
-    module: Any, inputs: Sequence[Input], monkeypatch: pytest.MonkeyPatch
+    response: type[Any], inputs: Sequence[Input], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     errors = []
-    judge = module._error_of_request
+    issue = Controller.issue
 
-    def recorded(controller: Any, asked: Any) -> int:
-        errors.append((asked.broker, judge(controller, asked)))
-        return errors[-1][1]
+    def recorded(controller: Controller, command: Command, reason: Reason) -> CommandId:
+        if isinstance(command, response):
+            errors.append(command.error)
+        return issue(controller, command, reason)
 
-    monkeypatch.setattr(module, "_error_of_request", recorded)
+    monkeypatch.setattr(Controller, "issue", recorded)
     assert run(generic(standby=(False,)), inputs).violation is None
-    assert (2, error_codes.STALE_BROKER_EPOCH) in errors
+    assert error_codes.STALE_BROKER_EPOCH in errors
 
 
-@each
+@pytest.mark.parametrize(
+    ("module", "inputs"),
+    [(controlled_shutdown, _SHUTDOWN), (alter_partition, _ISR), (producer_ids, _PRODUCER_IDS)],
+    ids=_ids,
+)
 def test_controller_that_does_not_check_the_broker_epoch_is_reported(
     module: Any, inputs: Sequence[Input], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "_error_of_request", lambda controller, asked: error_codes.NONE)
+    lenient = vars(error_codes) | {"STALE_BROKER_EPOCH": error_codes.NONE}
+    monkeypatch.setattr(module, "error_codes", SimpleNamespace(**lenient))
     found = run(generic(standby=(False,)), inputs).violation
     assert found is not None
     assert found.invariant == "earlier-runs-refused"

@@ -1,11 +1,12 @@
 """Defects that runs reached and no invariant noticed, or that few runs reached."""
 
 from collections.abc import Sequence
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from controller.core.procedures import dispatch, dynamic_configuration
+from controller.core.procedures import dynamic_configuration
 from controller.core.procedures.reassignment import extra_znode, rollback
 from controller.core.procedures.topics import deletion
 from controller.core.triggers import Follow
@@ -28,17 +29,15 @@ from replay.world.inputs import (
 
 
 def _counts_confirmations_of_earlier_terms(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(dispatch, "is_of_an_earlier_term", lambda controller, epoch: False)
-    patch.setattr(deletion, "_requested_again", lambda controller, broker: set())
+    never = SimpleNamespace(applies=lambda configuration: False)
+    patch.setattr(deletion, "DELETIONS_OF_THIS_TERM", never)
 
 
 def _ignores_min_insync_replicas(patch: pytest.MonkeyPatch) -> None:
-    async def needed(
-        controller: Any, partitions: list[Any], originals: Any, cause: Any
-    ) -> dict[Any, int]:
-        return dict.fromkeys(partitions, 1)
+    async def one(controller: Any, topics: list[str], rule: str) -> dict[str, int]:
+        return dict.fromkeys(topics, 1)
 
-    patch.setattr(rollback, "_needed", needed)
+    patch.setattr(rollback, "read_min_insync_replicas", one)
 
 
 def _moves_entries_once(patch: pytest.MonkeyPatch) -> None:

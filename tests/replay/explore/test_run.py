@@ -34,7 +34,7 @@ from replay.world.inputs import (
 from replay.world.scenario import Scenario
 from tests.replay.explore.defects import leader_outside_of_isr
 
-_INPUTS: tuple[Input, ...] = (CrashBroker(6_000, 1), DeleteControllerZnode(6_010))
+INPUTS: tuple[Input, ...] = (CrashBroker(6_000, 1), DeleteControllerZnode(6_010))
 
 
 def small() -> Scenario:
@@ -48,7 +48,7 @@ def _defect(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_healthy_run_recovers_and_everything_is_checked() -> None:
-    outcome = run(small(), _INPUTS)
+    outcome = run(small(), INPUTS)
     assert outcome.violation is None
     assert outcome.not_checked == []
     assert outcome.coverage.inputs == {"CrashBroker": 1, "DeleteControllerZnode": 1}
@@ -108,9 +108,9 @@ def test_recovery_is_not_checked_while_a_stock_controller_fails_again_and_again(
 
 def test_same_inputs_make_the_same_run_with_any_hash_seed() -> None:
     script = (
-        "from tests.replay.explore.test_run import _INPUTS, small\n"
+        "from tests.replay.explore.test_run import INPUTS, small\n"
         "from replay.explore.run import run\n"
-        "print(run(small(), _INPUTS, with_digest=True).digest)"
+        "print(run(small(), INPUTS, with_digest=True).digest)"
     )
     digests = {
         subprocess.run(
@@ -128,7 +128,7 @@ def test_same_inputs_make_the_same_run_with_any_hash_seed() -> None:
 
 @pytest.mark.usefixtures("_defect")
 def test_planted_defect_is_reported_with_its_time() -> None:
-    violation = run(small(), _INPUTS).violation
+    violation = run(small(), INPUTS).violation
     assert violation is not None
     assert violation.invariant == LeaderInIsr.NAME
     assert 6_000_000 < violation.at_us < 60_000_000
@@ -164,14 +164,14 @@ def test_exception_that_a_procedure_catches_is_a_violation(
 
     monkeypatch.setattr(function.replace(":", "."), fail)
     move = Reassign(6_000, (Target("payments", 0, (3, 4)),))
-    violation = run(small(), (move, *_INPUTS)).violation
+    violation = run(small(), (move, *INPUTS)).violation
     assert violation is not None
     assert violation.invariant == NO_EXCEPTION
     assert violation.text == "ZeroDivisionError: planted (replay/explore/test_run.py, fail)"
 
 
 def test_acts_and_deliveries_are_kept_for_strategies() -> None:
-    traced = Attempts(small(), "test", 1, mix).traced(_INPUTS)
+    traced = Attempts(small(), "test", 1, mix).traced(INPUTS)
     assert traced.acts["refold 100"][0].point == "Startup: Create /controller_epoch"
     assert [one.number for one in traced.acts["refold 100"]][:3] == [1, 2, 3]
     assert traced.sent["refold 100>zookeeper"] > 10
@@ -194,7 +194,7 @@ def test_strategy_runs_on_the_world(name: str) -> None:
         return True
 
     def base(scenario: Scenario, numbers: Numbers) -> list[Input]:
-        return list(_INPUTS)
+        return list(INPUTS)
 
     with pytest.raises(Enough):
         STRATEGIES[name](Attempts(small(), name, 1, base, on_run), Numbers(1))

@@ -1,17 +1,15 @@
 """Unclean elections of topics that do not allow them, in a cluster that does by default."""
 
-from typing import Any
-
 import pytest
 
 from controller.core.configuration import Configuration
+from controller.core.procedures.elections import leadership
 from replay.explore.invariants.invariant import Violation
 from replay.explore.run import run
 from replay.world.inputs import ChangeBrokerConfig, ChangeTopicConfig, CrashBroker, Input
 from replay.world.scenario import BrokerSpec, ControllerSpec, Scenario, TopicSpec
 
 _UNCLEAN = "unclean.leader.election.enable"
-_SWITCHES = "controller.core.procedures.elections.leadership._unclean_topics"
 
 # Broker 2 leaves the ISR before broker 1 fails, and returns.
 _FAILURES: tuple[Input, ...] = (
@@ -36,11 +34,7 @@ def _violation(configs: dict[str, str], *inputs: Input, is_default: bool) -> Vio
 @pytest.fixture
 def _without_overrides(monkeypatch: pytest.MonkeyPatch) -> None:
     """The controller takes each topic for one without an override."""
-
-    async def allowed(controller: Any, topics: list[str], failures: Any) -> dict[str, bool]:
-        return dict.fromkeys(topics, controller.context.unclean_default)
-
-    monkeypatch.setattr(_SWITCHES, allowed)
+    monkeypatch.setattr(leadership, "UNCLEAN", "no such setting")
 
 
 @pytest.mark.usefixtures("_without_overrides")

@@ -231,9 +231,9 @@ def test_cancellation_that_was_removed_between_two_sessions_is_explained_as_by_a
 
 def store_all_snapshots(monkeypatch: pytest.MonkeyPatch) -> None:
     """Store a snapshot wherever one can be taken, and make no two ranges of moves one."""
-    monkeypatch.setattr("replay.inspect.at._APART_S", 0.0)
-    monkeypatch.setattr("replay.inspect.at._CLOCK_EVERY", 1)
-    monkeypatch.setattr("replay.index.every_fact._APART", 1)
+    monkeypatch.setattr("replay.inspect.at.SNAPSHOTS_APART_S", 0.0)
+    monkeypatch.setattr("replay.inspect.at.CLOCK_EVERY", 1)
+    monkeypatch.setattr("replay.index.every_fact.RANGES_APART_MIN", 1)
 
 
 def history_of_index(log: RecordedLog, subject: Subject, seq: int) -> History | None:

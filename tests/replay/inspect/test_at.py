@@ -41,7 +41,7 @@ def snapshots_everywhere(monkeypatch: pytest.MonkeyPatch) -> None:
     """Makes a snapshot every few events, because each reading of the clock is a second later."""
     clock = SimpleNamespace(process_time=count().__next__)
     monkeypatch.setattr(opening, "time", clock)
-    monkeypatch.setattr(opening, "_CLOCK_EVERY", 1)
+    monkeypatch.setattr(opening, "CLOCK_EVERY", 1)
 
 
 def state(log: Path, seq: int) -> Cluster:

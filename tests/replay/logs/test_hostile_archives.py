@@ -88,8 +88,8 @@ def test_recording_that_unpacks_to_too_much_is_not_read(
     packed = pack(tmp_path / "x.tar", ONE_SERVER)
     with open_source(packed) as found:
         assert not found.notes
-    monkeypatch.setattr(source, "_UNPACKED_BYTES_MIN", 100)
-    monkeypatch.setattr(source, "_UNPACKED_RATIO_MAX", 0)
+    monkeypatch.setattr(source, "UNPACKED_BYTES_MIN", 100)
+    monkeypatch.setattr(source, "UNPACKED_RATIO_MAX", 0)
     with pytest.raises(ReplayError, match="unpacks to more bytes than logs"), open_source(packed):
         pass
 
@@ -97,7 +97,7 @@ def test_recording_that_unpacks_to_too_much_is_not_read(
 def test_line_of_an_export_that_does_not_end_is_not_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(importing, "_LINE_BYTES_MAX", 1000)
+    monkeypatch.setattr(importing, "LINE_BYTES_MAX", 1000)
     (tmp_path / "log.jsonl.xz").write_bytes(lzma.compress(b" " * 1_000_000))
     with (
         old_file(tmp_path / "log.jsonl.xz") as file,

@@ -16,6 +16,7 @@ from replay.logs.open_log import open_log, seq_at
 from replay.stock_clusters.imports.importing import Selection, import_source
 from replay.times import nanoseconds_of
 from replay.why.headline import headline_of
+from replay.world.outcomes import ZooKeeperOutcome
 from tests.controller.core.cluster import Cluster
 from tests.controller.core.procedures.elections.electing import put_election_quietly
 from tests.controller.core.procedures.elections.test_unsent_batches import (
@@ -148,20 +149,19 @@ def test_failover_that_succeeds_ends_the_headline(log_of: FolderOf) -> None:
 # A queue of controller events that is stuck -------------------------------------------------------
 
 
-class Mute(Cluster):
+class SilentCluster(Cluster):
     """A cluster whose ZooKeeper stops answering."""
 
-    is_mute = False
+    is_silent = False
 
-    def _ask_zookeeper(self, issued: Issued, command: ZooKeeperCommand) -> None:
-        if not self.is_mute:
-            super()._ask_zookeeper(issued, command)
+    def ask_zookeeper(self, issued: Issued, command: ZooKeeperCommand) -> list[ZooKeeperOutcome]:
+        return [] if self.is_silent else super().ask_zookeeper(issued, command)
 
 
 def test_daemon_that_waits_for_an_outcome_is_the_headline(tmp_path: Path) -> None:
-    cluster = Mute(1, 2).start()
+    cluster = SilentCluster(1, 2).start()
     cluster.create_topic("t", {0: [1, 2]})
-    cluster.is_mute = True
+    cluster.is_silent = True
     cluster.stop_broker(2)
     cluster.now_ms += 24_000
     cluster.put("/brokers/topics/u", b'{"version":1,"partitions":{"0":[1]}}')
@@ -177,8 +177,8 @@ def test_daemon_that_waits_for_an_outcome_is_the_headline(tmp_path: Path) -> Non
 
 
 def test_daemon_that_waits_for_a_moment_is_not_stuck(tmp_path: Path) -> None:
-    cluster = Mute(1, 2).start()
-    cluster.is_mute = True
+    cluster = SilentCluster(1, 2).start()
+    cluster.is_silent = True
     cluster.stop_broker(2)
     cluster.now_ms += 2_000
     cluster.put("/brokers/topics/u", b'{"version":1,"partitions":{"0":[1]}}')

@@ -81,10 +81,13 @@ class Daemon(Process):
             self.clock,
             world.network,
             process,
-            lambda event, channel: self.events.append(event),
+            lambda event, channel: self.received(event),
             settings=settings,
             on_closed=self.closed,
         )
+
+    def received(self, event: Event) -> None:
+        self.events.append(event)
 
     def closed(self) -> None:
         self.is_closed = True

@@ -22,9 +22,10 @@ def test_check_that_does_not_hold_fails(tmp_path: Path, capsys: pytest.CaptureFi
 async def test_failed_request_ends_the_demonstration_with_its_reason(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def fails(stage: Stage) -> None:
+    async def fails() -> None:
         raise ClientError("orders-0: no leader within 20 s")
 
-    monkeypatch.setattr(demo, "_play", fails)
+    lab = Lab(tmp_path)
+    monkeypatch.setattr(lab, "start_zookeeper", fails)
     with pytest.raises(DemoFailed, match="orders-0: no leader within 20 s"):
-        await demo.play(Stage(Lab(tmp_path), tmp_path))
+        await demo.play(Stage(lab, tmp_path))

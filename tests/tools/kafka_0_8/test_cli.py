@@ -106,7 +106,7 @@ def test_host_that_cannot_be_registered_is_rejected(host: str, tmp_path: Path) -
 def test_unreachable_zookeeper_is_one_line_and_status_1(
     command: tuple[object, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(options, "_TIMEOUT_MS", 300)
+    monkeypatch.setattr(options, "SESSION_TIMEOUT_MS", 300)
     connect = ("--zookeeper", f"{HOST}:{free_port()}")
     status, output, error = run(*command, *connect)
     assert (status, output) == (1, "")

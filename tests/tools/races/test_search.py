@@ -10,7 +10,7 @@ from replay.explore.generators.attempt import Case, Found
 from replay.explore.invariants.invariant import Violation
 from replay.explore.saved import read_run
 from tests.races.catalogue import DEFECTS
-from tools.races.search import Searchers, SearchResult, _judge
+from tools.races.search import Searchers, SearchResult, confirm
 from tools.races.table import Row, line, write_table
 
 
@@ -68,7 +68,7 @@ def test_only_a_listed_invariant_in_a_run_with_what_the_race_needs_shows_the_rac
     assert directed is not None
     found = Found(Case(*directed(), "random", 1), Violation(invariant, 5, "/x", "text"))
     result = SearchResult()
-    assert _judge("R5", found, result, has_reached=has_reached) is is_shown
+    assert confirm("R5", found, result, has_reached=has_reached) is is_shown
     assert result.instead == ({} if is_shown else {invariant: 1})
 
 

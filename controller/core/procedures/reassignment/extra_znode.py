@@ -47,7 +47,7 @@ from controller.core.zookeeper_io import read_stats, read_znodes, write, write_t
 _PATH = REASSIGN_PARTITIONS_EXTRA
 _RULE = "extra reassignments"
 _MOVE = "extra reassignments: into /admin/reassign_partitions"
-_BOTH_BYTES_MAX = 1_040_000
+BOTH_ZNODES_BYTES_MAX = 1_040_000
 """The limit for both znodes together, which are written in one multi: below jute.maxbuffer."""
 
 
@@ -214,7 +214,7 @@ def _split_by_size(
         added = len(write_entries({name: entry}))
         size += added
         both += added - len(write_entries({name: one}))
-        if max(size, both - _BOTH_BYTES_MAX + DATA_BYTES_MAX) > DATA_BYTES_MAX:
+        if max(size, both - BOTH_ZNODES_BYTES_MAX + DATA_BYTES_MAX) > DATA_BYTES_MAX:
             break
         entries[name] = entry
         del rest[name]

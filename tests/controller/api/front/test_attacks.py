@@ -301,7 +301,7 @@ async def test_second_answer_is_not_sent_to_another_client(secured: Served) -> N
         (event,) = await secured.has_events(1)
     async with Client(secured.port) as second:
         await log_in_plain(second, "secret")
-        secured._answer(event)
+        secured.answer(event)
         with anyio.move_on_after(NOT_WITHIN_S) as quiet:
             await second.reader.read(1)
         assert quiet.cancelled_caught

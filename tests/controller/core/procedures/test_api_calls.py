@@ -7,7 +7,7 @@ import pytest
 from controller.core import error_codes as codes
 from controller.core import znodes
 from tests.controller.core.cluster import Cluster, reads
-from tests.controller.core.denying import Denying
+from tests.controller.core.denied_reads import ReadDenyingCluster
 from tests.controller.core.endpoint import alter_partition, controlled_shutdown, proposal
 from tests.controller.core.procedures.topics.topic_requests import create, errors, grow, new_topic
 
@@ -35,7 +35,7 @@ def test_fenced_request_makes_the_controller_look_for_another_one(name: str, rul
 
 
 def test_request_that_fails_is_answered_with_an_error_and_reported() -> None:
-    cluster = Denying(1)
+    cluster = ReadDenyingCluster(1)
     cluster.start()
     cluster.denied = (znodes.TOPICS,)
     seen = cluster.seen()

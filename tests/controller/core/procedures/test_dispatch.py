@@ -2,7 +2,7 @@
 
 from controller.core import znodes
 from controller.core.api_requests.alter_partition import AlterPartitionReceived
-from tests.controller.core.denying import Denying
+from tests.controller.core.denied_reads import ReadDenyingCluster
 from tests.controller.core.endpoint import next_request, proposal
 from tests.controller.core.procedures.elections.electing import rebalance
 from tests.controller.core.procedures.reassignment.interrupting import (
@@ -21,7 +21,7 @@ from tests.controller.core.procedures.reassignment.reassigning import (
 
 
 def test_under_kafka_rules_a_completion_that_fails_does_not_affect_the_next() -> None:
-    cluster = Denying(1, 2, rules="kafka")
+    cluster = ReadDenyingCluster(1, 2, rules="kafka")
     cluster.start()
     cluster.create_topic("t", {0: [1], 1: [1]})
     submit(cluster, {T0: [2], T1: [2]})

@@ -48,7 +48,7 @@ class WorldClient(ZooKeeperClient):
         self._world = world
         self._session = world.zookeeper.create_session()
 
-    async def _ask(self, command: ZooKeeperCommand, result: Any) -> None:
+    async def carry_out(self, command: ZooKeeperCommand, result: Any) -> None:
         world = self._world
         if isinstance(command, WriteAtomically):
             self.writes += 1

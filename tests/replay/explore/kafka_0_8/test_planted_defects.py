@@ -4,15 +4,17 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
-from controller.core.operations import WriteOperation
-from controller.core.outcomes import ZnodeColumns
-from controller.kafka_0_8 import admin, records, znodes
+from controller.core.commands import Reason
+from controller.core.operations import NO_AUTH, NO_NODE, WriteOperation
+from controller.core.outcomes import Writes, ZnodeColumns
+from controller.kafka_0_8 import admin, records, rules, znodes
 from controller.kafka_0_8.broker import Broker
+from controller.kafka_0_8.commands import RespondFetch
 from controller.kafka_0_8.configuration import CURRENT_RULES
-from controller.kafka_0_8.events import FetchReceived
 from controller.kafka_0_8.procedures import election, isr, leadership, reassignment, replicas
-from controller.kafka_0_8.state import Partition
+from controller.kafka_0_8.state import Name, Partition
 from replay.explore.kafka_0_8.invariants import ALWAYS, RECOVERY
 from replay.explore.kafka_0_8.losses import KNOWN_FLAWS
 from replay.explore.run import NO_EXCEPTION
@@ -47,14 +49,14 @@ def commit_at_once(patch: pytest.MonkeyPatch) -> None:
 
 
 def overrate_followers(patch: pytest.MonkeyPatch) -> None:
-    original = records._replicate
+    original = records.commit
 
-    def replicate(broker: Broker, event: FetchReceived, partition: Partition) -> None:
-        original(broker, event, partition)
-        partition.ar[event.replica].leo = partition.local.leo
-        records.commit(broker, partition)
+    def commit(broker: Broker, partition: Partition) -> None:
+        for replica in partition.ar.values():
+            replica.leo = partition.local.leo
+        original(broker, partition)
 
-    patch.setattr(records, "_replicate", replicate)
+    patch.setattr(records, "commit", commit)
 
 
 def never_catch_up(patch: pytest.MonkeyPatch) -> None:
@@ -62,19 +64,18 @@ def never_catch_up(patch: pytest.MonkeyPatch) -> None:
 
 
 def join_twice(patch: pytest.MonkeyPatch) -> None:
-    original = isr._write
+    """Replicas of the ISR that was written are still taken for joining ones."""
 
-    async def write(broker: Broker, partition: Partition, *rest: Any) -> None:
-        joining = partition.joining
-        await original(broker, partition, *rest)
-        partition.joining = joining
+    def commit(broker: Broker, partition: Partition) -> None:
+        records.commit(broker, partition)
+        partition.joining = partition.isr
 
-    patch.setattr(isr, "_write", write)
+    patch.setattr(isr, "commit", commit)
 
 
 def forget_epochs(patch: pytest.MonkeyPatch) -> None:
     """A candidate does not notice that /brokers/epoch was set back."""
-    patch.setattr(election, "_seen_epoch", lambda broker, partition, found: 0)
+    patch.setattr(election, "seen_epoch", lambda broker, partition, found: 0)
 
 
 def share_an_epoch(patch: pytest.MonkeyPatch) -> None:
@@ -116,23 +117,30 @@ def keep_the_isr(patch: pytest.MonkeyPatch) -> None:
 
 
 def close_assigned_replicas(patch: pytest.MonkeyPatch) -> None:
-    async def check_close(broker: Broker, change: znodes.StateChange) -> bool:
-        return True
+    """A request to close a replica is carried out as if the partition were deleted."""
+    original = replicas.read_znodes
 
-    patch.setattr(replicas, "_check_close", check_close)
+    async def read_znodes(broker: Broker, paths: Sequence[str], rule: str) -> ZnodeColumns:
+        found = await original(broker, paths, rule)
+        if rule == rules.ASSIGNMENT_DECIDES:
+            found.errors[0] = NO_NODE
+        return found
+
+    patch.setattr(replicas, "read_znodes", read_znodes)
 
 
 def elect_the_replica_of_a_deleted_partition(patch: pytest.MonkeyPatch) -> None:
-    original = election._read
+    original = election.read_znodes
 
-    async def read(broker: Broker, partition: Partition) -> ZnodeColumns:
-        found = await original(broker, partition)
-        found.czxids[0] = partition.czxid
+    async def read_znodes(broker: Broker, paths: Sequence[str], rule: str) -> ZnodeColumns:
+        found = await original(broker, paths, rule)
+        known = {znodes.replicas_path(*name): one for name, one in broker.partitions.items()}
+        found.czxids[0] = known[paths[0]].czxid
         return found
 
-    patch.setattr(election, "_read", read)
+    patch.setattr(election, "read_znodes", read_znodes)
     # A replica with records does not elect a leader of a partition without ISR either.
-    patch.setattr(election, "_had_leader", lambda *_: False)
+    patch.setattr(election, "THIRD_RULES", CURRENT_RULES)
 
 
 def truncate_too_much(patch: pytest.MonkeyPatch) -> None:
@@ -145,23 +153,25 @@ def truncate_too_much(patch: pytest.MonkeyPatch) -> None:
 
 
 def show_uncommitted_records(patch: pytest.MonkeyPatch) -> None:
-    original = records._consume
+    """A response has all records of the leader, also to a consumer."""
 
-    def consume(broker: Broker, event: FetchReceived, partition: Partition) -> None:
-        hw, partition.local.hw = partition.local.hw, partition.local.leo
-        original(broker, event, partition)
-        partition.local.hw = hw
+    def respond(*fields: Any) -> RespondFetch:
+        response = RespondFetch(*fields)
+        return response if response.error else replace(response, end=response.leo)
 
-    patch.setattr(records, "_consume", consume)
+    patch.setattr(records, "RespondFetch", respond)
 
 
 def never_elect(patch: pytest.MonkeyPatch) -> None:
-    original = election._candidacy
+    """Only broker 1 can become leader."""
+    original = election.write_atomically
 
-    async def candidacy(broker: Broker, *rest: Any) -> Any:
-        return await original(broker, *rest) if broker.id == 1 else None
+    async def write_atomically(broker: Broker, operations: Sequence[Any], reason: Reason) -> Any:
+        if broker.id == 1:
+            return await original(broker, operations, reason)
+        return [NO_AUTH] * len(operations)
 
-    patch.setattr(election, "_candidacy", candidacy)
+    patch.setattr(election, "write_atomically", write_atomically)
 
 
 def never_complete(patch: pytest.MonkeyPatch) -> None:
@@ -172,16 +182,18 @@ def never_complete(patch: pytest.MonkeyPatch) -> None:
 
 
 def keep_requests(patch: pytest.MonkeyPatch) -> None:
-    async def delete(*_: object) -> None: ...
+    """A request that was carried out is not deleted."""
 
-    patch.setattr(replicas, "_delete", delete)
+    async def write(broker: Broker, operations: Sequence[WriteOperation], reason: Reason) -> Writes:
+        return Writes(len(operations))
+
+    patch.setattr(replicas, "write", write)
 
 
 def never_close(patch: pytest.MonkeyPatch) -> None:
-    async def check_close(broker: Broker, change: znodes.StateChange) -> bool:
-        return False
+    async def close_replica(broker: Broker, name: Name) -> None: ...
 
-    patch.setattr(replicas, "_check_close", check_close)
+    patch.setattr(replicas, "close_replica", close_replica)
 
 
 def keep_producers_waiting(patch: pytest.MonkeyPatch) -> None:
@@ -215,7 +227,7 @@ def delete_without_the_epoch(patch: pytest.MonkeyPatch) -> None:
 
 
 def let_replicas_join_that_were_started_again(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(isr, "_not_started_again", lambda broker, partition: {})
+    patch.setattr(isr, "SECOND_RULES", CURRENT_RULES)
 
 
 DEFECTS: tuple[tuple[str, Plant, Scenario, Sequence[DesignInput]], ...] = (

@@ -11,36 +11,16 @@ from replay.stock_clusters.imports.importing import Selection, import_source
 from replay.stock_clusters.zookeeper_log.source import open_source
 from replay.stock_clusters.zookeeper_log.transactions import Transaction
 from replay.world.requests import Exists, Stat
+from tests.controller.zookeeper.ensemble import ensemble
 from tests.replay.stock_clusters.zookeeper_log.samples import tree_digest
 from tests.replay.world.real_zookeeper import RealSession
 from tools.lab import Lab, ZooKeeperServer
-from tools.lab.ports import HOST, free_port
-from tools.setup.jars import pyspark_jars
 
 pytestmark = [pytest.mark.lab, pytest.mark.timeout(180)]
 
-NUMBERS = (1, 2, 3)
 
-
-class Member(ZooKeeperServer):
-    """One server of an ensemble."""
-
-    def _command(self) -> Sequence[str]:
-        main = "org.apache.zookeeper.server.ZooKeeperServerMain"
-        member = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
-        return [member if one == main else one for one in super()._command()]
-
-
-async def start_ensemble(lab: Lab) -> list[Member]:
-    config = {"initLimit": "20", "syncLimit": "10", "snapCount": "50", "preAllocSize": "64"}
-    for number in NUMBERS:
-        config[f"server.{number}"] = f"{HOST}:{free_port()}:{free_port()}"
-    members = []
-    for number in NUMBERS:
-        folder = lab.folder / f"zookeeper-{number}"
-        (folder / "data").mkdir(parents=True)
-        (folder / "data" / "myid").write_text(str(number))
-        members.append(Member(folder, pyspark_jars(), name=folder.name, config=config))
+async def start_ensemble(lab: Lab) -> list[ZooKeeperServer]:
+    members = ensemble(lab.folder, snapCount="50", preAllocSize="64")
     lab.zookeepers += members
     async with anyio.create_task_group() as starting:
         for member in members:
@@ -48,7 +28,7 @@ async def start_ensemble(lab: Lab) -> list[Member]:
     return members
 
 
-async def leader_of(members: Sequence[Member]) -> Member:
+async def leader_of(members: Sequence[ZooKeeperServer]) -> ZooKeeperServer:
     """Waits until one of the members is leader, and returns it."""
     while True:
         for member in members:
@@ -60,7 +40,7 @@ async def leader_of(members: Sequence[Member]) -> Member:
         await anyio.sleep(0.05)
 
 
-def write(member: Member, names: Sequence[str]) -> None:
+def write(member: ZooKeeperServer, names: Sequence[str]) -> None:
     """Writes through one member; the session stays open."""
     session = RealSession(member.port)
     for name in names:
@@ -69,7 +49,7 @@ def write(member: Member, names: Sequence[str]) -> None:
     session.abandon()
 
 
-def stat_of(member: Member, name: str) -> Stat:
+def stat_of(member: ZooKeeperServer, name: str) -> Stat:
     session = RealSession(member.port)
     stat = session.apply(Exists(name)).result.stat
     session.close()

@@ -15,7 +15,7 @@ from controller.core.operations import Create, SetData
 from controller.core.values import ANY_VERSION, NO_EPOCH, NO_LEADER, LeaderAndIsr
 from replay.world.observer import Name
 from replay.world.requests import Multi
-from tests.replay.world.broker.hand import CONTROLLER, T0, T1, TOPIC_ID, Hand, refuse
+from tests.replay.world.broker.hand import T0, T1, TOPIC_ID, Hand, refuse
 
 Respond = Callable[[ApiRequest], ApiResponse | None]
 
@@ -263,10 +263,3 @@ def test_write_whose_reply_was_lost_is_found_in_zookeeper() -> None:
     hand.run(5)
     assert sorted(hand.partition(1).isr) == [1, 2, 3]
     assert znode(hand)[1] == hand.partition(1).partition_epoch
-
-
-def test_controller_is_only_known_from_its_metadata() -> None:
-    hand = Hand().start()
-    for broker in hand.brokers.values():
-        assert broker.replicas is not None
-    assert hand.replicas(1)._context.metadata.known_controller() == CONTROLLER

@@ -19,7 +19,7 @@ def registered(hand: Hand, broker: int) -> int | None:
 
 
 def listens(hand: Hand, broker: int) -> bool:
-    return f"broker {broker}" in hand.network._listeners
+    return f"broker {broker}" in hand.network.listeners()
 
 
 def test_broker_registers_before_its_port_accepts() -> None:
@@ -216,6 +216,7 @@ def test_refused_shutdown_is_tried_three_times(response: ControlledShutdownRespo
 
 
 def test_shutdown_ends_without_a_controller() -> None:
+    """A broker knows the controller from UpdateMetadata only, which it was not sent."""
     hand = Hand()
     hand.brokers[1].start()
     hand.run(5)

@@ -116,7 +116,9 @@ class CarefulHand(Hand):
         self.states[T0] = self.state
         self.write_state()
         reachable = [
-            one for one in live if one not in self.paused and f"broker {one}" in self.listening()
+            one
+            for one in live
+            if one not in self.paused and f"broker {one}" in self.network.listeners()
         ]
         if reachable:
             self.update_metadata(*reachable, live=live)
@@ -132,9 +134,6 @@ class CarefulHand(Hand):
                 tree.apply(session, Create(path, data), 0)
         else:
             tree.apply(session, SetData(_PATH, data, ANY_VERSION), 0)
-
-    def listening(self) -> Sequence[str]:
-        return list(self.network._listeners)
 
     def act(self, kind: str, broker: int, amount: int) -> None:
         subject, other = f"broker {broker}", f"broker {broker % 3 + 1}"

@@ -154,7 +154,7 @@ def test_member_that_caught_up_shares_the_leaders_state(world: SmallWorld) -> No
     world.ensemble.lag(1, transactions=3)
     broker.ask(Create("/a"))
     world.ensemble.lag(1)
-    members = world.ensemble._members
+    members = world.ensemble.members
     assert all(one.view is world.ensemble.state for one in members)
 
 
@@ -271,7 +271,7 @@ def test_change_of_the_leader_ends_a_lag_but_not_its_setting(world: SmallWorld) 
     world.ensemble.change_leader(100)
     world.wait(4_000)
     assert all(succeeded(one.ask(Exists("/a"))) for one in (broker, other))
-    assert world.ensemble._members[0].lags
+    assert world.ensemble.members[0].lags
 
 
 # Sessions

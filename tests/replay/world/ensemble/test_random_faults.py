@@ -69,7 +69,7 @@ class FollowingDaemon(Daemon):
     data: bytes | None = None
     reading = False
 
-    def event(self, event: Event) -> None:
+    def received(self, event: Event) -> None:
         match event:
             case WatchFired() | SessionConnected(renewed=False):
                 self.read()
@@ -88,7 +88,6 @@ def run(steps: list[tuple[tuple[object, ...], int]]) -> tuple[SmallWorld, object
     """A world after these faults, each with a time after it, and after a long calm."""
     world = SmallWorld()
     daemon, broker = FollowingDaemon(world, "refold 100", None), None
-    daemon.driver._on_event = lambda event, channel: daemon.event(event)
     daemon.driver.start()
     broker = FollowingBroker(world, "broker 1", 18_000)
     broker.client.start()
@@ -141,7 +140,7 @@ def test_clients_recover_and_have_the_last_value(
     assert znode is not None
     assert daemon_has == znode.data
     assert broker_has == znode.data
-    assert not any(one.lags for one in world.ensemble._members)
+    assert not any(one.lags for one in world.ensemble.members)
     owners = {node.owner for node in world.ensemble.state.dump().values()} - {0}
     assert owners <= {one.id for one in world.ensemble.sessions.of("broker 1")}
 

@@ -8,7 +8,7 @@ from controller.core.api_requests.topics import CreateTopicsReceived, NewTopic
 from controller.core.configuration import Authorization
 from controller.core.snapshot import load_snapshot, take_snapshot
 from tests.controller.core.cluster import Cluster
-from tests.controller.core.denying import Denying
+from tests.controller.core.denied_reads import ReadDenyingCluster
 from tests.controller.core.endpoint import call, next_request
 from tests.controller.core.procedures.admin.test_authorization import (
     ALICE,
@@ -127,9 +127,9 @@ def created(cluster: Cluster, topic: str) -> int:
     return error
 
 
-def allowed() -> Denying:
+def allowed() -> ReadDenyingCluster:
     """A controller that may read everything, and a client that may create the topic other."""
-    cluster = Denying(1, 2, authorization=Authorization())
+    cluster = ReadDenyingCluster(1, 2, authorization=Authorization())
     cluster.put_with_parents("/kafka-acl-changes", b"")
     cluster.put_with_parents(OTHER, acls(allows("Create")))
     cluster.start()
@@ -138,7 +138,7 @@ def allowed() -> Denying:
 
 
 def test_acls_that_may_not_be_read_deny_everything_and_stop_no_failover() -> None:
-    cluster = Denying(1, 2, authorization=Authorization(allows_without_acl=True))
+    cluster = ReadDenyingCluster(1, 2, authorization=Authorization(allows_without_acl=True))
     cluster.denied = (SECRET,)
     cluster.put_with_parents(CLUSTER, acls(allows("Describe")))
     cluster.put_with_parents(SECRET, acls(allows("Create")))
@@ -181,7 +181,7 @@ def test_notification_that_may_not_be_read_has_all_acls_read_again() -> None:
 )
 def test_acls_that_may_not_be_listed_deny_everything_until_they_may(denied: str) -> None:
     authorization = Authorization(super_users=("User:root",), allows_without_acl=True)
-    cluster = Denying(1, 2, authorization=authorization)
+    cluster = ReadDenyingCluster(1, 2, authorization=authorization)
     cluster.put_with_parents("/kafka-acl-changes", b"")
     cluster.put_with_parents(CLUSTER, acls(allows("Describe")))
     cluster.put_with_parents(OTHER, acls(allows("Create")))

@@ -167,7 +167,7 @@ def test_refused_reassignment_has_the_error_of_each_partition() -> None:
         ((allows("All"), denies("Describe")), ALICE, False),
         ((denies("Describe", "User:*"), allows("Describe")), ALICE, False),
         ((allows("All"), denies("Describe", host="10.0.0.2")), ALICE, True),
-        # Denying one of the operations that imply Describe does not deny Describe.
+        # ReadDenyingCluster one of the operations that imply Describe does not deny Describe.
         ((allows("Describe"), denies("Alter")), ALICE, True),
         ((denies("All", "User:*"),), ClientIdentity("User:root", HOST), True),
         ((), ClientIdentity("User:root", HOST), True),

@@ -8,7 +8,7 @@ from controller.core.api_requests.producer_ids import AllocateProducerIdsRespons
 from controller.core.commands import WriteZnodes
 from tests.controller.core.cluster import Cluster
 from tests.controller.core.endpoint import allocate_producer_ids
-from tests.controller.core.procedures.reassignment.interrupting import Refusing
+from tests.controller.core.procedures.reassignment.interrupting import WriteRejectingCluster
 
 
 def block(cluster: Cluster) -> tuple[int, str, str]:
@@ -68,7 +68,7 @@ def test_last_block_is_allocated() -> None:
 
 
 def test_rejected_write_is_an_error_and_is_not_repeated() -> None:
-    cluster = Refusing(1)
+    cluster = WriteRejectingCluster(1)
     cluster.start()
     only_the_first = iter([True])
     cluster.refuses = lambda issued: next(only_the_first, False)

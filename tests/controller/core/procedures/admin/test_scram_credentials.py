@@ -19,7 +19,7 @@ from controller.core.operations import Create, CreateSequential, Delete, SetData
 from controller.core.user_configs import is_secret
 from replay.world.requests import GetChildren
 from tests.controller.core.cluster import Cluster, reads, writes
-from tests.controller.core.denying import Denying
+from tests.controller.core.denied_reads import ReadDenyingCluster
 from tests.controller.core.endpoint import call, next_request
 from tests.controller.core.unreliable import Delivery
 
@@ -65,9 +65,9 @@ def announced(cluster: Cluster) -> list[str]:
     return [one["entity_path"] for one in found]
 
 
-def of(**users: dict[str, str]) -> Denying:
+def of(**users: dict[str, str]) -> ReadDenyingCluster:
     """A cluster with configurations of users, all of which the controller may read."""
-    cluster = Denying(1)
+    cluster = ReadDenyingCluster(1)
     for path in (znodes.USER_CONFIGS, znodes.CONFIG_CHANGES):
         cluster.put(path, b"")
     for user, configs in users.items():

@@ -27,6 +27,7 @@ from controller.core.znodes import (
     write_entries,
     write_request,
 )
+from replay.world.outcomes import ZooKeeperOutcome
 from replay.world.requests import GetChildren, GetData
 from tests.controller.core.cluster import Cluster
 from tests.controller.core.procedures.reassignment.reassigning import T0, T1, Name, catch_up
@@ -68,23 +69,21 @@ def half_way(*in_sync: int) -> Cluster:
     return cluster
 
 
-class Refusing(Cluster):
+class WriteRejectingCluster(Cluster):
     """A cluster whose ZooKeeper rejects the controller's writes that `refuses` matches."""
 
     def __init__(self, *brokers: int, **settings: Any) -> None:
         super().__init__(*brokers, **settings)
         self.refuses: Callable[[Issued], bool] = lambda issued: False
 
-    def _ask_zookeeper(self, issued: Issued, command: ZooKeeperCommand) -> None:
+    def ask_zookeeper(self, issued: Issued, command: ZooKeeperCommand) -> list[ZooKeeperOutcome]:
         if isinstance(command, WriteZnodes | WriteAtomically) and self.refuses(issued):
             errors = [_NO_AUTH for _ in command.operations]
             if isinstance(command, WriteAtomically):
                 # The first operation checks /controller_epoch.
                 errors = [OK, *errors[1:]]
-            refused = ZnodesWritten(issued.id, 0, errors, [-1] * len(errors))
-            self._inbox.append(("zookeeper", refused))
-        else:
-            super()._ask_zookeeper(issued, command)
+            return [ZnodesWritten(issued.id, 0, errors, [-1] * len(errors))]
+        return super().ask_zookeeper(issued, command)
 
 
 class OtherControllersTerm:
@@ -255,18 +254,12 @@ def written_in(step: Sequence[Issued]) -> list[str]:
     ]
 
 
-class OldServer(Cluster):
+class OldServerCluster(Cluster):
     """A cluster whose ZooKeeper does not report the transaction of a watch event (before 3.9)."""
 
-    def _collect_watches(self) -> None:
-        super()._collect_watches()
-        self._inbox = type(self._inbox)(
-            (channel, msgspec.structs.replace(event, zxid=-1))
-            if isinstance(event, WatchFired)
-            else (channel, event)
-            for channel, event in self._inbox
-        )
+    def take_watch_events(self) -> list[WatchFired]:
+        return [msgspec.structs.replace(one, zxid=-1) for one in super().take_watch_events()]
 
 
-KINDS = [Cluster, OldServer]
+KINDS = [Cluster, OldServerCluster]
 """Clusters whose servers do and do not report the transaction of a watch event."""

@@ -21,7 +21,7 @@ from controller.core.znodes import (
 from replay.world.requests import Multi, WriteInMulti
 from tests.controller.core.cluster import Cluster, reads, writes
 from tests.controller.core.procedures.reassignment.interrupting import (
-    OldServer,
+    OldServerCluster,
     OtherControllersTerm,
     Targets,
     cancel_all,
@@ -60,7 +60,7 @@ def reads_data(issued: Issued) -> bool:
 def test_entry_written_after_a_removed_cancellation_starts_if_there_was_none_before() -> None:
     """The controller reads the entry before it handles the cancellation, of which the server does
     not report the transaction."""
-    cluster = two_partitions(kind=OldServer)
+    cluster = two_partitions(kind=OldServerCluster)
     cluster.once(
         reads_stat,
         lambda: (cancel_briefly(cluster), submit_quietly(cluster, {T0: [3]})),
@@ -264,7 +264,7 @@ def test_targets_lead_first_if_a_move_is_requested_in_the_transaction_of_a_cance
 def test_entry_that_is_written_in_the_transaction_of_a_removed_cancellation_begins() -> None:
     """The server does not report the transaction, and the controller has read the znode after the
     last transaction before it."""
-    cluster = two_partitions(kind=OldServer)
+    cluster = two_partitions(kind=OldServerCluster)
     client = Client(cluster)
     submit(cluster, {T0: [3]})
     first = Entry((3,), (1,))
@@ -280,7 +280,7 @@ def test_entry_that_is_written_in_the_transaction_of_a_removed_cancellation_begi
 def test_entry_that_is_written_in_the_transaction_that_removes_a_cancellation_begins() -> None:
     """The server does not report the transaction of the cancellation, before which the entries had
     changed."""
-    cluster = two_partitions(kind=OldServer)
+    cluster = two_partitions(kind=OldServerCluster)
     client = Client(cluster)
     both = entries_json({T0: [3], T1: [4]})
 

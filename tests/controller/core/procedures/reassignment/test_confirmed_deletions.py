@@ -30,6 +30,7 @@ from controller.core.znodes import (
     write_deletion,
 )
 from replay.world.messages import PartitionError
+from replay.world.outcomes import ZooKeeperOutcome
 from tests.controller.core.cluster import Cluster, by_rule
 from tests.controller.core.procedures.reassignment.dropping import (
     ask_for_deletion,
@@ -42,7 +43,7 @@ from tests.controller.core.procedures.reassignment.dropping import (
     stopped,
 )
 from tests.controller.core.procedures.reassignment.interrupting import (
-    Refusing,
+    WriteRejectingCluster,
     cancel_all,
     submit,
 )
@@ -148,20 +149,19 @@ def test_record_of_a_confirmed_deletion_that_a_client_has_deleted_is_not_reporte
     assert seen.texts_of("deletion_not_removed") == []
 
 
-class PartlyRefusing(Cluster):
+class PartlyRejectingCluster(Cluster):
     """A cluster whose ZooKeeper writes the first of several records, and no other."""
 
-    def _ask_zookeeper(self, issued: Issued, command: ZooKeeperCommand) -> None:
+    def ask_zookeeper(self, issued: Issued, command: ZooKeeperCommand) -> list[ZooKeeperOutcome]:
         count = len(command.operations) if isinstance(command, WriteZnodes) else 0
         if count > 1 and issued.reason.rule == "replica deletions":
             errors = [OK, *[NO_AUTH] * (count - 1)]
-            self._inbox.append(("zookeeper", ZnodesWritten(issued.id, 0, errors, [0] * count)))
-        else:
-            super()._ask_zookeeper(issued, command)
+            return [ZnodesWritten(issued.id, 0, errors, [0] * count)]
+        return super().ask_zookeeper(issued, command)
 
 
 def test_deletions_of_which_one_cannot_be_recorded_are_not_requested() -> None:
-    cluster = PartlyRefusing(*range(1, 7), kip_236_enable=True)
+    cluster = PartlyRejectingCluster(*range(1, 7), kip_236_enable=True)
     cluster.start()
     cluster.create_topic("t", {0: [1, 2, 3]})
     submit(cluster, {T0: [4, 5, 6]})
@@ -195,9 +195,9 @@ def deletion_request(cluster: Cluster) -> CommandId:
     return last
 
 
-def unanswered() -> Refusing:
+def unanswered() -> WriteRejectingCluster:
     """Broker 4 does not answer the requests to delete replicas."""
-    cluster = Refusing(1, 2, 3, 4, kip_236_enable=True)
+    cluster = WriteRejectingCluster(1, 2, 3, 4, kip_236_enable=True)
     cluster.start()
     cluster.create_topic("t", {0: [1], 1: [2]})
     cluster.is_slow = lambda request: (
@@ -206,7 +206,7 @@ def unanswered() -> Refusing:
     return cluster
 
 
-def unrecorded() -> tuple[Refusing, CommandId]:
+def unrecorded() -> tuple[WriteRejectingCluster, CommandId]:
     """As `unanswered`. Broker 4 was asked to delete t-0, and a client has removed the record. t-0
     was to be deleted again, which could not be recorded, so that its move continues; broker 4 has
     not answered this either. Returns the first request, too."""

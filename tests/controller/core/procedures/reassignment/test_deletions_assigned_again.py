@@ -27,7 +27,7 @@ from tests.controller.core.procedures.reassignment.dropping import (
     stopped,
 )
 from tests.controller.core.procedures.reassignment.interrupting import (
-    Refusing,
+    WriteRejectingCluster,
     cancel_all,
     remove_cancel,
     submit,
@@ -217,9 +217,9 @@ def test_without_topic_ids_a_refused_replica_outside_of_the_isr_is_deleted_first
     assert after.leader_epoch in [one.leader_epoch for one in sent]
 
 
-def deleted_before() -> Refusing:
+def deleted_before() -> WriteRejectingCluster:
     """A deletion of t-0 on broker 2 was recorded, then t-0 was created on 1 and 2; 2 is dead."""
-    cluster = Refusing(1, inter_broker_protocol_version="2.7", kip_236_enable=True)
+    cluster = WriteRejectingCluster(1, inter_broker_protocol_version="2.7", kip_236_enable=True)
     cluster.start()
     cluster.put(deletion_path("1_1"), write_deletion(ReplicaDeletion(2, (T0,))))
     cluster.create_topic("t", {0: [1, 2]})

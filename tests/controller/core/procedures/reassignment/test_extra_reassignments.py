@@ -221,7 +221,7 @@ def test_entries_wait_while_both_znodes_together_are_too_large_for_a_multi(
     assert present is not None
     # As long as the longer entry would be in the znode alone.
     moved = len(write_entries({T1: Entry((4,), (2,))}))
-    monkeypatch.setattr(extra_znode, "_BOTH_BYTES_MAX", len(present) + moved + room)
+    monkeypatch.setattr(extra_znode, "BOTH_ZNODES_BYTES_MAX", len(present) + moved + room)
     submit_extra(cluster, {T1: [4]})
     assert (extra(cluster) is None) is is_moved
 

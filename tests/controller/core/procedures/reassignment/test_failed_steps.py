@@ -21,7 +21,7 @@ from tests.controller.core.cluster import Cluster, by_rule, reads, writes
 from tests.controller.core.procedures.reassignment.dropping import pending, stopped
 from tests.controller.core.procedures.reassignment.interrupting import (
     OtherControllersTerm,
-    Refusing,
+    WriteRejectingCluster,
     cancel_all,
     entries,
     half_way,
@@ -49,15 +49,15 @@ from tests.controller.core.unreliable import Delivery
 raises_leader_epoch = by_rule(WriteZnodes, RAISE)
 
 
-def cluster_of_three(*replicas: int) -> Refusing:
+def cluster_of_three(*replicas: int) -> WriteRejectingCluster:
     """t-0 on `replicas` of brokers 1 to 3."""
-    cluster = Refusing(1, 2, 3, kip_236_enable=True)
+    cluster = WriteRejectingCluster(1, 2, 3, kip_236_enable=True)
     cluster.start()
     cluster.create_topic("t", {0: replicas})
     return cluster
 
 
-def stored_epoch(cluster: Refusing) -> int | None:
+def stored_epoch(cluster: WriteRejectingCluster) -> int | None:
     """The leader epoch in the record of t-0."""
     path = reassignment_path(*T0)
     return znodes.read_record(path, cluster.data(path))[1]
@@ -97,7 +97,7 @@ def test_record_whose_leader_epoch_cannot_be_unset_is_the_reported_failure() -> 
 
 
 def test_failure_without_records_names_the_leader_epoch() -> None:
-    cluster = Refusing(1, 2)
+    cluster = WriteRejectingCluster(1, 2)
     cluster.start()
     cluster.create_topic("t", {0: [1]})
     cluster.refuses = raises_leader_epoch

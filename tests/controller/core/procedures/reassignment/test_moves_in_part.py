@@ -6,7 +6,7 @@ from controller.core import error_codes as codes
 from controller.core import znodes
 from tests.controller.core.cluster import writes
 from tests.controller.core.endpoint import alter_partition, proposal
-from tests.controller.core.procedures.reassignment.interrupting import Refusing
+from tests.controller.core.procedures.reassignment.interrupting import WriteRejectingCluster
 from tests.controller.core.procedures.reassignment.reassigning import (
     T0,
     T1,
@@ -36,7 +36,7 @@ def test_move_that_has_not_caught_up_is_left_alone_when_another_completes() -> N
 
 @pytest.mark.parametrize("rules", ["refold", "kafka"])
 def test_move_whose_topic_cannot_be_written_sends_no_request(rules: str) -> None:
-    cluster = Refusing(1, 2, 3, rules=rules)
+    cluster = WriteRejectingCluster(1, 2, 3, rules=rules)
     cluster.start()
     cluster.create_topic("t", {0: [1]})
     cluster.refuses = writes(znodes.topic_path("t"))
@@ -51,7 +51,7 @@ def test_move_whose_topic_cannot_be_written_sends_no_request(rules: str) -> None
 
 
 def test_under_kafka_rules_a_cancellation_that_cannot_be_stored_deletes_no_replica() -> None:
-    cluster = Refusing(1, 2, 3, rules="kafka")
+    cluster = WriteRejectingCluster(1, 2, 3, rules="kafka")
     cluster.start()
     cluster.create_topic("t", {0: [1], 1: [1]})
     ask(cluster, (T0, [2]), (T1, [3]))

@@ -10,7 +10,7 @@ from controller.core.commands import Issued, ReadStats, ReadZnodes, WriteZnodes
 from controller.core.errors import ZnodeError
 from controller.core.znodes import Entry
 from tests.controller.core.cluster import DAEMON, Cluster, by_rule, reads, writes, writes_state
-from tests.controller.core.procedures.reassignment.interrupting import Refusing
+from tests.controller.core.procedures.reassignment.interrupting import WriteRejectingCluster
 from tests.controller.core.procedures.reassignment.reassigning import (
     T0,
     T1,
@@ -97,7 +97,7 @@ def test_entry_with_the_daemon_as_target_is_dropped() -> None:
 
 
 def test_entry_whose_assignment_cannot_be_written_is_dropped_with_the_error_code() -> None:
-    cluster = Refusing(1, 2, 3)
+    cluster = WriteRejectingCluster(1, 2, 3)
     cluster.start()
     cluster.create_topic("t", {0: [1, 2]})
     cluster.refuses = writes(znodes.topic_path("t"))

@@ -18,6 +18,7 @@ from controller.core.znodes import (
     reassignments_path,
     write_reassignment,
 )
+from replay.world.outcomes import ZooKeeperOutcome
 from tests.controller.core.cluster import Cluster, Seen, reads
 from tests.controller.core.procedures.reassignment.interrupting import (
     OtherControllersTerm,
@@ -207,20 +208,18 @@ def test_topic_that_is_deleted_when_a_reply_is_lost_does_not_affect_the_others()
     assert len(seen.texts_of("reassignment_failed")) <= 1
 
 
-class RefusingRecord(Cluster):
+class RecordRejectingCluster(Cluster):
     """A cluster whose ZooKeeper rejects every write of the record of t-0 while `refuses`."""
 
     refuses = True
 
-    def _ask_zookeeper(self, issued: Issued, command: ZooKeeperCommand) -> None:
+    def ask_zookeeper(self, issued: Issued, command: ZooKeeperCommand) -> list[ZooKeeperOutcome]:
         if self.refuses and writes_record(("t", 0))(issued):
             path = reassignment_path("t", 0)
             operations = written_by(issued)
             errors = [NO_AUTH if one.path == path else OK for one in operations]
-            refused = ZnodesWritten(issued.id, 0, errors, [-1] * len(operations))
-            self._inbox.append(("zookeeper", refused))
-        else:
-            super()._ask_zookeeper(issued, command)
+            return [ZnodesWritten(issued.id, 0, errors, [-1] * len(operations))]
+        return super().ask_zookeeper(issued, command)
 
 
 @pytest.mark.parametrize("checks_topic_versions", [True, False])
@@ -229,7 +228,7 @@ def test_assignment_whose_record_cannot_be_written_is_not_stored(
 ) -> None:
     """Without versions, the write of another partition of the topic stores it, too. It is restored
     before the request ends."""
-    cluster = RefusingRecord(
+    cluster = RecordRejectingCluster(
         1, 2, 3, 4, kip_236_enable=True, checks_topic_versions=checks_topic_versions
     ).start()
     cluster.create_topic("t", {0: [1, 2], 1: [1, 2]})
@@ -247,7 +246,7 @@ def test_assignment_whose_record_cannot_be_written_is_not_stored(
 
 
 def test_entry_whose_record_cannot_be_written_is_removed() -> None:
-    cluster = RefusingRecord(1, 2, 3, 4, kip_236_enable=True).start()
+    cluster = RecordRejectingCluster(1, 2, 3, 4, kip_236_enable=True).start()
     cluster.create_topic("t", {0: [1, 2], 1: [1, 2]})
     submit(cluster, {("t", 0): [3, 4], ("t", 1): [3, 4]})
     assert entries(cluster) == {("t", 1): Entry((3, 4), (1, 2))}
@@ -386,7 +385,7 @@ def test_topic_that_disappears_while_its_record_is_written_fails_the_move() -> N
 
 def test_failover_completes_a_move_whose_new_target_cannot_be_recorded() -> None:
     """Broker 3, the present target, has caught up."""
-    cluster = RefusingRecord(1, 2, 3, 4, kip_236_enable=True)
+    cluster = RecordRejectingCluster(1, 2, 3, 4, kip_236_enable=True)
     cluster.refuses = False
     cluster.start()
     cluster.create_topic("t", {0: [1]})

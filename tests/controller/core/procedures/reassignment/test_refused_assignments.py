@@ -13,10 +13,11 @@ from controller.core.commands import Issued, WriteZnodes, ZooKeeperCommand
 from controller.core.events import ZnodesWritten
 from controller.core.operations import NO_AUTH
 from controller.core.znodes import Entry, deletion_path
+from replay.world.outcomes import ZooKeeperOutcome
 from tests.controller.core.cluster import Cluster
 from tests.controller.core.procedures.reassignment.dropping import pending
 from tests.controller.core.procedures.reassignment.interrupting import (
-    Refusing,
+    WriteRejectingCluster,
     assert_nothing_is_left,
     cancel_all,
     entries,
@@ -56,9 +57,9 @@ refusals = pytest.mark.parametrize("refused", [writes_topic, stores_deletion])
 Refusal = Callable[[Issued], bool]
 
 
-def moving_by_entry() -> Refusing:
+def moving_by_entry() -> WriteRejectingCluster:
     """t-0 moves from broker 1 of 4 to broker 3."""
-    cluster = Refusing(1, 2, 3, 4, kip_236_enable=True)
+    cluster = WriteRejectingCluster(1, 2, 3, 4, kip_236_enable=True)
     cluster.start()
     cluster.create_topic("t", {0: [1], 1: [1]})
     submit(cluster, {T0: [3]})
@@ -66,8 +67,8 @@ def moving_by_entry() -> Refusing:
     return cluster
 
 
-def moving_by_api(**settings: Any) -> Refusing:
-    cluster = Refusing(1, 2, 3, 4, **settings)
+def moving_by_api(**settings: Any) -> WriteRejectingCluster:
+    cluster = WriteRejectingCluster(1, 2, 3, 4, **settings)
     cluster.start()
     cluster.create_topic("t", {0: [1], 1: [1]})
     assert reassign(cluster, 3) == codes.NONE
@@ -78,7 +79,7 @@ def refuse_none(issued: Issued) -> bool:
     return False
 
 
-def assert_move_continues(cluster: Refusing) -> None:
+def assert_move_continues(cluster: WriteRejectingCluster) -> None:
     """The refused write has changed nothing, and broker 3 has a replica."""
     assert assignment(cluster) == MOVING
     assert files(cluster) == [1, 3]
@@ -122,7 +123,7 @@ def test_without_kip_236_a_cancelled_move_continues() -> None:
     assert_move_ends(cluster)
 
 
-def rollback_refused(refused: Refusal) -> Refusing:
+def rollback_refused(refused: Refusal) -> WriteRejectingCluster:
     """The cancellation of `moving_by_entry` cannot be stored; /admin/reassign_cancel exists."""
     cluster = moving_by_entry()
     cluster.refuses = refused
@@ -153,29 +154,26 @@ def test_refused_rollback_continues_once_the_cancellation_is_deleted(refused: Re
     assert_nothing_is_left(cluster)
 
 
-class RefusingTopicT(Cluster):
+class TopicRejectingCluster(Cluster):
     """A cluster whose ZooKeeper refuses each write of the znode of t, while `refuses`."""
 
     refuses = False
 
-    def _ask_zookeeper(self, issued: Issued, command: ZooKeeperCommand) -> None:
+    def ask_zookeeper(self, issued: Issued, command: ZooKeeperCommand) -> list[ZooKeeperOutcome]:
         is_refused = [path == znodes.topic_path("t") for path in paths_of(issued)]
         if not self.refuses or not any(is_refused) or not isinstance(command, WriteZnodes):
-            super()._ask_zookeeper(issued, command)
-            return
+            return super().ask_zookeeper(issued, command)
         possible = zip(command.operations, is_refused, strict=True)
         operations = tuple(one for one, no in possible if not no)
-        super()._ask_zookeeper(issued, structs.replace(command, operations=operations))
-        channel, written = self._inbox.pop()
+        [written] = super().ask_zookeeper(issued, structs.replace(command, operations=operations))
         assert isinstance(written, ZnodesWritten)
         errors, versions = iter(written.errors), iter(written.versions)
         merged = [(NO_AUTH, -1) if no else (next(errors), next(versions)) for no in is_refused]
-        answer = ZnodesWritten(issued.id, 0, *map(list, zip(*merged, strict=True)))
-        self._inbox.append((channel, answer))
+        return [ZnodesWritten(issued.id, 0, *map(list, zip(*merged, strict=True)))]
 
 
 def test_rollback_of_one_topic_ends_although_that_of_another_is_refused() -> None:
-    cluster = RefusingTopicT(1, 2, 3, 4, kip_236_enable=True).start()
+    cluster = TopicRejectingCluster(1, 2, 3, 4, kip_236_enable=True).start()
     moves = {T0: [3], ("u", 0): [3]}
     for topic, number in moves:
         cluster.create_topic(topic, {number: [1]})

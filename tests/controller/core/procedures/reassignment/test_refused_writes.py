@@ -18,7 +18,7 @@ from controller.core.znodes import (
 )
 from tests.controller.core.cluster import Cluster, writes
 from tests.controller.core.procedures.reassignment.interrupting import (
-    Refusing,
+    WriteRejectingCluster,
     cancel_all,
     entries,
     files,
@@ -37,9 +37,9 @@ from tests.controller.core.procedures.reassignment.reassigning import (
 MOVING = "3,1,2 adding 3 removing 1,2"
 
 
-def two_replicas() -> Refusing:
+def two_replicas() -> WriteRejectingCluster:
     """t-0 on [1,2]."""
-    cluster = Refusing(1, 2, 3, kip_236_enable=True)
+    cluster = WriteRejectingCluster(1, 2, 3, kip_236_enable=True)
     cluster.start()
     cluster.create_topic("t", {0: [1, 2]})
     return cluster

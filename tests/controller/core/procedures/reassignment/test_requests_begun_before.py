@@ -14,8 +14,8 @@ from controller.core.znodes import (
 )
 from tests.controller.core.cluster import Cluster, writes
 from tests.controller.core.procedures.reassignment.interrupting import (
-    Refusing,
     Targets,
+    WriteRejectingCluster,
     assert_nothing_is_left,
     cancel_quietly,
     entries,
@@ -58,8 +58,8 @@ class Interrupted:
         later: Targets | None = None,
         is_later_legacy: bool = False,
     ) -> None:
-        cluster = two_partitions(kind=Refusing)
-        assert isinstance(cluster, Refusing)
+        cluster = two_partitions(kind=WriteRejectingCluster)
+        assert isinstance(cluster, WriteRejectingCluster)
         self.cluster = cluster
         wanted = {one: [3] for one in names}
         if legacy:

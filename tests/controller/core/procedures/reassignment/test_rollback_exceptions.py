@@ -7,7 +7,7 @@ from controller.core.procedures.elections.rebalance import rebalance_timer
 from controller.core.znodes import Entry
 from tests.controller.core.cluster import writes
 from tests.controller.core.procedures.reassignment.interrupting import (
-    Refusing,
+    WriteRejectingCluster,
     assert_nothing_is_left,
     cancel_all,
     entries,
@@ -62,7 +62,7 @@ def test_entry_written_while_the_api_undoes_a_move_to_its_target_begins() -> Non
 
 
 def test_rollback_whose_entry_could_not_be_removed_ends_with_a_later_cancellation() -> None:
-    cluster = Refusing(1, 2, 3, kip_236_enable=True)
+    cluster = WriteRejectingCluster(1, 2, 3, kip_236_enable=True)
     cluster.start()
     cluster.create_topic("t", {0: [1, 2]})
     submit(cluster, {T0: [3]})

@@ -15,7 +15,7 @@ from controller.core.znodes import CANCEL_CONTENT, FORCED_CANCEL_CONTENT, REASSI
 from tests.controller.core.cluster import Cluster, Seen, by_rule, writes, writes_state
 from tests.controller.core.procedures.elections.electing import configure
 from tests.controller.core.procedures.reassignment.interrupting import (
-    Refusing,
+    WriteRejectingCluster,
     assert_nothing_is_left,
     cancel_all,
     entries,
@@ -379,7 +379,7 @@ def test_partition_with_a_waiting_rollback_is_not_reported_as_leaderless() -> No
 
 
 def test_failed_write_of_the_state_makes_the_rollback_wait() -> None:
-    cluster = Refusing(1, 2, 3, 4, kip_236_enable=True)
+    cluster = WriteRejectingCluster(1, 2, 3, 4, kip_236_enable=True)
     cluster.start()
     cluster.create_topic("t", {0: [1, 2]})
     submit(cluster, {T0: [3, 4]})

@@ -19,7 +19,7 @@ from tests.controller.core.procedures.elections.electing import (
     rebalance,
 )
 from tests.controller.core.procedures.reassignment.interrupting import (
-    Refusing,
+    WriteRejectingCluster,
     assert_nothing_is_left,
     cancel_all,
     cancel_briefly,
@@ -389,7 +389,7 @@ def test_move_that_adds_no_replica_is_rolled_back_without_a_live_one() -> None:
 
 
 def test_rollback_whose_originals_cannot_be_stored_is_reported_and_ends_at_a_failover() -> None:
-    cluster = Refusing(1, 2, 3, kip_236_enable=True)
+    cluster = WriteRejectingCluster(1, 2, 3, kip_236_enable=True)
     cluster.start()
     cluster.create_topic("t", {0: [1, 2]})
     submit(cluster, {T0: [3]})

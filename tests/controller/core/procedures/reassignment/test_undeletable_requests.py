@@ -16,7 +16,7 @@ from controller.core.znodes import (
 from tests.controller.core.cluster import Cluster, reads, writes
 from tests.controller.core.procedures.reassignment.interrupting import (
     OtherControllersTerm,
-    Refusing,
+    WriteRejectingCluster,
     assert_nothing_is_left,
     cancel_all,
     entries,
@@ -41,9 +41,9 @@ from tests.controller.core.unreliable import Delivery
 MOVING = "3,1,2 adding 3 removing 1,2"
 
 
-def two_replicas() -> Refusing:
+def two_replicas() -> WriteRejectingCluster:
     """t-0 on [1,2]."""
-    cluster = Refusing(1, 2, 3, 4, kip_236_enable=True)
+    cluster = WriteRejectingCluster(1, 2, 3, 4, kip_236_enable=True)
     cluster.start()
     cluster.create_topic("t", {0: [1, 2]})
     return cluster

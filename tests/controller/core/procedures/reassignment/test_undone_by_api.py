@@ -11,7 +11,7 @@ from controller.core.znodes import Entry
 from tests.controller.core.cluster import Cluster
 from tests.controller.core.procedures.reassignment.interrupting import (
     OtherControllersTerm,
-    Refusing,
+    WriteRejectingCluster,
     assert_nothing_is_left,
     cancel_all,
     entries,
@@ -205,7 +205,7 @@ def test_request_for_the_originals_is_logged_as_a_cancellation() -> None:
 
 def test_next_controller_knows_that_the_originals_in_another_order_end_the_reassignment() -> None:
     """The controller is replaced before it removes the record."""
-    cluster = Refusing(1, 2, 3, 4, 5, 6, kip_236_enable=True)
+    cluster = WriteRejectingCluster(1, 2, 3, 4, 5, 6, kip_236_enable=True)
     cluster.start()
     cluster.create_topic("t", {0: [1, 2, 3]})
     assert reassign(cluster, 4, 5, 6) == codes.NONE

@@ -9,6 +9,7 @@ from controller.core.events import WatchFired, ZnodesWritten
 from controller.core.operations import NO_AUTH, OK, Create, Delete, SetData
 from controller.core.procedures.role.controller_election import BACK_OFF_TIMER
 from controller.core.values import ANY_VERSION
+from replay.world.outcomes import ZooKeeperOutcome
 from tests.controller.core.cluster import DAEMON, Cluster, by_rule, writes_state
 from tests.controller.core.conftest import FailingFailovers
 from tests.controller.core.unreliable import Delivery
@@ -257,26 +258,24 @@ def test_SU_36_role_is_never_taken_from_kraft() -> None:
     assert later.version(znodes.CONTROLLER_EPOCH) == 2
 
 
-class RefusingRole(Cluster):
+class RoleRejectingCluster(Cluster):
     """A cluster whose ZooKeeper does not let the daemon create a znode."""
 
     refused = ""
 
-    def _ask_zookeeper(self, issued: Issued, command: ZooKeeperCommand) -> None:
+    def ask_zookeeper(self, issued: Issued, command: ZooKeeperCommand) -> list[ZooKeeperOutcome]:
         operations = command.operations if isinstance(command, WriteAtomically) else ()
         creates = [isinstance(one, Create) and one.path == self.refused for one in operations]
         if any(creates):
             errors = [NO_AUTH if one else OK for one in creates]
-            refused = ZnodesWritten(issued.id, 0, errors, [-1] * len(creates))
-            self._inbox.append(("zookeeper", refused))
-        else:
-            super()._ask_zookeeper(issued, command)
+            return [ZnodesWritten(issued.id, 0, errors, [-1] * len(creates))]
+        return super().ask_zookeeper(issued, command)
 
 
 def test_refused_creation_of_the_controller_znode_is_reported_and_tried_in_the_next_session() -> (
     None
 ):
-    cluster = RefusingRole(1)
+    cluster = RoleRejectingCluster(1)
     cluster.refused = znodes.CONTROLLER
     seen = cluster.seen()
     cluster.start()
@@ -290,7 +289,7 @@ def test_refused_creation_of_the_controller_znode_is_reported_and_tried_in_the_n
 
 
 def test_refused_creation_of_the_controller_epoch_is_reported_and_tried_again() -> None:
-    cluster = RefusingRole(1)
+    cluster = RoleRejectingCluster(1)
     cluster.refused = znodes.CONTROLLER_EPOCH
     seen = cluster.seen()
     cluster.start()

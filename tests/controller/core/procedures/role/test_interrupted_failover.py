@@ -8,7 +8,7 @@ from controller.core.znodes import REASSIGN_CANCEL, Entry, Reassignment, write_e
 from tests.controller.core.cluster import Cluster, by_rule
 from tests.controller.core.procedures.reassignment.interrupting import (
     OtherControllersTerm,
-    Refusing,
+    WriteRejectingCluster,
     assert_nothing_is_left,
     cancel_all,
     entries,
@@ -309,7 +309,7 @@ def test_caught_up_move_is_completed_by_a_failover() -> None:
 def test_leader_epoch_that_could_not_be_raised_is_raised_by_the_next_controller() -> None:
     """The leader does not know the new replicas, although its state was written after the
     record."""
-    cluster = Refusing(1, 2, 3, 4, kip_236_enable=True)
+    cluster = WriteRejectingCluster(1, 2, 3, 4, kip_236_enable=True)
     cluster.start()
     cluster.create_topic("t", {0: [1, 2]})
     cluster.refuses = by_rule(WriteZnodes, "reassignment: raise the leader epoch")

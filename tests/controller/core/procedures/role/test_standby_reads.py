@@ -16,14 +16,14 @@ from controller.core.commands import (
 from controller.core.events import ChildrenRead, ZnodesWritten
 from controller.core.operations import NO_AUTH, UNIMPLEMENTED, Create
 from controller.core.standby import FOLLOW_TIMER
-from replay.world.outcomes import carry_out
+from replay.world.outcomes import ZooKeeperOutcome, carry_out
 from replay.world.zookeeper import ZooKeeper
 from tests.controller.core.cluster import DAEMON, Cluster, Seen, reads
 from tests.controller.core.procedures.role.standby_pair import StandbyPair, content, reads_of
 from tests.controller.core.unreliable import Delivery
 
 
-class Limited(Cluster):
+class LimitedStandby(Cluster):
     """A standby whose ZooKeeper cannot watch subtrees, or denies a list of children."""
 
     def __init__(self, zookeeper: ZooKeeper, watch_error: int = 0, denied: str = "") -> None:
@@ -31,26 +31,23 @@ class Limited(Cluster):
         self._watch_error = watch_error
         self.denied = denied
 
-    def _ask_zookeeper(self, issued: Issued, command: ZooKeeperCommand) -> None:
+    def ask_zookeeper(self, issued: Issued, command: ZooKeeperCommand) -> list[ZooKeeperOutcome]:
         if self._watch_error and isinstance(command, WatchSubtree):
-            answer = ZnodesWritten(issued.id, 0, [self._watch_error], [-1])
-            self._inbox.append(("zookeeper", answer))
-        elif isinstance(command, ReadChildren) and command.path == self.denied:
-            self._inbox.append(("zookeeper", ChildrenRead(issued.id, NO_AUTH, [])))
-        else:
-            super()._ask_zookeeper(issued, command)
+            return [ZnodesWritten(issued.id, 0, [self._watch_error], [-1])]
+        if isinstance(command, ReadChildren) and command.path == self.denied:
+            return [ChildrenRead(issued.id, NO_AUTH, [])]
+        return super().ask_zookeeper(issued, command)
 
 
-class InTwoReplies(Cluster):
+class TwoReplyStandby(Cluster):
     """A standby whose ZooKeeper sends the znodes of the first read that contains broker 1 in two
     replies, and a restart of this broker between them."""
 
     has_restarted = False
 
-    def _ask_zookeeper(self, issued: Issued, command: ZooKeeperCommand) -> None:
+    def ask_zookeeper(self, issued: Issued, command: ZooKeeperCommand) -> list[ZooKeeperOutcome]:
         if self.has_restarted or not reads(znodes.broker_path(1))(issued):
-            super()._ask_zookeeper(issued, command)
-            return
+            return super().ask_zookeeper(issued, command)
         self.has_restarted = True
         assert isinstance(command, ReadZnodes)
         page = command.paths.index(znodes.broker_path(1)) + 1
@@ -58,11 +55,10 @@ class InTwoReplies(Cluster):
             self.zookeeper, self.session, issued.id, command, self.now_ms, page=page
         )
         assert len(replies) == 2
-        self._inbox.append(("zookeeper", replies[0]))
+        self.deliver(replies[0], "zookeeper")
         self.zookeeper.end_session(self.broker_sessions[1])
         self.register(1)
-        self._collect_watches()
-        self._inbox.append(("zookeeper", replies[1]))
+        return replies[1:]
 
 
 def follow_again(cluster: Cluster) -> Seen:
@@ -103,7 +99,7 @@ def test_standby_that_cannot_watch_says_so_once_and_reads_all_at_its_take_over(
     error: int, level: str
 ) -> None:
     pair = StandbyPair()
-    limited = pair.standby = Limited(pair.active.zookeeper, watch_error=error)
+    limited = pair.standby = LimitedStandby(pair.active.zookeeper, watch_error=error)
     limited.start()
     assert notices_of(limited, "standby_reads_all") == [level]
     assert follow_again(limited).commands == []
@@ -116,7 +112,7 @@ def test_standby_that_cannot_watch_says_so_once_and_reads_all_at_its_take_over(
 
 def test_standby_that_may_not_read_a_list_reports_it_once_and_does_not_follow() -> None:
     pair = StandbyPair()
-    limited = pair.standby = Limited(pair.active.zookeeper, denied=znodes.TOPICS)
+    limited = pair.standby = LimitedStandby(pair.active.zookeeper, denied=znodes.TOPICS)
     limited.start()
     assert notices_of(limited, "procedure_failed") == ["error"]
     assert notices_of(limited, "standby_ready") == []
@@ -169,7 +165,7 @@ def test_standby_that_loses_its_connection_while_it_reads_begins_again(
 def test_broker_that_restarts_while_a_standby_reads_many_znodes_has_its_new_epoch() -> None:
     """The reply with its registration has arrived, a later one has not."""
     pair = StandbyPair()
-    standby = pair.standby = InTwoReplies(zookeeper=pair.active.zookeeper, standby=True)
+    standby = pair.standby = TwoReplyStandby(zookeeper=pair.active.zookeeper, standby=True)
     standby.broker_sessions = pair.active.broker_sessions
     standby.start()
     assert standby.has_restarted

@@ -14,7 +14,7 @@ from controller.core.api_requests.topics import (
 )
 from tests.controller.core.cluster import DAEMON, Cluster, writes
 from tests.controller.core.endpoint import call
-from tests.controller.core.procedures.reassignment.interrupting import Refusing
+from tests.controller.core.procedures.reassignment.interrupting import WriteRejectingCluster
 from tests.controller.core.procedures.reassignment.reassigning import reassign
 from tests.controller.core.procedures.topics.deleting import mark
 from tests.controller.core.procedures.topics.topic_requests import TIMEOUT_MS, errors, grow, refused
@@ -257,7 +257,7 @@ def test_standby_answers_not_controller() -> None:
 
 
 def test_refused_write_is_answered_at_once_and_reported() -> None:
-    cluster = Refusing(1, 2)
+    cluster = WriteRejectingCluster(1, 2)
     cluster.start()
     cluster.create_topic("t", {0: [1]})
     cluster.refuses = writes(T)

@@ -11,7 +11,7 @@ from controller.core.api_requests.topics import CreatedTopic, CreateTopicsReceiv
 from controller.core.commands import DrawNumbers, ReadChildren, WriteZnodes
 from controller.core.operations import Create
 from tests.controller.core.cluster import DAEMON, Cluster, by_rule, writes
-from tests.controller.core.procedures.reassignment.interrupting import Refusing
+from tests.controller.core.procedures.reassignment.interrupting import WriteRejectingCluster
 from tests.controller.core.procedures.topics.deleting import mark
 from tests.controller.core.procedures.topics.topic_requests import (
     create,
@@ -476,7 +476,7 @@ def test_assignment_without_brokers_is_rejected_by_refolds_rule(rules: str) -> N
 
 
 def test_topic_whose_znode_cannot_be_written_is_answered_with_an_error() -> None:
-    cluster = Refusing(1)
+    cluster = WriteRejectingCluster(1)
     cluster.start()
     path = znodes.topic_path("t")
     cluster.refuses = writes(path)

@@ -5,7 +5,7 @@ from controller.core.commands import WriteZnodes
 from controller.core.procedures.reassignment.leader_epochs import RAISE
 from tests.controller.core.cluster import Cluster, by_rule
 from tests.controller.core.procedures.reassignment.interrupting import (
-    Refusing,
+    WriteRejectingCluster,
     cancel_all,
     half_way,
     submit,
@@ -23,7 +23,7 @@ from tests.controller.core.procedures.topics.deleting import (
 
 
 def test_replica_that_a_failed_reassignment_left_without_a_state_is_deleted() -> None:
-    cluster = Refusing(1, 2)
+    cluster = WriteRejectingCluster(1, 2)
     cluster.start()
     cluster.create_topic("t", {0: [1]})
     cluster.refuses = by_rule(WriteZnodes, RAISE)

@@ -11,7 +11,7 @@ from controller.core.values import LeaderAndIsr
 from tests.controller.core.cluster import DAEMON, Cluster, reads, topic_json, writes
 from tests.controller.core.procedures.reassignment.interrupting import (
     OtherControllersTerm,
-    Refusing,
+    WriteRejectingCluster,
     interruptible,
     submit,
     submit_quietly,
@@ -110,7 +110,7 @@ def test_topic_without_a_znode_is_not_marked_for_deletion() -> None:
 
 
 def test_topic_that_cannot_be_written_is_answered_at_once() -> None:
-    cluster = Refusing(1)
+    cluster = WriteRejectingCluster(1)
     cluster.start()
     cluster.refuses = writes(T)
     assert errors(create(cluster, new_topic("t", 1, 1))) == [codes.UNKNOWN_SERVER_ERROR]
@@ -140,7 +140,7 @@ def test_stock_controller_takes_an_added_partition_without_replicas() -> None:
 
 
 def test_topic_that_gets_no_id_is_reported() -> None:
-    cluster = Refusing(1)
+    cluster = WriteRejectingCluster(1)
     cluster.start()
     cluster.refuses = writes(T)
     seen = cluster.seen()
@@ -151,7 +151,7 @@ def test_topic_that_gets_no_id_is_reported() -> None:
 @pytest.mark.parametrize("topic_versions", [True, False])
 def test_brokers_are_not_sent_a_topic_id_whose_write_was_refused(topic_versions: bool) -> None:
     """The next controller would draw another id, and brokers would reject its requests."""
-    cluster = Refusing(1, checks_topic_versions=topic_versions)
+    cluster = WriteRejectingCluster(1, checks_topic_versions=topic_versions)
     cluster.start()
     cluster.refuses = writes(T)
     seen = cluster.seen()
@@ -166,7 +166,7 @@ def test_brokers_are_not_sent_a_topic_id_whose_write_was_refused(topic_versions:
 @pytest.mark.parametrize("is_new", [True, False])
 def test_partition_whose_repair_was_refused_waits(is_new: bool) -> None:
     """ZooKeeper still has the assignment to the daemon, which the next controller repairs."""
-    cluster = Refusing(1, 2)
+    cluster = WriteRejectingCluster(1, 2)
     cluster.start()
     if not is_new:
         cluster.create_topic("t", {0: [1]})

@@ -16,7 +16,7 @@ from controller.core.state_machines import PartitionState
 from controller.core.values import ANY_VERSION
 from controller.core.znodes import REASSIGN_PARTITIONS_EXTRA
 from tests.controller.core.cluster import Cluster, reads, writes_state
-from tests.controller.core.denying import Denying
+from tests.controller.core.denied_reads import ReadDenyingCluster
 from tests.controller.core.procedures.elections.electing import put_election
 from tests.controller.core.procedures.reassignment.interrupting import submit
 from tests.controller.core.procedures.reassignment.reassigning import T0
@@ -466,7 +466,7 @@ def test_broker_that_disappears_before_its_registration_is_read_is_no_error() ->
 def test_broker_whose_restart_was_handled_in_part_keeps_its_channel() -> None:
     """The controller may not read which rollbacks the extra entries need. Broker 1 counts as a new
     broker at the next change."""
-    cluster = Denying(1, 2, kip_236_enable=True)
+    cluster = ReadDenyingCluster(1, 2, kip_236_enable=True)
     cluster.start()
     cluster.create_topic("t", {0: [1]})
     submit(cluster, {T0: [2]})

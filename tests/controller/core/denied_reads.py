@@ -5,22 +5,21 @@ from msgspec import structs
 from controller.core.commands import Issued, ReadChildren, ReadZnodes, ZooKeeperCommand
 from controller.core.events import ChildrenRead, ZnodesRead
 from controller.core.operations import NO_AUTH
+from replay.world.outcomes import ZooKeeperOutcome
 from tests.controller.core.cluster import Cluster
 
 
-class Denying(Cluster):
+class ReadDenyingCluster(Cluster):
     """The daemon may not read the znodes in `denied`."""
 
     denied: tuple[str, ...] = ()
 
-    def _ask_zookeeper(self, issued: Issued, command: ZooKeeperCommand) -> None:
-        super()._ask_zookeeper(issued, command)
+    def ask_zookeeper(self, issued: Issued, command: ZooKeeperCommand) -> list[ZooKeeperOutcome]:
+        outcomes = super().ask_zookeeper(issued, command)
         if isinstance(command, ReadChildren) and command.path in self.denied:
-            source, listed = self._inbox.pop()
-            assert isinstance(listed, ChildrenRead)
-            self._inbox.append((source, structs.replace(listed, error=NO_AUTH, children=[])))
+            return [ChildrenRead(issued.id, NO_AUTH, [])]
         if isinstance(command, ReadZnodes) and any(one in self.denied for one in command.paths):
-            source, read = self._inbox.pop()
+            [read] = outcomes
             assert isinstance(read, ZnodesRead)
             errors = [
                 NO_AUTH if path in self.denied else error
@@ -30,4 +29,5 @@ class Denying(Cluster):
                 None if path in self.denied else content
                 for path, content in zip(command.paths, read.data, strict=True)
             ]
-            self._inbox.append((source, structs.replace(read, errors=errors, data=data)))
+            return [structs.replace(read, errors=errors, data=data)]
+        return outcomes
