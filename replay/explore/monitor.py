@@ -1,4 +1,4 @@
-"""Feeds the invariants: turns what a world reports into facts, and keeps what all of them share.
+"""Feeds the invariants: turns what a simulation reports into facts, and keeps what they share.
 
 One monitor belongs to one run. `violation` is the first violation.
 """

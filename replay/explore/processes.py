@@ -1,4 +1,4 @@
-"""The processes of a world, as the invariants see them."""
+"""The processes of the simulation, as the invariants see them."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Processes:
-    """The processes of a world, as the invariants about recovery see them."""
+    """The processes of the simulation, as the invariants about recovery see them."""
 
     def __init__(self, cluster: "Cluster | NetworkedCluster", known: Known) -> None:
         self._cluster = cluster

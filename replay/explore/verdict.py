@@ -22,8 +22,8 @@ from replay.explore.run import ENDS, NO_EXCEPTION
 from replay.world.inputs import Input, TimedInput
 
 _NOT_SIMULATED: Final = (
-    "what the world does not have: an authorizer (AclChange), Kafka's wire protocol, TLS and SASL, "
-    "quotas, transactions, several listeners, racks, tiered storage"
+    "what the simulation does not have: an authorizer (AclChange), Kafka's wire protocol, TLS and "
+    "SASL, quotas, transactions, several listeners, racks, tiered storage"
 )
 _IMPOSSIBLE: Final = (ApiCall, AclChange)
 """A request is no procedure, and without an authorizer no ACLs change."""

@@ -1,4 +1,5 @@
-"""The administrators of a world: one process, "admin", that carries out one act after another.
+"""The administrators of the simulation: one process, "admin", that carries out one act after
+another.
 
 Acts that are due at the same time run side by side. A request that gets no reply, or whose receiver
 is not the controller, is sent again, as an administrator would.

@@ -1,4 +1,4 @@
-"""The channels of a controller to brokers, over the world's network.
+"""The channels of a controller to brokers, over the simulated network.
 
 They do what controller/brokers does over TCP: one queue for each broker, in order, with one request
 in flight, which is retried until it is answered (KB 12.1).

@@ -1,4 +1,5 @@
-"""A controller as a process of a world: "refold N", a daemon, or "stock N", inside of broker N.
+"""A controller as a process of the simulation: "refold N", a daemon, or "stock N", inside of broker
+N.
 
 A supervisor starts a refold again after it has exited with an error, as docs/operation.md advises.
 An input can end the process before or after any of its acts: a write that reaches ZooKeeper, or a

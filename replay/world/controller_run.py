@@ -1,4 +1,4 @@
-"""One run of a controller in a world, from its start to its end.
+"""One run of a controller in a simulation, from its start to its end.
 
 It does what controller/daemon does: it appends the events that wait, folds them, and carries out
 the commands. Only the log is a list.
@@ -45,7 +45,7 @@ from replay.world.scheduler import MS, SECOND, ProcessClock, Scheduled, Schedule
 from replay.world.session_driver import SessionDriver, settings_of
 
 START_NS: Final = 1_700_000_000_000_000_000
-"""The wall clock at the beginning of a world, in nanoseconds."""
+"""The wall clock at the beginning of a simulation, in nanoseconds."""
 
 _CLOSE_US_MAX: Final = 5 * SECOND
 """How long the daemon waits until its session is closed."""

@@ -1,8 +1,8 @@
-"""What the processes of a world report while it runs.
+"""What the processes of the simulation report while it runs.
 
-A world has one observer. It must not change the world. Calls come in the order of virtual time.
-Each has the name of the process ("broker 1", "producer 0", "consumer 0") and plain values. A method
-that a subclass does not override does nothing.
+A simulation has one observer. It must not change the simulation. Calls come in the order of virtual
+time. Each has the name of the process ("broker 1", "producer 0", "consumer 0") and plain values. A
+method that a subclass does not override does nothing.
 """
 
 from collections.abc import Sequence

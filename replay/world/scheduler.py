@@ -11,7 +11,7 @@ from typing import Final, Protocol
 Action = Callable[[], None]
 
 MS: Final = 1_000
-"""Microseconds of one millisecond. All times of the world are whole microseconds."""
+"""Microseconds of one millisecond. All times of the simulation are whole microseconds."""
 SECOND: Final = 1_000_000
 
 
@@ -104,7 +104,7 @@ class ProcessClock:
 
     @property
     def now_us(self) -> int:
-        """The time of the world."""
+        """The time of the simulation."""
         return self._scheduler.now_us
 
     def at(self, at_us: int, action: Action) -> Scheduled:

@@ -1,4 +1,5 @@
-"""A refold daemon's ZooKeeper session in a world: controller.zookeeper.session over its network.
+"""A refold daemon's ZooKeeper session in a simulation: controller.zookeeper.session over its
+network.
 
 It does what controller.zookeeper.connection does on real servers: it connects, reconnects at once
 and then with pauses, and reports events. A process has one driver at a time.

@@ -1,4 +1,4 @@
-"""A ZooKeeper client of a broker or an admin: one session at a time, over the world's network.
+"""A ZooKeeper client of a broker or an admin: one session at a time, over the simulated network.
 
 Requests and replies are the values of `requests`. Watches are one-shot, as stock brokers use them.
 The client reconnects without being asked, and starts a new session after one has expired.

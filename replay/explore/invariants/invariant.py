@@ -1,8 +1,8 @@
 """An invariant, the facts that it is fed with, and a violation of it.
 
-The monitor (replay/explore/monitor.py) turns what an observer of the world sees into facts, and
-calls only those invariants that override the method of a fact. So an invariant looks only at what
-has changed.
+The monitor (replay/explore/monitor.py) turns what an observer of the simulation sees into facts,
+and calls only those invariants that override the method of a fact. So an invariant looks only at
+what has changed.
 """
 
 from collections.abc import Callable

@@ -363,7 +363,7 @@ class _Maker:
 
 
 def _on_this_disk(one: Input) -> Input:
-    """Machines do not fail in this world."""
+    """Machines do not fail in this simulation."""
     if isinstance(one, CrashBroker):
         return structs.replace(one, loses_unflushed=False)
     return one

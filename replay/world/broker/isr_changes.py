@@ -116,7 +116,7 @@ class AlterPartitions:
                 if answer is not None:
                     del self._proposals[name]
                     if self._settle(proposal, answer):
-                        # Kafka tries again at once; the pause keeps the world fast.
+                        # Kafka tries again at once; the pause keeps the simulation fast.
                         is_delayed = True
                         self.submit(proposal.partition, proposal.pending)
         self._in_flight = {}

@@ -33,7 +33,7 @@ from replay.world.scheduler import MS, Scheduler
 from replay.world.zookeeper import ZooKeeper
 
 START_MS: Final = 1_700_000_000_000
-"""The wall-clock time at the start of a world."""
+"""The wall-clock time at the start of a simulation."""
 
 ELECTION_MS: Final = 500
 """How long nothing is served after the leader ended."""

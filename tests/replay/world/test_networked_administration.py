@@ -1,4 +1,4 @@
-"""The commands of the 0.8 design, carried out over a session of the world."""
+"""The commands of the 0.8 design, carried out over a session of the simulation."""
 
 from collections.abc import Sequence
 

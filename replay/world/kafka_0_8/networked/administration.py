@@ -1,4 +1,4 @@
-"""The administrators of the 0.8 design: its commands, over a session of the world.
+"""The administrators of the 0.8 design: its commands, over a session of the simulation.
 
 A command reads what it needs, and writes one transaction (controller.kafka_0_8.admin). If a reply
 is lost, or if a znode has another version by then, the administrator runs the whole command again.
