@@ -22,8 +22,8 @@ from replay.errors import ReplayError
 
 if TYPE_CHECKING:
     from replay.explore.coverage import Coverage
-    from replay.explore.generators.strategies import Start
-    from replay.explore.parallel import Explored, Reporting
+    from replay.explore.generators.strategies import ExplorationStart
+    from replay.explore.parallel import ExplorationResult, Reporting
     from replay.explore.saved import SavedRun
     from replay.explore.verdict import Amounts
 
@@ -183,9 +183,9 @@ def _check_design(design: str, sources: dict[str, object]) -> None:
 
 def _start(
     scenario: Path | None, from_log: Path | None, strategies: Sequence[str]
-) -> tuple["Start", tuple[str, ...]]:
+) -> tuple["ExplorationStart", tuple[str, ...]]:
     """The start, and notes about what a log has and the start has not."""
-    from replay.explore.generators.strategies import STRATEGIES, Start
+    from replay.explore.generators.strategies import STRATEGIES, ExplorationStart
     from replay.explore.saved import read_scenario
 
     if scenario is not None and from_log is not None:
@@ -196,7 +196,7 @@ def _start(
                 f"{one!r}: use one of {', '.join(STRATEGIES)}", param_hint="--strategy"
             )
     if scenario is not None:
-        return Start(*read_scenario(scenario), tuple(strategies)), ()
+        return ExplorationStart(*read_scenario(scenario), tuple(strategies)), ()
     if from_log is not None:
         from replay.explore.from_log.reading import start_of_log
 
@@ -204,13 +204,13 @@ def _start(
             begun = start_of_log(from_log, report)
         for note in begun.notes:
             typer.echo(f"note: {note}", err=True)
-        return Start(begun.scenario, begun.inputs, tuple(strategies)), begun.notes
-    return Start(strategies=tuple(strategies)), ()
+        return ExplorationStart(begun.scenario, begun.inputs, tuple(strategies)), begun.notes
+    return ExplorationStart(strategies=tuple(strategies)), ()
 
 
 def _explore(
-    start: "Start", seed: int, seconds: float | None, runs: int | None, workers: int
-) -> "Explored":
+    start: "ExplorationStart", seed: int, seconds: float | None, runs: int | None, workers: int
+) -> "ExplorationResult":
     from replay.explore.parallel import Budget
     from replay.explore.parallel import explore as explore_runs
 
@@ -246,7 +246,7 @@ def _reporting(seconds: float | None, runs: int | None) -> "Iterator[Reporting]"
 
 
 def _saved(
-    found: "Explored", folder: Path, seconds: float
+    found: "ExplorationResult", folder: Path, seconds: float
 ) -> tuple["SavedRun | None", Path | None, list[Path]]:
     """Shrink and save a violation. Returns where it was saved, with its logs."""
     if found.case is None or found.violation is None:
@@ -328,7 +328,11 @@ def _expected(saved: "SavedRun") -> str:
 
 
 def _document(
-    found: "Explored", seed: int, workers: int, saved: "SavedRun | None", folder: Path | None
+    found: "ExplorationResult",
+    seed: int,
+    workers: int,
+    saved: "SavedRun | None",
+    folder: Path | None,
 ) -> dict[str, object]:
     from replay.explore.verdict import checked, not_checked
 
@@ -348,7 +352,7 @@ def _document(
 
 
 def _print(
-    found: "Explored",
+    found: "ExplorationResult",
     seed: int,
     workers: int,
     saved: "SavedRun | None",

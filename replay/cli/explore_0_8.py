@@ -16,7 +16,7 @@ from replay.progress import Progress
 if TYPE_CHECKING:
     from replay.explore.invariants.invariant import Violation
     from replay.explore.kafka_0_8.run import Coverage
-    from replay.explore.kafka_0_8.search import BrokenRun, Searched
+    from replay.explore.kafka_0_8.search import BrokenRun, SearchResult
 
 _PAGE = "docs/design-0.8.md#the-search"
 
@@ -40,7 +40,7 @@ class Saved(NamedTuple):
 
 def explore_brokers(
     seed: int, limits: Limits, workers: int, folder: Path, *, as_json: bool
-) -> "Searched":
+) -> "SearchResult":
     """Search up to the limits, save the runs that break an invariant, and print the result, which
     is returned. Raises ReplayError, LogError."""
     from replay.explore.kafka_0_8.search import search
@@ -82,7 +82,7 @@ def _saved(broken: "BrokenRun", folder: Path, seed: int, seconds: float, report:
 
 
 def _document(
-    found: "Searched", workers: int, elapsed_s: float, saved: list[Saved]
+    found: "SearchResult", workers: int, elapsed_s: float, saved: list[Saved]
 ) -> dict[str, object]:
     from replay.explore.kafka_0_8.run import checked, never_issued
 
@@ -101,7 +101,9 @@ def _document(
     }
 
 
-def _lines(found: "Searched", workers: int, elapsed_s: float, saved: list[Saved]) -> Iterator[str]:
+def _lines(
+    found: "SearchResult", workers: int, elapsed_s: float, saved: list[Saved]
+) -> Iterator[str]:
     from replay.explore.kafka_0_8.invariants import ALWAYS, RECOVERY
     from replay.explore.kafka_0_8.run import RULES, never_issued
     from replay.explore.verdict import amount_text, rates
@@ -124,7 +126,7 @@ def _lines(found: "Searched", workers: int, elapsed_s: float, saved: list[Saved]
     )
 
 
-def _lines_of_run(found: "Searched", saved: Saved) -> Iterator[str]:
+def _lines_of_run(found: "SearchResult", saved: Saved) -> Iterator[str]:
     from replay.explore.kafka_0_8.losses import KNOWN_FLAWS
     from replay.explore.verdict import input_line
 
@@ -156,12 +158,12 @@ def _text(violation: "Violation") -> str:
 def reproduce_broker_run(path: Path, *, as_json: bool) -> bool:
     """Run a saved run again, and print the result. Returns whether it breaks an invariant or has a
     flaw. Raises ReplayError."""
-    from replay.explore.kafka_0_8.run import Played
+    from replay.explore.kafka_0_8.run import Run08
     from replay.explore.kafka_0_8.saved import read_broker_run
     from replay.explore.saved import same_run_line
 
     saved = read_broker_run(path)
-    played = Played(saved.scenario, saved.inputs)
+    played = Run08(saved.scenario, saved.inputs)
     is_same = played.digest == saved.digest
     document = {
         "violation": played.violation,

@@ -21,8 +21,8 @@ from msgspec import Struct
 
 from replay.errors import ReplayError
 from replay.explore.coverage import Coverage
-from replay.explore.generators.attempt import BudgetSpent, Case, Found
-from replay.explore.generators.strategies import Start, do_job
+from replay.explore.generators.attempt import BudgetSpent, Case, ViolationFound
+from replay.explore.generators.strategies import ExplorationStart, do_job
 from replay.explore.invariants.invariant import Violation
 from replay.worker_processes import begin_worker, how_ended, signals_wait
 
@@ -40,7 +40,7 @@ class Budget(Struct, frozen=True):
     runs: int | None = None
 
 
-class Explored(Struct):
+class ExplorationResult(Struct):
     """The result: the first violation that was found with its case, and the coverage."""
 
     coverage: Coverage
@@ -77,13 +77,13 @@ _Message = _FoundMessage | _CoverageMessage | _FailedMessage
 
 
 def explore(
-    start: Start,
+    start: ExplorationStart,
     seed: int,
     budget: Budget,
     workers: int,
     report: Reporting = lambda coverage, seconds: None,
     prepare: Prepare | None = None,
-) -> Explored:
+) -> ExplorationResult:
     """Explore until the budget is spent, a violation is found, or Ctrl-C.
 
     `prepare` is called first in each worker, or here if there is only one.
@@ -94,7 +94,7 @@ def explore(
         return _explore_here(start, seed, budget, report)
     pool = _Pool((msgspec.json.encode(start), seed, prepare))
     began = time.monotonic()
-    explored = Explored(Coverage(), 0.0)
+    explored = ExplorationResult(Coverage(), 0.0)
     try:
         pool.start(workers)
         while explored.case is None:
@@ -111,10 +111,12 @@ def explore(
     return explored
 
 
-def _explore_here(start: Start, seed: int, budget: Budget, report: Reporting) -> Explored:
+def _explore_here(
+    start: ExplorationStart, seed: int, budget: Budget, report: Reporting
+) -> ExplorationResult:
     """Explore in this process."""
     began = time.monotonic()
-    explored = Explored(Coverage(), 0.0)
+    explored = ExplorationResult(Coverage(), 0.0)
 
     def on_run(coverage: Coverage) -> bool:
         explored.coverage.add(coverage)
@@ -127,7 +129,7 @@ def _explore_here(start: Start, seed: int, budget: Budget, report: Reporting) ->
         while True:
             do_job(start, seed, job, on_run)
             job += 1
-    except Found as found:
+    except ViolationFound as found:
         explored.case, explored.violation = found.case, found.violation
     except BudgetSpent:
         pass
@@ -176,7 +178,7 @@ class _Pool:
             # The pipe ends with the worker only if no other process can write to it.
             sender.close()
 
-    def collect(self, explored: Explored) -> None:
+    def collect(self, explored: ExplorationResult) -> None:
         """Take the messages of the workers. Raises ReplayError if a worker failed or ended."""
         for messages in wait(list(self._open), timeout=_POLL_S):
             assert isinstance(messages, Connection)
@@ -187,7 +189,7 @@ class _Pool:
             else:
                 self._take(content, explored)
 
-    def _ended(self, process: SpawnProcess, explored: Explored) -> None:
+    def _ended(self, process: SpawnProcess, explored: ExplorationResult) -> None:
         """A worker ends when it has found a violation, or is stopped."""
         process.join()
         if explored.case is None and not self._stop.is_set():
@@ -196,7 +198,7 @@ class _Pool:
                 "Run again, perhaps with fewer --workers"
             )
 
-    def _take(self, content: bytes, explored: Explored) -> None:
+    def _take(self, content: bytes, explored: ExplorationResult) -> None:
         message = msgspec.json.decode(content, type=_Message)
         match message:
             case _FoundMessage(case=case, violation=violation):
@@ -207,7 +209,7 @@ class _Pool:
             case _FailedMessage(text=text):
                 raise ReplayError(f"a worker failed: {text}")
 
-    def end(self, explored: Explored) -> None:
+    def end(self, explored: ExplorationResult) -> None:
         """Stop the workers, and take their last messages. A run that takes long is given up."""
         self._stop.set()
         end = time.monotonic() + _END_S
@@ -227,7 +229,7 @@ def _work(work: _WorkOf, next_job: Any, stop: Any, messages: Connection) -> None
     document, seed, prepare = work
     if prepare is not None:
         prepare()
-    start = msgspec.json.decode(document, type=Start)
+    start = msgspec.json.decode(document, type=ExplorationStart)
     reporter = _Reporter(messages, stop)
     try:
         while not stop.is_set():
@@ -235,7 +237,7 @@ def _work(work: _WorkOf, next_job: Any, stop: Any, messages: Connection) -> None
                 job = next_job.value
                 next_job.value += 1
             do_job(start, seed, job, reporter.on_run)
-    except Found as found:
+    except ViolationFound as found:
         reporter.flush()
         reporter.send(_FoundMessage(found.case, found.violation))
     except BudgetSpent:

@@ -74,7 +74,7 @@ def play(build: Callable[[], SimulatedCluster[Any]], monitor: Monitor) -> str:
     return ""
 
 
-class Tracing(Observer):
+class DeliveryRecorder(Observer):
     """An observer that keeps the deliveries of a run."""
 
     def __init__(self, limit: int = 100_000) -> None:
@@ -95,12 +95,12 @@ class Run:
         inputs: Sequence[Input],
         *,
         keeps_acts: bool = False,
-        tracing: Tracing | None = None,
+        recorder: DeliveryRecorder | None = None,
     ) -> None:
         self._observer = (
             CoverageObserver(keeps_acts=keeps_acts)
-            if tracing is None
-            else _TracedCoverage(tracing, keeps_acts=keeps_acts)
+            if recorder is None
+            else _RecordingCoverage(recorder, keeps_acts=keeps_acts)
         )
         self._monitor = Monitor(self._observer)
         self.cluster: Cluster | None = None
@@ -141,15 +141,15 @@ def breaks(scenario: Scenario, inputs: Sequence[Input], invariant: str) -> Viola
     return found if found is not None and found.invariant == invariant else None
 
 
-class _TracedCoverage(CoverageObserver):
-    """A coverage observer that passes deliveries on to a tracing."""
+class _RecordingCoverage(CoverageObserver):
+    """A coverage observer that passes deliveries on to a recorder."""
 
-    def __init__(self, tracing: Tracing, *, keeps_acts: bool) -> None:
+    def __init__(self, recorder: DeliveryRecorder, *, keeps_acts: bool) -> None:
         super().__init__(keeps_acts=keeps_acts)
-        self._tracing = tracing
+        self._recorder = recorder
 
     def delivered(self, delivery: Delivery) -> None:
-        self._tracing.delivered(delivery)
+        self._recorder.delivered(delivery)
 
 
 def _summary(error: Exception) -> str:

@@ -26,7 +26,7 @@ from replay.world.inputs import AdminAct
 from replay.world.messages import ControllerRequest, ControllerResponse
 from replay.world.network import Connection, Message, Network
 from replay.world.requests import GetData, Reply
-from replay.world.scheduler import MS, Clock, Scheduled
+from replay.world.scheduler import MS, Clock, ScheduledAction
 from replay.world.zookeeper_client import ZooKeeperClient
 
 ADMIN: Final = "admin"
@@ -163,7 +163,7 @@ class _Call:
         self._request = request
         self._on_response = on_response
         self._connection: Connection | None = None
-        self._time_out: Scheduled = admin.clock.after(2 * TIMEOUT_MS * MS, self._timed_out)
+        self._time_out: ScheduledAction = admin.clock.after(2 * TIMEOUT_MS * MS, self._timed_out)
         self._is_over = False
         admin.network.connect(ADMIN, process, self)
 

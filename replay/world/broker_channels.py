@@ -28,7 +28,7 @@ from controller.core.events import (
 )
 from replay.world.messages import ControlRequest, ControlResponse
 from replay.world.network import Connection, Message, Network
-from replay.world.scheduler import SECOND, Clock, Scheduled
+from replay.world.scheduler import SECOND, Clock, ScheduledAction
 
 SOCKET_TIMEOUT_US: Final = 30 * SECOND
 """Kafka's default of controller.socket.timeout.ms."""
@@ -38,7 +38,7 @@ ChannelEvent = BrokerResponded | ChannelFault | VersionsOffered | BrokerProbed
 OnEvent = Callable[[ChannelEvent, str], None]
 
 
-class Sending(Protocol):
+class ActGuard(Protocol):
     """Is asked before each request is sent."""
 
     def may_act(self, what: str) -> bool:
@@ -64,7 +64,7 @@ class _Channel:
         self._number = 0
         """Of the last request that was sent."""
         self._began_s = 0.0
-        self._time_out: Scheduled | None = None
+        self._time_out: ScheduledAction | None = None
 
     def put(self, command: CommandId, request: BrokerRequest) -> None:
         """Queue a request."""
@@ -207,7 +207,7 @@ class BrokerChannels:
         clock: Clock,
         network: Network,
         process: str,
-        acts: Sending,
+        acts: ActGuard,
         on_event: OnEvent,
         highest: tuple[tuple[int, int], ...],
     ) -> None:

@@ -14,7 +14,7 @@ from replay.world.draws import Draws
 from replay.world.ensemble.protocol import ZOOKEEPER
 from replay.world.network import Endpoint, Network
 from replay.world.observer import Observer
-from replay.world.scheduler import MS, SECOND, Scheduled, Scheduler
+from replay.world.scheduler import MS, SECOND, ScheduledAction, Scheduler
 
 RESTART_US: Final = 2 * SECOND
 """The pause of the supervisor."""
@@ -63,7 +63,7 @@ class ControllerProcess:
         self._holds_role = holds_role
         self._crash_points: list[_CrashPoint] = []
         self._append_us = MS
-        self._starting: Scheduled | None = None
+        self._starting: ScheduledAction | None = None
         self._on_exit: Callable[[], None] | None = None
         self._what = ""
 

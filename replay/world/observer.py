@@ -20,7 +20,7 @@ PartitionError = tuple[str, int, int]
 """Topic (its id in hex if the request names topics by id), partition and error code."""
 
 
-class Acknowledged(NamedTuple):
+class AcknowledgedRecord(NamedTuple):
     """The acknowledgement of a record, with what the leader knew when it sent it: its leader epoch
     and the ISR. `acks`: as the producer asked, -1 for all."""
 
@@ -174,7 +174,7 @@ class Observer:
     def produced(self, process: str, partition: Name, record: int) -> None:
         """A producer has a new record to send."""
 
-    def acknowledged(self, process: str, one: Acknowledged) -> None:
+    def acknowledged(self, process: str, one: AcknowledgedRecord) -> None:
         """A producer got the acknowledgement of a record. With acks 0 there is none: the call
         follows the sending, with offset -1 and an empty ISR.
 

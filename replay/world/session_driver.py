@@ -13,7 +13,7 @@ from controller.core.events import Event
 from controller.zookeeper.session import Phase, Session, SessionSettings
 from replay.world.ensemble.protocol import ZOOKEEPER
 from replay.world.network import Connection, Message, Network
-from replay.world.scheduler import MS, Clock, Scheduled
+from replay.world.scheduler import MS, Clock, ScheduledAction
 
 PAUSE_MS_MIN: Final = 100
 PAUSE_MS_MAX: Final = 1_000
@@ -55,8 +55,8 @@ class SessionDriver:
         self._is_over = False
         self._failures = 0
         self._began_ms = 0
-        self._flush: Scheduled | None = None
-        self._tick: Scheduled | None = None
+        self._flush: ScheduledAction | None = None
+        self._tick: ScheduledAction | None = None
 
     @property
     def session_id(self) -> int:

@@ -8,7 +8,7 @@ from controller.core.topic_configs import UNCLEAN
 from replay.explore.generators.acts import OUTAGE_MS, ActMaker
 from replay.explore.generators.faults import SURVIVES_PERCENT, ZOOKEEPER
 from replay.explore.generators.scenarios import LAG_TIME
-from replay.explore.numbers import Numbers
+from replay.explore.numbers import RandomNumbers
 from replay.world.inputs import (
     ChangeTopicConfig,
     DeleteControllerZnode,
@@ -32,7 +32,7 @@ _FETCHES_AFTER_MS: Final = 1_630
 class ReplicationPatterns:
     """Makes them. A pattern is empty if the topics have no partition for it."""
 
-    def __init__(self, scenario: Scenario, numbers: Numbers, acts: ActMaker) -> None:
+    def __init__(self, scenario: Scenario, numbers: RandomNumbers, acts: ActMaker) -> None:
         self._numbers = numbers
         self._acts = acts
         self._controllers = [one.process for one in scenario.controllers if one.runs]

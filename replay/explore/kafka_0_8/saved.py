@@ -12,12 +12,12 @@ from msgspec import Struct, field
 from controller.fingerprint import broker_fingerprint, code_version
 from controller.kafka_0_8.configuration import KAFKA_0_8, BrokerConfiguration
 from replay.explore.invariants.invariant import Violation
-from replay.explore.kafka_0_8.run import Played
+from replay.explore.kafka_0_8.run import Run08
 from replay.explore.kafka_0_8.search import BrokenRun
 from replay.explore.saved import FORMAT, cluster_id_of, read_document, write_document
 from replay.logs.histories import write_history
 from replay.world.kafka_0_8.broker_process import BrokerProcess, Step
-from replay.world.kafka_0_8.networked.inputs import DesignInput
+from replay.world.kafka_0_8.networked.inputs import Input08
 from replay.world.scenario import Scenario
 
 SIMULATED: Final = "simulated"
@@ -34,7 +34,7 @@ class SavedBrokerRun(Struct, frozen=True, kw_only=True):
     format: int = FORMAT
     design: Literal["0.8"] = KAFKA_0_8
     scenario: Scenario
-    inputs: tuple[DesignInput, ...]
+    inputs: tuple[Input08, ...]
     violation: Violation
     digest: str
     core: str = field(default_factory=broker_fingerprint)
@@ -46,7 +46,7 @@ class SavedBrokerRun(Struct, frozen=True, kw_only=True):
 
 def save(broken: BrokenRun, folder: Path, *, seed: int) -> list[Path]:
     """Write a run into a new folder; return its logs. Raises ReplayError, LogError."""
-    played = Played(broken.scenario, broken.inputs)
+    played = Run08(broken.scenario, broken.inputs)
     document = SavedBrokerRun(
         scenario=broken.scenario,
         inputs=broken.inputs,

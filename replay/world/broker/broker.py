@@ -9,7 +9,7 @@ from replay.world.broker.producer_ids import Route
 from replay.world.broker.run import BrokerEnvironment, BrokerRun
 from replay.world.observer import Name
 from replay.world.scenario import BrokerSpec
-from replay.world.scheduler import Scheduled
+from replay.world.scheduler import ScheduledAction
 
 
 class Broker:
@@ -26,7 +26,7 @@ class Broker:
         self._spec = spec
         self._environment = environment
         self._run: BrokerRun | None = None
-        self._restart: Scheduled | None = None
+        self._restart: ScheduledAction | None = None
         self._restart_after_us: int | None = None
         self._is_paused = False
         self.on_end: Callable[[], None] = lambda: None

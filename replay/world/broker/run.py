@@ -16,9 +16,9 @@ from replay.world.broker.disk import Disk
 from replay.world.broker.fetcher import Fetchers
 from replay.world.broker.isr_changes import AlterPartitions, ZooKeeperIsrChanges
 from replay.world.broker.partition import IsrChanges
-from replay.world.broker.producer_ids import BlocksOfProducerIds, Route
+from replay.world.broker.producer_ids import ProducerIdBlocks, Route
 from replay.world.broker.registration import Registration, registration_of
-from replay.world.broker.serving import Served
+from replay.world.broker.serving import BrokerConnection
 from replay.world.broker.settings import BrokerSettings
 from replay.world.broker.zookeeper_requests import ZooKeeperRequests
 from replay.world.ensemble.ensemble import START_MS
@@ -79,7 +79,7 @@ class BrokerRun:
             changes = ZooKeeperIsrChanges(context, self._requests)
         # Kafka's broker has a separate channel for changes of the ISR.
         self._other_channel = ControllerChannel(context, environment.process_of_controller)
-        self._producer_ids = BlocksOfProducerIds(context, self._other_channel, self._requests)
+        self._producer_ids = ProducerIdBlocks(context, self._other_channel, self._requests)
         self._fetchers = Fetchers(context, disk.slow)
         self.replicas = Replicas(context, disk, changes, self._fetchers)
         self._zookeeper = ZooKeeperClient(
@@ -187,7 +187,7 @@ class BrokerRun:
             self._registration.rewrite()
 
     def _accept(self, process: str) -> Endpoint:
-        return Served(self.context, self.replicas)
+        return BrokerConnection(self.context, self.replicas)
 
     def allocate_producer_ids(self, route: Route) -> None:
         """A producer needs an id, and the broker has none left."""

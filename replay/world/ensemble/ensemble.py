@@ -18,11 +18,11 @@ from replay.world.ensemble.protocol import (
     NO_PASSWORD,
     NO_SESSION,
     ZOOKEEPER,
-    Asked,
     CloseSession,
+    ConnectRequest,
+    ConnectResponse,
     CreateSession,
-    Greeted,
-    Greeting,
+    RequestPacket,
     password_of,
 )
 from replay.world.ensemble.sessions import TICK_MS, Session, Sessions, negotiated
@@ -62,10 +62,12 @@ class Ensemble:
         """Called with each write of a client, before it. False: the process has ended meanwhile."""
         self.has_written: Callable[[str], None] = lambda process: None
         """Called after each write of a client, before the reply is sent."""
-        self.on_answer: Callable[[str, Asked, Reply], None] = lambda process, asked, reply: None
-        """See Leading."""
+        self.on_answer: Callable[[str, RequestPacket, Reply], None] = (
+            lambda process, packet, reply: None
+        )
+        """See EnsembleContext."""
         self.on_watch_event: Callable[[str], None] = lambda process: None
-        """See Leading."""
+        """See EnsembleContext."""
         self.sessions = Sessions()
         self._closing: dict[int, Session] = {}
         """Sessions that expired, but whose ephemeral znodes still exist."""
@@ -186,25 +188,25 @@ class Ensemble:
     # Members and clients call these
 
     def defers(self, action: Callable[[], None]) -> bool:
-        """See Leading."""
+        """See EnsembleContext."""
         if self._deferred is None:
             return False
         self._deferred.append(action)
         return True
 
     def touch(self, session: Session) -> None:
-        """See Leading."""
+        """See EnsembleContext."""
         self.sessions.touch(session, self.scheduler.now_us // MS)
 
-    def greet(self, client: Client, greeting: Greeting) -> Greeted:
-        """See Leading."""
-        timeout_ms = negotiated(greeting.timeout_ms)
-        if greeting.session == NO_SESSION:
+    def start_session(self, client: Client, request: ConnectRequest) -> ConnectResponse:
+        """See EnsembleContext."""
+        timeout_ms = negotiated(request.timeout_ms)
+        if request.session == NO_SESSION:
             session = self._create(client, timeout_ms)
         else:
-            found = self.sessions.find(greeting.session)
-            if found is None or greeting.password != password_of(found.id):
-                return Greeted(0, NO_SESSION, NO_PASSWORD)
+            found = self.sessions.find(request.session)
+            if found is None or request.password != password_of(found.id):
+                return ConnectResponse(0, NO_SESSION, NO_PASSWORD)
             session = found
             if session.client is not None:
                 session.client.end()
@@ -212,12 +214,12 @@ class Ensemble:
             self.touch(session)
         client.session = session
         session.client = client
-        return Greeted(timeout_ms, session.id, password_of(session.id))
+        return ConnectResponse(timeout_ms, session.id, password_of(session.id))
 
     def write(
         self, client: Client, session: Session, request: Write | Multi | CloseSession
     ) -> Reply | None:
-        """See Leading."""
+        """See EnsembleContext."""
         if isinstance(request, CloseSession):
             return self._close(session)
         if not self.may_write(client.process, request):

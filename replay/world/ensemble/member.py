@@ -7,7 +7,7 @@ and applies each transaction later; its reads and watches come from the copy.
 from collections import deque
 from collections.abc import Callable
 
-from replay.world.ensemble.client import Client, Leading
+from replay.world.ensemble.client import Client, EnsembleContext
 from replay.world.ensemble.protocol import CloseSession, CreateSession
 from replay.world.ensemble.transactions import Transaction
 from replay.world.zookeeper import ZooKeeper
@@ -16,7 +16,7 @@ from replay.world.zookeeper import ZooKeeper
 class Member:
     """A server and its clients."""
 
-    def __init__(self, ensemble: Leading, number: int) -> None:
+    def __init__(self, ensemble: EnsembleContext, number: int) -> None:
         self._ensemble = ensemble
         self.number = number
         self.is_alive = True

@@ -50,10 +50,10 @@ from replay.world.broker.producer_ids import Route
 from replay.world.broker.settings import BrokerSettings
 from replay.world.kafka_0_8.broker_process import BrokerProcess
 from replay.world.kafka_0_8.networked.messages import ReplicaFetch, ReplicaFetchResponse
-from replay.world.kafka_0_8.networked.serving import Accepted, Respond
+from replay.world.kafka_0_8.networked.serving import BrokerConnection, Respond
 from replay.world.network import Endpoint, Message, Network
 from replay.world.observer import Name, Observer
-from replay.world.scheduler import MS, SECOND, ProcessClock, Scheduled, Scheduler
+from replay.world.scheduler import MS, SECOND, ProcessClock, ScheduledAction, Scheduler
 from replay.world.session_driver import SessionDriver, settings_of
 
 _CLOSE_US_MAX: Final = 5 * SECOND
@@ -179,7 +179,7 @@ class _Run:
         self._inbox: list[tuple[str, BrokerEvent, list[str]]] = []
         self._is_busy = False
         self._expired = 0
-        self._timers: dict[str, Scheduled] = {}
+        self._timers: dict[str, ScheduledAction] = {}
         self._requests = 0
         self._asked: dict[int, Respond] = {}
         self._reads: dict[CommandId, Callable[[ZnodesRead], None]] = {}
@@ -207,7 +207,7 @@ class _Run:
         self._session.start()
 
     def _accept(self, process: str) -> Endpoint:
-        return Accepted(self)
+        return BrokerConnection(self)
 
     # Events
 

@@ -17,9 +17,9 @@ from replay.world.ensemble.ensemble import START_MS
 from replay.world.faults import Faults
 from replay.world.inputs import AdminAct, Input
 from replay.world.kafka_0_8.broker_process import Step
-from replay.world.kafka_0_8.networked.administration import DesignAdmin
+from replay.world.kafka_0_8.networked.administration import Admin08
 from replay.world.kafka_0_8.networked.broker import BrokerEnvironment, NetworkedBroker
-from replay.world.kafka_0_8.networked.inputs import BrokersAct, DesignInput
+from replay.world.kafka_0_8.networked.inputs import BrokerListAct, Input08
 from replay.world.observer import Observer
 from replay.world.requests import Multi
 from replay.world.scenario import Scenario
@@ -40,7 +40,7 @@ class NetworkedCluster(SimulatedCluster[NetworkedBroker]):
     def __init__(
         self,
         scenario: Scenario,
-        inputs: Sequence[DesignInput] = (),
+        inputs: Sequence[Input08] = (),
         observer: Observer | None = None,
         *,
         leader_election_wait_ms: int = LEADER_ELECTION_WAIT_MS,
@@ -64,14 +64,14 @@ class NetworkedCluster(SimulatedCluster[NetworkedBroker]):
             )
             self.brokers[one.id] = NetworkedBroker(configuration, environment)
         self.controllers = {}
-        self.admin = DesignAdmin(self.scheduler, self.network, lambda controller: "", scenario.seed)
+        self.admin = Admin08(self.scheduler, self.network, lambda controller: "", scenario.seed)
         self.clients = Clients(scenario, self.scheduler, self.network, self.observer)
         Faults(self).schedule()
         for act in inputs:
-            if isinstance(act, BrokersAct) and act.at_ms < scenario.active_ms:
+            if isinstance(act, BrokerListAct) and act.at_ms < scenario.active_ms:
                 self.scheduler.at(act.at_ms * MS, partial(self.admin.carry_out, act))
         self.scheduler.at(scenario.active_ms * MS, self._become_quiet)
-        if any(isinstance(one, AdminAct | BrokersAct) for one in inputs):
+        if any(isinstance(one, AdminAct | BrokerListAct) for one in inputs):
             self.admin.start()
         self.clients.start()
         for broker in self.brokers.values():

@@ -43,7 +43,7 @@ from replay.world.messages import (
     PartitionError,
 )
 from replay.world.network import Connection, Message, Network
-from replay.world.observer import Acknowledged, Name, Observer
+from replay.world.observer import AcknowledgedRecord, Name, Observer
 from replay.world.scenario import BrokerSpec
 from replay.world.scheduler import SECOND, Scheduler
 from replay.world.simulation import PERSISTENT
@@ -72,7 +72,7 @@ class Seen(Observer):
     def produced(self, process: str, partition: Name, record: int) -> None:
         self.produced_records += 1
 
-    def acknowledged(self, process: str, one: Acknowledged) -> None:
+    def acknowledged(self, process: str, one: AcknowledgedRecord) -> None:
         self.acknowledged_records.append((one.record, one.offset, one.isr))
 
     def read(
