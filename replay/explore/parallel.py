@@ -39,6 +39,12 @@ class Budget(Struct, frozen=True):
     seconds: float | None = None
     runs: int | None = None
 
+    def is_spent(self, runs: int, seconds: float) -> bool:
+        """Whether so many runs or seconds are enough."""
+        if self.runs is not None and runs >= self.runs:
+            return True
+        return self.seconds is not None and seconds >= self.seconds
+
 
 class ExplorationResult(Struct):
     """The result: the first violation that was found with its case, and the coverage."""
@@ -50,7 +56,7 @@ class ExplorationResult(Struct):
     was_interrupted: bool = False
 
 
-Reporting = Callable[[Coverage, float], None]
+ReportCoverage = Callable[[Coverage, float], None]
 """Called with the coverage so far and the elapsed seconds."""
 
 Prepare = Callable[[], None]
@@ -81,7 +87,7 @@ def explore(
     seed: int,
     budget: Budget,
     workers: int,
-    report: Reporting = lambda coverage, seconds: None,
+    report: ReportCoverage = lambda coverage, seconds: None,
     prepare: Prepare | None = None,
 ) -> ExplorationResult:
     """Explore until the budget is spent, a violation is found, or Ctrl-C.
@@ -101,7 +107,7 @@ def explore(
             pool.collect(explored)
             explored.seconds = time.monotonic() - began
             report(explored.coverage, explored.seconds)
-            if _is_spent(budget, explored.coverage.runs, explored.seconds):
+            if budget.is_spent(explored.coverage.runs, explored.seconds):
                 break
     except KeyboardInterrupt:
         explored.was_interrupted = True
@@ -112,7 +118,7 @@ def explore(
 
 
 def _explore_here(
-    start: ExplorationStart, seed: int, budget: Budget, report: Reporting
+    start: ExplorationStart, seed: int, budget: Budget, report: ReportCoverage
 ) -> ExplorationResult:
     """Explore in this process."""
     began = time.monotonic()
@@ -122,7 +128,7 @@ def _explore_here(
         explored.coverage.add(coverage)
         explored.seconds = time.monotonic() - began
         report(explored.coverage, explored.seconds)
-        return not _is_spent(budget, explored.coverage.runs, explored.seconds)
+        return not budget.is_spent(explored.coverage.runs, explored.seconds)
 
     job = 0
     try:
@@ -137,12 +143,6 @@ def _explore_here(
         explored.was_interrupted = True
     explored.seconds = time.monotonic() - began
     return explored
-
-
-def _is_spent(budget: Budget, runs: int, seconds: float) -> bool:
-    if budget.runs is not None and runs >= budget.runs:
-        return True
-    return budget.seconds is not None and seconds >= budget.seconds
 
 
 class _Worker(NamedTuple):

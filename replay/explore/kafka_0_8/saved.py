@@ -24,7 +24,7 @@ SIMULATED: Final = "simulated"
 """The cluster id in logs of runs without a digest."""
 
 
-class SavedBrokerRun(Struct, frozen=True, kw_only=True):
+class SavedRun08(Struct, frozen=True, kw_only=True):
     """run.json: what the run is a function of, and the violation or flaw that it results in.
 
     `digest` is that of all events, commands and znodes. It is the same with any version of Python,
@@ -47,7 +47,7 @@ class SavedBrokerRun(Struct, frozen=True, kw_only=True):
 def save(broken: BrokenRun, folder: Path, *, seed: int) -> list[Path]:
     """Write a run into a new folder; return its logs. Raises ReplayError, LogError."""
     played = Run08(broken.scenario, broken.inputs)
-    document = SavedBrokerRun(
+    document = SavedRun08(
         scenario=broken.scenario,
         inputs=broken.inputs,
         violation=broken.violation,
@@ -61,9 +61,9 @@ def save(broken: BrokenRun, folder: Path, *, seed: int) -> list[Path]:
     return write_logs(stores, folder, cluster_id_of(played.digest))
 
 
-def read_broker_run(path: Path) -> SavedBrokerRun:
+def read_run_08(path: Path) -> SavedRun08:
     """Read a run from its file or folder. Raises ReplayError."""
-    return read_document(path, SavedBrokerRun)
+    return read_document(path, SavedRun08)
 
 
 def write_logs(

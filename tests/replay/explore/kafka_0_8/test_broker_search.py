@@ -17,7 +17,7 @@ from replay.explore.kafka_0_8.generator import drawn
 from replay.explore.kafka_0_8.invariants import ALWAYS, RECOVERY
 from replay.explore.kafka_0_8.losses import KNOWN_FLAWS, TRUNCATION
 from replay.explore.kafka_0_8.run import RULES, Run08
-from replay.explore.kafka_0_8.saved import read_broker_run
+from replay.explore.kafka_0_8.saved import read_run_08
 from replay.explore.kafka_0_8.search import BrokenRun, search, shrunk
 from replay.explore.numbers import RandomNumbers
 from replay.world.inputs import (
@@ -36,14 +36,14 @@ from tests.replay.explore.kafka_0_8.small import small
 
 INCIDENTS = Path(__file__).parent / "incidents"
 PAGE = Path(__file__).parents[4] / "docs" / "design-0.8.md"
-FLAW = read_broker_run(INCIDENTS / "committed-record-truncated")
+FLAW = read_run_08(INCIDENTS / "committed-record-truncated")
 PACKAGE = "replay.explore.kafka_0_8"
 NOT_MODELLED = {"FailLogDirectory", "SlowDisk"}
 
 
 @pytest.mark.parametrize("folder", sorted(INCIDENTS.iterdir()), ids=lambda one: one.name)
 def test_kept_run_breaks_no_invariant_or_has_its_known_flaw(folder: Path) -> None:
-    saved = read_broker_run(folder)
+    saved = read_run_08(folder)
     assert saved.reason
     found = Run08(saved.scenario, saved.inputs).violation
     if saved.violation.invariant in KNOWN_FLAWS:
