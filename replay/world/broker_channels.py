@@ -39,13 +39,13 @@ OnEvent = Callable[[ChannelEvent, str], None]
 
 
 class ActGuard(Protocol):
-    """Is asked before each request is sent."""
+    """Called before and after each request that is sent."""
 
-    def may_act(self, what: str) -> bool:
-        """Whether the process is alive to do this act."""
+    def begin_act(self, what: str) -> bool:
+        """Called before an act. False: the process has ended, and the act must not happen."""
 
-    def has_acted(self) -> None:
-        """The act is done."""
+    def end_act(self) -> None:
+        """Called after the act."""
 
 
 class _Channel:
@@ -91,7 +91,7 @@ class _Channel:
     def _send(self, connection: Connection) -> None:
         _, request = self._queue[0]
         acts = self._channels.acts
-        if not acts.may_act(f"{type(request).__name__} to broker {self.broker}"):
+        if not acts.begin_act(f"{type(request).__name__} to broker {self.broker}"):
             return
         self._number += 1
         connection.send(ControlRequest(self._number, request))
@@ -99,7 +99,7 @@ class _Channel:
         self._time_out = self._channels.clock.after(
             SOCKET_TIMEOUT_US, lambda: self._failed(Unreachable(text))
         )
-        acts.has_acted()
+        acts.end_act()
 
     def connected(self, connection: Connection) -> None:
         """Send what waits."""

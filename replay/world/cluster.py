@@ -61,8 +61,8 @@ class Cluster(SimulatedCluster[Broker]):
         super().__init__(scenario, inputs, observer, start_state(scenario))
         if type(self.observer).delivered is not Observer.delivered:
             self.network.observe = self.observer.delivered
-        self.zookeeper.may_write = self._may_write
-        self.zookeeper.has_written = self._has_written
+        self.zookeeper.before_write = self._before_write
+        self.zookeeper.after_write = self._after_write
         self.brokers = self._make_brokers()
         self.controllers = {one.process: self._make_controller(one) for one in scenario.controllers}
         self.admin = Admin(self.scheduler, self.network, self.process_of, scenario.seed)
@@ -162,16 +162,16 @@ class Cluster(SimulatedCluster[Broker]):
         if stock is not None:
             stock.kill("broker")
 
-    def _may_write(self, process: str, request: Write | Multi) -> bool:
+    def _before_write(self, process: str, request: Write | Multi) -> bool:
         controller = self.controllers.get(process)
         if controller is None:
             return True
-        return controller.may_act(_text_of(request))
+        return controller.begin_act(_text_of(request))
 
-    def _has_written(self, process: str) -> None:
+    def _after_write(self, process: str) -> None:
         controller = self.controllers.get(process)
         if controller is not None:
-            controller.has_acted()
+            controller.end_act()
 
     def _controller_id(self) -> int | None:
         found = self.zookeeper.state.find(znodes.CONTROLLER)

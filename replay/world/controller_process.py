@@ -131,23 +131,24 @@ class ControllerProcess:
 
     # Acts
 
-    def may_act(self, what: str) -> bool:
-        """Called before each act. False: the process has ended, and the act must not happen."""
+    def begin_act(self, what: str) -> bool:
+        """See ActGuard."""
         if self.run is None:
             return False
         self._what = what
-        if self._crash_points and not self._pass(self.acts + 1, is_before=True):
+        if self._crash_points and not self._pass_crash_points(self.acts + 1, is_before=True):
             return False
         self.acts += 1
         return True
 
-    def has_acted(self) -> None:
-        """Called after each act."""
+    def end_act(self) -> None:
+        """See ActGuard."""
         self._observer.acted(self.process, self.acts, self._what)
         if self._crash_points:
-            self._pass(self.acts, is_before=False)
+            self._pass_crash_points(self.acts, is_before=False)
 
-    def _pass(self, act: int, *, is_before: bool) -> bool:
+    def _pass_crash_points(self, act: int, *, is_before: bool) -> bool:
+        """Returns whether the process is still alive."""
         for point in self._crash_points:
             if point.act == act and point.is_before is is_before:
                 self._crash_points.remove(point)

@@ -16,16 +16,16 @@ _BEGIN_OF_CONNECT_REQUEST: Final = bytes(4)
 _PING_REPLY: Final = (-2).to_bytes(4, signed=True)
 
 
-class Subjects:
+class MessageSubjects:
     """Reads the messages of one run, in order."""
 
     def __init__(self) -> None:
         self._codecs: dict[str, ServerCodec] = {}
         self._of: dict[int, frozenset[str] | None] = {}
 
-    def matters(self, one: Delivery) -> bool:
-        """Whether the order of a message matters to a controller: not a heartbeat, and nothing
-        between brokers and clients."""
+    def read(self, one: Delivery) -> bool:
+        """Read a message. Returns whether its order matters to a controller: not that of a
+        heartbeat, and of nothing between brokers and clients."""
         _, _, receiver = one.link.partition(">")
         message = one.message
         if receiver == "zookeeper":
@@ -40,7 +40,7 @@ class Subjects:
 
     def of(self, one: Delivery) -> frozenset[str] | None:
         """The znodes and partitions that a message is about; None: anything. Called after
-        `matters`."""
+        `read`."""
         if one.id in self._of:
             return self._of.pop(one.id)
         message = one.message

@@ -349,7 +349,7 @@ class EntriesAccountedFor(Invariant):
             submitted = self._unhandled.get((path, name))
             if name in after or submitted is None:
                 continue
-            if self._is_moved(path, name, target) or self._is_over(name, target, submitted):
+            if self._follow_entry(path, name, target) or self._is_over(name, target, submitted):
                 del self._unhandled[path, name]
             else:
                 self.violated(
@@ -361,8 +361,9 @@ class EntriesAccountedFor(Invariant):
     def handled(self, process: str) -> None:
         self._removed.clear()
 
-    def _is_moved(self, path: str, name: Name, target: tuple[int, ...]) -> bool:
-        """Whether the same entry is in the other znode now, in which it is still unhandled."""
+    def _follow_entry(self, path: str, name: Name, target: tuple[int, ...]) -> bool:
+        """Follow an entry that is in the other znode now, in which it is still unhandled. Returns
+        whether it is there."""
         for other, entries in self._entries.items():
             if other != path and entries.get(name) == target:
                 self._unhandled[other, name] = self._unhandled[path, name]

@@ -54,8 +54,8 @@ class EnsembleContext(Protocol):
     on_watch_event: Callable[[str], None]
     """Called with the process for each watch event that is sent."""
 
-    def defers(self, action: Callable[[], None]) -> bool:
-        """Whether the whole ensemble hangs: then it does the action later."""
+    def defer(self, action: Callable[[], None]) -> bool:
+        """Do an action later if the whole ensemble hangs. Returns whether it does."""
 
     def touch(self, session: Session) -> None:
         """A message of the session arrived."""
@@ -84,8 +84,8 @@ class ServingMember(Protocol):
     def left(self, client: "Client") -> None:
         """A client's connection ended."""
 
-    def defers(self, action: Callable[[], None]) -> bool:
-        """Whether the member hangs: then it does the action later."""
+    def defer(self, action: Callable[[], None]) -> bool:
+        """Do an action later if the member hangs. Returns whether it does."""
 
     def await_zxid(self, zxid: int) -> None:
         """A client waits for a transaction."""
@@ -148,12 +148,12 @@ class Client:
         self.connection = connection
         if self.is_over:
             connection.close()
-        elif not self.member.defers(lambda: self._receive(message)):
+        elif not self.member.defer(lambda: self._receive(message)):
             self._receive(message)
 
     def disconnected(self, connection: Connection | None) -> None:
         """See Endpoint."""
-        if not self.is_over and not self.member.defers(self.end):
+        if not self.is_over and not self.member.defer(self.end):
             self.end()
 
     # The ensemble calls these

@@ -58,9 +58,9 @@ class Ensemble:
         self.is_old = is_old
         self.on_transaction: Callable[[Transaction], None] = lambda transaction: None
         """Called with each transaction, before its watch events and its reply are sent."""
-        self.may_write: Callable[[str, Write | Multi], bool] = lambda process, request: True
+        self.before_write: Callable[[str, Write | Multi], bool] = lambda process, request: True
         """Called with each write of a client, before it. False: the process has ended meanwhile."""
-        self.has_written: Callable[[str], None] = lambda process: None
+        self.after_write: Callable[[str], None] = lambda process: None
         """Called after each write of a client, before the reply is sent."""
         self.on_answer: Callable[[str, RequestPacket, Reply], None] = (
             lambda process, packet, reply: None
@@ -164,7 +164,7 @@ class Ensemble:
 
     def expire(self, process: str) -> None:
         """The newest session of a process expires now."""
-        if self.defers(lambda: self.expire(process)):
+        if self.defer(lambda: self.expire(process)):
             return
         for session in self.sessions.of(process)[-1:]:
             self._expire(session)
@@ -187,7 +187,7 @@ class Ensemble:
 
     # Members and clients call these
 
-    def defers(self, action: Callable[[], None]) -> bool:
+    def defer(self, action: Callable[[], None]) -> bool:
         """See EnsembleContext."""
         if self._deferred is None:
             return False
@@ -222,7 +222,7 @@ class Ensemble:
         """See EnsembleContext."""
         if isinstance(request, CloseSession):
             return self._close(session)
-        if not self.may_write(client.process, request):
+        if not self.before_write(client.process, request):
             return None
         losing = self._losing.get(client.process)
         is_lost = bool(losing)
@@ -233,7 +233,7 @@ class Ensemble:
         if is_lost:
             client.lose()
         self._committed(session, request, reply)
-        self.has_written(client.process)
+        self.after_write(client.process)
         return None if is_lost or client.is_over else reply
 
     # Inner parts
@@ -334,7 +334,7 @@ class Ensemble:
         """The late end of a session, unless a change of the leader has revived it."""
         if session.id not in self._closing:
             return
-        if not self.defers(lambda: self._delete_ephemerals(session)) and self._serves:
+        if not self.defer(lambda: self._delete_ephemerals(session)) and self._serves:
             self._close(session)
 
     def _wake(self) -> None:
