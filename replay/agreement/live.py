@@ -120,8 +120,8 @@ class _SearchTime:
         self.is_over = False
         """Whether an assumption was not tried for lack of time."""
 
-    def has(self, runs: int = 1) -> bool:
-        """Whether so many more comparisons may begin."""
+    def check(self, runs: int = 1) -> bool:
+        """Returns whether so many more comparisons may begin. If not, the search is over."""
         is_late = time.monotonic() + runs * self._compared_s > self._end
         self.is_over |= is_late or self._is_stopping()
         return not self.is_over
@@ -391,14 +391,14 @@ class LiveAgreement:
     def _searched(self, unexplained: AgreementResult, search_time: _SearchTime) -> AgreementResult:
         """The result for the window under the assumptions that explain most divergences;
         `unexplained` if the search would take too long."""
-        if not search_time.has(_RUNS_MIN):
+        if not search_time.check(_RUNS_MIN):
             return unexplained
         run = search(
             self._compare,
             (LostReply(), EventOrder(self._settings.orders)),
             len(self._window),
             self._assumptions,
-            search_time.has,
+            search_time.check,
         )
         self._assumptions = run.choices.assumptions
         return run.result

@@ -12,18 +12,18 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from controller.cli.output import print_result
-from controller.core.values import counted
 from eventstore.errors import LogError
 from replay.cli.exit_status import UNUSABLE, errors_in_one_line, interrupted_by_sigterm
-from replay.cli.explore_0_8 import Limits, explore_brokers, reproduce_broker_run
+from replay.cli.explore_0_8 import explore_08
+from replay.cli.explore_reproduce import reproduce as reproduce_run
 from replay.cli.options import WORKERS_MAX, Json
 from replay.cli.progress import LINE_S, progress
 from replay.errors import ReplayError
 
 if TYPE_CHECKING:
     from replay.explore.coverage import Coverage
-    from replay.explore.generators.strategies import Start
-    from replay.explore.parallel import Explored, Reporting
+    from replay.explore.generators.strategies import ExplorationStart
+    from replay.explore.parallel import Budget, ExplorationResult, ReportCoverage
     from replay.explore.saved import SavedRun
     from replay.explore.verdict import Amounts
 
@@ -119,6 +119,7 @@ def explore(
     Exit status: 0 nothing found, 1 an invariant does not hold, 2 a file or log cannot be used, or
     no run has ended. With --reproduce: 0 the run breaks no invariant any more, 1 it breaks one.
     """
+    from replay.explore.parallel import Budget
     from replay.explore.saved import reserved
 
     with errors_in_one_line("explore"):
@@ -128,22 +129,21 @@ def explore(
         if reproduce is not None:
             others: dict[str, object] = {"--workers": workers, "--out": out}
             _refuse(limits | sources | others, "--reproduce", "a saved run is run as it is")
-            raise typer.Exit(_reproduce(reproduce, as_json=as_json))
+            raise typer.Exit(_VIOLATION if reproduce_run(reproduce, as_json=as_json) else _NOTHING)
         seed = secrets.randbits(_SEED_BITS) if seed is None else seed
         folder = out or Path(f"explored-{seed}")
         workers = workers or os.cpu_count() or 1
+        budget = Budget(_SECONDS if seconds is None and runs is None else seconds, runs)
         if design != _CONTROLLER:
             _check_design(design, sources)
-            limit = _SECONDS if seconds is None and runs is None else seconds
-            ends = Limits(limit, runs, shrink_seconds)
             with reserved(folder):
-                searched = explore_brokers(seed, ends, workers, folder, as_json=as_json)
-            raise typer.Exit(_status(searched.broken, searched.coverage))
+                result = explore_08(seed, budget, workers, folder, shrink_seconds, as_json=as_json)
+            raise typer.Exit(_status(result.broken, result.coverage))
         start, notes = _start(scenario, from_log, strategy or ())
         with reserved(folder):
             if not as_json:
                 typer.echo(f"seed {seed}")
-            found = _explore(start, seed, seconds, runs, workers)
+            found = _explore(start, seed, budget, workers)
             saved, where, logs = _saved(found, folder, shrink_seconds)
     document = _document(found, seed, workers, saved, where)
     document["notes"] = notes
@@ -183,9 +183,9 @@ def _check_design(design: str, sources: dict[str, object]) -> None:
 
 def _start(
     scenario: Path | None, from_log: Path | None, strategies: Sequence[str]
-) -> tuple["Start", tuple[str, ...]]:
+) -> tuple["ExplorationStart", tuple[str, ...]]:
     """The start, and notes about what a log has and the start has not."""
-    from replay.explore.generators.strategies import STRATEGIES, Start
+    from replay.explore.generators.strategies import STRATEGIES, ExplorationStart
     from replay.explore.saved import read_scenario
 
     if scenario is not None and from_log is not None:
@@ -196,7 +196,7 @@ def _start(
                 f"{one!r}: use one of {', '.join(STRATEGIES)}", param_hint="--strategy"
             )
     if scenario is not None:
-        return Start(*read_scenario(scenario), tuple(strategies)), ()
+        return ExplorationStart(*read_scenario(scenario), tuple(strategies)), ()
     if from_log is not None:
         from replay.explore.from_log.reading import start_of_log
 
@@ -204,41 +204,38 @@ def _start(
             begun = start_of_log(from_log, report)
         for note in begun.notes:
             typer.echo(f"note: {note}", err=True)
-        return Start(begun.scenario, begun.inputs, tuple(strategies)), begun.notes
-    return Start(strategies=tuple(strategies)), ()
+        return ExplorationStart(begun.scenario, begun.inputs, tuple(strategies)), begun.notes
+    return ExplorationStart(strategies=tuple(strategies)), ()
 
 
 def _explore(
-    start: "Start", seed: int, seconds: float | None, runs: int | None, workers: int
-) -> "Explored":
-    from replay.explore.parallel import Budget
+    start: "ExplorationStart", seed: int, budget: "Budget", workers: int
+) -> "ExplorationResult":
     from replay.explore.parallel import explore as explore_runs
 
-    if seconds is None and runs is None:
-        seconds = _SECONDS
     message = "refold explore: ending"
-    with _reporting(seconds, runs) as report, interrupted_by_sigterm(message) as check_interrupt:
+    with _reporting(budget) as report, interrupted_by_sigterm(message) as check_interrupt:
 
         def on_run(coverage: "Coverage", elapsed_s: float) -> None:
             check_interrupt()
             report(coverage, elapsed_s)
 
-        return explore_runs(start, seed, Budget(seconds, runs), workers, on_run)
+        return explore_runs(start, seed, budget, workers, on_run)
 
 
 @contextmanager
-def _reporting(seconds: float | None, runs: int | None) -> "Iterator[Reporting]":
+def _reporting(budget: "Budget") -> "Iterator[ReportCoverage]":
     """Show runs and simulated seconds a second, and what they reached."""
     from rich.progress import TextColumn
 
     from replay.explore.verdict import progress_lines, rates
 
-    total = runs if seconds is None else int(seconds)
+    total = budget.runs if budget.seconds is None else int(budget.seconds)
     column = TextColumn("{task.description}")
     with progress(column, what="exploring", total=total, every=1, line_s=LINE_S) as shown:
 
         def report(coverage: "Coverage", elapsed_s: float) -> None:
-            done = coverage.runs if seconds is None else int(elapsed_s)
+            done = coverage.runs if budget.seconds is None else int(elapsed_s)
             lines = (f"exploring: {rates(coverage, elapsed_s)}", *progress_lines(coverage))
             shown("\n  ".join(lines), done, total)
 
@@ -246,7 +243,7 @@ def _reporting(seconds: float | None, runs: int | None) -> "Iterator[Reporting]"
 
 
 def _saved(
-    found: "Explored", folder: Path, seconds: float
+    found: "ExplorationResult", folder: Path, seconds: float
 ) -> tuple["SavedRun | None", Path | None, list[Path]]:
     """Shrink and save a violation. Returns where it was saved, with its logs."""
     if found.case is None or found.violation is None:
@@ -294,41 +291,12 @@ def _written(saved: "SavedRun", folder: Path) -> tuple[Path | None, list[Path]]:
     return None, []
 
 
-def _reproduce(path: Path, *, as_json: bool) -> int:
-    from replay.explore.run import run
-    from replay.explore.saved import design_of, read_run, same_run_line
-    from replay.explore.verdict import violation_text
-
-    if design_of(path) != _CONTROLLER:
-        is_broken = reproduce_broker_run(path, as_json=as_json)
-        return _VIOLATION if is_broken else _NOTHING
-    saved = read_run(path)
-    outcome = run(saved.scenario, saved.inputs, with_digest=True)
-    is_same = outcome.digest == saved.digest
-    document = {
-        "violation": outcome.violation,
-        "expected": saved.violation,
-        "digest": outcome.digest,
-        "is_same_run": is_same,
-    }
-
-    def show() -> None:
-        if outcome.violation is None:
-            typer.echo(f"no violation; the run was saved with {_expected(saved)}")
-        else:
-            typer.echo(violation_text(outcome.violation))
-        typer.echo(same_run_line(saved, is_same=is_same))
-
-    print_result(document, show, as_json=as_json)
-    return _NOTHING if outcome.violation is None else _VIOLATION
-
-
-def _expected(saved: "SavedRun") -> str:
-    return f"a violation of {saved.violation.invariant}" if saved.violation else "none"
-
-
 def _document(
-    found: "Explored", seed: int, workers: int, saved: "SavedRun | None", folder: Path | None
+    found: "ExplorationResult",
+    seed: int,
+    workers: int,
+    saved: "SavedRun | None",
+    folder: Path | None,
 ) -> dict[str, object]:
     from replay.explore.verdict import checked, not_checked
 
@@ -348,7 +316,7 @@ def _document(
 
 
 def _print(
-    found: "Explored",
+    found: "ExplorationResult",
     seed: int,
     workers: int,
     saved: "SavedRun | None",
@@ -359,9 +327,9 @@ def _print(
         amount_text,
         checked_lines,
         coverage_lines,
-        input_line,
         not_checked,
         rates,
+        shrunk_lines,
         violation_text,
     )
 
@@ -372,15 +340,11 @@ def _print(
     else:
         shown = saved.violation or found.violation
         typer.echo(violation_text(shown))
-        before, after = saved.inputs_before_shrinking, len(saved.inputs)
         typer.echo(f"found by {found.case.strategy} in {amount}, seed {seed}")
-        typer.echo(f"shrunk from {before} to {counted(after, 'input')}:")
-        for one in saved.inputs:
-            typer.echo(f"  {input_line(one)}")
-        if folder is not None:
-            typer.echo(f"saved in {folder}; run it again: refold explore --reproduce {folder}")
-        for log in logs:
-            typer.echo(f"a log for replay, why, inspect and diff: {log}")
+        uses = "replay, why, inspect and diff"
+        before = saved.inputs_before_shrinking
+        for line in shrunk_lines(saved.inputs, before, folder, logs, uses):
+            typer.echo(line)
     typer.echo(f"speed: {rates(coverage, found.seconds)}")
     for line in coverage_lines(coverage):
         typer.echo(line)

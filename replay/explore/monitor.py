@@ -1,4 +1,4 @@
-"""Feeds the invariants: turns what a world reports into facts, and keeps what all of them share.
+"""Feeds the invariants: turns what a simulation reports into facts, and keeps what they share.
 
 One monitor belongs to one run. `violation` is the first violation.
 """
@@ -23,15 +23,15 @@ from controller.core.error_codes import KAFKA_STORAGE_ERROR
 from controller.core.events import ChildrenRead, Recorded, WatchFired
 from controller.core.operations import NO_NODE, OK, Create, SetData
 from controller.core.znodes import Name
-from replay.explore.delivered import Delivered
+from replay.explore.controller_knowledge import ControllerKnowledge
 from replay.explore.invariants.catalogue import ALWAYS, RECOVERY
 from replay.explore.invariants.invariant import (
-    Applied,
+    AppliedRequest,
     Invariant,
     Replica,
     Violation,
 )
-from replay.explore.invariants.known import Known, parsed_state
+from replay.explore.invariants.known_cluster import KnownCluster, parsed_state
 from replay.explore.invariants.records import AcknowledgedRecordsKept
 from replay.explore.invariants.recovery import Recovery
 from replay.explore.processes import Processes
@@ -39,7 +39,7 @@ from replay.explore.request_facts import RequestFacts
 from replay.explore.zookeeper_facts import ZooKeeperFacts
 from replay.subjects import broker_named
 from replay.world.ensemble.transactions import Transaction
-from replay.world.observer import Acknowledged, Observer, PartitionError
+from replay.world.observer import AcknowledgedRecord, Observer, PartitionError
 from replay.world.scheduler import MS
 from replay.world.zookeeper import Changes
 
@@ -74,9 +74,9 @@ class Monitor(Observer):
     recovery: ClassVar[Sequence[type[Recovery]]] = RECOVERY
     """Those that are checked after the last fault."""
 
-    def __init__(self, also: Observer | None = None, known: Known | None = None) -> None:
+    def __init__(self, also: Observer | None = None, known: KnownCluster | None = None) -> None:
         self.violation: Violation | None = None
-        self.known = known or Known()
+        self.known = known or KnownCluster()
         self.unmet: dict[str, str] = {}
         self.is_settled = False
         self.also = also or Observer()
@@ -96,7 +96,7 @@ class Monitor(Observer):
             if isinstance(one, AcknowledgedRecordsKept):
                 one.record_at = self._record_at
         self.processes: Processes
-        self._delivered: Delivered | None = None
+        self._delivered: ControllerKnowledge | None = None
         # Facts, each with the invariants that need it.
         self._sent = self._of("sent")
         self._noticed = self._of("noticed")
@@ -132,7 +132,7 @@ class Monitor(Observer):
         facts = ZooKeeperFacts(self.known, cluster.zookeeper.state, self._of)
         self._follow(cluster, Processes(cluster, self.known), facts.committed)
         self.processes.inform_invariants()
-        self._delivered = Delivered(self.known, self.processes)
+        self._delivered = ControllerKnowledge(self.known, self.processes)
         self._delivered.inform_invariants()
         facts.term_begins = self._delivered.term_begins
         if any(
@@ -422,7 +422,7 @@ class Monitor(Observer):
             return
         broker = broker_named(process)
         refused = frozenset(self._names(request, partition_errors)) if partition_errors else _NONE
-        applied = Applied(broker, self.processes.run_of(broker), request, refused)
+        applied = AppliedRequest(broker, self.processes.run_of(broker), request, refused)
         for check in self._applied:
             check(applied)
         if isinstance(request, UpdateMetadataRequest):
@@ -446,7 +446,7 @@ class Monitor(Observer):
 
     # Clients
 
-    def acknowledged(self, process: str, one: Acknowledged) -> None:
+    def acknowledged(self, process: str, one: AcknowledgedRecord) -> None:
         if one.acks == -1:
             for check in self._acknowledged:
                 check(one)

@@ -1,35 +1,17 @@
-"""Pseudo-random numbers that are the same on every machine and Python version: splitmix64.
-
-The generators use them to make inputs; a run itself uses none. Python's `random` makes no promise
-that a seed results in the same choices in a later version.
-
-Source: Steele, Lea, Flood: Fast splittable pseudorandom number generators (OOPSLA 2014).
-"""
+"""Random numbers by which the generators make inputs; a run itself uses none."""
 
 from collections.abc import Sequence
-from typing import Final, TypeVar
+from typing import TypeVar
+
+from replay.world.draws import SplitMix64
 
 T = TypeVar("T")
 
-_MASK: Final = 2**64 - 1
-_GAMMA: Final = 0x9E3779B97F4A7C15
 
-
-class Numbers:
+class RandomNumbers(SplitMix64):
     """A stream of numbers from a seed."""
 
-    __slots__ = ("_state",)
-
-    def __init__(self, seed: int) -> None:
-        self._state = seed & _MASK
-
-    def next(self) -> int:
-        """The next number of 64 bits."""
-        self._state = (self._state + _GAMMA) & _MASK
-        mixed = self._state
-        mixed = ((mixed ^ (mixed >> 30)) * 0xBF58476D1CE4E5B9) & _MASK
-        mixed = ((mixed ^ (mixed >> 27)) * 0x94D049BB133111EB) & _MASK
-        return mixed ^ (mixed >> 31)
+    __slots__ = ()
 
     def below(self, bound: int) -> int:
         """A number from 0 to below `bound`."""
@@ -64,11 +46,11 @@ class Numbers:
             found.append(rest.pop(self.below(len(rest))))
         return found
 
-    def split(self) -> "Numbers":
+    def split(self) -> "RandomNumbers":
         """An independent stream."""
-        return Numbers(self.next())
+        return RandomNumbers(self.next())
 
 
 def seed_of(seed: int, run: int) -> int:
     """The seed of a run of an exploration: independent of all other runs, and of the workers."""
-    return Numbers(seed ^ Numbers(run).next()).next()
+    return RandomNumbers(seed ^ RandomNumbers(run).next()).next()

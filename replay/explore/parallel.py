@@ -21,8 +21,8 @@ from msgspec import Struct
 
 from replay.errors import ReplayError
 from replay.explore.coverage import Coverage
-from replay.explore.generators.attempt import BudgetSpent, Case, Found
-from replay.explore.generators.strategies import Start, do_job
+from replay.explore.generators.attempt import BudgetSpent, Case, ViolationFound
+from replay.explore.generators.strategies import ExplorationStart, do_job
 from replay.explore.invariants.invariant import Violation
 from replay.worker_processes import begin_worker, how_ended, signals_wait
 
@@ -39,8 +39,14 @@ class Budget(Struct, frozen=True):
     seconds: float | None = None
     runs: int | None = None
 
+    def is_spent(self, runs: int, seconds: float) -> bool:
+        """Whether so many runs or seconds are enough."""
+        if self.runs is not None and runs >= self.runs:
+            return True
+        return self.seconds is not None and seconds >= self.seconds
 
-class Explored(Struct):
+
+class ExplorationResult(Struct):
     """The result: the first violation that was found with its case, and the coverage."""
 
     coverage: Coverage
@@ -50,7 +56,7 @@ class Explored(Struct):
     was_interrupted: bool = False
 
 
-Reporting = Callable[[Coverage, float], None]
+ReportCoverage = Callable[[Coverage, float], None]
 """Called with the coverage so far and the elapsed seconds."""
 
 Prepare = Callable[[], None]
@@ -77,13 +83,13 @@ _Message = _FoundMessage | _CoverageMessage | _FailedMessage
 
 
 def explore(
-    start: Start,
+    start: ExplorationStart,
     seed: int,
     budget: Budget,
     workers: int,
-    report: Reporting = lambda coverage, seconds: None,
+    report: ReportCoverage = lambda coverage, seconds: None,
     prepare: Prepare | None = None,
-) -> Explored:
+) -> ExplorationResult:
     """Explore until the budget is spent, a violation is found, or Ctrl-C.
 
     `prepare` is called first in each worker, or here if there is only one.
@@ -94,14 +100,14 @@ def explore(
         return _explore_here(start, seed, budget, report)
     pool = _Pool((msgspec.json.encode(start), seed, prepare))
     began = time.monotonic()
-    explored = Explored(Coverage(), 0.0)
+    explored = ExplorationResult(Coverage(), 0.0)
     try:
         pool.start(workers)
         while explored.case is None:
             pool.collect(explored)
             explored.seconds = time.monotonic() - began
             report(explored.coverage, explored.seconds)
-            if _is_spent(budget, explored.coverage.runs, explored.seconds):
+            if budget.is_spent(explored.coverage.runs, explored.seconds):
                 break
     except KeyboardInterrupt:
         explored.was_interrupted = True
@@ -111,23 +117,25 @@ def explore(
     return explored
 
 
-def _explore_here(start: Start, seed: int, budget: Budget, report: Reporting) -> Explored:
+def _explore_here(
+    start: ExplorationStart, seed: int, budget: Budget, report: ReportCoverage
+) -> ExplorationResult:
     """Explore in this process."""
     began = time.monotonic()
-    explored = Explored(Coverage(), 0.0)
+    explored = ExplorationResult(Coverage(), 0.0)
 
     def on_run(coverage: Coverage) -> bool:
         explored.coverage.add(coverage)
         explored.seconds = time.monotonic() - began
         report(explored.coverage, explored.seconds)
-        return not _is_spent(budget, explored.coverage.runs, explored.seconds)
+        return not budget.is_spent(explored.coverage.runs, explored.seconds)
 
     job = 0
     try:
         while True:
             do_job(start, seed, job, on_run)
             job += 1
-    except Found as found:
+    except ViolationFound as found:
         explored.case, explored.violation = found.case, found.violation
     except BudgetSpent:
         pass
@@ -135,12 +143,6 @@ def _explore_here(start: Start, seed: int, budget: Budget, report: Reporting) ->
         explored.was_interrupted = True
     explored.seconds = time.monotonic() - began
     return explored
-
-
-def _is_spent(budget: Budget, runs: int, seconds: float) -> bool:
-    if budget.runs is not None and runs >= budget.runs:
-        return True
-    return budget.seconds is not None and seconds >= budget.seconds
 
 
 class _Worker(NamedTuple):
@@ -176,7 +178,7 @@ class _Pool:
             # The pipe ends with the worker only if no other process can write to it.
             sender.close()
 
-    def collect(self, explored: Explored) -> None:
+    def collect(self, explored: ExplorationResult) -> None:
         """Take the messages of the workers. Raises ReplayError if a worker failed or ended."""
         for messages in wait(list(self._open), timeout=_POLL_S):
             assert isinstance(messages, Connection)
@@ -187,7 +189,7 @@ class _Pool:
             else:
                 self._take(content, explored)
 
-    def _ended(self, process: SpawnProcess, explored: Explored) -> None:
+    def _ended(self, process: SpawnProcess, explored: ExplorationResult) -> None:
         """A worker ends when it has found a violation, or is stopped."""
         process.join()
         if explored.case is None and not self._stop.is_set():
@@ -196,7 +198,7 @@ class _Pool:
                 "Run again, perhaps with fewer --workers"
             )
 
-    def _take(self, content: bytes, explored: Explored) -> None:
+    def _take(self, content: bytes, explored: ExplorationResult) -> None:
         message = msgspec.json.decode(content, type=_Message)
         match message:
             case _FoundMessage(case=case, violation=violation):
@@ -207,7 +209,7 @@ class _Pool:
             case _FailedMessage(text=text):
                 raise ReplayError(f"a worker failed: {text}")
 
-    def end(self, explored: Explored) -> None:
+    def end(self, explored: ExplorationResult) -> None:
         """Stop the workers, and take their last messages. A run that takes long is given up."""
         self._stop.set()
         end = time.monotonic() + _END_S
@@ -227,7 +229,7 @@ def _work(work: _WorkOf, next_job: Any, stop: Any, messages: Connection) -> None
     document, seed, prepare = work
     if prepare is not None:
         prepare()
-    start = msgspec.json.decode(document, type=Start)
+    start = msgspec.json.decode(document, type=ExplorationStart)
     reporter = _Reporter(messages, stop)
     try:
         while not stop.is_set():
@@ -235,7 +237,7 @@ def _work(work: _WorkOf, next_job: Any, stop: Any, messages: Connection) -> None
                 job = next_job.value
                 next_job.value += 1
             do_job(start, seed, job, reporter.on_run)
-    except Found as found:
+    except ViolationFound as found:
         reporter.flush()
         reporter.send(_FoundMessage(found.case, found.violation))
     except BudgetSpent:

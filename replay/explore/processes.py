@@ -1,4 +1,4 @@
-"""The processes of a world, as the invariants see them."""
+"""The processes of the simulation, as the invariants see them."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
@@ -9,7 +9,7 @@ from controller.core.configuration import Configuration
 from controller.core.values import LEADER_DURING_DELETE
 from controller.core.znodes import Name
 from replay.explore.invariants.cluster_view import PartitionMetadata
-from replay.explore.invariants.known import Candidates, Known
+from replay.explore.invariants.known_cluster import Candidates, KnownCluster
 
 if TYPE_CHECKING:
     from replay.world.cluster import Cluster
@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 
 
 class Processes:
-    """The processes of a world, as the invariants about recovery see them."""
+    """The processes of the simulation, as the invariants about recovery see them."""
 
-    def __init__(self, cluster: "Cluster | NetworkedCluster", known: Known) -> None:
+    def __init__(self, cluster: "Cluster | NetworkedCluster", known: KnownCluster) -> None:
         self._cluster = cluster
         self._known = known
         self._runs: dict[int, int] = {}
@@ -33,7 +33,7 @@ class Processes:
         self.failed_logs: dict[tuple[int, Name], None] = {}
 
     def inform_invariants(self) -> None:
-        """Let the invariants ask what processes know, by `Known`."""
+        """Let the invariants ask what processes know, by `KnownCluster`."""
         known = self._known
         known.children_known_to = self.children_known_to
         known.deletes_topics = self.deletes_topics

@@ -15,15 +15,16 @@ from controller.core.api_requests.elections import ElectLeadersReceived
 from controller.core.api_requests.reassignments import AlterPartitionReassignmentsReceived
 from controller.core.error_codes import NONE
 from controller.core.values import LeaderAndIsr
-from replay.explore.invariants.known import Known
+from replay.explore.invariants.known_cluster import KnownCluster
 
 
 class RequestFacts:
-    """Keeps `Known.open_requests` up to date. `of` returns the methods of the invariants that need
-    a fact; `has_role` says whether a controller acts with the epoch in /controller_epoch."""
+    """Keeps `KnownCluster.open_requests` up to date. `of` returns the methods of the invariants
+    that need a fact; `has_role` says whether a controller acts with the epoch in
+    /controller_epoch."""
 
     def __init__(
-        self, known: Known, of: Callable[[str], list[Any]], has_role: Callable[[str], bool]
+        self, known: KnownCluster, of: Callable[[str], list[Any]], has_role: Callable[[str], bool]
     ) -> None:
         self._known = known
         self._has_role = has_role

@@ -2,7 +2,7 @@
 
 import traceback
 from collections.abc import Callable, Sequence
-from typing import Final, Protocol
+from typing import Any, Final
 
 from msgspec import Struct
 
@@ -15,7 +15,8 @@ from replay.world.inputs import Input
 from replay.world.network import Delivery
 from replay.world.observer import Observer
 from replay.world.scenario import Scenario
-from replay.world.scheduler import SECOND, Scheduler
+from replay.world.scheduler import SECOND
+from replay.world.simulated_cluster import SimulatedCluster
 
 NO_EXCEPTION: Final = "no-exception"
 ENDS: Final = "ends"
@@ -43,19 +44,10 @@ class Outcome(Struct):
     acts: dict[str, list[Act]] = {}
 
 
-class Playable(Protocol):
-    """A cluster that can be run."""
-
-    scheduler: Scheduler
-    is_quiet: bool
-
-    def step(self) -> bool: ...
-
-
-def play(build: Callable[[], Playable], monitor: Monitor) -> str:
+def play(build: Callable[[], SimulatedCluster[Any]], monitor: Monitor) -> str:
     """Run a cluster until the monitor needs no more of it. Returns the exception that ended the
     run, which is a violation; "": none."""
-    cluster: Playable | None = None
+    cluster: SimulatedCluster[Any] | None = None
     second_ends_us, steps = SECOND, 0
 
     def violate(invariant: str, subject: str, text: str) -> None:
@@ -71,7 +63,7 @@ def play(build: Callable[[], Playable], monitor: Monitor) -> str:
             if scheduler.now_us >= second_ends_us:
                 second_ends_us, steps = (scheduler.now_us // SECOND + 1) * SECOND, 1
             elif steps > _STEPS_OF_A_SECOND_MAX:
-                violate(ENDS, "the world", f"{steps} steps in one virtual second")
+                violate(ENDS, "the simulation", f"{steps} steps in one virtual second")
         if cluster.is_quiet and not monitor.is_over:
             monitor.poll()
     except Exception as error:
@@ -82,7 +74,7 @@ def play(build: Callable[[], Playable], monitor: Monitor) -> str:
     return ""
 
 
-class Tracing(Observer):
+class DeliveryRecorder(Observer):
     """An observer that keeps the deliveries of a run."""
 
     def __init__(self, limit: int = 100_000) -> None:
@@ -103,12 +95,12 @@ class Run:
         inputs: Sequence[Input],
         *,
         keeps_acts: bool = False,
-        tracing: Tracing | None = None,
+        recorder: DeliveryRecorder | None = None,
     ) -> None:
         self._observer = (
             CoverageObserver(keeps_acts=keeps_acts)
-            if tracing is None
-            else _TracedCoverage(tracing, keeps_acts=keeps_acts)
+            if recorder is None
+            else _RecordingCoverage(recorder, keeps_acts=keeps_acts)
         )
         self._monitor = Monitor(self._observer)
         self.cluster: Cluster | None = None
@@ -149,15 +141,15 @@ def breaks(scenario: Scenario, inputs: Sequence[Input], invariant: str) -> Viola
     return found if found is not None and found.invariant == invariant else None
 
 
-class _TracedCoverage(CoverageObserver):
-    """A coverage observer that passes deliveries on to a tracing."""
+class _RecordingCoverage(CoverageObserver):
+    """A coverage observer that passes deliveries on to a recorder."""
 
-    def __init__(self, tracing: Tracing, *, keeps_acts: bool) -> None:
+    def __init__(self, recorder: DeliveryRecorder, *, keeps_acts: bool) -> None:
         super().__init__(keeps_acts=keeps_acts)
-        self._tracing = tracing
+        self._recorder = recorder
 
     def delivered(self, delivery: Delivery) -> None:
-        self._tracing.delivered(delivery)
+        self._recorder.delivered(delivery)
 
 
 def _summary(error: Exception) -> str:

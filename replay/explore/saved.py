@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from shutil import rmtree
-from typing import Final, Protocol, TypeVar
+from typing import Final, TypeVar
 
 import msgspec
 from msgspec import UNSET, Struct, UnsetType, field
@@ -192,23 +192,6 @@ def read_run(path: Path) -> SavedRun:
     if problem is not None:
         raise ReplayError(f"{path}: {problem}; see docs/explore.md")
     return saved
-
-
-class Found(Protocol):
-    """Which refold saved a run."""
-
-    @property
-    def core(self) -> str: ...
-
-    @property
-    def version(self) -> str: ...
-
-
-def same_run_line(saved: Found, *, is_same: bool) -> str:
-    """Whether a run that was made again is the same as saved, in one line."""
-    if is_same:
-        return "the same run: all events, commands and znodes are as saved"
-    return f"not the same run as saved (by refold {saved.version}, core {saved.core})"
 
 
 def read_document(path: Path, form: type[Document]) -> Document:

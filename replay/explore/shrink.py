@@ -27,7 +27,7 @@ Breaks = Callable[[Scenario, Sequence[Input]], bool]
 """Whether a run breaks the invariant."""
 
 
-class Shrunk(Struct, Generic[Input], frozen=True):
+class ShrunkRun(Struct, Generic[Input], frozen=True):
     """The result. `runs`: how many runs it took; `is_minimal`: there was time to try everything."""
 
     scenario: Scenario
@@ -48,7 +48,7 @@ def shrink(
     seconds: float,
     report: Progress = unreported,
     now: Callable[[], float] = time.monotonic,
-) -> Shrunk[Input]:
+) -> ShrunkRun[Input]:
     """Shrink a run that breaks an invariant, until `seconds` are over, or Ctrl-C."""
     shrinking = _Shrinking(scenario, inputs, breaks, now() + seconds, report, now)
     try:
@@ -56,7 +56,7 @@ def shrink(
         is_minimal = True
     except (_OutOfTime, KeyboardInterrupt):
         is_minimal = False
-    return Shrunk(shrinking.scenario, tuple(shrinking.inputs), shrinking.runs, is_minimal)
+    return ShrunkRun(shrinking.scenario, tuple(shrinking.inputs), shrinking.runs, is_minimal)
 
 
 class _Shrinking(Generic[Input]):

@@ -8,11 +8,11 @@ from controller.core.topic_configs import UNCLEAN, is_true
 from controller.core.values import Assignment
 from controller.core.znodes import Name
 from replay.explore.invariants.invariant import AssignmentWrite, StateWrite
-from replay.explore.invariants.known import (
+from replay.explore.invariants.known_cluster import (
     ADMIN,
-    Known,
+    KnownCluster,
+    KnownTopic,
     Requests,
-    TopicKnown,
     parsed_config,
     parsed_entries,
     parsed_epoch,
@@ -33,9 +33,12 @@ _USER_CONFIGS: Final = f"{znodes.USER_CONFIGS}/"
 
 
 class ZooKeeperFacts:
-    """Keeps `Known` up to date. `of` returns the methods of the invariants that need a fact."""
+    """Keeps `KnownCluster` up to date. `of` returns the methods of the invariants that need a
+    fact."""
 
-    def __init__(self, known: Known, state: ZooKeeper, of: Callable[[str], list[Any]]) -> None:
+    def __init__(
+        self, known: KnownCluster, state: ZooKeeper, of: Callable[[str], list[Any]]
+    ) -> None:
         self._known = known
         self._state = state
         self._state_zxids: dict[Name, int] = {}
@@ -220,7 +223,7 @@ class ZooKeeperFacts:
         if content is None:
             return
         if topic is None:
-            topic = known.topics[name] = TopicKnown(name, node.czxid)
+            topic = known.topics[name] = KnownTopic(name, node.czxid)
             self._note_unclean((name,))
         before, topic.assignments = topic.assignments, content.assignments
         had_id, topic.has_id = topic.has_id, content.topic_id is not None
@@ -236,7 +239,7 @@ class ZooKeeperFacts:
         self._assignments_changed(process, topic, before)
 
     def _assignments_changed(
-        self, process: str, topic: TopicKnown, before: dict[int, Assignment]
+        self, process: str, topic: KnownTopic, before: dict[int, Assignment]
     ) -> None:
         known = self._known
         removed = [number for number in before if number not in topic.assignments]

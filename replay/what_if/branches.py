@@ -13,7 +13,7 @@ from msgspec import Struct, structs
 
 from replay.errors import ReplayError
 from replay.explore.generators.variation import varied
-from replay.explore.numbers import Numbers, seed_of
+from replay.explore.numbers import RandomNumbers, seed_of
 from replay.what_if.causes import Cause
 from replay.what_if.conditions import Condition, holds
 from replay.what_if.starting import Continuation, inputs_of, scenario_with
@@ -87,7 +87,7 @@ def future_causes(causes: Sequence[Cause], seed: int, number: int) -> list[Cause
         if cause.is_certain:
             found.append(cause)
             continue
-        numbers = Numbers(seed_of(seed, number) ^ _key(cause))
+        numbers = RandomNumbers(seed_of(seed, number) ^ _key(cause))
         if numbers.chance(HAPPENS_PERCENT):
             found += varied([cause], numbers)
     return sorted(found, key=lambda one: one.at_ms)

@@ -12,7 +12,7 @@ from replay.world.broker.messages import ALL
 from replay.world.cluster import Cluster
 from replay.world.ensemble.transactions import Transaction
 from replay.world.inputs import Input
-from replay.world.observer import Acknowledged, Observer
+from replay.world.observer import AcknowledgedRecord, Observer
 from replay.world.scenario import Scenario
 from replay.world.scheduler import MS
 
@@ -61,7 +61,7 @@ class Watching(Observer):
         if self._is_over is not None and self._is_over(self.history):
             self.has_ended = True
 
-    def acknowledged(self, process: str, one: Acknowledged) -> None:
+    def acknowledged(self, process: str, one: AcknowledgedRecord) -> None:
         """Keep the record."""
         if one.acks:
             self.records.setdefault(one.name, []).append((one.record, one.acks))

@@ -1,4 +1,5 @@
-"""The administrators of a world: one process, "admin", that carries out one act after another.
+"""The administrators of the simulation: one process, "admin", that carries out one act after
+another.
 
 Acts that are due at the same time run side by side. A request that gets no reply, or whose receiver
 is not the controller, is sent again, as an administrator would.
@@ -25,7 +26,7 @@ from replay.world.inputs import AdminAct
 from replay.world.messages import ControllerRequest, ControllerResponse
 from replay.world.network import Connection, Message, Network
 from replay.world.requests import GetData, Reply
-from replay.world.scheduler import MS, Clock, Scheduled
+from replay.world.scheduler import MS, Clock, ScheduledAction
 from replay.world.zookeeper_client import ZooKeeperClient
 
 ADMIN: Final = "admin"
@@ -162,7 +163,7 @@ class _Call:
         self._request = request
         self._on_response = on_response
         self._connection: Connection | None = None
-        self._time_out: Scheduled = admin.clock.after(2 * TIMEOUT_MS * MS, self._timed_out)
+        self._time_out: ScheduledAction = admin.clock.after(2 * TIMEOUT_MS * MS, self._timed_out)
         self._is_over = False
         admin.network.connect(ADMIN, process, self)
 

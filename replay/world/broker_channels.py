@@ -1,4 +1,4 @@
-"""The channels of a controller to brokers, over the world's network.
+"""The channels of a controller to brokers, over the simulated network.
 
 They do what controller/brokers does over TCP: one queue for each broker, in order, with one request
 in flight, which is retried until it is answered (KB 12.1).
@@ -28,7 +28,7 @@ from controller.core.events import (
 )
 from replay.world.messages import ControlRequest, ControlResponse
 from replay.world.network import Connection, Message, Network
-from replay.world.scheduler import SECOND, Clock, Scheduled
+from replay.world.scheduler import SECOND, Clock, ScheduledAction
 
 SOCKET_TIMEOUT_US: Final = 30 * SECOND
 """Kafka's default of controller.socket.timeout.ms."""
@@ -38,14 +38,14 @@ ChannelEvent = BrokerResponded | ChannelFault | VersionsOffered | BrokerProbed
 OnEvent = Callable[[ChannelEvent, str], None]
 
 
-class Sending(Protocol):
-    """Is asked before each request is sent."""
+class ActGuard(Protocol):
+    """Called before and after each request that is sent."""
 
-    def may_act(self, what: str) -> bool:
-        """Whether the process is alive to do this act."""
+    def begin_act(self, what: str) -> bool:
+        """Called before an act. False: the process has ended, and the act must not happen."""
 
-    def has_acted(self) -> None:
-        """The act is done."""
+    def end_act(self) -> None:
+        """Called after the act."""
 
 
 class _Channel:
@@ -64,7 +64,7 @@ class _Channel:
         self._number = 0
         """Of the last request that was sent."""
         self._began_s = 0.0
-        self._time_out: Scheduled | None = None
+        self._time_out: ScheduledAction | None = None
 
     def put(self, command: CommandId, request: BrokerRequest) -> None:
         """Queue a request."""
@@ -91,7 +91,7 @@ class _Channel:
     def _send(self, connection: Connection) -> None:
         _, request = self._queue[0]
         acts = self._channels.acts
-        if not acts.may_act(f"{type(request).__name__} to broker {self.broker}"):
+        if not acts.begin_act(f"{type(request).__name__} to broker {self.broker}"):
             return
         self._number += 1
         connection.send(ControlRequest(self._number, request))
@@ -99,7 +99,7 @@ class _Channel:
         self._time_out = self._channels.clock.after(
             SOCKET_TIMEOUT_US, lambda: self._failed(Unreachable(text))
         )
-        acts.has_acted()
+        acts.end_act()
 
     def connected(self, connection: Connection) -> None:
         """Send what waits."""
@@ -207,7 +207,7 @@ class BrokerChannels:
         clock: Clock,
         network: Network,
         process: str,
-        acts: Sending,
+        acts: ActGuard,
         on_event: OnEvent,
         highest: tuple[tuple[int, int], ...],
     ) -> None:

@@ -27,7 +27,7 @@ from replay.world.broker.messages import (
 )
 from replay.world.broker.peer import Peer
 from replay.world.network import Message, Network
-from replay.world.observer import Acknowledged, Name, Observer
+from replay.world.observer import AcknowledgedRecord, Name, Observer
 from replay.world.scheduler import MS, SECOND, Clock
 
 REQUEST_TIMEOUT_US: Final = 30 * SECOND
@@ -251,7 +251,7 @@ class Producer(_Client):
             return
         for record in records:
             outbox.records.popleft()
-            acknowledged = Acknowledged(name, -1, record, (), leader.leader_epoch, acks)
+            acknowledged = AcknowledgedRecord(name, -1, record, (), leader.leader_epoch, acks)
             self._observer.acknowledged(self.process, acknowledged)
 
     def _link(self, broker: int) -> _Link:
@@ -273,7 +273,7 @@ class Producer(_Client):
         for place in range(count):
             offset, record = message.offset + place, outbox.records.popleft()[0]
             isr, epoch = tuple(message.isr), message.leader_epoch
-            acknowledged = Acknowledged(outbox.name, offset, record, isr, epoch, self._acks)
+            acknowledged = AcknowledgedRecord(outbox.name, offset, record, isr, epoch, self._acks)
             self._observer.acknowledged(self.process, acknowledged)
         self._send(outbox)
 

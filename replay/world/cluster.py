@@ -4,7 +4,6 @@
 events, byte for byte, with any version of Python and any hash seed.
 """
 
-import hashlib
 from collections.abc import Sequence
 from functools import partial
 from typing import Final
@@ -20,19 +19,18 @@ from controller.core.topic_configs import MIN_INSYNC_REPLICAS, least_in_sync
 from controller.core.values import Endpoint
 from replay.world.admin import Admin
 from replay.world.broker.broker import Broker
-from replay.world.broker.run import World
+from replay.world.broker.run import BrokerEnvironment
 from replay.world.broker.settings import LISTENER, settings_of
 from replay.world.cluster_clients import Clients
 from replay.world.controller_process import ControllerProcess
 from replay.world.controller_run import History, RunSettings
-from replay.world.ensemble.ensemble import Ensemble
-from replay.world.faults import Faults, Pausable
+from replay.world.faults import Faults
 from replay.world.inputs import Input
-from replay.world.network import Network
 from replay.world.observer import Observer
 from replay.world.requests import Multi, Write
 from replay.world.scenario import ControllerSpec, Scenario, SlowReplica
-from replay.world.scheduler import MS, Scheduler
+from replay.world.scheduler import MS
+from replay.world.simulated_cluster import SimulatedCluster
 from replay.world.start_state import start_state
 
 _API_VERSIONS: Final = (
@@ -53,34 +51,18 @@ _API_VERSIONS: Final = (
 )
 """The API version by which a controller recognises a release (core/releases.py)."""
 
-FIRST_BULK_ZOOKEEPER: Final = (3, 6)
-"""The first release with bulk reads and persistent watches."""
 
-
-class Cluster:
-    """One run.
-
-    - `scheduler`, `network`: the clock, and the messages
-    - `zookeeper`: the ZooKeeper process
-    - `brokers`: by id
-    - `controllers`: by the name of the process
-    - `clients`: producers and consumers
-    - `admin`: administrators
-    """
+class Cluster(SimulatedCluster[Broker]):
+    """One run of a cluster with controllers."""
 
     def __init__(
         self, scenario: Scenario, inputs: Sequence[Input] = (), observer: Observer | None = None
     ) -> None:
-        self.scenario = scenario
-        self.inputs = tuple(inputs)
-        self.observer = observer or Observer()
-        self.scheduler = Scheduler()
-        self.network = Network(self.scheduler)
+        super().__init__(scenario, inputs, observer, start_state(scenario))
         if type(self.observer).delivered is not Observer.delivered:
             self.network.observe = self.observer.delivered
-        self.is_quiet = False
-        self._end_us = scenario.end_ms * MS
-        self.zookeeper = self._make_zookeeper()
+        self.zookeeper.before_write = self._before_write
+        self.zookeeper.after_write = self._after_write
         self.brokers = self._make_brokers()
         self.controllers = {one.process: self._make_controller(one) for one in scenario.controllers}
         self.admin = Admin(self.scheduler, self.network, self.process_of, scenario.seed)
@@ -94,70 +76,19 @@ class Cluster:
         self._start()
         self.observer.begins(self)
 
-    def step(self) -> bool:
-        """Run one scheduled action. False: the run is over."""
-        if not self.scheduler.step(self._end_us):
-            return False
-        if self.is_quiet:
-            self.observer.stepped()
-        return True
-
-    def run(self) -> None:
-        """Run to the end."""
-        while self.step():
-            pass
-
     def process_of(self, controller: int) -> str:
         """The process of a controller by its id: a broker's, or a refold."""
         return f"stock {controller}" if controller in self.brokers else f"refold {controller}"
-
-    def broker_of(self, process: str) -> Broker | None:
-        """The broker whose process has this name."""
-        kind, _, number = process.rpartition(" ")
-        return self.brokers.get(int(number)) if kind == "broker" else None
-
-    def pausable(self, process: str) -> Pausable | None:
-        """A process that can be paused, if there is one of this name."""
-        found = self.broker_of(process) or self.controllers.get(process)
-        return found or self.clients.pausable(process)
 
     def histories(self) -> dict[str, list[History]]:
         """The events and commands of each run of each controller."""
         return {name: one.histories for name, one in self.controllers.items()}
 
-    def digest(self) -> str:
-        """A hash of all histories, of the znodes at the end, and of the time."""
-        state = self.zookeeper.state.dump()
-        content = (self.scheduler.now_us, self.histories(), [repr(one) for one in state.items()])
-        return hashlib.sha256(msgspec.msgpack.encode(content)).hexdigest()
-
-    def start_controller(self, process: str) -> None:
-        """Start a controller, if it does not run; a stock one only if its broker runs."""
-        controller = self.controllers.get(process)
-        if controller is None:
-            return
-        broker = self.brokers.get(controller.settings.configuration.broker_id)
-        if broker is None or broker.is_running:
-            controller.start()
-
     # The parts
-
-    def _make_zookeeper(self) -> Ensemble:
-        scenario = self.scenario
-        zookeeper = Ensemble(
-            self.scheduler,
-            self.network,
-            start_state(scenario),
-            members=scenario.zookeeper_members,
-            is_old=release_named(scenario.zookeeper) < FIRST_BULK_ZOOKEEPER,
-        )
-        zookeeper.may_write = self._may_write
-        zookeeper.has_written = self._has_written
-        return zookeeper
 
     def _make_brokers(self) -> dict[int, Broker]:
         scenario = self.scenario
-        world = World(
+        environment = BrokerEnvironment(
             self.scheduler,
             self.network,
             settings_of(scenario.protocol, scenario.broker_settings),
@@ -166,7 +97,7 @@ class Cluster:
             self._topic_min_isr,
             self._broker_started,
         )
-        brokers = {one.id: Broker(one, world) for one in scenario.brokers}
+        brokers = {one.id: Broker(one, environment) for one in scenario.brokers}
         for broker in brokers.values():
             broker.on_end = partial(self._broker_ended, broker.id)
         return brokers
@@ -208,13 +139,6 @@ class Cluster:
             if spec.runs and not spec.configuration.is_broker:
                 self.controllers[spec.process].start(spec.starts_after_ms * MS)
 
-    def _become_quiet(self) -> None:
-        self.is_quiet = True
-        self.zookeeper.end_faults()
-        for controller in self.controllers.values():
-            controller.end_faults()
-        self.observer.quiet_begins()
-
     def _schedule_slow(self, slow: SlowReplica) -> None:
         broker, name = self.brokers.get(slow.broker), (slow.topic, slow.partition)
         until_ms = min(slow.until_ms or self.scenario.active_ms, self.scenario.active_ms)
@@ -238,16 +162,16 @@ class Cluster:
         if stock is not None:
             stock.kill("broker")
 
-    def _may_write(self, process: str, request: Write | Multi) -> bool:
+    def _before_write(self, process: str, request: Write | Multi) -> bool:
         controller = self.controllers.get(process)
         if controller is None:
             return True
-        return controller.may_act(_text_of(request))
+        return controller.begin_act(_text_of(request))
 
-    def _has_written(self, process: str) -> None:
+    def _after_write(self, process: str) -> None:
         controller = self.controllers.get(process)
         if controller is not None:
-            controller.has_acted()
+            controller.end_act()
 
     def _controller_id(self) -> int | None:
         found = self.zookeeper.state.find(znodes.CONTROLLER)

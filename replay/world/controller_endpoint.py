@@ -23,10 +23,10 @@ class ControllerEndpoint:
         self._connections = 0
         self._waiting: dict[int, tuple[Connection, int]] = {}
 
-    def accept(self) -> "_Served":
+    def accept(self) -> "_ControllerConnection":
         """A process connects."""
         self._connections += 1
-        return _Served(self, f"api:{self._connections}")
+        return _ControllerConnection(self, f"api:{self._connections}")
 
     def answer(self, response: ApiResponse) -> None:
         """Send a response."""
@@ -47,7 +47,7 @@ class ControllerEndpoint:
         self._waiting = {number: one for number, one in waiting if one[0] is not connection}
 
 
-class _Served:
+class _ControllerConnection:
     """One connection."""
 
     def __init__(self, endpoint: ControllerEndpoint, channel: str) -> None:

@@ -1,4 +1,5 @@
-"""A controller as a process of a world: "refold N", a daemon, or "stock N", inside of broker N.
+"""A controller as a process of the simulation: "refold N", a daemon, or "stock N", inside of broker
+N.
 
 A supervisor starts a refold again after it has exited with an error, as docs/operation.md advises.
 An input can end the process before or after any of its acts: a write that reaches ZooKeeper, or a
@@ -13,7 +14,7 @@ from replay.world.draws import Draws
 from replay.world.ensemble.protocol import ZOOKEEPER
 from replay.world.network import Endpoint, Network
 from replay.world.observer import Observer
-from replay.world.scheduler import MS, SECOND, Scheduled, Scheduler
+from replay.world.scheduler import MS, SECOND, ScheduledAction, Scheduler
 
 RESTART_US: Final = 2 * SECOND
 """The pause of the supervisor."""
@@ -62,7 +63,7 @@ class ControllerProcess:
         self._holds_role = holds_role
         self._crash_points: list[_CrashPoint] = []
         self._append_us = MS
-        self._starting: Scheduled | None = None
+        self._starting: ScheduledAction | None = None
         self._on_exit: Callable[[], None] | None = None
         self._what = ""
 
@@ -130,23 +131,24 @@ class ControllerProcess:
 
     # Acts
 
-    def may_act(self, what: str) -> bool:
-        """Called before each act. False: the process has ended, and the act must not happen."""
+    def begin_act(self, what: str) -> bool:
+        """See ActGuard."""
         if self.run is None:
             return False
         self._what = what
-        if self._crash_points and not self._pass(self.acts + 1, is_before=True):
+        if self._crash_points and not self._pass_crash_points(self.acts + 1, is_before=True):
             return False
         self.acts += 1
         return True
 
-    def has_acted(self) -> None:
-        """Called after each act."""
+    def end_act(self) -> None:
+        """See ActGuard."""
         self._observer.acted(self.process, self.acts, self._what)
         if self._crash_points:
-            self._pass(self.acts, is_before=False)
+            self._pass_crash_points(self.acts, is_before=False)
 
-    def _pass(self, act: int, *, is_before: bool) -> bool:
+    def _pass_crash_points(self, act: int, *, is_before: bool) -> bool:
+        """Returns whether the process is still alive."""
         for point in self._crash_points:
             if point.act == act and point.is_before is is_before:
                 self._crash_points.remove(point)

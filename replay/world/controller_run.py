@@ -1,4 +1,4 @@
-"""One run of a controller in a world, from its start to its end.
+"""One run of a controller in a simulation, from its start to its end.
 
 It does what controller/daemon does: it appends the events that wait, folds them, and carries out
 the commands. Only the log is a list.
@@ -36,16 +36,16 @@ from controller.core.events import (
     TopicIdsDrawn,
 )
 from controller.core.fold import Fold
-from replay.world.broker_channels import BrokerChannels, Sending
+from replay.world.broker_channels import ActGuard, BrokerChannels
 from replay.world.controller_endpoint import ControllerEndpoint
 from replay.world.draws import Draws
 from replay.world.network import Network
 from replay.world.observer import Observer
-from replay.world.scheduler import MS, SECOND, ProcessClock, Scheduled, Scheduler
+from replay.world.scheduler import MS, SECOND, ProcessClock, ScheduledAction, Scheduler
 from replay.world.session_driver import SessionDriver, settings_of
 
 START_NS: Final = 1_700_000_000_000_000_000
-"""The wall clock at the beginning of a world, in nanoseconds."""
+"""The wall clock at the beginning of a simulation, in nanoseconds."""
 
 _CLOSE_US_MAX: Final = 5 * SECOND
 """How long the daemon waits until its session is closed."""
@@ -75,7 +75,7 @@ class ControllerRun:
         network: Network,
         settings: RunSettings,
         draws: Draws,
-        acts: Sending,
+        acts: ActGuard,
         observer: Observer,
         on_end: Callable[[str], None],
     ) -> None:
@@ -102,7 +102,7 @@ class ControllerRun:
             members=settings.members,
             on_closed=self._closed,
         )
-        self._timers: dict[str, Scheduled] = {}
+        self._timers: dict[str, ScheduledAction] = {}
         self._inbox: list[tuple[int, str, Event, int]] = []
         self._is_busy = False
         self._expired = 0

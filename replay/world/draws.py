@@ -1,4 +1,9 @@
-"""Numbers that look random and are the same in every run with the same seed."""
+"""Pseudo-random numbers that are the same on every machine and Python version: splitmix64.
+
+Python's `random` makes no promise that a seed results in the same numbers in a later version.
+
+Source: Steele, Lea, Flood: Fast splittable pseudorandom number generators (OOPSLA 2014).
+"""
 
 import zlib
 from base64 import urlsafe_b64encode
@@ -8,8 +13,8 @@ _MASK: Final = (1 << 64) - 1
 _FIRST_BIT: Final = 1 << 31
 
 
-class Numbers:
-    """The splitmix64 generator (Steele, Lea, Flood 2014)."""
+class SplitMix64:
+    """A stream of numbers of 64 bits from a seed."""
 
     __slots__ = ("_state",)
 
@@ -17,16 +22,12 @@ class Numbers:
         self._state = seed & _MASK
 
     def next(self) -> int:
-        """A number of 64 bits."""
+        """The next number."""
         self._state = (self._state + 0x9E3779B97F4A7C15) & _MASK
         mixed = self._state
         mixed = ((mixed ^ (mixed >> 30)) * 0xBF58476D1CE4E5B9) & _MASK
         mixed = ((mixed ^ (mixed >> 27)) * 0x94D049BB133111EB) & _MASK
         return mixed ^ (mixed >> 31)
-
-    def below(self, bound: int) -> int:
-        """A number from 0 to below a bound."""
-        return self.next() % bound
 
 
 class Draws:
@@ -34,7 +35,7 @@ class Draws:
 
     def __init__(self, seed: int, process: str) -> None:
         name = zlib.crc32(process.encode())
-        self._numbers = Numbers(seed ^ (name << 32))
+        self._numbers = SplitMix64(seed ^ (name << 32))
         if urlsafe_b64encode(name.to_bytes(4)).startswith(b"-"):
             name ^= _FIRST_BIT
         self._process = name.to_bytes(4)
@@ -43,8 +44,8 @@ class Draws:
         """A topic id that Kafka may use: its text does not begin with a dash
         (Uuid.randomUuid)."""
         low = self._numbers.next().to_bytes(8)
-        return self._process + low + self._numbers.below(1 << 32).to_bytes(4)
+        return self._process + low + self.below(1 << 32).to_bytes(4)
 
     def below(self, bound: int) -> int:
         """A number from 0 to below a bound."""
-        return self._numbers.below(bound)
+        return self._numbers.next() % bound

@@ -8,14 +8,10 @@ A stock controller and its broker are one process in reality: what happens to "b
 happens to "stock N" too.
 """
 
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable
 from functools import partial
-from typing import Final, Protocol, assert_never
+from typing import Any, Final, assert_never
 
-from replay.world.admin import Admin
-from replay.world.broker.producer_ids import Route
-from replay.world.cluster_clients import Clients
-from replay.world.controller_process import ControllerProcess
 from replay.world.ensemble.ensemble import Ensemble
 from replay.world.inputs import (
     NONE,
@@ -49,68 +45,17 @@ from replay.world.inputs import (
     StopZooKeeperMember,
     ZooKeeperFault,
 )
-from replay.world.network import Network
-from replay.world.observer import Observer
-from replay.world.scenario import Scenario
-from replay.world.scheduler import MS, SECOND, Scheduler
+from replay.world.scheduler import MS, SECOND
+from replay.world.simulated_cluster import SimulatedBroker, SimulatedCluster
 
 _REPLACED_US: Final = 2 * SECOND
 """How long a broker is down while its disk is replaced."""
 
 
-class Pausable(Protocol):
-    """A process that can be paused."""
-
-    def pause(self) -> None: ...
-    def resume(self) -> None: ...
-
-
-class FaultyBroker(Pausable, Protocol):
-    """What can happen to a broker."""
-
-    def start(self) -> None: ...
-    def crash(self, *, loses_unflushed: bool) -> None: ...
-    def shut_down(self, *, restart_after_us: int | None, closes_after_us: int = 0) -> None: ...
-    def slow_disk(self, write_us: int) -> None: ...
-    def fail_log_directory(
-        self, names: Iterable[tuple[str, int]] | None, *, survives_restart: bool = False
-    ) -> None: ...
-    def repair_log_directories(self) -> None: ...
-    def allocate_producer_ids(self, route: Route) -> None: ...
-
-
-class World(Protocol):
-    """What the inputs act on."""
-
-    @property
-    def scenario(self) -> Scenario: ...
-    @property
-    def inputs(self) -> Sequence[Input]: ...
-    @property
-    def observer(self) -> Observer: ...
-    @property
-    def scheduler(self) -> Scheduler: ...
-    @property
-    def network(self) -> Network: ...
-    @property
-    def zookeeper(self) -> Ensemble: ...
-    @property
-    def brokers(self) -> Mapping[int, FaultyBroker]: ...
-    @property
-    def controllers(self) -> Mapping[str, ControllerProcess]: ...
-    @property
-    def admin(self) -> Admin: ...
-    @property
-    def clients(self) -> Clients: ...
-    def broker_of(self, process: str) -> FaultyBroker | None: ...
-    def pausable(self, process: str) -> Pausable | None: ...
-    def start_controller(self, process: str) -> None: ...
-
-
 class Faults:
     """The inputs of one cluster."""
 
-    def __init__(self, cluster: World) -> None:
+    def __init__(self, cluster: SimulatedCluster[Any]) -> None:
         self._cluster = cluster
         self._quiet_us = cluster.scenario.active_ms * MS
         self._depths: dict[Hashable, int] = {}
@@ -310,6 +255,6 @@ def _end_lag(zookeeper: Ensemble, member: int) -> None:
     zookeeper.lag(member)
 
 
-def _repair(broker: FaultyBroker) -> None:
+def _repair(broker: SimulatedBroker) -> None:
     broker.repair_log_directories()
     broker.shut_down(restart_after_us=_REPLACED_US)

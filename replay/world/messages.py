@@ -1,6 +1,6 @@
 """The messages between controllers, brokers and admin clients.
 
-They are values: the world does not encode Kafka's protocol. `number` pairs a response with its
+They are values: the simulation does not encode Kafka's protocol. `number` pairs a response with its
 request on one connection.
 """
 

@@ -1,4 +1,4 @@
-"""Connections between the processes of a world.
+"""Connections between the processes of the simulation.
 
 A connection delivers the messages of each direction in the order in which they were sent, as TCP
 does. Each direction between two processes is a *link*, named "sender>receiver"; its messages are

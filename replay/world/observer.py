@@ -1,8 +1,8 @@
-"""What the processes of a world report while it runs.
+"""What the processes of the simulation report while it runs.
 
-A world has one observer. It must not change the world. Calls come in the order of virtual time.
-Each has the name of the process ("broker 1", "producer 0", "consumer 0") and plain values. A method
-that a subclass does not override does nothing.
+A simulation has one observer. It must not change the simulation. Calls come in the order of virtual
+time. Each has the name of the process ("broker 1", "producer 0", "consumer 0") and plain values. A
+method that a subclass does not override does nothing.
 """
 
 from collections.abc import Sequence
@@ -20,7 +20,7 @@ PartitionError = tuple[str, int, int]
 """Topic (its id in hex if the request names topics by id), partition and error code."""
 
 
-class Acknowledged(NamedTuple):
+class AcknowledgedRecord(NamedTuple):
     """The acknowledgement of a record, with what the leader knew when it sent it: its leader epoch
     and the ISR. `acks`: as the producer asked, -1 for all."""
 
@@ -174,7 +174,7 @@ class Observer:
     def produced(self, process: str, partition: Name, record: int) -> None:
         """A producer has a new record to send."""
 
-    def acknowledged(self, process: str, one: Acknowledged) -> None:
+    def acknowledged(self, process: str, one: AcknowledgedRecord) -> None:
         """A producer got the acknowledgement of a record. With acks 0 there is none: the call
         follows the sending, with offset -1 and an empty ISR.
 

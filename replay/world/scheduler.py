@@ -11,11 +11,11 @@ from typing import Final, Protocol
 Action = Callable[[], None]
 
 MS: Final = 1_000
-"""Microseconds of one millisecond. All times of the world are whole microseconds."""
+"""Microseconds of one millisecond. All times of the simulation are whole microseconds."""
 SECOND: Final = 1_000_000
 
 
-class Scheduled:
+class ScheduledAction:
     """An action that is due at a time, until it is cancelled."""
 
     __slots__ = ("action", "at_us", "clock")
@@ -35,8 +35,8 @@ class Clock(Protocol):
 
     @property
     def now_us(self) -> int: ...
-    def at(self, at_us: int, action: Action) -> Scheduled: ...
-    def after(self, delay_us: int, action: Action) -> Scheduled: ...
+    def at(self, at_us: int, action: Action) -> ScheduledAction: ...
+    def after(self, delay_us: int, action: Action) -> ScheduledAction: ...
 
 
 class Scheduler:
@@ -45,13 +45,13 @@ class Scheduler:
     def __init__(self) -> None:
         self.now_us = 0
         self._order = 0
-        self._due: list[tuple[int, int, Scheduled]] = []
+        self._due: list[tuple[int, int, ScheduledAction]] = []
 
-    def at(self, at_us: int, action: Action) -> Scheduled:
+    def at(self, at_us: int, action: Action) -> ScheduledAction:
         """Schedule an action; a time that is over means now, after all that is due now."""
-        return self.add(at_us, Scheduled(at_us, action))
+        return self.add(at_us, ScheduledAction(at_us, action))
 
-    def add(self, at_us: int, scheduled: Scheduled) -> Scheduled:
+    def add(self, at_us: int, scheduled: ScheduledAction) -> ScheduledAction:
         """As `at`."""
         if at_us < self.now_us:
             at_us = scheduled.at_us = self.now_us
@@ -59,7 +59,7 @@ class Scheduler:
         heapq.heappush(self._due, (at_us, self._order, scheduled))
         return scheduled
 
-    def after(self, delay_us: int, action: Action) -> Scheduled:
+    def after(self, delay_us: int, action: Action) -> ScheduledAction:
         """Schedule an action `delay_us` from now."""
         return self.at(self.now_us + delay_us, action)
 
@@ -100,18 +100,18 @@ class ProcessClock:
     def __init__(self, scheduler: Scheduler) -> None:
         self._scheduler = scheduler
         self._is_paused = self._is_ended = False
-        self._waiting: list[Scheduled] = []
+        self._waiting: list[ScheduledAction] = []
 
     @property
     def now_us(self) -> int:
-        """The time of the world."""
+        """The time of the simulation."""
         return self._scheduler.now_us
 
-    def at(self, at_us: int, action: Action) -> Scheduled:
+    def at(self, at_us: int, action: Action) -> ScheduledAction:
         """As `Scheduler.at`. The action is lost if the process ends before."""
-        return self._scheduler.add(at_us, Scheduled(at_us, action, self))
+        return self._scheduler.add(at_us, ScheduledAction(at_us, action, self))
 
-    def after(self, delay_us: int, action: Action) -> Scheduled:
+    def after(self, delay_us: int, action: Action) -> ScheduledAction:
         """As `Scheduler.after`."""
         return self.at(self._scheduler.now_us + delay_us, action)
 
@@ -131,7 +131,7 @@ class ProcessClock:
         self._is_ended = True
         self._waiting.clear()
 
-    def run(self, scheduled: Scheduled) -> None:
+    def run(self, scheduled: ScheduledAction) -> None:
         """Run an action of this process that is due, now or when the process runs again."""
         if self._is_ended or scheduled.action is None:
             return

@@ -1,4 +1,5 @@
-"""A refold daemon's ZooKeeper session in a world: controller.zookeeper.session over its network.
+"""A refold daemon's ZooKeeper session in a simulation: controller.zookeeper.session over its
+network.
 
 It does what controller.zookeeper.connection does on real servers: it connects, reconnects at once
 and then with pauses, and reports events. A process has one driver at a time.
@@ -12,7 +13,7 @@ from controller.core.events import Event
 from controller.zookeeper.session import Phase, SessionSettings, ZooKeeperSession
 from replay.world.ensemble.protocol import ZOOKEEPER
 from replay.world.network import Connection, Message, Network
-from replay.world.scheduler import MS, Clock, Scheduled
+from replay.world.scheduler import MS, Clock, ScheduledAction
 
 PAUSE_MS_MIN: Final = 100
 PAUSE_MS_MAX: Final = 1_000
@@ -54,8 +55,8 @@ class SessionDriver:
         self._is_over = False
         self._failures = 0
         self._began_ms = 0
-        self._flush: Scheduled | None = None
-        self._tick: Scheduled | None = None
+        self._flush: ScheduledAction | None = None
+        self._tick: ScheduledAction | None = None
 
     @property
     def session_id(self) -> int:

@@ -1,4 +1,4 @@
-"""A ZooKeeper client of a broker or an admin: one session at a time, over the world's network.
+"""A ZooKeeper client of a broker or an admin: one session at a time, over the simulated network.
 
 Requests and replies are the values of `requests`. Watches are one-shot, as stock brokers use them.
 The client reconnects without being asked, and starts a new session after one has expired.
@@ -19,16 +19,16 @@ from replay.world.ensemble.protocol import (
     NO_PASSWORD,
     NO_SESSION,
     ZOOKEEPER,
-    Answered,
-    Asked,
     CloseSession,
-    Greeted,
-    Greeting,
+    ConnectRequest,
+    ConnectResponse,
     Ping,
+    ReplyPacket,
+    RequestPacket,
 )
 from replay.world.network import Connection, Message, Network
 from replay.world.requests import Exists, GetChildren, GetData, Reply, Request, SetWatches
-from replay.world.scheduler import MS, Clock, Scheduled
+from replay.world.scheduler import MS, Clock, ScheduledAction
 
 PAUSE_MS_MAX: Final = 1_000
 PING_MS_MAX: Final = 10_000
@@ -86,7 +86,7 @@ class ZooKeeperClient:
         self._watches = _Watches()
         self._heard_us = self._sent_us = 0
         self._ping_in_flight = False
-        self._timer: Scheduled | None = None
+        self._timer: ScheduledAction | None = None
 
     @property
     def session(self) -> int:
@@ -109,7 +109,7 @@ class ZooKeeperClient:
             return
         self._xid += 1
         self._pending.append((request, on_reply))
-        self._send(Asked(self._xid, request))
+        self._send(RequestPacket(self._xid, request))
 
     def close(self) -> None:
         """Close the session cleanly: its ephemeral znodes are deleted at once. Replies to earlier
@@ -117,7 +117,7 @@ class ZooKeeperClient:
         if self._is_established and self._connection is not None:
             self._is_established = False
             self._is_closing = True
-            self._send(Asked(0, CloseSession()))
+            self._send(RequestPacket(0, CloseSession()))
         else:
             self.crash()
 
@@ -141,7 +141,9 @@ class ZooKeeperClient:
         else:
             self._connection = connection
             self._heard_us = self._scheduler.now_us
-            self._send(Greeting(self._last_zxid, self._requested_ms, self._session, self._password))
+            self._send(
+                ConnectRequest(self._last_zxid, self._requested_ms, self._session, self._password)
+            )
             self._look_later()
 
     def received(self, connection: Connection, message: Message) -> None:
@@ -149,14 +151,14 @@ class ZooKeeperClient:
         if self._is_over or connection is not self._connection:
             return
         self._heard_us = self._scheduler.now_us
-        if isinstance(message, Answered):
+        if isinstance(message, ReplyPacket):
             self._answered(message)
         elif isinstance(message, WatchFired):
             if self._watches.fired(message):
                 self._owner.watch_fired(message)
         else:
-            assert isinstance(message, Greeted)
-            self._greeted(message)
+            assert isinstance(message, ConnectResponse)
+            self._connected(message)
 
     def disconnected(self, connection: Connection | None) -> None:
         """See Endpoint."""
@@ -175,7 +177,7 @@ class ZooKeeperClient:
         self._sent_us = self._scheduler.now_us
         self._connection.send(message)
 
-    def _greeted(self, answer: Greeted) -> None:
+    def _connected(self, answer: ConnectResponse) -> None:
         if not answer.timeout_ms:
             self._expire()
             return
@@ -187,10 +189,10 @@ class ZooKeeperClient:
             self._owner.session_started(self._session)
             return
         if self._watches:
-            self._send(Asked(SET_WATCHES_XID, self._watches.to_set(self._last_zxid)))
+            self._send(RequestPacket(SET_WATCHES_XID, self._watches.to_set(self._last_zxid)))
         self._owner.session_resumed()
 
-    def _answered(self, message: Answered) -> None:
+    def _answered(self, message: ReplyPacket) -> None:
         xid, reply = message.xid, message.reply
         if xid == PING_XID:
             self._ping_in_flight = False
@@ -268,7 +270,7 @@ class ZooKeeperClient:
         is_idle = self._is_established and now_us - self._sent_us >= self._ping_us
         if is_idle and not self._ping_in_flight:
             self._ping_in_flight = True
-            self._send(Asked(PING_XID, Ping()))
+            self._send(RequestPacket(PING_XID, Ping()))
         self._look_later()
 
 

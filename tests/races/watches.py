@@ -21,7 +21,7 @@ from controller.zookeeper.watches import FullPath, Watches
 from controller.zookeeper.wire import WatchLists
 from replay.explore.generators.scenarios import OLD_ZOOKEEPER
 from replay.world.ensemble.client import Client
-from replay.world.ensemble.protocol import Asked, CloseSession
+from replay.world.ensemble.protocol import CloseSession, RequestPacket
 from replay.world.inputs import (
     NONE,
     CrashBroker,
@@ -210,15 +210,15 @@ def _without_sync(_: ReadLatest) -> ReadLatest:
     return planted
 
 
-Answer = Callable[[Client, Asked], Reply]
+Answer = Callable[[Client, RequestPacket], Reply]
 
 
 def _note_old_answers(local: Answer) -> Answer:
     """Notes whether a server answers from a state that is out of date."""
 
-    def planted(client: Client, asked: Asked) -> Reply:
-        reply = local(client, asked)
-        session, request = client.session, asked.request
+    def planted(client: Client, packet: RequestPacket) -> Reply:
+        reply = local(client, packet)
+        session, request = client.session, packet.request
         if session is not None and session.id in _settling and client.member.lags:
             assert not isinstance(request, CloseSession)
             if isinstance(request, MultiRead | GetData):

@@ -14,10 +14,10 @@ from controller.core.operations import OK, Check, Create, CreateSequential, Dele
 from controller.kafka_0_8 import znodes
 from replay.world.broker.context import process_of
 from replay.world.cluster import Cluster
-from replay.world.ensemble.protocol import Asked
+from replay.world.ensemble.protocol import RequestPacket
 from replay.world.inputs import Input
 from replay.world.kafka_0_8.networked.cluster import NetworkedCluster
-from replay.world.observer import Acknowledged, Name, Observer, PartitionError
+from replay.world.observer import AcknowledgedRecord, Name, Observer, PartitionError
 from replay.world.requests import (
     AddWatch,
     Exists,
@@ -222,7 +222,7 @@ class Meter(Observer):
         sent = self.measured.sent
         sent[_NAMES_OF_ACKS[acks]] = sent.get(_NAMES_OF_ACKS[acks], 0) + 1
 
-    def acknowledged(self, process: str, one: Acknowledged) -> None:
+    def acknowledged(self, process: str, one: AcknowledgedRecord) -> None:
         by_acks = self._records.setdefault(one.name, {})
         by_acks.setdefault(_NAMES_OF_ACKS[one.acks], []).append(one.record)
         partition = self._partitions[one.name]
@@ -243,7 +243,7 @@ class Meter(Observer):
     def _counts(self) -> bool:
         return self._scheduler.now_us >= self.operations_since_us
 
-    def _answered(self, process: str, asked: Asked, reply: Reply) -> None:
+    def _answered(self, process: str, asked: RequestPacket, reply: Reply) -> None:
         if not self._counts:
             return
         operations, request = self.measured.operations, asked.request

@@ -3,7 +3,7 @@
 from typing import Final
 
 from controller.core.configuration import Configuration
-from replay.explore.numbers import Numbers
+from replay.explore.numbers import RandomNumbers
 from replay.world.ensemble.protocol import ZOOKEEPER
 from replay.world.inputs import (
     CrashBroker,
@@ -90,7 +90,7 @@ def scenario(
 
 def drawn(seed: int) -> tuple[Scenario, list[Input]]:
     """The cluster of a seed, and one to three faults."""
-    numbers = Numbers(seed)
+    numbers = RandomNumbers(seed)
     brokers = numbers.between(3, 5)
     factor = 3 if numbers.chance(70) else 2
     assignment = tuple(
@@ -107,7 +107,7 @@ def drawn(seed: int) -> tuple[Scenario, list[Input]]:
     return scenario(brokers, assignment), [*reconnects, *faults]
 
 
-def _fault(numbers: Numbers, brokers: int, at_ms: int) -> Input:
+def _fault(numbers: RandomNumbers, brokers: int, at_ms: int) -> Input:
     broker, other = numbers.sample(range(1, brokers + 1), 2)
     match numbers.choice(FAULTS):
         case "broker killed, restarted later":

@@ -15,9 +15,9 @@ from typing import Final
 from msgspec import Struct
 
 from replay.explore.coverage import Coverage
-from replay.explore.generators.attempt import BudgetSpent, Case, Found
+from replay.explore.generators.attempt import BudgetSpent, Case, ViolationFound
 from replay.explore.generators.scenarios import BEFORE_2_7, OLD_ZOOKEEPER, generic
-from replay.explore.generators.strategies import Start, do_job
+from replay.explore.generators.strategies import ExplorationStart, do_job
 from replay.explore.invariants.invariant import Violation
 from replay.explore.run import run
 from replay.explore.saved import save, saved_run
@@ -28,12 +28,14 @@ from tests.races.catalogue import DEFECTS
 from tests.races.planting import take_reached
 
 _PLAIN: Final = (False, False)
-_START: Final = Start(scenario=generic(standby=_PLAIN))
-_START_BEFORE_2_7: Final = Start(
+_START: Final = ExplorationStart(scenario=generic(standby=_PLAIN))
+_START_BEFORE_2_7: Final = ExplorationStart(
     scenario=generic(protocol=BEFORE_2_7, standby=_PLAIN, zookeeper=OLD_ZOOKEEPER)
 )
-_START_WITH_STANDBY: Final = Start(scenario=generic())
-_START_WITH_OLD_ZOOKEEPER: Final = Start(scenario=generic(standby=_PLAIN, zookeeper=OLD_ZOOKEEPER))
+_START_WITH_STANDBY: Final = ExplorationStart(scenario=generic())
+_START_WITH_OLD_ZOOKEEPER: Final = ExplorationStart(
+    scenario=generic(standby=_PLAIN, zookeeper=OLD_ZOOKEEPER)
+)
 _BEFORE_2_7_EVERY: Final = 7
 """Every seventh job has the protocol with which leaders write their ISRs to ZooKeeper, and a
 ZooKeeper whose watches fire once. The number has no divisor in common with that of the strategies'
@@ -155,7 +157,9 @@ def _search(defect: str, seed: int, first: int, step: int, seconds: float) -> Se
     while True:
         found = _do_job(defect, seed, job, on_run)
         job += step
-        if isinstance(found, Found) and confirm(defect, found, result, has_reached=has_reached):
+        if isinstance(found, ViolationFound) and confirm(
+            defect, found, result, has_reached=has_reached
+        ):
             result.case, result.violation = found.case, found.violation
             _stop.set()
             break
@@ -167,17 +171,17 @@ def _search(defect: str, seed: int, first: int, step: int, seconds: float) -> Se
 
 def _do_job(
     defect: str, seed: int, job: int, on_run: Callable[[Coverage], bool]
-) -> Found | BudgetSpent | None:
+) -> ViolationFound | BudgetSpent | None:
     start = _start_of(job)
     with DEFECTS[defect].plant():
         try:
             do_job(start, seed, job, on_run)
-        except (Found, BudgetSpent) as end:
+        except (ViolationFound, BudgetSpent) as end:
             return end
     return None
 
 
-def _start_of(job: int) -> Start:
+def _start_of(job: int) -> ExplorationStart:
     if job % _BEFORE_2_7_EVERY == _BEFORE_2_7_EVERY - 1:
         return _START_BEFORE_2_7
     if job % _WITH_STANDBY_EVERY == _WITH_STANDBY_EVERY - 1:
@@ -187,7 +191,7 @@ def _start_of(job: int) -> Start:
     return _START
 
 
-def confirm(defect: str, found: Found, result: SearchResult, *, has_reached: bool) -> bool:
+def confirm(defect: str, found: ViolationFound, result: SearchResult, *, has_reached: bool) -> bool:
     """Confirm that a violation shows the race: it is of an invariant that the race lists, the run
     has what the race needs, and the code without the defect does not break the same invariant.
     Otherwise count the violation in `result`, and return False."""

@@ -155,7 +155,7 @@ class WriteBatch:
         answers = ((place, refusal(self._writes[place], self._view)) for place in done)
         return next((place for place, error in answers if error == decision.error), None)
 
-    def skip(self, comes_later: Callable[[WriteOperation], bool]) -> list[SkippedWrite]:
+    def skip(self, note_later: Callable[[WriteOperation], bool]) -> list[SkippedWrite]:
         """Settle the other writes, as the controller went on without them.
 
         They count as done, or as refused if ZooKeeper would refuse them. Returns those that the
@@ -173,7 +173,7 @@ class WriteBatch:
             if self._is_fenced:
                 # Kafka stops at the first write that is fenced.
                 error = FENCED
-            elif not comes_later(write) and place not in self._without_effect:
+            elif not note_later(write) and place not in self._without_effect:
                 skipped.append(SkippedWrite(write, error))
             self._settle(place, error, -1 if error else version_after(write, self._view))
         return skipped

@@ -80,13 +80,13 @@ class ComparedWrites(Checkpointed):
         since = self._fold.waiting
         where = (since.seq, since.zxid, self._position)
 
-        def comes_later(write: WriteOperation) -> bool:
+        def note_later(write: WriteOperation) -> bool:
             if write.path in following:
                 extra = judge_extra_write(SkippedWrite(write, 0), *where)
                 self._early[write.path] = _EarlyWrite(write, extra)
             return write.path in following
 
-        skipped = self._fold.batch.skip(comes_later)
+        skipped = self._fold.batch.skip(note_later)
         self.judgements += [judge_extra_write(one, *where) for one in skipped]
         self._fold.deliver()
 

@@ -5,11 +5,11 @@ from replay.agreement.trace.pending_events import PendingEvents
 from replay.agreement.trace.shadow_fold import ShadowFold
 
 
-def is_within_event(
+def take_within_event(
     marker: LogMarker, fold: ShadowFold, pending: PendingEvents, *, has_failed: bool
 ) -> bool:
-    """Whether the line can come from the middle of the event in progress. `has_failed`: the
-    last failover failed."""
+    """Take a line that can come from the middle of the event in progress. Returns whether it does.
+    `has_failed`: the last failover failed."""
     if marker.event == "ReplicaLeaderElection":
         is_of_failover = fold.is_failing_over and marker.text.endswith("ZkTriggered")
         return is_of_failover or marker.text.endswith("AutoTriggered")

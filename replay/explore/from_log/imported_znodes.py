@@ -14,7 +14,7 @@ from controller.core.configuration import Configuration
 from controller.core.errors import ZnodeError
 from replay.explore.from_log.imported import REFOLD, ImportedIncident
 from replay.explore.from_log.schedule import BegunFromLog, Schedule, targets_of
-from replay.explore.invariants.known import (
+from replay.explore.invariants.known_cluster import (
     parsed_entries,
     parsed_request,
     parsed_state,

@@ -27,7 +27,7 @@ from controller.core.fold import Fold
 from controller.core.znodes import Name
 from replay.errors import ReplayError
 from replay.explore.from_log.schedule import Schedule, targets_of
-from replay.explore.invariants.known import parsed_entries, parsed_request
+from replay.explore.invariants.known_cluster import parsed_entries, parsed_request
 from replay.logs.open_log import RecordedLog
 from replay.logs.recorded_fold import fold_event
 from replay.world.inputs import (
@@ -72,6 +72,9 @@ class RecordedIncident:
         """Fold an event, and note what it shows."""
         self._read(event)
         issued = fold_event(self.controller_fold, event)
+        context = self.controller_fold.controller.context
+        if context.is_loaded and self.controller_fold.is_idle:
+            self._settled_epoch = context.epoch
         for one in issued:
             if isinstance(one.command, ReadZnodes):
                 self._paths[one.id] = one.command.paths
@@ -88,11 +91,7 @@ class RecordedIncident:
         """Whether the fold has the role, and the first work of its term is done: a failover knows
         no brokers and topics at first."""
         context = self.controller_fold.controller.context
-        if not context.is_loaded:
-            return False
-        if context.epoch != self._settled_epoch and self.controller_fold.is_idle:
-            self._settled_epoch = context.epoch
-        return context.epoch == self._settled_epoch
+        return context.is_loaded and context.epoch == self._settled_epoch
 
     def note_failed_disks(self, at_ms: int) -> None:
         """Note the log directories that have failed since the last call."""

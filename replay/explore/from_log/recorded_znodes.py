@@ -26,7 +26,7 @@ from controller.core.events import (
 from controller.core.state import ControllerContext
 from replay.explore.from_log.recorded import RecordedIncident
 from replay.explore.from_log.schedule import BegunFromLog, Schedule
-from replay.explore.invariants.known import parsed_config, parsed_topic
+from replay.explore.invariants.known_cluster import parsed_config, parsed_topic
 from replay.logs.decode import records
 from replay.logs.open_log import RecordedLog
 from replay.subjects import subject_of

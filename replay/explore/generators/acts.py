@@ -8,7 +8,7 @@ from controller.core.topic_configs import UNCLEAN
 from replay.explore.generators.faults import SURVIVES_PERCENT, closes_after_ms
 from replay.explore.generators.identities import credentials, features, producer_ids
 from replay.explore.generators.scenarios import NAMES, random_assignment
-from replay.explore.numbers import Numbers
+from replay.explore.numbers import RandomNumbers
 from replay.world.inputs import (
     CancelReassignment,
     ChangeBrokerConfig,
@@ -91,7 +91,7 @@ def _added(target: Target, current: Sequence[int]) -> tuple[int, ...]:
 class ActMaker:
     """Makes acts, and remembers the topics that should exist after them."""
 
-    def __init__(self, scenario: Scenario, numbers: Numbers) -> None:
+    def __init__(self, scenario: Scenario, numbers: RandomNumbers) -> None:
         self._numbers = numbers
         self._brokers = len(scenario.brokers)
         self._ids = [one.id for one in scenario.brokers]

@@ -6,8 +6,8 @@ from msgspec import Struct
 
 from replay.explore.coverage import Act, Coverage
 from replay.explore.invariants.invariant import Violation
-from replay.explore.numbers import Numbers
-from replay.explore.run import Run, Tracing
+from replay.explore.numbers import RandomNumbers
+from replay.explore.run import DeliveryRecorder, Run
 from replay.world.inputs import Input
 from replay.world.network import Delivery
 from replay.world.scenario import Scenario
@@ -22,7 +22,7 @@ class Case(Struct, frozen=True):
     seed: int
 
 
-class Found(Exception):
+class ViolationFound(Exception):
     """A run has a violation."""
 
     def __init__(self, case: Case, violation: Violation) -> None:
@@ -35,7 +35,7 @@ class BudgetSpent(Exception):
     """The exploration is to end."""
 
 
-class Traced(Struct):
+class TracedRun(Struct):
     """A base run: its deliveries, the acts of its controllers, the messages of each link."""
 
     deliveries: list[Delivery]
@@ -56,7 +56,7 @@ class Attempts:
         scenario: Scenario,
         strategy: str,
         seed: int,
-        base: Callable[[Scenario, Numbers], list[Input]],
+        base: Callable[[Scenario, RandomNumbers], list[Input]],
         on_run: Callable[[Coverage], bool] = lambda coverage: True,
     ) -> None:
         self._base = base
@@ -65,27 +65,28 @@ class Attempts:
         self.seed = seed
         self._on_run = on_run
 
-    def inputs(self, numbers: Numbers) -> list[Input]:
+    def inputs(self, numbers: RandomNumbers) -> list[Input]:
         """Inputs to begin with."""
         return self._base(self.scenario, numbers)
 
     def run(self, inputs: Sequence[Input]) -> None:
-        """Run inputs. Raises Found, BudgetSpent."""
+        """Run inputs. Raises ViolationFound, BudgetSpent."""
         self._finished(Run(self.scenario, inputs), inputs)
 
-    def traced(self, inputs: Sequence[Input]) -> Traced:
-        """Run inputs and return what a strategy needs to change them. Raises Found, BudgetSpent."""
-        tracing = Tracing()
-        done = Run(self.scenario, inputs, keeps_acts=True, tracing=tracing)
+    def trace(self, inputs: Sequence[Input]) -> TracedRun:
+        """Run inputs and return what a strategy needs to change them. Raises ViolationFound,
+        BudgetSpent."""
+        recorder = DeliveryRecorder()
+        done = Run(self.scenario, inputs, keeps_acts=True, recorder=recorder)
         outcome = done.outcome()
         self._finished(done, inputs)
-        return Traced(tracing.deliveries, outcome.acts, outcome.sent)
+        return TracedRun(recorder.deliveries, outcome.acts, outcome.sent)
 
     def _finished(self, done: Run, inputs: Sequence[Input]) -> None:
         outcome = done.outcome()
         may_go_on = self._on_run(outcome.coverage)
         if outcome.violation is not None:
             case = Case(self.scenario, tuple(inputs), self.strategy, self.seed)
-            raise Found(case, outcome.violation)
+            raise ViolationFound(case, outcome.violation)
         if not may_go_on:
             raise BudgetSpent

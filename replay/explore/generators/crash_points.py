@@ -11,7 +11,7 @@ from typing import Final, Literal, NamedTuple
 from replay.explore.coverage import Act
 from replay.explore.generators.attempt import Attempts
 from replay.explore.generators.ending import with_refold_at_end
-from replay.explore.numbers import Numbers
+from replay.explore.numbers import RandomNumbers
 from replay.world.inputs import NONE, SAME, CrashController, Input
 from replay.world.scenario import Scenario
 
@@ -33,12 +33,12 @@ class Place(NamedTuple):
     act: Act
 
 
-def crash_points(attempts: Attempts, numbers: Numbers) -> None:
+def crash_points(attempts: Attempts, numbers: RandomNumbers) -> None:
     """Run base inputs, then the same with a crash at one of the acts of its controllers."""
     runs: list[tuple[list[Input], dict[str, list[Act]]]] = []
     for _ in range(BASES):
         inputs = attempts.inputs(numbers)
-        acts = attempts.traced(inputs).acts
+        acts = attempts.trace(inputs).acts
         # In the quiet part, no controller crashes.
         runs.append((inputs, {process: _active(done, attempts) for process, done in acts.items()}))
     for inputs, process, act in chosen(runs, numbers):
@@ -51,7 +51,7 @@ def _active(acts: list[Act], attempts: Attempts) -> list[Act]:
 
 
 def chosen(
-    runs: list[tuple[list[Input], dict[str, list[Act]]]], numbers: Numbers
+    runs: list[tuple[list[Input], dict[str, list[Act]]]], numbers: RandomNumbers
 ) -> Iterator[Place]:
     """One act of each crash point: those that the fewest runs have, then any others."""
     places: dict[str, list[list[Place]]] = {}
@@ -69,7 +69,7 @@ def chosen(
         yield numbers.choice(numbers.choice(places[point]))
 
 
-def crash_at(scenario: Scenario, process: str, act: int, numbers: Numbers) -> Input:
+def crash_at(scenario: Scenario, process: str, act: int, numbers: RandomNumbers) -> Input:
     """A crash at an act, counted from the start of the run."""
     others = [one.process for one in scenario.controllers if one.process != process]
     successor = numbers.choice((SAME, SAME, NONE, *others, *others))

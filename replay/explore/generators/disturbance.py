@@ -16,9 +16,9 @@ from replay.explore.generators.acts import ActMaker, shared_znode
 from replay.explore.generators.attempt import Attempts
 from replay.explore.generators.ending import with_refold_at_end
 from replay.explore.generators.faults import FaultMaker
+from replay.explore.generators.injection_points import InjectionPoint, injection_points_of
 from replay.explore.generators.mix import in_order
-from replay.explore.generators.moments import Moment, moments_of
-from replay.explore.numbers import Numbers
+from replay.explore.numbers import RandomNumbers
 from replay.world.inputs import Input
 from replay.world.scenario import Scenario
 
@@ -40,55 +40,55 @@ _NEW_PERCENT: Final = 60
 """How often the moments are of a kind that this run was the first to reach."""
 _INPUTS_MAX: Final = 30
 
-Moments = dict[str, list[Moment]]
+PointsByKind = dict[str, list[InjectionPoint]]
 """By kind."""
 
 
 class _Base:
     """A run that reached something new: `fresh` are the moments of the kinds that are new."""
 
-    def __init__(self, inputs: list[Input], moments: Moments, fresh: Moments) -> None:
+    def __init__(self, inputs: list[Input], points: PointsByKind, fresh: PointsByKind) -> None:
         self.inputs = inputs
-        self.moments = moments
+        self.points = points
         self.fresh = fresh
 
 
 class _Bases:
     """The runs that are varied."""
 
-    def __init__(self, attempts: Attempts, numbers: Numbers) -> None:
+    def __init__(self, attempts: Attempts, numbers: RandomNumbers) -> None:
         self._attempts = attempts
         self._numbers = numbers
         self._seen: dict[str, None] = {}
         self._bases: list[_Base] = []
 
     def run(self, inputs: list[Input]) -> None:
-        """Run inputs. Raises Found, BudgetSpent."""
-        traced = self._attempts.traced(inputs)
-        moments = moments_of(traced.acts, traced.deliveries)
-        fresh = {kind: found for kind, found in moments.items() if kind not in self._seen}
+        """Run inputs. Raises ViolationFound, BudgetSpent."""
+        traced = self._attempts.trace(inputs)
+        points = injection_points_of(traced.acts, traced.deliveries)
+        fresh = {kind: found for kind, found in points.items() if kind not in self._seen}
         if fresh:
             self._seen.update(dict.fromkeys(fresh))
-            self._bases.append(_Base(inputs, moments, fresh))
+            self._bases.append(_Base(inputs, points, fresh))
 
     def vary(self) -> None:
-        """Run a variation of one of the bases. Raises Found, BudgetSpent."""
+        """Run a variation of one of the bases. Raises ViolationFound, BudgetSpent."""
         numbers, scenario = self._numbers, self._attempts.scenario
         if not self._bases:
             self.run(self._attempts.inputs(numbers))
             return
         is_last = numbers.chance(_LAST_PERCENT)
         base = self._bases[-1] if is_last else numbers.choice(self._bases)
-        moments = base.fresh if numbers.chance(_NEW_PERCENT) else base.moments
+        points = base.fresh if numbers.chance(_NEW_PERCENT) else base.points
         kept = base.inputs
         if len(kept) > _INPUTS_MAX:
             kept = numbers.sample(kept, _INPUTS_MAX)
-        more = inputs_at(scenario, list(moments.values()), numbers)
+        more = inputs_at(scenario, list(points.values()), numbers)
         changed = in_order(scenario, [*kept, *more])
         self.run(with_refold_at_end(scenario, changed, numbers))
 
 
-def disturb(attempts: Attempts, numbers: Numbers) -> None:
+def disturb(attempts: Attempts, numbers: RandomNumbers) -> None:
     """Run base inputs, then the same with inputs around moments of these runs."""
     bases = _Bases(attempts, numbers)
     for _ in range(BASES):
@@ -97,11 +97,13 @@ def disturb(attempts: Attempts, numbers: Numbers) -> None:
         bases.vary()
 
 
-def inputs_at(scenario: Scenario, moments: list[list[Moment]], numbers: Numbers) -> list[Input]:
-    """One to four inputs around one or two moments."""
+def inputs_at(
+    scenario: Scenario, points: list[list[InjectionPoint]], numbers: RandomNumbers
+) -> list[Input]:
+    """One to four inputs around one or two injection points."""
     faults, acts = FaultMaker(scenario, numbers), ActMaker(scenario, numbers)
-    shared: dict[str, list[Moment]] = {}
-    for found in moments:
+    shared: dict[str, list[InjectionPoint]] = {}
+    for found in points:
         znode = shared_znode(found[0].kind)
         if znode is not None:
             shared.setdefault(znode, []).extend(found)
@@ -113,7 +115,7 @@ def inputs_at(scenario: Scenario, moments: list[list[Moment]], numbers: Numbers)
                 one.kind, scenario.nearest_active_ms(one.at_ms + numbers.between(-2, 1))
             )
             continue
-        one = numbers.choice(numbers.choice(moments))
+        one = numbers.choice(numbers.choice(points))
         faults.focus = one.process
         for _ in range(numbers.between(1, 2)):
             offset = numbers.choice(_LATER_MS) - numbers.choice(_EARLIER_MS)

@@ -7,7 +7,7 @@ Under a stock controller, few of the invariants about recovery are checked
 from collections.abc import Sequence
 from typing import Final
 
-from replay.explore.numbers import Numbers
+from replay.explore.numbers import RandomNumbers
 from replay.world.inputs import (
     NONE,
     CrashController,
@@ -22,7 +22,7 @@ _PERCENT: Final = 80
 
 
 def with_refold_at_end(
-    scenario: Scenario, inputs: Sequence[Input], numbers: Numbers
+    scenario: Scenario, inputs: Sequence[Input], numbers: RandomNumbers
 ) -> list[Input]:
     """The inputs, and those that give the role to a refold if it may have lost it permanently."""
     stock = {

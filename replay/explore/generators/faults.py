@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Final, Literal
 
-from replay.explore.numbers import Numbers
+from replay.explore.numbers import RandomNumbers
 from replay.world.inputs import (
     NONE,
     SAME,
@@ -45,7 +45,7 @@ _CLOSES_LATE_PERCENT: Final = 40
 _CLOSES_MS: Final = (20, 200, 1_000, 3_000, 8_000)
 
 
-def closes_after_ms(numbers: Numbers) -> int:
+def closes_after_ms(numbers: RandomNumbers) -> int:
     """How long a broker still serves after its controlled shutdown was granted; mostly 0."""
     return numbers.choice(_CLOSES_MS) if numbers.chance(_CLOSES_LATE_PERCENT) else 0
 
@@ -54,7 +54,7 @@ class FaultMaker:
     """Makes faults of one scenario. Most of them hit one process, if there is a `focus`: a race
     often needs several faults of the same process."""
 
-    def __init__(self, scenario: Scenario, numbers: Numbers) -> None:
+    def __init__(self, scenario: Scenario, numbers: RandomNumbers) -> None:
         self.focus: str | None = None
         self._numbers = numbers
         self._brokers = [one.id for one in scenario.brokers]

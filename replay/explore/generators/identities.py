@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Final, Literal
 
 from controller.core import znodes
-from replay.explore.numbers import Numbers
+from replay.explore.numbers import RandomNumbers
 from replay.world.inputs import (
     MECHANISMS,
     UPGRADE_KINDS,
@@ -34,7 +34,7 @@ _STARTED_PERCENT: Final = 90
 """Brokers create the znode of blocks when they start, except those before 0.11."""
 
 
-def producer_ids(numbers: Numbers, brokers: Sequence[int], at_ms: int) -> list[Input]:
+def producer_ids(numbers: RandomNumbers, brokers: Sequence[int], at_ms: int) -> list[Input]:
     """Some brokers need producer ids at almost the same time, by either route."""
     made: list[Input] = [AllocateProducerIds(at_ms, numbers.choice(brokers))]
     if numbers.chance(_WRITERS_PERCENT):
@@ -47,7 +47,7 @@ def producer_ids(numbers: Numbers, brokers: Sequence[int], at_ms: int) -> list[I
     return made
 
 
-def credentials(numbers: Numbers, at_ms: int) -> list[Input]:
+def credentials(numbers: RandomNumbers, at_ms: int) -> list[Input]:
     """A credential is set, and soon after another one or the same one is set or deleted."""
     made: list[Input] = []
     for deleted_percent in (0, 50, 50)[: numbers.between(1, 3)]:
@@ -62,7 +62,7 @@ def credentials(numbers: Numbers, at_ms: int) -> list[Input]:
     return made
 
 
-def features(numbers: Numbers, at_ms: int) -> list[Input]:
+def features(numbers: RandomNumbers, at_ms: int) -> list[Input]:
     """Mostly, a finalized feature is deleted: a broker with ZooKeeper supports none."""
     name = numbers.choice(list(_FEATURES))
     change = FeatureChange(name, 0, "safe_downgrade")
@@ -71,7 +71,7 @@ def features(numbers: Numbers, at_ms: int) -> list[Input]:
     return [UpdateFeatures(at_ms, (change,), numbers.chance(15))]
 
 
-def start_znodes(numbers: Numbers) -> dict[str, str]:
+def start_znodes(numbers: RandomNumbers) -> dict[str, str]:
     """The znodes of these requests at the start: no block of producer ids yet, and features of
     either format."""
     made: dict[str, str] = {}

@@ -10,7 +10,7 @@ from replay.explore.generators.acts import ActMaker
 from replay.explore.generators.ending import with_refold_at_end
 from replay.explore.generators.faults import FaultMaker
 from replay.explore.generators.patterns import Patterns
-from replay.explore.numbers import Numbers
+from replay.explore.numbers import RandomNumbers
 from replay.world.inputs import Input
 from replay.world.scenario import Scenario
 
@@ -24,7 +24,7 @@ _ALONE_PERCENT: Final = 60
 """How often nothing else happens near a pattern. Other inputs often stop what it aims at."""
 
 
-def mix(scenario: Scenario, numbers: Numbers) -> list[Input]:
+def mix(scenario: Scenario, numbers: RandomNumbers) -> list[Input]:
     """A pattern with other inputs, two patterns that are far from each other, or other inputs, in
     the order of their times."""
     faults, acts = FaultMaker(scenario, numbers), ActMaker(scenario, numbers)

@@ -42,7 +42,7 @@ from replay.explore.generators.faults import (
 )
 from replay.explore.generators.replication_patterns import ReplicationPatterns
 from replay.explore.generators.scenarios import OLD_ZOOKEEPER
-from replay.explore.numbers import Numbers
+from replay.explore.numbers import RandomNumbers
 from replay.world.inputs import (
     SAME,
     AllocateProducerIds,
@@ -79,7 +79,7 @@ _AGAIN_MS: Final = (200, 1_000, 1_500, 4_000)
 class Patterns:
     """Makes patterns of one scenario."""
 
-    def __init__(self, scenario: Scenario, numbers: Numbers) -> None:
+    def __init__(self, scenario: Scenario, numbers: RandomNumbers) -> None:
         self._numbers = numbers
         self._faults = FaultMaker(scenario, numbers)
         self._acts = ActMaker(scenario, numbers)

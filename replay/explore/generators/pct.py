@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from replay.explore.generators.attempt import Attempts
-from replay.explore.numbers import Numbers
+from replay.explore.numbers import RandomNumbers
 from replay.world.inputs import Delay, Input
 
 RUNS: Final = 12
@@ -23,15 +23,15 @@ _CHANGES_MAX: Final = 6
 _DELAYS_MS: Final = (1, 2, 5, 10, 30, 100, 500, 2_000, 7_000)
 
 
-def pct(attempts: Attempts, numbers: Numbers) -> None:
+def pct(attempts: Attempts, numbers: RandomNumbers) -> None:
     """Run base inputs, then the same with other orders of its messages."""
     inputs = attempts.inputs(numbers)
-    sent = attempts.traced(inputs).sent
+    sent = attempts.trace(inputs).sent
     for _ in range(RUNS):
         attempts.run([*inputs, *change_points(sent, numbers)])
 
 
-def change_points(sent: Mapping[str, int], numbers: Numbers) -> list[Input]:
+def change_points(sent: Mapping[str, int], numbers: RandomNumbers) -> list[Input]:
     """Delays of messages at d change points. Each message of an interesting link is as likely."""
     links = [(link, count) for link, count in sent.items() if count and is_interesting(link)]
     if not links:
@@ -45,7 +45,7 @@ def change_points(sent: Mapping[str, int], numbers: Numbers) -> list[Input]:
     return list(found.values())
 
 
-def _by_messages(links: list[tuple[str, int]], numbers: Numbers) -> tuple[str, int]:
+def _by_messages(links: list[tuple[str, int]], numbers: RandomNumbers) -> tuple[str, int]:
     place = numbers.below(sum(count for _, count in links))
     for link, count in links:
         place -= count

@@ -8,7 +8,7 @@ from controller.core.topic_configs import UNCLEAN
 from replay.explore.generators.acts import OUTAGE_MS, ActMaker
 from replay.explore.generators.faults import SURVIVES_PERCENT, ZOOKEEPER
 from replay.explore.generators.scenarios import LAG_TIME
-from replay.explore.numbers import Numbers
+from replay.explore.numbers import RandomNumbers
 from replay.world.inputs import (
     ChangeTopicConfig,
     DeleteControllerZnode,
@@ -26,13 +26,13 @@ from replay.world.scenario import Scenario
 _SLOW_MS: Final = (30, 100, 300, 1_000, 3_000)
 _CLOSES_MS: Final = (500, 2_000, 5_000)
 _FETCHES_AFTER_MS: Final = 1_630
-"""About so long after its start a broker of the world begins to fetch, if nothing delays it."""
+"""About so long after its start a simulated broker begins to fetch, if nothing delays it."""
 
 
 class ReplicationPatterns:
     """Makes them. A pattern is empty if the topics have no partition for it."""
 
-    def __init__(self, scenario: Scenario, numbers: Numbers, acts: ActMaker) -> None:
+    def __init__(self, scenario: Scenario, numbers: RandomNumbers, acts: ActMaker) -> None:
         self._numbers = numbers
         self._acts = acts
         self._controllers = [one.process for one in scenario.controllers if one.runs]

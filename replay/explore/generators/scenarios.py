@@ -9,7 +9,7 @@ from controller.core.configuration import Configuration
 from controller.core.protocol_versions import LATEST
 from controller.core.topic_configs import UNCLEAN
 from replay.explore.generators.identities import start_znodes
-from replay.explore.numbers import Numbers
+from replay.explore.numbers import RandomNumbers
 from replay.world.scenario import BrokerSpec, ControllerSpec, Load, Scenario, TopicSpec
 
 REFOLD: Final = 100
@@ -82,13 +82,13 @@ def generic(
     )
 
 
-def random_generic(numbers: Numbers) -> Scenario:
+def random_generic(numbers: RandomNumbers) -> Scenario:
     """A generic cluster with one of the versions of ZooKeeper and of the lag times."""
     seed, zookeeper = numbers.below(1 << 32), numbers.weighted(_ZOOKEEPERS)
     return generic(seed, zookeeper=zookeeper, lag_time=numbers.weighted(_LAG_TIMES))
 
 
-def random_scenario(numbers: Numbers) -> Scenario:
+def random_scenario(numbers: RandomNumbers) -> Scenario:
     """A cluster of 3 to 5 brokers with 1 to 4 topics, and up to 3 refolds."""
     brokers = numbers.between(3, 5)
     topics = tuple(
@@ -125,7 +125,7 @@ NAMES: Final = ("orders", "payments", "clicks", "users")
 
 
 def random_assignment(
-    numbers: Numbers, brokers: int, partitions: int
+    numbers: RandomNumbers, brokers: int, partitions: int
 ) -> tuple[tuple[int, ...], ...]:
     """The replicas of new partitions: 1 to 4 of each, mostly 3."""
     ids = range(1, brokers + 1)

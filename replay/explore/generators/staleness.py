@@ -7,7 +7,7 @@ whose tool Sieve replays states that a Kubernetes controller has already passed.
 from typing import Final
 
 from replay.explore.generators.attempt import Attempts
-from replay.explore.numbers import Numbers
+from replay.explore.numbers import RandomNumbers
 from replay.world.inputs import Input, LagZooKeeper
 from replay.world.network import Delivery
 from replay.world.scheduler import MS
@@ -19,10 +19,10 @@ _TRANSACTIONS_MAX: Final = 16
 _FOR_MS: Final = (20, 100, 500, 2_000, 6_000)
 
 
-def staleness(attempts: Attempts, numbers: Numbers) -> None:
+def staleness(attempts: Attempts, numbers: RandomNumbers) -> None:
     """Run base inputs, then the same with servers that lag at moments of reads."""
     inputs = attempts.inputs(numbers)
-    reads = moments(attempts.traced(inputs).deliveries)
+    reads = moments(attempts.trace(inputs).deliveries)
     if not reads:
         return
     for _ in range(RUNS):
@@ -40,7 +40,7 @@ def moments(deliveries: list[Delivery]) -> list[tuple[str, int]]:
     return [moment for moment in found for _ in range(1 if moment[0].startswith("broker") else 3)]
 
 
-def lags(reads: list[tuple[str, int]], numbers: Numbers) -> list[Input]:
+def lags(reads: list[tuple[str, int]], numbers: RandomNumbers) -> list[Input]:
     """One to three lagging servers, each from just before a request on."""
     found: list[Input] = []
     for _ in range(numbers.between(1, 3)):

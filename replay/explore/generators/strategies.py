@@ -18,16 +18,16 @@ from replay.explore.generators.scenarios import random_generic, random_scenario
 from replay.explore.generators.staleness import staleness
 from replay.explore.generators.systematic import systematic
 from replay.explore.generators.variation import varied
-from replay.explore.numbers import Numbers, seed_of
+from replay.explore.numbers import RandomNumbers, seed_of
 from replay.world.inputs import Input
 from replay.world.scenario import Scenario
 
-Strategy = Callable[[Attempts, Numbers], None]
+Strategy = Callable[[Attempts, RandomNumbers], None]
 
 _RANDOM_RUNS: Final = 32
 
 
-def random(attempts: Attempts, numbers: Numbers) -> None:
+def random(attempts: Attempts, numbers: RandomNumbers) -> None:
     """Run inputs as they are."""
     for _ in range(_RANDOM_RUNS):
         attempts.run(attempts.inputs(numbers))
@@ -59,7 +59,7 @@ _TURNS: Final = (
 """Which strategy each job uses, in turn, unless some are chosen."""
 
 
-class Start(Struct, frozen=True):
+class ExplorationStart(Struct, frozen=True):
     """What an exploration starts from. Without a scenario, each job makes one. Without inputs, each
     job makes a random mix; otherwise it varies these."""
 
@@ -68,12 +68,14 @@ class Start(Struct, frozen=True):
     strategies: tuple[str, ...] = ()
 
 
-def do_job(start: Start, seed: int, job: int, on_run: Callable[[Coverage], bool]) -> None:
-    """Do one job. Raises Found, BudgetSpent."""
+def do_job(
+    start: ExplorationStart, seed: int, job: int, on_run: Callable[[Coverage], bool]
+) -> None:
+    """Do one job. Raises ViolationFound, BudgetSpent."""
     names: Sequence[str] = start.strategies or _TURNS
     name = names[job % len(names)]
     job_seed = seed_of(seed, job)
-    numbers = Numbers(job_seed)
+    numbers = RandomNumbers(job_seed)
     scenario = start.scenario
     if scenario is None:
         of_cluster = numbers.split()

@@ -6,26 +6,26 @@ from typing import Final
 from controller.core import znodes
 from controller.core.operations import Check
 from replay.world.ensemble.codec import BadRequest, ServerCodec
-from replay.world.ensemble.protocol import Asked, CloseSession, Greeting, Ping
+from replay.world.ensemble.protocol import CloseSession, ConnectRequest, Ping, RequestPacket
 from replay.world.messages import ControllerRequest, ControllerResponse, ControlRequest
 from replay.world.network import Delivery
 from replay.world.requests import AddWatch, Multi, MultiRead, RemoveWatches, Request, SetWatches
 
 _CONTROLLERS: Final = ("refold ", "stock ")
-_BEGIN_OF_GREETING: Final = bytes(4)
+_BEGIN_OF_CONNECT_REQUEST: Final = bytes(4)
 _PING_REPLY: Final = (-2).to_bytes(4, signed=True)
 
 
-class Subjects:
+class MessageSubjects:
     """Reads the messages of one run, in order."""
 
     def __init__(self) -> None:
         self._codecs: dict[str, ServerCodec] = {}
         self._of: dict[int, frozenset[str] | None] = {}
 
-    def matters(self, one: Delivery) -> bool:
-        """Whether the order of a message matters to a controller: not a heartbeat, and nothing
-        between brokers and clients."""
+    def read(self, one: Delivery) -> bool:
+        """Read a message. Returns whether its order matters to a controller: not that of a
+        heartbeat, and of nothing between brokers and clients."""
         _, _, receiver = one.link.partition(">")
         message = one.message
         if receiver == "zookeeper":
@@ -40,7 +40,7 @@ class Subjects:
 
     def of(self, one: Delivery) -> frozenset[str] | None:
         """The znodes and partitions that a message is about; None: anything. Called after
-        `matters`."""
+        `read`."""
         if one.id in self._of:
             return self._of.pop(one.id)
         message = one.message
@@ -51,25 +51,25 @@ class Subjects:
             return None
         return None
 
-    def _requests(self, one: Delivery) -> Iterator[Request | Ping | CloseSession | Greeting]:
+    def _requests(self, one: Delivery) -> Iterator[Request | Ping | CloseSession | ConnectRequest]:
         message = one.message
-        if isinstance(message, Asked):
+        if isinstance(message, RequestPacket):
             yield message.request
         elif isinstance(message, bytes):
             codec = self._codecs.get(one.link)
-            if codec is None or message[4:8] == _BEGIN_OF_GREETING:
+            if codec is None or message[4:8] == _BEGIN_OF_CONNECT_REQUEST:
                 codec = self._codecs[one.link] = ServerCodec()
             try:
                 for read in codec.read(message):
-                    yield read.request if isinstance(read, Asked) else read
+                    yield read.request if isinstance(read, RequestPacket) else read
             except BadRequest:
                 del self._codecs[one.link]
-        elif isinstance(message, Greeting):
+        elif isinstance(message, ConnectRequest):
             yield message
 
 
 def _of_requests(
-    requests: list[Request | Ping | CloseSession | Greeting],
+    requests: list[Request | Ping | CloseSession | ConnectRequest],
 ) -> frozenset[str] | None:
     found: dict[str, None] = {}
     for request in requests:
@@ -97,12 +97,12 @@ _LISTED: Final = (
 )
 
 
-def _paths(request: Request | Ping | CloseSession | Greeting) -> list[str] | None:
+def _paths(request: Request | Ping | CloseSession | ConnectRequest) -> list[str] | None:
     """The paths of a request; None: it may be about any."""
     match request:
         case Ping():
             return []
-        case CloseSession() | Greeting() | SetWatches():
+        case CloseSession() | ConnectRequest() | SetWatches():
             return None
         case Multi(operations=operations):
             # The check of /controller_epoch is in every write of a controller.

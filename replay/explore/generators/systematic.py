@@ -12,7 +12,7 @@ from typing import Final
 
 from replay.explore.generators.attempt import Attempts
 from replay.explore.generators.trace import Race, Trace
-from replay.explore.numbers import Numbers
+from replay.explore.numbers import RandomNumbers
 from replay.world.inputs import Delay, Input
 from replay.world.scheduler import MS, SECOND
 
@@ -28,7 +28,7 @@ _AROUND_MS: Final = (50, 4_000)
 """Races are reversed from so long before an input to so long after it."""
 
 
-def systematic(attempts: Attempts, numbers: Numbers) -> None:
+def systematic(attempts: Attempts, numbers: RandomNumbers) -> None:
     """Run base inputs, then reverse the races of its runs, breadth first."""
     inputs = attempts.inputs(numbers)
     seen: dict[int, None] = {}
@@ -38,7 +38,7 @@ def systematic(attempts: Attempts, numbers: Numbers) -> None:
         if not waiting:
             return
         orders = waiting.popleft()
-        trace = Trace(attempts.traced([*inputs, *orders]).deliveries)
+        trace = Trace(attempts.trace([*inputs, *orders]).deliveries)
         digest = trace.digest()
         if digest in seen:
             continue

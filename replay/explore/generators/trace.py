@@ -13,7 +13,7 @@ import zlib
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from replay.explore.generators.subjects import Subjects
+from replay.explore.generators.subjects import MessageSubjects
 from replay.world.network import Delivery
 
 _MASK: Final = 2**64 - 1
@@ -34,7 +34,7 @@ class Trace:
         """By delivery: for each receiver the last delivery there that happened before or is it."""
         self._subjects: dict[int, frozenset[str] | None] = {}
         self._kept: list[tuple[str, Delivery]] = []
-        subjects = Subjects()
+        subjects = MessageSubjects()
         last: dict[str, dict[str, int]] = {}
         for one in deliveries:
             receiver = one.link.partition(">")[2]
@@ -44,7 +44,7 @@ class Trace:
                     past[place] = number
             past[receiver] = one.id
             self._past[one.id] = last[receiver] = past
-            if subjects.matters(one):
+            if subjects.read(one):
                 self._subjects[one.id] = subjects.of(one)
                 self._kept.append((receiver, one))
 

@@ -10,7 +10,7 @@ from typing import Any, Final, Protocol, TypeVar
 
 from msgspec import structs
 
-from replay.explore.numbers import Numbers
+from replay.explore.numbers import RandomNumbers
 from replay.world.scenario import Scenario
 
 _SHIFTS_MS: Final = (5, 100, 1_000, 4_000)
@@ -28,7 +28,9 @@ class Timed(Protocol):
 T = TypeVar("T", bound=Timed)
 
 
-def varied(inputs: Sequence[T], numbers: Numbers, scenario: Scenario | None = None) -> list[T]:
+def varied(
+    inputs: Sequence[T], numbers: RandomNumbers, scenario: Scenario | None = None
+) -> list[T]:
     """The inputs, most of them a little earlier or later; sometimes all at their times.
 
     With a scenario, none moves out of its active part.

@@ -5,7 +5,7 @@ from typing import ClassVar
 from controller.core import znodes
 from controller.core.values import Assignment
 from replay.explore.invariants.invariant import AssignmentWrite, Invariant, Report, partition_text
-from replay.explore.invariants.known import Known, TopicKnown
+from replay.explore.invariants.known_cluster import KnownCluster, KnownTopic
 
 
 class _Move:
@@ -24,14 +24,14 @@ class _Move:
         self.smallest = len(target)
 
 
-class _OfMoves(Invariant):
+class _MoveInvariant(Invariant):
     """Follows the reassignment of each partition by its topic's znode.
 
     A tool that adds partitions writes the whole znode as it read it before, without its version. It
     may undo a controller's write, which is no decision about the reassignment.
     """
 
-    def __init__(self, known: Known, report: Report) -> None:
+    def __init__(self, known: KnownCluster, report: Report) -> None:
         super().__init__(known, report)
         self._moves: dict[tuple[str, int, int], _Move] = {}
 
@@ -63,7 +63,7 @@ class _OfMoves(Invariant):
         """An existing partition's assignment changed; `move` includes the change."""
 
 
-class AssignmentNotSmaller(_OfMoves):
+class AssignmentNotSmaller(_MoveInvariant):
     """Source: KIP-455, KIP-236."""
 
     NAME: ClassVar[str] = "assignment-not-smaller"
@@ -82,7 +82,7 @@ class AssignmentNotSmaller(_OfMoves):
             )
 
 
-class CancellationRestores(_OfMoves):
+class CancellationRestores(_MoveInvariant):
     """Source: KIP-236, KB 7.8.2 (Kafka's own controller may change the order)."""
 
     NAME: ClassVar[str] = "cancellation-restores"
@@ -117,7 +117,7 @@ class CancellationRestores(_OfMoves):
             )
 
 
-class ReassignmentNotGivenUp(_OfMoves):
+class ReassignmentNotGivenUp(_MoveInvariant):
     """Source: race R19 (KAFKA-4214)."""
 
     NAME: ClassVar[str] = "reassignment-not-given-up"
@@ -152,7 +152,7 @@ class PartitionsKept(Invariant):
         "rules, or if the topic is being deleted."
     )
 
-    def partitions_removed(self, topic: TopicKnown, numbers: list[int], process: str) -> None:
+    def partitions_removed(self, topic: KnownTopic, numbers: list[int], process: str) -> None:
         if self.known.is_queued(topic.name) or not self.known.keeps_partitions(process):
             # A topic that is being deleted gains no partitions (KB 3.6.2).
             return

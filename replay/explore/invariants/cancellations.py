@@ -10,7 +10,7 @@ from controller.core.errors import ZnodeError
 from controller.core.values import Assignment
 from controller.core.znodes import Name, Reassignment
 from replay.explore.invariants.invariant import AssignmentWrite, Invariant, Report, partition_text
-from replay.explore.invariants.known import Known, TopicKnown, parsed_entries
+from replay.explore.invariants.known_cluster import KnownCluster, KnownTopic, parsed_entries
 from replay.subjects import subject_of
 
 _RECORDS: Final = f"{znodes.REASSIGNMENTS}/"
@@ -33,7 +33,7 @@ class NothingCompletesWhileCancelled(Invariant):
         "While a controller knows that /admin/reassign_cancel exists, it completes no reassignment."
     )
 
-    def __init__(self, known: Known, report: Report) -> None:
+    def __init__(self, known: KnownCluster, report: Report) -> None:
         super().__init__(known, report)
         self._by_admin: dict[Name, bool] = {}
 
@@ -52,7 +52,7 @@ class NothingCompletesWhileCancelled(Invariant):
             )
 
 
-class _OfCancelled(Invariant):
+class _CancellationInvariant(Invariant):
     """Follows what /admin/reassign_cancel covers: from its creation until a controller has carried
     it out, and then until the end of the run or of the exception.
 
@@ -60,7 +60,7 @@ class _OfCancelled(Invariant):
     stock controller, end all claims.
     """
 
-    def __init__(self, known: Known, report: Report) -> None:
+    def __init__(self, known: KnownCluster, report: Report) -> None:
         super().__init__(known, report)
         self.covered: dict[Name, tuple[int, ...]] = {}
         self.cancelled: dict[Name, tuple[int, ...]] = {}
@@ -112,13 +112,13 @@ class _OfCancelled(Invariant):
         elif code == "elected" and not (self._czxid and self.known.is_refold(process)):
             self._forget()
 
-    def topic_deleted(self, topic: TopicKnown) -> None:
+    def topic_deleted(self, topic: KnownTopic) -> None:
         for number in topic.assignments:
             self.covered.pop((topic.name, number), None)
             self.cancelled.pop((topic.name, number), None)
 
 
-class CancelledRolledBack(_OfCancelled):
+class CancelledRolledBack(_CancellationInvariant):
     """Source: KIP-236 C-05, C-13; docs/kip-236-design.md#a-rollback-step-by-step"""
 
     NAME: ClassVar[str] = "cancelled-rolled-back"
@@ -164,7 +164,7 @@ class CancelledRolledBack(_OfCancelled):
             )
 
 
-class CancelledEntriesGone(_OfCancelled):
+class CancelledEntriesGone(_CancellationInvariant):
     """Source: KIP-236 C-05, C-06; the rollback's steps 5 and 6."""
 
     NAME: ClassVar[str] = "cancelled-entries-gone"
@@ -173,7 +173,7 @@ class CancelledEntriesGone(_OfCancelled):
         "also after a failover, unless a client requests it again."
     )
 
-    def __init__(self, known: Known, report: Report) -> None:
+    def __init__(self, known: KnownCluster, report: Report) -> None:
         super().__init__(known, report)
         self._is_touched = False
         self._submitted: dict[Name, int] = {}
@@ -234,7 +234,7 @@ class OlderEntriesRemoved(Invariant):
         "reassignments that are under way. If the znode was written since, this is not checked."
     )
 
-    def __init__(self, known: Known, report: Report) -> None:
+    def __init__(self, known: KnownCluster, report: Report) -> None:
         super().__init__(known, report)
         self._czxid = 0
         """That of /admin/reassign_cancel; 0: it does not exist."""
@@ -278,7 +278,7 @@ class RecordsOutliveMoves(Invariant):
         "the topic's znode has ended, unless the topic is being deleted."
     )
 
-    def __init__(self, known: Known, report: Report) -> None:
+    def __init__(self, known: KnownCluster, report: Report) -> None:
         super().__init__(known, report)
         self._records: dict[str, tuple[int, ...]] = {}
         self._by_others: dict[Name, None] = {}
@@ -322,7 +322,7 @@ class EntriesAccountedFor(Invariant):
 
     _PATHS: ClassVar = (znodes.REASSIGN_PARTITIONS, znodes.REASSIGN_PARTITIONS_EXTRA)
 
-    def __init__(self, known: Known, report: Report) -> None:
+    def __init__(self, known: KnownCluster, report: Report) -> None:
         super().__init__(known, report)
         self._entries: dict[str, dict[Name, tuple[int, ...]]] = {one: {} for one in self._PATHS}
         self._unhandled: dict[tuple[str, Name], int] = {}
@@ -349,7 +349,7 @@ class EntriesAccountedFor(Invariant):
             submitted = self._unhandled.get((path, name))
             if name in after or submitted is None:
                 continue
-            if self._is_moved(path, name, target) or self._is_over(name, target, submitted):
+            if self._follow_entry(path, name, target) or self._is_over(name, target, submitted):
                 del self._unhandled[path, name]
             else:
                 self.violated(
@@ -361,8 +361,9 @@ class EntriesAccountedFor(Invariant):
     def handled(self, process: str) -> None:
         self._removed.clear()
 
-    def _is_moved(self, path: str, name: Name, target: tuple[int, ...]) -> bool:
-        """Whether the same entry is in the other znode now, in which it is still unhandled."""
+    def _follow_entry(self, path: str, name: Name, target: tuple[int, ...]) -> bool:
+        """Follow an entry that is in the other znode now, in which it is still unhandled. Returns
+        whether it is there."""
         for other, entries in self._entries.items():
             if other != path and entries.get(name) == target:
                 self._unhandled[other, name] = self._unhandled[path, name]

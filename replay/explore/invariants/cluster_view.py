@@ -1,4 +1,4 @@
-"""What the invariants about recovery see of the processes of a world."""
+"""What the invariants about recovery see of the processes of the simulation."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import NamedTuple, Protocol
@@ -23,7 +23,7 @@ class PartitionMetadata(NamedTuple):
 
 
 class ClusterView(Protocol):
-    """The processes of a world, now."""
+    """The processes of the simulation, now."""
 
     def runs_refold(self) -> bool:
         """Whether a process runs that can become controller and has not Kafka's rules."""

@@ -11,7 +11,7 @@ from controller.core.api_requests.scram_credentials import (
 from controller.core.error_codes import NONE
 from controller.core.user_configs import MECHANISMS
 from replay.explore.invariants.invariant import Invariant, Report
-from replay.explore.invariants.known import Known
+from replay.explore.invariants.known_cluster import KnownCluster
 
 Changes = dict[str, str | None]
 """The new credentials of a user, by the name of the mechanism; None: deleted."""
@@ -37,7 +37,7 @@ class CredentialsAsRequested(Invariant):
         "tool has written do not count."
     )
 
-    def __init__(self, known: Known, report: Report) -> None:
+    def __init__(self, known: KnownCluster, report: Report) -> None:
         super().__init__(known, report)
         self._asked: dict[str, list[_Asked]] = {}
         self._written_by_tools: dict[str, None] = {}

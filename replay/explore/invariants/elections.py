@@ -10,14 +10,14 @@ from replay.explore.invariants.invariant import (
     StateWrite,
     partition_text,
 )
-from replay.explore.invariants.known import Candidates, Known
+from replay.explore.invariants.known_cluster import Candidates, KnownCluster
 
 
 class _Election(Invariant):
     """Looks at the writes by which a controller makes another replica the leader, with what the
     controller knew when it decided that."""
 
-    def __init__(self, known: Known, report: Report) -> None:
+    def __init__(self, known: KnownCluster, report: Report) -> None:
         super().__init__(known, report)
         self._decided: dict[tuple[str, Name], Candidates] = {}
 

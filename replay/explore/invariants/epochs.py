@@ -5,13 +5,13 @@ from typing import ClassVar
 from controller.core.commands import BrokerRequest
 from controller.core.znodes import CONTROLLER_EPOCH
 from replay.explore.invariants.invariant import (
-    Applied,
+    AppliedRequest,
     Invariant,
     Report,
     StateWrite,
     partition_text,
 )
-from replay.explore.invariants.known import Known
+from replay.explore.invariants.known_cluster import KnownCluster
 
 
 class ControllerEpochsForward(Invariant):
@@ -23,7 +23,7 @@ class ControllerEpochsForward(Invariant):
         "accepts, never go back."
     )
 
-    def __init__(self, known: Known, report: Report) -> None:
+    def __init__(self, known: KnownCluster, report: Report) -> None:
         super().__init__(known, report)
         self._accepted: dict[tuple[int, int], int] = {}
 
@@ -33,7 +33,7 @@ class ControllerEpochsForward(Invariant):
                 CONTROLLER_EPOCH, f"{process} stored controller epoch {after} after {before}"
             )
 
-    def applied(self, applied: Applied) -> None:
+    def applied(self, applied: AppliedRequest) -> None:
         epoch = applied.request.controller_epoch
         key = (applied.broker, applied.run)
         before = self._accepted.get(key, -1)
@@ -54,7 +54,7 @@ class EpochRaisedByOwner(Invariant):
         "creates /controller, or while /controller has its id."
     )
 
-    def __init__(self, known: Known, report: Report) -> None:
+    def __init__(self, known: KnownCluster, report: Report) -> None:
         super().__init__(known, report)
         self._raised_by = ""
 
@@ -118,7 +118,7 @@ class RequestsCarryEpochs(Invariant):
         "with an earlier one than before. Requests that the broker rejects count, too."
     )
 
-    def __init__(self, known: Known, report: Report) -> None:
+    def __init__(self, known: KnownCluster, report: Report) -> None:
         super().__init__(known, report)
         self._stored: dict[str, dict[int, None]] = {}
         """The epochs that each controller has stored."""

@@ -1,8 +1,8 @@
 """An invariant, the facts that it is fed with, and a violation of it.
 
-The monitor (replay/explore/monitor.py) turns what an observer of the world sees into facts, and
-calls only those invariants that override the method of a fact. So an invariant looks only at what
-has changed.
+The monitor (replay/explore/monitor.py) turns what an observer of the simulation sees into facts,
+and calls only those invariants that override the method of a fact. So an invariant looks only at
+what has changed.
 """
 
 from collections.abc import Callable
@@ -14,8 +14,8 @@ from controller.core.api_requests import ApiRequest, ApiResponse
 from controller.core.commands import BrokerRequest
 from controller.core.values import Assignment, LeaderAndIsr
 from controller.core.znodes import Name
-from replay.explore.invariants.known import Known, TopicKnown
-from replay.world.observer import Acknowledged
+from replay.explore.invariants.known_cluster import KnownCluster, KnownTopic
+from replay.world.observer import AcknowledgedRecord
 
 
 class Violation(Struct, frozen=True):
@@ -43,7 +43,7 @@ class StateWrite(NamedTuple):
     ISR was written."""
 
     name: Name
-    topic: TopicKnown | None
+    topic: KnownTopic | None
     before: LeaderAndIsr | None
     after: LeaderAndIsr
     process: str
@@ -55,7 +55,7 @@ class AssignmentWrite(NamedTuple):
     """The assignment of one partition changed in its topic's znode."""
 
     name: Name
-    topic: TopicKnown
+    topic: KnownTopic
     before: Assignment | None
     after: Assignment
     process: str
@@ -75,7 +75,7 @@ class Replica(NamedTuple):
         return self.topic, self.partition
 
 
-class Applied(NamedTuple):
+class AppliedRequest(NamedTuple):
     """A broker has carried out a request of a controller. `refused`: the partitions that it
     rejected. `run` numbers the broker's processes."""
 
@@ -91,7 +91,7 @@ class Invariant:
     NAME: ClassVar[str]
     STATEMENT: ClassVar[str]
 
-    def __init__(self, known: Known, report: Report) -> None:
+    def __init__(self, known: KnownCluster, report: Report) -> None:
         self.known = known
         self._report = report
 
@@ -107,13 +107,13 @@ class Invariant:
     def assignment_written(self, write: AssignmentWrite) -> None:
         """A partition's assignment was written."""
 
-    def topic_id_written(self, topic: TopicKnown, before: bytes | None, after: bytes) -> None:
+    def topic_id_written(self, topic: KnownTopic, before: bytes | None, after: bytes) -> None:
         """A topic's znode has another topic id than before."""
 
-    def topic_id_removed(self, topic: TopicKnown, process: str) -> None:
+    def topic_id_removed(self, topic: KnownTopic, process: str) -> None:
         """A controller has written a topic's znode without the topic id that it had."""
 
-    def partitions_removed(self, topic: TopicKnown, numbers: list[int], process: str) -> None:
+    def partitions_removed(self, topic: KnownTopic, numbers: list[int], process: str) -> None:
         """A topic's znode no longer has these partitions."""
 
     def epoch_written(self, before: int, after: int, process: str) -> None:
@@ -123,7 +123,7 @@ class Invariant:
         """A controller with the role of this epoch is about to change a znode; `path` is the first
         one of the transaction."""
 
-    def topic_deleted(self, topic: TopicKnown) -> None:
+    def topic_deleted(self, topic: KnownTopic) -> None:
         """A topic's znode was deleted."""
 
     def admin_written(self, path: str, data: bytes | None, process: str) -> None:
@@ -180,7 +180,7 @@ class Invariant:
 
     # Brokers
 
-    def applied(self, applied: Applied) -> None:
+    def applied(self, applied: AppliedRequest) -> None:
         """A broker has carried out a request."""
 
     def leads(self, replica: Replica, leader_epoch: int) -> None:
@@ -197,7 +197,7 @@ class Invariant:
 
     # Clients
 
-    def acknowledged(self, one: Acknowledged) -> None:
+    def acknowledged(self, one: AcknowledgedRecord) -> None:
         """A record was acknowledged to a producer with acks=all."""
 
     def consumed(

@@ -4,14 +4,14 @@ from typing import ClassVar
 
 from controller.core.values import NO_LEADER
 from replay.explore.invariants.invariant import (
-    Applied,
+    AppliedRequest,
     Invariant,
     Replica,
     Report,
     StateWrite,
     partition_text,
 )
-from replay.explore.invariants.known import Known, TopicKnown
+from replay.explore.invariants.known_cluster import KnownCluster, KnownTopic
 
 
 class OneLeaderPerEpoch(Invariant):
@@ -22,7 +22,7 @@ class OneLeaderPerEpoch(Invariant):
         "A partition has at most one leader in a leader epoch, in ZooKeeper and on the brokers."
     )
 
-    def __init__(self, known: Known, report: Report) -> None:
+    def __init__(self, known: KnownCluster, report: Report) -> None:
         super().__init__(known, report)
         self._stored: dict[tuple[str, int, int, int], int] = {}
         self._leading: dict[tuple[str, bytes | None, int, int], int] = {}
@@ -39,7 +39,7 @@ class OneLeaderPerEpoch(Invariant):
                 f"broker {other} was the leader in that epoch",
             )
 
-    def topic_deleted(self, topic: TopicKnown) -> None:
+    def topic_deleted(self, topic: KnownTopic) -> None:
         # Without an id, a later topic of the same name begins with the same epochs.
         for key in [one for one in self._leading if one[:2] == (topic.name, None)]:
             del self._leading[key]
@@ -64,7 +64,7 @@ class LeaderEpochsForward(Invariant):
         "in the LeaderAndIsr requests that a broker accepts."
     )
 
-    def __init__(self, known: Known, report: Report) -> None:
+    def __init__(self, known: KnownCluster, report: Report) -> None:
         super().__init__(known, report)
         self._stored: dict[tuple[str, int, int], int] = {}
         self._accepted: dict[tuple[int, int, str, bytes | None, int], int] = {}
@@ -81,11 +81,11 @@ class LeaderEpochsForward(Invariant):
             )
         self._stored[key] = epoch
 
-    def topic_deleted(self, topic: TopicKnown) -> None:
+    def topic_deleted(self, topic: KnownTopic) -> None:
         for key in [one for one in self._accepted if one[2:4] == (topic.name, None)]:
             del self._accepted[key]
 
-    def applied(self, applied: Applied) -> None:
+    def applied(self, applied: AppliedRequest) -> None:
         request = applied.request
         # Only LeaderAndIsr: a later invariant is about UpdateMetadata.
         for one in getattr(request, "partitions", ()):
@@ -129,15 +129,15 @@ class TopicIdsKept(Invariant):
         "no controller knows it. No controller whose protocol version has topic ids removes it."
     )
 
-    def __init__(self, known: Known, report: Report) -> None:
+    def __init__(self, known: KnownCluster, report: Report) -> None:
         super().__init__(known, report)
         self._ids: dict[tuple[str, int], bytes] = {}
 
-    def topic_id_written(self, topic: TopicKnown, before: bytes | None, after: bytes) -> None:
+    def topic_id_written(self, topic: KnownTopic, before: bytes | None, after: bytes) -> None:
         first = self._ids.setdefault((topic.name, topic.czxid), before or after)
         if first != after and not topic.has_lost_id:
             self.violated(topic.name, f"the topic id {first.hex()} was replaced by {after.hex()}")
 
-    def topic_id_removed(self, topic: TopicKnown, process: str) -> None:
+    def topic_id_removed(self, topic: KnownTopic, process: str) -> None:
         if self.known.has_topic_ids(process):
             self.violated(topic.name, f"{process} wrote the topic without its id")

@@ -11,13 +11,13 @@ from controller.core.commands import (
 from controller.core.values import LEADER_DURING_DELETE
 from controller.core.znodes import Name
 from replay.explore.invariants.invariant import (
-    Applied,
+    AppliedRequest,
     Invariant,
     Report,
     StateWrite,
     partition_text,
 )
-from replay.explore.invariants.known import Known, TopicKnown, without_controller
+from replay.explore.invariants.known_cluster import KnownCluster, KnownTopic, without_controller
 
 _Version = tuple[int, int]
 
@@ -34,7 +34,7 @@ class SentStatesStored(Invariant):
         "Requests that the broker rejects count, too."
     )
 
-    def __init__(self, known: Known, report: Report) -> None:
+    def __init__(self, known: KnownCluster, report: Report) -> None:
         super().__init__(known, report)
         self._own: dict[str, dict[Name, int]] = {}
         """For each controller the partition epochs that it has stored in its term."""
@@ -47,7 +47,7 @@ class SentStatesStored(Invariant):
             own = self._own.setdefault(write.process, {})
             own[write.name] = write.after.partition_epoch
 
-    def topic_deleted(self, topic: TopicKnown) -> None:
+    def topic_deleted(self, topic: KnownTopic) -> None:
         for own in self._own.values():
             for number in topic.assignments:
                 own.pop((topic.name, number), None)
@@ -107,15 +107,15 @@ class MetadataForward(Invariant):
         "controller's request with a state that its successor wrote does not count."
     )
 
-    def __init__(self, known: Known, report: Report) -> None:
+    def __init__(self, known: KnownCluster, report: Report) -> None:
         super().__init__(known, report)
         self._accepted: dict[tuple[int, int, str, bytes | None, int], _Version] = {}
 
-    def topic_deleted(self, topic: TopicKnown) -> None:
+    def topic_deleted(self, topic: KnownTopic) -> None:
         for key in [one for one in self._accepted if one[2:4] == (topic.name, None)]:
             del self._accepted[key]
 
-    def applied(self, applied: Applied) -> None:
+    def applied(self, applied: AppliedRequest) -> None:
         request = applied.request
         if not isinstance(request, LeaderAndIsrRequest | UpdateMetadataRequest):
             return

@@ -8,7 +8,7 @@ from controller.core.api_requests.producer_ids import AllocateProducerIdsRespons
 from controller.core.error_codes import NONE
 from controller.core.errors import ZnodeError
 from replay.explore.invariants.invariant import Invariant, Report
-from replay.explore.invariants.known import Known
+from replay.explore.invariants.known_cluster import KnownCluster
 
 
 class ProducerIdsUnique(Invariant):
@@ -21,7 +21,7 @@ class ProducerIdsUnique(Invariant):
         "that a broker has allocated itself, unless a tool has changed /latest_producer_id_block."
     )
 
-    def __init__(self, known: Known, report: Report) -> None:
+    def __init__(self, known: KnownCluster, report: Report) -> None:
         super().__init__(known, report)
         self._given: list[tuple[str, range]] = []
         """All blocks, each with the process that gave it out."""

@@ -10,8 +10,8 @@ from replay.explore.invariants.invariant import (
     Report,
     partition_text,
 )
-from replay.explore.invariants.known import Known, TopicKnown
-from replay.world.observer import Acknowledged
+from replay.explore.invariants.known_cluster import KnownCluster, KnownTopic
+from replay.world.observer import AcknowledgedRecord
 
 RecordAt = Callable[[int, Name, int], int | None]
 """Takes a broker, a partition and an offset; returns the record there, None if there is none."""
@@ -53,12 +53,12 @@ class AcknowledgedRecordsKept(Invariant):
         "ZooKeeper does not prevent."
     )
 
-    def __init__(self, known: Known, report: Report) -> None:
+    def __init__(self, known: KnownCluster, report: Report) -> None:
         super().__init__(known, report)
         self._logs: dict[Name, _Log] = {}
         self.record_at: RecordAt = lambda broker, name, offset: None
 
-    def acknowledged(self, one: Acknowledged) -> None:
+    def acknowledged(self, one: AcknowledgedRecord) -> None:
         name, offset = one.name, one.offset
         log = self._logs.get(name)
         if log is None:
@@ -78,7 +78,7 @@ class AcknowledgedRecordsKept(Invariant):
             if leader is not None:
                 self._compare_leader(log, name, offset, leader, state.leader_epoch)
 
-    def _acknowledged_late(self, one: Acknowledged, at: int, newer: _Stored) -> None:
+    def _acknowledged_late(self, one: AcknowledgedRecord, at: int, newer: _Stored) -> None:
         """A leader of an earlier leader epoch acknowledges a record where a newer one has
         acknowledged another: the earlier leader's record is lost."""
         excuse = self.known.losses.excuse
@@ -116,7 +116,7 @@ class AcknowledgedRecordsKept(Invariant):
         )
         return False
 
-    def topic_deleted(self, topic: TopicKnown) -> None:
+    def topic_deleted(self, topic: KnownTopic) -> None:
         for number in topic.assignments:
             self._logs.pop((topic.name, number), None)
 
@@ -158,7 +158,7 @@ class ReadRecordsStable(Invariant):
         "An offset that a consumer has read never yields another record, with the same exceptions."
     )
 
-    def __init__(self, known: Known, report: Report) -> None:
+    def __init__(self, known: KnownCluster, report: Report) -> None:
         super().__init__(known, report)
         self._read: dict[Name, dict[int, _Stored]] = {}
 
@@ -184,6 +184,6 @@ class ReadRecordsStable(Invariant):
         isr = state.isr if state is not None else ()
         read[offset] = _Stored(record, isr, losses.next(), leader_epoch)
 
-    def topic_deleted(self, topic: TopicKnown) -> None:
+    def topic_deleted(self, topic: KnownTopic) -> None:
         for number in topic.assignments:
             self._read.pop((topic.name, number), None)

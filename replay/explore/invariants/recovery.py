@@ -12,7 +12,7 @@ from controller.core.values import Assignment, LeaderAndIsr
 from controller.core.znodes import Name, ReplicaDeletion
 from replay.explore.invariants.cluster_view import ClusterView, PartitionMetadata
 from replay.explore.invariants.invariant import Invariant, Report, partition_text
-from replay.explore.invariants.known import Known, TopicKnown
+from replay.explore.invariants.known_cluster import KnownCluster, KnownTopic
 from replay.subjects import subject_of
 
 _OFTEN_SECONDS: Final = 20
@@ -30,7 +30,7 @@ class Recovery(Invariant):
     WITHIN_MS: ClassVar[int]
     ONLY_REFOLD: ClassVar[bool] = False
 
-    def __init__(self, known: Known, report: Report, view: ClusterView) -> None:
+    def __init__(self, known: KnownCluster, report: Report, view: ClusterView) -> None:
         super().__init__(known, report)
         self.view = view
 
@@ -374,13 +374,13 @@ class MetadataCurrent(Recovery):
     WITHIN_MS: ClassVar[int] = 60_000
     ONLY_REFOLD: ClassVar[bool] = True
 
-    def __init__(self, known: Known, report: Report, view: ClusterView) -> None:
+    def __init__(self, known: KnownCluster, report: Report, view: ClusterView) -> None:
         super().__init__(known, report, view)
         self._deleted: dict[str, dict[int, int]] = {}
         """The registered brokers, with their broker epochs, when a topic was deleted. Others may
         keep its metadata: Kafka's controller sends a deletion only once."""
 
-    def topic_deleted(self, topic: TopicKnown) -> None:
+    def topic_deleted(self, topic: KnownTopic) -> None:
         if self.known.is_queued(topic.name):
             self._deleted[topic.name] = dict(self.known.brokers)
 

@@ -13,7 +13,7 @@ from replay.explore.invariants.invariant import (
     StateWrite,
     partition_text,
 )
-from replay.explore.invariants.known import Known, TopicKnown
+from replay.explore.invariants.known_cluster import KnownCluster, KnownTopic
 
 
 class IsrWithinAssignment(Invariant):
@@ -32,7 +32,7 @@ class IsrWithinAssignment(Invariant):
         "assignment, it may stay in the ISR, and the leader and that controller may still add it."
     )
 
-    def __init__(self, known: Known, report: Report) -> None:
+    def __init__(self, known: KnownCluster, report: Report) -> None:
         super().__init__(known, report)
         self._removed: dict[Name, tuple[int, ...]] = {}
         """The replicas that controllers with Kafka's rules have removed from an assignment."""
@@ -55,7 +55,7 @@ class IsrWithinAssignment(Invariant):
             left = self._removed[write.name]
             self._check(write.name, tuple(one for one in state.isr if one not in left))
 
-    def topic_deleted(self, topic: TopicKnown) -> None:
+    def topic_deleted(self, topic: KnownTopic) -> None:
         for number in topic.assignments:
             self._removed.pop((topic.name, number), None)
             self._overwritten.pop((topic.name, number), None)
@@ -139,7 +139,7 @@ class FailedLeaveIsr(Invariant):
         "Kafka's rules that has logged that its states no longer change (batch_not_empty)."
     )
 
-    def __init__(self, known: Known, report: Report) -> None:
+    def __init__(self, known: KnownCluster, report: Report) -> None:
         super().__init__(known, report)
         self._waiting: dict[str, dict[tuple[Name, int], None]] = {}
         """For each controller the members of ISRs that are to leave."""
@@ -174,7 +174,7 @@ class FailedLeaveIsr(Invariant):
             added += tuple(one for one in after if one not in before.isr)
         self._added[write.name] = tuple(one for one in added if one in after)
 
-    def topic_deleted(self, topic: TopicKnown) -> None:
+    def topic_deleted(self, topic: KnownTopic) -> None:
         for number in topic.assignments:
             self._left((topic.name, number), ())
 
@@ -240,7 +240,7 @@ class IsrAsRequested(Invariant):
         "it, with the leader epoch and partition epoch that the state had before."
     )
 
-    def __init__(self, known: Known, report: Report) -> None:
+    def __init__(self, known: KnownCluster, report: Report) -> None:
         super().__init__(known, report)
         self._requested: dict[tuple[Name, int, int, int, tuple[int, ...]], None] = {}
 
@@ -282,7 +282,7 @@ class AssignedReplicasKept(Invariant):
         "the controller writes its own again."
     )
 
-    def __init__(self, known: Known, report: Report) -> None:
+    def __init__(self, known: KnownCluster, report: Report) -> None:
         super().__init__(known, report)
         self._by_kafka: dict[tuple[int, Name], None] = {}
         """The deletions that a controller with Kafka's rules has requested last."""

@@ -8,7 +8,12 @@ from controller.core.api_requests import ApiRequest, ApiResponse
 from controller.core.values import UNKNOWN_BROKER_EPOCH
 from controller.core.znodes import Name
 from replay.explore.invariants.invariant import AssignmentWrite, Invariant, Report, partition_text
-from replay.explore.invariants.known import Known, TopicKnown, parsed_entries, parsed_request
+from replay.explore.invariants.known_cluster import (
+    KnownCluster,
+    KnownTopic,
+    parsed_entries,
+    parsed_request,
+)
 
 _DELETIONS = f"{znodes.DELETE_TOPICS}/"
 _ENTRIES = (znodes.REASSIGN_PARTITIONS, znodes.REASSIGN_PARTITIONS_EXTRA)
@@ -64,7 +69,7 @@ class DeletionsKept(Invariant):
         "rules, which lose the marker of a topic that was just created."
     )
 
-    def __init__(self, known: Known, report: Report) -> None:
+    def __init__(self, known: KnownCluster, report: Report) -> None:
         super().__init__(known, report)
         self._marked: dict[str, int] = {}
         """The czxid of each topic that was marked."""
@@ -95,7 +100,7 @@ class DeletionsConfirmed(Invariant):
         "Not checked with Kafka's rules."
     )
 
-    def topic_deleted(self, topic: TopicKnown) -> None:
+    def topic_deleted(self, topic: KnownTopic) -> None:
         active = self.known.active_process()
         if active is None or self.known.is_kafka(active):
             return
@@ -140,7 +145,7 @@ class RequestsKept(Invariant):
         "if another request takes its place. Not checked with Kafka's rules."
     )
 
-    def __init__(self, known: Known, report: Report) -> None:
+    def __init__(self, known: KnownCluster, report: Report) -> None:
         super().__init__(known, report)
         self._entries: dict[str, dict[Name, _Entry]] = {}
         self._contained: dict[str, dict[Name, tuple[int, ...]]] = {}

@@ -14,7 +14,7 @@ from replay.explore.invariants.invariant import (
     StateWrite,
     partition_text,
 )
-from replay.explore.invariants.known import Known, TopicKnown
+from replay.explore.invariants.known_cluster import KnownCluster, KnownTopic
 
 
 class RollbackKeepsInSync(Invariant):
@@ -33,15 +33,15 @@ class RollbackKeepsInSync(Invariant):
         "not count."
     )
 
-    def __init__(self, known: Known, report: Report) -> None:
+    def __init__(self, known: KnownCluster, report: Report) -> None:
         super().__init__(known, report)
         self._found: dict[Name, str] = {}
         """The ISRs that are too small if the originals are stored next."""
         self._is_forced = False
         """Whether a procedure that runs may have read that the znode forces rollbacks."""
         self._seen: dict[str, int] = {}
-        """For each list of `Known.configs` the place of the earliest value that a procedure that
-        runs may have read."""
+        """For each list of `KnownCluster.configs` the place of the earliest value that a procedure
+        that runs may have read."""
 
     def admin_written(self, path: str, data: bytes | None, process: str) -> None:
         if path == znodes.REASSIGN_CANCEL:
@@ -122,6 +122,6 @@ class RollbackKeepsInSync(Invariant):
         if set(write.after.replicas) == set(before.origin):
             self.violated(partition_text(write.name), text)
 
-    def topic_deleted(self, topic: TopicKnown) -> None:
+    def topic_deleted(self, topic: KnownTopic) -> None:
         for number in topic.assignments:
             self._found.pop((topic.name, number), None)

@@ -3,7 +3,7 @@
 from typing import ClassVar
 
 from replay.explore.invariants.invariant import Invariant, Report
-from replay.explore.invariants.known import Known
+from replay.explore.invariants.known_cluster import KnownCluster
 
 _NEW_TERM = ("elected", "resigned")
 """What a controller logs when it begins and ends a term. A failover reads all lists."""
@@ -23,7 +23,7 @@ class ChangedListsRead(Invariant):
         "it."
     )
 
-    def __init__(self, known: Known, report: Report) -> None:
+    def __init__(self, known: KnownCluster, report: Report) -> None:
         super().__init__(known, report)
         self._unread: dict[str, dict[str, int]] = {}
         """For each controller the lists that it has not read since a change, with its event."""
@@ -58,7 +58,7 @@ class ReadListsKnown(Invariant):
         "lists that it has read last."
     )
 
-    def __init__(self, known: Known, report: Report) -> None:
+    def __init__(self, known: KnownCluster, report: Report) -> None:
         super().__init__(known, report)
         self._read: dict[str, dict[str, list[str]]] = {}
         """For each controller the lists that it has read since it was last compared."""

@@ -12,7 +12,7 @@ from msgspec import structs
 from controller.kafka_0_8 import znodes
 from replay.explore.generators.faults import FaultMaker
 from replay.explore.generators.scenarios import NAMES
-from replay.explore.numbers import Numbers
+from replay.explore.numbers import RandomNumbers
 from replay.world.admin import ADMIN
 from replay.world.inputs import (
     CrashBroker,
@@ -30,7 +30,7 @@ from replay.world.inputs import (
     Target,
     WriteZnode,
 )
-from replay.world.kafka_0_8.networked.inputs import AddBrokers, DesignInput, RemoveBrokers
+from replay.world.kafka_0_8.networked.inputs import AddBrokers, Input08, RemoveBrokers
 from replay.world.scenario import BrokerSpec, Load, Scenario, TopicSpec
 
 _ACTIVE_MS: Final = 18_000
@@ -54,13 +54,13 @@ _FAULTS_PERCENT: Final = 55
 _PATTERN_PERCENT: Final = 50
 
 
-def drawn(numbers: Numbers) -> tuple[Scenario, tuple[DesignInput, ...]]:
+def drawn(numbers: RandomNumbers) -> tuple[Scenario, tuple[Input08, ...]]:
     """A cluster, and its inputs in the order of their times."""
     scenario = random_scenario(numbers.split())
     return scenario, tuple(random_inputs(scenario, numbers.split()))
 
 
-def random_scenario(numbers: Numbers) -> Scenario:
+def random_scenario(numbers: RandomNumbers) -> Scenario:
     """3 to 5 brokers, and 1 or 2 topics with up to 6 partitions."""
     brokers = numbers.between(3, 5)
     topics = tuple(
@@ -82,18 +82,20 @@ def random_scenario(numbers: Numbers) -> Scenario:
     )
 
 
-def _assignment(numbers: Numbers, brokers: int, partitions: int) -> tuple[tuple[int, ...], ...]:
+def _assignment(
+    numbers: RandomNumbers, brokers: int, partitions: int
+) -> tuple[tuple[int, ...], ...]:
     factor = numbers.weighted(_FACTORS)
     return tuple(tuple(numbers.sample(range(1, brokers + 1), factor)) for _ in range(partitions))
 
 
-def random_inputs(scenario: Scenario, numbers: Numbers) -> list[DesignInput]:
+def random_inputs(scenario: Scenario, numbers: RandomNumbers) -> list[Input08]:
     """Faults, commands of administrators and patterns, in the order of their times."""
     maker = _Maker(scenario, numbers)
     moments = [
         numbers.between(_START_MS, scenario.active_ms - 1) for _ in range(numbers.between(1, 4))
     ]
-    made: list[DesignInput] = []
+    made: list[Input08] = []
     if numbers.chance(_PATTERN_PERCENT):
         made += maker.pattern(numbers.choice(moments))
     for _ in range(numbers.between(1 if made else 2, 10)):
@@ -106,14 +108,14 @@ def random_inputs(scenario: Scenario, numbers: Numbers) -> list[DesignInput]:
 class _Maker:
     """Makes the inputs of one scenario."""
 
-    def __init__(self, scenario: Scenario, numbers: Numbers) -> None:
+    def __init__(self, scenario: Scenario, numbers: RandomNumbers) -> None:
         self._numbers = numbers
         self._brokers = [one.id for one in scenario.brokers]
         self._topics = {one.name: one.assignment for one in scenario.topics}
         self._faults = FaultMaker(scenario, numbers)
         self._faults.draw_focus()
 
-    def make(self, at_ms: int) -> list[DesignInput]:
+    def make(self, at_ms: int) -> list[Input08]:
         """A fault or a command."""
         if self._numbers.chance(_FAULTS_PERCENT):
             return [_on_this_disk(self._numbers.weighted(_FAULTS)(self._faults, at_ms))]
@@ -122,7 +124,7 @@ class _Maker:
             made.append(LoseReply(at_ms, ADMIN, self._numbers.chance(50)))
         return made
 
-    def pattern(self, at_ms: int) -> list[DesignInput]:
+    def pattern(self, at_ms: int) -> list[Input08]:
         """A few inputs that belong together."""
         return self._numbers.weighted(_PATTERNS)(self, at_ms)
 
@@ -138,17 +140,17 @@ class _Maker:
 
     # Commands
 
-    def create(self, at_ms: int) -> list[DesignInput]:
+    def create(self, at_ms: int) -> list[Input08]:
         numbers = self._numbers
         topic = numbers.choice(NAMES[:3])
         assignment = tuple(self._replicas() for _ in range(numbers.between(1, 2)))
         self._topics.setdefault(topic, assignment)
         return [CreateTopic(at_ms, topic, assignment)]
 
-    def delete(self, at_ms: int) -> list[DesignInput]:
+    def delete(self, at_ms: int) -> list[Input08]:
         """A deletion; often the topic is created again."""
         topic = self._partition()[0]
-        made: list[DesignInput] = [DeleteTopic(at_ms, topic)]
+        made: list[Input08] = [DeleteTopic(at_ms, topic)]
         if self._numbers.chance(60):
             assignment = self._topics[topic]
             if self._numbers.chance(50):
@@ -156,24 +158,24 @@ class _Maker:
             made.append(CreateTopic(self._later(at_ms), topic, assignment))
         return made
 
-    def reassign(self, at_ms: int) -> list[DesignInput]:
+    def reassign(self, at_ms: int) -> list[Input08]:
         return [Reassign(at_ms, (Target(*self._partition(), self._replicas()),))]
 
-    def remove_brokers(self, at_ms: int) -> list[DesignInput]:
+    def remove_brokers(self, at_ms: int) -> list[Input08]:
         """A broker is stopped and removed, and often comes back."""
         numbers = self._numbers
         broker = numbers.choice(self._brokers)
-        made: list[DesignInput] = [RemoveBrokers(self._later(at_ms), (broker,))]
+        made: list[Input08] = [RemoveBrokers(self._later(at_ms), (broker,))]
         down_ms = numbers.choice(_DOWN_MS)
         made.insert(0, StopBroker(at_ms, broker, down_ms))
         if numbers.chance(50):
             made.append(AddBrokers(at_ms + numbers.choice(_DOWN_MS), (broker,)))
         return made
 
-    def add_brokers(self, at_ms: int) -> list[DesignInput]:
+    def add_brokers(self, at_ms: int) -> list[Input08]:
         return [AddBrokers(at_ms, (self._numbers.choice(self._brokers),))]
 
-    def mistake(self, at_ms: int) -> list[DesignInput]:
+    def mistake(self, at_ms: int) -> list[Input08]:
         """A znode that no command writes: an unreadable request, a partition that is no number, new
         replicas that are unreadable or unknown."""
         numbers = self._numbers
@@ -189,12 +191,12 @@ class _Maker:
 
     # Patterns
 
-    def follower_restarts_before_the_leader_dies(self, at_ms: int) -> list[DesignInput]:
+    def follower_restarts_before_the_leader_dies(self, at_ms: int) -> list[Input08]:
         """A member of the ISR begins to follow again, and the leader ends soon after."""
         numbers = self._numbers
         replicas = self._replicas_of_some_partition()
         leader, follower = replicas[0], replicas[-1]
-        begins: tuple[DesignInput, ...] = (
+        begins: tuple[Input08, ...] = (
             StopBroker(at_ms, follower, 0),
             CrashBroker(at_ms, follower, restart_after_ms=0),
             ExpireSession(at_ms, f"broker {follower}"),
@@ -210,18 +212,18 @@ class _Maker:
         topic, number = self._partition()
         return self._topics[topic][number]
 
-    def _end(self, at_ms: int, broker: int) -> DesignInput:
+    def _end(self, at_ms: int, broker: int) -> Input08:
         down_ms = self._numbers.choice(_DOWN_MS)
         if self._numbers.chance(60):
             return StopBroker(at_ms, broker, down_ms)
         return CrashBroker(at_ms, broker, restart_after_ms=down_ms)
 
-    def bounce_with_requests(self, at_ms: int) -> list[DesignInput]:
+    def bounce_with_requests(self, at_ms: int) -> list[Input08]:
         """A broker is down or paused while topics are deleted, created and moved."""
         numbers = self._numbers
         broker = numbers.choice(self._brokers)
         down_ms = numbers.choice((700, 2_000, 5_000, 9_000))
-        made: list[DesignInput] = [
+        made: list[Input08] = [
             PauseProcess(at_ms, f"broker {broker}", down_ms)
             if numbers.chance(30)
             else CrashBroker(at_ms, broker, restart_after_ms=down_ms)
@@ -231,12 +233,12 @@ class _Maker:
             made += command(self, self._later(at_ms))
         return made
 
-    def interrupted_move(self, at_ms: int) -> list[DesignInput]:
+    def interrupted_move(self, at_ms: int) -> list[Input08]:
         """The leader of a partition that is being reassigned ends, or loses a reply."""
         numbers = self._numbers
         topic, number = self._partition()
         leader = self._topics[topic][number][0]
-        made: list[DesignInput] = [Reassign(at_ms, (Target(topic, number, self._replicas()),))]
+        made: list[Input08] = [Reassign(at_ms, (Target(topic, number, self._replicas()),))]
         for _ in range(numbers.between(1, 2)):
             later_ms = self._later(at_ms)
             if numbers.chance(40):
@@ -250,13 +252,13 @@ class _Maker:
             made.append(Reassign(at_ms + numbers.choice((1_500, 4_000)), (again,)))
         return made
 
-    def interrupted_isr_change(self, at_ms: int) -> list[DesignInput]:
+    def interrupted_isr_change(self, at_ms: int) -> list[Input08]:
         """A follower lags or returns, the leader loses the reply to its next write, and ends."""
         numbers = self._numbers
         replicas = self._replicas_of_some_partition()
         leader, follower = replicas[0], replicas[-1]
         down_ms = numbers.choice((300, 5_500, 9_000))
-        slow: tuple[DesignInput, ...] = (
+        slow: tuple[Input08, ...] = (
             HoldLink(at_ms, f"broker {follower}", f"broker {leader}", down_ms),
             HoldLink(at_ms, f"broker {leader}", f"broker {follower}", down_ms),
             CrashBroker(at_ms, follower, restart_after_ms=down_ms),
@@ -269,7 +271,7 @@ class _Maker:
             made.append(self._end(at_ms + numbers.between(4_000, 8_500), leader))
         return made
 
-    def follower_restarts_while_it_joins(self, at_ms: int) -> list[DesignInput]:
+    def follower_restarts_while_it_joins(self, at_ms: int) -> list[Input08]:
         """A follower has caught up after a time outside of the ISR, and starts again while the
         leader's write of the ISR is on the way. The leader ends soon after."""
         numbers = self._numbers
@@ -287,11 +289,11 @@ class _Maker:
             self._end(joins_ms + hold_ms + numbers.choice((50, 100, 300)), leader),
         ]
 
-    def trouble_of_sessions(self, at_ms: int) -> list[DesignInput]:
+    def trouble_of_sessions(self, at_ms: int) -> list[Input08]:
         """A broker loses its session, once or twice; its ephemeral znodes stay, a reply is lost."""
         numbers = self._numbers
         process = f"broker {numbers.choice(self._brokers)}"
-        made: list[DesignInput] = [ExpireSession(at_ms, process)]
+        made: list[Input08] = [ExpireSession(at_ms, process)]
         if numbers.chance(70):
             late_ms = numbers.choice((100, 3_000, 9_000, 20_000))
             made.insert(0, DelayEphemeralDeletion(max(0, at_ms - 5), process, late_ms, 9_000))
@@ -301,14 +303,14 @@ class _Maker:
             made.append(ExpireSession(at_ms + numbers.between(20, 1_300), process))
         return made
 
-    def leader_cut_off(self, at_ms: int) -> list[DesignInput]:
+    def leader_cut_off(self, at_ms: int) -> list[Input08]:
         """A leader loses its followers, and about when it removes them from the ISR it loses
         ZooKeeper until its session has ended. Producers can still reach it."""
         numbers = self._numbers
         replicas = self._replicas_of_some_partition()
         leader = f"broker {replicas[0]}"
         alone_ms = numbers.choice((9_000, 14_000))
-        made: list[DesignInput] = []
+        made: list[Input08] = []
         for follower in replicas[1:]:
             made.append(HoldLink(at_ms, leader, f"broker {follower}", alone_ms))
             made.append(HoldLink(at_ms, f"broker {follower}", leader, alone_ms))
@@ -319,7 +321,7 @@ class _Maker:
             made.append(ExpireSession(lost_ms + numbers.choice(_NEAR_MS), leader))
         return made
 
-    def paused_candidate(self, at_ms: int) -> list[DesignInput]:
+    def paused_candidate(self, at_ms: int) -> list[Input08]:
         """A leader ends, and so does its successor, while a third replica is paused between its
         reads and its transaction."""
         numbers = self._numbers
@@ -334,7 +336,7 @@ class _Maker:
             made.append(ExpireSession(ends_ms, f"broker {elected}"))
         return made
 
-    def created_again_unseen(self, at_ms: int) -> list[DesignInput]:
+    def created_again_unseen(self, at_ms: int) -> list[Input08]:
         """A topic is deleted and created again while the leader, or the first candidate, has read
         the old znodes and is about to write."""
         numbers = self._numbers
@@ -346,7 +348,7 @@ class _Maker:
             leader, follower = f"broker {replicas[0]}", f"broker {replicas[-1]}"
             lag_ms = int(_BROKER_SETTINGS["replica.lag.time.max.ms"])
             held_ms = at_ms + lag_ms + numbers.between(-1_500, 1_500)
-            made: list[DesignInput] = [HoldLink(at_ms, follower, leader, lag_ms + 5_000)]
+            made: list[Input08] = [HoldLink(at_ms, follower, leader, lag_ms + 5_000)]
             made.append(HoldLink(held_ms, "zookeeper", leader, hold_ms))
         else:
             assignment = (self._replicas(),)
@@ -363,7 +365,7 @@ class _Maker:
 
 
 def _on_this_disk(one: Input) -> Input:
-    """Machines do not fail in this world."""
+    """Machines do not fail in this simulation."""
     if isinstance(one, CrashBroker):
         return structs.replace(one, loses_unflushed=False)
     return one
@@ -384,7 +386,7 @@ _FAULTS: Final[tuple[tuple[Callable[[FaultMaker, int], Input], int], ...]] = (
     (FaultMaker.delay_ephemerals, 4),
     (FaultMaker.delay, 4),
 )
-_COMMANDS: Final[tuple[tuple[Callable[[_Maker, int], list[DesignInput]], int], ...]] = (
+_COMMANDS: Final[tuple[tuple[Callable[[_Maker, int], list[Input08]], int], ...]] = (
     (_Maker.create, 3),
     (_Maker.delete, 4),
     (_Maker.reassign, 6),
@@ -392,7 +394,7 @@ _COMMANDS: Final[tuple[tuple[Callable[[_Maker, int], list[DesignInput]], int], .
     (_Maker.add_brokers, 1),
     (_Maker.mistake, 1),
 )
-_PATTERNS: Final[tuple[tuple[Callable[[_Maker, int], list[DesignInput]], int], ...]] = (
+_PATTERNS: Final[tuple[tuple[Callable[[_Maker, int], list[Input08]], int], ...]] = (
     (_Maker.follower_restarts_before_the_leader_dies, 2),
     (_Maker.bounce_with_requests, 4),
     (_Maker.interrupted_move, 4),

@@ -20,7 +20,7 @@ from replay.explore.invariants.leadership import (
 from replay.explore.invariants.records import AcknowledgedRecordsKept, ReadRecordsStable
 from replay.explore.invariants.recovery import IsrsFull, Missing, PartitionsLed, Recovery
 from replay.explore.invariants.replicas import AssignedReplicasKept, IsrWithinAssignment
-from replay.explore.kafka_0_8.known import KnownOfDesign
+from replay.explore.kafka_0_8.known_cluster import KnownCluster08
 from replay.world.kafka_0_8.broker_process import Step
 from replay.world.scheduler import SECOND
 
@@ -30,14 +30,14 @@ LogOf = Callable[[int, Name], Sequence[int]]
 """Takes a broker and a partition; returns the records in the log, by id."""
 
 
-class OfLeaders(Invariant):
+class LeaderInvariant(Invariant):
     """Looks at what a leader knows, after each event that it has folded."""
 
     def leader_folded(self, broker: int, run: int, partition: Partition) -> None:
         """A broker that leads a partition, in its run with this number, has folded an event."""
 
 
-class AssignedInSyncOrCatchingUp(OfLeaders):
+class AssignedInSyncOrCatchingUp(LeaderInvariant):
     """Source: the page, AR = ISR + CUR."""
 
     NAME: ClassVar[str] = "ar-is-isr-and-cur"
@@ -57,7 +57,7 @@ class AssignedInSyncOrCatchingUp(OfLeaders):
             )
 
 
-class OneLeadershipInAnEpoch(OfLeaders):
+class OneLeadershipInAnEpoch(LeaderInvariant):
     """Source: E-04: /brokers/epoch is increased by each new leader of the cluster."""
 
     NAME: ClassVar[str] = "one-leadership-in-an-epoch"
@@ -65,7 +65,7 @@ class OneLeadershipInAnEpoch(OfLeaders):
         "A leader epoch is that of one leadership of one partition in the whole cluster."
     )
 
-    def __init__(self, known: KnownOfDesign, report: Report) -> None:
+    def __init__(self, known: KnownCluster08, report: Report) -> None:
         super().__init__(known, report)
         self._leaders: dict[int, tuple[int, int, Name]] = {}
 
@@ -80,7 +80,7 @@ class OneLeadershipInAnEpoch(OfLeaders):
             )
 
 
-class HighWatermarkRises(OfLeaders):
+class HighWatermarkRises(LeaderInvariant):
     """Source: D-03."""
 
     NAME: ClassVar[str] = "high-watermark-rises"
@@ -89,7 +89,7 @@ class HighWatermarkRises(OfLeaders):
         "offset that all members of the ISR, as far as the leader knows, have reached."
     )
 
-    def __init__(self, known: KnownOfDesign, report: Report) -> None:
+    def __init__(self, known: KnownCluster08, report: Report) -> None:
         super().__init__(known, report)
         self._hws: dict[tuple[int, int, Name, int], int] = {}
 
@@ -112,7 +112,7 @@ class HighWatermarkRises(OfLeaders):
             )
 
 
-class IsrHasCommittedRecords(OfLeaders):
+class IsrHasCommittedRecords(LeaderInvariant):
     """Source: D-03 and D-05. What a leader knows of a follower comes from the follower's fetches; a
     follower that truncates its log afterwards is a known flaw (F-01)."""
 
@@ -121,9 +121,9 @@ class IsrHasCommittedRecords(OfLeaders):
         "When the high watermark of a leader rises, the log of each member of the ISR reaches it, "
         "unless the member has truncated its log because it begins to follow."
     )
-    known: KnownOfDesign
+    known: KnownCluster08
 
-    def __init__(self, known: KnownOfDesign, report: Report) -> None:
+    def __init__(self, known: KnownCluster08, report: Report) -> None:
         super().__init__(known, report)
         self._hws: dict[tuple[int, int, Name, int], int] = {}
         self.log_of: LogOf = lambda broker, name: []
@@ -165,7 +165,7 @@ class QueuesDrained(Recovery):
     NAME: ClassVar[str] = "queues-are-drained"
     STATEMENT: ClassVar[str] = "The queue of each broker that runs is empty."
     WITHIN_MS: ClassVar[int] = 60_000
-    known: KnownOfDesign
+    known: KnownCluster08
 
     def missing(self) -> Iterator[Missing]:
         for broker in self.view.running_brokers():
@@ -183,7 +183,7 @@ class MovesEnded(Recovery):
         "are all live and whose new replicas have queues."
     )
     WITHIN_MS: ClassVar[int] = 60_000
-    known: KnownOfDesign
+    known: KnownCluster08
 
     def missing(self) -> Iterator[Missing]:
         known = self.known
@@ -204,7 +204,7 @@ class ReplicasClosed(Recovery):
         "has deleted the request to close that replica."
     )
     WITHIN_MS: ClassVar[int] = 60_000
-    known: KnownOfDesign
+    known: KnownCluster08
 
     def missing(self) -> Iterator[Missing]:
         for broker, name, _ in self.view.replicas():
@@ -225,7 +225,7 @@ class ReplicasEqual(Recovery):
     )
     WITHIN_MS: ClassVar[int] = 60_000
 
-    def __init__(self, known: KnownOfDesign, report: Report, view: ClusterView) -> None:
+    def __init__(self, known: KnownCluster08, report: Report, view: ClusterView) -> None:
         super().__init__(known, report, view)
         self.log_of: LogOf = lambda broker, name: []
 
@@ -258,7 +258,7 @@ class ProducersAnswered(Recovery):
     )
     WITHIN_MS: ClassVar[int] = 60_000
 
-    def __init__(self, known: KnownOfDesign, report: Report, view: ClusterView) -> None:
+    def __init__(self, known: KnownCluster08, report: Report, view: ClusterView) -> None:
         super().__init__(known, report, view)
         self.now_us: Callable[[], int] = lambda: 0
         self._open: dict[tuple[int, int], int] = {}

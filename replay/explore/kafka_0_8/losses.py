@@ -29,7 +29,7 @@ class _Cut(NamedTuple):
     records: dict[int, int]
 
 
-class DesignLosses(Losses):
+class Losses08(Losses):
     """`on_flaw` is called with a partition and a text for each record that was lost by a flaw."""
 
     def __init__(self) -> None:

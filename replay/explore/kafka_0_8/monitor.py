@@ -12,32 +12,32 @@ from replay.explore.kafka_0_8.invariants import (
     RECOVERY,
     CommittedRecordsKept,
     IsrHasCommittedRecords,
-    OfLeaders,
+    LeaderInvariant,
     ProducersAnswered,
     ReplicasEqual,
 )
-from replay.explore.kafka_0_8.known import DesignFacts, KnownOfDesign
+from replay.explore.kafka_0_8.known_cluster import KnownCluster08, ZooKeeperFacts08
 from replay.explore.kafka_0_8.losses import TRUNCATION
 from replay.explore.monitor import Monitor
 from replay.explore.processes import Processes
 from replay.subjects import broker_named
 from replay.world.kafka_0_8.networked.cluster import NetworkedCluster
-from replay.world.observer import Acknowledged
+from replay.world.observer import AcknowledgedRecord
 
 
-class DesignMonitor(Monitor):
+class Monitor08(Monitor):
     """The observer of a run that evaluates all invariants. `flaw`: the first loss of a record that
     the design does not prevent; the run ends with it."""
 
     always: ClassVar[Sequence[type[Invariant]]] = ALWAYS
     recovery: ClassVar[Sequence[type[Recovery]]] = RECOVERY
-    known: KnownOfDesign
+    known: KnownCluster08
 
     def __init__(self) -> None:
-        super().__init__(known=KnownOfDesign())
+        super().__init__(known=KnownCluster08())
         self.flaw: Violation | None = None
         self.known.losses.on_flaw = self._lost_by_flaw
-        self._of_leaders = [one for one in self._always if isinstance(one, OfLeaders)]
+        self._leader_invariants = [one for one in self._always if isinstance(one, LeaderInvariant)]
         self._of_producers: list[ProducersAnswered] = []
         self._committed = [one for one in self._always if isinstance(one, CommittedRecordsKept)]
         self._committed_to: dict[tuple[Name, int], int] = {}
@@ -56,7 +56,7 @@ class DesignMonitor(Monitor):
 
     def begins(self, cluster: Any) -> None:
         self._cluster = cluster
-        facts = DesignFacts(self.known, cluster.zookeeper.state, self._of)
+        facts = ZooKeeperFacts08(self.known, cluster.zookeeper.state, self._of)
         self._follow(cluster, _Brokers(cluster, self.known), facts.committed)
         for one in (*self._always, *self._recovery):
             if isinstance(one, IsrHasCommittedRecords | ReplicasEqual):
@@ -92,7 +92,7 @@ class DesignMonitor(Monitor):
             one.folded(number, store.history[-1])
         for partition in store.fold.broker.partitions.values():
             if partition.is_leader:
-                for check in self._of_leaders:
+                for check in self._leader_invariants:
                     check.leader_folded(number, run, partition)
                 self._commit(number, partition.name, partition.epoch, partition.local.hw)
 
@@ -108,7 +108,7 @@ class DesignMonitor(Monitor):
         state = self.known.states.get(name)
         isr = state.isr if state is not None else ()
         for offset, record in enumerate(self._log_of(broker, name)[before:hw], before):
-            one = Acknowledged(name, offset, record, isr, epoch)
+            one = AcknowledgedRecord(name, offset, record, isr, epoch)
             for check in self._committed:
                 check.acknowledged(one)
 
@@ -135,7 +135,7 @@ class DesignMonitor(Monitor):
 
     # Clients: what is about an earlier topic of the same name comes late.
 
-    def acknowledged(self, process: str, one: Acknowledged) -> None:
+    def acknowledged(self, process: str, one: AcknowledgedRecord) -> None:
         if not self.known.is_of_earlier_topic(one.name, one.leader_epoch):
             super().acknowledged(process, one)
 
@@ -149,7 +149,7 @@ class DesignMonitor(Monitor):
 class _Brokers(Processes):
     """The brokers, as the invariants about recovery see them."""
 
-    def __init__(self, cluster: NetworkedCluster, known: KnownOfDesign) -> None:
+    def __init__(self, cluster: NetworkedCluster, known: KnownCluster08) -> None:
         super().__init__(cluster, known)
         self._brokers = cluster.brokers
 

@@ -9,10 +9,10 @@ from controller.kafka_0_8 import rules
 from replay.explore.coverage import add_counts, count
 from replay.explore.invariants.invariant import Violation
 from replay.explore.kafka_0_8.invariants import ALWAYS, RECOVERY
-from replay.explore.kafka_0_8.monitor import DesignMonitor
+from replay.explore.kafka_0_8.monitor import Monitor08
 from replay.explore.run import ENDS, NO_EXCEPTION, play
 from replay.world.kafka_0_8.networked.cluster import NetworkedCluster
-from replay.world.kafka_0_8.networked.inputs import DesignInput
+from replay.world.kafka_0_8.networked.inputs import Input08
 from replay.world.scenario import Scenario
 
 RULES: Final = tuple(sorted(value for name, value in vars(rules).items() if name.isupper()))
@@ -41,12 +41,12 @@ class Coverage(Struct):
         add_counts(self.inputs, other.inputs)
 
 
-class Played:
+class Run08:
     """A run that is done, with its cluster. `violation`: the first one, or the first loss of a
     record by a known flaw of the design; `is_flaw`: it is the latter."""
 
-    def __init__(self, scenario: Scenario, inputs: Sequence[DesignInput]) -> None:
-        monitor = DesignMonitor()
+    def __init__(self, scenario: Scenario, inputs: Sequence[Input08]) -> None:
+        monitor = Monitor08()
         self._monitor = monitor
         self.cluster: NetworkedCluster | None = None
         self._inputs = inputs
@@ -91,7 +91,7 @@ def checked() -> list[str]:
     return [one.NAME for one in (*ALWAYS, *RECOVERY)] + [NO_EXCEPTION, ENDS]
 
 
-def breaks(scenario: Scenario, inputs: Sequence[DesignInput], invariant: str) -> bool:
+def breaks(scenario: Scenario, inputs: Sequence[Input08], invariant: str) -> bool:
     """Whether a run breaks this invariant, or has this flaw."""
-    found = Played(scenario, inputs).violation
+    found = Run08(scenario, inputs).violation
     return found is not None and found.invariant == invariant

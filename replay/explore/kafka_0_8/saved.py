@@ -12,19 +12,19 @@ from msgspec import Struct, field
 from controller.fingerprint import broker_fingerprint, code_version
 from controller.kafka_0_8.configuration import KAFKA_0_8, BrokerConfiguration
 from replay.explore.invariants.invariant import Violation
-from replay.explore.kafka_0_8.run import Played
+from replay.explore.kafka_0_8.run import Run08
 from replay.explore.kafka_0_8.search import BrokenRun
 from replay.explore.saved import FORMAT, cluster_id_of, read_document, write_document
 from replay.logs.histories import write_history
 from replay.world.kafka_0_8.broker_process import BrokerProcess, Step
-from replay.world.kafka_0_8.networked.inputs import DesignInput
+from replay.world.kafka_0_8.networked.inputs import Input08
 from replay.world.scenario import Scenario
 
 SIMULATED: Final = "simulated"
 """The cluster id in logs of runs without a digest."""
 
 
-class SavedBrokerRun(Struct, frozen=True, kw_only=True):
+class SavedRun08(Struct, frozen=True, kw_only=True):
     """run.json: what the run is a function of, and the violation or flaw that it results in.
 
     `digest` is that of all events, commands and znodes. It is the same with any version of Python,
@@ -34,7 +34,7 @@ class SavedBrokerRun(Struct, frozen=True, kw_only=True):
     format: int = FORMAT
     design: Literal["0.8"] = KAFKA_0_8
     scenario: Scenario
-    inputs: tuple[DesignInput, ...]
+    inputs: tuple[Input08, ...]
     violation: Violation
     digest: str
     core: str = field(default_factory=broker_fingerprint)
@@ -46,8 +46,8 @@ class SavedBrokerRun(Struct, frozen=True, kw_only=True):
 
 def save(broken: BrokenRun, folder: Path, *, seed: int) -> list[Path]:
     """Write a run into a new folder; return its logs. Raises ReplayError, LogError."""
-    played = Played(broken.scenario, broken.inputs)
-    document = SavedBrokerRun(
+    played = Run08(broken.scenario, broken.inputs)
+    document = SavedRun08(
         scenario=broken.scenario,
         inputs=broken.inputs,
         violation=broken.violation,
@@ -61,9 +61,9 @@ def save(broken: BrokenRun, folder: Path, *, seed: int) -> list[Path]:
     return write_logs(stores, folder, cluster_id_of(played.digest))
 
 
-def read_broker_run(path: Path) -> SavedBrokerRun:
+def read_run_08(path: Path) -> SavedRun08:
     """Read a run from its file or folder. Raises ReplayError."""
-    return read_document(path, SavedBrokerRun)
+    return read_document(path, SavedRun08)
 
 
 def write_logs(

@@ -14,12 +14,12 @@ from msgspec import Struct, field
 from replay.explore.coverage import add_counts, count
 from replay.explore.invariants.invariant import Violation
 from replay.explore.kafka_0_8.generator import drawn
-from replay.explore.kafka_0_8.run import Coverage, Played, breaks
-from replay.explore.numbers import Numbers, seed_of
+from replay.explore.kafka_0_8.run import Coverage, Run08, breaks
+from replay.explore.numbers import RandomNumbers, seed_of
 from replay.explore.shrink import shrink
 from replay.progress import Progress, unreported
 from replay.worker_processes import worker_pool
-from replay.world.kafka_0_8.networked.inputs import DesignInput
+from replay.world.kafka_0_8.networked.inputs import Input08
 from replay.world.scenario import Scenario
 
 _RUNS_OF_A_PART: Final = 5
@@ -34,10 +34,10 @@ class BrokenRun(Struct, frozen=True):
     run: int
     violation: Violation
     scenario: Scenario
-    inputs: tuple[DesignInput, ...]
+    inputs: tuple[Input08, ...]
 
 
-class Searched(Struct):
+class SearchResult(Struct):
     """The result of a search, perhaps interrupted by Ctrl-C. `flaws` has the first run for each
     known flaw, `flaw_runs` how many runs had it; `broken` breaks an invariant."""
 
@@ -53,7 +53,7 @@ class Searched(Struct):
         """The first run for each flaw and violation."""
         return [*self.flaws.values(), *([self.broken] if self.broken is not None else [])]
 
-    def add(self, part: "Searched") -> None:
+    def add(self, part: "SearchResult") -> None:
         """Add what other runs of the search found."""
         self.coverage.add(part.coverage)
         add_counts(self.flaw_runs, part.flaw_runs)
@@ -63,10 +63,10 @@ class Searched(Struct):
         self.broken = self.broken or part.broken
 
 
-def search(seed: int, workers: int, goes_on: Callable[[Coverage], bool]) -> Searched:
+def search(seed: int, workers: int, goes_on: Callable[[Coverage], bool]) -> SearchResult:
     """Play runs while `goes_on` with what was reached so far, up to the first violation that is no
     known flaw, or Ctrl-C. Raises ReplayError if a worker process ends."""
-    found = Searched(seed)
+    found = SearchResult(seed)
     try:
         if workers == 1:
             _search_here(found, goes_on)
@@ -77,14 +77,14 @@ def search(seed: int, workers: int, goes_on: Callable[[Coverage], bool]) -> Sear
     return found
 
 
-def _search_here(found: Searched, goes_on: Callable[[Coverage], bool]) -> None:
+def _search_here(found: SearchResult, goes_on: Callable[[Coverage], bool]) -> None:
     while goes_on(found.coverage) and found.broken is None:
         found.add(search_part(found.seed, found.coverage.runs + 1, 1))
 
 
-def _search_with(workers: int, found: Searched, goes_on: Callable[[Coverage], bool]) -> None:
+def _search_with(workers: int, found: SearchResult, goes_on: Callable[[Coverage], bool]) -> None:
     firsts = itertools.count(1, _RUNS_OF_A_PART)
-    parts: set[Future[Searched]] = set()
+    parts: set[Future[SearchResult]] = set()
     with worker_pool(workers) as pool:
         while goes_on(found.coverage) and found.broken is None:
             while len(parts) < workers:
@@ -94,12 +94,12 @@ def _search_with(workers: int, found: Searched, goes_on: Callable[[Coverage], bo
                 found.add(one.result())
 
 
-def search_part(seed: int, first: int, runs: int) -> Searched:
+def search_part(seed: int, first: int, runs: int) -> SearchResult:
     """Play the runs from number `first` on, up to a violation that is no known flaw."""
-    found = Searched(seed)
+    found = SearchResult(seed)
     for number in range(first, first + runs):
-        scenario, inputs = drawn(Numbers(seed_of(seed, number)))
-        played = Played(scenario, inputs)
+        scenario, inputs = drawn(RandomNumbers(seed_of(seed, number)))
+        played = Run08(scenario, inputs)
         found.coverage.add(played.coverage())
         if played.violation is None:
             continue
@@ -124,6 +124,6 @@ def shrunk(broken: BrokenRun, *, seconds: float, report: Progress = unreported) 
         seconds=seconds,
         report=report,
     )
-    violation = Played(least.scenario, least.inputs).violation
+    violation = Run08(least.scenario, least.inputs).violation
     assert violation is not None
     return BrokenRun(broken.run, violation, least.scenario, least.inputs)

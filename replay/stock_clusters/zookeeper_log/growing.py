@@ -125,7 +125,7 @@ class GrowingLogs:
             zxid = transaction.zxid
             if zxid > self.zxid:
                 if (gap := self._gap_before(zxid)) is not None:
-                    if not self._is_confirmed(now):
+                    if not self._confirm_gap(now):
                         return
                     yield gap
                     if gap.is_wide:
@@ -150,7 +150,8 @@ class GrowingLogs:
             return None
         return Gap(self.zxid, zxid)
 
-    def _is_confirmed(self, now: float) -> bool:
+    def _confirm_gap(self, now: float) -> bool:
+        """Note that there is a gap. Returns whether it has lasted long enough to be one."""
         if self._gap_since is None:
             self._gap_since = now
         return now - self._gap_since >= _CONFIRM_SECONDS

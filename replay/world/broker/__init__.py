@@ -1,4 +1,4 @@
-"""Brokers of the world, as far as a controller and its clients can see them.
+"""Simulated brokers, as far as a controller and its clients can see them.
 
 | module | content |
 |---|---|

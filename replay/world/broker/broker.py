@@ -6,10 +6,10 @@ from replay.world.broker.context import process_of
 from replay.world.broker.control_requests import Replicas
 from replay.world.broker.disk import Disk
 from replay.world.broker.producer_ids import Route
-from replay.world.broker.run import BrokerRun, World
+from replay.world.broker.run import BrokerEnvironment, BrokerRun
 from replay.world.observer import Name
 from replay.world.scenario import BrokerSpec
-from replay.world.scheduler import Scheduled
+from replay.world.scheduler import ScheduledAction
 
 
 class Broker:
@@ -19,14 +19,14 @@ class Broker:
     again only if the caller says when, or calls `start`.
     """
 
-    def __init__(self, spec: BrokerSpec, world: World) -> None:
+    def __init__(self, spec: BrokerSpec, environment: BrokerEnvironment) -> None:
         self.id = spec.id
         self.process = process_of(spec.id)
         self.disk = Disk()
         self._spec = spec
-        self._world = world
+        self._environment = environment
         self._run: BrokerRun | None = None
-        self._restart: Scheduled | None = None
+        self._restart: ScheduledAction | None = None
         self._restart_after_us: int | None = None
         self._is_paused = False
         self.on_end: Callable[[], None] = lambda: None
@@ -54,7 +54,7 @@ class Broker:
             self._restart = None
         if self._run is None:
             self._restart_after_us = None
-            self._run = BrokerRun(self._spec, self.disk, self._world, self._ended)
+            self._run = BrokerRun(self._spec, self.disk, self._environment, self._ended)
 
     def crash(self, *, loses_unflushed: bool = False, restart_after_us: int | None = None) -> None:
         """The process ends without closing its session. `loses_unflushed`: its machine fails, too,
@@ -63,7 +63,7 @@ class Broker:
             return
         self._run.crash()
         if loses_unflushed:
-            self.disk.lose_unflushed(self.process, self._world.observer)
+            self.disk.lose_unflushed(self.process, self._environment.observer)
         self._gone(restart_after_us)
 
     def shut_down(self, *, restart_after_us: int | None = None, closes_after_us: int = 0) -> None:
@@ -75,14 +75,14 @@ class Broker:
 
     def _ended(self, cause: str) -> None:
         is_error = cause == "exit"
-        self._gone(self._world.settings.restart_us if is_error else self._restart_after_us)
+        self._gone(self._environment.settings.restart_us if is_error else self._restart_after_us)
 
     def _gone(self, restart_after_us: int | None) -> None:
         self._run = None
         self._is_paused = False
         self.on_end()
         if restart_after_us is not None:
-            self._restart = self._world.scheduler.after(restart_after_us, self.start)
+            self._restart = self._environment.scheduler.after(restart_after_us, self.start)
 
     def pause(self) -> None:
         """The process does nothing until `resume`: it becomes a zombie if its session expires."""

@@ -23,7 +23,7 @@ from replay.world.broker.messages import (
 )
 from replay.world.broker.partition import Partition, Position
 from replay.world.observer import Name
-from replay.world.scheduler import Scheduled
+from replay.world.scheduler import ScheduledAction
 
 RECORDS_MAX: Final = 1000
 """The most records of one partition in one response."""
@@ -57,7 +57,7 @@ class FetchSession:
         """Positions that were in the last response, until the reader asks for other offsets."""
         self._waiting = 0
         """The number of the fetch that waits, 0: none."""
-        self._timer: Scheduled | None = None
+        self._timer: ScheduledAction | None = None
 
     def fetch(self, request: Fetch) -> None:
         """Handle a fetch."""

@@ -26,7 +26,7 @@ from replay.world.broker.partition import Partition, PendingIsr
 from replay.world.broker.zookeeper_requests import ZooKeeperRequests
 from replay.world.observer import Name
 from replay.world.requests import GetData, Result
-from replay.world.scheduler import MS, SECOND, Scheduled
+from replay.world.scheduler import MS, SECOND, ScheduledAction
 
 _FIRST_BY_TOPIC_ID: Final = 2
 _LATEST_VERSION: Final = 3
@@ -116,7 +116,7 @@ class AlterPartitions:
                 if answer is not None:
                     del self._proposals[name]
                     if self._settle(proposal, answer):
-                        # Kafka tries again at once; the pause keeps the world fast.
+                        # Kafka tries again at once; the pause keeps the simulation fast.
                         is_delayed = True
                         self.submit(proposal.partition, proposal.pending)
         self._in_flight = {}
@@ -166,7 +166,7 @@ class ZooKeeperIsrChanges:
         self._requests = requests
         self._unreported: dict[Name, None] = {}
         self._changed_us = self._reported_us = context.clock.now_us
-        self._timer: Scheduled | None = None
+        self._timer: ScheduledAction | None = None
 
     def submit(self, partition: Partition, pending: PendingIsr) -> None:
         """Write the proposed ISR (ReplicationUtils.updateLeaderAndIsr)."""

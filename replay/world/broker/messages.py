@@ -1,6 +1,6 @@
 """The requests between brokers, and of producers and consumers to brokers, with their responses.
 
-They are values: the world does not encode Kafka's protocol. `number` pairs a response with its
+They are values: the simulation does not encode Kafka's protocol. `number` pairs a response with its
 request on one connection.
 """
 

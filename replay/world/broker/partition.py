@@ -19,7 +19,7 @@ from replay.world.broker.remote import Remote, Session
 from replay.world.observer import Name
 
 
-class Produced(NamedTuple):
+class ProduceOutcome(NamedTuple):
     """The outcome of a produce request: an error, or the offset of its first record."""
 
     error: int
@@ -28,7 +28,7 @@ class Produced(NamedTuple):
     isr: tuple[int, ...] = ()
 
 
-Respond = Callable[[Produced], None]
+Respond = Callable[[ProduceOutcome], None]
 
 
 class PendingIsr:
@@ -202,7 +202,7 @@ class Partition:
         if not self.is_leader:
             waiting, self._waiting = self._waiting, deque()
             for one in waiting:
-                one.respond(Produced(messages.NOT_LEADER_OR_FOLLOWER))
+                one.respond(ProduceOutcome(messages.NOT_LEADER_OR_FOLLOWER))
 
     def _wake_readers(self) -> None:
         for session, position in list(self.readers.items()):
@@ -214,10 +214,10 @@ class Partition:
         """Append a producer's records; respond at once, or, with acks ALL, when all members of the
         ISR have them."""
         if not self.is_leader:
-            respond(Produced(messages.NOT_LEADER_OR_FOLLOWER))
+            respond(ProduceOutcome(messages.NOT_LEADER_OR_FOLLOWER))
             return
         if acks == messages.ALL and self._is_under_min_isr(self.isr):
-            respond(Produced(messages.NOT_ENOUGH_REPLICAS))
+            respond(ProduceOutcome(messages.NOT_ENOUGH_REPLICAS))
             return
         log, context = self.log, self._context
         for remote in self.remotes.values():
@@ -227,7 +227,7 @@ class Partition:
         if acks == messages.ALL:
             self._waiting.append(_Waiting(log.end, offset, respond))
         else:
-            respond(Produced(codes.NONE, offset, self.leader_epoch, self.maximal_isr))
+            respond(ProduceOutcome(codes.NONE, offset, self.leader_epoch, self.maximal_isr))
         for session, position in list(self.readers.items()):
             if session.is_follower:
                 session.mark(position)
@@ -274,10 +274,10 @@ class Partition:
         while self._waiting and self._waiting[0].required <= reached:
             waiting = self._waiting.popleft()
             if self._is_under_min_isr(self.maximal_isr):
-                waiting.respond(Produced(messages.NOT_ENOUGH_REPLICAS_AFTER_APPEND))
+                waiting.respond(ProduceOutcome(messages.NOT_ENOUGH_REPLICAS_AFTER_APPEND))
             else:
                 waiting.respond(
-                    Produced(codes.NONE, waiting.offset, self.leader_epoch, self.maximal_isr)
+                    ProduceOutcome(codes.NONE, waiting.offset, self.leader_epoch, self.maximal_isr)
                 )
 
     # Followers of this leader

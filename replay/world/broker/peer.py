@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from replay.world.network import Connection, Message, Network
-from replay.world.scheduler import Clock, Scheduled
+from replay.world.scheduler import Clock, ScheduledAction
 
 MakeRequest = Callable[[int], Message]
 """Takes the number of the request, which the response has, too."""
@@ -50,7 +50,7 @@ class Peer:
         """When each request was sent that has no response yet, in that order."""
         self._unsent: list[Message] = []
         self._connection: Connection | None = None
-        self._timer: Scheduled | None = None
+        self._timer: ScheduledAction | None = None
         self._is_over = False
         network.connect(process, remote, self)
 

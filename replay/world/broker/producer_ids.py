@@ -17,7 +17,7 @@ _BLOCK_SIZE: Final = 1000
 Route = Literal["api", "znode"]
 
 
-class BlocksOfProducerIds:
+class ProducerIdBlocks:
     """By a request to the controller (RPCProducerIdManager) or by the znode (ZkProducerIdManager),
     one block after the other.
 

@@ -16,9 +16,9 @@ from replay.world.broker.disk import Disk
 from replay.world.broker.fetcher import Fetchers
 from replay.world.broker.isr_changes import AlterPartitions, ZooKeeperIsrChanges
 from replay.world.broker.partition import IsrChanges
-from replay.world.broker.producer_ids import BlocksOfProducerIds, Route
+from replay.world.broker.producer_ids import ProducerIdBlocks, Route
 from replay.world.broker.registration import Registration, registration_of
-from replay.world.broker.serving import Served
+from replay.world.broker.serving import BrokerConnection
 from replay.world.broker.settings import BrokerSettings
 from replay.world.broker.zookeeper_requests import ZooKeeperRequests
 from replay.world.ensemble.ensemble import START_MS
@@ -31,8 +31,8 @@ from replay.world.zookeeper_client import ZooKeeperClient
 _FAILURE: Final = 1
 
 
-class World(NamedTuple):
-    """What all brokers of a world share."""
+class BrokerEnvironment(NamedTuple):
+    """What all simulated brokers share."""
 
     scheduler: Scheduler
     network: Network
@@ -49,32 +49,45 @@ class BrokerRun:
     """`on_end` gets the cause: "shutdown", or "exit" if the broker could not register."""
 
     def __init__(
-        self, spec: BrokerSpec, disk: Disk, world: World, on_end: Callable[[str], None]
+        self,
+        spec: BrokerSpec,
+        disk: Disk,
+        environment: BrokerEnvironment,
+        on_end: Callable[[str], None],
     ) -> None:
-        self._world = world
+        self._environment = environment
         self._spec = spec
         self._disk = disk
         self._on_end = on_end
-        self._clock = ProcessClock(world.scheduler)
+        self._clock = ProcessClock(environment.scheduler)
         self._is_registered = self._is_listening = False
         self._expirations = 0
         self.context = context = Context(
-            spec.id, self._clock, world.network, world.settings, world.observer, world.min_isr
+            spec.id,
+            self._clock,
+            environment.network,
+            environment.settings,
+            environment.observer,
+            environment.min_isr,
         )
         self._requests = ZooKeeperRequests()
-        self._channel = ControllerChannel(context, world.process_of_controller)
+        self._channel = ControllerChannel(context, environment.process_of_controller)
         changes: IsrChanges
-        if world.settings.protocol.has_alter_partition:
+        if environment.settings.protocol.has_alter_partition:
             changes = AlterPartitions(context, self._channel)
         else:
             changes = ZooKeeperIsrChanges(context, self._requests)
         # Kafka's broker has a separate channel for changes of the ISR.
-        self._other_channel = ControllerChannel(context, world.process_of_controller)
-        self._producer_ids = BlocksOfProducerIds(context, self._other_channel, self._requests)
+        self._other_channel = ControllerChannel(context, environment.process_of_controller)
+        self._producer_ids = ProducerIdBlocks(context, self._other_channel, self._requests)
         self._fetchers = Fetchers(context, disk.slow)
         self.replicas = Replicas(context, disk, changes, self._fetchers)
         self._zookeeper = ZooKeeperClient(
-            self._clock, world.network, context.process, self, world.settings.session_timeout_ms
+            self._clock,
+            environment.network,
+            context.process,
+            self,
+            environment.settings.session_timeout_ms,
         )
         self._requests.use(self._zookeeper)
         self._registration = Registration(
@@ -82,21 +95,23 @@ class BrokerRun:
         )
         self._shutdown: ControlledShutdown | None = None
         disk.start()
-        self._clock.after(world.settings.start_us, self._begin)
-        self._repeat(world.settings.lag_us // 2, self._shrink_isrs)
-        self._repeat(world.settings.checkpoint_us, disk.checkpoint)
-        self._repeat(world.settings.flush_us, self._write_back)
+        self._clock.after(environment.settings.start_us, self._begin)
+        self._repeat(environment.settings.lag_us // 2, self._shrink_isrs)
+        self._repeat(environment.settings.checkpoint_us, disk.checkpoint)
+        self._repeat(environment.settings.flush_us, self._write_back)
 
     def _begin(self) -> None:
-        self._world.observer.started(self.context.process)
+        self._environment.observer.started(self.context.process)
         if self._disk.failed:
-            self._world.observer.log_directory_failed(self.context.process, list(self._disk.failed))
+            self._environment.observer.log_directory_failed(
+                self.context.process, list(self._disk.failed)
+            )
         self._zookeeper.start()
 
     def _make_data(self) -> bytes:
         now_ms = START_MS + self._clock.now_us // MS
         return registration_of(
-            self.context.id, self._spec.rack, self._world.settings.protocol, now_ms
+            self.context.id, self._spec.rack, self._environment.settings.protocol, now_ms
         )
 
     def _repeat(self, period_us: int, action: Callable[[], None]) -> None:
@@ -113,7 +128,7 @@ class BrokerRun:
     def _write_back(self) -> None:
         """A slow disk is late."""
         write_back = self._disk.write_back
-        process, observer = self.context.process, self._world.observer
+        process, observer = self.context.process, self._environment.observer
         if self.context.write_us:
             self._clock.after(self.context.write_us, lambda: write_back(process, observer))
         else:
@@ -139,10 +154,12 @@ class BrokerRun:
         self._is_registered = False
         self._expirations += 1
         expirations = self._expirations
-        self._clock.after(self._world.settings.unregistered_us, lambda: self._give_up(expirations))
+        self._clock.after(
+            self._environment.settings.unregistered_us, lambda: self._give_up(expirations)
+        )
 
     def watch_fired(self, event: WatchFired) -> None:
-        """A broker of the world watches nothing."""
+        """A simulated broker watches nothing."""
 
     def _give_up(self, expirations: int) -> None:
         if not self._is_registered and self._expirations == expirations:
@@ -152,10 +169,10 @@ class BrokerRun:
     def _registered(self, broker_epoch: int) -> None:
         self._is_registered = True
         self.context.epoch = broker_epoch
-        self._world.observer.registered(self.context.process, broker_epoch)
+        self._environment.observer.registered(self.context.process, broker_epoch)
         if not self._is_listening:
             self._is_listening = True
-            self._world.on_start(self.context.id)
+            self._environment.on_start(self.context.id)
             self._clock.after(self._spec.accepts_after_ms * MS, self._listen)
 
     def _conflict(self) -> None:
@@ -166,11 +183,11 @@ class BrokerRun:
 
     def _listen(self) -> None:
         if self._shutdown is None:
-            self._world.network.listen(self.context.process, self._accept)
+            self._environment.network.listen(self.context.process, self._accept)
             self._registration.rewrite()
 
     def _accept(self, process: str) -> Endpoint:
-        return Served(self.context, self.replicas)
+        return BrokerConnection(self.context, self.replicas)
 
     def allocate_producer_ids(self, route: Route) -> None:
         """A producer needs an id, and the broker has none left."""
@@ -183,13 +200,13 @@ class BrokerRun:
     def pause(self) -> None:
         """The process does nothing; what arrives waits."""
         self._clock.pause()
-        self._world.network.pause(self.context.process)
-        self._world.observer.paused(self.context.process)
+        self._environment.network.pause(self.context.process)
+        self._environment.observer.paused(self.context.process)
 
     def resume(self) -> None:
         """The process goes on."""
-        self._world.observer.resumed(self.context.process)
-        self._world.network.resume(self.context.process)
+        self._environment.observer.resumed(self.context.process)
+        self._environment.network.resume(self.context.process)
         self._clock.resume()
 
     def fail_log_directories(self, names: Iterable[Name] | None) -> Sequence[Name]:
@@ -197,7 +214,7 @@ class BrokerRun:
         (handleLogDirFailure)."""
         failed = self.replicas.fail(list(self._disk.logs) if names is None else names)
         if failed:
-            self._world.observer.log_directory_failed(self.context.process, failed)
+            self._environment.observer.log_directory_failed(self.context.process, failed)
             for name in failed:
                 self._fetchers.stop(name)
             event = {"version": 1, "broker": self.context.id, "event": _FAILURE}
@@ -227,12 +244,12 @@ class BrokerRun:
         if self._shutdown is None:
             self.context.is_shutting_down = True
             self._shutdown = ControlledShutdown(
-                self.context, self._world.process_of_controller, stop
+                self.context, self._environment.process_of_controller, stop
             )
 
     def _stop(self) -> None:
         self._disk.checkpoint()
-        self._disk.write_back(self.context.process, self._world.observer)
+        self._disk.write_back(self.context.process, self._environment.observer)
         # The request to close the session arrives before the end of the connection.
         self._zookeeper.close()
         self._end("shutdown")
@@ -251,5 +268,5 @@ class BrokerRun:
         self._other_channel.close()
         if self._shutdown is not None:
             self._shutdown.close()
-        self._world.network.end_process(self.context.process)
-        self._world.observer.ended(self.context.process, cause)
+        self._environment.network.end_process(self.context.process)
+        self._environment.observer.ended(self.context.process, cause)

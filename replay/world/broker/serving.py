@@ -17,13 +17,13 @@ from replay.world.broker.messages import (
     Produce,
     ProduceResponse,
 )
-from replay.world.broker.partition import Partition, Produced
+from replay.world.broker.partition import Partition, ProduceOutcome
 from replay.world.messages import ControlRequest, ControlResponse
 from replay.world.network import Connection, Message
 from replay.world.observer import Name
 
 
-class Served:
+class BrokerConnection:
     """One connection to a broker."""
 
     __slots__ = ("_context", "_replicas", "_session")
@@ -80,13 +80,13 @@ class Served:
             self._append(connection, request)
 
     def _append(self, connection: Connection, request: Produce) -> None:
-        def respond(produced: Produced) -> None:
+        def respond(produced: ProduceOutcome) -> None:
             if request.acks:
                 connection.send(ProduceResponse(request.number, *produced))
 
         partition = self._find(request.name)
         if isinstance(partition, int):
-            respond(Produced(partition))
+            respond(ProduceOutcome(partition))
         else:
             partition.produce(request.records, request.acks, respond)
 

@@ -9,7 +9,7 @@ from controller.core.protocol_versions import LATEST, ProtocolVersion
 from replay.world.scheduler import MS, SECOND
 
 LISTENER: Final = "PLAINTEXT"
-"""The only listener of the world's brokers and controllers."""
+"""The only listener of the simulated brokers and controllers."""
 
 _LATEST: Final = ProtocolVersion(LATEST)
 

@@ -1,4 +1,4 @@
-"""The process "zookeeper" of a world: the servers of an ensemble, and their clients' sessions.
+"""The process "zookeeper" of a simulation: the servers of an ensemble, and their clients' sessions.
 
 - `ensemble`: the ensemble, its transactions and its faults
 - `member`: one server, which may lag

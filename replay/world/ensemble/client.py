@@ -11,13 +11,13 @@ from typing import NamedTuple, Protocol
 from controller.core.events import WatchFired
 from replay.world.ensemble.codec import BadRequest, ServerCodec, Unimplemented, unimplemented
 from replay.world.ensemble.protocol import (
-    Answered,
-    Asked,
     CloseSession,
-    FromServer,
-    Greeted,
-    Greeting,
+    ConnectRequest,
+    ConnectResponse,
     Ping,
+    ReplyPacket,
+    RequestPacket,
+    ServerMessage,
 )
 from replay.world.ensemble.sessions import Session
 from replay.world.network import Connection, Message, Network
@@ -41,7 +41,7 @@ LOCAL = (Ping, GetData, Exists, GetChildren, MultiRead, AddWatch, RemoveWatches,
 """Requests that a member answers from its own state."""
 
 
-class Leading(Protocol):
+class EnsembleContext(Protocol):
     """What the parts of an ensemble need of the whole."""
 
     scheduler: Scheduler
@@ -49,18 +49,18 @@ class Leading(Protocol):
     state: ZooKeeper
     """The leader's state."""
     is_old: bool
-    on_answer: Callable[[str, Asked, Reply], None]
+    on_answer: Callable[[str, RequestPacket, Reply], None]
     """Called with the process and each request that is answered, before the reply is sent."""
     on_watch_event: Callable[[str], None]
     """Called with the process for each watch event that is sent."""
 
-    def defers(self, action: Callable[[], None]) -> bool:
-        """Whether the whole ensemble hangs: then it does the action later."""
+    def defer(self, action: Callable[[], None]) -> bool:
+        """Do an action later if the whole ensemble hangs. Returns whether it does."""
 
     def touch(self, session: Session) -> None:
         """A message of the session arrived."""
 
-    def greet(self, client: "Client", greeting: Greeting) -> Greeted:
+    def start_session(self, client: "Client", request: ConnectRequest) -> ConnectResponse:
         """Start or resume the session of a client. Sets `client.session`, unless it is over."""
 
     def write(
@@ -70,7 +70,7 @@ class Leading(Protocol):
         lost."""
 
 
-class Serving(Protocol):
+class ServingMember(Protocol):
     """What a connection needs of its member."""
 
     number: int
@@ -84,8 +84,8 @@ class Serving(Protocol):
     def left(self, client: "Client") -> None:
         """A client's connection ended."""
 
-    def defers(self, action: Callable[[], None]) -> bool:
-        """Whether the member hangs: then it does the action later."""
+    def defer(self, action: Callable[[], None]) -> bool:
+        """Do an action later if the member hangs. Returns whether it does."""
 
     def await_zxid(self, zxid: int) -> None:
         """A client waits for a transaction."""
@@ -96,8 +96,8 @@ class _Waiting(NamedTuple):
     reply to a request. Without a reply, the request is then answered from the member's state."""
 
     zxid: int
-    greeted: Greeted | None = None
-    asked: Asked | None = None
+    response: ConnectResponse | None = None
+    packet: RequestPacket | None = None
     reply: Reply | None = None
 
 
@@ -116,7 +116,7 @@ class Client:
         "session",
     )
 
-    def __init__(self, ensemble: Leading, member: Serving, process: str) -> None:
+    def __init__(self, ensemble: EnsembleContext, member: ServingMember, process: str) -> None:
         self._ensemble = ensemble
         self._codec: ServerCodec | None = None
         self._output: list[bytes] = []
@@ -148,12 +148,12 @@ class Client:
         self.connection = connection
         if self.is_over:
             connection.close()
-        elif not self.member.defers(lambda: self._receive(message)):
+        elif not self.member.defer(lambda: self._receive(message)):
             self._receive(message)
 
     def disconnected(self, connection: Connection | None) -> None:
         """See Endpoint."""
-        if not self.is_over and not self.member.defers(self.end):
+        if not self.is_over and not self.member.defer(self.end):
             self.end()
 
     # The ensemble calls these
@@ -219,33 +219,33 @@ class Client:
             self.end()
 
     def _handle(self, message: Message) -> None:
-        if isinstance(message, Asked) and self.session is not None:
+        if isinstance(message, RequestPacket) and self.session is not None:
             self._handle_request(message, self.session)
-        elif isinstance(message, Greeting) and self.session is None:
-            self._greet(message)
+        elif isinstance(message, ConnectRequest) and self.session is None:
+            self._connect(message)
         else:
             self.end()
 
-    def _greet(self, greeting: Greeting) -> None:
+    def _connect(self, request: ConnectRequest) -> None:
         """A client that has seen a later transaction than the member is not served
         (ZooKeeperServer.processConnectRequest)."""
-        if greeting.last_zxid > self.member.view.zxid:
+        if request.last_zxid > self.member.view.zxid:
             self.end()
             return
-        greeted = self._ensemble.greet(self, greeting)
+        response = self._ensemble.start_session(self, request)
         if self.session is None:
-            self._send(greeted)
+            self._send(response)
             self.end()
         else:
-            self._after(_Waiting(self.session.created, greeted=greeted))
+            self._after(_Waiting(self.session.created, response=response))
 
-    def _handle_request(self, asked: Asked, session: Session) -> None:
-        request = asked.request
+    def _handle_request(self, packet: RequestPacket, session: Session) -> None:
+        request = packet.request
         if isinstance(request, LOCAL):
             if self._waiting:
-                self._waiting.append(_Waiting(0, asked=asked))
+                self._waiting.append(_Waiting(0, packet=packet))
             else:
-                self._answer(asked, self._local(asked))
+                self._answer(packet, self._local(packet))
             return
         if isinstance(request, Sync):
             reply = self._ensemble.state.apply(session.id, request, 0)
@@ -255,7 +255,7 @@ class Client:
             if maybe is None:
                 return
             reply = maybe
-        self._after(_Waiting(reply.zxid, asked=asked, reply=reply))
+        self._after(_Waiting(reply.zxid, packet=packet, reply=reply))
 
     def _after(self, waiting: _Waiting) -> None:
         self._waiting.append(waiting)
@@ -265,14 +265,14 @@ class Client:
     def _release(self, zxid: int) -> None:
         waiting = self._waiting
         while waiting and waiting[0].zxid <= zxid and not self.is_over:
-            _, greeted, asked, reply = waiting.popleft()
-            if greeted is not None:
-                self._send(greeted)
-            elif asked is not None:
-                self._answer(asked, reply or self._local(asked))
+            _, response, packet, reply = waiting.popleft()
+            if response is not None:
+                self._send(response)
+            elif packet is not None:
+                self._answer(packet, reply or self._local(packet))
 
-    def _local(self, asked: Asked) -> Reply:
-        request, view = asked.request, self.member.view
+    def _local(self, packet: RequestPacket) -> Reply:
+        request, view = packet.request, self.member.view
         if isinstance(request, Ping):
             return Reply(view.zxid, ())
         assert not isinstance(request, CloseSession)
@@ -284,16 +284,16 @@ class Client:
                 self._send(event)
         return reply
 
-    def _answer(self, asked: Asked, reply: Reply) -> None:
-        self._ensemble.on_answer(self.process, asked, reply)
+    def _answer(self, packet: RequestPacket, reply: Reply) -> None:
+        self._ensemble.on_answer(self.process, packet, reply)
         if self._codec is None:
-            self._send(Answered(asked.xid, reply))
+            self._send(ReplyPacket(packet.xid, reply))
         else:
-            self._output.append(self._codec.write(Answered(asked.xid, reply), asked.forms))
-        if isinstance(asked.request, CloseSession):
+            self._output.append(self._codec.write(ReplyPacket(packet.xid, reply), packet.forms))
+        if isinstance(packet.request, CloseSession):
             self.end()
 
-    def _send(self, message: FromServer) -> None:
+    def _send(self, message: ServerMessage) -> None:
         if self._codec is not None:
             self._output.append(self._codec.write(message))
         elif self.connection is not None:

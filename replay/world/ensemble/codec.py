@@ -35,13 +35,13 @@ from controller.zookeeper.bulk import (
 from controller.zookeeper.errors import MalformedReply
 from controller.zookeeper.wire import WATCH_EVENT_XID, FrameReader
 from replay.world.ensemble.protocol import (
-    Answered,
-    Asked,
     CloseSession,
-    FromServer,
-    Greeted,
-    Greeting,
+    ConnectRequest,
+    ConnectResponse,
     Ping,
+    ReplyPacket,
+    RequestPacket,
+    ServerMessage,
 )
 from replay.world.requests import (
     AddWatch,
@@ -77,8 +77,8 @@ _TYPES: Final = {"created": 1, "deleted": 2, "data": 3, "children": 4}
 _INT = struct.Struct(">i")
 _TWO_INTS = struct.Struct(">ii")
 _LONG = struct.Struct(">q")
-_GREETING = struct.Struct(">iqiqi")
-_GREETED = struct.Struct(">iiiqi")
+_CONNECT_REQUEST = struct.Struct(">iqiqi")
+_CONNECT_RESPONSE = struct.Struct(">iiiqi")
 _REPLY = struct.Struct(">iiqi")
 _ITEM = struct.Struct(">i?i")
 _FAILED_ITEM = struct.Struct(">i?ii")
@@ -95,35 +95,35 @@ class ServerCodec:
 
     def __init__(self, *, is_old: bool = False) -> None:
         self._frames = FrameReader()
-        self._is_greeted = False
+        self._is_connected = False
         self._is_old = is_old
 
-    def read(self, data: bytes) -> Iterator[Greeting | Asked]:
+    def read(self, data: bytes) -> Iterator[ConnectRequest | RequestPacket]:
         """The messages that are complete now. Raises BadRequest."""
         try:
             for frame in self._frames.feed(data):
-                if self._is_greeted:
+                if self._is_connected:
                     yield self._request(frame)
                 else:
-                    self._is_greeted = True
-                    yield _greeting(frame)
+                    self._is_connected = True
+                    yield _connect_request(frame)
         except (MalformedReply, struct.error, UnicodeDecodeError) as error:
             raise BadRequest(str(error)) from error
 
-    def write(self, message: FromServer, forms: tuple[int, ...] = ()) -> bytes:
+    def write(self, message: ServerMessage, forms: tuple[int, ...] = ()) -> bytes:
         """A message as bytes. `forms`: those of the request that it answers."""
         match message:
-            case Answered(xid=xid, reply=reply):
+            case ReplyPacket(xid=xid, reply=reply):
                 return _answer(xid, reply, forms)
             case WatchFired(path=path, change=change, zxid=zxid):
                 body = _TWO_INTS.pack(_TYPES[change], _CONNECTED) + _string(path)
                 return _REPLY.pack(len(body) + 16, WATCH_EVENT_XID, zxid, OK) + body
-            case Greeted(timeout_ms=timeout_ms, session=session, password=password):
-                size = _GREETED.size - 4 + len(password) + 1
-                head = _GREETED.pack(size, 0, timeout_ms, session, len(password))
+            case ConnectResponse(timeout_ms=timeout_ms, session=session, password=password):
+                size = _CONNECT_RESPONSE.size - 4 + len(password) + 1
+                head = _CONNECT_RESPONSE.pack(size, 0, timeout_ms, session, len(password))
                 return head + password + b"\0"
 
-    def _request(self, frame: bytes) -> Asked:
+    def _request(self, frame: bytes) -> RequestPacket:
         xid, opcode = _TWO_INTS.unpack_from(frame)
         if self._is_old and opcode in SINCE_3_6:
             raise Unimplemented(xid)
@@ -134,11 +134,11 @@ class ServerCodec:
             case _ if opcode == MULTI_READ:
                 return _multi_read(xid, reader)
             case _ if opcode == PING:
-                return Asked(xid, Ping(), (PING,))
+                return RequestPacket(xid, Ping(), (PING,))
             case _ if opcode == CLOSE:
-                return Asked(xid, CloseSession(), (CLOSE,))
+                return RequestPacket(xid, CloseSession(), (CLOSE,))
             case _:
-                return Asked(xid, _single(opcode, reader), (opcode,))
+                return RequestPacket(xid, _single(opcode, reader), (opcode,))
 
 
 class Unimplemented(BadRequest):
@@ -197,10 +197,10 @@ class _Reader:
             self.buffer()
 
 
-def _greeting(frame: bytes) -> Greeting:
-    _, last_zxid, timeout_ms, session, size = _GREETING.unpack_from(frame)
-    password = frame[_GREETING.size : _GREETING.size + size]
-    return Greeting(last_zxid, timeout_ms, session, password)
+def _connect_request(frame: bytes) -> ConnectRequest:
+    _, last_zxid, timeout_ms, session, size = _CONNECT_REQUEST.unpack_from(frame)
+    password = frame[_CONNECT_REQUEST.size : _CONNECT_REQUEST.size + size]
+    return ConnectRequest(last_zxid, timeout_ms, session, password)
 
 
 def _single(opcode: int, reader: _Reader) -> Request:
@@ -256,22 +256,22 @@ def _items(reader: _Reader) -> Iterator[int]:
         yield opcode
 
 
-def _multi(xid: int, reader: _Reader) -> Asked:
+def _multi(xid: int, reader: _Reader) -> RequestPacket:
     forms, operations = [MULTI], []
     for opcode in _items(reader):
         forms.append(opcode)
         operations.append(_write(opcode, reader))
-    return Asked(xid, Multi(tuple(operations)), tuple(forms))
+    return RequestPacket(xid, Multi(tuple(operations)), tuple(forms))
 
 
-def _multi_read(xid: int, reader: _Reader) -> Asked:
+def _multi_read(xid: int, reader: _Reader) -> RequestPacket:
     forms = [MULTI_READ]
     reads: list[GetData | GetChildren] = []
     for opcode in _items(reader):
         forms.append(opcode)
         path, watch = reader.string(), reader.flag()
         reads.append(GetData(path, watch) if opcode == GET_DATA else GetChildren(path, watch))
-    return Asked(xid, MultiRead(tuple(reads)), tuple(forms))
+    return RequestPacket(xid, MultiRead(tuple(reads)), tuple(forms))
 
 
 def _answer(xid: int, reply: Reply, forms: tuple[int, ...]) -> bytes:

@@ -18,11 +18,11 @@ from replay.world.ensemble.protocol import (
     NO_PASSWORD,
     NO_SESSION,
     ZOOKEEPER,
-    Asked,
     CloseSession,
+    ConnectRequest,
+    ConnectResponse,
     CreateSession,
-    Greeted,
-    Greeting,
+    RequestPacket,
     password_of,
 )
 from replay.world.ensemble.sessions import TICK_MS, Session, Sessions, negotiated
@@ -33,7 +33,7 @@ from replay.world.scheduler import MS, Scheduler
 from replay.world.zookeeper import ZooKeeper
 
 START_MS: Final = 1_700_000_000_000
-"""The wall-clock time at the start of a world."""
+"""The wall-clock time at the start of a simulation."""
 
 ELECTION_MS: Final = 500
 """How long nothing is served after the leader ended."""
@@ -58,14 +58,16 @@ class Ensemble:
         self.is_old = is_old
         self.on_transaction: Callable[[Transaction], None] = lambda transaction: None
         """Called with each transaction, before its watch events and its reply are sent."""
-        self.may_write: Callable[[str, Write | Multi], bool] = lambda process, request: True
+        self.before_write: Callable[[str, Write | Multi], bool] = lambda process, request: True
         """Called with each write of a client, before it. False: the process has ended meanwhile."""
-        self.has_written: Callable[[str], None] = lambda process: None
+        self.after_write: Callable[[str], None] = lambda process: None
         """Called after each write of a client, before the reply is sent."""
-        self.on_answer: Callable[[str, Asked, Reply], None] = lambda process, asked, reply: None
-        """See Leading."""
+        self.on_answer: Callable[[str, RequestPacket, Reply], None] = (
+            lambda process, packet, reply: None
+        )
+        """See EnsembleContext."""
         self.on_watch_event: Callable[[str], None] = lambda process: None
-        """See Leading."""
+        """See EnsembleContext."""
         self.sessions = Sessions()
         self._closing: dict[int, Session] = {}
         """Sessions that expired, but whose ephemeral znodes still exist."""
@@ -163,7 +165,7 @@ class Ensemble:
 
     def expire(self, process: str) -> None:
         """The newest session of a process expires now."""
-        if self.defers(lambda: self.expire(process)):
+        if self.defer(lambda: self.expire(process)):
             return
         for session in self.sessions.of(process)[-1:]:
             self._expire(session)
@@ -186,26 +188,26 @@ class Ensemble:
 
     # Members and clients call these
 
-    def defers(self, action: Callable[[], None]) -> bool:
-        """See Leading."""
+    def defer(self, action: Callable[[], None]) -> bool:
+        """See EnsembleContext."""
         if self._deferred is None:
             return False
         self._deferred.append(action)
         return True
 
     def touch(self, session: Session) -> None:
-        """See Leading."""
+        """See EnsembleContext."""
         self.sessions.touch(session, self.scheduler.now_us // MS)
 
-    def greet(self, client: Client, greeting: Greeting) -> Greeted:
-        """See Leading."""
-        timeout_ms = negotiated(greeting.timeout_ms)
-        if greeting.session == NO_SESSION:
+    def start_session(self, client: Client, request: ConnectRequest) -> ConnectResponse:
+        """See EnsembleContext."""
+        timeout_ms = negotiated(request.timeout_ms)
+        if request.session == NO_SESSION:
             session = self._create(client, timeout_ms)
         else:
-            found = self.sessions.find(greeting.session)
-            if found is None or greeting.password != password_of(found.id):
-                return Greeted(0, NO_SESSION, NO_PASSWORD)
+            found = self.sessions.find(request.session)
+            if found is None or request.password != password_of(found.id):
+                return ConnectResponse(0, NO_SESSION, NO_PASSWORD)
             session = found
             if session.client is not None:
                 session.client.end()
@@ -213,15 +215,15 @@ class Ensemble:
             self.touch(session)
         client.session = session
         session.client = client
-        return Greeted(timeout_ms, session.id, password_of(session.id))
+        return ConnectResponse(timeout_ms, session.id, password_of(session.id))
 
     def write(
         self, client: Client, session: Session, request: Write | Multi | CloseSession
     ) -> Reply | None:
-        """See Leading."""
+        """See EnsembleContext."""
         if isinstance(request, CloseSession):
             return self._close(session)
-        if not self.may_write(client.process, request):
+        if not self.before_write(client.process, request):
             return None
         losing = self._losing.get(client.process)
         is_lost = bool(losing)
@@ -232,7 +234,7 @@ class Ensemble:
         if is_lost:
             client.lose()
         self._committed(session, request, reply)
-        self.has_written(client.process)
+        self.after_write(client.process)
         return None if is_lost or client.is_over else reply
 
     # Inner parts
@@ -333,7 +335,7 @@ class Ensemble:
         """The late end of a session, unless a change of the leader has revived it."""
         if session.id not in self._closing:
             return
-        if not self.defers(lambda: self._delete_ephemerals(session)) and self._serves:
+        if not self.defer(lambda: self._delete_ephemerals(session)) and self._serves:
             self._close(session)
 
     def _wake(self) -> None:

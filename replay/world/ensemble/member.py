@@ -7,7 +7,7 @@ and applies each transaction later; its reads and watches come from the copy.
 from collections import deque
 from collections.abc import Callable
 
-from replay.world.ensemble.client import Client, Leading
+from replay.world.ensemble.client import Client, EnsembleContext
 from replay.world.ensemble.protocol import CloseSession, CreateSession
 from replay.world.ensemble.transactions import Transaction
 from replay.world.zookeeper import ZooKeeper
@@ -16,7 +16,7 @@ from replay.world.zookeeper import ZooKeeper
 class Member:
     """A server and its clients."""
 
-    def __init__(self, ensemble: Leading, number: int) -> None:
+    def __init__(self, ensemble: EnsembleContext, number: int) -> None:
         self._ensemble = ensemble
         self.number = number
         self.is_alive = True
@@ -50,13 +50,13 @@ class Member:
         for client in list(self._clients):
             client.end()
 
-    def defers(self, action: Callable[[], None]) -> bool:
-        """Whether the member hangs: then it does the action later.
+    def defer(self, action: Callable[[], None]) -> bool:
+        """Do an action later if the member hangs. Returns whether it does.
 
         A member that hangs in an ensemble that hangs too keeps its own order: what arrived first is
         done first, whichever wakes first."""
         if self._deferred is None:
-            return self._ensemble.defers(action)
+            return self._ensemble.defer(action)
         self._deferred.append(action)
         return True
 
@@ -80,7 +80,7 @@ class Member:
         self._settle()
         self._apply_due()
         for action in deferred or ():
-            if not self.defers(action):
+            if not self.defer(action):
                 action()
 
     def stop(self) -> None:
@@ -128,7 +128,7 @@ class Member:
         return [one.session.id for one in self._clients if one.session is not None]
 
     def _apply_due(self) -> None:
-        if self._deferred is not None or self._ensemble.defers(self._apply_due):
+        if self._deferred is not None or self._ensemble.defer(self._apply_due):
             return
         backlog, lag_us = self._backlog, self._lag_us
         due_us = self._ensemble.scheduler.now_us - lag_us

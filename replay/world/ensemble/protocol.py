@@ -18,7 +18,7 @@ NO_SESSION: Final = 0
 NO_PASSWORD: Final = bytes(16)
 
 
-class Greeting(Struct, frozen=True, gc=False):
+class ConnectRequest(Struct, frozen=True, gc=False):
     """The first message of a client, which requests a session or a new one (NO_SESSION)."""
 
     last_zxid: int
@@ -27,7 +27,7 @@ class Greeting(Struct, frozen=True, gc=False):
     password: bytes
 
 
-class Greeted(Struct, frozen=True, gc=False):
+class ConnectResponse(Struct, frozen=True, gc=False):
     """The answer of a server. `timeout_ms` 0: the session is over."""
 
     timeout_ms: int
@@ -47,7 +47,7 @@ class CloseSession(Struct, frozen=True, gc=False):
     """Ends the session; its ephemeral znodes are deleted."""
 
 
-class Asked(Struct, frozen=True):
+class RequestPacket(Struct, frozen=True):
     """A request. `forms`: the opcodes by which its reply is encoded, empty if it is not."""
 
     xid: int
@@ -55,14 +55,14 @@ class Asked(Struct, frozen=True):
     forms: tuple[int, ...] = ()
 
 
-class Answered(Struct, frozen=True):
+class ReplyPacket(Struct, frozen=True):
     """The reply to a request."""
 
     xid: int
     reply: Reply
 
 
-FromServer = Greeted | Answered | WatchFired
+ServerMessage = ConnectResponse | ReplyPacket | WatchFired
 """What a server sends. A watch event is sent before the reply to any later request."""
 
 

@@ -10,7 +10,7 @@ T: Final = ("t", 0)
 """The partition of the stories."""
 
 
-class Story(NamedTuple):
+class ScenarioEnd(NamedTuple):
     """A cluster at the end of a story, and the broker that the story is about."""
 
     cluster: Cluster08
@@ -32,7 +32,7 @@ def _with_topic() -> Cluster08:
     return cluster
 
 
-def startup() -> Story:
+def startup() -> ScenarioEnd:
     """Broker 1 starts again. It is the preferred replica of t-0, which has no leader, and a replica
     of u-0, which broker 2 leads."""
     cluster = _cluster(1, 2)
@@ -44,10 +44,10 @@ def startup() -> Story:
     cluster.stop(2)
     cluster.start(2)
     cluster.start(1)
-    return Story(cluster, 1)
+    return ScenarioEnd(cluster, 1)
 
 
-def leader_failure() -> Story:
+def leader_failure() -> ScenarioEnd:
     """The leader dies. The replicas of the ISR wait for LeaderElectionWaitTime, because they are
     not preferred; broker 2 creates the leader znode first and removes the dead one from the
     ISR."""
@@ -55,10 +55,10 @@ def leader_failure() -> Story:
     cluster.stop(1)
     cluster.run(1500)
     cluster.produce(2, T, ["c"], -1, wait_ms=7000)
-    return Story(cluster, 2)
+    return ScenarioEnd(cluster, 2)
 
 
-def bounce() -> Story:
+def bounce() -> ScenarioEnd:
     """While broker 3 is bounced, a topic is created with a replica on it, and another topic is
     deleted. The requests wait in its queue and are drained before the assigned replicas are
     read."""
@@ -69,10 +69,10 @@ def bounce() -> Story:
     cluster.run(1500)
     cluster.start(3)
     cluster.run(500)
-    return Story(cluster, 3)
+    return ScenarioEnd(cluster, 3)
 
 
-def reassignment() -> Story:
+def reassignment() -> ScenarioEnd:
     """t-0 moves from brokers 1, 2 and 3 to brokers 2 and 4. The leader adds broker 4 and waits
     until it is in the ISR. Then it gives up leadership, because it is not a new replica."""
     cluster = _with_topic()
@@ -81,10 +81,10 @@ def reassignment() -> Story:
     cluster.start(4)
     cluster.reassign(T, (2, 4))
     cluster.run(4000)
-    return Story(cluster, 1)
+    return ScenarioEnd(cluster, 1)
 
 
-def deletion() -> Story:
+def deletion() -> ScenarioEnd:
     """Broker 3 is down when topic t is deleted and created again. It deletes the old log, which it
     must not use for the new topic."""
     cluster = _with_topic()
@@ -96,10 +96,10 @@ def deletion() -> Story:
     cluster.run(1500)
     cluster.start(3)
     cluster.run(500)
-    return Story(cluster, 3)
+    return ScenarioEnd(cluster, 3)
 
 
-def expired_leader() -> Story:
+def expired_leader() -> ScenarioEnd:
     """The session of the leader expires, but the leader does not learn of it. It goes on writing:
     acks 1 succeeds, and the record is lost; acks -1 is not committed. When it learns of the end of
     its session, it truncates its log and follows."""
@@ -112,10 +112,10 @@ def expired_leader() -> Story:
     cluster.produce(2, T, ["c"], 1, wait_ms=500)
     cluster.learn_of_expiry(1)
     cluster.run(1500)
-    return Story(cluster, 1)
+    return ScenarioEnd(cluster, 1)
 
 
-SCENARIOS: Final[tuple[Callable[[], Story], ...]] = (
+SCENARIOS: Final[tuple[Callable[[], ScenarioEnd], ...]] = (
     startup,
     leader_failure,
     bounce,

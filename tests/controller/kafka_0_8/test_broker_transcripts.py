@@ -14,7 +14,7 @@ from controller.core.events import TimerFired
 from controller.kafka_0_8.commands import RespondFetch, SendFetch
 from controller.kafka_0_8.events import CONSUMER, FetchReceived, FetchResponded
 from replay.world.kafka_0_8.broker_process import Step
-from replay.world.kafka_0_8.scenarios import SCENARIOS, Story
+from replay.world.kafka_0_8.scenarios import SCENARIOS, ScenarioEnd
 from tests.controller.core.transcript_text import transcript
 from tests.golden import assert_golden
 
@@ -37,7 +37,7 @@ def is_idle_fetch(step: Step) -> bool:
             return False
 
 
-def text_of(story: Story, description: str) -> str:
+def text_of(story: ScenarioEnd, description: str) -> str:
     """The transcript of the last run of the broker, without the fetches that find nothing."""
     runs = story.cluster.brokers[story.broker].runs
     head = f"{' '.join(description.split())}\n\nbroker {story.broker}, run {len(runs)}\n\n"
@@ -47,7 +47,7 @@ def text_of(story: Story, description: str) -> str:
 
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda one: one.__name__)
 def test_transcript_is_unchanged(
-    scenario: Callable[[], Story], request: pytest.FixtureRequest
+    scenario: Callable[[], ScenarioEnd], request: pytest.FixtureRequest
 ) -> None:
     title = scenario.__name__.replace("_", " ")
     text = text_of(scenario(), f"{title}: {scenario.__doc__ or ''}")

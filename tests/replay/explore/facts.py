@@ -16,13 +16,13 @@ from controller.core.values import Assignment, LeaderAndIsr
 from controller.core.znodes import Name, broker_config_path, topic_config_path
 from replay.explore.invariants.cluster_view import PartitionMetadata
 from replay.explore.invariants.invariant import (
-    Applied,
+    AppliedRequest,
     AssignmentWrite,
     Invariant,
     Replica,
     StateWrite,
 )
-from replay.explore.invariants.known import Known, TopicKnown, without_controller
+from replay.explore.invariants.known_cluster import KnownCluster, KnownTopic, without_controller
 from replay.explore.invariants.recovery import Recovery
 
 NAME = ("orders", 0)
@@ -35,9 +35,9 @@ class History:
     def __init__(
         self, invariant: type[Invariant], *, replicas: tuple[int, ...] = (1, 2, 3)
     ) -> None:
-        self.known = Known()
+        self.known = KnownCluster()
         self.reported: list[str] = []
-        self.topic = TopicKnown("orders", 10)
+        self.topic = KnownTopic("orders", 10)
         self.topic.id = ID
         self.topic.assignments[0] = Assignment(replicas)
         self.known.topics["orders"] = self.topic
@@ -105,23 +105,23 @@ def replica(broker: int) -> Replica:
 
 def leader_and_isr(
     broker: int, leader: int, leader_epoch: int, *, controller_epoch: int = 1, version: int = 0
-) -> Applied:
+) -> AppliedRequest:
     """A broker accepted LeaderAndIsr."""
     state = LeaderAndIsr(leader, leader_epoch, (1, 2), version, controller_epoch)
     partition = LeaderAndIsrPartition("orders", ID, 0, state, Assignment((1, 2)), False)
     request = LeaderAndIsrRequest(broker, 101, 7, 100, controller_epoch, (partition,), ())
-    return Applied(broker, 1, request, frozenset())
+    return AppliedRequest(broker, 1, request, frozenset())
 
 
 def update_metadata(
     broker: int, leader: int, leader_epoch: int, version: int = 0, state_epoch: int = 1
-) -> Applied:
+) -> AppliedRequest:
     """A broker accepted UpdateMetadata with controller epoch 1. `state_epoch`: the controller epoch
     in the partition's state."""
     state = LeaderAndIsr(leader, leader_epoch, (1, 2), version, state_epoch)
     partition = UpdateMetadataPartition("orders", ID, 0, state, (1, 2), ())
     request = UpdateMetadataRequest(broker, 101, 8, 100, 1, (partition,), ())
-    return Applied(broker, 1, request, frozenset())
+    return AppliedRequest(broker, 1, request, frozenset())
 
 
 def stop_replica(broker: int, *, delete: bool) -> StopReplicaRequest:
@@ -130,7 +130,7 @@ def stop_replica(broker: int, *, delete: bool) -> StopReplicaRequest:
     return StopReplicaRequest(broker, 101, 4, 100, 1, (partition,))
 
 
-def configured(known: Known, topic: str | None, key: str, *values: str | None) -> None:
+def configured(known: KnownCluster, topic: str | None, key: str, *values: str | None) -> None:
     """A setting of a topic has had these values, the present one last; None: of all brokers."""
     path = topic_config_path(topic) if topic is not None else broker_config_path(None)
     contents: list[dict[str, str]] = [{} if one is None else {key: one} for one in values]
@@ -140,7 +140,7 @@ def configured(known: Known, topic: str | None, key: str, *values: str | None) -
 class View:
     """The processes that an invariant about recovery sees; healthy at first."""
 
-    def __init__(self, known: Known) -> None:
+    def __init__(self, known: KnownCluster) -> None:
         self.known = known
         self.controller: str | None = "refold 100"
         self.leaderships: dict[tuple[int, Name], tuple[int, int]] = {}
@@ -209,7 +209,7 @@ class Recovering:
             self.view.caches[broker] = {NAME: PartitionMetadata(1, 5, (1, 2, 3), (1, 2, 3))}
         self._invariant = invariant(self.known, lambda *_: None, self.view)
 
-    def delete_topic(self, topic: TopicKnown) -> None:
+    def delete_topic(self, topic: KnownTopic) -> None:
         """A topic's znode is deleted."""
         self._invariant.topic_deleted(topic)
 

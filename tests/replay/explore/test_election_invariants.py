@@ -9,7 +9,7 @@ from replay.explore.invariants.elections import (
     UncleanIsAllowed,
 )
 from replay.explore.invariants.invariant import Invariant
-from replay.explore.invariants.known import Candidates
+from replay.explore.invariants.known_cluster import Candidates
 from tests.replay.explore.facts import NAME, History
 
 _REPLICAS = (1, 2, 3)

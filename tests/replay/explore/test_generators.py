@@ -11,16 +11,16 @@ from controller.core.operations import Create
 from replay.explore.coverage import Act, Coverage
 from replay.explore.generators import crash_points, disturbance, pct, staleness, systematic
 from replay.explore.generators.acts import ActMaker
-from replay.explore.generators.attempt import Attempts, BudgetSpent, Traced
+from replay.explore.generators.attempt import Attempts, BudgetSpent, TracedRun
 from replay.explore.generators.ending import with_refold_at_end
+from replay.explore.generators.injection_points import InjectionPoint, injection_points_of
 from replay.explore.generators.mix import mix
-from replay.explore.generators.moments import Moment, moments_of
 from replay.explore.generators.patterns import Patterns
 from replay.explore.generators.scenarios import OLD_ZOOKEEPER, generic, random_scenario
-from replay.explore.generators.strategies import STRATEGIES, Start, do_job
+from replay.explore.generators.strategies import STRATEGIES, ExplorationStart, do_job
 from replay.explore.generators.variation import varied
-from replay.explore.numbers import Numbers
-from replay.world.ensemble.protocol import Asked, Greeting, Ping
+from replay.explore.numbers import RandomNumbers
+from replay.world.ensemble.protocol import ConnectRequest, Ping, RequestPacket
 from replay.world.inputs import (
     NONE,
     CancelReassignment,
@@ -46,7 +46,7 @@ from replay.world.requests import GetData
 class Recorded(Attempts):
     """Keeps the inputs instead of running them."""
 
-    def __init__(self, seed: int, traced: Traced) -> None:
+    def __init__(self, seed: int, traced: TracedRun) -> None:
         super().__init__(generic(), "test", seed, mix)
         self.made: list[list[Input]] = []
         self._traced = traced
@@ -54,12 +54,12 @@ class Recorded(Attempts):
     def run(self, inputs: object) -> None:
         self.made.append(list(inputs))  # type: ignore[call-overload]
 
-    def traced(self, inputs: object) -> Traced:
+    def trace(self, inputs: object) -> TracedRun:
         self.run(inputs)
         return self._traced
 
 
-def _trace() -> Traced:
+def _trace() -> TracedRun:
     deliveries = [
         Delivery(number, number * 1000, link, number, 0, b"")
         for number, link in enumerate(
@@ -67,12 +67,12 @@ def _trace() -> Traced:
         )
     ]
     acts = {"refold 100": [Act(1, 10, "Startup: Create /controller"), Act(2, 11, "x: y")]}
-    return Traced(deliveries, acts, {one.link: 50 for one in deliveries})
+    return TracedRun(deliveries, acts, {one.link: 50 for one in deliveries})
 
 
-def _made(strategy: Callable[[Attempts, Numbers], None], seed: int) -> list[list[Input]]:
+def _made(strategy: Callable[[Attempts, RandomNumbers], None], seed: int) -> list[list[Input]]:
     attempts = Recorded(seed, _trace())
-    strategy(attempts, Numbers(seed))
+    strategy(attempts, RandomNumbers(seed))
     return attempts.made
 
 
@@ -83,7 +83,7 @@ def test_same_seed_makes_the_same_inputs(name: str) -> None:
 
 
 def test_random_scenarios_have_all_kinds_of_clusters() -> None:
-    made = [random_scenario(Numbers(seed)) for seed in range(300)]
+    made = [random_scenario(RandomNumbers(seed)) for seed in range(300)]
     factors = {len(one) for each in made for topic in each.topics for one in topic.assignment}
     refolds = [one.configuration for each in made for one in each.controllers if one.runs]
     assert {one.zookeeper for one in made} == {"3.5", "3.9"}
@@ -100,27 +100,27 @@ def test_random_scenarios_have_all_kinds_of_clusters() -> None:
 
 
 def test_random_scenarios_depend_on_the_seed_only() -> None:
-    assert random_scenario(Numbers(3)) == random_scenario(Numbers(3))
-    assert len({repr(random_scenario(Numbers(seed))) for seed in range(20)}) == 20
+    assert random_scenario(RandomNumbers(3)) == random_scenario(RandomNumbers(3))
+    assert len({repr(random_scenario(RandomNumbers(seed))) for seed in range(20)}) == 20
 
 
 def test_mix_makes_inputs_of_every_kind() -> None:
     scenario = generic()
-    made = {type(one).__name__ for seed in range(300) for one in mix(scenario, Numbers(seed))}
+    made = {type(one).__name__ for seed in range(300) for one in mix(scenario, RandomNumbers(seed))}
     assert made == {one.__name__ for one in get_args(Input)}
 
 
 def test_mix_is_in_the_order_of_times_and_within_the_active_part() -> None:
     scenario = generic()
     for seed in range(50):
-        times = [one.at_ms for one in mix(scenario, Numbers(seed))]
+        times = [one.at_ms for one in mix(scenario, RandomNumbers(seed))]
         assert times == sorted(times)
         assert max(times) < scenario.active_ms
 
 
 def test_pct_delays_only_messages_of_controllers_and_zookeeper() -> None:
     sent = {"refold 100>zookeeper": 5, "broker 1>broker 2": 1000, "producer 0>broker 1": 1000}
-    found = [one for seed in range(50) for one in pct.change_points(sent, Numbers(seed))]
+    found = [one for seed in range(50) for one in pct.change_points(sent, RandomNumbers(seed))]
     assert {one.link for one in found if isinstance(one, Delay)} == {"refold 100>zookeeper"}
 
 
@@ -143,15 +143,15 @@ def test_crash_points_that_the_fewest_runs_have_are_tried_first() -> None:
     acts = [{"refold 100": often}, {"refold 100": [*often, *rare]}, {"refold 100": often}]
     runs: list[tuple[list[Input], dict[str, list[Act]]]] = [([], one) for one in acts]
     for seed in range(10):
-        found = [one.act.point for one in crash_points.chosen(runs, Numbers(seed))]
+        found = [one.act.point for one in crash_points.chosen(runs, RandomNumbers(seed))]
         assert len(set(found)) == crash_points.RUNS
         assert all(one.startswith("rare") for one in found[: len(rare)])
 
 
 def test_disturbances_are_around_acts_of_controllers() -> None:
-    trace = Traced([], {"refold 100": [Act(1, 11_000, "Startup: Create /controller")]}, {})
+    trace = TracedRun([], {"refold 100": [Act(1, 11_000, "Startup: Create /controller")]}, {})
     attempts = Recorded(1, trace)
-    disturbance.disturb(attempts, Numbers(1))
+    disturbance.disturb(attempts, RandomNumbers(1))
     base, made = attempts.made[0], attempts.made[disturbance.BASES :]
     assert len(made) == disturbance.RUNS
     added = [[one for one in inputs if one not in base] for inputs in made]
@@ -165,42 +165,46 @@ def test_disturbances_vary_the_run_that_reached_something_new() -> None:
     class Reaching(Recorded):
         """Each run with one more crash of broker 1 reaches another kind of act."""
 
-        def traced(self, inputs: object) -> Traced:
+        def trace(self, inputs: object) -> TracedRun:
             self.run(inputs)
             crashes = sum(isinstance(one, CrashBroker) for one in self.made[-1])
-            return Traced([], {"refold 100": [Act(1, 5_000, f"act {crashes * '!'}")]}, {})
+            return TracedRun([], {"refold 100": [Act(1, 5_000, f"act {crashes * '!'}")]}, {})
 
     attempts = Reaching(1, _trace())
     attempts.inputs = lambda numbers: [crash]  # type: ignore[method-assign]
     for seed in range(3):
-        disturbance.disturb(attempts, Numbers(seed))
+        disturbance.disturb(attempts, RandomNumbers(seed))
     most = max(sum(isinstance(one, CrashBroker) for one in each) for each in attempts.made)
     assert most >= 4
 
 
 def test_moments_are_acts_of_controllers_and_writes_and_sessions_of_brokers() -> None:
-    register = Asked(1, Create("/brokers/ids/2", b"", ephemeral=True))
+    register = RequestPacket(1, Create("/brokers/ids/2", b"", ephemeral=True))
     deliveries = [
-        Delivery(1, 4_000_000, "broker 2>zookeeper", 1, 0, Greeting(0, 6_000, 0, b"")),
+        Delivery(1, 4_000_000, "broker 2>zookeeper", 1, 0, ConnectRequest(0, 6_000, 0, b"")),
         Delivery(2, 4_001_000, "broker 2>zookeeper", 2, 0, register),
-        Delivery(3, 4_002_000, "broker 2>zookeeper", 3, 0, Asked(2, GetData("/brokers/ids/2"))),
-        Delivery(4, 4_003_000, "broker 2>zookeeper", 4, 0, Asked(3, Ping())),
+        Delivery(
+            3, 4_002_000, "broker 2>zookeeper", 3, 0, RequestPacket(2, GetData("/brokers/ids/2"))
+        ),
+        Delivery(4, 4_003_000, "broker 2>zookeeper", 4, 0, RequestPacket(3, Ping())),
         Delivery(5, 4_004_000, "zookeeper>refold 100", 5, 0, bytes(4) + b"\xff" * 4),
         Delivery(6, 4_005_000, "zookeeper>refold 100", 6, 0, bytes(8)),
     ]
     acts = {"refold 100": [Act(1, 50, "a: b"), Act(2, 4_010, "a: b")]}
-    assert moments_of(acts, deliveries) == {
-        "a: b": [Moment("refold 100", 4_010, "a: b")],
-        "broker: session": [Moment("broker 2", 4_000, "broker: session")],
+    assert injection_points_of(acts, deliveries) == {
+        "a: b": [InjectionPoint("refold 100", 4_010, "a: b")],
+        "broker: session": [InjectionPoint("broker 2", 4_000, "broker: session")],
         "broker: Create /brokers/ids/N": [
-            Moment("broker 2", 4_001, "broker: Create /brokers/ids/N")
+            InjectionPoint("broker 2", 4_001, "broker: Create /brokers/ids/N")
         ],
-        "watch event": [Moment("refold 100", 4_004, "watch event")],
+        "watch event": [InjectionPoint("refold 100", 4_004, "watch event")],
     }
 
 
 def test_patterns_depose_controllers_and_lose_sessions_and_replies_around_a_moment() -> None:
-    made = [one for seed in range(60) for one in Patterns(generic(), Numbers(seed)).make(6_000)]
+    made = [
+        one for seed in range(60) for one in Patterns(generic(), RandomNumbers(seed)).make(6_000)
+    ]
     kinds = {type(one).__name__ for one in made}
     assert kinds > {"DeleteControllerZnode", "ExpireSession", "LoseReply", "LagZooKeeper"}
     near = [one for one in made if 4_000 <= one.at_ms < 20_000]
@@ -208,14 +212,14 @@ def test_patterns_depose_controllers_and_lose_sessions_and_replies_around_a_mome
 
 
 def test_mixes_lose_writes_before_and_after_they_are_carried_out() -> None:
-    made = [one for seed in range(1_000) for one in mix(generic(), Numbers(seed))]
+    made = [one for seed in range(1_000) for one in mix(generic(), RandomNumbers(seed))]
     lost = [one.is_carried_out for one in made if isinstance(one, LoseReply)]
     assert lost.count(False) > 100
     assert lost.count(True) > 100
 
 
 def test_pattern_of_late_requests_holds_what_a_broker_sends_until_it_has_restarted() -> None:
-    made = [Patterns(generic(), Numbers(seed)).make(6_000) for seed in range(300)]
+    made = [Patterns(generic(), RandomNumbers(seed)).make(6_000) for seed in range(300)]
     late = [
         each
         for each in made
@@ -236,7 +240,7 @@ def test_pattern_of_late_requests_holds_what_a_broker_sends_until_it_has_restart
 def test_pattern_of_a_late_write_deposes_the_controller_while_its_writes_are_held() -> None:
     found = 0
     for seed in range(1_000):
-        match Patterns(generic(), Numbers(seed)).make(6_000):
+        match Patterns(generic(), RandomNumbers(seed)).make(6_000):
             case [
                 Reassign() as asked,
                 HoldLink(accepts=True) as late,
@@ -251,7 +255,7 @@ def test_pattern_of_a_late_write_deposes_the_controller_while_its_writes_are_hel
 def test_pattern_of_two_writers_uses_both_znodes_at_almost_the_same_time() -> None:
     found = []
     for seed in range(3_000):
-        made = Patterns(generic(), Numbers(seed)).make(6_000)
+        made = Patterns(generic(), RandomNumbers(seed)).make(6_000)
         moves = [one for one in made if isinstance(one, Reassign)]
         if [one.route for one in moves] == ["extra", "znode"]:
             found.append(moves[1].at_ms - moves[0].at_ms)
@@ -265,7 +269,7 @@ def _names(one: Reassign) -> list[tuple[str, int]]:
 def test_pattern_of_a_replaced_entry_writes_the_partitions_again_after_the_cancellation() -> None:
     found = 0
     for seed in range(300):
-        made = Patterns(generic(), Numbers(seed)).make(6_000)
+        made = Patterns(generic(), RandomNumbers(seed)).make(6_000)
         match [one for one in made if isinstance(one, Reassign | CancelReassignment)]:
             case [Reassign() as first, CancelReassignment() as cancel, Reassign() as again]:
                 is_same = first.route == again.route == "znode" and _names(first) == _names(again)
@@ -276,7 +280,7 @@ def test_pattern_of_a_replaced_entry_writes_the_partitions_again_after_the_cance
 def test_pattern_of_a_shutdown_of_a_follower_holds_its_leaders_proposal() -> None:
     found = 0
     for seed in range(300):
-        made = Patterns(generic(), Numbers(seed)).make(6_000)
+        made = Patterns(generic(), RandomNumbers(seed)).make(6_000)
         holds = [one for one in made if isinstance(one, HoldLink) and one.receiver != "zookeeper"]
         match [one for one in made if isinstance(one, Reassign | StopBroker)]:
             case [Reassign() | StopBroker(), StopBroker() as stop] if stop.closes_after_ms:
@@ -289,7 +293,9 @@ def test_pattern_of_a_shutdown_of_a_follower_holds_its_leaders_proposal() -> Non
 
 def test_pattern_of_repeated_acts_is_frequent_where_watches_fire_once() -> None:
     def count(zookeeper: str) -> int:
-        makers = [Patterns(generic(zookeeper=zookeeper), Numbers(seed)) for seed in range(300)]
+        makers = [
+            Patterns(generic(zookeeper=zookeeper), RandomNumbers(seed)) for seed in range(300)
+        ]
         made = [each.make(6_000) for each in makers]
         return sum(
             len(each) > 1
@@ -303,7 +309,7 @@ def test_pattern_of_repeated_acts_is_frequent_where_watches_fire_once() -> None:
 def test_pattern_of_a_rollback_deposes_the_controller_soon_after_the_cancellation() -> None:
     found = []
     for seed in range(300):
-        made = Patterns(generic(), Numbers(seed)).make(6_000)
+        made = Patterns(generic(), RandomNumbers(seed)).make(6_000)
         cancelled = [one.at_ms for one in made if isinstance(one, CancelReassignment)]
         deposed = [one.at_ms for one in made if isinstance(one, DeleteControllerZnode)]
         found += [after - before for before in cancelled for after in deposed]
@@ -313,7 +319,7 @@ def test_pattern_of_a_rollback_deposes_the_controller_soon_after_the_cancellatio
 @pytest.mark.parametrize("successor", ["stock 1", NONE])
 def test_refold_often_gets_the_role_back_at_the_end(successor: str) -> None:
     scenario, crash = generic(), CrashController(0, "refold 100", 3, successor=successor)
-    ends = [with_refold_at_end(scenario, [crash], Numbers(seed)) for seed in range(100)]
+    ends = [with_refold_at_end(scenario, [crash], RandomNumbers(seed)) for seed in range(100)]
     changed = [one for one in ends if one != [crash]]
     assert 60 < len(changed) < 100
     assert all(any(isinstance(each, StartController) for each in one) for one in changed)
@@ -324,7 +330,7 @@ def test_refold_often_gets_the_role_back_at_the_end(successor: str) -> None:
 def test_end_is_unchanged_if_no_refold_loses_the_role_permanently() -> None:
     crash = CrashController(0, "refold 100", 3, successor="refold 101")
     assert all(
-        with_refold_at_end(generic(), [crash], Numbers(seed)) == [crash] for seed in range(20)
+        with_refold_at_end(generic(), [crash], RandomNumbers(seed)) == [crash] for seed in range(20)
     )
 
 
@@ -332,7 +338,7 @@ def test_variation_keeps_all_inputs_in_order() -> None:
     inputs = [CrashBroker(1_000, 1), CrashBroker(1_500, 2), CrashBroker(9_000, 3)]
     orders = set()
     for seed in range(40):
-        made = varied(inputs, Numbers(seed))
+        made = varied(inputs, RandomNumbers(seed))
         assert [one.at_ms for one in made] == sorted(one.at_ms for one in made)
         orders.add(tuple(one.broker for one in made if isinstance(one, CrashBroker)))
     assert (1, 2, 3) in orders
@@ -342,12 +348,12 @@ def test_variation_keeps_all_inputs_in_order() -> None:
 def test_varied_inputs_of_a_scenario_stay_in_its_active_part() -> None:
     scenario, latest_ms = structs.replace(generic(), active_ms=6_000), 0
 
-    def keep(attempts: Attempts, numbers: Numbers) -> None:
+    def keep(attempts: Attempts, numbers: RandomNumbers) -> None:
         nonlocal latest_ms
         for _ in range(40):
             latest_ms = max(latest_ms, *(one.at_ms for one in attempts.inputs(numbers)))
 
-    start = Start(scenario, (CrashBroker(1_000, 1), CrashBroker(5_990, 2)), ("kept",))
+    start = ExplorationStart(scenario, (CrashBroker(1_000, 1), CrashBroker(5_990, 2)), ("kept",))
     with patch.dict(STRATEGIES, kept=keep):
         do_job(start, 1, 0, lambda coverage: True)
     assert latest_ms == 5_999
@@ -356,7 +362,7 @@ def test_varied_inputs_of_a_scenario_stay_in_its_active_part() -> None:
 def test_unfinished_reassignment_is_changed_while_a_new_replica_does_not_catch_up() -> None:
     changed = 0
     for seed in range(100):
-        made = ActMaker(generic(), Numbers(seed)).unfinished(6_000)
+        made = ActMaker(generic(), RandomNumbers(seed)).unfinished(6_000)
         late, first = made[0], made[1]
         assert isinstance(first, Reassign)
         assert late.at_ms <= first.at_ms
@@ -378,7 +384,7 @@ def test_unfinished_reassignment_is_changed_while_a_new_replica_does_not_catch_u
 def test_pattern_of_sessions_often_loses_the_reply_in_a_session_that_ends_soon() -> None:
     found = 0
     for seed in range(1_000):
-        made = Patterns(generic(), Numbers(seed)).make(6_000)
+        made = Patterns(generic(), RandomNumbers(seed)).make(6_000)
         ends = [one for one in made if isinstance(one, ExpireSession)]
         lost = [one for one in made if isinstance(one, LoseReply) and one.is_carried_out]
         late = [one for one in made if isinstance(one, DelayEphemeralDeletion)]
@@ -387,7 +393,7 @@ def test_pattern_of_sessions_often_loses_the_reply_in_a_session_that_ends_soon()
 
 
 def test_systematic_search_reverses_races_of_its_base_run() -> None:
-    trace = Traced(
+    trace = TracedRun(
         [
             Delivery(1, 5_000_000, "broker 1>refold 100", 7, 0, "one"),
             Delivery(2, 5_001_500, "zookeeper>refold 100", 9, 0, "two"),
@@ -397,7 +403,7 @@ def test_systematic_search_reverses_races_of_its_base_run() -> None:
     )
     attempts = Recorded(1, trace)
     attempts.inputs = lambda numbers: [CrashBroker(5_000, 1)]  # type: ignore[method-assign]
-    systematic.systematic(attempts, Numbers(1))
+    systematic.systematic(attempts, RandomNumbers(1))
     # The reversal has the same trace in this test, so it is not taken further.
     assert attempts.made == [
         [CrashBroker(5_000, 1)],
@@ -413,5 +419,5 @@ def test_job_ends_when_the_budget_is_spent() -> None:
         return False
 
     with pytest.raises(BudgetSpent):
-        do_job(Start(strategies=("random",)), 1, 0, on_run)
+        do_job(ExplorationStart(strategies=("random",)), 1, 0, on_run)
     assert len(runs) == 1

@@ -5,7 +5,7 @@ import pytest
 
 from controller.core import znodes
 from controller.core.values import LeaderAndIsr
-from replay.explore.invariants.known import Candidates
+from replay.explore.invariants.known_cluster import Candidates
 from replay.explore.invariants.replicas import (
     FailedLeaveIsr,
     IsrWithinAssignment,

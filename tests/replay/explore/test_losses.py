@@ -7,7 +7,7 @@ import pytest
 from controller.core import znodes
 from controller.core.operations import SetData
 from controller.core.values import ANY_VERSION, LeaderAndIsr
-from replay.explore.invariants.known import Known
+from replay.explore.invariants.known_cluster import KnownCluster
 from replay.explore.invariants.losses import Losses
 from replay.explore.zookeeper_facts import ZooKeeperFacts
 from replay.world.scenario import Scenario, TopicSpec
@@ -263,7 +263,7 @@ def test_loss_that_follows_the_shutdown_of_the_other_member(
     isr = znodes.write_state(LeaderAndIsr(2, 0, (1, 2), 0, 1)).decode()
     topics = (TopicSpec("orders", ((1, 2),)),)
     state = start_state(Scenario(brokers=(), topics=topics, controllers=(), znodes={path: isr}))
-    known = Known()
+    known = KnownCluster()
     known.live_brokers_of = lambda process: live
     known.shutting_down_of = lambda process: shutting_down
     facts = ZooKeeperFacts(known, state, lambda fact: [])

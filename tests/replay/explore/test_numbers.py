@@ -1,10 +1,10 @@
 """The numbers are those of splitmix64, the same everywhere."""
 
-from replay.explore.numbers import Numbers, seed_of
+from replay.explore.numbers import RandomNumbers, seed_of
 
 
 def test_numbers_are_those_of_the_reference_implementation() -> None:
-    numbers = Numbers(1234567)
+    numbers = RandomNumbers(1234567)
     found = [numbers.next() for _ in range(5)]
     assert found == [
         6457827717110365317,
@@ -17,7 +17,7 @@ def test_numbers_are_those_of_the_reference_implementation() -> None:
 
 def test_same_seed_makes_the_same_choices() -> None:
     def choices(seed: int) -> list[object]:
-        numbers = Numbers(seed)
+        numbers = RandomNumbers(seed)
         return [
             numbers.below(10),
             numbers.between(5, 6),
@@ -31,7 +31,7 @@ def test_same_seed_makes_the_same_choices() -> None:
 
 
 def test_bounds_are_kept() -> None:
-    numbers = Numbers(0)
+    numbers = RandomNumbers(0)
     assert {numbers.between(2, 4) for _ in range(100)} == {2, 3, 4}
     assert sorted(numbers.sample([1, 2, 3], 9)) == [1, 2, 3]
 

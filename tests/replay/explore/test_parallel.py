@@ -7,14 +7,16 @@ import pytest
 from msgspec import structs
 
 from replay.explore.generators.scenarios import generic
-from replay.explore.generators.strategies import Start
+from replay.explore.generators.strategies import ExplorationStart
 from replay.explore.invariants.leadership import LeaderInIsr
 from replay.explore.parallel import Budget, explore
 from replay.explore.run import breaks
 from replay.world.inputs import CrashBroker
 from tests.replay.explore.defects import leader_outside_of_isr, plant
 
-_START = Start(structs.replace(generic(), active_ms=9_000), (CrashBroker(6_000, 1),), ("random",))
+_START = ExplorationStart(
+    structs.replace(generic(), active_ms=9_000), (CrashBroker(6_000, 1),), ("random",)
+)
 
 
 def test_one_worker_runs_in_this_process_until_the_budget_is_spent() -> None:

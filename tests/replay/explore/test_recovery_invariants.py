@@ -12,7 +12,7 @@ from controller.core.values import Assignment, LeaderAndIsr
 from controller.core.znodes import Reassignment, broker_config_path, write_reassignment
 from replay.explore.invariants.catalogue import RECOVERY
 from replay.explore.invariants.cluster_view import PartitionMetadata
-from replay.explore.invariants.known import TopicKnown
+from replay.explore.invariants.known_cluster import KnownTopic
 from replay.explore.invariants.recovery import (
     AdminZnodesGone,
     ControllerActive,
@@ -472,7 +472,7 @@ def test_broker_with_metadata_of_a_deleted_topic_is_missed(
     cluster.view.caches[2]["gone", 0] = PartitionMetadata(1, 5, (1, 2, 3), (1, 2, 3))
     if is_marked:
         cluster.known.admin[znodes.delete_topic_path("gone")] = b""
-    cluster.delete_topic(TopicKnown("gone", 1))
+    cluster.delete_topic(KnownTopic("gone", 1))
     if registers_again:
         cluster.known.brokers[2] += 1
     found = [("broker 2", "gone-0: its topic does not exist")]

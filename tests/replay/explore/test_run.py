@@ -16,7 +16,7 @@ from replay.explore.generators.mix import mix
 from replay.explore.generators.scenarios import generic
 from replay.explore.generators.strategies import STRATEGIES
 from replay.explore.invariants.leadership import LeaderInIsr
-from replay.explore.numbers import Numbers
+from replay.explore.numbers import RandomNumbers
 from replay.explore.run import NO_EXCEPTION, Run, run
 from replay.explore.verdict import not_checked
 from replay.world.inputs import (
@@ -171,7 +171,7 @@ def test_exception_that_a_procedure_catches_is_a_violation(
 
 
 def test_acts_and_deliveries_are_kept_for_strategies() -> None:
-    traced = Attempts(small(), "test", 1, mix).traced(INPUTS)
+    traced = Attempts(small(), "test", 1, mix).trace(INPUTS)
     assert traced.acts["refold 100"][0].point == "Startup: Create /controller_epoch"
     assert [one.number for one in traced.acts["refold 100"]][:3] == [1, 2, 3]
     assert traced.sent["refold 100>zookeeper"] > 10
@@ -193,11 +193,11 @@ def test_strategy_runs_on_the_world(name: str) -> None:
             raise Enough
         return True
 
-    def base(scenario: Scenario, numbers: Numbers) -> list[Input]:
+    def base(scenario: Scenario, numbers: RandomNumbers) -> list[Input]:
         return list(INPUTS)
 
     with pytest.raises(Enough):
-        STRATEGIES[name](Attempts(small(), name, 1, base, on_run), Numbers(1))
+        STRATEGIES[name](Attempts(small(), name, 1, base, on_run), RandomNumbers(1))
 
 
 def test_verdict_names_changes_of_acls_only_as_absent_from_the_world() -> None:
@@ -210,7 +210,7 @@ def test_verdict_names_changes_of_acls_only_as_absent_from_the_world() -> None:
 def test_coverage_adds_up() -> None:
     total = Coverage()
     for seed in (1, 2):
-        done = Run(small(), mix(small(), Numbers(seed)))
+        done = Run(small(), mix(small(), RandomNumbers(seed)))
         total.add(done.outcome().coverage)
     assert total.runs == 2
     assert len(total.partition_transitions) <= PARTITION_TRANSITIONS

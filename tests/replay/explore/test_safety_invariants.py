@@ -26,7 +26,7 @@ from replay.explore.invariants.replicas import (
     AssignedReplicasKept,
     IsrAsRequested,
 )
-from replay.world.observer import Acknowledged
+from replay.world.observer import AcknowledgedRecord
 from tests.replay.explore.facts import (
     ID,
     NAME,
@@ -140,7 +140,7 @@ def _log(history: History, logs: dict[int, list[int]]) -> None:
 
 def _acknowledge(history: History) -> None:
     history.state(1, 1, (1, 2))
-    history.invariant.acknowledged(Acknowledged(NAME, 0, 70, (1, 2), 1))
+    history.invariant.acknowledged(AcknowledgedRecord(NAME, 0, 70, (1, 2), 1))
 
 
 def test_leader_without_acknowledged_record_is_reported() -> None:
@@ -162,7 +162,7 @@ def test_record_that_is_acknowledged_after_another_leader_began_is_compared(
     history.state(2, 2, (1, 2))
     history.known.losses.led(NAME, 2, 2)
     history.invariant.leads(replica(2), 2)
-    history.invariant.acknowledged(Acknowledged(NAME, 0, 70, (1, 2), 1))
+    history.invariant.acknowledged(AcknowledgedRecord(NAME, 0, 70, (1, 2), 1))
     assert bool(history.reported) is is_reported
 
 
@@ -170,9 +170,9 @@ def test_two_acknowledged_records_at_one_offset_are_reported() -> None:
     history = History(AcknowledgedRecordsKept)
     _log(history, {1: [70], 2: [71]})
     _acknowledge(history)
-    history.invariant.acknowledged(Acknowledged(NAME, 0, 70, (1, 2), 1))
+    history.invariant.acknowledged(AcknowledgedRecord(NAME, 0, 70, (1, 2), 1))
     assert not history.reported
-    history.invariant.acknowledged(Acknowledged(NAME, 0, 71, (2,), 1))
+    history.invariant.acknowledged(AcknowledgedRecord(NAME, 0, 71, (2,), 1))
     assert "now another record is acknowledged" in history.reported[0]
 
 
@@ -187,8 +187,8 @@ def test_earlier_leader_that_acknowledges_where_a_newer_one_has_loses_its_record
     history.state(1, 1, isr)
     history.state(2, 4, (2,))
     history.known.losses.led(NAME, 2, 4)
-    history.invariant.acknowledged(Acknowledged(NAME, 0, 71, (2,), 4))
-    history.invariant.acknowledged(Acknowledged(NAME, 0, 70, isr, 1))
+    history.invariant.acknowledged(AcknowledgedRecord(NAME, 0, 71, (2,), 4))
+    history.invariant.acknowledged(AcknowledgedRecord(NAME, 0, 70, isr, 1))
     assert bool(history.reported) is is_reported
     history.reported.clear()
     history.invariant.leads(replica(2), 5)

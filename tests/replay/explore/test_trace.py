@@ -2,14 +2,14 @@
 
 from controller.core.operations import SetData
 from replay.explore.generators.trace import Trace
-from replay.world.ensemble.protocol import Asked, Ping
+from replay.world.ensemble.protocol import Ping, RequestPacket
 from replay.world.network import Delivery
 
 _SECOND = 1_000_000
 
 
 def _set(id_: int, at_us: int, sender: str, path: str, cause: int = 0) -> Delivery:
-    message = Asked(1, SetData(path, b"", 0))
+    message = RequestPacket(1, SetData(path, b"", 0))
     return Delivery(id_, at_us, f"{sender}>zookeeper", id_, cause, message)
 
 
@@ -43,7 +43,7 @@ def test_writes_far_apart_do_not_race() -> None:
 
 
 def test_heartbeats_do_not_race() -> None:
-    ping = Delivery(1, 100, "broker 1>zookeeper", 1, 0, Asked(-2, Ping()))
+    ping = Delivery(1, 100, "broker 1>zookeeper", 1, 0, RequestPacket(-2, Ping()))
     assert not _pairs([ping, _set(2, 200, "refold 100", "/a")])
 
 

@@ -6,7 +6,7 @@ from controller.core import znodes
 from controller.core.operations import Create, Delete, SetData
 from controller.core.values import ANY_VERSION, Assignment, LeaderAndIsr
 from replay.explore.invariants.invariant import StateWrite
-from replay.explore.invariants.known import Known
+from replay.explore.invariants.known_cluster import KnownCluster
 from replay.explore.zookeeper_facts import ZooKeeperFacts
 from replay.world.scenario import Scenario, TopicSpec
 from replay.world.start_state import start_state
@@ -19,7 +19,7 @@ def test_member_that_registered_again_has_restarted_even_if_its_znode_is_gone_no
     state = start_state(Scenario(brokers=(), topics=topics, controllers=(), znodes={path: isr}))
     writes: list[StateWrite] = []
     facts = ZooKeeperFacts(
-        Known(), state, lambda fact: [writes.append] if fact == "state_written" else []
+        KnownCluster(), state, lambda fact: [writes.append] if fact == "state_written" else []
     )
     facts.load()
     session = state.create_session()
@@ -40,7 +40,7 @@ def test_assignment_that_a_tool_has_changed_is_remembered_after_the_deletion_of_
 ) -> None:
     topics = (TopicSpec("orders", ((1,),)),)
     state = start_state(Scenario(brokers=(), topics=topics, controllers=(), znodes={}))
-    known = Known()
+    known = KnownCluster()
     facts = ZooKeeperFacts(known, state, lambda fact: [])
     facts.load()
     path, session = znodes.topic_path("orders"), state.create_session()
@@ -70,7 +70,7 @@ def test_loss_is_excused_if_the_rollback_has_removed_the_other_members_of_the_is
     path = znodes.state_path(*name)
     isr = znodes.write_state(LeaderAndIsr(4, 1, (4, 1), 0, 1)).decode()
     state = start_state(Scenario(brokers=(), topics=topics, controllers=(), znodes={path: isr}))
-    known = Known()
+    known = KnownCluster()
     facts = ZooKeeperFacts(known, state, lambda fact: [])
     facts.load()
     topic = known.topics["payments"]

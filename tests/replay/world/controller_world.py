@@ -103,11 +103,11 @@ class SmallWorld:
             holds_role=lambda: self.role_of() == configuration.broker_id,
         )
         acts = self.controller
-        self.zookeeper.may_write = lambda process, _: (
-            process != acts.process or acts.may_act("write")
+        self.zookeeper.before_write = lambda process, _: (
+            process != acts.process or acts.begin_act("write")
         )
-        self.zookeeper.has_written = lambda process: (
-            acts.has_acted() if process == acts.process else None
+        self.zookeeper.after_write = lambda process: (
+            acts.end_act() if process == acts.process else None
         )
 
     def start(self) -> None:

@@ -54,7 +54,7 @@ from replay.world.inputs import (
     WriteZnode,
 )
 from replay.world.network import Delivery
-from replay.world.observer import Acknowledged, Name, Observer
+from replay.world.observer import AcknowledgedRecord, Name, Observer
 from replay.world.scenario import (
     BrokerSpec,
     ControllerSpec,
@@ -164,7 +164,7 @@ class Counting(Observer):
     def delivered(self, delivery: Delivery) -> None:
         self.links[delivery.link] += 1
 
-    def acknowledged(self, process: str, one: Acknowledged) -> None:
+    def acknowledged(self, process: str, one: AcknowledgedRecord) -> None:
         if self.cluster.is_quiet:
             self.acknowledged_after_us[one.name] += 1
 
@@ -387,10 +387,10 @@ def test_leader_serves_only_when_its_port_accepts() -> None:
         active_ms=20_000,
         quiet_ms=0,
     )
-    acknowledged: list[Acknowledged] = []
+    acknowledged: list[AcknowledgedRecord] = []
 
     class Acknowledging(Observer):
-        def acknowledged(self, process: str, one: Acknowledged) -> None:
+        def acknowledged(self, process: str, one: AcknowledgedRecord) -> None:
             acknowledged.append(one)
 
     cluster = Cluster(scenario, (), Acknowledging())

@@ -11,7 +11,7 @@ from functools import cache
 from controller.core.configuration import Configuration
 from replay.world.cluster import Cluster
 from replay.world.inputs import CrashBroker, CutConnection
-from replay.world.observer import Acknowledged, Name, Observer
+from replay.world.observer import AcknowledgedRecord, Name, Observer
 from replay.world.scenario import BrokerSpec, ControllerSpec, Load, Scenario, TopicSpec
 
 LEADER = "broker 1"
@@ -72,7 +72,7 @@ class Seen(Observer):
             self.at_crash = {name: list(one) for name, one in self.logs.items()}
             self.read_before = len(self.reads)
 
-    def acknowledged(self, process: str, one: Acknowledged) -> None:
+    def acknowledged(self, process: str, one: AcknowledgedRecord) -> None:
         self.acknowledged_records[one.record] = one.offset
 
     def read(

@@ -1,4 +1,4 @@
-"""One controller as a process of a world."""
+"""One controller as a process of the simulation."""
 
 import pytest
 from msgspec import structs

@@ -16,7 +16,7 @@ from replay.world.inputs import (
     StopBroker,
 )
 from replay.world.kafka_0_8.networked.cluster import NetworkedCluster
-from replay.world.observer import Acknowledged, Name, Observer
+from replay.world.observer import AcknowledgedRecord, Name, Observer
 from replay.world.scenario import BrokerSpec, Load, Scenario, TopicSpec
 from replay.world.scheduler import SECOND
 
@@ -40,7 +40,7 @@ class Seen(Observer):
     ) -> None:
         self.leaders.append((self._scheduler.now_us / SECOND, leader))
 
-    def acknowledged(self, process: str, one: Acknowledged) -> None:
+    def acknowledged(self, process: str, one: AcknowledgedRecord) -> None:
         self.acknowledged_.setdefault(one.acks, []).append(one.record)
 
     def read(

@@ -1,4 +1,4 @@
-"""The commands of the 0.8 design, carried out over a session of the world."""
+"""The commands of the 0.8 design, carried out over a session of the simulation."""
 
 from collections.abc import Sequence
 
@@ -18,11 +18,11 @@ from replay.world.inputs import (
     WriteZnode,
 )
 from replay.world.kafka_0_8.networked.cluster import NetworkedCluster
-from replay.world.kafka_0_8.networked.inputs import AddBrokers, DesignInput, RemoveBrokers
+from replay.world.kafka_0_8.networked.inputs import AddBrokers, Input08, RemoveBrokers
 from replay.world.scenario import BrokerSpec, Scenario, TopicSpec
 
 
-def run(*inputs: DesignInput, end_s: int = 12) -> NetworkedCluster:
+def run(*inputs: Input08, end_s: int = 12) -> NetworkedCluster:
     """Topic t on brokers 1 and 2, and broker 3 without a replica."""
     scenario = Scenario(
         brokers=tuple(map(BrokerSpec, (1, 2, 3))),
@@ -90,7 +90,7 @@ def test_command_waits_for_a_connection() -> None:
         RemoveBrokers(3_000, (9,)),
     ],
 )
-def test_refused_command_writes_nothing(refused: DesignInput) -> None:
+def test_refused_command_writes_nothing(refused: Input08) -> None:
     # The client of the command has the first session.
     session = CreateTopic(2_000, "first", ((1,),))
     states = [one.zookeeper.state.dump() for one in (run(session), run(session, refused))]

@@ -1,4 +1,4 @@
-"""A refold daemon's session in the world has the outcomes that the pure server determines."""
+"""A refold daemon's session in the simulation has the outcomes that the pure server determines."""
 
 import re
 
@@ -108,7 +108,7 @@ def _paths(server: ZooKeeper) -> list[str]:
 
 
 def start(*, is_old: bool = False) -> tuple[SmallWorld, Daemon, ZooKeeper, int]:
-    """A daemon in a world, and the same session of a pure server; both have an epoch."""
+    """A daemon in a simulation, and the same session of a pure server; both have an epoch."""
     world = SmallWorld(is_old=is_old)
     daemon = world.daemon()
     pure = ZooKeeper()

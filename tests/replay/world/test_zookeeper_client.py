@@ -1,4 +1,4 @@
-"""The session of a broker or an admin in the world."""
+"""The session of a broker or an admin in the simulation."""
 
 from controller.core.operations import Create, Delete, SetData
 from replay.world.requests import Exists, GetChildren, GetData

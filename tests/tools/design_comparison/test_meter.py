@@ -9,7 +9,7 @@ from replay.world.cluster import Cluster
 from replay.world.ensemble.protocol import ZOOKEEPER
 from replay.world.inputs import CrashBroker, CutConnection, Input
 from replay.world.kafka_0_8.networked.cluster import NetworkedCluster
-from replay.world.observer import Acknowledged
+from replay.world.observer import AcknowledgedRecord
 from replay.world.scheduler import SECOND
 from tools.design_comparison.meter import Measurements, Meter, measure
 from tools.design_comparison.scenarios import CUT_OFF, KILLED, scenario
@@ -51,7 +51,7 @@ class ByHand:
 
     def acknowledge(self, record: int, acks: int, leader: int, epoch: int) -> None:
         self.meter.produced(f"producer {(0, 1, -1).index(acks)}", T, record)
-        acknowledged = Acknowledged(T, 0, record, (leader,), epoch, acks)
+        acknowledged = AcknowledgedRecord(T, 0, record, (leader,), epoch, acks)
         self.meter.acknowledged(f"producer {acks}", acknowledged)
 
 

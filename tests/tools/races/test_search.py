@@ -6,7 +6,7 @@ import pytest
 from typer.testing import CliRunner
 
 from replay.cli.main import app
-from replay.explore.generators.attempt import Case, Found
+from replay.explore.generators.attempt import Case, ViolationFound
 from replay.explore.invariants.invariant import Violation
 from replay.explore.saved import read_run
 from tests.races.catalogue import DEFECTS
@@ -66,7 +66,7 @@ def test_only_a_listed_invariant_in_a_run_with_what_the_race_needs_shows_the_rac
 ) -> None:
     directed = DEFECTS["R5"].directed
     assert directed is not None
-    found = Found(Case(*directed(), "random", 1), Violation(invariant, 5, "/x", "text"))
+    found = ViolationFound(Case(*directed(), "random", 1), Violation(invariant, 5, "/x", "text"))
     result = SearchResult()
     assert confirm("R5", found, result, has_reached=has_reached) is is_shown
     assert result.instead == ({} if is_shown else {invariant: 1})

@@ -1,4 +1,4 @@
-"""The administrators of the 0.8 design: its commands, over a session of the world.
+"""The administrators of the 0.8 design: its commands, over a session of the simulation.
 
 A command reads what it needs, and writes one transaction (controller.kafka_0_8.admin). If a reply
 is lost, or if a znode has another version by then, the administrator runs the whole command again.
@@ -22,7 +22,7 @@ from controller.kafka_0_8.admin import (
 from controller.kafka_0_8.state import Name
 from replay.world.admin import RETRY_US, Admin
 from replay.world.inputs import CreateTopic, DeleteTopic, Reassign, Target, WriteZnode
-from replay.world.kafka_0_8.networked.inputs import AddBrokers, DesignAct, RemoveBrokers
+from replay.world.kafka_0_8.networked.inputs import AddBrokers, AdminAct08, RemoveBrokers
 from replay.world.requests import Exists, GetChildren, GetData, Multi, Read, Reply, Result
 
 _ATTEMPTS_MAX: Final = 20
@@ -33,10 +33,10 @@ Reads = Generator[Read, Result, list[WriteOperation]]
 AdminError."""
 
 
-class DesignAdmin(Admin):
+class Admin08(Admin):
     """Carries out the commands of the 0.8 design."""
 
-    def carry_out(self, act: DesignAct) -> None:
+    def carry_out(self, act: AdminAct08) -> None:
         """Begin a command."""
         for reads in _commands(act):
             _Command(self, reads).begin()
@@ -45,7 +45,7 @@ class DesignAdmin(Admin):
 class _Command:
     """A command that is being carried out."""
 
-    def __init__(self, administrator: DesignAdmin, reads: Callable[[], Reads]) -> None:
+    def __init__(self, administrator: Admin08, reads: Callable[[], Reads]) -> None:
         self._admin = administrator
         self._make = reads
         self._reads: Reads
@@ -84,7 +84,7 @@ class _Command:
             self._admin.clock.after(RETRY_US, self.begin)
 
 
-def _commands(act: DesignAct) -> list[Callable[[], Reads]]:
+def _commands(act: AdminAct08) -> list[Callable[[], Reads]]:
     """The commands of an act. Routes and configurations of the controller's acts do not matter."""
     match act:
         case AddBrokers(brokers=brokers):

@@ -1,8 +1,8 @@
-"""A broker of the 0.8 design as a process of the world: over all its runs, and one run.
+"""A broker of the 0.8 design as a process of the simulation: over all its runs, and one run.
 
-It does what `Cluster08` does, over the network, the ensemble and the sessions of the world. The
-disk takes no time. As with ZooKeeper's own client, a broker learns that its session is over only
-from a server.
+It does what `Cluster08` does, over the network, the ensemble and the sessions of the simulation.
+The disk takes no time. As with ZooKeeper's own client, a broker learns that its session is over
+only from a server.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -50,10 +50,10 @@ from replay.world.broker.producer_ids import Route
 from replay.world.broker.settings import BrokerSettings
 from replay.world.kafka_0_8.broker_process import BrokerProcess
 from replay.world.kafka_0_8.networked.messages import ReplicaFetch, ReplicaFetchResponse
-from replay.world.kafka_0_8.networked.serving import Accepted, Respond
+from replay.world.kafka_0_8.networked.serving import BrokerConnection, Respond
 from replay.world.network import Endpoint, Message, Network
 from replay.world.observer import Name, Observer
-from replay.world.scheduler import MS, SECOND, ProcessClock, Scheduled, Scheduler
+from replay.world.scheduler import MS, SECOND, ProcessClock, ScheduledAction, Scheduler
 from replay.world.session_driver import SessionDriver, settings_of
 
 _CLOSE_US_MAX: Final = 5 * SECOND
@@ -62,8 +62,8 @@ _OF_CLIENTS: Final = 0
 """The event number in the ids of reads for clients; the fold's events begin with 1."""
 
 
-class World(NamedTuple):
-    """What all brokers of a world share. `members`: of the ensemble."""
+class BrokerEnvironment(NamedTuple):
+    """What all simulated brokers share. `members`: of the ensemble."""
 
     scheduler: Scheduler
     network: Network
@@ -79,11 +79,11 @@ class NetworkedBroker:
     broker_epoch: Final = 0
     """The design has no broker epochs."""
 
-    def __init__(self, configuration: BrokerConfiguration, world: World) -> None:
+    def __init__(self, configuration: BrokerConfiguration, environment: BrokerEnvironment) -> None:
         self.store = BrokerProcess(configuration)
         self.process = process_of(configuration.broker_id)
         self.client_reads = 0
-        self._world = world
+        self._environment = environment
         self._run: _Run | None = None
         self._restart_after_us: int | None = None
 
@@ -113,11 +113,11 @@ class NetworkedBroker:
     def start(self) -> None:
         """Start the process, unless it runs."""
         if self._run is None:
-            self._run = _Run(self, self._world)
+            self._run = _Run(self, self._environment)
 
     def crash(self, *, loses_unflushed: bool) -> None:
         """The process ends without closing its session. Its machine does not fail."""
-        assert not loses_unflushed, "this world does not model a failure of the machine"
+        assert not loses_unflushed, "this simulation does not model a failure of the machine"
         if self._run is not None:
             self._run.end("crash")
             self._run = None
@@ -135,7 +135,7 @@ class NetworkedBroker:
         """The run has closed its session, and has ended."""
         self._run = None
         if self._restart_after_us is not None:
-            self._world.scheduler.after(self._restart_after_us, self.start)
+            self._environment.scheduler.after(self._restart_after_us, self.start)
 
     def pause(self) -> None:
         """The process does nothing until `resume`."""
@@ -149,7 +149,7 @@ class NetworkedBroker:
 
     def slow_disk(self, write_us: int) -> None:
         """Not modelled."""
-        raise NotImplementedError("the disk takes no time in this world")
+        raise NotImplementedError("the disk takes no time in this simulation")
 
     def allocate_producer_ids(self, route: Route) -> None:
         """Not modelled."""
@@ -168,18 +168,18 @@ class NetworkedBroker:
 class _Run:
     """One run of a broker: its session, its timers, and the requests in flight."""
 
-    def __init__(self, broker: NetworkedBroker, world: World) -> None:
-        self.clock = ProcessClock(world.scheduler)
-        self.fetch_wait_us = world.settings.fetch_wait_us
+    def __init__(self, broker: NetworkedBroker, environment: BrokerEnvironment) -> None:
+        self.clock = ProcessClock(environment.scheduler)
+        self.fetch_wait_us = environment.settings.fetch_wait_us
         self._broker = broker
         self._store = broker.store
         self._process = broker.process
-        self._world = world
+        self._environment = environment
         self._is_over = False
         self._inbox: list[tuple[str, BrokerEvent, list[str]]] = []
         self._is_busy = False
         self._expired = 0
-        self._timers: dict[str, Scheduled] = {}
+        self._timers: dict[str, ScheduledAction] = {}
         self._requests = 0
         self._asked: dict[int, Respond] = {}
         self._reads: dict[CommandId, Callable[[ZnodesRead], None]] = {}
@@ -188,26 +188,26 @@ class _Run:
         self._peers: dict[int, _Leader] = {}
         self._session = SessionDriver(
             self.clock,
-            world.network,
+            environment.network,
             broker.process,
             self._report,
             settings=replace(
-                settings_of(world.settings.session_timeout_ms, world.members),
+                settings_of(environment.settings.session_timeout_ms, environment.members),
                 presumes_expiration=False,
             ),
-            members=world.members,
+            members=environment.members,
             on_closed=self._closed,
         )
         broker.store.start(0)
-        self.clock.after(world.settings.start_us, self._begin)
+        self.clock.after(environment.settings.start_us, self._begin)
 
     def _begin(self) -> None:
-        self._world.observer.started(self._process)
-        self._world.network.listen(self._process, self._accept)
+        self._environment.observer.started(self._process)
+        self._environment.network.listen(self._process, self._accept)
         self._session.start()
 
     def _accept(self, process: str) -> Endpoint:
-        return Accepted(self)
+        return BrokerConnection(self)
 
     # Events
 
@@ -234,7 +234,7 @@ class _Run:
         for channel, event, records in waiting:
             now_ms = self.clock.now_us // MS
             decided = self._store.apply(event, channel, now_ms, records)
-            self._world.observer.broker_folded(self._process)
+            self._environment.observer.broker_folded(self._process)
             for issued in decided:
                 self._carry_out(issued)
             if isinstance(event, SessionExpired):
@@ -308,7 +308,7 @@ class _Run:
         is_leader = partition is not None and partition.is_leader
         epoch, isr = (partition.epoch, partition.isr) if partition else (0, ())
         leader = self._store.id if is_leader else NO_LEADER
-        self._world.observer.leader_changed(self._process, name, leader, epoch, isr)
+        self._environment.observer.leader_changed(self._process, name, leader, epoch, isr)
         self._release(name)
 
     def _respond(self, command: RespondProduce | RespondFetch) -> None:
@@ -327,7 +327,7 @@ class _Run:
         command: OpenLog | TruncateLog | DeleteLog | AppendRecords,
     ) -> None:
         store, id, name = self._store, issued.id, (command.topic, command.partition)
-        observer = self._world.observer
+        observer = self._environment.observer
         before = len(store.logs.get(name, ()))
         match command:
             case OpenLog(czxid=czxid):
@@ -380,12 +380,12 @@ class _Run:
             leader = self._peers[command.leader] = _Leader()
             leader.peer = Peer(
                 self.clock,
-                self._world.network,
+                self._environment.network,
                 self._process,
                 process_of(command.leader),
                 lambda message: self._fetched(leader, message),
                 lambda: self._failed(command.leader, leader),
-                self._world.settings.socket_timeout_us,
+                self._environment.settings.socket_timeout_us,
             )
         name = (command.topic, command.partition)
         number = leader.peer.send(
@@ -418,13 +418,13 @@ class _Run:
     def pause(self) -> None:
         """The process does nothing; what arrives waits."""
         self.clock.pause()
-        self._world.network.pause(self._process)
-        self._world.observer.paused(self._process)
+        self._environment.network.pause(self._process)
+        self._environment.observer.paused(self._process)
 
     def resume(self) -> None:
         """The process goes on."""
-        self._world.observer.resumed(self._process)
-        self._world.network.resume(self._process)
+        self._environment.observer.resumed(self._process)
+        self._environment.network.resume(self._process)
         self.clock.resume()
 
     def shut_down(self) -> None:
@@ -445,8 +445,8 @@ class _Run:
         self._store.is_running = False
         for leader in self._peers.values():
             leader.peer.close()
-        self._world.network.end_process(self._process)
-        self._world.observer.ended(self._process, cause)
+        self._environment.network.end_process(self._process)
+        self._environment.observer.ended(self._process, cause)
 
 
 def _ignore(response: RespondProduce | RespondFetch, records: Sequence[int]) -> None:

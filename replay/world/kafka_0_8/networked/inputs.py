@@ -15,6 +15,6 @@ class RemoveBrokers(TimedInput, frozen=True):
     brokers: tuple[int, ...]
 
 
-BrokersAct = AddBrokers | RemoveBrokers
-DesignAct = AdminAct | BrokersAct
-DesignInput = Input | BrokersAct
+BrokerListAct = AddBrokers | RemoveBrokers
+AdminAct08 = AdminAct | BrokerListAct
+Input08 = Input | BrokerListAct

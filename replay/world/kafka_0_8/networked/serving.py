@@ -64,7 +64,7 @@ class Host(Protocol):
         """What the fold knows of a partition."""
 
 
-class Accepted:
+class BrokerConnection:
     """One connection to a broker."""
 
     __slots__ = ("_consumer", "_host")

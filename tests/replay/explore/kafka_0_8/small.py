@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
-from replay.explore.kafka_0_8.run import Played
-from replay.world.kafka_0_8.networked.inputs import DesignInput
+from replay.explore.kafka_0_8.run import Run08
+from replay.world.kafka_0_8.networked.inputs import Input08
 from replay.world.scenario import BrokerSpec, Load, Scenario, TopicSpec
 
 SETTINGS = {
@@ -35,7 +35,7 @@ def small(
     )
 
 
-def broken_by(scenario: Scenario, inputs: Sequence[DesignInput]) -> str:
+def broken_by(scenario: Scenario, inputs: Sequence[Input08]) -> str:
     """The invariant that a run breaks; "": none."""
-    found = Played(scenario, inputs).violation
+    found = Run08(scenario, inputs).violation
     return found.invariant if found is not None else ""

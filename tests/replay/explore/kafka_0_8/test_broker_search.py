@@ -16,10 +16,10 @@ from replay.explore.invariants.recovery import Recovery
 from replay.explore.kafka_0_8.generator import drawn
 from replay.explore.kafka_0_8.invariants import ALWAYS, RECOVERY
 from replay.explore.kafka_0_8.losses import KNOWN_FLAWS, TRUNCATION
-from replay.explore.kafka_0_8.run import RULES, Played
-from replay.explore.kafka_0_8.saved import read_broker_run
+from replay.explore.kafka_0_8.run import RULES, Run08
+from replay.explore.kafka_0_8.saved import read_run_08
 from replay.explore.kafka_0_8.search import BrokenRun, search, shrunk
-from replay.explore.numbers import Numbers
+from replay.explore.numbers import RandomNumbers
 from replay.world.inputs import (
     ControllerFault,
     CrashBroker,
@@ -30,22 +30,22 @@ from replay.world.inputs import (
     Reassign,
     StopBroker,
 )
-from replay.world.kafka_0_8.networked.inputs import BrokersAct, DesignInput
+from replay.world.kafka_0_8.networked.inputs import BrokerListAct, Input08
 from replay.world.scenario import Scenario
 from tests.replay.explore.kafka_0_8.small import small
 
 INCIDENTS = Path(__file__).parent / "incidents"
 PAGE = Path(__file__).parents[4] / "docs" / "design-0.8.md"
-FLAW = read_broker_run(INCIDENTS / "committed-record-truncated")
+FLAW = read_run_08(INCIDENTS / "committed-record-truncated")
 PACKAGE = "replay.explore.kafka_0_8"
 NOT_MODELLED = {"FailLogDirectory", "SlowDisk"}
 
 
 @pytest.mark.parametrize("folder", sorted(INCIDENTS.iterdir()), ids=lambda one: one.name)
 def test_kept_run_breaks_no_invariant_or_has_its_known_flaw(folder: Path) -> None:
-    saved = read_broker_run(folder)
+    saved = read_run_08(folder)
     assert saved.reason
-    found = Played(saved.scenario, saved.inputs).violation
+    found = Run08(saved.scenario, saved.inputs).violation
     if saved.violation.invariant in KNOWN_FLAWS:
         assert found is not None
         assert (found.invariant, found.subject) == (
@@ -77,7 +77,7 @@ def test_runs_do_not_depend_on_the_number_of_workers() -> None:
 def test_inputs_of_all_kinds_are_drawn() -> None:
     made: set[str] = set()
     for seed in range(400):
-        scenario, inputs = drawn(Numbers(seed))
+        scenario, inputs = drawn(RandomNumbers(seed))
         assert [one.at_ms for one in inputs] == sorted(one.at_ms for one in inputs)
         assert 3 <= len(scenario.brokers) <= 5
         assert 1 <= sum(len(one.assignment) for one in scenario.topics) <= 6
@@ -85,7 +85,7 @@ def test_inputs_of_all_kinds_are_drawn() -> None:
     faults = {one.__name__ for one in get_args(Fault)}
     faults -= {one.__name__ for one in get_args(ControllerFault)} | NOT_MODELLED
     commands = {one.__name__ for one in (CreateTopic, DeleteTopic, Reassign)}
-    commands |= {one.__name__ for one in get_args(BrokersAct)}
+    commands |= {one.__name__ for one in get_args(BrokerListAct)}
     assert made == {*faults, *commands, "Delay", "WriteZnode"}
 
 
@@ -116,7 +116,7 @@ def explore(*arguments: str) -> Result:
 
 
 def search_of(
-    monkeypatch: pytest.MonkeyPatch, scenario: Scenario, inputs: Sequence[DesignInput]
+    monkeypatch: pytest.MonkeyPatch, scenario: Scenario, inputs: Sequence[Input08]
 ) -> None:
     """Every run of a search is this one."""
     monkeypatch.setattr(
@@ -189,8 +189,8 @@ def test_saved_run_of_an_earlier_version_is_refused(tmp_path: Path) -> None:
 
 
 def test_run_is_a_function_of_its_scenario_and_inputs() -> None:
-    scenario, inputs = drawn(Numbers(3))
-    assert Played(scenario, inputs).digest == Played(scenario, inputs).digest
+    scenario, inputs = drawn(RandomNumbers(3))
+    assert Run08(scenario, inputs).digest == Run08(scenario, inputs).digest
 
 
 @pytest.mark.parametrize(

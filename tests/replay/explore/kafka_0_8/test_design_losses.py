@@ -2,21 +2,21 @@
 
 import pytest
 
-from replay.explore.kafka_0_8.losses import DesignLosses
+from replay.explore.kafka_0_8.losses import Losses08
 
 T = ("t", 0)
 RECORD, OFFSET, FOLLOWER, EPOCH = 77, 5, 2, 3
 
 
 @pytest.fixture
-def losses() -> DesignLosses:
+def losses() -> Losses08:
     """Brokers 1 and 2 are in the ISR."""
-    found = DesignLosses()
+    found = Losses08()
     found.isr_written(T, (1, FOLLOWER))
     return found
 
 
-def is_flaw(losses: DesignLosses, record: int = RECORD, offset: int = OFFSET) -> bool:
+def is_flaw(losses: Losses08, record: int = RECORD, offset: int = OFFSET) -> bool:
     """Whether a record that is lost is a flaw, which is reported then."""
     reported: list[str] = []
     losses.on_flaw = lambda name, text: reported.append(text)
@@ -25,7 +25,7 @@ def is_flaw(losses: DesignLosses, record: int = RECORD, offset: int = OFFSET) ->
     return result
 
 
-def test_record_truncated_by_a_member_that_leads_is_a_flaw(losses: DesignLosses) -> None:
+def test_record_truncated_by_a_member_that_leads_is_a_flaw(losses: Losses08) -> None:
     losses.cut(T, FOLLOWER, OFFSET - 1, [76, RECORD])
     assert not is_flaw(losses)
     losses.led(T, 1, EPOCH)
@@ -36,19 +36,19 @@ def test_record_truncated_by_a_member_that_leads_is_a_flaw(losses: DesignLosses)
     assert not is_flaw(losses, offset=OFFSET + 1)
 
 
-def test_leadership_before_the_truncation_does_not_count(losses: DesignLosses) -> None:
+def test_leadership_before_the_truncation_does_not_count(losses: Losses08) -> None:
     losses.led(T, FOLLOWER, EPOCH)
     losses.cut(T, FOLLOWER, OFFSET, [RECORD])
     assert not is_flaw(losses)
 
 
-def test_truncation_outside_of_the_isr_does_not_count(losses: DesignLosses) -> None:
+def test_truncation_outside_of_the_isr_does_not_count(losses: Losses08) -> None:
     losses.cut(T, 3, OFFSET, [RECORD])
     losses.led(T, 3, EPOCH)
     assert not is_flaw(losses)
 
 
-def test_record_that_was_fetched_again_is_not_lost_by_the_flaw(losses: DesignLosses) -> None:
+def test_record_that_was_fetched_again_is_not_lost_by_the_flaw(losses: Losses08) -> None:
     losses.cut(T, FOLLOWER, OFFSET, [RECORD])
     assert losses.is_cut(T, FOLLOWER)
     losses.appended(T, FOLLOWER, OFFSET, [RECORD])
@@ -57,7 +57,7 @@ def test_record_that_was_fetched_again_is_not_lost_by_the_flaw(losses: DesignLos
     assert not is_flaw(losses)
 
 
-def test_record_is_not_restored_by_another_one_in_its_place(losses: DesignLosses) -> None:
+def test_record_is_not_restored_by_another_one_in_its_place(losses: Losses08) -> None:
     losses.cut(T, FOLLOWER, OFFSET, [RECORD])
     losses.led(T, FOLLOWER, EPOCH)
     losses.appended(T, FOLLOWER, OFFSET, [78])
@@ -65,7 +65,7 @@ def test_record_is_not_restored_by_another_one_in_its_place(losses: DesignLosses
 
 
 def test_replica_that_has_left_the_isr_has_to_catch_up_before_it_leads(
-    losses: DesignLosses,
+    losses: Losses08,
 ) -> None:
     losses.cut(T, FOLLOWER, OFFSET, [RECORD])
     losses.isr_written(T, (1,))
@@ -74,7 +74,7 @@ def test_replica_that_has_left_the_isr_has_to_catch_up_before_it_leads(
     assert not is_flaw(losses)
 
 
-def test_deleted_topic_leaves_no_excuse_for_its_successor(losses: DesignLosses) -> None:
+def test_deleted_topic_leaves_no_excuse_for_its_successor(losses: Losses08) -> None:
     losses.cut(T, FOLLOWER, OFFSET, [RECORD])
     losses.led(T, FOLLOWER, EPOCH)
     losses.forget(T)

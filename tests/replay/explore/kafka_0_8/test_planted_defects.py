@@ -29,7 +29,7 @@ from replay.world.inputs import (
     StopBroker,
     Target,
 )
-from replay.world.kafka_0_8.networked.inputs import DesignInput
+from replay.world.kafka_0_8.networked.inputs import Input08
 from replay.world.scenario import Scenario
 from tests.replay.explore.kafka_0_8.small import broken_by, small
 
@@ -230,7 +230,7 @@ def let_replicas_join_that_were_started_again(patch: pytest.MonkeyPatch) -> None
     patch.setattr(isr, "SECOND_RULES", CURRENT_RULES)
 
 
-DEFECTS: tuple[tuple[str, Plant, Scenario, Sequence[DesignInput]], ...] = (
+DEFECTS: tuple[tuple[str, Plant, Scenario, Sequence[Input08]], ...] = (
     ("high-watermark-rises", commit_at_once, small((1, 2, 3)), []),
     ("isr-has-committed-records", overrate_followers, small((1, 2, 3)), []),
     ("isrs-full", never_catch_up, small((1, 2)), [StopBroker(5_000, 2, 6_000)]),
@@ -345,7 +345,7 @@ def test_defect_breaks_the_invariant(
     invariant: str,
     plant: Plant,
     scenario: Scenario,
-    inputs: Sequence[DesignInput],
+    inputs: Sequence[Input08],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     assert broken_by(scenario, inputs) in ("", *KNOWN_FLAWS)

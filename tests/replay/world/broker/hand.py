@@ -31,7 +31,7 @@ from replay.world.broker.broker import Broker
 from replay.world.broker.control_requests import Replicas
 from replay.world.broker.messages import ALL
 from replay.world.broker.partition import Partition
-from replay.world.broker.run import World
+from replay.world.broker.run import BrokerEnvironment
 from replay.world.broker.settings import LISTENER, BrokerSettings, settings_of
 from replay.world.clients import Consumer, Producer
 from replay.world.ensemble.ensemble import Ensemble
@@ -43,7 +43,7 @@ from replay.world.messages import (
     PartitionError,
 )
 from replay.world.network import Connection, Message, Network
-from replay.world.observer import Acknowledged, Name, Observer
+from replay.world.observer import AcknowledgedRecord, Name, Observer
 from replay.world.scenario import BrokerSpec
 from replay.world.scheduler import SECOND, Scheduler
 from replay.world.simulation import PERSISTENT
@@ -72,7 +72,7 @@ class Seen(Observer):
     def produced(self, process: str, partition: Name, record: int) -> None:
         self.produced_records += 1
 
-    def acknowledged(self, process: str, one: Acknowledged) -> None:
+    def acknowledged(self, process: str, one: AcknowledgedRecord) -> None:
         self.acknowledged_records.append((one.record, one.offset, one.isr))
 
     def read(
@@ -143,7 +143,7 @@ class Hand:
         self.zookeeper = Ensemble(self.scheduler, self.network, state)
         self.settings = settings or settings_of(protocol, {})
         self.protocol = self.settings.protocol
-        world = World(
+        environment = BrokerEnvironment(
             self.scheduler,
             self.network,
             self.settings,
@@ -151,7 +151,7 @@ class Hand:
             lambda id: f"refold {id}",
             lambda topic: min_isr,
         )
-        self.brokers = {id: Broker(BrokerSpec(id), world) for id in range(1, brokers + 1)}
+        self.brokers = {id: Broker(BrokerSpec(id), environment) for id in range(1, brokers + 1)}
         self.controller_epoch = 1
         self.topic_id = TOPIC_ID
         self.requests: list[ApiRequest] = []

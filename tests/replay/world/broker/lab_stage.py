@@ -48,8 +48,8 @@ SESSION_MS = 600_000
 
 
 class LabStage(Stage):
-    """Brokers of a lab. `expected` is what the world has seen in the same schedule: `note` compares
-    with it, and `observe` waits until the real state is equal."""
+    """Brokers of a lab. `expected` is what the simulation has seen in the same schedule: `note`
+    compares with it, and `observe` waits until the real state is equal."""
 
     def __init__(self, protocol: str, lab: Lab, session: RealSession, expected: list[object]):
         super().__init__(protocol, len(lab.brokers))
@@ -66,8 +66,8 @@ class LabStage(Stage):
         self.endpoint.offered[ALTER_PARTITION.key] = (ALTER_PARTITION.first, ALTER_PARTITION.last)
 
     def note(self, what: object) -> None:
-        """Compare with the world. A schedule ends at the first state that is different, or after
-        some different responses."""
+        """Compare with the simulation. A schedule ends at the first state that is different, or
+        after some different responses."""
         expected = self._expected[len(self.seen)]
         if what != expected:
             compared = ndiff(lines_of(expected), lines_of(what))
@@ -211,7 +211,7 @@ class LabStage(Stage):
         return time.monotonic()
 
     async def observe(self) -> None:
-        """Wait until two states in a row are those of the world."""
+        """Wait until two states in a row are those of the simulation."""
         expected = self._expected[len(self.seen)]
         deadline = time.monotonic() + OBSERVE_SECONDS_MAX
         equal = 0

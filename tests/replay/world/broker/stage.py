@@ -1,4 +1,4 @@
-"""What a schedule of a conformance test does to brokers, whether real ones or those of the world.
+"""What a schedule of a conformance test does to brokers, real or simulated.
 
 The test plays the controller, with id 100. A schedule is an async function that takes a `Stage`. It
 calls the same steps on both stages, and compares what it sees.

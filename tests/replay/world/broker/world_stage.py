@@ -1,4 +1,4 @@
-"""The brokers of the world as a stage of conformance tests."""
+"""The simulated brokers as a stage of conformance tests."""
 
 from collections.abc import Sequence
 

@@ -10,7 +10,14 @@ from controller.core.events import WatchFired
 from controller.core.operations import Check, Create, CreateSequential, Delete, SetData
 from controller.zookeeper import wire
 from replay.world.ensemble.codec import BadRequest, ServerCodec, Unimplemented
-from replay.world.ensemble.protocol import Answered, Asked, CloseSession, Greeted, Greeting, Ping
+from replay.world.ensemble.protocol import (
+    CloseSession,
+    ConnectRequest,
+    ConnectResponse,
+    Ping,
+    ReplyPacket,
+    RequestPacket,
+)
 from replay.world.requests import (
     AddWatch,
     Exists,
@@ -51,26 +58,26 @@ REQUESTS = st.one_of(
 )
 
 
-def greeted(*, is_old: bool = False) -> ServerCodec:
-    """The codec of a connection after its greeting."""
+def connected(*, is_old: bool = False) -> ServerCodec:
+    """The codec of a connection after its ConnectRequest."""
     codec = ServerCodec(is_old=is_old)
     assert list(codec.read(wire.connect_request(5, 6_000, 7, b"p" * 16))) == [
-        Greeting(5, 6_000, 7, b"p" * 16)
+        ConnectRequest(5, 6_000, 7, b"p" * 16)
     ]
     return codec
 
 
 @given(st.lists(REQUESTS, max_size=6))
 def test_requests_and_replies_are_what_the_client_means(requests: list[Request]) -> None:
-    server, codec = ZooKeeper(), greeted()
+    server, codec = ZooKeeper(), connected()
     session = server.create_session()
     for xid, request in enumerate(requests):
         opcode, body = encode(request)
-        (asked,) = codec.read(wire.framed(xid, struct.pack(">i", opcode) + body))
-        assert isinstance(asked, Asked)
-        assert (asked.xid, asked.request) == (xid, request)
+        (packet,) = codec.read(wire.framed(xid, struct.pack(">i", opcode) + body))
+        assert isinstance(packet, RequestPacket)
+        assert (packet.xid, packet.request) == (xid, request)
         reply = server.apply(session, request, 0)
-        encoded = codec.write(Answered(xid, reply), asked.forms)
+        encoded = codec.write(ReplyPacket(xid, reply), packet.forms)
         assert struct.unpack_from(">i", encoded) == (len(encoded) - 4,)
         packet = Packet(encoded[4:])
         assert packet.number() == xid
@@ -78,25 +85,27 @@ def test_requests_and_replies_are_what_the_client_means(requests: list[Request])
 
 
 def test_requests_without_arguments_and_handshakes() -> None:
-    codec = greeted()
+    codec = connected()
     frames = wire.ping_request() + wire.framed(3, wire.close_request())
-    assert [(one.xid, one.request) for one in codec.read(frames) if isinstance(one, Asked)] == [
+    assert [
+        (one.xid, one.request) for one in codec.read(frames) if isinstance(one, RequestPacket)
+    ] == [
         (-2, Ping()),
         (3, CloseSession()),
     ]
-    answer = codec.write(Greeted(6_000, 9, b"q" * 16))
+    answer = codec.write(ConnectResponse(6_000, 9, b"q" * 16))
     assert wire.read_handshake(answer[4:]) == wire.Handshake(6_000, 9, b"q" * 16)
 
 
 @pytest.mark.parametrize("change", ["created", "deleted", "data", "children"])
 def test_watch_event_has_its_change_and_zxid(change: str) -> None:
-    frame = greeted().write(WatchFired("/ä", change, 4))[4:]
+    frame = connected().write(WatchFired("/ä", change, 4))[4:]
     assert wire.read_header(frame) == wire.ReplyHeader(wire.WATCH_EVENT_XID, 4, 0)
     assert wire.read_watch_event(frame) == wire.WatchNotice("/ä", change)
 
 
 def test_incomplete_requests_are_read_when_they_are_complete() -> None:
-    codec, ping = greeted(), wire.ping_request()
+    codec, ping = connected(), wire.ping_request()
     assert list(codec.read(ping[:5])) == []
     assert len(list(codec.read(ping[5:] + ping))) == 2
 
@@ -113,10 +122,10 @@ def test_incomplete_requests_are_read_when_they_are_complete() -> None:
 )
 def test_malformed_request_is_an_error(body: bytes) -> None:
     with pytest.raises(BadRequest):
-        list(greeted().read(wire.framed(1, body)))
+        list(connected().read(wire.framed(1, body)))
 
 
 def test_old_server_does_not_know_multi_reads() -> None:
     opcode, body = encode(MultiRead((GetData("/"),)))
     with pytest.raises(Unimplemented):
-        list(greeted(is_old=True).read(wire.framed(1, struct.pack(">i", opcode) + body)))
+        list(connected(is_old=True).read(wire.framed(1, struct.pack(">i", opcode) + body)))

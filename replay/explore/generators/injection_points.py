@@ -1,4 +1,4 @@
-"""The moments of a run at which it is likely that another input makes a difference.
+"""Injection points: moments of a run at which another input is likely to make a difference.
 
 These are the writes and requests of controllers, the writes and sessions of brokers in ZooKeeper,
 the requests of brokers to the controller, and the watch events that controllers receive.
@@ -11,20 +11,26 @@ from msgspec import Struct
 
 from controller.core.operations import Check
 from replay.explore.coverage import Act, kind_of_act
-from replay.world.ensemble.protocol import ZOOKEEPER, Asked, CloseSession, Greeting, Ping
+from replay.world.ensemble.protocol import (
+    ZOOKEEPER,
+    CloseSession,
+    ConnectRequest,
+    Ping,
+    RequestPacket,
+)
 from replay.world.messages import ControllerRequest
 from replay.world.network import Delivery
 from replay.world.requests import Multi, Write
 from replay.world.scheduler import MS
 
 START_MS: Final = 2_900
-"""Earlier moments are those of the start of the cluster."""
+"""Earlier points are those of the start of the cluster."""
 
 _CONTROLLERS: Final = ("refold ", "stock ")
 _WATCH_EVENT: Final = (-1).to_bytes(4, signed=True)
 
 
-class Moment(Struct, frozen=True):
+class InjectionPoint(Struct, frozen=True):
     """What a process did: `kind` is the same for acts that differ in names and numbers only."""
 
     process: str
@@ -32,46 +38,46 @@ class Moment(Struct, frozen=True):
     kind: str
 
 
-def moments_of(
+def injection_points_of(
     acts: Mapping[str, Sequence[Act]], deliveries: Sequence[Delivery]
-) -> dict[str, list[Moment]]:
-    """The moments of a run, by kind."""
-    found: dict[str, list[Moment]] = {}
+) -> dict[str, list[InjectionPoint]]:
+    """The injection points of a run, by kind."""
+    found: dict[str, list[InjectionPoint]] = {}
     for process, done in acts.items():
         for act in done:
-            found.setdefault(act.point, []).append(Moment(process, act.at_ms, act.point))
+            found.setdefault(act.point, []).append(InjectionPoint(process, act.at_ms, act.point))
     for one in deliveries:
-        moment = _of_delivery(one)
-        if moment is not None:
-            found.setdefault(moment.kind, []).append(moment)
-    for kind, moments in list(found.items()):
-        found[kind] = [one for one in moments if one.at_ms >= START_MS]
+        point = _of_delivery(one)
+        if point is not None:
+            found.setdefault(point.kind, []).append(point)
+    for kind, points in list(found.items()):
+        found[kind] = [one for one in points if one.at_ms >= START_MS]
         if not found[kind]:
             del found[kind]
     return found
 
 
-def _of_delivery(one: Delivery) -> Moment | None:
+def _of_delivery(one: Delivery) -> InjectionPoint | None:
     sender, _, receiver = one.link.partition(">")
     message, at_ms = one.message, one.at_us // MS
     if receiver == ZOOKEEPER and sender.startswith("broker"):
         kind = _kind_of_request(message)
-        return Moment(sender, at_ms, f"broker: {kind}") if kind else None
+        return InjectionPoint(sender, at_ms, f"broker: {kind}") if kind else None
     if isinstance(message, ControllerRequest):
         name = type(message.request).__name__
         kind = f"request: {name}"
-        return Moment(sender if sender.startswith("broker") else receiver, at_ms, kind)
+        return InjectionPoint(sender if sender.startswith("broker") else receiver, at_ms, kind)
     if sender == ZOOKEEPER and receiver.startswith(_CONTROLLERS):
         is_event = isinstance(message, bytes) and message[4:8] == _WATCH_EVENT
-        return Moment(receiver, at_ms, "watch event") if is_event else None
+        return InjectionPoint(receiver, at_ms, "watch event") if is_event else None
     return None
 
 
 def _kind_of_request(message: object) -> str:
     """The kind of a write or of a session's begin or end; empty for reads and heartbeats."""
-    if isinstance(message, Greeting):
+    if isinstance(message, ConnectRequest):
         return "session" if message.session == 0 else "reconnect"
-    if not isinstance(message, Asked) or isinstance(message.request, Ping):
+    if not isinstance(message, RequestPacket) or isinstance(message.request, Ping):
         return ""
     request = message.request
     if isinstance(request, CloseSession):

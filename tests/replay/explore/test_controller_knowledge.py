@@ -23,10 +23,10 @@ from controller.core.events import BrokerResponded, ChildrenRead, Event, Recorde
 from controller.core.operations import NO_NODE, OK
 from controller.core.procedures.reassignment_znodes.cancel_znode import read_cancel
 from controller.core.values import Assignment
-from replay.explore.delivered import Delivered
+from replay.explore.controller_knowledge import ControllerKnowledge
 from replay.explore.generators.scenarios import generic
 from replay.explore.invariants.invariant import Invariant
-from replay.explore.invariants.known import Candidates
+from replay.explore.invariants.known_cluster import Candidates
 from replay.explore.run import run
 from replay.world.inputs import (
     CancelReassignment,
@@ -77,7 +77,7 @@ class _Controller:
     def __init__(self) -> None:
         self.known = History(Invariant).known
         self.own = _Own()
-        self.delivered = Delivered(self.known, self.own)
+        self.delivered = ControllerKnowledge(self.known, self.own)
         self.delivered.inform_invariants()
         self._number = 0
 

@@ -1,7 +1,7 @@
 """The state of a cluster of the 0.8 design in ZooKeeper, parsed, for the invariants.
 
-`KnownOfDesign` has what `Known` has for the controller. The state of a partition is made of its ISR
-and leader znodes, the state of a topic of the replicas of its partitions.
+`KnownCluster08` has what `KnownCluster` has for the controller. The state of a partition is made of
+its ISR and leader znodes, the state of a topic of the replicas of its partitions.
 """
 
 from collections.abc import Callable, Sequence
@@ -15,8 +15,8 @@ from controller.kafka_0_8 import znodes
 from controller.kafka_0_8.state import NO_EPOCH, Name
 from controller.kafka_0_8.znodes import StateChange
 from replay.explore.invariants.invariant import AssignmentWrite, StateWrite
-from replay.explore.invariants.known import Known, TopicKnown
-from replay.explore.kafka_0_8.losses import DesignLosses
+from replay.explore.invariants.known_cluster import KnownCluster, KnownTopic
+from replay.explore.kafka_0_8.losses import Losses08
 from replay.world.admin import ADMIN
 from replay.world.tree import Znode
 from replay.world.zookeeper import Changes, ZooKeeper
@@ -24,7 +24,7 @@ from replay.world.zookeeper import Changes, ZooKeeper
 _NO_BROKER_EPOCH: Final = 0
 
 
-class KnownOfDesign(Known):
+class KnownCluster08(KnownCluster):
     """The znodes of the design.
 
     - `moves`: the new replicas of each reassigned partition, which existed when they were stored
@@ -37,7 +37,7 @@ class KnownOfDesign(Known):
 
     def __init__(self) -> None:
         super().__init__()
-        self.losses: DesignLosses = DesignLosses()
+        self.losses: Losses08 = Losses08()
         self.leader_epoch = NO_EPOCH
         self.moves: dict[Name, tuple[int, ...]] = {}
         self.queues: dict[int, dict[str, StateChange | None]] = {}
@@ -55,12 +55,12 @@ class KnownOfDesign(Known):
         return leader_epoch <= self.first_epochs.get(name[0], leader_epoch)
 
 
-class DesignFacts:
-    """Keeps `KnownOfDesign` up to date. `of` returns the methods of the invariants that need a
+class ZooKeeperFacts08:
+    """Keeps `KnownCluster08` up to date. `of` returns the methods of the invariants that need a
     fact."""
 
     def __init__(
-        self, known: KnownOfDesign, state: ZooKeeper, of: Callable[[str], list[Any]]
+        self, known: KnownCluster08, state: ZooKeeper, of: Callable[[str], list[Any]]
     ) -> None:
         self._known = known
         self._state = state
@@ -118,7 +118,7 @@ class DesignFacts:
         known = self._known
         if node is not None:
             if name not in known.topics:
-                known.topics[name] = TopicKnown(name, node.czxid)
+                known.topics[name] = KnownTopic(name, node.czxid)
                 known.first_epochs[name] = known.leader_epoch
             return
         topic = known.topics.get(name)

@@ -22,7 +22,7 @@ from replay.explore.invariants.losses import Losses
 ADMIN: Final = "/admin/"
 
 
-class TopicKnown:
+class KnownTopic:
     """A topic's znode. By its `czxid` it differs from a deleted topic of the same name.
 
     `id`: the last one that was written; `has_id`: whether the znode has it now. `has_lost_id`: a
@@ -77,7 +77,7 @@ class Candidates(NamedTuple):
     surely_online: tuple[int, ...]
 
 
-class AskedOfProcesses:
+class ProcessQueries:
     """What the invariants ask about processes; the monitor sets the answers."""
 
     def __init__(self) -> None:
@@ -127,12 +127,12 @@ class AskedOfProcesses:
         """The controller that has the role; None: none."""
 
 
-class Known(AskedOfProcesses):
+class KnownCluster(ProcessQueries):
     """The znodes that matter, parsed. Content that cannot be parsed counts as unchanged."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.topics: dict[str, TopicKnown] = {}
+        self.topics: dict[str, KnownTopic] = {}
         self.states: dict[Name, LeaderAndIsr] = {}
         self.changed_by_tools: dict[Name, None] = {}
         """The partitions whose assignment a tool has changed, also those of deleted topics."""
@@ -237,7 +237,7 @@ class Known(AskedOfProcesses):
         """Whether a process is a controller."""
         return process.startswith(("refold ", "stock "))
 
-    def topic_of(self, name: Name) -> TopicKnown | None:
+    def topic_of(self, name: Name) -> KnownTopic | None:
         """The topic of a partition."""
         return self.topics.get(name[0])
 

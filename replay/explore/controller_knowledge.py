@@ -31,7 +31,7 @@ from controller.core.errors import ZnodeError
 from controller.core.events import BrokerResponded, ChildrenRead, Recorded, ZnodesRead
 from controller.core.operations import NO_NODE, OK
 from controller.core.znodes import Name
-from replay.explore.invariants.known import Candidates, Known
+from replay.explore.invariants.known_cluster import Candidates, KnownCluster
 
 _IDS: Final = f"{znodes.BROKER_IDS}/"
 _Key = tuple[int, Name]
@@ -110,7 +110,7 @@ class _View:
         self.unsure = {}
 
 
-class Own(Protocol):
+class ControllerStates(Protocol):
     """The state and configuration of the controllers themselves."""
 
     def is_standby(self, process: str) -> bool: ...
@@ -120,16 +120,16 @@ class Own(Protocol):
     def cancel_known_to(self, process: str) -> int: ...
 
 
-class Delivered:
+class ControllerKnowledge:
     """What was delivered to all controllers. `own` is the state of the controllers themselves."""
 
-    def __init__(self, known: Known, own: Own) -> None:
+    def __init__(self, known: KnownCluster, own: ControllerStates) -> None:
         self._known = known
         self._own = own
         self._views: dict[str, _View] = {}
 
     def inform_invariants(self) -> None:
-        """Let the invariants ask what controllers know, by `Known`."""
+        """Let the invariants ask what controllers know, by `KnownCluster`."""
         known = self._known
         known.live_brokers_of = self.live_brokers_of
         known.surely_live_of = self.surely_live_of
