@@ -15,8 +15,8 @@ from replay.inspect.projections import (
     RecordedProjection,
     projection_of,
 )
-from replay.listing.observed import DerivedDecision, DerivedDecisions, RecordDescriber
-from replay.listing.recorded import Listing
+from replay.listing.imported import DerivedDecision, DerivedDecisions, RecordDescriber
+from replay.listing.recorded import EventDescriber
 from replay.logs.open_log import OpenedLog, RecordedLog
 from replay.progress import Progress
 from replay.stock_clusters.imported_log.encoding import event_of
@@ -71,7 +71,7 @@ class RecordedReplay:
             state, pending = projection_of(log, begin.body, begin.seq), begin.pending
         assert isinstance(state, RecordedProjection), "the log is a recorded one"
         self.state: RecordedProjection = state
-        self._listing = Listing(log, state, pending)
+        self._describer = EventDescriber(log, state, pending)
         wanted = EventFilter(first_seq=state.seq + 1)
         self._records = _closable(log.reader.records(wanted))
 
@@ -80,7 +80,7 @@ class RecordedReplay:
         following = next(self._records, None)
         if following is None:
             return False
-        self._listing.skip(*following)
+        self._describer.skip(*following)
         return True
 
     def take(self) -> EventView | None:
@@ -89,7 +89,7 @@ class RecordedReplay:
         if following is None:
             return None
         running = self.state.running_since
-        event, decisions, written, *_ = self._listing.take(*following)
+        event, decisions, written, *_ = self._describer.take(*following)
         begun = tuple(BegunProcedure(one.procedure, one.seq) for one in self.state.begun)
         return EventView(event, tuple(decisions), begun, tuple(written), running)
 
@@ -98,7 +98,7 @@ class RecordedReplay:
         body = self.state.snapshot()
         if body is None:
             return None
-        return ReplayCheckpoint(self.state.seq, body, dict(self._listing.pending))
+        return ReplayCheckpoint(self.state.seq, body, dict(self._describer.pending))
 
     def close(self) -> None:
         """Close the log."""

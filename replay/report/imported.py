@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from replay.agreement.znode_view import ZnodeView
 from replay.cluster_view.from_znodes import cluster_of
 from replay.errors import ReplayError
-from replay.listing import observed
+from replay.listing import imported
 from replay.progress import Progress
 from replay.report.observing import EVERYTHING, ReportShadowObserver
 from replay.report.reading import Live, Reading, Session, TimedDecision, TimedEvent
@@ -28,12 +28,12 @@ def read_imported(log: ImportedLog, path: str, progress: Progress) -> Reading:
     """Read the whole log, and derive its decisions once. Raises ReplayError, LogError."""
     first, last = log.first_seq, log.reader.last_seq
     initial = cluster_of(ZnodeView(log.state.tree, log.begun.chroot), first - 1, "")
-    listed = observed.events(log, first, last, progress)
+    listed = imported.events(log, first, last, progress)
     events = [TimedEvent(nanoseconds_of(one.time), one) for one in listed]
     if not events:
         raise ReplayError(f"{path} has no records after its first state: nothing to report")
     history, folds = observed_history(log, EVERYTHING, last, progress, ReportShadowObserver)
-    derived = observed.DerivedDecisions(log, ((trace, noted.commands) for trace, noted in folds))
+    derived = imported.DerivedDecisions(log, ((trace, noted.commands) for trace, noted in folds))
     causes = {one.seq: one.because for one in history.facts if one.because is not None}
     decisions = [
         TimedDecision(nanoseconds_of(one.listed.time), one.listed, causes.get(one.listed.seq))

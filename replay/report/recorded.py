@@ -10,7 +10,7 @@ from eventstore.records import CommandRecord, EventRecord
 from replay.cluster_view.from_context import cluster_of
 from replay.cluster_view.waiting import with_times
 from replay.errors import ReplayError
-from replay.listing.recorded import Listing
+from replay.listing.recorded import EventDescriber
 from replay.listing.values import ListedDecision
 from replay.logs.decode import time_of
 from replay.logs.open_log import RecordedLog
@@ -50,15 +50,15 @@ class _Reader:
         self._decided: list[tuple[int, Issued, ListedDecision]] = []
         self._outcomes: dict[CommandId, list[int]] = defaultdict(list)
         self._broker = log.configuration.broker_id
-        self._listing = Listing(log, self.fold)
+        self._describer = EventDescriber(log, self.fold)
 
     def take(self, record: EventRecord, stored: list[CommandRecord]) -> None:
-        taken = self._listing.take(record, stored)
-        event = taken.content
+        described = self._describer.take(record, stored)
+        event = described.content
         errors = getattr(event, "errors", ())
         lost = sum(1 for one in errors if one == CONNECTION_LOSS)
-        self.events.append(TimedEvent(record.wall_ns, taken.event, lost))
-        for one, listed in zip(taken.issued, taken.decisions, strict=True):
+        self.events.append(TimedEvent(record.wall_ns, described.event, lost))
+        for one, listed in zip(described.issued, described.decisions, strict=True):
             self._decided.append((record.wall_ns, one, listed))
         command = getattr(event, "command", None)
         if command is not None:
