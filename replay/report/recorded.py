@@ -18,7 +18,7 @@ from replay.logs.other_core import recorded_by
 from replay.logs.recorded_fold import fold_at_start
 from replay.progress import Progress
 from replay.report.observing import ReportObserver
-from replay.report.reading import Live, Reading, Session, TimedDecision, TimedEvent
+from replay.report.reading import LiveBrokers, Reading, SessionLifetime, TimedDecision, TimedEvent
 from replay.times import iso_time
 from replay.why.history import History
 from replay.why.subject import Subject
@@ -45,8 +45,8 @@ class _Reader:
     def __init__(self, log: RecordedLog) -> None:
         self.fold = _Fold(log)
         self.events: list[TimedEvent] = []
-        self.live: list[Live] = []
-        self.sessions: list[Session] = []
+        self.live: list[LiveBrokers] = []
+        self.sessions: list[SessionLifetime] = []
         self._decided: list[tuple[int, Issued, ListedDecision]] = []
         self._outcomes: dict[CommandId, list[int]] = defaultdict(list)
         self._broker = log.configuration.broker_id
@@ -65,14 +65,16 @@ class _Reader:
             self._outcomes[command].append(record.seq)
         live = self.fold.observer.live
         if not self.live or self.live[-1].brokers != live:
-            self.live.append(Live(record.seq, record.wall_ns, live))
+            self.live.append(LiveBrokers(record.seq, record.wall_ns, live))
         self._session(record, event)
 
     def _session(self, record: EventRecord, event: Event) -> None:
         last = self.sessions[-1] if self.sessions else None
         if isinstance(event, SessionConnected) and (last is None or last.id != event.session_id):
             owner = f"daemon {self._broker}"
-            self.sessions.append(Session(event.session_id, owner, record.seq, record.wall_ns))
+            self.sessions.append(
+                SessionLifetime(event.session_id, owner, record.seq, record.wall_ns)
+            )
         elif isinstance(event, SessionExpired) and last is not None:
             last.end_seq, last.end_ns, last.how = record.seq, record.wall_ns, "expired"
 

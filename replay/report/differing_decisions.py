@@ -54,7 +54,7 @@ class _Diff(Struct):
     logs: list[_LogResult]
 
 
-def add_differing(report: Report, path: Path) -> None:
+def add_differing_decisions(report: Report, path: Path) -> None:
     """Add the differing decisions of this log, from the JSON of `refold diff`: findings, a lane,
     and how each of them differs. Raises ReplayError."""
     diff = read_output(path, _Diff, "refold diff LOG --format json")
