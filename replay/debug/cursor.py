@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 from msgspec import Struct
 
 from eventstore.errors import LogCorrupt
-from replay.cluster_view.views import Cluster
+from replay.cluster_view.views import ClusterView
 from replay.debug.conditions import (
     ABOUT,
     DECISION,
@@ -145,7 +145,7 @@ class Cursor:
         """The event at the cursor."""
         return next(self._log.events(self.seq, self.seq))
 
-    def clusters(self) -> tuple[Cluster, Cluster]:
+    def clusters(self) -> tuple[ClusterView, ClusterView]:
         """The state before and after the event at the cursor."""
         return self._log.clusters(self.seq)
 

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from operator import attrgetter
 from typing import Any, Final
 
-from replay.cluster_view.views import Cluster
+from replay.cluster_view.views import ClusterView
 from replay.cluster_view.waiting import with_times
 from replay.debug.candidates import Candidates, Range
 from replay.debug.conditions import EventCondition
@@ -60,7 +60,7 @@ class SeekableLog:
             while replay.state.seq < last and (event := replay.take()) is not None:
                 yield event
 
-    def clusters(self, seq: int) -> tuple[Cluster, Cluster]:
+    def clusters(self, seq: int) -> tuple[ClusterView, ClusterView]:
         """The state before and after an event. Raises ReplayError, LogError."""
         with self._replay_after(seq - 1) as replay:
             before = self._cluster(replay)
@@ -149,7 +149,7 @@ class SeekableLog:
                 if is_found:
                     yield replay.state.seq
 
-    def _cluster(self, replay: LogReplay) -> Cluster:
+    def _cluster(self, replay: LogReplay) -> ClusterView:
         reader = self.log.reader
         found = replay.state.cluster(time_of(reader, replay.state.seq))
         return with_times(found, lambda seq: time_of(reader, seq))

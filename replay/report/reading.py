@@ -2,7 +2,7 @@
 
 from msgspec import Struct, field
 
-from replay.cluster_view.views import Cluster
+from replay.cluster_view.views import ClusterView
 from replay.listing.values import ListedDecision, ListedEvent
 from replay.why.facts import Cause
 from replay.why.history import History
@@ -93,7 +93,7 @@ class Reading(LogExtent, kw_only=True):
     procedures: list[Procedure]
     live: list[LiveBrokers]
     sessions: list[SessionLifetime]
-    initial: Cluster
+    initial: ClusterView
     history: History
     moves: dict[str, list[Move]] = field(default_factory=dict)
     """The reassignments of each partition that had one."""

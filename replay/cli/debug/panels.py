@@ -13,7 +13,7 @@ from replay.cli.decisions import decision_lines
 from replay.cli.inspect_tables import changes_table, heading, tables
 from replay.cli.why_report import link_lines
 from replay.cluster_view.selecting import selected
-from replay.cluster_view.views import Cluster
+from replay.cluster_view.views import ClusterView
 from replay.debug.conditions import EventCondition
 from replay.debug.cursor import Cursor
 from replay.debug.event_view import EventView
@@ -122,7 +122,7 @@ def link_line(found: Explanation, place: int) -> Text:
     return Text("\n".join(link_lines(found.chain[place])))
 
 
-def _filtered(cluster: Cluster, shown: str) -> Cluster:
+def _filtered(cluster: ClusterView, shown: str) -> ClusterView:
     """The cluster without the partitions that a filter excludes; a filter by broker excludes
     none."""
     if not shown or shown.startswith("broker "):

@@ -11,7 +11,7 @@ from msgspec import Struct, structs
 from rich.console import RenderableType
 
 from replay.cli.what_if_report import answer_parts
-from replay.cluster_view.views import Cluster
+from replay.cluster_view.views import ClusterView
 from replay.debug.cursor import Cursor, EventsAround
 from replay.debug.event_view import EventView
 from replay.errors import ReplayError
@@ -23,8 +23,8 @@ from replay.progress import Progress
 from replay.what_if.changes import Changes
 from replay.what_if.continuing import what_if
 from replay.what_if.saved_run import incident_of
+from replay.why.daemon_terms import events_to_choose
 from replay.why.explanations.explanation import Explanation
-from replay.why.own_terms import events_to_choose
 from replay.why.subject import Subject
 
 _AROUND: Final = 100
@@ -46,8 +46,8 @@ class DebugView(Struct, frozen=True):
     around: Sequence[EventView]
     damage: str
     event: EventView
-    before: Cluster
-    after: Cluster
+    before: ClusterView
+    after: ClusterView
     changes: list[Change]
     to_choose: str
 

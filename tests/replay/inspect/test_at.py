@@ -13,7 +13,7 @@ from controller.event_log.records import command_record, event_record
 from controller.fingerprint import core_fingerprint
 from eventstore import folders, snapshots
 from eventstore.writer import LogWriter
-from replay.cluster_view.views import NO_BROKER, Cluster
+from replay.cluster_view.views import NO_BROKER, ClusterView
 from replay.inspect import at as opening
 from replay.inspect.at import cluster_at, make_snapshots
 from replay.inspect.changes import changes
@@ -44,7 +44,7 @@ def snapshots_everywhere(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(opening, "_CLOCK_EVERY", 1)
 
 
-def state(log: Path, seq: int) -> Cluster:
+def state(log: Path, seq: int) -> ClusterView:
     with open_log(log) as opened:
         return cluster_at(opened, seq)
 
@@ -106,7 +106,7 @@ def long_log(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def opened_at_the_end(log: Path) -> tuple[Cluster, set[str]]:
+def opened_at_the_end(log: Path) -> tuple[ClusterView, set[str]]:
     """The state at the end of a log, and the reported progress."""
     reported: set[str] = set()
     with open_log(log) as opened:
