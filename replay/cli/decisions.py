@@ -18,12 +18,12 @@ from replay.cli.listing import (
     print_list,
 )
 from replay.cli.options import FromPosition, JsonLines, Log, Term, ToPosition
-from replay.description.choices import Chosen, candidates_clause
+from replay.description.choices import LeaderChoice, candidates_clause
 from replay.index import listing as from_index
 from replay.index.listing import Wanted
 from replay.index.store import Index
-from replay.listing import broker as listed_broker
-from replay.listing import observed, recorded
+from replay.listing import broker as broker_log
+from replay.listing import imported, recorded
 from replay.listing.values import ListedDecision
 from replay.logs.open_log import RecordedLog
 from replay.logs.opened_broker_log import BrokerLog
@@ -98,13 +98,12 @@ def decisions(
 
 def _source(log: ListedLog, first: int, last: int, progress: Progress) -> Iterator[ListedDecision]:
     if isinstance(log, BrokerLog):
-        found = listed_broker.listed(log, first, last, progress)
-        return (one for _, decided in found for one in decided)
-    if isinstance(log, RecordedLog):
-        return (
-            one for _, decided in recorded.listed(log, first, last, progress) for one in decided
-        )
-    return observed.decisions(log, first, last, progress)
+        found = broker_log.events_and_decisions(log, first, last, progress)
+    elif isinstance(log, RecordedLog):
+        found = recorded.events_and_decisions(log, first, last, progress)
+    else:
+        return imported.decisions(log, first, last, progress)
+    return (one for _, decided in found for one in decided)
 
 
 def decision_lines(one: ListedDecision) -> str:
@@ -117,12 +116,12 @@ def decision_lines(one: ListedDecision) -> str:
         lines.append(f"{'':10}rule: {one.rule}{verdict}")
     elif verdict:
         lines.append(f"{'':10}no rule derives this decision{verdict}")
-    lines += [f"{'':10}{_chosen(each)}" for each in one.choices[:_SHOWN]]
+    lines += [f"{'':10}{_choice_line(each)}" for each in one.choices[:_SHOWN]]
     if len(one.choices) > _SHOWN:
         lines.append(f"{'':10}... and {len(one.choices) - _SHOWN} more choices; --json has all")
     return "\n".join(map(printable, lines))
 
 
-def _chosen(one: Chosen) -> str:
+def _choice_line(one: LeaderChoice) -> str:
     leader = "no leader" if one.chosen < 0 else f"leader {one.chosen}"
     return f"{one.partition}: {leader}, {one.why}{candidates_clause(one.passed_over)}"

@@ -14,7 +14,7 @@ from replay.cli.options import BrokerConfig, broker_settings
 from replay.cli.progress import progress
 from replay.diff.accepted import accept, read_accepted
 from replay.diff.comparing import PATIENCE_S, Comparison, Group, compare
-from replay.diff.logs import opened
+from replay.diff.logs import open_logs
 from replay.diff.references import WORKING_TREE, cache_folder, find_version
 
 _SAME, _DIFFERS = 0, 1
@@ -113,7 +113,7 @@ def diff_command(
             entries = read_accepted(accepted) if accepted is not None else []
             cache = cache_folder()
             versions = [find_version(one, Path(), cache) for one in (base, head)]
-            with opened(logs) as found, progress(what=f"{len(found)} logs") as report:
+            with open_logs(logs) as found, progress(what=f"{len(found)} logs") as report:
                 comparison = compare(
                     found, versions[0], versions[1], settings, report, jobs, cache, patience
                 )

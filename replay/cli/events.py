@@ -21,8 +21,8 @@ from replay.cli.options import FromPosition, JsonLines, Kind, Log, Term, ToPosit
 from replay.index import listing as from_index
 from replay.index.listing import Wanted
 from replay.index.store import Index
-from replay.listing import broker as listed_broker
-from replay.listing import observed, recorded
+from replay.listing import broker as broker_log
+from replay.listing import imported, recorded
 from replay.listing.values import ListedEvent
 from replay.logs.open_log import RecordedLog
 from replay.logs.opened_broker_log import BrokerLog
@@ -64,10 +64,10 @@ def events(
 
 def _source(log: ListedLog, first: int, last: int, progress: Progress) -> Iterator[ListedEvent]:
     if isinstance(log, BrokerLog):
-        return (event for event, _ in listed_broker.listed(log, first, last, progress))
+        return (event for event, _ in broker_log.events_and_decisions(log, first, last, progress))
     if isinstance(log, RecordedLog):
-        return (event for event, _ in recorded.listed(log, first, last, progress))
-    return observed.events(log, first, last, progress)
+        return (event for event, _ in recorded.events_and_decisions(log, first, last, progress))
+    return imported.events(log, first, last, progress)
 
 
 def _indexed(

@@ -44,7 +44,7 @@ from replay.cli.progress import progress
 from replay.cli.stuck_registrations import RegistrationLooks
 from replay.cluster_view.from_znodes import cluster_of
 from replay.cluster_view.selecting import selected
-from replay.cluster_view.views import Cluster
+from replay.cluster_view.views import ClusterView
 from replay.cluster_view.waiting import stuck_registrations
 from replay.errors import ReplayError
 from replay.health.evaluate import WORST_FIRST, State, evaluate
@@ -52,8 +52,8 @@ from replay.inspect.at import cluster_at
 from replay.logs.open_log import open_log, seq_at
 from replay.shadow.status import read_status
 from replay.times import iso_time
+from replay.why.daemon_terms import events_to_choose
 from replay.why.headline import headline_of
-from replay.why.own_terms import events_to_choose
 
 _NOT_WELL: Final = 1
 _SHOWN: Final = 20
@@ -69,7 +69,7 @@ class _Moment(Struct, frozen=True):
     can be asked; none if the moment is from a log."""
 
     source: str
-    cluster: Cluster
+    cluster: ClusterView
     problem: str = ""
     brokers: tuple[Broker, ...] = ()
 
@@ -225,7 +225,7 @@ def health(
     raise typer.Exit(_NOT_WELL if is_bad or found.problem else 0)
 
 
-def _needs_brokers(cluster: Cluster, given: int | None) -> bool:
+def _needs_brokers(cluster: ClusterView, given: int | None) -> bool:
     """Whether a partition's min.insync.replicas is not known, or exceeds its replicas."""
     return any(
         least is None or any(len(one.replicas) < least for one in topic.partitions)

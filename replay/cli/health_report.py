@@ -9,7 +9,7 @@ from rich.text import Text
 
 from controller.core.values import counted
 from controller.operator.topic_probe import ProbeRecord
-from replay.cluster_view.views import NO_BROKER, Cluster
+from replay.cluster_view.views import NO_BROKER, ClusterView
 from replay.description.phrases import joined, listed
 from replay.health.evaluate import WORST_FIRST, Health, PartitionHealth, State, TopicHealth
 
@@ -69,7 +69,7 @@ class Shown(Struct, frozen=True):
 
 def report_of(
     source: str,
-    cluster: Cluster,
+    cluster: ClusterView,
     found: Health,
     shown: Shown,
     problem: str,

@@ -13,7 +13,7 @@ from replay.cli.log_notes import note_changed_commands
 from replay.cli.options import At, Json, Log, LogPosition, log_position, named_partition
 from replay.cli.progress import progress
 from replay.cluster_view.selecting import selected
-from replay.cluster_view.views import Cluster
+from replay.cluster_view.views import ClusterView
 from replay.index.store import has_index
 from replay.inspect.at import cluster_at
 from replay.inspect.broker import BrokerView, broker_at, broker_changes
@@ -21,8 +21,8 @@ from replay.inspect.changes import Change, changes
 from replay.logs.open_log import OpenedLog, open_any_log, seq_at
 from replay.logs.opened_broker_log import BrokerLog
 from replay.stock_clusters.imported_log.reading import ImportedLog, unfinished_notes
+from replay.why.daemon_terms import events_to_choose
 from replay.why.headline import headline_of
-from replay.why.own_terms import events_to_choose
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
@@ -136,7 +136,7 @@ def _print_broker(broker: BrokerView) -> None:
         print_table(table)
 
 
-def _print(cluster: Cluster, headline: str, to_choose: str) -> None:
+def _print(cluster: ClusterView, headline: str, to_choose: str) -> None:
     lines = heading(cluster, to_choose)
     for line in [headline, *lines] if headline else lines:
         typer.echo(line)
@@ -145,7 +145,7 @@ def _print(cluster: Cluster, headline: str, to_choose: str) -> None:
 
 
 def _print_changes(
-    first: Cluster | BrokerView, last: Cluster | BrokerView, found: list[Change]
+    first: ClusterView | BrokerView, last: ClusterView | BrokerView, found: list[Change]
 ) -> None:
     typer.echo(
         f"from event {first.seq}, {first.time}, to event {last.seq}, {last.time}: "

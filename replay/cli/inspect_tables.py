@@ -6,7 +6,7 @@ from typing import Any, Final
 from rich.table import Table
 from rich.text import Text
 
-from replay.cluster_view.views import NO_BROKER, Cluster, PartitionView
+from replay.cluster_view.views import NO_BROKER, ClusterView, PartitionView
 from replay.description.phrases import session_name
 from replay.inspect.changes import Change
 
@@ -40,7 +40,7 @@ _PARTITION_FIELDS: Final = (
 _BROKER_FIELDS: Final = ("", "epoch", "endpoints", "rack", "is_shutting_down")
 
 
-def heading(cluster: Cluster, to_choose: str = "") -> Iterator[str]:
+def heading(cluster: ClusterView, to_choose: str = "") -> Iterator[str]:
     """The controller and what it does, in lines. `to_choose` are the `events_to_choose`."""
     yield f"after event {cluster.seq}, {cluster.time}, {_KINDS[cluster.log]} log"
     yield f"controller: {_controller(cluster)}"
@@ -57,7 +57,7 @@ def heading(cluster: Cluster, to_choose: str = "") -> Iterator[str]:
 
 
 def tables(
-    cluster: Cluster, changed: Changed = (), partitions_max: int | None = None
+    cluster: ClusterView, changed: Changed = (), partitions_max: int | None = None
 ) -> Iterator[Table]:
     """The tables that have rows. Fields that changed are highlighted, and with `partitions_max` the
     partitions of changed fields come first."""
@@ -85,7 +85,7 @@ def _highlighted(
     ]
 
 
-def _controller(cluster: Cluster) -> str:
+def _controller(cluster: ClusterView) -> str:
     one = cluster.controller
     session = session_name(one.session)
     if one.broker == NO_BROKER:
@@ -94,7 +94,7 @@ def _controller(cluster: Cluster) -> str:
     return f"broker {one.broker}, epoch {one.epoch}{role}, {session}"
 
 
-def _tables(cluster: Cluster, changed: Changed, partitions_max: int | None) -> Iterator[Table]:
+def _tables(cluster: ClusterView, changed: Changed, partitions_max: int | None) -> Iterator[Table]:
     brokers = Table(
         "id", "epoch", "endpoints", "rack", "status", title="brokers", title_justify="left"
     )
@@ -124,7 +124,7 @@ def _tables(cluster: Cluster, changed: Changed, partitions_max: int | None) -> I
     yield _replica_deletions(cluster)
 
 
-def _replica_deletions(cluster: Cluster) -> Table:
+def _replica_deletions(cluster: ClusterView) -> Table:
     table = Table(
         "partition", "broker", "waits for", title="deletions of replicas", title_justify="left"
     )
@@ -134,7 +134,7 @@ def _replica_deletions(cluster: Cluster) -> Table:
     return table
 
 
-def _partitions(cluster: Cluster, changed: Changed, partitions_max: int | None) -> Table:
+def _partitions(cluster: ClusterView, changed: Changed, partitions_max: int | None) -> Table:
     table = Table(
         "partition",
         "status",

@@ -33,7 +33,7 @@ Broker = Annotated[int | None, typer.Option(min=0, help="Only about this broker.
 Limit = Annotated[int | None, typer.Option(min=1, help="The maximum number of lines.")]
 
 
-class Listed(Protocol):
+class ListedItem(Protocol):
     """An event or a decision in a list."""
 
     @property
@@ -49,7 +49,7 @@ class Listed(Protocol):
         """The topics, partitions and brokers that the item is about."""
 
 
-Item = TypeVar("Item", bound=Listed)
+Item = TypeVar("Item", bound=ListedItem)
 ListedLog = OpenedLog | BrokerLog
 Source = Callable[[ListedLog, int, int, Progress], Iterator[Item]]
 Indexed = Callable[[RecordedLog, Index, int, int, Progress], Iterator[Item]]
@@ -108,7 +108,7 @@ class Filter(msgspec.Struct):
             for kind, name in self.named.items():
                 known.require(kind, name)
 
-    def fits(self, one: Listed) -> bool:
+    def fits(self, one: ListedItem) -> bool:
         """Whether an item matches the options."""
         return (
             all(each in one.subjects for each in self.named.values())

@@ -23,7 +23,7 @@ Redact = Annotated[
 ]
 
 
-class Redacted(NamedTuple):
+class RedactedLogs(NamedTuple):
     """Redacted logs, and what replaces the names in them."""
 
     logs: list[Path]
@@ -33,7 +33,7 @@ class Redacted(NamedTuple):
 @contextmanager
 def redacted_logs(
     logs: Sequence[Path | str], *, below: Path | None = None, name: str = ""
-) -> Iterator[Redacted]:
+) -> Iterator[RedactedLogs]:
     """Write the logs with other names into a temporary folder, which is created below `below`. The
     folder of each log is numbered, unless there is only one and it has a `name`. A name is replaced
     by the same name in all logs. Raises ReplayError if a log cannot be redacted, and LogError."""
@@ -51,4 +51,4 @@ def redacted_logs(
             stand_ins = StandIns(names)
             for reader, target in zip(readers, targets, strict=True):
                 write_redacted(reader, target, stand_ins, report)
-        yield Redacted(targets, stand_ins)
+        yield RedactedLogs(targets, stand_ins)

@@ -17,7 +17,7 @@ from replay.cli.exit_status import UNUSABLE, errors_in_one_line, unwound_by_sigt
 from replay.cli.log.conventions import open_end
 from replay.cli.options import WORKERS_MAX, Json
 from replay.cli.progress import progress
-from replay.diff.logs import opened
+from replay.diff.logs import open_logs
 from replay.errors import ReplayError
 from replay.index.making import make_index
 from replay.inspect.at import keeps_snapshots
@@ -40,7 +40,7 @@ _AGREED, _DIFFERS = 0, 1
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
 
-class _Replayed(Struct, frozen=True):
+class _ReplayedLog(Struct, frozen=True):
     """A log of a folder, with its result or the error that prevents one."""
 
     log: str
@@ -123,7 +123,7 @@ def _paths(log: Path) -> Iterator[list[tuple[str, Path]]]:
     if not log.is_dir():
         yield [(str(log), log)]
         return
-    with opened([log]) as found:
+    with open_logs([log]) as found:
         yield [(one.name, one.path) for one in found]
 
 
@@ -139,17 +139,17 @@ def _indexed(path: Path, report: Progress) -> Verification:
         return verifier.result()
 
 
-def _replayed(name: str, path: Path, report: Progress, processes: int) -> _Replayed:
+def _replayed(name: str, path: Path, report: Progress, processes: int) -> _ReplayedLog:
     try:
         with open_reader(path) as reader:
             if reader.header.kind != "recorded":
-                return _Replayed(name, is_imported=True)
-            return _Replayed(name, verify_log(reader, report, processes))
+                return _ReplayedLog(name, is_imported=True)
+            return _ReplayedLog(name, verify_log(reader, report, processes))
     except (LogError, ReplayError) as error:
-        return _Replayed(name, error=str(error))
+        return _ReplayedLog(name, error=str(error))
 
 
-def _status(several: list[_Replayed]) -> int:
+def _status(several: list[_ReplayedLog]) -> int:
     if any(one.error for one in several):
         return UNUSABLE
     return _DIFFERS if any(one.result and one.result.mismatched for one in several) else _AGREED
@@ -169,12 +169,12 @@ def _document(result: Verification) -> dict[str, object]:
     }
 
 
-def _document_of_several(one: _Replayed) -> dict[str, object]:
+def _document_of_several(one: _ReplayedLog) -> dict[str, object]:
     of_result = _document(one.result) if one.result is not None else {}
     return {"log": one.log, "error": one.error, "is_imported": one.is_imported, **of_result}
 
 
-def _print_several(several: list[_Replayed]) -> None:
+def _print_several(several: list[_ReplayedLog]) -> None:
     for one in several:
         if one.result is not None:
             _print(one.result, one.log)

@@ -124,15 +124,15 @@ def _add(report: "Report", futures: Path | None, diff: Path | None) -> None:
 
         report.futures = read_futures(futures, report)
     if diff is not None:
-        from replay.report.differing import add_differing
+        from replay.report.differing_decisions import add_differing_decisions
 
-        add_differing(report, diff)
+        add_differing_decisions(report, diff)
 
 
 def _reports(log: str, against: str | None, *, redact: bool) -> "list[Report]":
     """The reports of a log, of two logs that are compared, or of all logs of a saved run."""
-    from replay.report.against import compare
     from replay.report.building import put_on_one_clock
+    from replay.report.comparing import compare
 
     if against is not None:
         reports = _read([log, against], redact=redact)

@@ -29,11 +29,11 @@ def serve(
 
     Exit status: 0 ended by Ctrl-C, 2 DIR or the port cannot be used.
     """
-    from replay.report.incidents import incidents_in
+    from replay.report.served_logs import logs_in
     from replay.report.serving import LOOPBACK, ReportServer
 
     with errors_in_one_line("serve"), unwound_by_sigterm():
-        count = len(incidents_in(folder))
+        count = len(logs_in(folder))
         try:
             server = ReportServer(folder, port)
         except OSError as error:

@@ -11,7 +11,7 @@ from controller.brokers.security import PLAIN, BrokerSecurity
 from controller.core import znodes
 from controller.core.values import Broker, Endpoint
 from controller.operator.registrations import StuckRegistration, probe_registrations
-from replay.cluster_view.views import Cluster, StuckRegistrationView
+from replay.cluster_view.views import ClusterView, StuckRegistrationView
 
 
 class RegistrationLooks:
@@ -31,7 +31,7 @@ class RegistrationLooks:
 
     def look(
         self,
-        cluster: Cluster,
+        cluster: ClusterView,
         registered: Sequence[Broker],
         sessions: Mapping[int, int],
         now_s: float,
@@ -57,7 +57,7 @@ class RegistrationLooks:
         return stuck, max(due_s, default=None)
 
     def _lost(
-        self, cluster: Cluster, registered: Mapping[int, int]
+        self, cluster: ClusterView, registered: Mapping[int, int]
     ) -> dict[int, Sequence[Endpoint]]:
         replicas = {
             broker

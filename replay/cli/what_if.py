@@ -202,14 +202,14 @@ def _search(
     """Search for the point of no return. Returns whether a future has the bad outcome."""
     from replay.cli.what_if_report import curve_document, print_curve
     from replay.logs.open_log import open_log
-    from replay.what_if.changes import apply
+    from replay.what_if.changes import apply_changes
     from replay.what_if.conditions import condition_of
     from replay.what_if.describing import event_texts
     from replay.what_if.searching import Search, point_of_no_return
 
     with unwound_by_sigterm(), open_log(source) as log:
         incident = _read(source, log)
-        changed = apply(incident, changes)
+        changed = apply_changes(incident, changes)
         search = Search(condition_of(condition, incident), *sizes, seed, workers)
         with progress(every=1) as report, interrupted_by_sigterm("refold what-if: ending"):
             curve = point_of_no_return(incident, changed, search, report)

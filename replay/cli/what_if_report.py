@@ -14,7 +14,7 @@ from replay.times import iso_time
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from replay.what_if.continuing import WhatIf
+    from replay.what_if.continuing import WhatIfAnswer
     from replay.what_if.incident import Incident
     from replay.what_if.outcome import Outcome
     from replay.what_if.searching import Curve, Point
@@ -26,7 +26,7 @@ _NS_PER_MS: Final = 1_000_000
 
 
 def answer_document(
-    answer: "WhatIf", incident: "Incident", logs: Sequence[Path]
+    answer: "WhatIfAnswer", incident: "Incident", logs: Sequence[Path]
 ) -> dict[str, object]:
     """The answer as plain values."""
     outcomes = {"happened": answer.happened, "control": answer.control, "changed": answer.changed}
@@ -43,7 +43,7 @@ def answer_document(
     }
 
 
-def print_answer(answer: "WhatIf", incident: "Incident", logs: Sequence[Path]) -> None:
+def print_answer(answer: "WhatIfAnswer", incident: "Incident", logs: Sequence[Path]) -> None:
     """Print an answer."""
     for part in answer_parts(answer, incident, logs):
         if isinstance(part, str):
@@ -53,7 +53,7 @@ def print_answer(answer: "WhatIf", incident: "Incident", logs: Sequence[Path]) -
 
 
 def answer_parts(
-    answer: "WhatIf", incident: "Incident", logs: Sequence[Path]
+    answer: "WhatIfAnswer", incident: "Incident", logs: Sequence[Path]
 ) -> Iterator["str | Table"]:
     """An answer as lines and tables."""
     for text in answer.changes or ["nothing"]:
@@ -80,7 +80,7 @@ def answer_parts(
         yield f"all of these logs together: refold report {folder}, refold why {folder}"
 
 
-def _difference_parts(answer: "WhatIf") -> Iterator["str | Table"]:
+def _difference_parts(answer: "WhatIfAnswer") -> Iterator["str | Table"]:
     from rich.table import Table
 
     from replay.what_if.outcome import text_of
@@ -96,7 +96,7 @@ def _difference_parts(answer: "WhatIf") -> Iterator["str | Table"]:
         yield f"and {left} more differences: --json prints all"
 
 
-def _totals(answer: "WhatIf") -> Iterator[str]:
+def _totals(answer: "WhatIfAnswer") -> Iterator[str]:
     outcomes = (answer.happened, answer.control, answer.changed)
     logged, without, changed = (sum(one.offline_ms for one in of.values()) for of in outcomes)
     yield (
@@ -115,7 +115,7 @@ def _lost(outcome: "Outcome") -> str:
     return f"{of_all} with acks=all, {of_leader} with acks=1"
 
 
-def _fidelity(answer: "WhatIf") -> Iterator[str]:
+def _fidelity(answer: "WhatIfAnswer") -> Iterator[str]:
     fidelity = answer.fidelity
     yield (
         f"fidelity: without the changes, {fidelity.agreeing} of {fidelity.partitions} partitions "

@@ -15,7 +15,7 @@ from controller.core.znodes import broker_path
 from replay.cluster_view.views import (
     NO_BROKER,
     BrokerView,
-    Cluster,
+    ClusterView,
     ControllerView,
     DeletionStatus,
     DeletionView,
@@ -49,7 +49,7 @@ def cluster_of(
     procedure: ProcedureView | None = None,
     context: ControllerContext | None = None,
     rewriting: Rewriting = MappingProxyType({}),
-) -> Cluster:
+) -> ClusterView:
     """The cluster after an event; `context` is that of an earlier term, if it is wanted instead of
     the current one."""
     controller = fold.controller
@@ -60,7 +60,7 @@ def cluster_of(
         if topic.is_known or topic.name in context.queued_for_deletion
     ]
     brokers = [_broker(context, context.brokers[id]) for id in sorted(context.brokers)]
-    return Cluster(
+    return ClusterView(
         seq=seq,
         time=time,
         log="recorded",

@@ -9,7 +9,7 @@ from replay.agreement.znode_view import ZnodeView
 from replay.cluster_view.views import (
     NO_BROKER,
     BrokerView,
-    Cluster,
+    ClusterView,
     ControllerView,
     DeletionView,
     PartitionStatus,
@@ -21,7 +21,7 @@ from replay.cluster_view.views import (
 )
 
 
-def cluster_of(view: ZnodeView, seq: int, time: str) -> Cluster:
+def cluster_of(view: ZnodeView, seq: int, time: str) -> ClusterView:
     """The cluster as ZooKeeper has it, without znodes that cannot be parsed."""
     brokers = _brokers(view)
     live = {one.id for one in brokers}
@@ -30,7 +30,7 @@ def cluster_of(view: ZnodeView, seq: int, time: str) -> Cluster:
     topics = [
         _topic(view, name, live, being_deleted, default) for name in view.children(znodes.TOPICS)
     ]
-    return Cluster(
+    return ClusterView(
         seq=seq,
         time=time,
         log="world-backed",

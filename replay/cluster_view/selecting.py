@@ -4,7 +4,7 @@ from difflib import get_close_matches
 
 from msgspec import structs
 
-from replay.cluster_view.views import Cluster
+from replay.cluster_view.views import ClusterView
 from replay.errors import ReplayError
 from replay.subjects import partition_named
 
@@ -12,12 +12,12 @@ _SHOWN = 20
 
 
 def selected(
-    cluster: Cluster,
+    cluster: ClusterView,
     topic: str | None,
     partition: tuple[str, int] | None,
     *,
     is_required: bool = True,
-) -> Cluster:
+) -> ClusterView:
     """The cluster without other topics or partitions. Raises ReplayError if the topic or partition
     `is_required` and does not exist."""
     name = partition[0] if partition is not None else topic
@@ -51,7 +51,7 @@ def _topic_of(partition: str) -> str:
     return partition_named(partition)[0]
 
 
-def require(cluster: Cluster, topic: str, partition: int | None = None) -> None:
+def require(cluster: ClusterView, topic: str, partition: int | None = None) -> None:
     """Raises ReplayError if a topic or partition does not exist; the message names what exists."""
     found = cluster.topic(topic)
     if found is None:

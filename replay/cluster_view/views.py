@@ -244,7 +244,7 @@ class StuckRegistrationView(Struct, frozen=True):
     address: str
 
 
-class Cluster(Struct, frozen=True, kw_only=True):
+class ClusterView(Struct, frozen=True, kw_only=True):
     """The whole state after event `seq`. `queued` are waiting controller events, `requests` are API
     requests without an answer; only a recorded log has them, and `stuck_registrations`.
     `unanswered` are requests to brokers, for an imported log only in `refold why`."""
@@ -264,7 +264,7 @@ class Cluster(Struct, frozen=True, kw_only=True):
     unanswered: list[UnansweredView] = field(default_factory=list)
     stuck_registrations: list[StuckRegistrationView] = field(default_factory=list)
 
-    def with_stuck(self, found: list[StuckRegistrationView]) -> "Cluster":
+    def with_stuck(self, found: list[StuckRegistrationView]) -> "ClusterView":
         """This cluster with registrations that were found to be stuck."""
         left = {one.broker for one in found if one.is_registered}
         brokers = [replace(one, is_stuck=one.id in left) for one in self.brokers]

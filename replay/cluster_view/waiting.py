@@ -6,7 +6,7 @@ from typing import Final
 from msgspec import structs
 
 from controller.core.values import counted
-from replay.cluster_view.views import Cluster, ProcedureView, UnansweredView
+from replay.cluster_view.views import ClusterView, ProcedureView, UnansweredView
 from replay.description.phrases import session_name
 from replay.times import nanoseconds_of
 
@@ -15,7 +15,7 @@ STUCK_NS: Final = 10_000_000_000
 milliseconds."""
 
 
-def with_times(cluster: Cluster, time_of: Callable[[int], str]) -> Cluster:
+def with_times(cluster: ClusterView, time_of: Callable[[int], str]) -> ClusterView:
     """The cluster with the times since when it waits. `time_of` returns the time of an event."""
     procedure = cluster.procedure
     if procedure is not None:
@@ -31,7 +31,7 @@ def seconds_between(since: str, until: str) -> float:
     return (nanoseconds_of(until) - nanoseconds_of(since)) / 1e9
 
 
-def stuck_procedure(cluster: Cluster) -> ProcedureView | None:
+def stuck_procedure(cluster: ClusterView) -> ProcedureView | None:
     """The current procedure, if nothing has happened in it for too long."""
     one = cluster.procedure
     if one is None or seconds_between(one.waits_since_time, cluster.time) * 1e9 < STUCK_NS:
@@ -39,7 +39,7 @@ def stuck_procedure(cluster: Cluster) -> ProcedureView | None:
     return one
 
 
-def silent_brokers(cluster: Cluster) -> list[UnansweredView]:
+def silent_brokers(cluster: ClusterView) -> list[UnansweredView]:
     """The requests that brokers have not answered for too long."""
     return [
         one
@@ -48,7 +48,7 @@ def silent_brokers(cluster: Cluster) -> list[UnansweredView]:
     ]
 
 
-def stuck_queue(cluster: Cluster) -> str:
+def stuck_queue(cluster: ClusterView) -> str:
     """A sentence about a controller that processes no events any more; "" if it does."""
     one = stuck_procedure(cluster)
     if one is None:
@@ -63,7 +63,7 @@ def stuck_queue(cluster: Cluster) -> str:
     )
 
 
-def silent_broker(cluster: Cluster, broker: int) -> str:
+def silent_broker(cluster: ClusterView, broker: int) -> str:
     """A sentence about a broker that has not answered requests; "" if it has."""
     for one in silent_brokers(cluster):
         if one.broker == broker:
@@ -76,7 +76,7 @@ def silent_broker(cluster: Cluster, broker: int) -> str:
     return ""
 
 
-def stuck_registration(cluster: Cluster, broker: int) -> str:
+def stuck_registration(cluster: ClusterView, broker: int) -> str:
     """A sentence about the registration of a broker that is stuck; "" if it is not."""
     for one in cluster.stuck_registrations:
         if one.broker == broker and one.is_registered:
@@ -96,6 +96,6 @@ def stuck_registration(cluster: Cluster, broker: int) -> str:
     return ""
 
 
-def stuck_registrations(cluster: Cluster) -> list[str]:
+def stuck_registrations(cluster: ClusterView) -> list[str]:
     """The sentences about all of them."""
     return [stuck_registration(cluster, one.broker) for one in cluster.stuck_registrations]

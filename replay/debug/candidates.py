@@ -12,7 +12,7 @@ from itertools import chain
 from types import UnionType
 from typing import Final, NamedTuple
 
-from replay.debug.conditions import ABOUT, DECISION, OFFLINE, Condition
+from replay.debug.conditions import ABOUT, DECISION, OFFLINE, EventCondition
 from replay.debug.conditions import PROCEDURE as PROCEDURES
 from replay.index.every_fact import places_of
 from replay.index.listing import Wanted, decision_numbers, event_numbers
@@ -49,7 +49,7 @@ class Candidates:
 
     def __init__(self, index: Index) -> None:
         self._index = index
-        self._listed: dict[Condition, list[int]] = {}
+        self._listed: dict[EventCondition, list[int]] = {}
         self._of: dict[str, Callable[[str], Iterable[int]]] = {
             ABOUT: self._about,
             DECISION.what: lambda name: decision_numbers(index, Wanted((name,) if name else ())),
@@ -68,7 +68,7 @@ class Candidates:
             "failover": lambda _: self._facts(Subject()),
         }
 
-    def ranges(self, condition: Condition, after: int, last: int) -> list[Range] | None:
+    def ranges(self, condition: EventCondition, after: int, last: int) -> list[Range] | None:
         """The ranges of events to search, in order, of those after `after` up to `last`. None: the
         index does not know. Raises LogError."""
         if condition.what not in self._of or last > self._index.about.last_seq:

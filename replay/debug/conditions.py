@@ -5,16 +5,16 @@ from typing import Any, Final
 
 from msgspec import Struct
 
-from replay.debug.moments import Moment
+from replay.debug.event_view import EventView
 from replay.errors import ReplayError
 from replay.inspect.projections import Projection
 from replay.subjects import partition_named
 
 Value = Callable[[Projection, str], Any]
-Holds = Callable[[Moment, str], bool]
+Holds = Callable[[EventView, str], bool]
 
 
-class Condition(Struct, frozen=True):
+class EventCondition(Struct, frozen=True):
     """A condition on an event. `what` is a key of FORMS, `name` what its form asks for."""
 
     what: str
@@ -37,9 +37,9 @@ class Condition(Struct, frozen=True):
             return UNKNOWN
         return of_state(state, self.name)
 
-    def holds(self, moment: Moment) -> bool:
+    def holds(self, event: EventView) -> bool:
         """Whether an event meets a condition that is not of the state."""
-        return _MOMENTS[self.what](moment, self.name)
+        return _OF_EVENT[self.what](event, self.name)
 
     def is_change(self, before: Any, after: Any) -> bool:
         """Whether two values of the state meet it. A daemon that loses the role forgets the
@@ -51,10 +51,10 @@ class Condition(Struct, frozen=True):
 
 UNKNOWN: Final = "unknown"
 """The value while the daemon is not the controller, or has not read the whole cluster."""
-EVENT: Final = Condition("event")
-DECISION: Final = Condition("decision")
-PROCEDURE: Final = Condition("procedure")
-FAILOVER: Final = Condition("failover")
+EVENT: Final = EventCondition("event")
+DECISION: Final = EventCondition("decision")
+PROCEDURE: Final = EventCondition("procedure")
+FAILOVER: Final = EventCondition("failover")
 OFFLINE: Final = "offline"
 ABOUT: Final = "about"
 
@@ -97,29 +97,27 @@ _VALUES: Final[dict[str, Value]] = {
 }
 
 
-def _is_about(moment: Moment, name: str) -> bool:
-    return name in moment.event.subjects or any(name in one.subjects for one in moment.decided)
+def _is_about(event: EventView, name: str) -> bool:
+    return name in event.listed.subjects or any(name in one.subjects for one in event.decided)
 
 
-def _has_text(moment: Moment, text: str) -> bool:
-    lines = [moment.event.text, *(one.text for one in moment.decided)]
+def _has_text(event: EventView, text: str) -> bool:
+    lines = [event.listed.text, *(one.text for one in event.decided)]
     return any(text.lower() in one.lower() for one in lines)
 
 
-_MOMENTS: Final[dict[str, Holds]] = {
-    "event": lambda moment, _: True,
-    "decision": lambda moment, name: any(
-        not name or name in one.subjects for one in moment.decided
+_OF_EVENT: Final[dict[str, Holds]] = {
+    "event": lambda event, _: True,
+    "decision": lambda event, name: any(not name or name in one.subjects for one in event.decided),
+    "procedure": lambda event, name: any(
+        name.lower() in one.procedure.lower() for one in event.begun
     ),
-    "procedure": lambda moment, name: any(
-        name.lower() in one.procedure.lower() for one in moment.begun
+    "rule": lambda event, name: any(
+        name.lower() in one.rule.lower() for one in event.decisions if one.rule
     ),
-    "rule": lambda moment, name: any(
-        name.lower() in one.rule.lower() for one in moment.decisions if one.rule
-    ),
-    "znode": lambda moment, name: name in moment.written,
+    "znode": lambda event, name: name in event.written,
     ABOUT: _is_about,
-    "kind": lambda moment, name: moment.event.kind == name,
+    "kind": lambda event, name: event.listed.kind == name,
     "text": _has_text,
 }
 _WITHOUT_KNOWLEDGE: Final = ("standby", "failing over")
@@ -129,7 +127,7 @@ _WITHOUT_NAME: Final = ("event", "controller", "failover")
 _WITH_OR_WITHOUT: Final = ("decision", "procedure")
 
 
-def condition_named(text: str) -> Condition:
+def condition_named(text: str) -> EventCondition:
     """The condition that a user wrote. Text that does not begin with the name of a condition is
     searched for. Raises ReplayError if a name is missing or wrong."""
     what, _, name = text.strip().partition(" ")
@@ -137,9 +135,9 @@ def condition_named(text: str) -> Condition:
     if what not in FORMS:
         if not text.strip():
             raise ReplayError(f"no condition is given; conditions are {', '.join(FORMS)}")
-        return Condition("text", text.strip())
+        return EventCondition("text", text.strip())
     if what in _WITHOUT_NAME:
-        return Condition(what)
+        return EventCondition(what)
     if not name and what not in _WITH_OR_WITHOUT:
         raise ReplayError(f"{what} {FORMS[what].replace(':', ' is missing:', 1)}")
     if what in _OF_PARTITIONS:
@@ -151,4 +149,4 @@ def condition_named(text: str) -> Condition:
         raise ReplayError(f"broker ID: {name} is not the id of a broker")
     if what == "znode" and not name.startswith("/"):
         raise ReplayError(f"znode /PATH: {name} does not begin with /")
-    return Condition(what, name)
+    return EventCondition(what, name)

@@ -9,17 +9,17 @@ from typing import Final, NamedTuple
 from msgspec import Struct
 
 from eventstore.errors import LogCorrupt
-from replay.cluster_view.views import Cluster
+from replay.cluster_view.views import ClusterView
 from replay.debug.conditions import (
     ABOUT,
     DECISION,
     EVENT,
     FAILOVER,
     PROCEDURE,
-    Condition,
+    EventCondition,
 )
-from replay.debug.moments import Moment
-from replay.debug.playback import Playback
+from replay.debug.event_view import EventView
+from replay.debug.seekable_log import SeekableLog
 from replay.errors import ReplayError
 from replay.progress import Progress, unreported
 
@@ -44,28 +44,28 @@ _CONDITIONS: Final = {
 }
 
 
-class Found(Struct, frozen=True):
-    """The result of a search: the event, None if there is none, and the condition that it meets."""
+class BreakpointHit(Struct, frozen=True):
+    """An event, and the breakpoint of which it meets the condition."""
 
-    seq: int | None
-    condition: Condition
+    seq: int
+    condition: EventCondition
 
 
-class Around(NamedTuple):
+class EventsAround(NamedTuple):
     """The events around the cursor. `damage`: why later ones cannot be read; empty if they can."""
 
-    moments: list[Moment]
+    events: list[EventView]
     damage: str = ""
 
 
 class Cursor:
     """A position in a log: an event, and the state after it."""
 
-    def __init__(self, playback: Playback, seq: int | None = None) -> None:
+    def __init__(self, log: SeekableLog, seq: int | None = None) -> None:
         """Begin at an event; None: the first one. Raises ReplayError if there is no such event."""
-        self._playback = playback
-        self.seq = playback.first_seq
-        self.breakpoints: list[Condition] = []
+        self._log = log
+        self.seq = log.first_seq
+        self.breakpoints: list[EventCondition] = []
         self.filter: str = ""
         """A topic, a partition or "broker 3": steps by event and decision skip others."""
         if seq is not None:
@@ -74,12 +74,12 @@ class Cursor:
     @property
     def first_seq(self) -> int:
         """The first event."""
-        return self._playback.first_seq
+        return self._log.first_seq
 
     @property
     def last_seq(self) -> int:
         """The last event."""
-        return self._playback.last_seq
+        return self._log.last_seq
 
     # Positions
 
@@ -96,13 +96,13 @@ class Cursor:
         none, and the cursor stays. Raises ReplayError, LogError."""
         condition = _CONDITIONS[unit]
         if self.filter and unit is Unit.EVENT:
-            condition = Condition(ABOUT, self.filter)
+            condition = EventCondition(ABOUT, self.filter)
         elif self.filter and unit is Unit.DECISION:
-            condition = Condition(DECISION.what, self.filter)
+            condition = EventCondition(DECISION.what, self.filter)
         return self.search(condition, is_forward=is_forward, progress=progress)
 
     def search(
-        self, condition: Condition, *, is_forward: bool = True, progress: Progress = unreported
+        self, condition: EventCondition, *, is_forward: bool = True, progress: Progress = unreported
     ) -> bool:
         """Move to the next or previous event that meets a condition. False: none does."""
         found = self._find(condition, is_forward, progress)
@@ -110,92 +110,96 @@ class Cursor:
             self.seq = found
         return found is not None
 
-    def run(self, *, is_forward: bool = True, progress: Progress = unreported) -> Found | None:
+    def run(
+        self, *, is_forward: bool = True, progress: Progress = unreported
+    ) -> BreakpointHit | None:
         """Move to the next or previous breakpoint. None: there is none. Raises ReplayError if no
         breakpoint is set."""
         if not self.breakpoints:
             raise ReplayError("no breakpoint is set: press b to set one")
-        found = [Found(self._find(one, is_forward, progress), one) for one in self.breakpoints]
-        reached = [one for one in found if one.seq is not None]
-        if not reached:
+        hits = [
+            BreakpointHit(seq, one)
+            for one in self.breakpoints
+            if (seq := self._find(one, is_forward, progress)) is not None
+        ]
+        if not hits:
             return None
         nearest = min if is_forward else max
-        stop = nearest(reached, key=lambda one: one.seq or 0)
-        assert stop.seq is not None, "only reached ones are compared"
+        stop = nearest(hits, key=lambda one: one.seq)
         self.seq = stop.seq
         return stop
 
-    def _find(self, condition: Condition, is_forward: bool, progress: Progress) -> int | None:
+    def _find(self, condition: EventCondition, is_forward: bool, progress: Progress) -> int | None:
         if is_forward:
             if condition == EVENT:
                 return self.seq + 1 if self.seq < self.last_seq else None
-            return self._playback.find_after(self.seq, condition, progress)
+            return self._log.find_after(self.seq, condition, progress)
         if condition == EVENT:
             return self.seq - 1 if self.seq > self.first_seq else None
-        return self._playback.find_before(self.seq, condition, progress)
+        return self._log.find_before(self.seq, condition, progress)
 
     # What is at the position
 
     @property
-    def moment(self) -> Moment:
+    def event(self) -> EventView:
         """The event at the cursor."""
-        return next(self._playback.moments(self.seq, self.seq))
+        return next(self._log.events(self.seq, self.seq))
 
-    def clusters(self) -> tuple[Cluster, Cluster]:
+    def clusters(self) -> tuple[ClusterView, ClusterView]:
         """The state before and after the event at the cursor."""
-        return self._playback.clusters(self.seq)
+        return self._log.clusters(self.seq)
 
-    def around(self, before: int, after: int) -> Around:
+    def events_around(self, before: int, after: int) -> EventsAround:
         """The event at the cursor with at most so many before and after it, which pass the
         filter. Raises LogCorrupt if the event at the cursor or an earlier one is damaged."""
         if self.filter:
-            moments = [*self._filtered_before(before), self.moment]
+            events = [*self._filtered_before(before), self.event]
             following = self._filtered_after(after)
         else:
             first = max(self.first_seq, self.seq - before)
-            moments = [*self._playback.moments(first, self.seq)]
-            following = self._playback.moments(self.seq + 1, min(self.last_seq, self.seq + after))
+            events = [*self._log.events(first, self.seq)]
+            following = self._log.events(self.seq + 1, min(self.last_seq, self.seq + after))
         try:
             for one in following:
-                moments.append(one)
+                events.append(one)
         except LogCorrupt as error:
-            return Around(moments, str(error))
-        return Around(moments)
+            return EventsAround(events, str(error))
+        return EventsAround(events)
 
-    def _filtered_before(self, count: int) -> list[Moment]:
+    def _filtered_before(self, count: int) -> list[EventView]:
         """The nearest earlier events that pass the filter, in order."""
-        condition = Condition(ABOUT, self.filter)
-        found: list[Moment] = []
+        condition = EventCondition(ABOUT, self.filter)
+        found: list[EventView] = []
         end = self.seq - 1
         earliest = max(self.first_seq, self.seq - _FILTERED_WITHIN)
         while len(found) < count and end >= earliest:
-            page = self._playback.moments(max(earliest, end - _PAGE + 1), end)
+            page = self._log.events(max(earliest, end - _PAGE + 1), end)
             found = [*filter(condition.holds, page), *found]
             end -= _PAGE
         return found[-count:]
 
-    def _filtered_after(self, count: int) -> Iterable[Moment]:
+    def _filtered_after(self, count: int) -> Iterable[EventView]:
         """The nearest later events that pass the filter, in order."""
-        condition = Condition(ABOUT, self.filter)
+        condition = EventCondition(ABOUT, self.filter)
         last = min(self.last_seq, self.seq + _FILTERED_WITHIN)
-        following = self._playback.moments(self.seq + 1, last)
+        following = self._log.events(self.seq + 1, last)
         return islice(filter(condition.holds, following), count)
 
     # Causes and effects
 
-    def causes(self) -> list[Moment]:
+    def causes(self) -> list[EventView]:
         """The earlier events that caused the one at the cursor, the nearest first."""
         return [
             found
-            for seq in self.moment.causes
+            for seq in self.event.causes
             if seq >= self.first_seq
-            for found in self._playback.moments(seq, seq)
+            for found in self._log.events(seq, seq)
         ]
 
-    def effects(self) -> list[Moment]:
+    def effects(self) -> list[EventView]:
         """The events that the one at the cursor caused, among the EFFECTS_WITHIN next ones."""
         end = min(self.last_seq, self.seq + EFFECTS_WITHIN)
-        following = self._playback.moments(self.seq + 1, end)
+        following = self._log.events(self.seq + 1, end)
         return [one for one in following if self.seq in one.causes]
 
 

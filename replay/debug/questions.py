@@ -1,8 +1,8 @@
 """The subjects of `why` in the debugger: those that the event at the cursor suggests, and others by
 their names."""
 
-from replay.cluster_view.views import Cluster
-from replay.debug.moments import Moment
+from replay.cluster_view.views import ClusterView
+from replay.debug.event_view import EventView
 from replay.errors import ReplayError
 from replay.inspect.changes import Change
 from replay.subjects import partition_named
@@ -12,7 +12,7 @@ CONTROLLER = "controller"
 _PARTITION, _BROKER = "partition ", "broker "
 
 
-def subjects_to_explain(moment: Moment, changes: list[Change], after: Cluster) -> list[str]:
+def subjects_to_explain(event: EventView, changes: list[Change], after: ClusterView) -> list[str]:
     """The names to offer: changed partitions and brokers first, then those of the event and its
     decisions that exist, then the controller."""
     changed = [one.subject for one in changes]
@@ -20,11 +20,11 @@ def subjects_to_explain(moment: Moment, changes: list[Change], after: Cluster) -
     names += [one for one in changed if one.startswith(_BROKER)]
     known = {one.name for one in after.partitions()} | {one.name for one in after.topics}
     known |= {f"{_BROKER}{one.id}" for one in after.brokers}
-    names += [one for one in moment.subjects if one in known]
+    names += [one for one in event.subjects if one in known]
     return [*dict.fromkeys(names), CONTROLLER]
 
 
-def subject_named(name: str, after: Cluster) -> Subject:
+def subject_named(name: str, after: ClusterView) -> Subject:
     """The question about a name of `subjects_to_explain`, or about another one that a user typed.
     Raises ReplayError."""
     if name == CONTROLLER:

@@ -19,7 +19,7 @@ class Candidate(Struct, frozen=True):
     why: str
 
 
-class Chosen(Struct, frozen=True):
+class LeaderChoice(Struct, frozen=True):
     """The decision about one partition: the chosen broker (-1: none), the reason, and the
     candidates that were passed over."""
 
@@ -29,10 +29,10 @@ class Chosen(Struct, frozen=True):
     passed_over: list[Candidate]
 
 
-def chosen(choice: Choice) -> Chosen:
+def leader_choice(choice: Choice) -> LeaderChoice:
     """A choice of the core as plain values."""
     partition = f"{choice.topic}-{choice.partition}"
-    return Chosen(
+    return LeaderChoice(
         partition, choice.chosen, choice.code, candidates(choice.passed_over, choice.chosen)
     )
 

@@ -16,7 +16,7 @@ from replay.diff.comparing import Comparison, Group
 from replay.errors import DiffError
 
 
-class Accepted(Struct, forbid_unknown_fields=True):
+class AcceptedChange(Struct, forbid_unknown_fields=True):
     """One intended divergence, in all logs or only in `log`."""
 
     id: str
@@ -25,10 +25,10 @@ class Accepted(Struct, forbid_unknown_fields=True):
 
 
 class _File(Struct, forbid_unknown_fields=True):
-    accepted: list[Accepted] = []
+    accepted: list[AcceptedChange] = []
 
 
-def read_accepted(path: Path) -> list[Accepted]:
+def read_accepted(path: Path) -> list[AcceptedChange]:
     """The entries of the file. Raises DiffError."""
     try:
         entries = msgspec.toml.decode(path.read_bytes(), type=_File).accepted
@@ -40,7 +40,7 @@ def read_accepted(path: Path) -> list[Accepted]:
     return entries
 
 
-def accept(comparison: Comparison, entries: Sequence[Accepted]) -> None:
+def accept(comparison: Comparison, entries: Sequence[AcceptedChange]) -> None:
     """Mark the accepted groups, and list the entries that match no group as unused."""
     used: set[int] = set()
     for group in comparison.groups:
@@ -56,5 +56,5 @@ def accept(comparison: Comparison, entries: Sequence[Accepted]) -> None:
     ]
 
 
-def _is_for(entry: Accepted, group: Group, log: str) -> bool:
+def _is_for(entry: AcceptedChange, group: Group, log: str) -> bool:
     return entry.id == group.id and entry.log in (None, log)

@@ -15,7 +15,7 @@ from replay.diff.consequences import consequences
 from replay.diff.contents import partitions_of
 from replay.diff.coverage import Coverage
 from replay.diff.grouping import (
-    Root,
+    RootDivergence,
     common_keys,
     divergences,
     first_difference,
@@ -25,12 +25,12 @@ from replay.diff.grouping import (
     signature,
 )
 from replay.diff.logs import GivenLog
-from replay.diff.messages import Decision, Folded, FoldLog, Hello
+from replay.diff.messages import Decision, FoldedLog, FoldLog, Hello
 from replay.diff.nondeterminism import HASH_SEEDS, Nondeterminism, find_nondeterminism
-from replay.diff.one_sided import OneSided
+from replay.diff.one_sided import OneSidedCondition
 from replay.diff.processes import FoldResult, VersionProcess
 from replay.diff.references import Version
-from replay.diff.uncovered import Uncovered
+from replay.diff.uncovered import UncoveredCode
 from replay.errors import DiffError
 from replay.progress import Progress
 from replay.subjects import partition_named
@@ -48,7 +48,7 @@ class Instance(Struct):
     and this one may follow from it."""
 
     log: str
-    root: Root
+    root: RootDivergence
     consequences: list[str]
     is_shadow: bool = False
     is_later: bool = False
@@ -129,9 +129,9 @@ class Comparison(Struct):
     logs: list[LogResult]
     groups: list[Group]
     unused: list[str] = field(default_factory=list)
-    uncovered: list[Uncovered] = field(default_factory=list)
-    one_sided: list[OneSided] = field(default_factory=list)
-    undistinguished: list[Uncovered] = field(default_factory=list)
+    uncovered: list[UncoveredCode] = field(default_factory=list)
+    one_sided: list[OneSidedCondition] = field(default_factory=list)
+    undistinguished: list[UncoveredCode] = field(default_factory=list)
     unmeasured: list[str] = field(default_factory=list)
 
     @property
@@ -446,11 +446,11 @@ def _is_shadow(base: FoldResult, head: FoldResult) -> bool:
     return base.folded.is_shadow or head.folded.is_shadow
 
 
-def _consequences(root: Root, base: Folded, head: Folded) -> list[str]:
+def _consequences(root: RootDivergence, base: FoldedLog, head: FoldedLog) -> list[str]:
     names = set(root.partitions)
     return consequences(_only(base, names), _only(head, names))
 
 
-def _only(folded: Folded, names: set[str]) -> Folded:
+def _only(folded: FoldedLog, names: set[str]) -> FoldedLog:
     timelines = [one for one in folded.timelines if f"{one.topic}-{one.partition}" in names]
-    return Folded(folded.events, folded.end_ns, timelines=timelines)
+    return FoldedLog(folded.events, folded.end_ns, timelines=timelines)

@@ -9,13 +9,13 @@ from typing import Final
 
 from controller.core.values import NO_LEADER, format_brokers
 from replay.description import phrases
-from replay.diff.messages import Folded, PartitionTimeline, Sample
+from replay.diff.messages import FoldedLog, PartitionTimeline, Sample
 
 _REPORTED_NS: Final = 50_000_000
 """Shorter differences are left out."""
 
 
-def consequences(base: Folded, head: Folded) -> list[str]:
+def consequences(base: FoldedLog, head: FoldedLog) -> list[str]:
     """One sentence for each consequence, with its partitions."""
     of_head = {(one.topic, one.partition): one for one in head.timelines}
     end_ns = max(base.end_ns, head.end_ns)

@@ -26,7 +26,7 @@ class DecisionDifference(Struct, frozen=True):
     head: str | None
 
 
-class Compared(Struct, frozen=True):
+class DecisionPair(Struct, frozen=True):
     """Two decisions with the same subject. One is None if it has no counterpart."""
 
     base: Decision | None
@@ -35,7 +35,7 @@ class Compared(Struct, frozen=True):
     partitions: tuple[str, ...] = ()
 
 
-def compared(base: Sequence[Decision], head: Sequence[Decision]) -> Iterator[Compared]:
+def pair_by_subject(base: Sequence[Decision], head: Sequence[Decision]) -> Iterator[DecisionPair]:
     """Pair decisions with the same subject. Partitions with the same content are left out, whatever
     batches they are sent in."""
     of_base, of_head = _by_subject(base), _by_subject(head)
@@ -92,17 +92,17 @@ def _by_subject(decisions: Iterable[Decision]) -> dict[Subject, list[Decision]]:
     return found
 
 
-def _one_by_one(base: Sequence[Decision], head: Sequence[Decision]) -> Iterator[Compared]:
+def _one_by_one(base: Sequence[Decision], head: Sequence[Decision]) -> Iterator[DecisionPair]:
     for ours, theirs in _nearest(base, head):
         if ours is None or theirs is None:
             one = ours or theirs
             assert one is not None, "a pair has at least one"
-            yield Compared(ours, theirs, (), touched_by(one))
+            yield DecisionPair(ours, theirs, (), touched_by(one))
             continue
         differences = tuple(_differences("", ours.content, theirs.content))
         if differences:
             names = dict.fromkeys([*touched_by(ours), *touched_by(theirs)])
-            yield Compared(ours, theirs, differences, tuple(names))
+            yield DecisionPair(ours, theirs, differences, tuple(names))
 
 
 def _nearest(
@@ -149,7 +149,7 @@ Item = tuple[str, str, Any]
 """The name of a partition, its content as text for comparison, and the content."""
 
 
-def _batches(base: Sequence[Decision], head: Sequence[Decision]) -> Iterator[Compared]:
+def _batches(base: Sequence[Decision], head: Sequence[Decision]) -> Iterator[DecisionPair]:
     """Compare requests of one kind to one broker partition by partition."""
     ours, theirs = _without_common(base, head), _without_common(head, base)
     others: dict[str, list[tuple[Decision, Any]]] = defaultdict(list)
@@ -173,13 +173,13 @@ def _batches(base: Sequence[Decision], head: Sequence[Decision]) -> Iterator[Com
             ]
             if differences:
                 names = tuple(name for _, name, _, _ in found if name)
-                yield Compared(base[place], found[0][0], tuple(differences), names)
+                yield DecisionPair(base[place], found[0][0], tuple(differences), names)
         if any(alone) or (alone and not _names_partitions(base[place])):
-            yield Compared(base[place], None, (), tuple(one for one in alone if one))
+            yield DecisionPair(base[place], None, (), tuple(one for one in alone if one))
     yield from _head_only(others)
 
 
-def _head_only(others: Mapping[str, Sequence[tuple[Decision, Any]]]) -> Iterator[Compared]:
+def _head_only(others: Mapping[str, Sequence[tuple[Decision, Any]]]) -> Iterator[DecisionPair]:
     """The partitions and requests that only head has."""
     names: dict[int, list[str]] = defaultdict(list)
     of: dict[int, Decision] = {}
@@ -189,7 +189,7 @@ def _head_only(others: Mapping[str, Sequence[tuple[Decision, Any]]]) -> Iterator
                 names[id(decision)].append(name)
                 of[id(decision)] = decision
     for key, decision in of.items():
-        yield Compared(None, decision, (), tuple(one for one in names[key] if one))
+        yield DecisionPair(None, decision, (), tuple(one for one in names[key] if one))
 
 
 def _without_common(

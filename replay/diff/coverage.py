@@ -20,10 +20,10 @@ from eventstore.folders import segments_of, write_ahead_log
 from replay.diff.conditions import Place
 from replay.diff.core_source import CoreSource, read_cores
 from replay.diff.logs import GivenLog
-from replay.diff.messages import Folded, Hello
-from replay.diff.one_sided import OneSided, changed_conditions, one_sided, places
+from replay.diff.messages import FoldedLog, Hello
+from replay.diff.one_sided import OneSidedCondition, changed_conditions, one_sided, places
 from replay.diff.references import Version
-from replay.diff.uncovered import Changes, Uncovered, changes_between, only_executed, uncovered
+from replay.diff.uncovered import Changes, UncoveredCode, changes_between, only_executed, uncovered
 
 Side = Literal["base", "head"]
 
@@ -77,7 +77,7 @@ class Coverage:
         """The conditions whose outcomes a version measures, by file."""
         return places(self._changed_conditions, side)
 
-    def add_outcomes(self, side: Side, folded: Folded) -> None:
+    def add_outcomes(self, side: Side, folded: FoldedLog) -> None:
         """Add the outcomes of conditions in a log. Several threads may call this."""
         measured = self.conditions(side)
         with self._adding:
@@ -92,7 +92,7 @@ class Coverage:
                 for place, outcome in zip(measured[file], outcomes, strict=True):
                     of_file[place] = of_file.get(place, 0) | outcome
 
-    def add(self, side: Side, log: GivenLog, folded: Folded) -> None:
+    def add(self, side: Side, log: GivenLog, folded: FoldedLog) -> None:
         """Add and store the lines that a version measured."""
         if folded.executed is None:
             self._too_old[side] = None
@@ -107,16 +107,16 @@ class Coverage:
                     file.write(msgspec.json.encode(folded.executed))
                 Path(file.name).replace(path)
 
-    def uncovered(self) -> list[Uncovered]:
+    def uncovered(self) -> list[UncoveredCode]:
         """The changed code that no log executes, in versions that can be measured."""
         return self._uncovered(None)
 
-    def one_sided(self) -> list[OneSided]:
+    def one_sided(self) -> list[OneSidedCondition]:
         """The changed conditions that the logs do not make both true and false."""
         base, head = (self._outcomes[side] for side in ("base", "head"))
         return one_sided(self._changed_conditions, base, head, self.uncovered())
 
-    def undistinguished(self, differing: Collection[str]) -> list[Uncovered]:
+    def undistinguished(self, differing: Collection[str]) -> list[UncoveredCode]:
         """The changed code that logs execute, but none of the `differing` ones. Functions with a
         condition that is one-sided are left out."""
         named = {(one.file, one.name) for one in self.one_sided()}
@@ -144,7 +144,7 @@ class Coverage:
             ),
         ]
 
-    def _uncovered(self, logs: Collection[str] | None) -> list[Uncovered]:
+    def _uncovered(self, logs: Collection[str] | None) -> list[UncoveredCode]:
         """The changed code that none of these logs executes; None: all logs."""
         base, head = (self._lines_of(side, logs) for side in ("base", "head"))
         found = uncovered(self._changes, self._head, base, head)

@@ -10,8 +10,14 @@ from msgspec import Struct, field
 
 from replay.description.choices import candidates_in_brief
 from replay.diff.answers import ANSWER, BROKER_ANSWERS, verdicts
-from replay.diff.contents import Compared, DecisionDifference, compared, partitions_of, touched_by
-from replay.diff.matching import Matched, Pair, Reordered, match
+from replay.diff.contents import (
+    DecisionDifference,
+    DecisionPair,
+    pair_by_subject,
+    partitions_of,
+    touched_by,
+)
+from replay.diff.matching import MatchedDecisions, Pair, ReorderedDecision, match
 from replay.diff.messages import Decision
 from replay.diff.version.decisions import FAILED
 
@@ -59,8 +65,8 @@ class DecisionDivergence(Struct):
         return _both(without_ids(self.base_rule), without_ids(self.head_rule))
 
 
-class Root(Struct):
-    """A first cause: the first divergence in content, and those that follow from the same event or
+class RootDivergence(Struct):
+    """A root divergence: the first one in content, and those that follow from the same event or
     partition."""
 
     first: DecisionDivergence
@@ -111,7 +117,7 @@ def divergences(base: Sequence[Decision], head: Sequence[Decision]) -> list[Deci
     matched = match(base, head)
     ours = [base[place] for place in matched.base_only]
     theirs = [head[place] for place in matched.head_only]
-    found = [_of_compared(one) for one in compared(ours, theirs)]
+    found = [_of_pair(one) for one in pair_by_subject(ours, theirs)]
     found += [_of_reordered(one, base, head) for one in matched.reordered]
     reordered = {one.pair for one in matched.reordered if not one.is_harmless}
     for pair, late_ns in _late(matched, base, head):
@@ -150,7 +156,7 @@ def _seq_of(decision: Decision) -> int:
 
 
 def _late(
-    matched: Matched, base: Sequence[Decision], head: Sequence[Decision]
+    matched: MatchedDecisions, base: Sequence[Decision], head: Sequence[Decision]
 ) -> Iterator[tuple[Pair, int]]:
     """The pairs that head decides at another time, and how much later."""
     for pair in matched.pairs:
@@ -167,20 +173,20 @@ def _late_ns(base: Decision, head: Decision) -> int:
     return late_ns if min(abs(late_ns), abs(begun_ns)) >= _LATE_NS else 0
 
 
-def roots(found: Iterable[DecisionDivergence]) -> list[Root]:
+def roots(found: Iterable[DecisionDivergence]) -> list[RootDivergence]:
     """The first causes, each with the divergences that follow from it.
 
     A divergence follows from an earlier one of the same partition or the same controller event.
     Timers and answers follow from the last divergence of a controller event with the same name.
     Harmless divergences are separate.
     """
-    all_roots: list[Root] = []
-    of_partition: dict[str, Root] = {}
-    of_event: dict[tuple[int, str], Root] = {}
-    of_cause: dict[str, Root] = {}
+    all_roots: list[RootDivergence] = []
+    of_partition: dict[str, RootDivergence] = {}
+    of_event: dict[tuple[int, str], RootDivergence] = {}
+    of_cause: dict[str, RootDivergence] = {}
     for one in found:
         if one.is_harmless:
-            all_roots.append(Root(one))
+            all_roots.append(RootDivergence(one))
             continue
         keys = [of_partition.get(name) for name in one.partitions]
         keys.append(of_event.get((one.seq, one.cause)))
@@ -188,7 +194,7 @@ def roots(found: Iterable[DecisionDivergence]) -> list[Root]:
             keys.append(of_cause.get(one.cause))
         root = next((key for key in keys if key is not None), None)
         if root is None:
-            root = Root(one)
+            root = RootDivergence(one)
             all_roots.append(root)
         else:
             root.followers.append(one)
@@ -202,7 +208,7 @@ def roots(found: Iterable[DecisionDivergence]) -> list[Root]:
     return all_roots
 
 
-def _show_content_first(root: Root) -> None:
+def _show_content_first(root: RootDivergence) -> None:
     """A timer, or only another time, explains less than the first decision whose content differs:
     that one becomes the first cause."""
     if _differs_in_content(root.first):
@@ -219,7 +225,7 @@ def _differs_in_content(one: DecisionDivergence) -> bool:
     return one.kind not in _TIMERS and one.what != "reordered" and not is_only_late
 
 
-def first_root(found: Sequence[Root]) -> Root | None:
+def first_root(found: Sequence[RootDivergence]) -> RootDivergence | None:
     """The root with the decision that differs first by content. Without one, the first root that is
     not harmless, or None."""
     return min(
@@ -257,7 +263,7 @@ def _general(part: str) -> str:
     return _NUMBERS.sub("N", last)
 
 
-def _of_compared(one: Compared) -> DecisionDivergence:
+def _of_pair(one: DecisionPair) -> DecisionDivergence:
     what: What = "changed" if one.base and one.head else "missing" if one.base else "new"
     found = _divergence(
         what, one.base, one.head, one.partitions, tuple(_details(one)), one.differences
@@ -268,7 +274,7 @@ def _of_compared(one: Compared) -> DecisionDivergence:
 
 
 def _of_reordered(
-    one: Reordered, base: Sequence[Decision], head: Sequence[Decision]
+    one: ReorderedDecision, base: Sequence[Decision], head: Sequence[Decision]
 ) -> DecisionDivergence:
     ours, passed = base[one.pair[0]], base[one.passes[0]]
     how = "after" if one.pair[0] < one.passes[0] else "before"
@@ -325,7 +331,7 @@ def _when(late_ns: int) -> str:
     return f"head makes this decision {abs(late_ns) / 1e9:.1f} s {how}"
 
 
-def _details(one: Compared) -> Iterator[str]:
+def _details(one: DecisionPair) -> Iterator[str]:
     """The choices of each version that differ, with the replicas that were passed over; and the
     delay between the two decisions."""
     late_ns = _late_ns(one.base, one.head) if one.base and one.head else 0

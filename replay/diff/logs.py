@@ -19,7 +19,7 @@ class GivenLog(Struct, frozen=True):
 
 
 @contextmanager
-def opened(given: Iterable[Path]) -> Iterator[list[GivenLog]]:
+def open_logs(given: Iterable[Path]) -> Iterator[list[GivenLog]]:
     """Yield all logs, unpacked. Raises ReplayError."""
     with ExitStack() as stack:
         yield [

@@ -17,7 +17,7 @@ Pair = tuple[int, int]
 """The positions of a decision in base and in head."""
 
 
-class Reordered(Struct, frozen=True):
+class ReorderedDecision(Struct, frozen=True):
     """A decision in another order. It comes before the decision `passes` in one version and after
     it in the other. `is_harmless`: no broker or client can observe the difference."""
 
@@ -26,20 +26,20 @@ class Reordered(Struct, frozen=True):
     is_harmless: bool
 
 
-class Matched(Struct):
+class MatchedDecisions(Struct):
     """The decisions of both versions, and the positions of those that only one version has."""
 
     pairs: list[Pair] = field(default_factory=list)
-    reordered: list[Reordered] = field(default_factory=list)
+    reordered: list[ReorderedDecision] = field(default_factory=list)
     base_only: list[int] = field(default_factory=list)
     head_only: list[int] = field(default_factory=list)
 
 
-def match(base: Sequence[Decision], head: Sequence[Decision]) -> Matched:
+def match(base: Sequence[Decision], head: Sequence[Decision]) -> MatchedDecisions:
     """Match decisions at the same event of the log, then the others in order."""
     if [one.key for one in base] == [one.key for one in head]:
-        return Matched([(place, place) for place in range(len(base))])
-    matched = Matched()
+        return MatchedDecisions([(place, place) for place in range(len(base))])
+    matched = MatchedDecisions()
     partner: dict[int, int] = {}
     left = _pair_off(range(len(base)), range(len(head)), base, head, partner, at_event=True)
     left = _pair_off(*left, base, head, partner, at_event=False)
@@ -77,7 +77,7 @@ def _pair_off(
 
 def _reordered(
     pairs: Sequence[Pair], base: Sequence[Decision], head: Sequence[Decision]
-) -> Iterator[Reordered]:
+) -> Iterator[ReorderedDecision]:
     """The decisions without which the others are in the same order."""
     kept = dict.fromkeys(_longest_increasing([there for _, there in pairs]))
     staying = [pairs[number] for number in kept]
@@ -86,7 +86,7 @@ def _reordered(
         # It passes one at least: the longest sequence would have it otherwise.
         passed = [one for one in staying if (one[0] < pair[0]) != (one[1] < pair[1])]
         harmful = [one for one in passed if not _is_harmless(pair, one, base, head)]
-        yield Reordered(pair, (harmful or passed)[0], not harmful)
+        yield ReorderedDecision(pair, (harmful or passed)[0], not harmful)
 
 
 def _is_harmless(

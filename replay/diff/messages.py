@@ -133,7 +133,7 @@ class Disagreement(Struct, frozen=True):
     explained: str = ""
 
 
-class Agreed(Struct, frozen=True):
+class AgreementSummary(Struct, frozen=True):
     """The agreement with stock controllers: how many of their decisions and requests were compared,
     and how many the version made, too; `by_rule` has the same numbers for each rule."""
 
@@ -143,7 +143,7 @@ class Agreed(Struct, frozen=True):
     by_rule: dict[str, tuple[int, int]] = {}
 
 
-class Folded(Struct, frozen=True, tag_field="is", tag="folded"):
+class FoldedLog(Struct, frozen=True, tag_field="is", tag="folded"):
     """The last message for a log.
 
     `left_at` is the event at which the version left the log, or became the controller of an
@@ -161,19 +161,19 @@ class Folded(Struct, frozen=True, tag_field="is", tag="folded"):
     assumptions: dict[str, int] = {}
     timelines: list[PartitionTimeline] = field(default_factory=list, name="courses")
     is_shadow: bool = field(default=False, name="is_beside")
-    agreed: Agreed | None = None
+    agreed: AgreementSummary | None = None
     executed: dict[str, list[int]] | None = None
     outcomes: dict[str, list[int]] | None = None
 
 
-class Failed(Struct, frozen=True, tag_field="is", tag="failed"):
+class FoldFailure(Struct, frozen=True, tag_field="is", tag="failed"):
     """The log cannot be folded. `is_fault`: because of a bug in the version, not of the log."""
 
     text: str
     is_fault: bool = False
 
 
-Answer = Hello | Decisions | FoldProgress | Folded | Failed
+Answer = Hello | Decisions | FoldProgress | FoldedLog | FoldFailure
 
 _encoder: Final = msgspec.msgpack.Encoder()
 _answers: Final[msgspec.msgpack.Decoder[Answer]] = msgspec.msgpack.Decoder(Answer)

@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from replay.diff.conditions import FALSE, TRUE, Condition, Place
 from replay.diff.core_source import Function, Statement
-from replay.diff.uncovered import Changes, Hunk, Uncovered
+from replay.diff.uncovered import Changes, Hunk, UncoveredCode
 
 Outcomes = Mapping[str, Mapping[Place, int]]
 """The outcomes of conditions by the file's path in the core."""
@@ -24,7 +24,7 @@ _OUTCOME: Final[Mapping[int, Literal["never true", "never false", "never evaluat
 }
 
 
-class OneSided(Struct, frozen=True):
+class OneSidedCondition(Struct, frozen=True):
     """A changed condition that the logs do not make both true and false. `side` is base for a
     condition that head no longer has."""
 
@@ -86,14 +86,14 @@ def one_sided(
     changed: Sequence[ChangedConditions],
     with_base: Outcomes | None,
     with_head: Outcomes | None,
-    uncovered: Sequence[Uncovered],
-) -> list[OneSided]:
+    uncovered: Sequence[UncoveredCode],
+) -> list[OneSidedCondition]:
     """The changed conditions without both outcomes, except for those in code that is `uncovered`.
 
     Of a condition that another one replaces, the new one counts. The outcomes of a version that
     does not measure them are None.
     """
-    found: list[OneSided] = []
+    found: list[OneSidedCondition] = []
     for one in changed:
         head = _of_version(one.hunk.head, "head", one.written, with_head, uncovered)
         base = _of_version(one.hunk.base, "base", one.removed, with_base, uncovered)
@@ -107,8 +107,8 @@ def _of_version(
     side: Literal["base", "head"],
     conditions: Sequence[Condition],
     outcomes: Outcomes | None,
-    uncovered: Sequence[Uncovered],
-) -> list[OneSided]:
+    uncovered: Sequence[UncoveredCode],
+) -> list[OneSidedCondition]:
     if function is None or outcomes is None:
         return []
     found = []
@@ -118,12 +118,14 @@ def _of_version(
         is_both = outcome == TRUE | FALSE
         if not is_both and not (outcome == 0 and _is_within(function, one.line, uncovered)):
             found.append(
-                OneSided(function.file, function.name, side, one.line, one.text, _OUTCOME[outcome])
+                OneSidedCondition(
+                    function.file, function.name, side, one.line, one.text, _OUTCOME[outcome]
+                )
             )
     return found
 
 
-def _is_within(function: Function, line: int, uncovered: Sequence[Uncovered]) -> bool:
+def _is_within(function: Function, line: int, uncovered: Sequence[UncoveredCode]) -> bool:
     """Whether code that is never executed has the line."""
     return any(
         (one.file, one.name) == (function.file, function.name)

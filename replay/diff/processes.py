@@ -17,8 +17,8 @@ from replay.diff.messages import (
     PROTOCOL,
     Decision,
     Decisions,
-    Failed,
-    Folded,
+    FoldedLog,
+    FoldFailure,
     FoldLog,
     FoldProgress,
     Hello,
@@ -41,7 +41,7 @@ class FoldResult(Struct):
     """The response of a version for a log."""
 
     decisions: list[Decision] = field(default_factory=list)
-    folded: Folded = Folded(0, 0)
+    folded: FoldedLog = FoldedLog(0, 0)
 
 
 def environment_of(version: Version, hash_seed: int | None = None) -> dict[str, str]:
@@ -152,10 +152,10 @@ class VersionProcess:
                         result.decisions += decisions
                     case FoldProgress(done=done, total=total):
                         progress("folding", done, total)
-                    case Folded() as folded:
+                    case FoldedLog() as folded:
                         result.folded = folded
                         return result
-                    case Failed(text=text, is_fault=is_fault):
+                    case FoldFailure(text=text, is_fault=is_fault):
                         raise DiffError(self._failure(request, text, is_fault=is_fault))
                     case _:
                         break

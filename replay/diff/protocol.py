@@ -22,8 +22,8 @@ from replay.diff.messages import (
     DECISIONS_IN_A_MESSAGE,
     PROTOCOL,
     Decisions,
-    Failed,
-    Folded,
+    FoldedLog,
+    FoldFailure,
     FoldLog,
     FoldProgress,
     Hello,
@@ -58,11 +58,11 @@ def _answer(request: FoldLog, outcomes: ConditionOutcomes, answers: IO[bytes]) -
     try:
         folded = _fold(request, recorder, answers)
     except (LogError, ReplayError) as error:
-        write(answers, Failed(str(error)))
+        write(answers, FoldFailure(str(error)))
         return
     except Exception as error:  # A bug in the version is reported with the log.
         where = _place_of(error)
-        write(answers, Failed(f"{type(error).__name__}: {error}{where}", is_fault=True))
+        write(answers, FoldFailure(f"{type(error).__name__}: {error}{where}", is_fault=True))
         return
     found = decisions.decisions
     for begin in range(0, len(found), DECISIONS_IN_A_MESSAGE):
@@ -70,7 +70,7 @@ def _answer(request: FoldLog, outcomes: ConditionOutcomes, answers: IO[bytes]) -
     write(answers, structs.replace(folded, outcomes=outcomes.take()))
 
 
-def _fold(request: FoldLog, recorder: FoldRecorder, answers: IO[bytes]) -> Folded:
+def _fold(request: FoldLog, recorder: FoldRecorder, answers: IO[bytes]) -> FoldedLog:
     log = Path(request.log)
     for damage in verify(log).damages:
         raise ReplayError(f"{damage.file}, {damage.record}: {damage.text}")

@@ -18,7 +18,7 @@ _BASE: Final = "base"
 _HEAD: Final = "head"
 
 
-class Uncovered(Struct, frozen=True):
+class UncoveredCode(Struct, frozen=True):
     """A changed function or value that no log executes. `lines` are the changed lines if other
     lines of the function are executed. The file and the lines are those of `side`: base for code
     that head no longer has."""
@@ -144,7 +144,7 @@ def _hunks(before: Function | None, after: Function) -> list[Hunk]:
 
 def uncovered(
     changes: Changes, head: CoreSource, with_base: Executed, with_head: Executed
-) -> list[Uncovered]:
+) -> list[UncoveredCode]:
     """The changed code that is not in the executed lines of its version."""
     found = [*_functions(changes.removed, _BASE, with_base)]
     in_head = _Execution(head, with_head)
@@ -154,7 +154,7 @@ def uncovered(
         if not in_head.is_called_for_a_value(one)
     ]
     found += [
-        Uncovered(one.file, one.name, _HEAD)
+        UncoveredCode(one.file, one.name, _HEAD)
         for one in changes.values
         if in_head.is_used(one) is False
     ]
@@ -162,8 +162,8 @@ def uncovered(
 
 
 def only_executed(
-    changes: Changes, never: Sequence[Uncovered], missing: Sequence[Uncovered]
-) -> list[Uncovered]:
+    changes: Changes, never: Sequence[UncoveredCode], missing: Sequence[UncoveredCode]
+) -> list[UncoveredCode]:
     """The changed code that is `missing` in some logs, but is executed in others: it is not in
     `never`, the code that no log executes. Each entry of a function has its lines."""
     lines_of: dict[tuple[str, str, str], set[int]] = {}
@@ -187,7 +187,7 @@ def only_executed(
 
 def _functions(
     changed: Sequence[ChangedFunction], side: Literal["base", "head"], executed: Executed
-) -> Iterator[Uncovered]:
+) -> Iterator[UncoveredCode]:
     for one in changed:
         function = one.function
         lines = executed.get(function.file, frozenset())
@@ -196,9 +196,9 @@ def _functions(
             continue
         if any(_is_executed(part, lines) for part in function.statements):
             first_lines = tuple(sorted({part.first_line for part in missing}))
-            yield Uncovered(function.file, function.name, side, first_lines)
+            yield UncoveredCode(function.file, function.name, side, first_lines)
         else:
-            yield Uncovered(function.file, function.name, side)
+            yield UncoveredCode(function.file, function.name, side)
 
 
 def _is_executed(statement: Statement, lines: frozenset[int]) -> bool:
@@ -243,7 +243,7 @@ class _Execution:
             return None
         return _is_among(value, self._used)
 
-    def is_called_for_a_value(self, function: Uncovered) -> bool:
+    def is_called_for_a_value(self, function: UncoveredCode) -> bool:
         """Whether a function is called when a module is imported, for a value that is used."""
         return any(
             one.file == function.file and function.name in one.calls and self.is_used(one)

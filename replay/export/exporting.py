@@ -52,7 +52,7 @@ def _lines(path: Path) -> Iterator[tuple[Line, int | None]]:
             if not position:
                 for line in _snapshots_at_start(path, segment.header.first_seq - 1):
                     yield line, None
-            exported = _Exported(segment)
+            exported = _SegmentExport(segment)
             yield from exported.lines()
             tip = exported.tip
     assert tip is not None, "a log has a segment"
@@ -67,7 +67,7 @@ def _snapshots_at_start(path: Path, seq: int) -> Iterator[SnapshotLine]:
             yield SnapshotLine(seq, name.fingerprint, snapshots.read_snapshot(name))
 
 
-class _Exported:
+class _SegmentExport:
     """A segment that is being exported, up to `tip`."""
 
     def __init__(self, segment: Segment) -> None:

@@ -38,7 +38,7 @@ LINE_BYTES_MAX: Final = 1 << 30
 """A snapshot of a large cluster is the longest line."""
 
 
-class Imported(NamedTuple):
+class LogSize(NamedTuple):
     """The size of the new log."""
 
     segments: int
@@ -46,7 +46,7 @@ class Imported(NamedTuple):
     commands: int
 
 
-class _First(msgspec.Struct):
+class _FirstLine(msgspec.Struct):
     """The fields by which the first line of an export is recognized, in any layout."""
 
     record: str
@@ -55,14 +55,14 @@ class _First(msgspec.Struct):
 
 def import_lines(
     source: BinaryIO, name: str, folder: Path, progress: Progress = unreported
-) -> Imported:
+) -> LogSize:
     """Make a log in `folder` of the lines of `source`. Errors call the source `name`.
 
     Raises NotALog, LogTooNew, LogCorrupt if lines were cut or changed, LogExists, LogFull. After an
     error no log is left.
     """
     with _new_folder(folder):
-        importing = _Importing(name, folder, progress)
+        importing = _LogWriter(name, folder, progress)
         try:
             for number, text in enumerate(_lines_of(source, name), 1):
                 importing.take(number, text)
@@ -103,7 +103,7 @@ def _new_folder(folder: Path) -> Iterator[None]:
         raise
 
 
-class _Importing:
+class _LogWriter:
     """Stores lines one after the other."""
 
     def __init__(self, name: str, folder: Path, progress: Progress) -> None:
@@ -116,7 +116,7 @@ class _Importing:
         self._bytes = 0
         self._number = 0
         self._ended = False
-        self._count = Imported(0, 0, 0)
+        self._count = LogSize(0, 0, 0)
 
     def take(self, number: int, text: bytes) -> None:
         """Store the record of a line."""
@@ -129,7 +129,7 @@ class _Importing:
         except ValueError as error:
             raise LogCorrupt(self._name, f"cannot be read: {error}", self._place) from error
 
-    def result(self) -> Imported:
+    def result(self) -> LogSize:
         """The size of the log. Raises LogCorrupt if lines are missing, NotALog if all are."""
         if not self._number:
             raise NotALog(self._name, "is empty: it was not made by `refold log export`")
@@ -157,7 +157,7 @@ class _Importing:
 
     def _check_first(self, text: bytes) -> None:
         try:
-            first = msgspec.json.decode(text, type=_First)
+            first = msgspec.json.decode(text, type=_FirstLine)
         except (msgspec.DecodeError, UnicodeDecodeError):
             first = None
         if first is None or first.record != "segment":
@@ -210,7 +210,7 @@ class _Importing:
         if self._events or self._commands:
             self._current().append(self._events, self._commands)
         segments, events, commands = self._count
-        self._count = Imported(segments, events + len(self._events), commands + len(self._commands))
+        self._count = LogSize(segments, events + len(self._events), commands + len(self._commands))
         self._events, self._commands, self._bytes = [], [], 0
 
     def _current(self) -> RestoredSegment:

@@ -15,7 +15,7 @@ _ENDS: Final = {"failover_done": "", "failover_failed": "failed", "resigned": "r
 """The notices that end a failover, and what is wrong then."""
 
 
-class Step(NamedTuple):
+class FailoverStep(NamedTuple):
     """What the controller did by one rule. Times are nanoseconds since 1970."""
 
     rule: str
@@ -35,7 +35,7 @@ class Failover(NamedTuple):
     last_event: int
     fault: str
     text: str
-    steps: tuple[Step, ...]
+    steps: tuple[FailoverStep, ...]
 
 
 def failovers(reader: LogReader) -> Iterator[Failover]:
@@ -52,7 +52,7 @@ class _Observer(FoldObserver):
     def __init__(self) -> None:
         self._found: list[Failover] = []
         self._began: tuple[int, int, int] | None = None
-        self._steps: list[Step] = []
+        self._steps: list[FailoverStep] = []
         self._begin_ns = 0
         self._now_ns = 0
         self._seq = 0
@@ -91,7 +91,7 @@ class _Observer(FoldObserver):
             self._steps[-1] = last._replace(commands=last.commands + 1)
             return
         self._end_step()
-        self._steps.append(Step(rule, self._now_ns, self._now_ns, self._seq, 1))
+        self._steps.append(FailoverStep(rule, self._now_ns, self._now_ns, self._seq, 1))
 
     def _end_step(self) -> None:
         if self._steps:

@@ -13,7 +13,7 @@ from msgspec import Struct
 from replay.cluster_view.views import (
     NO_BROKER,
     BrokerView,
-    Cluster,
+    ClusterView,
     DeletionView,
     NotInSync,
     PartitionView,
@@ -104,7 +104,7 @@ class Health(Struct, frozen=True):
 
 
 def evaluate(
-    cluster: Cluster, min_insync_replicas: int | None = None, *, is_bounded: bool = False
+    cluster: ClusterView, min_insync_replicas: int | None = None, *, is_bounded: bool = False
 ) -> Health:
     """The health of a cluster. `min_insync_replicas` is that of topics which do not set their own,
     if it is known. `is_bounded`: no more than the number of replicas of a partition count, as in

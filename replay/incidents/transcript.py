@@ -13,7 +13,7 @@ import msgspec
 
 from replay.description.choices import candidates_in_brief
 from replay.diff.contents import partitions_of
-from replay.diff.messages import Decision, Folded
+from replay.diff.messages import Decision, FoldedLog
 from replay.diff.version.decisions import DecisionRecorder
 from replay.diff.version.fold_recorder import FoldRecorder, TimelineRecorder
 from replay.diff.version.folding import fold_log
@@ -37,7 +37,7 @@ def transcript(log: Path) -> str:
     return "\n".join(_lines(decisions, folded)) + "\n"
 
 
-def _lines(decisions: list[Decision], folded: Folded) -> Iterator[str]:
+def _lines(decisions: list[Decision], folded: FoldedLog) -> Iterator[str]:
     begun = decisions[0].time_ns if decisions else 0
     left = False
     for (seq, event, cause), group in groupby(

@@ -1,6 +1,6 @@
 """Explanations by the index of a log: the history of a subject."""
 
-from replay.cluster_view.views import Cluster
+from replay.cluster_view.views import ClusterView
 from replay.cluster_view.waiting import with_times
 from replay.index.moves import facts_with_moves
 from replay.index.store import Index, RoleLost
@@ -52,7 +52,7 @@ def history_of(
     return History(subject, _cluster(log, seq, lost, progress), facts, notes, daemon=daemon)
 
 
-def _cluster(log: RecordedLog, seq: int, lost: RoleLost | None, progress: Progress) -> Cluster:
+def _cluster(log: RecordedLog, seq: int, lost: RoleLost | None, progress: Progress) -> ClusterView:
     """The cluster after an event; after the loss of the role, what the daemon last knew."""
     projection = projection_at(log, seq, progress, begin=lost.last_active - 1 if lost else seq)
     assert isinstance(projection, RecordedProjection), "the log is a recorded one"

@@ -17,7 +17,7 @@ from controller.core.events import Recorded
 from eventstore.records import CommandRecord, EventRecord
 from replay.index.postings import RULE
 from replay.index.store import Index
-from replay.listing.recorded import Listing
+from replay.listing.recorded import EventDescriber
 from replay.listing.values import STEPS, ListedDecision, ListedEvent
 from replay.logs.open_log import RecordedLog
 from replay.progress import Progress
@@ -122,14 +122,14 @@ def _described(
     log: RecordedLog, index: Index, numbers: list[int], progress: Progress
 ) -> Iterator[tuple[ListedEvent, list[ListedDecision]]]:
     decided = _StoredDecisions(index)
-    listing = Listing(log, decided)
+    describer = EventDescriber(log, decided)
     for place in range(0, len(numbers), _AT_ONCE):
         records = list(log.reader.events_numbered(numbers[place : place + _AT_ONCE]))
         causes = {one.seq for one in records} | {one.cause for one in records if one.cause}
         decided.derived = _commands(log, index, sorted(causes))
-        listing.pending = _by_id(decided.derived, records)
+        describer.pending = _by_id(decided.derived, records)
         for record in records:
-            yield listing.take(record, [])[:2]
+            yield describer.take(record, [])[:2]
         progress("reading", place, len(numbers))
 
 

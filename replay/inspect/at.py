@@ -18,7 +18,7 @@ from eventstore import folders, snapshots
 from eventstore.errors import LogCorrupt
 from eventstore.filters import EventFilter
 from eventstore.reader import LogReader
-from replay.cluster_view.views import Cluster
+from replay.cluster_view.views import ClusterView
 from replay.cluster_view.waiting import with_times
 from replay.errors import ReplayError
 from replay.inspect.projections import Projection, projection_of
@@ -35,7 +35,7 @@ CLOCK_EVERY: Final = 64
 """Events between two looks at the clock."""
 
 
-def cluster_at(log: OpenedLog, seq: int, progress: Progress = unreported) -> Cluster:
+def cluster_at(log: OpenedLog, seq: int, progress: Progress = unreported) -> ClusterView:
     """The state after event `seq`. Raises ReplayError, LogError."""
     projection = projection_at(log, seq, progress)
     found = projection.cluster(time_of(log.reader, projection.seq))

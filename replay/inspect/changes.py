@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from replay.cluster_view.views import Cluster
+from replay.cluster_view.views import ClusterView
 from replay.structural_diff import NOTHING, differences
 
 
@@ -20,7 +20,7 @@ class Change(Struct, frozen=True):
     after: Any
 
 
-def changes(before: Cluster, after: Cluster) -> list[Change]:
+def changes(before: ClusterView, after: ClusterView) -> list[Change]:
     """All differences, by subject: the controller, brokers, topics, partitions, and so on."""
     return changes_of(_subjects(before), _subjects(after))
 
@@ -37,7 +37,7 @@ def _changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[Ch
             yield Change(subject, "".join(field), old, new)
 
 
-def _subjects(cluster: Cluster) -> dict[str, Any]:
+def _subjects(cluster: ClusterView) -> dict[str, Any]:
     found: dict[str, Any] = {"controller": msgspec.to_builtins(cluster.controller)}
     for broker in cluster.brokers:
         found[f"broker {broker.id}"] = msgspec.to_builtins(broker)

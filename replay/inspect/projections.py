@@ -13,7 +13,7 @@ from controller.core.snapshot import load_snapshot, take_snapshot
 from eventstore.records import CommandRecord, EventRecord
 from replay.agreement.znode_view import ZnodeView
 from replay.cluster_view import from_context, from_znodes
-from replay.cluster_view.views import BrokerView, Cluster, ControllerView, PartitionView
+from replay.cluster_view.views import BrokerView, ClusterView, ControllerView, PartitionView
 from replay.errors import ReplayError
 from replay.logs.decode import recorded
 from replay.logs.open_log import OpenedLog, RecordedLog
@@ -43,7 +43,7 @@ class Projection(Protocol):
     def snapshot(self) -> bytes | None:
         """The whole state; None in the middle of a procedure."""
 
-    def cluster(self, time: str) -> Cluster:
+    def cluster(self, time: str) -> ClusterView:
         """The state as plain values. `time` is the time of the event."""
 
     def controller(self) -> ControllerView:
@@ -108,7 +108,7 @@ class RecordedProjection:
         """The whole fold, or None while a procedure runs."""
         return take_snapshot(self._fold) if self._fold.is_idle else None
 
-    def cluster(self, time: str, *, keeps_last: bool = False) -> Cluster:
+    def cluster(self, time: str, *, keeps_last: bool = False) -> ClusterView:
         """The controller's view of the cluster. With `keeps_last`, what the daemon last knew if it
         has lost the role since the projection began."""
         return self._observer.cluster(self.seq, time, keeps_last=keeps_last)
@@ -155,7 +155,7 @@ class ImportedProjection:
         parts = list(restored_events(self._state))
         return msgspec.msgpack.encode(_ZooKeeperSnapshot(self._state.zxid, parts))
 
-    def cluster(self, time: str) -> Cluster:
+    def cluster(self, time: str) -> ClusterView:
         """The content of ZooKeeper."""
         return from_znodes.cluster_of(self.view, self.seq, time)
 

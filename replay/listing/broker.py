@@ -15,7 +15,7 @@ from replay.subjects import subjects_of_broker
 from replay.times import iso_time
 
 
-def listed(
+def events_and_decisions(
     log: BrokerLog, first: int, last: int, progress: Progress
 ) -> Iterator[tuple[ListedEvent, list[ListedDecision]]]:
     """Each event of a range with its decisions. Raises ReplayError, LogError."""

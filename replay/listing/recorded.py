@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from types import MappingProxyType
-from typing import Final, Generic, NamedTuple, Protocol, TypeVar
+from typing import Final, NamedTuple, Protocol
 
 import msgspec
 
@@ -22,7 +22,7 @@ from controller.core.events import (
 )
 from eventstore.filters import EventFilter
 from eventstore.records import CommandRecord, EventRecord
-from replay.description.choices import chosen
+from replay.description.choices import leader_choice
 from replay.description.commands import command_in_words
 from replay.description.events import event_in_words
 from replay.inspect.at import projection_from_snapshot
@@ -46,23 +46,23 @@ WRITES: Final = (WriteZnodes, WriteAtomically)
 """The commands that write znodes."""
 
 
-def listed(
+def events_and_decisions(
     log: RecordedLog, first: int, last: int, progress: Progress
 ) -> Iterator[tuple[ListedEvent, list[ListedDecision]]]:
     """Each event of a range with its decisions. Raises ReplayError, LogError."""
-    folding = projection_from_snapshot(log, first - 1, progress)
-    assert isinstance(folding, RecordedProjection), "the log is a recorded one"
-    listing = Listing(log, folding)
-    wanted = EventFilter(first_seq=folding.seq + 1, last_seq=last)
+    projection = projection_from_snapshot(log, first - 1, progress)
+    assert isinstance(projection, RecordedProjection), "the log is a recorded one"
+    describer = EventDescriber(log, projection)
+    wanted = EventFilter(first_seq=projection.seq + 1, last_seq=last)
     for record, stored in log.reader.records(wanted):
         progress("folding", record.seq, last)
         if record.seq < first:
-            listing.skip(record, stored)
+            describer.skip(record, stored)
         else:
-            yield listing.take(record, stored)[:2]
+            yield describer.take(record, stored)[:2]
 
 
-class Folding(Protocol):
+class LogFold(Protocol):
     """A fold of the log: `RecordedProjection`, or a fold with an observer."""
 
     def fold(self, event: Recorded, stored: Sequence[CommandRecord] | None) -> list[Issued]:
@@ -72,10 +72,7 @@ class Folding(Protocol):
         """The name of a topic by its id in hex."""
 
 
-FoldingT = TypeVar("FoldingT", bound=Folding)
-
-
-class Taken(NamedTuple):
+class DescribedEvent(NamedTuple):
     """An event with its decisions, and the znodes that it shows to be written. `content` and
     `issued` are what the first two describe."""
 
@@ -86,17 +83,17 @@ class Taken(NamedTuple):
     issued: list[Issued]
 
 
-class Listing(Generic[FoldingT]):
-    """Describes the events of a recorded log while a projection folds them, in order."""
+class EventDescriber:
+    """Describes the events of a recorded log, in order, while they are folded."""
 
     def __init__(
         self,
         log: RecordedLog,
-        folding: FoldingT,
+        fold: LogFold,
         pending: Mapping[CommandId, Command] = MappingProxyType({}),
     ) -> None:
-        """`pending` are commands without an outcome at the state of the projection."""
-        self.folding = folding
+        """`pending` are the commands without an outcome before the next event."""
+        self._log_fold = fold
         self.pending = dict(pending)
         self._reader = log.reader
         self._broker = log.configuration.broker_id
@@ -106,11 +103,11 @@ class Listing(Generic[FoldingT]):
         event, _ = self._fold(record, stored)
         self._forget(event)
 
-    def take(self, record: EventRecord, stored: list[CommandRecord]) -> Taken:
+    def take(self, record: EventRecord, stored: list[CommandRecord]) -> DescribedEvent:
         """Fold and describe the next event."""
         event, issued = self._fold(record, stored)
-        asked = self._asked(event)
-        taken = Taken(
+        asked = self._command_of(event)
+        described = DescribedEvent(
             self._event(record, event, asked),
             [self._decision(record, one) for one in issued],
             _written(event, asked),
@@ -118,16 +115,16 @@ class Listing(Generic[FoldingT]):
             issued,
         )
         self._forget(event)
-        return taken
+        return described
 
     def _fold(self, record: EventRecord, stored: list[CommandRecord]) -> tuple[Event, list[Issued]]:
         taken = recorded(record)
-        issued = self.folding.fold(taken, stored)
+        issued = self._log_fold.fold(taken, stored)
         for one in issued:
             self.pending[one.id] = one.command
         return taken.event, issued
 
-    def _asked(self, event: Event) -> Command | None:
+    def _command_of(self, event: Event) -> Command | None:
         """The command of which an event is the outcome. If the fold began after the command, it is
         read from the log, which has all but large ones."""
         if not isinstance(event, _ANSWERS):
@@ -141,8 +138,8 @@ class Listing(Generic[FoldingT]):
         return self.pending.get(event.command)
 
     def _event(self, record: EventRecord, event: Event, asked: Command | None) -> ListedEvent:
-        text = event_in_words(event, self.folding.topic_name)
-        subjects = list(subjects_of_event(event, self.folding.topic_name))
+        text = event_in_words(event, self._log_fold.topic_name)
+        subjects = list(subjects_of_event(event, self._log_fold.topic_name))
         if asked is not None:
             text += f": {command_in_words(asked)}"
             subjects += subjects_of_command(asked)
@@ -171,7 +168,7 @@ class Listing(Generic[FoldingT]):
             f"{issued.id.cause}.{issued.id.ordinal}",
             command_in_words(issued.command),
             issued.reason.rule,
-            [chosen(one) for one in issued.reason.choices],
+            [leader_choice(one) for one in issued.reason.choices],
             tuple(dict.fromkeys(subjects_of_command(issued.command))),
         )
 

@@ -9,7 +9,7 @@ from controller.core.canonical import kind_of
 from controller.core.commands import Step
 from controller.kafka_0_8.canonical import BROKER_STEPS
 from eventstore.records import EventRecord
-from replay.description.choices import Chosen
+from replay.description.choices import LeaderChoice
 from replay.times import iso_time
 
 STEPS: Final = frozenset(map(kind_of, get_args(Step))) | BROKER_STEPS
@@ -59,7 +59,7 @@ class ListedDecision(Struct, frozen=True):
     command: str
     text: str
     rule: str
-    choices: list[Chosen]
+    choices: list[LeaderChoice]
     subjects: tuple[str, ...]
     verdict: str = ""
 

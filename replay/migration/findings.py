@@ -11,7 +11,7 @@ from controller.core.errors import ZnodeError
 from controller.core.releases import OLDEST, Release
 from controller.core.znodes import ControllerZnode, Migration
 from replay.agreement.znode_view import ZnodeView
-from replay.cluster_view.views import Cluster
+from replay.cluster_view.views import ClusterView
 from replay.health.evaluate import PartitionHealth, State, evaluate
 from replay.world.tree import Znode
 
@@ -48,7 +48,7 @@ class Subject:
 
     def __init__(
         self,
-        cluster: Cluster,
+        cluster: ClusterView,
         view: ZnodeView | None,
         brokers: Sequence[BrokerSettings] | None = None,
     ) -> None:

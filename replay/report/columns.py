@@ -11,7 +11,7 @@ from typing import Any, Final
 import msgspec
 
 from replay.report.document import Lane, Report
-from replay.report.reading import Step, TimedDecision, TimedEvent
+from replay.report.reading import ProcedureStep, TimedDecision, TimedEvent
 
 _ROWS_OF_A_PART: Final = 4096
 """The texts of so many rows are decompressed together."""
@@ -81,7 +81,7 @@ def document_of(report: Report) -> dict[str, Any]:
     }
 
 
-def _step(one: Step, at: Callable[[int], int]) -> tuple[object, ...]:
+def _step(one: ProcedureStep, at: Callable[[int], int]) -> tuple[object, ...]:
     end = at(one.end_ns or one.begin_ns)
     return (one.text, one.rule, one.seq, at(one.begin_ns), end, one.commands)
 

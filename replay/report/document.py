@@ -110,17 +110,18 @@ class DifferingDecision(Struct, frozen=True):
     lines: list[str]
 
 
-class Moment(Struct, frozen=True):
+class ClusterChange(Struct, frozen=True):
     """A change of a partition, broker or topic, in words that do not differ between two runs."""
 
     seq: int
     wall_ns: int
     subject: str
     text: str
+    is_of_broker: bool = False
 
 
-class Difference(Struct, frozen=True):
-    """A moment that only one log has: the first (`log` is 0) or the second. `at_ns` is the time
+class UnmatchedChange(Struct, frozen=True):
+    """A change that only one log has: the first (`log` is 0) or the second. `at_ns` is the time
     since the first log's first event."""
 
     log: int
@@ -139,14 +140,14 @@ class OfflineTime(Struct, frozen=True):
     second_s: float
 
 
-class Comparison(Struct, frozen=True):
+class LogComparison(Struct, frozen=True):
     """How the second of two logs compares with the first. `pairs` are the events that show the same
     moment. `branch` is the log that continues the other one, and the time since the first log's
     first event at which it does so, in ns; None if neither does."""
 
     sentence: str
     pairs: list[tuple[int, int]]
-    differences: list[Difference]
+    differences: list[UnmatchedChange]
     offline: list[OfflineTime]
     branch: tuple[int, int] | None = None
 
@@ -162,7 +163,7 @@ class Report(LogExtent, kw_only=True):
     failovers: list[Procedure]
     events: list[TimedEvent]
     decisions: list[TimedDecision]
-    moments: list[Moment]
+    changes: list[ClusterChange]
     futures: Futures | None = None
     differing: list[DifferingDecision] = field(default_factory=list)
     """What `refold diff` found."""
@@ -171,7 +172,7 @@ class Report(LogExtent, kw_only=True):
     its run; negative: earlier."""
     branch: Branch | None = None
     """Where this log continues another one."""
-    comparison: Comparison | None = None
+    comparison: LogComparison | None = None
 
     @property
     def origin_ns(self) -> int:

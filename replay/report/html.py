@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Final
 
 import msgspec
-from msgspec import Struct
 
 from replay.report.columns import document_of
 from replay.report.document import Report
@@ -45,25 +44,20 @@ _LICENCES: Final = (
 )
 
 
-class Living(Struct, frozen=True):
-    """For a page that is served: it asks for the version of its logs, and loads itself again when
-    that is not this one."""
-
-    version: str
-
-
-def page_of(reports: Sequence[Report], living: Living | None = None) -> str:
-    """The content of the file: one report, two that are compared, or those of one run."""
+def page_of(reports: Sequence[Report], version: str = "") -> str:
+    """The content of the file: one report, two that are compared, or those of one run. A page that
+    is served has the `version` of its logs: it asks for that of now, and loads itself again when
+    they differ."""
     between = " against " if reports[-1].comparison is not None else ", "
     title = "refold report: " + between.join(one.path for one in reports)
     script = "\n".join(_text(one) for one in _SCRIPTS)
     policy = f"script-src '{_digest(script)}'; img-src data:; form-action 'none'"
-    if living is not None:
+    if version:
         policy += "; connect-src 'self'"
     data = msgspec.json.encode(
         {
             "logs": [document_of(one) for one in reports],
-            "version": living.version if living is not None else "",
+            "version": version,
         }
     ).decode()
     # JSON may contain "</script>" and "<!--"; an escaped "<" is the same JSON.

@@ -5,10 +5,10 @@ from collections.abc import Iterator
 from replay.agreement.znode_view import ZnodeView
 from replay.cluster_view.from_znodes import cluster_of
 from replay.errors import ReplayError
-from replay.listing import observed
+from replay.listing import imported
 from replay.progress import Progress
 from replay.report.observing import EVERYTHING, ReportShadowObserver
-from replay.report.reading import Live, Reading, Session, TimedDecision, TimedEvent
+from replay.report.reading import LiveBrokers, Reading, SessionLifetime, TimedDecision, TimedEvent
 from replay.stock_clusters.imported_log.reading import ImportedLog, open_imported
 from replay.stock_clusters.imported_log.restored import apply
 from replay.stock_clusters.imports.terms import UNKNOWN_BROKER, Terms
@@ -28,12 +28,12 @@ def read_imported(log: ImportedLog, path: str, progress: Progress) -> Reading:
     """Read the whole log, and derive its decisions once. Raises ReplayError, LogError."""
     first, last = log.first_seq, log.reader.last_seq
     initial = cluster_of(ZnodeView(log.state.tree, log.begun.chroot), first - 1, "")
-    listed = observed.events(log, first, last, progress)
+    listed = imported.events(log, first, last, progress)
     events = [TimedEvent(nanoseconds_of(one.time), one) for one in listed]
     if not events:
         raise ReplayError(f"{path} has no records after its first state: nothing to report")
     history, folds = observed_history(log, EVERYTHING, last, progress, ReportShadowObserver)
-    derived = observed.DerivedDecisions(log, ((trace, noted.commands) for trace, noted in folds))
+    derived = imported.DerivedDecisions(log, ((trace, noted.commands) for trace, noted in folds))
     causes = {one.seq: one.because for one in history.facts if one.because is not None}
     decisions = [
         TimedDecision(nanoseconds_of(one.listed.time), one.listed, causes.get(one.listed.seq))
@@ -59,34 +59,34 @@ def read_imported(log: ImportedLog, path: str, progress: Progress) -> Reading:
         events=events,
         decisions=decisions,
         procedures=[one for _, noted in folds for one in noted.procedures.all],
-        live=list(_live(history, Live(first, begin_ns, known))),
+        live=list(_live(history, LiveBrokers(first, begin_ns, known))),
         sessions=_sessions(open_imported(log.reader), progress),
         initial=initial,
         history=history,
     )
 
 
-def _live(history: History, first: Live) -> Iterator[Live]:
+def _live(history: History, first: LiveBrokers) -> Iterator[LiveBrokers]:
     yield first
     brokers = first.brokers or frozenset()
     for one in history.facts:
         if isinstance(one, BrokerChanged) and one.what in ("gone", "registered"):
             same = {one.broker}
             brokers = brokers - same if one.what == "gone" else brokers | same
-            yield Live(one.seq, one.wall_ns, brokers)
+            yield LiveBrokers(one.seq, one.wall_ns, brokers)
 
 
-def _sessions(log: ImportedLog, progress: Progress) -> list[Session]:
+def _sessions(log: ImportedLog, progress: Progress) -> list[SessionLifetime]:
     """The sessions, each with the broker that it registered."""
     terms = Terms(log.begun.chroot, log.state.tree)
-    sessions: dict[int, Session] = {}
+    sessions: dict[int, SessionLifetime] = {}
     for record, event in log.events():
         progress("reading sessions", record.seq, log.reader.last_seq)
         if not isinstance(event, Transaction):
             apply(log.state, event)
             continue
         id = event.session
-        one = sessions.setdefault(id, Session(id, "", 0, 0))
+        one = sessions.setdefault(id, SessionLifetime(id, "", 0, 0))
         if isinstance(event.content, CreateSession):
             one.begin_seq, one.begin_ns = record.seq, record.wall_ns
         elif isinstance(event.content, CloseSession):

@@ -7,24 +7,24 @@ from typing import Final
 from urllib.parse import urlencode
 
 from replay.report.html import styled
-from replay.report.incidents import Incident, content_of
+from replay.report.served_logs import ServedLog, content_of
 from replay.times import iso_time
 
 _HEAD: Final = ("log", "kind", "begins", "events", "last change", "compare")
 
 
-def index_page(folder: Path, incidents: Sequence[Incident]) -> str:
+def index_page(folder: Path, logs: Sequence[ServedLog]) -> str:
     """The list. Two logs can be chosen and compared."""
-    rows = "\n".join(_row(one) for one in incidents)
+    rows = "\n".join(_row(one) for one in logs)
     head = "".join(f"<th>{one}</th>" for one in _HEAD)
     table = (
         f"<table><thead><tr>{head}</tr></thead><tbody>\n{rows}\n</tbody></table>"
-        if incidents
+        if logs
         else "<p>There are no logs in this folder.</p>"
     )
     return styled(
         "refold serve",
-        f"<header><h1>Logs in {escape(str(folder))}</h1><p>{len(incidents)} logs</p></header>\n"
+        f"<header><h1>Logs in {escape(str(folder))}</h1><p>{len(logs)} logs</p></header>\n"
         f'<main><form action="/report">{table}\n'
         '<p><button type="submit">Show the chosen logs together</button></p></form></main>',
     )
@@ -39,7 +39,7 @@ def error_page(text: str) -> str:
     )
 
 
-def _row(one: Incident) -> str:
+def _row(one: ServedLog) -> str:
     name = escape(one.name)
     link = escape("/report?" + urlencode({"log": one.name}))
     content = content_of(one)

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from replay.description.phrases import listed, session_name
 from replay.report.document import Lane, Mark, Span
-from replay.report.reading import Reading, Session
+from replay.report.reading import Reading, SessionLifetime
 from replay.times import nanoseconds_of
 from replay.why.facts import BrokerChanged, NoticeIssued, RoleChanged, SessionChanged
 from replay.why.move import Move
@@ -99,7 +99,7 @@ def _brokers(reading: Reading) -> Iterator[Lane]:
 
 def _sessions(reading: Reading) -> Iterator[Lane]:
     """One lane for the sessions of each owner; clients without a broker share one."""
-    by_owner: dict[str, list[Session]] = defaultdict(list)
+    by_owner: dict[str, list[SessionLifetime]] = defaultdict(list)
     for one in reading.sessions:
         by_owner[one.owner or "other clients"].append(one)
     changes = [one for one in reading.history.facts if isinstance(one, SessionChanged)]
@@ -114,7 +114,7 @@ def _sessions(reading: Reading) -> Iterator[Lane]:
             if one.end_seq:
                 kind = "expired" if one.how == "expired" else "closed"
                 marks.append(Mark(end_ns, kind, text, one.end_seq))
-        if owner.startswith("daemon"):
+        if reading.is_recorded:
             marks += [Mark(one.wall_ns, one.what, sentence(one), one.seq) for one in changes]
         spans.sort(key=lambda one: one.begin_ns)
         marks.sort(key=lambda one: one.wall_ns)

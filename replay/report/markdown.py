@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from controller.core.values import counted
-from replay.report.document import Comparison, Report
+from replay.report.document import LogComparison, Report
 from replay.times import iso_time
 
 MARKER: Final = "<!-- generator: refold report -->"
@@ -25,7 +25,7 @@ def markdown_of(reports: Sequence[Report]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _comparison(reports: Sequence[Report], found: Comparison) -> Iterator[str]:
+def _comparison(reports: Sequence[Report], found: LogComparison) -> Iterator[str]:
     yield f"# {' against '.join(_text(one.path) for one in reports)}"
     yield ""
     yield f"A is {_text(reports[0].path)}, B is {_text(reports[1].path)}. {_text(found.sentence)}"

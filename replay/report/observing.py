@@ -4,14 +4,14 @@ from typing import Final
 
 from msgspec import structs
 
-from controller.core.commands import CommandId, Issued
+from controller.core.commands import CommandId, Issued, Notice
 from controller.core.fold import Fold
 from controller.core.triggers import BrokerChange, Trigger, trigger_name
 from eventstore.records import Header
 from replay.agreement.checkpoint import Checkpointed, State
 from replay.agreement.trace.controller_trace import ControllerTrace
 from replay.description.commands import command_in_words
-from replay.report.reading import Procedure, Step
+from replay.report.reading import Procedure, ProcedureStep
 from replay.shadow_folds import ShadowCommand
 from replay.why.facts import FAILOVERS, Cause
 from replay.why.noted_facts import NotedFacts
@@ -67,14 +67,17 @@ class Procedures(Checkpointed):
         """The command is the next step; several commands by one rule at once are one step."""
         if not self._open or self.all[self._open[-1]].name not in _WITH_STEPS:
             return
-        steps, rule = self.all[self._open[-1]].steps, issued.reason.rule
+        procedure = self.all[self._open[-1]]
+        if isinstance(issued.command, Notice) and issued.command.code == "elected":
+            procedure.is_failover = True
+        steps, rule = procedure.steps, issued.reason.rule
         if steps and steps[-1].seq == seq and steps[-1].rule == rule:
             steps[-1].commands += 1
         elif len(steps) < _STEPS_MAX:
             if steps:
                 steps[-1].end_ns = wall_ns
             text = command_in_words(issued.command)[:_STEP_TEXT_MAX]
-            steps.append(Step(text, rule, seq, wall_ns))
+            steps.append(ProcedureStep(text, rule, seq, wall_ns))
 
 
 def _copied(one: Procedure) -> Procedure:

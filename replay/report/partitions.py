@@ -10,7 +10,7 @@ from controller.core.election import UNCLEAN_LEADER
 from replay.cluster_view.views import NO_BROKER
 from replay.description.phrases import leader, listed
 from replay.report.document import Count, Lane, Mark, Outage, Span
-from replay.report.reading import Live, Reading
+from replay.report.reading import LiveBrokers, Reading
 from replay.subjects import partition_named
 from replay.why.facts import (
     AnyFact,
@@ -71,7 +71,7 @@ class Partitions:
         self._live: frozenset[int] | None = None
         self._end_ns = reading.end_ns
         self._begin(reading)
-        changes: list[AnyFact | Live] = [*reading.live, *reading.history.facts]
+        changes: list[AnyFact | LiveBrokers] = [*reading.live, *reading.history.facts]
         for one in sorted(changes, key=lambda one: one.seq):
             self._take(one)
         for partition in self._partitions.values():
@@ -99,9 +99,9 @@ class Partitions:
             self._of_topic[partition_named(name)[0]].add(name)
         return self._partitions[name]
 
-    def _take(self, one: AnyFact | Live) -> None:
+    def _take(self, one: AnyFact | LiveBrokers) -> None:
         match one:
-            case Live(brokers=brokers):
+            case LiveBrokers(brokers=brokers):
                 self._live_changed(one, brokers)
             case StateWritten(partition=name, after=after):
                 partition = self._partition(name)
@@ -130,7 +130,7 @@ class Partitions:
             case _:
                 pass
 
-    def _live_changed(self, at: Live, brokers: frozenset[int] | None) -> None:
+    def _live_changed(self, at: LiveBrokers, brokers: frozenset[int] | None) -> None:
         before, self._live = self._live, brokers
         if before is None or brokers is None:
             changed: Iterable[str] = list(self._partitions)

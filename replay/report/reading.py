@@ -2,7 +2,7 @@
 
 from msgspec import Struct, field
 
-from replay.cluster_view.views import Cluster
+from replay.cluster_view.views import ClusterView
 from replay.listing.values import ListedDecision, ListedEvent
 from replay.why.facts import Cause
 from replay.why.history import History
@@ -26,7 +26,7 @@ class TimedDecision(Struct, frozen=True):
     outcomes: tuple[int, ...] = ()
 
 
-class Step(Struct):
+class ProcedureStep(Struct):
     """One step of a procedure: the command that it issued last, and until when it waited."""
 
     text: str
@@ -38,19 +38,21 @@ class Step(Struct):
 
 
 class Procedure(Struct):
-    """A controller event that was processed. `because` is the event that caused it."""
+    """A controller event that was processed. `because` is the event that caused it. `is_failover`:
+    it took the controller role."""
 
     name: str
     because: Cause | None
     seq: int
     begin_ns: int
     epoch: int
+    is_failover: bool = False
     end_seq: int = 0
     end_ns: int = 0
-    steps: list[Step] = field(default_factory=list)
+    steps: list[ProcedureStep] = field(default_factory=list)
 
 
-class Live(Struct, frozen=True):
+class LiveBrokers(Struct, frozen=True):
     """The registered brokers from event `seq` on; None while the log does not show them."""
 
     seq: int
@@ -58,7 +60,7 @@ class Live(Struct, frozen=True):
     brokers: frozenset[int] | None
 
 
-class Session(Struct):
+class SessionLifetime(Struct):
     """A ZooKeeper session. `end_ns` is 0 if the log does not show its end, `begin_seq` is 0 if the
     session began before the log."""
 
@@ -89,9 +91,9 @@ class Reading(LogExtent, kw_only=True):
     events: list[TimedEvent]
     decisions: list[TimedDecision]
     procedures: list[Procedure]
-    live: list[Live]
-    sessions: list[Session]
-    initial: Cluster
+    live: list[LiveBrokers]
+    sessions: list[SessionLifetime]
+    initial: ClusterView
     history: History
     moves: dict[str, list[Move]] = field(default_factory=dict)
     """The reassignments of each partition that had one."""

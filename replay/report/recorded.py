@@ -10,7 +10,7 @@ from eventstore.records import CommandRecord, EventRecord
 from replay.cluster_view.from_context import cluster_of
 from replay.cluster_view.waiting import with_times
 from replay.errors import ReplayError
-from replay.listing.recorded import Listing
+from replay.listing.recorded import EventDescriber
 from replay.listing.values import ListedDecision
 from replay.logs.decode import time_of
 from replay.logs.open_log import RecordedLog
@@ -18,7 +18,7 @@ from replay.logs.other_core import recorded_by
 from replay.logs.recorded_fold import fold_at_start
 from replay.progress import Progress
 from replay.report.observing import ReportObserver
-from replay.report.reading import Live, Reading, Session, TimedDecision, TimedEvent
+from replay.report.reading import LiveBrokers, Reading, SessionLifetime, TimedDecision, TimedEvent
 from replay.times import iso_time
 from replay.why.history import History
 from replay.why.subject import Subject
@@ -45,34 +45,36 @@ class _Reader:
     def __init__(self, log: RecordedLog) -> None:
         self.fold = _Fold(log)
         self.events: list[TimedEvent] = []
-        self.live: list[Live] = []
-        self.sessions: list[Session] = []
+        self.live: list[LiveBrokers] = []
+        self.sessions: list[SessionLifetime] = []
         self._decided: list[tuple[int, Issued, ListedDecision]] = []
         self._outcomes: dict[CommandId, list[int]] = defaultdict(list)
         self._broker = log.configuration.broker_id
-        self._listing = Listing(log, self.fold)
+        self._describer = EventDescriber(log, self.fold)
 
     def take(self, record: EventRecord, stored: list[CommandRecord]) -> None:
-        taken = self._listing.take(record, stored)
-        event = taken.content
+        described = self._describer.take(record, stored)
+        event = described.content
         errors = getattr(event, "errors", ())
         lost = sum(1 for one in errors if one == CONNECTION_LOSS)
-        self.events.append(TimedEvent(record.wall_ns, taken.event, lost))
-        for one, listed in zip(taken.issued, taken.decisions, strict=True):
+        self.events.append(TimedEvent(record.wall_ns, described.event, lost))
+        for one, listed in zip(described.issued, described.decisions, strict=True):
             self._decided.append((record.wall_ns, one, listed))
         command = getattr(event, "command", None)
         if command is not None:
             self._outcomes[command].append(record.seq)
         live = self.fold.observer.live
         if not self.live or self.live[-1].brokers != live:
-            self.live.append(Live(record.seq, record.wall_ns, live))
+            self.live.append(LiveBrokers(record.seq, record.wall_ns, live))
         self._session(record, event)
 
     def _session(self, record: EventRecord, event: Event) -> None:
         last = self.sessions[-1] if self.sessions else None
         if isinstance(event, SessionConnected) and (last is None or last.id != event.session_id):
             owner = f"daemon {self._broker}"
-            self.sessions.append(Session(event.session_id, owner, record.seq, record.wall_ns))
+            self.sessions.append(
+                SessionLifetime(event.session_id, owner, record.seq, record.wall_ns)
+            )
         elif isinstance(event, SessionExpired) and last is not None:
             last.end_seq, last.end_ns, last.how = record.seq, record.wall_ns, "expired"
 

@@ -18,11 +18,11 @@ import msgspec
 from eventstore.errors import LogError
 from replay.errors import ReplayError
 from replay.logs.open_log import open_log
-from replay.report.against import compare
 from replay.report.building import report_of
-from replay.report.html import Living, page_of
-from replay.report.incidents import Incident, incidents_in, version_of
+from replay.report.comparing import compare
+from replay.report.html import page_of
 from replay.report.index_page import error_page, index_page
+from replay.report.served_logs import ServedLog, logs_in, version_of
 from replay.what_if.saved_run import branch_of
 
 LOOPBACK: Final = "127.0.0.1"
@@ -48,14 +48,14 @@ class ReportServer(ThreadingHTTPServer):
         """The names of this server in requests."""
         return tuple(f"{name}:{self.server_port}" for name in (LOOPBACK, "localhost"))
 
-    def page(self, chosen: list[Incident]) -> str:
+    def page(self, chosen: list[ServedLog]) -> str:
         """The page of one log, or of two. Raises ReplayError, LogError."""
         key = tuple(str(one.path) for one in chosen)
         with self._building:  # Two builds at once take longer than one after the other.
             version = ",".join(version_of(one.path) for one in chosen)
             kept = self._pages.get(key)
             if kept is None or kept[0] != version:
-                kept = (version, _made(chosen, version))
+                kept = (version, _page_of(chosen, version))
             self._pages[key] = kept
             self._pages.move_to_end(key)
             while len(self._pages) > _PAGES_MAX:
@@ -63,7 +63,7 @@ class ReportServer(ThreadingHTTPServer):
         return kept[1]
 
 
-def _made(chosen: list[Incident], version: str) -> str:
+def _page_of(chosen: list[ServedLog], version: str) -> str:
     reports = []
     for one in chosen:
         with open_log(one.path) as log:
@@ -73,7 +73,7 @@ def _made(chosen: list[Incident], version: str) -> str:
             reports[-1].branch = branch_of(one.path)
     if len(reports) > 1:
         compare(*reports)
-    return page_of(reports, Living(version))
+    return page_of(reports, version)
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -92,7 +92,7 @@ class _Handler(BaseHTTPRequestHandler):
             match address.path:
                 case "/":
                     folder = self.server.folder
-                    self._send(HTTPStatus.OK, index_page(folder, incidents_in(folder)))
+                    self._send(HTTPStatus.OK, index_page(folder, logs_in(folder)))
                 case "/report":
                     self._send(HTTPStatus.OK, self.server.page(self._chosen(query)))
                 case "/version":
@@ -107,9 +107,9 @@ class _Handler(BaseHTTPRequestHandler):
         except (ReplayError, LogError, OSError) as error:
             self._send(HTTPStatus.UNPROCESSABLE_ENTITY, error_page(f"No report: {error}"))
 
-    def _chosen(self, query: dict[str, list[str]]) -> list[Incident]:
+    def _chosen(self, query: dict[str, list[str]]) -> list[ServedLog]:
         """The logs of a request. Only logs of the list are opened. Raises KeyError."""
-        known = {one.name: one for one in incidents_in(self.server.folder)}
+        known = {one.name: one for one in logs_in(self.server.folder)}
         names = [name for field in ("log", "against") for name in query.get(field, [])[:1]]
         return [known[name] for name in names or [""]]
 

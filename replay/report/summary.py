@@ -5,7 +5,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from replay.report.document import Comparison, Finding, Outage, Report
+from replay.report.document import Finding, LogComparison, Outage, Report
 from replay.report.reading import Procedure
 from replay.times import iso_time
 
@@ -28,7 +28,7 @@ class Summaries(Struct, frozen=True, omit_defaults=True):
     """One log, two that are compared, or all logs of one run."""
 
     reports: list[Summary]
-    comparison: Comparison | None = None
+    comparison: LogComparison | None = None
 
 
 def summary_of(reports: Sequence[Report]) -> Summaries:

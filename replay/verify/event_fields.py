@@ -64,7 +64,7 @@ class Clocks(NamedTuple):
     mono_ns: int
 
 
-class Edges(Struct, frozen=True):
+class PartEdges(Struct, frozen=True):
     """What the checks of a part of a log assume of the parts before it, and what the parts after it
     may assume. `commands` has the number of commands of each event, `first` and `last` the clocks
     of these events."""
@@ -79,7 +79,7 @@ class Edges(Struct, frozen=True):
     last: Clocks
 
 
-def are_consistent(parts: Sequence[Edges]) -> bool:
+def are_consistent(parts: Sequence[PartEdges]) -> bool:
     """Whether each part of a log may assume what it does; the first one may be that of a log whose
     segments before it were removed."""
     first_seq = parts[0].first_seq
@@ -99,11 +99,11 @@ def are_consistent(parts: Sequence[Edges]) -> bool:
     return not any(_goes_back(before, part) for before, part in pairwise(parts))
 
 
-def _goes_back(before: Edges, part: Edges) -> bool:
+def _goes_back(before: PartEdges, part: PartEdges) -> bool:
     return part.first.wall_ns < before.last.wall_ns or part.first.mono_ns < before.last.mono_ns
 
 
-class EventFields:
+class EventFieldChecker:
     """The checks, called with the events of a log in order, or with those of a part of it: then
     `edges` has what they assume of the events before."""
 
@@ -122,10 +122,10 @@ class EventFields:
         self._earlier_commands: list[CommandId] = []
         self._earlier_channels: set[str] = set()
 
-    def edges(self) -> Edges:
+    def edges(self) -> PartEdges:
         """After the last event."""
         assert self._first is not None, "a part has events"
-        return Edges(
+        return PartEdges(
             self._first_seq,
             self._earlier_commands,
             self._earlier_channels,
@@ -136,8 +136,8 @@ class EventFields:
             Clocks(self._wall_ns, self._mono_ns),
         )
 
-    def wrong(self, record: EventRecord, event: AnyRecorded) -> list[WrongField]:
-        """The wrong fields of the next event, before it is folded."""
+    def check(self, record: EventRecord, event: AnyRecorded) -> list[WrongField]:
+        """Check the next event before it is folded; returns its wrong fields."""
         content = event.event
         cause = cause_of(content)
         self.answered = max(self.answered, cause or 0)
@@ -158,7 +158,7 @@ class EventFields:
             max(record.mono_ns, self._mono_ns),
         )
         command: CommandId | None = getattr(content, "command", None)
-        is_issued = command is None or self._is_issued(*command)
+        is_issued = command is None or self._check_command(*command)
         self._note_clock(record)
         self._note_connection(record, content)
         if stored == expected and is_issued:
@@ -173,13 +173,13 @@ class EventFields:
             if was != should_be
         ]
 
-    def folded(self, seq: int, term: int, commands: int) -> None:
+    def note_fold(self, seq: int, term: int, commands: int) -> None:
         """The event was folded: the term after it, and the number of its commands."""
         self._commands.append(commands)
         if term != self._terms[-1][1]:
             self._terms.append((seq, term))
 
-    def _is_issued(self, cause: int, ordinal: int) -> bool:
+    def _check_command(self, cause: int, ordinal: int) -> bool:
         place = cause - self._first_seq
         if place < 0:
             # The cause is in a segment that was removed, or in an earlier part.

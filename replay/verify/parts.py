@@ -27,7 +27,7 @@ from replay.logs.open_log import open_reader
 from replay.logs.other_core import is_of_this_core
 from replay.logs.recorded_fold import fold_at_start, fold_event
 from replay.progress import Progress, unreported
-from replay.verify.event_fields import Edges, are_consistent
+from replay.verify.event_fields import PartEdges, are_consistent
 from replay.verify.verification import (
     Verification,
     Verifier,
@@ -55,7 +55,7 @@ class PartResult(Struct, frozen=True):
     """The result of a part that agrees, and what it assumes of the parts before."""
 
     verification: Verification
-    edges: Edges
+    edges: PartEdges
 
 
 def verify_log(

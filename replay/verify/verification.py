@@ -34,7 +34,7 @@ from replay.logs.stored_commands import is_exact
 from replay.logs.unrecorded import UnrecordedCommand, UnrecordedCommands
 from replay.progress import Progress, unreported
 from replay.verify.differences import CommandDifference, differences
-from replay.verify.event_fields import Edges, EventFields, WrongField
+from replay.verify.event_fields import EventFieldChecker, PartEdges, WrongField
 
 MISMATCHES_MAX = 1000
 """The limit of the list; further mismatches are only counted."""
@@ -143,7 +143,7 @@ class Verifier:
 
     def begin(self, term: int) -> None:
         """The term before the first event."""
-        self._fields = EventFields(self._first_seq, term)
+        self._fields = EventFieldChecker(self._first_seq, term)
 
     def add(
         self,
@@ -155,10 +155,10 @@ class Verifier:
     ) -> None:
         """The next event with the commands that a fold derives and that the log has, and the term
         after it."""
-        wrong = self._fields.wrong(record, event)
+        wrong = self._fields.check(record, event)
         if wrong:
             self._comparison.add_wrong_fields(event.seq, record.kind, wrong)
-        self._fields.folded(event.seq, term, max(len(derived), len(stored)))
+        self._fields.note_fold(event.seq, term, max(len(derived), len(stored)))
         if derived or stored:
             self._comparison.compare(event.seq, kind_of(event.event), derived, stored)
 
@@ -168,7 +168,7 @@ class Verifier:
             check_ends(self._path)
         return self._comparison.result(self.last_seq, self._is_closed, self._fields)
 
-    def edges(self) -> Edges:
+    def edges(self) -> PartEdges:
         """After the last event of a part, what it assumes of the other parts."""
         return self._fields.edges()
 
@@ -229,7 +229,7 @@ class _Comparison:
                 Mismatch(seq, NO_ORDINAL, kind, "changed", names, None, None, values)
             )
 
-    def result(self, last_seq: int, is_closed: bool, fields: EventFields) -> Verification:
+    def result(self, last_seq: int, is_closed: bool, fields: EventFieldChecker) -> Verification:
         """The result for a log that ends with event `last_seq`. A closed log has every command that
         was decided."""
         self._add_extra(self._unrecorded.release(last_seq if is_closed else fields.answered))

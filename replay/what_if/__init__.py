@@ -1,4 +1,4 @@
-"""`refold what-if`: an incident with something changed, continued in the simulated world.
+"""`refold what-if`: an incident with something changed, continued in the simulated cluster.
 
 - `history`: what happened to partitions and brokers, from a log or from a simulated run
 - `causes`, `incident`: what came from outside, read from a log of either kind

@@ -1,4 +1,4 @@
-"""What the world supplies because no log says it, as data."""
+"""What the simulated cluster has because no log says it, as data."""
 
 from collections.abc import Iterator
 from enum import StrEnum
@@ -7,12 +7,12 @@ from msgspec import Struct
 
 from controller.core import znodes
 from replay.what_if.causes import BrokerGone, ReplicaLagged
-from replay.what_if.history import Moment, is_leaderless, moment_at
+from replay.what_if.history import ClusterState, cluster_state_at, is_leaderless
 from replay.what_if.incident import Incident
 from replay.what_if.starting import LAG_MS, SESSION_MS, Continuation
 
 
-class Assumed(StrEnum):
+class AssumptionKind(StrEnum):
     """What is assumed."""
 
     LOG_END_OFFSETS = "log end offsets"
@@ -33,73 +33,77 @@ class Assumed(StrEnum):
 class Assumption(Struct, frozen=True):
     """One assumption: what it is about, how many subjects it has, and what is assumed."""
 
-    about: Assumed
+    about: AssumptionKind
     count: int
     text: str
 
 
-def assumptions(incident: Incident, begun: Continuation) -> list[Assumption]:
+def assumptions(incident: Incident, continuation: Continuation) -> list[Assumption]:
     """All assumptions of a continuation."""
-    return [one for one in _assumptions(incident, begun) if one.count]
+    return [one for one in _assumptions(incident, continuation) if one.count]
 
 
-def _assumptions(incident: Incident, begun: Continuation) -> Iterator[Assumption]:
+def _assumptions(incident: Incident, continuation: Continuation) -> Iterator[Assumption]:
     if incident.scenario is not None:
         yield Assumption(
-            Assumed.SIMULATED, 1, "none: the incident is a simulated run, which is run again"
+            AssumptionKind.SIMULATED, 1, "none: the incident is a simulated run, which is run again"
         )
         return
-    moment = moment_at(incident.history.changes, begun.seq, begun.at_ms)
-    yield from _of_records(moment, begun)
-    yield from _of_settings(incident, moment, begun)
-    yield from _of_controller(incident, begun)
-    failures = sum(isinstance(one.what, BrokerGone) for one in begun.causes)
+    cluster = cluster_state_at(incident.history.changes, continuation.seq, continuation.at_ms)
+    yield from _of_records(cluster, continuation)
+    yield from _of_settings(incident, cluster, continuation)
+    yield from _of_controller(incident, continuation)
+    failures = sum(isinstance(one.what, BrokerGone) for one in continuation.causes)
     yield Assumption(
-        Assumed.CAUSES_OF_FAILURES,
+        AssumptionKind.CAUSES_OF_FAILURES,
         failures,
         "a broker whose registration ended without a controlled shutdown has crashed 4 s before",
     )
 
 
-def _of_records(moment: Moment, begun: Continuation) -> Iterator[Assumption]:
+def _of_records(cluster: ClusterState, continuation: Continuation) -> Iterator[Assumption]:
     yield Assumption(
-        Assumed.LOG_END_OFFSETS,
-        len(moment.partitions),
+        AssumptionKind.LOG_END_OFFSETS,
+        len(cluster.partitions),
         "all replicas of a partition have equal, empty logs when the continuation begins: a log "
         "does not say how far each replica was",
     )
-    load = begun.scenario.load
+    load = continuation.scenario.load
     assert load is not None
     yield Assumption(
-        Assumed.PRODUCERS,
+        AssumptionKind.PRODUCERS,
         len(load.acks),
         f"one producer with acks=all, one with acks=1, {load.records_per_second} records a second "
         "over all partitions",
     )
-    lagging = sum(isinstance(one.what, ReplicaLagged) for one in begun.causes)
+    lagging = sum(isinstance(one.what, ReplicaLagged) for one in continuation.causes)
     outside = sum(
-        broker not in now.isr and broker in moment.brokers
-        for now in moment.partitions.values()
-        if not is_leaderless(now, moment.brokers)
+        broker not in now.isr and broker in cluster.brokers
+        for now in cluster.partitions.values()
+        if not is_leaderless(now, cluster.brokers)
         for broker in now.assignment.replicas
     )
     yield Assumption(
-        Assumed.COPYING,
-        max(len(begun.copying), outside) + lagging,
+        AssumptionKind.COPYING,
+        max(len(continuation.copying), outside) + lagging,
         "a follower that was not in the ISR, although its broker and a leader ran, is as slow as "
         "in the log, whatever else changes",
     )
 
 
-def _of_settings(incident: Incident, moment: Moment, begun: Continuation) -> Iterator[Assumption]:
-    scenario = begun.scenario
+def _of_settings(
+    incident: Incident, cluster: ClusterState, continuation: Continuation
+) -> Iterator[Assumption]:
+    scenario = continuation.scenario
     yield Assumption(
-        Assumed.BROKER_TIMES,
+        AssumptionKind.BROKER_TIMES,
         len(scenario.brokers),
         "a broker takes 1 s to register and 0.6 s more to accept connections; it answers at once",
     )
     yield Assumption(
-        Assumed.LATENCIES, 1, "each message takes 0.5 ms; ZooKeeper has 3 members without load"
+        AssumptionKind.LATENCIES,
+        1,
+        "each message takes 0.5 ms; ZooKeeper has 3 members without load",
     )
     defaults = {
         "replica.lag.time.max.ms": str(LAG_MS),
@@ -108,40 +112,40 @@ def _of_settings(incident: Incident, moment: Moment, begun: Continuation) -> Ite
     given = scenario.broker_settings
     assumed = [f"{key}={value}" for key, value in defaults.items() if given.get(key) == value]
     yield Assumption(
-        Assumed.BROKER_SETTINGS,
+        AssumptionKind.BROKER_SETTINGS,
         len(assumed),
         f"{', '.join(assumed)}, and Kafka's defaults: change them with --set",
     )
-    configured = sum(path.startswith(f"{znodes.TOPIC_CONFIGS}/") for path in moment.znodes)
+    configured = sum(path.startswith(f"{znodes.TOPIC_CONFIGS}/") for path in cluster.znodes)
     yield Assumption(
-        Assumed.TOPIC_CONFIGS,
+        AssumptionKind.TOPIC_CONFIGS,
         0 if incident.is_imported else max(0, len(scenario.topics) - configured),
         "topics whose configuration the controller did not read have no overrides",
     )
 
 
-def _of_controller(incident: Incident, begun: Continuation) -> Iterator[Assumption]:
+def _of_controller(incident: Incident, continuation: Continuation) -> Iterator[Assumption]:
     yield Assumption(
-        Assumed.CONTROLLER_STARTS,
+        AssumptionKind.CONTROLLER_STARTS,
         1,
         "a controller is elected just before the continuation begins, so that it begins again with "
         "what was in progress",
     )
     yield Assumption(
-        Assumed.CONTROLLER_IN_PLACE,
+        AssumptionKind.CONTROLLER_IN_PLACE,
         int(incident.is_imported),
         "refold with Kafka's rules and Kafka's default settings has the place of the stock "
         "controller",
     )
     yield Assumption(
-        Assumed.CLIENTS_NOT_SEEN,
+        AssumptionKind.CLIENTS_NOT_SEEN,
         int(incident.is_imported),
         "ZooKeeper's log does not have requests of clients: what they asked for is known as far as "
         "it was written to ZooKeeper",
     )
-    rebalances = begun.scenario.controllers[0].configuration.auto_leader_rebalance_enable
+    rebalances = continuation.scenario.controllers[0].configuration.auto_leader_rebalance_enable
     yield Assumption(
-        Assumed.REBALANCE,
+        AssumptionKind.REBALANCE,
         int(not rebalances),
         "the automatic leader rebalance runs when it ran in the log; with "
         "--set auto.leader.rebalance.enable=true as a new controller runs it",

@@ -15,7 +15,7 @@ from replay.errors import ReplayError
 from replay.explore.generators.variation import varied
 from replay.explore.numbers import RandomNumbers, seed_of
 from replay.what_if.causes import Cause
-from replay.what_if.conditions import Condition, holds
+from replay.what_if.conditions import Condition, has_bad_outcome
 from replay.what_if.starting import Continuation, inputs_of, scenario_with
 
 HAPPENS_PERCENT: Final = 50
@@ -28,7 +28,7 @@ class Branch(Struct, frozen=True):
 
     seq: int
     at_ms: int
-    begun: Continuation
+    continuation: Continuation
     condition: Condition
     seed: int
     first: int
@@ -59,7 +59,7 @@ def run_branch(branch: Branch) -> Futures:
     found = Futures()
     known: dict[bytes, Futures] = {}
     for number in range(branch.first, branch.first + branch.futures):
-        causes = future_causes(branch.begun.causes, branch.seed, number)
+        causes = future_causes(branch.continuation.causes, branch.seed, number)
         key = msgspec.json.encode(causes)
         if key in known:
             # A run is a function of its causes.
@@ -71,10 +71,10 @@ def run_branch(branch: Branch) -> Futures:
 
 
 def _run(branch: Branch, causes: Sequence[Cause]) -> Futures:
-    begun = branch.begun
-    scenario, inputs = scenario_with(begun, causes), inputs_of(begun, causes)
+    continuation = branch.continuation
+    scenario, inputs = scenario_with(continuation, causes), inputs_of(continuation, causes)
     try:
-        is_bad = holds(branch.condition, scenario, inputs, branch.at_ms)
+        is_bad = has_bad_outcome(branch.condition, scenario, inputs, branch.at_ms)
     except ReplayError:
         return Futures(1, 0, 1, 1)
     return Futures(1, int(is_bad), 0, 1)

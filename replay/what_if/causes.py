@@ -157,7 +157,7 @@ class Causes(Schedule):
         else:
             self.found.append(Cause(seq, at_ms, what, self.seq))
         self._registered.pop(broker, None)
-        self._history.broker(seq, at_ms, broker, is_registered=False)
+        self._history.note_broker(seq, at_ms, broker, is_registered=False)
 
     def broker_back(self, ns: int, broker: int) -> None:
         """A broker registered."""
@@ -177,7 +177,7 @@ class Causes(Schedule):
     def _register(self, broker: int, seq: int, at_ms: int) -> None:
         self._registered[broker] = None
         self._stopping.pop(broker, None)
-        self._history.broker(seq, at_ms, broker, is_registered=True)
+        self._history.note_broker(seq, at_ms, broker, is_registered=True)
 
     def _first_seen(self, ns: int, broker: int) -> tuple[int, int]:
         """The event and time of the watch event about a registration; those of the event that is

@@ -18,7 +18,7 @@ from replay.what_if.causes import (
     nearest,
     require_broker,
 )
-from replay.what_if.history import moment_at
+from replay.what_if.history import cluster_state_at
 from replay.what_if.incident import Incident
 from replay.what_if.settings import first_settings, with_setting
 from replay.what_if.starting import (
@@ -64,7 +64,7 @@ class Changes(Struct, frozen=True, kw_only=True):
         return not any((*given, self.cancel_reassignment))
 
 
-class Changed(NamedTuple):
+class ChangedIncident(NamedTuple):
     """The result: where the continuation begins and ends, the causes without and with the changes,
     the settings without and with them, and the changes in words, one for each."""
 
@@ -82,12 +82,12 @@ class Changed(NamedTuple):
         return not self.texts
 
 
-def apply(incident: Incident, changes: Changes) -> Changed:
+def apply_changes(incident: Incident, changes: Changes) -> ChangedIncident:
     """Apply changes to an incident. Raises ReplayError if one of them is not possible."""
-    return _Applying(incident).apply(changes)
+    return _ChangeApplier(incident).apply(changes)
 
 
-class _Applying:
+class _ChangeApplier:
     def __init__(self, incident: Incident) -> None:
         self._incident = incident
         self._causes = list(incident.causes)
@@ -96,7 +96,7 @@ class _Applying:
         self._last_ms = 0
         self._texts: list[str] = []
 
-    def apply(self, changes: Changes) -> Changed:
+    def apply(self, changes: Changes) -> ChangedIncident:
         """Apply all changes."""
         incident = self._incident
         delays = [_delay(one) for one in changes.delay]
@@ -120,7 +120,7 @@ class _Applying:
             end_ms += _ENDS_AFTER_MS
         if not any(one.partition("=")[0] == _REBALANCE for one in changes.set):
             self._causes += rebalances
-        return Changed(
+        return ChangedIncident(
             begin,
             end_ms,
             [*incident.causes, *rebalances],
@@ -228,9 +228,9 @@ class _Applying:
             raise ReplayError(f"--cancel-reassignment {text} is not @SEQ or TOPIC-PARTITION@SEQ")
         seq = int(place)
         at_ms = self._incident.at_ms(seq)
-        moment = moment_at(self._incident.history.changes, seq, at_ms)
+        cluster = cluster_state_at(self._incident.history.changes, seq, at_ms)
         under_way = [
-            one for one, now in moment.partitions.items() if now.assignment.is_being_reassigned
+            one for one, now in cluster.partitions.items() if now.assignment.is_being_reassigned
         ]
         wanted = [_partition(name, text)] if name else under_way
         missing = [one for one in wanted if one not in under_way]
@@ -248,7 +248,7 @@ class _Applying:
         """Raises ReplayError if the broker does not exist."""
         incident = self._incident
         require_broker(incident.brokers, broker)
-        return broker in moment_at(incident.history.changes, seq, 0).brokers
+        return broker in cluster_state_at(incident.history.changes, seq, 0).brokers
 
     def _add(self, seq: int, cause: Cause, text: str) -> None:
         # The continuation begins after this event, and its causes are those of later events.

@@ -23,11 +23,11 @@ from replay.what_if.history import (
     Change,
     History,
     PartitionChange,
-    PartitionNow,
+    PartitionSnapshot,
     is_unclean,
 )
 from replay.what_if.incident import Incident
-from replay.what_if.running import Watching, lost_records, run
+from replay.what_if.running import HistoryRecorder, lost_records, run_to_end
 from replay.world.inputs import Input
 from replay.world.scenario import Scenario
 
@@ -37,13 +37,13 @@ _QUIET_MS: Final = 90_000
 """How long invariants about recovery need after the last fault."""
 
 
-class OfInvariant(Struct, frozen=True):
+class InvariantCondition(Struct, frozen=True):
     """An invariant breaks."""
 
     invariant: str
 
 
-class OfPartition(Struct, frozen=True):
+class PartitionCondition(Struct, frozen=True):
     """Something happens to a partition. `leader` is for the condition "leader" only."""
 
     topic: str
@@ -52,7 +52,7 @@ class OfPartition(Struct, frozen=True):
     leader: int = NO_LEADER
 
 
-Condition = OfInvariant | OfPartition
+Condition = InvariantCondition | PartitionCondition
 
 
 def condition_of(text: str, incident: Incident) -> Condition:
@@ -60,18 +60,18 @@ def condition_of(text: str, incident: Incident) -> Condition:
     incident does not have."""
     words = text.split()
     if len(words) == 1 and words[0] in checked():
-        return OfInvariant(words[0])
+        return InvariantCondition(words[0])
     try:
         topic, number = partition_named(words[0] if words else "")
     except ValueError:
         raise _unknown(text) from None
     match words[1:]:
         case ["offline"]:
-            found = OfPartition(topic, number, "offline")
+            found = PartitionCondition(topic, number, "offline")
         case ["lost"]:
-            found = OfPartition(topic, number, "lost")
+            found = PartitionCondition(topic, number, "lost")
         case ["leader", broker] if broker.isdecimal() and int(broker) in incident.brokers:
-            found = OfPartition(topic, number, "leader", int(broker))
+            found = PartitionCondition(topic, number, "leader", int(broker))
         case _:
             raise _unknown(text)
     known = {one.name for one in incident.history.changes if isinstance(one, PartitionChange)}
@@ -88,33 +88,35 @@ def _unknown(text: str) -> ReplayError:
     )
 
 
-def holds(condition: Condition, scenario: Scenario, inputs: Sequence[Input], begin_ms: int) -> bool:
+def has_bad_outcome(
+    condition: Condition, scenario: Scenario, inputs: Sequence[Input], begin_ms: int
+) -> bool:
     """Run a future that begins at `begin_ms`, and say whether it has the bad outcome.
 
     Raises ReplayError if the controller's code fails.
     """
-    if isinstance(condition, OfInvariant):
+    if isinstance(condition, InvariantCondition):
         recovering = structs.replace(scenario, quiet_ms=_QUIET_MS)
         violation = Run(recovering, inputs).outcome().violation
         return violation is not None and violation.invariant == condition.invariant
     name = (condition.topic, condition.partition)
     if condition.what == "offline":
-        watching = Watching(partial(_is_leaderless, name), begin_ms)
-        run(scenario, inputs, watching)
-        return watching.has_ended
-    watching = Watching()
-    cluster = run(scenario, inputs, watching)
+        recorder = HistoryRecorder(partial(_is_leaderless, name), begin_ms)
+        run_to_end(scenario, inputs, recorder)
+        return recorder.has_ended
+    recorder = HistoryRecorder()
+    cluster = run_to_end(scenario, inputs, recorder)
     match condition.what:
         case "leader":
-            return watching.history.known(name).leader == condition.leader
+            return recorder.history.partition(name).leader == condition.leader
         case _:
-            is_lost = any(lost_records(cluster, watching).get(name, ()))
-            return is_lost or had_unclean_election(watching.history.changes, name)
+            is_lost = any(lost_records(cluster, recorder).get(name, ()))
+            return is_lost or had_unclean_election(recorder.history.changes, name)
 
 
 def had_unclean_election(changes: Iterable[Change], name: Name) -> bool:
     """Whether a leader of a partition was elected that was not in its ISR."""
-    before: PartitionNow | None = None
+    before: PartitionSnapshot | None = None
     for change in changes:
         if not isinstance(change, PartitionChange) or change.name != name:
             continue
@@ -126,5 +128,5 @@ def had_unclean_election(changes: Iterable[Change], name: Name) -> bool:
 
 def _is_leaderless(name: Name, history: History) -> bool:
     """Whether a partition has no leader now."""
-    state = history.known(name).state
+    state = history.partition(name).state
     return state is not None and state.leader == NO_LEADER

@@ -1,6 +1,5 @@
 """Answers one what-if question: the incident without and with the changes, and what happened."""
 
-from collections.abc import Sequence
 from typing import NamedTuple
 
 from msgspec import Struct
@@ -9,14 +8,14 @@ from replay.errors import ReplayError
 from replay.progress import Progress, unreported
 from replay.what_if.assumptions import Assumption, assumptions
 from replay.what_if.causes import Cause
-from replay.what_if.changes import Changed, Changes, apply
+from replay.what_if.changes import ChangedIncident, Changes, apply_changes
 from replay.what_if.incident import Incident
-from replay.what_if.outcome import Difference, Outcome, differences, outcome_of
-from replay.what_if.running import Watching, lost_records, run
+from replay.what_if.outcome import Outcome, OutcomeDifference, differences, outcome_of
+from replay.what_if.running import HistoryRecorder, lost_records, run_to_end
 from replay.what_if.starting import (
     Continuation,
     Settings,
-    continuation,
+    continuation_after,
     inputs_of,
     scenario_with,
 )
@@ -26,15 +25,15 @@ from replay.world.scenario import Scenario
 
 
 class Fidelity(Struct, frozen=True):
-    """How far the world can be trusted for this log: the unchanged continuation compared with what
-    the log says happened. `differences` have the log as base."""
+    """How far the simulated cluster can be trusted for this log: the unchanged continuation
+    compared with what the log says happened. `differences` have the log as base."""
 
     partitions: int
     agreeing: int
-    differences: list[Difference]
+    differences: list[OutcomeDifference]
 
 
-class WhatIf(Struct, frozen=True):
+class WhatIfAnswer(Struct, frozen=True):
     """The answer.
 
     - `begin_seq`: the event after which the incident is continued
@@ -51,49 +50,44 @@ class WhatIf(Struct, frozen=True):
     happened: Outcome
     control: Outcome
     changed: Outcome
-    effect: list[Difference]
-    from_log: list[Difference]
+    effect: list[OutcomeDifference]
+    from_log: list[OutcomeDifference]
     fidelity: Fidelity
     assumptions: list[Assumption]
 
 
-class Continued(NamedTuple):
+class ContinuedRun(NamedTuple):
     """A run that continues an incident."""
 
-    begun: Continuation
+    continuation: Continuation
     scenario: Scenario
     inputs: tuple[Input, ...]
     cluster: Cluster
     outcome: Outcome
 
 
-class Answer(NamedTuple):
-    """The answer, and the run with the changes."""
-
-    what_if: WhatIf
-    continued: Continued
-
-
-def what_if(incident: Incident, changes: Changes, progress: Progress = unreported) -> Answer:
-    """Continue an incident without and with changes. Raises ReplayError if a change is not
-    possible."""
-    changed = apply(incident, changes)
+def what_if(
+    incident: Incident, changes: Changes, progress: Progress = unreported
+) -> tuple[WhatIfAnswer, ContinuedRun]:
+    """Continue an incident without and with changes: the answer, and the run with the changes.
+    Raises ReplayError if a change is not possible."""
+    changed = apply_changes(incident, changes)
     end_ms = changed.end_ms
     progress("continuing without the changes", 0, 2)
-    unchanged = _begun(incident, changed, changed.control, changed.control_settings)
-    control = continued(unchanged, unchanged.causes)
+    unchanged = _continuation(incident, changed, changed.control, changed.control_settings)
+    control = _run(unchanged)
     progress("continuing with the changes", 1, 2)
-    begun = _begun(incident, changed, changed.causes, changed.settings)
-    result = continued(begun, begun.causes)
+    continuation = _continuation(incident, changed, changed.causes, changed.settings)
+    result = _run(continuation)
     progress("comparing", 2, 2)
-    happened = outcome_of(incident.history.changes, begun.at_ms, end_ms)
+    happened = outcome_of(incident.history.changes, continuation.at_ms, end_ms)
     differing = differences(happened, control.outcome)
     names = {one.partition for one in differing}
     partitions = len(happened.keys() | control.outcome.keys())
-    answer = WhatIf(
+    answer = WhatIfAnswer(
         changed.texts,
         changed.begin,
-        begun.at_ms,
+        continuation.at_ms,
         end_ms,
         happened,
         control.outcome,
@@ -101,24 +95,25 @@ def what_if(incident: Incident, changes: Changes, progress: Progress = unreporte
         differences(control.outcome, result.outcome),
         differences(happened, result.outcome),
         Fidelity(partitions, partitions - len(names), differing),
-        assumptions(incident, begun),
+        assumptions(incident, continuation),
     )
-    return Answer(answer, result)
+    return answer, result
 
 
-def _begun(
-    incident: Incident, changed: Changed, causes: list[Cause], settings: Settings
+def _continuation(
+    incident: Incident, changed: ChangedIncident, causes: list[Cause], settings: Settings
 ) -> Continuation:
-    return continuation(incident, changed.begin, causes, settings, changed.end_ms)
+    return continuation_after(incident, changed.begin, causes, settings, changed.end_ms)
 
 
-def continued(begun: Continuation, causes: Sequence[Cause]) -> Continued:
-    """Run a continuation with these causes."""
-    scenario, inputs = scenario_with(begun, causes), inputs_of(begun, causes)
+def _run(continuation: Continuation) -> ContinuedRun:
+    """Run a continuation to its end. Raises ReplayError."""
+    causes = continuation.causes
+    scenario, inputs = scenario_with(continuation, causes), inputs_of(continuation, causes)
     if not scenario.brokers:
         raise ReplayError("the log names no broker: there is no cluster to continue")
-    watching = Watching()
-    cluster = run(scenario, inputs, watching)
-    lost = lost_records(cluster, watching)
-    outcome = outcome_of(watching.history.changes, begun.begin_ms, scenario.end_ms, lost)
-    return Continued(begun, scenario, inputs, cluster, outcome)
+    recorder = HistoryRecorder()
+    cluster = run_to_end(scenario, inputs, recorder)
+    lost = lost_records(cluster, recorder)
+    outcome = outcome_of(recorder.history.changes, continuation.begin_ms, scenario.end_ms, lost)
+    return ContinuedRun(continuation, scenario, inputs, cluster, outcome)

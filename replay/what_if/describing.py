@@ -11,7 +11,7 @@ from replay.logs.decode import recorded
 from replay.logs.open_log import OpenedLog, RecordedLog
 from replay.stock_clusters.imported_log.encoding import event_of
 from replay.what_if.causes import Cause, in_words
-from replay.what_if.changes import Changed
+from replay.what_if.changes import ChangedIncident
 from replay.what_if.history import Change, PartitionChange
 from replay.what_if.incident import Incident
 
@@ -20,7 +20,7 @@ _STATES_MAX: Final = 3
 
 
 def event_texts(
-    log: OpenedLog, incident: Incident, changed: Changed, seqs: Iterable[int]
+    log: OpenedLog, incident: Incident, changed: ChangedIncident, seqs: Iterable[int]
 ) -> dict[int, str]:
     """Some events in words; an event that shows a cause is described by it, and one that changes
     partitions by their states. With changes, only the causes are those of the futures. Raises
@@ -46,7 +46,7 @@ def event_texts(
     return found
 
 
-def _shown(incident: Incident, changed: Changed, seq: int) -> list[Cause]:
+def _shown(incident: Incident, changed: ChangedIncident, seq: int) -> list[Cause]:
     """The causes that an event shows. The log does not show those that a change adds or delays: the
     first event after one of these has it."""
     at_ms = incident.times[seq]

@@ -16,7 +16,7 @@ _TOPICS: Final = f"{znodes.TOPICS}/"
 _BROKERS: Final = f"{znodes.BROKER_IDS}/"
 
 
-class PartitionNow(NamedTuple):
+class PartitionSnapshot(NamedTuple):
     """A partition at a moment. `state` is None before it has a leader for the first time."""
 
     state: LeaderAndIsr | None = None
@@ -33,12 +33,12 @@ class PartitionNow(NamedTuple):
         return self.state.isr if self.state is not None else ()
 
 
-def is_unclean(was: PartitionNow, now: PartitionNow) -> bool:
+def is_unclean(was: PartitionSnapshot, now: PartitionSnapshot) -> bool:
     """Whether a leader was elected that was not in the ISR: it may lack records."""
     return now.leader >= 0 and bool(was.isr) and now.leader not in was.isr
 
 
-def is_leaderless(now: PartitionNow, brokers: Mapping[int, object]) -> bool:
+def is_leaderless(now: PartitionSnapshot, brokers: Mapping[int, object]) -> bool:
     """Whether a partition cannot be written: it has no leader, or its leader is not registered."""
     return now.leader == NO_LEADER or now.leader not in brokers
 
@@ -49,7 +49,7 @@ class PartitionChange(NamedTuple):
     seq: int
     at_ms: int
     name: Name
-    now: PartitionNow | None
+    now: PartitionSnapshot | None
 
 
 class BrokerChange(NamedTuple):
@@ -94,11 +94,13 @@ class History:
 
     def __init__(self) -> None:
         self.changes: list[Change] = []
-        self._partitions: dict[Name, PartitionNow] = {}
+        self._partitions: dict[Name, PartitionSnapshot] = {}
         self._topics: dict[str, bytes | None] = {}
         self._znodes: dict[str, bytes] = {}
 
-    def partition(self, seq: int, at_ms: int, name: Name, now: PartitionNow | None) -> None:
+    def note_partition(
+        self, seq: int, at_ms: int, name: Name, now: PartitionSnapshot | None
+    ) -> None:
         """Note how a partition is now."""
         if self._partitions.get(name) == now:
             return
@@ -108,21 +110,21 @@ class History:
             self._partitions[name] = now
         self.changes.append(PartitionChange(seq, at_ms, name, now))
 
-    def known(self, name: Name) -> PartitionNow:
+    def partition(self, name: Name) -> PartitionSnapshot:
         """How a partition was noted last."""
-        return self._partitions.get(name, PartitionNow())
+        return self._partitions.get(name, PartitionSnapshot())
 
     def names(self) -> Collection[Name]:
         """The partitions that exist."""
         return self._partitions
 
-    def topic(self, seq: int, at_ms: int, topic: str, id: bytes | None) -> None:
+    def note_topic(self, seq: int, at_ms: int, topic: str, id: bytes | None) -> None:
         """Note the id of a topic."""
         if topic not in self._topics or self._topics[topic] != id:
             self._topics[topic] = id
             self.changes.append(TopicChange(seq, at_ms, topic, id))
 
-    def znode(self, seq: int, at_ms: int, path: str, data: bytes | None) -> None:
+    def note_znode(self, seq: int, at_ms: int, path: str, data: bytes | None) -> None:
         """Note the content of another znode."""
         if self._znodes.get(path) == data:
             return
@@ -132,7 +134,7 @@ class History:
             self._znodes[path] = data
         self.changes.append(ZnodeChange(seq, at_ms, path, data))
 
-    def broker(self, seq: int, at_ms: int, broker: int, *, is_registered: bool) -> None:
+    def note_broker(self, seq: int, at_ms: int, broker: int, *, is_registered: bool) -> None:
         """Note that a broker registered, or is no longer registered."""
         self.changes.append(BrokerChange(seq, at_ms, broker, is_registered))
 
@@ -165,7 +167,7 @@ class ZnodeReader:
         elif path.startswith(_BROKERS):
             self._registration_changed(seq, at_ms, path, owner if data is not None else None)
         elif path.startswith(self._kept):
-            self._history.znode(seq, at_ms, path, data)
+            self._history.note_znode(seq, at_ms, path, data)
 
     def _state_changed(
         self, seq: int, at_ms: int, name: Name, data: bytes | None, version: int
@@ -177,7 +179,9 @@ class ZnodeReader:
             state = znodes.read_state(znodes.state_path(*name), data, version)
         except ZnodeError:
             return
-        history.partition(seq, at_ms, name, PartitionNow(state, history.known(name).assignment))
+        history.note_partition(
+            seq, at_ms, name, PartitionSnapshot(state, history.partition(name).assignment)
+        )
 
     def _topic_changed(self, seq: int, at_ms: int, topic: str, data: bytes | None) -> None:
         history = self._history
@@ -187,14 +191,16 @@ class ZnodeReader:
                 content = znodes.read_topic(topic, data)
             except ZnodeError:
                 return
-            history.topic(seq, at_ms, topic, content.topic_id)
+            history.note_topic(seq, at_ms, topic, content.topic_id)
             assignments = content.assignments
         for name in [one for one in history.names() if one[0] == topic]:
             if name[1] not in assignments:
-                history.partition(seq, at_ms, name, None)
+                history.note_partition(seq, at_ms, name, None)
         for number, assignment in assignments.items():
             name = (topic, number)
-            history.partition(seq, at_ms, name, PartitionNow(history.known(name).state, assignment))
+            history.note_partition(
+                seq, at_ms, name, PartitionSnapshot(history.partition(name).state, assignment)
+            )
 
     def _registration_changed(self, seq: int, at_ms: int, path: str, owner: int | None) -> None:
         name = path.removeprefix(_BROKERS)
@@ -207,36 +213,36 @@ class ZnodeReader:
             return
         else:
             self._registered[broker] = owner
-        self._history.broker(seq, at_ms, broker, is_registered=owner is not None)
+        self._history.note_broker(seq, at_ms, broker, is_registered=owner is not None)
 
 
-class Moment(NamedTuple):
+class ClusterState(NamedTuple):
     """The cluster after an event."""
 
     at_ms: int
-    partitions: dict[Name, PartitionNow]
+    partitions: dict[Name, PartitionSnapshot]
     brokers: dict[int, None]
     topics: dict[str, bytes | None]
     znodes: dict[str, bytes]
 
 
-def moment_at(changes: Iterable[Change], seq: int, at_ms: int) -> Moment:
+def cluster_state_at(changes: Iterable[Change], seq: int, at_ms: int) -> ClusterState:
     """The cluster after event `seq`, which happened at `at_ms`."""
-    moment = Moment(at_ms, {}, {}, {}, {})
+    cluster = ClusterState(at_ms, {}, {}, {}, {})
     for one in changes:
         if one.seq > seq:
             break
         match one:
             case PartitionChange(name=name, now=None):
-                moment.partitions.pop(name, None)
-            case PartitionChange(name=name, now=PartitionNow() as now):
-                moment.partitions[name] = now
+                cluster.partitions.pop(name, None)
+            case PartitionChange(name=name, now=PartitionSnapshot() as now):
+                cluster.partitions[name] = now
             case BrokerChange():
-                one.apply(moment.brokers)
+                one.apply(cluster.brokers)
             case TopicChange(topic=topic, id=id):
-                moment.topics[topic] = id
+                cluster.topics[topic] = id
             case ZnodeChange(path=path, data=None):
-                moment.znodes.pop(path, None)
+                cluster.znodes.pop(path, None)
             case ZnodeChange(path=path, data=bytes() as data):
-                moment.znodes[path] = data
-    return moment
+                cluster.znodes[path] = data
+    return cluster

@@ -37,13 +37,13 @@ from replay.what_if.causes import (
 from replay.what_if.history import (
     BrokerChange,
     History,
-    PartitionNow,
+    PartitionSnapshot,
     ZnodeChange,
     ZnodeReader,
-    moment_at,
+    cluster_state_at,
 )
 from replay.what_if.inferred import inferred_requests, with_shutdown_requests
-from replay.what_if.lagging import copying_replicas, lagged
+from replay.what_if.lagging import copying_replicas, replica_lags
 from replay.what_if.new_partitions import with_creations
 from replay.world.inputs import (
     AdminAct,
@@ -114,7 +114,7 @@ class Incident:
             if broker is not None:
                 found[broker] = None
             now = getattr(one, "now", None)
-            if isinstance(now, PartitionNow):
+            if isinstance(now, PartitionSnapshot):
                 found.update(dict.fromkeys(now.assignment.replicas))
         found.pop(self.configuration.broker_id, None)
         return sorted(found)
@@ -141,14 +141,14 @@ class Incident:
 
 def read_incident(log: OpenedLog, progress: Progress = unreported) -> Incident:
     """Read a log once. Raises ReplayError if it shows no cluster, LogError."""
-    reading = _Recorded(log) if isinstance(log, RecordedLog) else _Imported(log)
+    reader = _RecordedReader(log) if isinstance(log, RecordedLog) else _ImportedReader(log)
     last = log.reader.last_seq
-    for seq in reading.events():
+    for seq in reader.events():
         progress("reading", seq, last)
-    return reading.result()
+    return reader.result()
 
 
-class _Reading:
+class _IncidentReader:
     """What both kinds of logs share."""
 
     def __init__(self, configuration: Configuration) -> None:
@@ -190,7 +190,7 @@ class _Reading:
         if not incident.brokers:
             raise ReplayError("no broker is registered in the log: there is no cluster to continue")
         found = [_certain_if_first(one, history) for one in found]
-        incident.causes = sorted([*found, *lagged(history, found)], key=lambda one: one.seq)
+        incident.causes = sorted([*found, *replica_lags(history, found)], key=lambda one: one.seq)
         incident.copying = copying_replicas(history, incident.causes)
         return incident
 
@@ -211,7 +211,7 @@ def _without_shutdown(causes: list[Cause], history: History) -> int:
     if stopped:
         first = causes[end].seq
         until = [one for one in history.changes if one.seq < first]
-        running = moment_at(until, first, 0).brokers
+        running = cluster_state_at(until, first, 0).brokers
         if stopped >= set(running):
             history.changes = until
             return end
@@ -239,7 +239,7 @@ def _is_shutdown(cause: Cause) -> bool:
     return isinstance(cause.what, ShutDownController | ControllerGone)
 
 
-class _Recorded(_Reading):
+class _RecordedReader(_IncidentReader):
     """Reads a log of the daemon. The cluster is that of its fold."""
 
     def __init__(self, log: RecordedLog) -> None:
@@ -291,7 +291,7 @@ class _Recorded(_Reading):
                 self._seen[path] = data
                 with suppress(ZnodeError):
                     entity = znodes.read_config_change(path, data)
-                    self._announced[f"/config/{entity}"] = (self.causes.seq, at_ms)
+                    self._announced[f"{znodes.CONFIGS}/{entity}"] = (self.causes.seq, at_ms)
             elif path.startswith(_CONFIGS):
                 self._config_read(path, data)
 
@@ -301,7 +301,7 @@ class _Recorded(_Reading):
         self._seen[path] = data
         if not self._incident.has_begun or announced is None:
             # What changed without a notification has no effect on brokers.
-            self.history.znode(self.causes.seq if is_known else 0, 0, path, data)
+            self.history.note_znode(self.causes.seq if is_known else 0, 0, path, data)
             return
         seq, at_ms = announced
         with suppress(ZnodeError):
@@ -312,7 +312,7 @@ class _Recorded(_Reading):
                 broker = int(name) if znodes.is_broker_id(name) else None
                 act = ChangeBrokerConfig(at_ms, broker, configs)
             self.causes.found.append(Cause(seq, at_ms, act, self.causes.seq))
-            self.history.znode(self.causes.seq, at_ms, path, data)
+            self.history.note_znode(self.causes.seq, at_ms, path, data)
 
     def _look(self, event: Recorded, *, is_first: bool) -> None:
         """Note how the partitions are in the fold."""
@@ -325,13 +325,13 @@ class _Recorded(_Reading):
         for topic in context.topics.values():
             if not topic.is_known:
                 continue
-            history.topic(seq, at_ms, topic.name, topic.id)
+            history.note_topic(seq, at_ms, topic.name, topic.id)
             for partition in topic.assigned():
-                now = PartitionNow(partition.leadership, partition.assignment)
+                now = PartitionSnapshot(partition.leadership, partition.assignment)
                 known[partition.key] = None
-                history.partition(seq, at_ms, partition.key, now)
+                history.note_partition(seq, at_ms, partition.key, now)
         for name in [one for one in history.names() if one not in known]:
-            history.partition(seq, at_ms, name, None)
+            history.note_partition(seq, at_ms, name, None)
         self._look_at_admin(seq, at_ms, context)
         self._incident.note_failed_disks(at_ms)
 
@@ -349,9 +349,9 @@ class _Recorded(_Reading):
             path = znodes.reassignment_path(*partition.key)
             found[path] = znodes.write_reassignment(record)
         for path in [one for one in self._admin if one not in found]:
-            history.znode(seq, at_ms, path, None)
+            history.note_znode(seq, at_ms, path, None)
         for path, data in found.items():
-            history.znode(seq, at_ms, path, data)
+            history.note_znode(seq, at_ms, path, data)
         self._admin = found
 
     def _is_requested(self, topic: str) -> bool:
@@ -362,7 +362,7 @@ class _Recorded(_Reading):
         )
 
 
-class _Imported(_Reading):
+class _ImportedReader(_IncidentReader):
     """Reads an imported log. The cluster is that of its ZooKeeper."""
 
     def __init__(self, log: ImportedLog) -> None:

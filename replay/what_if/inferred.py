@@ -10,7 +10,7 @@ from replay.what_if.history import (
     BrokerChange,
     History,
     PartitionChange,
-    PartitionNow,
+    PartitionSnapshot,
     is_unclean,
 )
 from replay.world.inputs import CancelReassignment, ElectLeaders, Input, Reassign, Target
@@ -28,7 +28,7 @@ def inferred_requests(
     """The requests that no cause explains yet. `allows_unclean` are the topics whose configuration
     once set whether unclean elections are allowed."""
     allowed = frozenset(allows_unclean)
-    before: dict[Name, PartitionNow] = {}
+    before: dict[Name, PartitionSnapshot] = {}
     running: dict[int, None] = {}
     found: list[Cause] = []
     for change in history.changes:
@@ -50,7 +50,10 @@ def inferred_requests(
 
 
 def _requests(
-    change: PartitionChange, was: PartitionNow, now: PartitionNow, running: dict[int, None]
+    change: PartitionChange,
+    was: PartitionSnapshot,
+    now: PartitionSnapshot,
+    running: dict[int, None],
 ) -> Iterator[Cause]:
     """What one change shows. An election of the preferred leader may also be the controller's own
     rebalance, so it happens in every future."""
@@ -68,7 +71,7 @@ def _requests(
         yield Cause(change.seq, at_ms, CancelReassignment(at_ms, (name,)))
 
 
-def _is_preferred(was: PartitionNow, now: PartitionNow, running: dict[int, None]) -> bool:
+def _is_preferred(was: PartitionSnapshot, now: PartitionSnapshot, running: dict[int, None]) -> bool:
     """Whether the preferred replica was elected, although the leader was well."""
     is_well = was.leader in running and was.leader in now.isr
     is_preferred = now.leader != was.leader and now.leader == now.assignment.origin[0]
@@ -105,7 +108,7 @@ def with_shutdown_requests(history: History, causes: Sequence[Cause]) -> list[Ca
 
 
 def _leaves_isrs(history: History, gone: BrokerGone) -> PartitionChange | None:
-    before: dict[Name, PartitionNow] = {}
+    before: dict[Name, PartitionSnapshot] = {}
     for change in history.changes:
         if change.seq > gone.gone_seq:
             return None

@@ -13,22 +13,22 @@ from replay.what_if.history import (
     BrokerChange,
     History,
     PartitionChange,
-    PartitionNow,
+    PartitionSnapshot,
     is_leaderless,
 )
 
 _SOON_MS: Final = 30_000
 """A follower that leaves the ISR less than this before its broker is gone has failed already."""
 _AT_ONCE_MS: Final = 2_000
-"""A follower that joins the ISR faster than this is left to the world."""
+"""A follower that joins the ISR faster than this is left to the simulated cluster."""
 
 _Replica = tuple[int, Name]
 
 
-def lagged(history: History, causes: Sequence[Cause]) -> list[Cause]:
+def replica_lags(history: History, causes: Sequence[Cause]) -> list[Cause]:
     """The followers that fell out of the ISR of a leader that stayed, while their brokers ran."""
     gone = [one for one in causes if isinstance(one.what, BrokerGone)]
-    before: dict[Name, PartitionNow] = {}
+    before: dict[Name, PartitionSnapshot] = {}
     running: dict[int, None] = {}
     found: list[Cause] = []
     for change in history.changes:
@@ -66,7 +66,7 @@ def copying_replicas(history: History, causes: Sequence[Cause]) -> list[CopyingR
     }
     running: dict[int, tuple[int, int]] = {}
     since: dict[_Replica, tuple[int, int]] = {}
-    now: dict[Name, PartitionNow] = {}
+    now: dict[Name, PartitionSnapshot] = {}
     found: list[CopyingReplica] = []
 
     def outside(name: Name, at_ms: int) -> None:

@@ -11,7 +11,7 @@ from replay.what_if.history import (
     BrokerChange,
     Change,
     PartitionChange,
-    PartitionNow,
+    PartitionSnapshot,
     is_leaderless,
     is_unclean,
 )
@@ -48,7 +48,7 @@ class PartitionOutcome(Struct, frozen=True):
 Outcome = Mapping[Name, PartitionOutcome]
 
 
-class What(StrEnum):
+class OutcomeAspect(StrEnum):
     """What differs between two outcomes."""
 
     EXISTS = "exists"
@@ -61,11 +61,11 @@ class What(StrEnum):
     LOST = "lost records"
 
 
-class Difference(Struct, frozen=True):
+class OutcomeDifference(Struct, frozen=True):
     """A difference of one partition, as text."""
 
     partition: str
-    what: What
+    what: OutcomeAspect
     base: str
     other: str
 
@@ -78,7 +78,7 @@ def outcome_of(
 ) -> Outcome:
     """The outcome at `end_ms` of what happened since `begin_ms`. `lost` has the lost records by
     partition."""
-    partitions: dict[Name, PartitionNow] = {}
+    partitions: dict[Name, PartitionSnapshot] = {}
     brokers: dict[int, None] = {}
     since: dict[Name, int] = {}
     offline: dict[Name, int] = {}
@@ -130,39 +130,39 @@ def outcome_of(
     }
 
 
-def differences(base: Outcome, other: Outcome) -> list[Difference]:
+def differences(base: Outcome, other: Outcome) -> list[OutcomeDifference]:
     """Where two outcomes differ, by partition."""
-    found: list[Difference] = []
+    found: list[OutcomeDifference] = []
     for name in sorted(base.keys() | other.keys()):
         partition = f"{name[0]}-{name[1]}"
         ours, theirs = base.get(name), other.get(name)
         if ours is None or theirs is None:
-            differing: Iterable[What] = (What.EXISTS,)
+            differing: Iterable[OutcomeAspect] = (OutcomeAspect.EXISTS,)
         else:
             differing = _differing(ours, theirs)
         found += [
-            Difference(partition, what, text_of(what, ours), text_of(what, theirs))
+            OutcomeDifference(partition, what, text_of(what, ours), text_of(what, theirs))
             for what in differing
         ]
     return found
 
 
-def _differing(ours: PartitionOutcome, theirs: PartitionOutcome) -> Iterable[What]:
+def _differing(ours: PartitionOutcome, theirs: PartitionOutcome) -> Iterable[OutcomeAspect]:
     if ours.leader != theirs.leader:
-        yield What.LEADER
+        yield OutcomeAspect.LEADER
     if ours.isr != theirs.isr:
-        yield What.ISR
+        yield OutcomeAspect.ISR
     if sorted(ours.replicas) != sorted(theirs.replicas):
-        yield What.REPLICAS
+        yield OutcomeAspect.REPLICAS
     if ours.target != theirs.target:
-        yield What.REASSIGNMENT
+        yield OutcomeAspect.REASSIGNMENT
     if ours.unclean != theirs.unclean:
-        yield What.UNCLEAN
+        yield OutcomeAspect.UNCLEAN
     if abs(ours.offline_ms - theirs.offline_ms) >= TOLERANCE_MS:
-        yield What.OFFLINE
+        yield OutcomeAspect.OFFLINE
     is_known = ours.lost_all is not None and theirs.lost_all is not None
     if is_known and _loses(ours) != _loses(theirs):
-        yield What.LOST
+        yield OutcomeAspect.LOST
 
 
 def _loses(one: PartitionOutcome) -> tuple[bool, bool]:
@@ -170,22 +170,22 @@ def _loses(one: PartitionOutcome) -> tuple[bool, bool]:
     return bool(one.lost_all), bool(one.lost_leader)
 
 
-def text_of(what: What, one: PartitionOutcome | None) -> str:
+def text_of(what: OutcomeAspect, one: PartitionOutcome | None) -> str:
     """What an outcome has of something that differs; None: the partition does not exist."""
-    if what is What.EXISTS or one is None:
+    if what is OutcomeAspect.EXISTS or one is None:
         return "no" if one is None else "yes"
     match what:
-        case What.LEADER:
+        case OutcomeAspect.LEADER:
             return "none" if one.leader < 0 else str(one.leader)
-        case What.ISR:
+        case OutcomeAspect.ISR:
             return _brokers(one.isr)
-        case What.REPLICAS:
+        case OutcomeAspect.REPLICAS:
             return _brokers(one.replicas)
-        case What.REASSIGNMENT:
+        case OutcomeAspect.REASSIGNMENT:
             return f"under way to {_brokers(one.target)}" if one.target else "none under way"
-        case What.UNCLEAN:
+        case OutcomeAspect.UNCLEAN:
             return str(one.unclean)
-        case What.OFFLINE:
+        case OutcomeAspect.OFFLINE:
             return f"{one.offline_ms / 1000:.1f} s"
         case _ if one.lost_all is None:
             return "not known"

@@ -1,4 +1,4 @@
-"""Runs a continuation in the world, and notes what happens to partitions and records."""
+"""Runs a continuation in the simulated cluster, and notes the changes and acknowledged records."""
 
 import traceback
 from collections.abc import Callable, Sequence
@@ -17,7 +17,7 @@ from replay.world.scenario import Scenario
 from replay.world.scheduler import MS
 
 
-class Watching(Observer):
+class HistoryRecorder(Observer):
     """Keeps the history of a run, and the records that producers have acknowledgements of.
 
     `is_over` is called at `begin_ms`, and after each transaction from then on: True ends the run.
@@ -67,14 +67,14 @@ class Watching(Observer):
             self.records.setdefault(one.name, []).append((one.record, one.acks))
 
 
-def run(scenario: Scenario, inputs: Sequence[Input], watching: Watching) -> Cluster:
-    """Run a continuation to its end, or until `watching` ends it.
+def run_to_end(scenario: Scenario, inputs: Sequence[Input], recorder: HistoryRecorder) -> Cluster:
+    """Run a continuation to its end, or until `recorder` ends it.
 
     Raises ReplayError if the controller's code fails.
     """
     try:
-        cluster = Cluster(scenario, inputs, watching)
-        while not watching.has_ended and cluster.step():
+        cluster = Cluster(scenario, inputs, recorder)
+        while not recorder.has_ended and cluster.step():
             pass
     except Exception as error:
         # Any exception of the code that runs is a result of the change.
@@ -87,7 +87,7 @@ def run(scenario: Scenario, inputs: Sequence[Input], watching: Watching) -> Clus
     return cluster
 
 
-def lost_records(cluster: Cluster, watching: Watching) -> dict[Name, tuple[int, int]]:
+def lost_records(cluster: Cluster, recorder: HistoryRecorder) -> dict[Name, tuple[int, int]]:
     """By partition: how many acknowledged records with acks=all, and with acks=1, are lost at the
     end of a run.
 
@@ -95,10 +95,10 @@ def lost_records(cluster: Cluster, watching: Watching) -> dict[Name, tuple[int, 
     the ISR has it: one of them will be leader, unless an election is unclean.
     """
     found: dict[Name, tuple[int, int]] = {}
-    for name, acknowledged in watching.records.items():
-        if name not in watching.history.names():
+    for name, acknowledged in recorder.records.items():
+        if name not in recorder.history.names():
             continue  # The topic was deleted.
-        now = watching.history.known(name)
+        now = recorder.history.partition(name)
         holders = now.isr if now.leader == NO_LEADER else (now.leader,)
         kept: set[int] = set()
         for broker in holders:

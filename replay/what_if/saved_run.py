@@ -27,10 +27,10 @@ from replay.logs.saved_runs import RUN_FILE, folder_named_by
 from replay.progress import Progress, unreported
 from replay.times import iso_time
 from replay.what_if.causes import BrokerBack, BrokerBounced, BrokerGone, Cause
-from replay.what_if.continuing import Continued
+from replay.what_if.continuing import ContinuedRun
 from replay.what_if.history import History
 from replay.what_if.incident import Incident, read_incident
-from replay.what_if.running import Watching, run
+from replay.what_if.running import HistoryRecorder, run_to_end
 from replay.what_if.starting import REGISTERS_AFTER_MS
 from replay.world.controller_run import START_NS
 from replay.world.inputs import CrashBroker, Input, StopBroker
@@ -43,12 +43,12 @@ _SHOWN_WITHIN_MS: Final = 30_000
 """An event shows an input at most so long after it."""
 
 
-def save(continued: Continued, incident: Incident, log: str, folder: Path) -> list[Path]:
+def save(continued: ContinuedRun, incident: Incident, log: str, folder: Path) -> list[Path]:
     """Write a run that continues the incident of a log into a new folder, as `refold explore` does;
     return its logs. Raises ReplayError, LogError."""
-    begun = continued.begun
-    time = iso_time(incident.begin_ns + begun.at_ms * _NS_PER_MS)
-    ends_ms = (begun.begin_ms, continued.scenario.end_ms)
+    continuation = continued.continuation
+    time = iso_time(incident.begin_ns + continuation.at_ms * _NS_PER_MS)
+    ends_ms = (continuation.begin_ms, continued.scenario.end_ms)
     begin, end = (iso_time(START_NS + one * _NS_PER_MS) for one in ends_ms)
     saved = SavedRun(
         scenario=continued.scenario,
@@ -56,7 +56,7 @@ def save(continued: Continued, incident: Incident, log: str, folder: Path) -> li
         violation=None,
         digest=continued.cluster.digest(),
         strategy="what-if",
-        branch=Branch(log, begun.seq, time, begin, end),
+        branch=Branch(log, continuation.seq, time, begin, end),
     )
     write_document(saved, folder)
     return write_logs(continued.cluster, folder)
@@ -104,10 +104,10 @@ def _simulated(logged: Incident, saved: SavedRun) -> Incident:
     shift_ms = (logged.begin_ns - START_NS) // _NS_PER_MS
     times = {seq: at_ms + shift_ms for seq, at_ms in logged.times.items()}
     seqs, moments = list(times), list(times.values())
-    watching = Watching()
-    run(_until(scenario, end_ms), saved.inputs, watching)
+    recorder = HistoryRecorder()
+    run_to_end(_until(scenario, end_ms), saved.inputs, recorder)
     history = History()
-    for change in watching.history.changes:
+    for change in recorder.history.changes:
         place = bisect_right(moments, change.at_ms)
         history.changes.append(change._replace(seq=seqs[max(0, place - 1)]))
     causes = []

@@ -16,10 +16,10 @@ from msgspec import Struct, field
 
 from replay.progress import Progress, unreported
 from replay.what_if.branches import Branch, Futures, run_branch
-from replay.what_if.changes import Changed
-from replay.what_if.conditions import Condition, OfPartition, had_unclean_election
+from replay.what_if.changes import ChangedIncident
+from replay.what_if.conditions import Condition, PartitionCondition, had_unclean_election
 from replay.what_if.incident import Incident
-from replay.what_if.starting import Continuation, certain_until, continuation
+from replay.what_if.starting import Continuation, certain_until, continuation_after
 from replay.worker_processes import worker_pool
 
 _HORIZON_MS: Final = 10_000
@@ -93,11 +93,11 @@ class Search(Struct, frozen=True):
 
 
 def point_of_no_return(
-    incident: Incident, changed: Changed, search: Search, progress: Progress = unreported
+    incident: Incident, changed: ChangedIncident, search: Search, progress: Progress = unreported
 ) -> Curve:
     """Find where the likelihood of a bad outcome changes. `changed` has the causes and settings
     that all futures begin with. Raises ReplayError if a worker process ends."""
-    searching = _Searching(incident, changed, search, progress)
+    searching = _CurveSearch(incident, changed, search, progress)
     began = time.monotonic()
     try:
         with _workers(search.workers) as pool:
@@ -128,9 +128,9 @@ def _run_here(branch: Branch) -> "Future[Futures]":
     return done
 
 
-class _Searching:
+class _CurveSearch:
     def __init__(
-        self, incident: Incident, changed: Changed, search: Search, progress: Progress
+        self, incident: Incident, changed: ChangedIncident, search: Search, progress: Progress
     ) -> None:
         self.curve = Curve(search.seed)
         self._incident = incident
@@ -226,24 +226,26 @@ class _Searching:
             if self._is_decided(seq):
                 self._found[seq] = Futures(search.branches, search.branches)
                 continue
-            begun = self._continuation(seq)
-            at_ms = self._incident.times[seq] + begun.shift_ms
+            continuation = self._continuation(seq)
+            at_ms = self._incident.times[seq] + continuation.shift_ms
             for first in range(0, search.branches, _FUTURES_OF_A_BRANCH):
                 futures = min(_FUTURES_OF_A_BRANCH, search.branches - first)
-                yield Branch(seq, at_ms, begun, search.condition, search.seed, first, futures)
+                yield Branch(
+                    seq, at_ms, continuation, search.condition, search.seed, first, futures
+                )
 
     def _continuation(self, seq: int) -> Continuation:
         incident, changed = self._incident, self._changed
         begin = seq if changed.is_unchanged else changed.begin
-        begun = continuation(incident, begin, changed.causes, changed.settings, self._end_ms)
+        found = continuation_after(incident, begin, changed.causes, changed.settings, self._end_ms)
         # The log does not have the changes: the states after them are those of a continuation.
-        return begun if begin == seq else certain_until(begun, seq, incident.times[seq])
+        return found if begin == seq else certain_until(found, seq, incident.times[seq])
 
     def _is_decided(self, seq: int) -> bool:
         """Whether the log shows up to an event what cannot be undone: lost records. With changes,
         the log is only what happened before them."""
         condition = self._search.condition
-        if not isinstance(condition, OfPartition) or condition.what != "lost":
+        if not isinstance(condition, PartitionCondition) or condition.what != "lost":
             return False
         last = seq if self._changed.is_unchanged else min(seq, self._changed.begin)
         until = [one for one in self._incident.history.changes if one.seq <= last]

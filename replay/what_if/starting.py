@@ -22,7 +22,7 @@ from replay.what_if.causes import (
     CopyingReplica,
     ReplicaLagged,
 )
-from replay.what_if.history import Moment, PartitionNow, moment_at
+from replay.what_if.history import ClusterState, PartitionSnapshot, cluster_state_at
 from replay.what_if.incident import Incident
 from replay.world.inputs import (
     SAME,
@@ -102,7 +102,7 @@ class Settings(Struct, frozen=True):
     topics: Mapping[str, Mapping[str, str]] = {}
 
 
-def continuation(
+def continuation_after(
     incident: Incident,
     seq: int,
     causes: Sequence[Cause],
@@ -113,7 +113,7 @@ def continuation(
     the changes."""
     if incident.scenario is not None:
         return _repeated(incident, incident.scenario, seq, causes, settings, end_ms)
-    moment = moment_at(incident.history.changes, seq, incident.times[seq])
+    cluster = cluster_state_at(incident.history.changes, seq, incident.times[seq])
     brokers = incident.brokers
     after = [one for one in causes if one.seq > seq]
     after += [
@@ -134,7 +134,7 @@ def continuation(
     copying = [
         one
         for one in incident.copying
-        if (one.until_ms is None or one.until_ms > moment.at_ms)
+        if (one.until_ms is None or one.until_ms > cluster.at_ms)
         and (one.after <= seq or any(cause.seq == one.after for cause in after))
     ]
     copying += [
@@ -144,28 +144,28 @@ def continuation(
         for one in causes
         if isinstance(one.what, ReplicaLagged)
         and one.seq <= seq
-        and (one.what.until_ms is None or one.what.until_ms > moment.at_ms)
+        and (one.what.until_ms is None or one.what.until_ms > cluster.at_ms)
     ]
     return Continuation(
         seq,
-        moment.at_ms,
-        _scenario(incident, moment, settings, end_ms),
+        cluster.at_ms,
+        _scenario(incident, cluster, settings, end_ms),
         tuple(after),
         tuple(copying),
-        tuple(one for one in brokers if one not in moment.brokers),
+        tuple(one for one in brokers if one not in cluster.brokers),
         tuple(stopping),
         tuple(failed),
     )
 
 
-def certain_until(begun: Continuation, seq: int, at_ms: int) -> Continuation:
+def certain_until(continuation: Continuation, seq: int, at_ms: int) -> Continuation:
     """The same continuation, in which everything up to event `seq`, which happened at `at_ms`,
     happens in every future. A cause that a change delays beyond this moment is not part of it."""
     causes = [
         structs.replace(one, is_certain=True) if one.seq <= seq and one.at_ms <= at_ms else one
-        for one in begun.causes
+        for one in continuation.causes
     ]
-    return structs.replace(begun, causes=tuple(causes))
+    return structs.replace(continuation, causes=tuple(causes))
 
 
 def _repeated(
@@ -213,8 +213,10 @@ def _restarted(causes: Iterable[Cause], broker: int, first: int, last: int) -> b
     )
 
 
-def _scenario(incident: Incident, moment: Moment, settings: Settings, end_ms: int) -> Scenario:
-    topics = _topics(moment)
+def _scenario(
+    incident: Incident, cluster: ClusterState, settings: Settings, end_ms: int
+) -> Scenario:
+    topics = _topics(cluster)
     configuration = structs.replace(
         settings.configuration,
         is_broker=False,
@@ -224,7 +226,7 @@ def _scenario(incident: Incident, moment: Moment, settings: Settings, end_ms: in
         endpoints=(),
         **SETTINGS_OF_THIS_VERSION,
     )
-    rate = max(_RATE_MIN, min(_RATE_MAX, len(moment.partitions) // 8))
+    rate = max(_RATE_MIN, min(_RATE_MAX, len(cluster.partitions) // 8))
     return Scenario(
         name="what-if",
         protocol=protocol_of(configuration),
@@ -235,18 +237,18 @@ def _scenario(incident: Incident, moment: Moment, settings: Settings, end_ms: in
             **settings.brokers,
         },
         topics=topics,
-        znodes=_znodes(moment, settings),
+        znodes=_znodes(cluster, settings),
         controllers=(ControllerSpec(configuration, starts_after_ms=_CONTROLLER_STARTS_MS),),
         load=Load(records_per_second=rate, consumers=0),
-        active_ms=max(START_MS + 1, end_ms - moment.at_ms + START_MS),
+        active_ms=max(START_MS + 1, end_ms - cluster.at_ms + START_MS),
         quiet_ms=0,
     )
 
 
-def _topics(moment: Moment) -> tuple[TopicSpec, ...]:
+def _topics(cluster: ClusterState) -> tuple[TopicSpec, ...]:
     """The topics that clients use: those whose partitions are numbered without gaps."""
     replicas: dict[str, dict[int, tuple[int, ...]]] = {}
-    for (topic, number), now in moment.partitions.items():
+    for (topic, number), now in cluster.partitions.items():
         replicas.setdefault(topic, {})[number] = now.assignment.replicas
     return tuple(
         TopicSpec(topic, tuple(of[number] for number in sorted(of)))
@@ -255,32 +257,32 @@ def _topics(moment: Moment) -> tuple[TopicSpec, ...]:
     )
 
 
-def _znodes(moment: Moment, settings: Settings) -> dict[str, str]:
-    found = {path: data.decode(errors="replace") for path, data in moment.znodes.items()}
-    assignments: dict[str, dict[int, PartitionNow]] = {}
-    for (topic, number), now in moment.partitions.items():
+def _znodes(cluster: ClusterState, settings: Settings) -> dict[str, str]:
+    found = {path: data.decode(errors="replace") for path, data in cluster.znodes.items()}
+    assignments: dict[str, dict[int, PartitionSnapshot]] = {}
+    for (topic, number), now in cluster.partitions.items():
         assignments.setdefault(topic, {})[number] = now
         if now.state is not None:
             found[znodes.state_path(topic, number)] = znodes.write_state(now.state).decode()
     for topic, of in assignments.items():
         content = {number: of[number].assignment for number in sorted(of)}
-        id = moment.topics.get(topic)
+        id = cluster.topics.get(topic)
         found[znodes.topic_path(topic)] = write_topic(TopicContent(content, id)).decode()
     for topic, configs in settings.topics.items():
         path = znodes.topic_config_path(topic)
         known = znodes.read_config(path, found[path].encode()) if path in found else {}
         found[path] = znodes.write_config({**known, **configs}).decode()
     # A controller begins above the epochs in the states (KB 5.2).
-    epochs = [one.state.controller_epoch for one in moment.partitions.values() if one.state]
+    epochs = [one.state.controller_epoch for one in cluster.partitions.values() if one.state]
     epoch = max([*epochs, int(found.get(znodes.CONTROLLER_EPOCH) or 0)])
     found[znodes.CONTROLLER_EPOCH] = str(epoch)
     return found
 
 
-def inputs_of(begun: Continuation, causes: Sequence[Cause]) -> tuple[Input, ...]:
+def inputs_of(continuation: Continuation, causes: Sequence[Cause]) -> tuple[Input, ...]:
     """The inputs of a run that continues an incident with these causes, which may be varied ones of
     `begun.causes`, in the order of their times."""
-    made = _Inputs(begun)
+    made = _Inputs(continuation)
     for cause in sorted(causes, key=lambda one: one.at_ms):
         made.add(cause)
     return tuple(sorted(made.inputs, key=lambda one: one.at_ms))
@@ -289,18 +291,18 @@ def inputs_of(begun: Continuation, causes: Sequence[Cause]) -> tuple[Input, ...]
 class _Inputs:
     """The inputs so far. A broker that runs can end, and one that is down can start."""
 
-    def __init__(self, begun: Continuation) -> None:
-        self._begun = begun
+    def __init__(self, continuation: Continuation) -> None:
+        self._continuation = continuation
         self._down: dict[int, int] = {}
-        self.inputs: list[Input] = [*begun.failed]
-        for broker in begun.down:
+        self.inputs: list[Input] = [*continuation.failed]
+        for broker in continuation.down:
             self._end(CrashBroker(0, broker, False, None))
-        for broker in begun.stopping:
+        for broker in continuation.stopping:
             self._end(StopBroker(_DISKS_FAIL_MS, broker, None))
 
     def add(self, cause: Cause) -> None:
         """Add what a cause needs."""
-        at_ms = max(self._begun.first_ms, cause.at_ms + self._begun.shift_ms)
+        at_ms = max(self._continuation.first_ms, cause.at_ms + self._continuation.shift_ms)
         match cause.what:
             case BrokerGone(broker=broker) as gone:
                 if broker not in self._down:
@@ -330,7 +332,7 @@ class _Inputs:
         if gone.is_controlled:
             self._end(StopBroker(at_ms, gone.broker, None))
             return
-        crash_ms = max(self._begun.first_ms - 1_000, at_ms - _ENDED_BEFORE_MS, 0)
+        crash_ms = max(self._continuation.first_ms - 1_000, at_ms - _ENDED_BEFORE_MS, 0)
         self._end(CrashBroker(crash_ms, gone.broker, False, None))
         self.inputs.append(ExpireSession(at_ms, f"broker {gone.broker}"))
 
@@ -344,17 +346,17 @@ class _Inputs:
         self.inputs[place] = structs.replace(ended, restart_after_ms=after_ms)
 
 
-def slow_replicas(begun: Continuation, causes: Sequence[Cause]) -> tuple[SlowReplica, ...]:
+def slow_replicas(continuation: Continuation, causes: Sequence[Cause]) -> tuple[SlowReplica, ...]:
     """The followers that copy nothing for some time in a run with these causes."""
-    shift_ms = begun.shift_ms
+    shift_ms = continuation.shift_ms
     found: list[SlowReplica] = []
     applied = {one.seq for one in causes}
-    for one in begun.copying:
-        if one.after <= begun.seq or one.after in applied:
-            begin = 0 if one.from_ms <= begun.at_ms else one.from_ms + shift_ms
+    for one in continuation.copying:
+        if one.after <= continuation.seq or one.after in applied:
+            begin = 0 if one.from_ms <= continuation.at_ms else one.from_ms + shift_ms
             end = None if one.until_ms is None else one.until_ms + shift_ms - _JOINS_MS
             found.append(SlowReplica(one.broker, one.topic, one.partition, begin, end))
-    lag_ms = int(begun.scenario.broker_settings.get("replica.lag.time.max.ms", LAG_MS))
+    lag_ms = int(continuation.scenario.broker_settings.get("replica.lag.time.max.ms", LAG_MS))
     for cause in causes:
         if isinstance(cause.what, ReplicaLagged):
             lag, at_ms = cause.what, cause.at_ms + shift_ms
@@ -364,10 +366,10 @@ def slow_replicas(begun: Continuation, causes: Sequence[Cause]) -> tuple[SlowRep
     return tuple(found)
 
 
-def scenario_with(begun: Continuation, causes: Sequence[Cause]) -> Scenario:
+def scenario_with(continuation: Continuation, causes: Sequence[Cause]) -> Scenario:
     """The scenario of a run with these causes."""
-    slow = (*begun.scenario.slow_replicas, *slow_replicas(begun, causes))
-    return structs.replace(begun.scenario, slow_replicas=slow)
+    slow = (*continuation.scenario.slow_replicas, *slow_replicas(continuation, causes))
+    return structs.replace(continuation.scenario, slow_replicas=slow)
 
 
 def rebalance_inputs(incident: Incident, seq: int) -> list[Cause]:

@@ -7,6 +7,7 @@
 - a *move* is one reassignment of a partition from its request to its end: `move_observer` and
   `rollback_steps` note facts about it, `move_history` makes each `move` of them
 - `explain` and `explanations` answer the question: one module per kind of question
-- `headline`: what the controller could not do; `own_terms`: where a daemon's log shows the cluster
+- `headline`: what the controller could not do; `daemon_terms`: where a daemon's log shows the
+  cluster
 - `sentences`: facts in words
 """

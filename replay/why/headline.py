@@ -10,7 +10,7 @@ from typing import Final
 from controller.core.commands import Notice
 from eventstore.reader import LogReader
 from eventstore.records import CommandRecord
-from replay.cluster_view.views import NO_BROKER, Cluster
+from replay.cluster_view.views import NO_BROKER, ClusterView
 from replay.cluster_view.waiting import silent_broker, stuck_registrations
 from replay.logs.decode import wall_ns_of
 from replay.logs.notices import notices
@@ -24,7 +24,7 @@ from replay.why.subject import CONTROLLER_FAILURES, Subject
 _ROLES: Final = ("elected", "failover_done", "failover_failed", "resigned")
 
 
-def headline_of(log: OpenedLog, cluster: Cluster, progress: Progress = unreported) -> str:
+def headline_of(log: OpenedLog, cluster: ClusterView, progress: Progress = unreported) -> str:
     """Sentences about the failures of the controller up to event `cluster.seq`, a queue that is
     stuck, brokers that do not answer, and registrations that are stuck; "" for none. Raises
     ReplayError, LogError."""

@@ -2,7 +2,7 @@
 
 from msgspec import Struct, field
 
-from replay.cluster_view.views import NO_BROKER, Cluster, PartitionView
+from replay.cluster_view.views import NO_BROKER, ClusterView, PartitionView
 from replay.cluster_view.waiting import silent_broker, stuck_queue, stuck_registration
 from replay.subjects import partition_named
 from replay.why.configuration import ConfigOverrides
@@ -33,7 +33,7 @@ class History(Struct):
     """
 
     subject: Subject
-    cluster: Cluster
+    cluster: ClusterView
     facts: list[AnyFact]
     notes: list[str] = field(default_factory=list)
     configuration: ConfigOverrides = field(default_factory=ConfigOverrides)

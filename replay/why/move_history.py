@@ -207,11 +207,11 @@ class _MoveHistory:
         self._record = fact
         is_known = move is not None and (move.is_followed or move.is_ended_by_others)
         if move is not None and is_known and set(move.target) == set(fact.target):
-            self._has_record(move, fact)
+            self._add_record(move, fact)
         elif fact.how == "found" and self._open is None:
             self._left_over(fact)
 
-    def _has_record(self, move: MoveBuilder, record: RecordKnown) -> None:
+    def _add_record(self, move: MoveBuilder, record: RecordKnown) -> None:
         move.has_record, move.origin = True, record.originals
         move.route = move.route or record.route
         key, event = move.events[0]
@@ -259,13 +259,13 @@ class _MoveHistory:
         if not move.is_open:
             # Another process had completed it, and its record still existed.
             move.ended, move.is_ended_by_others = None, False
-        self._cancelled(move, fact.cancellation)
+        self._add_cancellation(move, fact.cancellation)
         if move.is_waiting:
             # The cancellation is the cause of the rollback, but not of the end of the wait.
             move.stop_waiting(fact, self._unclean_election(move) or fact.why_now)
         move.outcome = "being rolled back"
 
-    def _cancelled(self, move: MoveBuilder, cancellation: Cancellation | None) -> None:
+    def _add_cancellation(self, move: MoveBuilder, cancellation: Cancellation | None) -> None:
         if cancellation is None:
             return
         before, move.cancellation = move.cancellation, cancellation
@@ -294,7 +294,7 @@ class _MoveHistory:
         move = self._open
         if move is None:
             return
-        self._cancelled(move, fact.cancellation)
+        self._add_cancellation(move, fact.cancellation)
         move.outcome, move.epoch = "waits to be rolled back", fact.epoch
         if not move.is_waiting or move.waits[-1].why != fact.text:
             if move.is_waiting:
@@ -496,5 +496,5 @@ class _MoveHistory:
         if move.outcome == "rolled back" and move.cancellation is None:
             later = self._moves[place + 1 :]
             until = later[0].first.seq if later else None
-            self._cancelled(move, probable_cause(move, until, self._requests, self._cancel))
+            self._add_cancellation(move, probable_cause(move, until, self._requests, self._cancel))
         return move.build(self._partition)

@@ -118,15 +118,15 @@ class MoveObserver(Checkpointed):
         if event.path == REASSIGN_PARTITIONS_EXTRA and event.change != "deleted":
             self._extra_written = (observer.seq, observer.wall_ns)
         elif event.path == REASSIGN_CANCEL:
-            self._cancel_changed(event.change, event.zxid)
+            self._on_cancel_changed(event.change, event.zxid)
 
-    def _cancel_changed(self, change: str, zxid: int) -> None:
+    def _on_cancel_changed(self, change: str, zxid: int) -> None:
         if change == "created":
-            self._is_first_in_term("cancel")
+            self._note_seen_in_term("cancel")
             self._created = self._known.cancellation = self._cancellation("created", zxid)
             self._add_cancel("created", zxid)
         elif change == "deleted":
-            self._cancel_is_gone()
+            self._on_cancel_gone()
         else:
             czxid = self._known.cancellation.czxid if self._known.cancellation else -1
             self._add_cancel("changed", czxid)
@@ -339,20 +339,20 @@ class MoveObserver(Checkpointed):
         exists = outcome.errors[place] == OK
         if path == REASSIGN_CANCEL:
             if not exists:
-                self._cancel_is_gone()
+                self._on_cancel_gone()
             else:
-                self._cancel_exists(outcome.czxids[place])
+                self._on_cancel_found(outcome.czxids[place])
                 if not is_stat and is_forced(data):
-                    self._cancel_is_forced()
+                    self._on_cancel_forced()
         elif exists and not is_stat:
-            self._content_read(path, data)
+            self._on_content(path, data)
 
-    def _content_read(self, path: str, data: bytes | None) -> None:
+    def _on_content(self, path: str, data: bytes | None) -> None:
         try:
             if path == self._state_path:
                 self._isr = read_state(path, data, 0).isr
             elif path == self._record_path:
-                self._record_found(read_reassignment(path, data))
+                self._on_record_found(read_reassignment(path, data))
             elif path == REASSIGN_PARTITIONS_EXTRA:
                 entry = read_entries(path, data).entries.get(self._key)
                 if entry is not None:
@@ -368,15 +368,15 @@ class MoveObserver(Checkpointed):
 
     # /admin/reassign_cancel -----------------------------------------------------------------------
 
-    def _cancel_exists(self, czxid: int) -> None:
+    def _on_cancel_found(self, czxid: int) -> None:
         known = self._known.cancellation
         if known is not None and known.czxid in (-1, czxid):
             if known.czxid == -1:
                 self._add_czxid(known, czxid)
-            elif self._is_first_in_term("cancel"):
+            elif self._note_seen_in_term("cancel"):
                 self._add_cancel("found", czxid)
             return
-        self._is_first_in_term("cancel")
+        self._note_seen_in_term("cancel")
         self._observer.note_external_changes(*self._key)
         self._known.cancellation = self._cancellation("found", czxid)
         self._add_cancel("found", czxid)
@@ -389,13 +389,13 @@ class MoveObserver(Checkpointed):
             self._created = complete
         self._replace_last(CancelKnown, czxid=czxid)
 
-    def _cancel_is_gone(self) -> None:
+    def _on_cancel_gone(self) -> None:
         if self._known.cancellation is not None:
             czxid = self._known.cancellation.czxid
             self._known.cancellation = None
             self._add_cancel("removed", czxid)
 
-    def _cancel_is_forced(self) -> None:
+    def _on_cancel_forced(self) -> None:
         noted = [one for one in self._observer.facts if isinstance(one, CancelKnown)]
         if noted and not noted[-1].is_forced:
             self._replace_last(CancelKnown, is_forced=True)
@@ -412,8 +412,8 @@ class MoveObserver(Checkpointed):
             CancelKnown, partition=self._partition, how=how, czxid=czxid, because=None
         )
 
-    def _is_first_in_term(self, what: str) -> bool:
-        """Whether a znode is seen for the first time in this term; notes that it was seen."""
+    def _note_seen_in_term(self, what: str) -> bool:
+        """Note that a znode was seen; returns whether it is the first time in this term."""
         epoch = self._observer.controller.context.epoch
         is_first = self._found_in_term.get(what) != epoch
         self._found_in_term[what] = epoch
@@ -421,8 +421,8 @@ class MoveObserver(Checkpointed):
 
     # /admin/reassignments/$topic/$partition -------------------------------------------------------
 
-    def _record_found(self, record: Reassignment) -> None:
-        if not self._is_first_in_term("record"):
+    def _on_record_found(self, record: Reassignment) -> None:
+        if not self._note_seen_in_term("record"):
             return
         self._observer.note_external_changes(*self._key)
         self._note_record("found", record)
@@ -437,7 +437,7 @@ class MoveObserver(Checkpointed):
                 self._known.record = None
                 self._observer.add(RecordKnown, partition=self._partition, how="removed")
             elif error == OK and isinstance(operation, SetData | Create):
-                self._is_first_in_term("record")
+                self._note_seen_in_term("record")
                 self._note_record("written", read_reassignment(operation.path, operation.data))
 
     def _note_record(self, how: str, record: Reassignment) -> None:

@@ -14,7 +14,7 @@ from controller.core.snapshot import take_snapshot
 from eventstore import folders
 from eventstore.filters import EventFilter
 from eventstore.records import CommandRecord, EventRecord, Header
-from replay.cluster_view.views import Cluster
+from replay.cluster_view.views import ClusterView
 from replay.cluster_view.waiting import with_times
 from replay.errors import ReplayError
 from replay.logs.decode import recorded, time_of
@@ -67,7 +67,7 @@ class NextEvent(NamedTuple):
     stored: list[CommandRecord]
 
 
-class TakenEvent(NamedTuple):
+class FoldedEvent(NamedTuple):
     """An event and the commands that this core derives for it. `inexact` are those that the log
     does not have exactly so."""
 
@@ -163,7 +163,7 @@ class Run:
         for record, stored in self._log.reader.records(EventFilter(last_seq=self._last)):
             yield NextEvent(self, record, stored)
 
-    def take(self, taken: NextEvent, order: int) -> TakenEvent | None:
+    def take(self, taken: NextEvent, order: int) -> FoldedEvent | None:
         """Fold the next event. If that fails, raises ReplayError if this is the only log; returns
         None if it is not."""
         if self._unusable:
@@ -189,7 +189,7 @@ class Run:
                 self._note_unrecorded()
         if record.seq == self._last and self._is_cut_off() and self.observer.controller.is_active:
             self.observer.add(LogEnded, because=None)
-        return TakenEvent(event, derived, inexact)
+        return FoldedEvent(event, derived, inexact)
 
     def _note_unrecorded(self) -> None:
         """Add a fact if the log has no stored commands from an event on."""
@@ -206,7 +206,7 @@ class Run:
         """Whether the log ends without a closing record, and the question is about its end."""
         return self._is_open and self._last == self._log.reader.last_seq
 
-    def cluster(self) -> Cluster:
+    def cluster(self) -> ClusterView:
         """The cluster after the last event."""
         time = iso_time(self._wall_ns) if self._seq else ""
         found = self.observer.cluster(self._number(self._seq), time)

@@ -36,7 +36,7 @@ from controller.core.triggers import (
 from controller.core.values import NO_ASSIGNMENT, LeaderAndIsr
 from eventstore.records import Header
 from replay.cluster_view.from_context import cluster_of
-from replay.cluster_view.views import Cluster, ProcedureView
+from replay.cluster_view.views import ClusterView, ProcedureView
 from replay.description.events import event_in_words, request_in_words
 from replay.logs.other_core import refuse_other_core
 from replay.logs.recorded_fold import fold_event
@@ -149,7 +149,7 @@ class RecordedFactObserver(FactObserver):
         elif last is not None and last is not controller.context and not self.lost_at:
             self.lost_at = self.seq
 
-    def cluster(self, seq: int, time: str, *, keeps_last: bool = True) -> Cluster:
+    def cluster(self, seq: int, time: str, *, keeps_last: bool = True) -> ClusterView:
         """The current state of the cluster. If the daemon has lost the role: with `keeps_last` what
         it last knew, otherwise nothing."""
         context = self.controller.context

@@ -6,7 +6,7 @@ from typing import NamedTuple
 from msgspec import structs
 
 from replay.cluster_view.from_znodes import cluster_of
-from replay.cluster_view.views import Cluster
+from replay.cluster_view.views import ClusterView
 from replay.progress import Progress
 from replay.stock_clusters.imported_log.reading import ImportedLog
 from replay.why import recorded
@@ -36,7 +36,7 @@ def history_of(
     from its own log. Raises ReplayError, LogError."""
     facts: list[AnyFact] = []
     notes: list[str] = []
-    clusters: list[Cluster] = []
+    clusters: list[ClusterView] = []
     if runs:
         history = recorded.history_of(runs, subject, progress)
         facts, notes = list(history.facts), history.notes

@@ -20,7 +20,7 @@ from typing import Annotated, Final
 import typer
 
 from replay.diff.comparing import Comparison, compare
-from replay.diff.logs import opened
+from replay.diff.logs import open_logs
 from replay.diff.references import find_version
 from replay.diff.reports import sentences
 from tools.bench.inspect import make_log
@@ -80,7 +80,7 @@ def _compare(scratch: Path, head: Path, jobs: int | None) -> Comparison:
     here = Path()
     base_version = find_version(str(here.resolve()), here, scratch / "cache")
     head_version = find_version(str(head), here, scratch / "cache")
-    with opened([scratch / "logs"]) as found:
+    with open_logs([scratch / "logs"]) as found:
         return compare(found, base_version, head_version, {}, lambda *_: None, jobs)
 
 

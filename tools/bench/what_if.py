@@ -18,7 +18,7 @@ import typer
 from controller.core.configuration import Configuration
 from replay.explore.saved import write_logs
 from replay.logs.open_log import open_log
-from replay.what_if.changes import Changes, apply
+from replay.what_if.changes import Changes, apply_changes
 from replay.what_if.conditions import condition_of
 from replay.what_if.incident import Incident, read_incident
 from replay.what_if.searching import Search, point_of_no_return
@@ -78,7 +78,7 @@ def main(
     search = Search(condition_of(condition, found), branches, 20, 1, workers)
     load = os.getloadavg()[0]
     before = _cpu_s()
-    curve = point_of_no_return(found, apply(found, Changes()), search)
+    curve = point_of_no_return(found, apply_changes(found, Changes()), search)
     cpu_s = _cpu_s() - before
     typer.echo(
         f"{curve.futures} futures of up to {found.end_ms / 1000:.0f} s, {curve.runs} of them "

@@ -14,7 +14,7 @@ import typer
 from rich.console import Console
 from rich.progress import MofNCompleteColumn, Progress, TaskID
 
-from replay.diff.logs import opened
+from replay.diff.logs import open_logs
 from replay.errors import ReplayError
 from tools.mutations.errors import MutationError
 from tools.mutations.functions import Function, module_paths, read_functions
@@ -95,7 +95,7 @@ def _changes(only: Sequence[str]) -> list[_Change]:
 async def _run(
     changes: Sequence[_Change], given: Sequence[Path], progress: Progress, jobs: int, *, whole: bool
 ) -> list[Verdict]:
-    with opened(given) as logs:
+    with open_logs(given) as logs:
         task = progress.add_task("Folding the logs", total=len(logs))
         measured = []
         for one in measure(ROOT, logs):

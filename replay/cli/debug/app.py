@@ -18,11 +18,11 @@ from replay.cli.debug import panels
 from replay.cli.debug.event_list import EventList
 from replay.cli.debug.keys import KEYS, KeyLine, bindings, help_lines
 from replay.cli.debug.screens import AskScreen, ChooseScreen, SubjectScreen, TextScreen
-from replay.cli.debug.session import CancelledError, Session, View
+from replay.cli.debug.session import CancelledError, DebugSession, DebugView
 from replay.cli.options import log_position
-from replay.debug.conditions import FORMS, Condition, condition_named
+from replay.debug.conditions import FORMS, EventCondition, condition_named
 from replay.debug.cursor import Unit
-from replay.debug.moments import Moment
+from replay.debug.event_view import EventView
 from replay.debug.questions import subject_named, subjects_to_explain
 from replay.errors import ReplayError
 from replay.logs.open_log import seq_at
@@ -62,14 +62,14 @@ class DebugApp(App[None]):
     """
     BINDINGS: ClassVar[list[BindingType]] = [*bindings()]
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: DebugSession) -> None:
         super().__init__()
         self.HORIZONTAL_BREAKPOINTS = [(0, "narrow"), (_WIDE, "wide")]
         self._session = session
         self._cursor = session.cursor
         self._busy = asyncio.Lock()
-        self._last: Condition | None = None
-        self._view: View | None = None
+        self._last: EventCondition | None = None
+        self._view: DebugView | None = None
         self._shown: list[int] = []
         self._links: list[int] = []
         self._start = ""
@@ -165,19 +165,19 @@ class DebugApp(App[None]):
         except LogError:
             # Keys work on from the event that is shown.
             if self._view is not None:
-                self._cursor.go(self._view.moment.seq)
+                self._cursor.go(self._view.event.seq)
             raise
         if view.damage and (self._view is None or view.damage != self._view.damage):
             self._say(view.damage, is_error=True)
         self._view = view
-        self._start = self._start or view.around[0].event.time
+        self._start = self._start or view.around[0].listed.time
         self.query_one("#position", Static).update(
             panels.position_line(self._session.path, view, self._cursor)
         )
         self._show_events(view)
         self._show_panel(view)
 
-    def _show_panel(self, view: View) -> None:
+    def _show_panel(self, view: DebugView) -> None:
         """Fill the panel that is open; the others are filled when they are opened."""
         name = self.query_one(TabbedContent).active
         if name == "state":
@@ -195,7 +195,7 @@ class DebugApp(App[None]):
         if self._view is not None:
             self._show_panel(self._view)
 
-    def _show_events(self, view: View) -> None:
+    def _show_events(self, view: DebugView) -> None:
         events = self.query_one(EventList)
         numbers = [one.seq for one in view.around]
         with self.prevent(OptionList.OptionHighlighted):
@@ -207,7 +207,7 @@ class DebugApp(App[None]):
                 events.highlighted = numbers.index(self._cursor.seq)
         self.call_after_refresh(events.show_neighbours)
 
-    def _event_line(self, one: Moment) -> Text:
+    def _event_line(self, one: EventView) -> Text:
         return panels.event_line(one, self._start, self._cursor.breakpoints)
 
     # Steps and searches
@@ -342,7 +342,7 @@ class DebugApp(App[None]):
         """Go to an effect of the event."""
         self._jump(lambda _: self._cursor.effects(), "effects", "it caused no later event")
 
-    def _jump(self, find: Callable[[Progress], list[Moment]], what: str, missing: str) -> None:
+    def _jump(self, find: Callable[[Progress], list[EventView]], what: str, missing: str) -> None:
         async def work() -> None:
             seq = self._cursor.seq
             found = await self._session.do(find, self._report)
@@ -369,7 +369,7 @@ class DebugApp(App[None]):
         view = self._view
         if view is None:
             return
-        names = subjects_to_explain(view.moment, view.changes, view.after)
+        names = subjects_to_explain(view.event, view.changes, view.after)
 
         def explain(name: str | None) -> None:
             if name is not None:
@@ -379,7 +379,7 @@ class DebugApp(App[None]):
             SubjectScreen(f"Explain the state after event {view.after.seq}", names), explain
         )
 
-    async def _explain(self, name: str, view: View) -> None:
+    async def _explain(self, name: str, view: DebugView) -> None:
         self._say("")
         subject = subject_named(name, view.after)
         found = await self._session.do(

@@ -29,9 +29,9 @@ def debug(log: Log, at: At = None) -> None:
                 "and `why`"
             )
         from replay.cli.debug.app import DebugApp
-        from replay.cli.debug.session import Session
+        from replay.cli.debug.session import DebugSession
         from replay.debug.cursor import Cursor
-        from replay.debug.playback import Playback
+        from replay.debug.seekable_log import SeekableLog
         from replay.index.opening import index_of
         from replay.index.store import has_index
         from replay.logs.open_log import open_log, seq_at
@@ -39,11 +39,11 @@ def debug(log: Log, at: At = None) -> None:
         with open_log(log, is_checked=has_index) as opened, ExitStack() as resources:
             with progress() as report:
                 index = resources.enter_context(index_of(opened, report))
-                playback = Playback(opened, report, index)
+                seekable = SeekableLog(opened, report, index)
                 asked = at is not None
-                begin = seq_at(opened.reader, seq, wall_ns) if asked else playback.first_seq
-                cursor = Cursor(playback, max(begin, playback.first_seq))
+                begin = seq_at(opened.reader, seq, wall_ns) if asked else seekable.first_seq
+                cursor = Cursor(seekable, max(begin, seekable.first_seq))
             # An event that cannot be read is reported before the screen opens.
             cursor.clusters()
-            DebugApp(Session(log, opened, cursor, index)).run()
+            DebugApp(DebugSession(log, opened, cursor, index)).run()
             note_changed_commands("debug", log, opened)

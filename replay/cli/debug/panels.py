@@ -8,15 +8,15 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from replay.cli.debug.session import View
+from replay.cli.debug.session import DebugView
 from replay.cli.decisions import decision_lines
 from replay.cli.inspect_tables import changes_table, heading, tables
 from replay.cli.why_report import link_lines
 from replay.cluster_view.selecting import selected
-from replay.cluster_view.views import Cluster
-from replay.debug.conditions import Condition
+from replay.cluster_view.views import ClusterView
+from replay.debug.conditions import EventCondition
 from replay.debug.cursor import Cursor
-from replay.debug.moments import Moment
+from replay.debug.event_view import EventView
 from replay.errors import ReplayError
 from replay.subjects import partition_named
 from replay.times import nanoseconds_of
@@ -27,7 +27,7 @@ _DECISION, _BEGIN, _STOP, _NONE = "◆", "▶", "●", " "
 _STYLES: Final = {_DECISION: "bold cyan", _BEGIN: "bold green", _STOP: "bold red"}
 
 
-def event_line(one: Moment, start: str, stops: Sequence[Condition]) -> Text:
+def event_line(one: EventView, start: str, stops: Sequence[EventCondition]) -> Text:
     """An event in the list: marks for a breakpoint, a procedure that begins and a decision, the
     number, the time since the log began, the text."""
     marks = (
@@ -38,18 +38,18 @@ def event_line(one: Moment, start: str, stops: Sequence[Condition]) -> Text:
     line = Text(no_wrap=True, overflow="ellipsis")
     for mark in marks:
         line.append(mark, style=_STYLES.get(mark, ""))
-    seconds = (nanoseconds_of(one.event.time) - nanoseconds_of(start)) / 1e9 if start else 0
+    seconds = (nanoseconds_of(one.listed.time) - nanoseconds_of(start)) / 1e9 if start else 0
     line.append(f"{one.seq:>7}", style="bold")
     line.append(f" {seconds:>9.3f} ", style="dim")
-    line.append(one.event.text)
+    line.append(one.listed.text)
     return line
 
 
-def position_line(log: str, view: View, cursor: Cursor) -> Text:
+def position_line(log: str, view: DebugView, cursor: Cursor) -> Text:
     """The log, the position, the filter and the breakpoints."""
     line = Text(no_wrap=True, overflow="ellipsis")
     line.append(f"event {cursor.seq}", style="bold")
-    line.append(f" of {cursor.last_seq}  {view.moment.event.time}  term {view.moment.event.term}")
+    line.append(f" of {cursor.last_seq}  {view.event.listed.time}  term {view.event.listed.term}")
     if cursor.filter:
         line.append("  filter: ")
         line.append(cursor.filter, style="bold yellow")
@@ -60,7 +60,7 @@ def position_line(log: str, view: View, cursor: Cursor) -> Text:
     return line
 
 
-def state_panel(view: View, shown: str) -> RenderableType:
+def state_panel(view: DebugView, shown: str) -> RenderableType:
     """The state after the event with its changes highlighted; with a filter by topic or partition
     only those partitions."""
     cluster = _filtered(view.after, shown)
@@ -84,7 +84,7 @@ def _make_narrow(table: Table) -> None:
         column.no_wrap = True
 
 
-def changes_panel(view: View) -> RenderableType:
+def changes_panel(view: DebugView) -> RenderableType:
     """What the event changed."""
     if not view.changes:
         return Text("This event changes nothing.")
@@ -93,14 +93,14 @@ def changes_panel(view: View) -> RenderableType:
     return Group(Text(f"changes by event {view.after.seq}: {len(view.changes)}"), table)
 
 
-def event_panel(view: View) -> RenderableType:
+def event_panel(view: DebugView) -> RenderableType:
     """The whole event, the procedures that it begins, and its decisions with their rules."""
-    return Text("\n".join(_event_lines(view.moment)))
+    return Text("\n".join(_event_lines(view.event)))
 
 
-def _event_lines(one: Moment) -> Iterator[str]:
-    yield f"event {one.seq}, {one.event.kind}, {one.event.time}, {one.event.channel}"
-    yield one.event.text
+def _event_lines(one: EventView) -> Iterator[str]:
+    yield f"event {one.seq}, {one.listed.kind}, {one.listed.time}, {one.listed.channel}"
+    yield one.listed.text
     if one.causes:
         events = "event" if len(one.causes) == 1 else "events"
         yield f"caused by {events} {', '.join(map(str, one.causes))} (u: go there)"
@@ -122,7 +122,7 @@ def link_line(found: Explanation, place: int) -> Text:
     return Text("\n".join(link_lines(found.chain[place])))
 
 
-def _filtered(cluster: Cluster, shown: str) -> Cluster:
+def _filtered(cluster: ClusterView, shown: str) -> ClusterView:
     """The cluster without the partitions that a filter excludes; a filter by broker excludes
     none."""
     if not shown or shown.startswith("broker "):

@@ -11,9 +11,9 @@ from msgspec import Struct, structs
 from rich.console import RenderableType
 
 from replay.cli.what_if_report import answer_parts
-from replay.cluster_view.views import Cluster
-from replay.debug.cursor import Around, Cursor
-from replay.debug.moments import Moment
+from replay.cluster_view.views import ClusterView
+from replay.debug.cursor import Cursor, EventsAround
+from replay.debug.event_view import EventView
 from replay.errors import ReplayError
 from replay.index.history import explain_by
 from replay.index.store import Index
@@ -23,8 +23,8 @@ from replay.progress import Progress
 from replay.what_if.changes import Changes
 from replay.what_if.continuing import what_if
 from replay.what_if.saved_run import incident_of
+from replay.why.daemon_terms import events_to_choose
 from replay.why.explanations.explanation import Explanation
-from replay.why.own_terms import events_to_choose
 from replay.why.subject import Subject
 
 _AROUND: Final = 100
@@ -38,21 +38,21 @@ class CancelledError(Exception):
     """The user pressed Escape."""
 
 
-class View(Struct, frozen=True):
+class DebugView(Struct, frozen=True):
     """What the panels show: the events around the cursor, the event there, the state before and
     after it, and the differences. `damage`: why the later events cannot be read, if they cannot.
     `to_choose`: the `events_to_choose`."""
 
-    around: Sequence[Moment]
+    around: Sequence[EventView]
     damage: str
-    moment: Moment
-    before: Cluster
-    after: Cluster
+    event: EventView
+    before: ClusterView
+    after: ClusterView
     changes: list[Change]
     to_choose: str
 
 
-class Session:
+class DebugSession:
     """A log that is debugged."""
 
     def __init__(
@@ -65,7 +65,7 @@ class Session:
         self._index = index
         self._thread = ThreadPoolExecutor(max_workers=1)
         self._cancelled = Event()
-        self._around = Around([])
+        self._around = EventsAround([])
         self._filter = ""
 
     async def do(self, work: Callable[[Progress], Result], progress: Progress) -> Result:
@@ -90,20 +90,20 @@ class Session:
         self.cancel()
         self._thread.shutdown()
 
-    def view(self) -> View:
+    def view(self) -> DebugView:
         """The panels at the cursor. The list of events moves only when the cursor is near its
         end."""
         cursor = self.cursor
         before, after = cursor.clusters()
         if not self._is_inside():
-            self._around = cursor.around(_AROUND, _AROUND)
+            self._around = cursor.events_around(_AROUND, _AROUND)
             self._filter = cursor.filter
         events, damage = self._around
-        moment = next((one for one in events if one.seq == cursor.seq), None)
-        return View(
+        event = next((one for one in events if one.seq == cursor.seq), None)
+        return DebugView(
             events,
             damage,
-            moment or cursor.moment,
+            event or cursor.event,
             before,
             after,
             changes(before, after),
@@ -111,7 +111,7 @@ class Session:
         )
 
     def _is_inside(self) -> bool:
-        numbers = [one.seq for one in self._around.moments]
+        numbers = [one.seq for one in self._around.events]
         if self._filter != self.cursor.filter or self.cursor.seq not in numbers:
             return False
         place = numbers.index(self.cursor.seq)

@@ -3,9 +3,9 @@
 from collections.abc import Iterator, Sequence
 
 from replay.diff.comparing import HEAD, Comparison, Group
-from replay.diff.one_sided import OneSided
+from replay.diff.one_sided import OneSidedCondition
 from replay.diff.reports import sentences
-from replay.diff.uncovered import Uncovered
+from replay.diff.uncovered import UncoveredCode
 
 
 def github(comparison: Comparison, failing: list[Group]) -> str:
@@ -40,7 +40,9 @@ def _lines(comparison: Comparison, failing: list[Group]) -> Iterator[str]:
     yield sentences.summary(comparison)
 
 
-def _annotation(level: str, code: Uncovered | OneSided, lines: Sequence[int], text: str) -> str:
+def _annotation(
+    level: str, code: UncoveredCode | OneSidedCondition, lines: Sequence[int], text: str
+) -> str:
     where = f"file=controller/core/{_property(code.file)}," if code.side == HEAD else ""
     where += f"line={lines[0]}," if where and lines else ""
     return f"::{level} {where}title=refold diff::{_data(text)}"

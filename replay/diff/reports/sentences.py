@@ -7,10 +7,10 @@ from typing import Final
 from controller.core.values import counted
 from replay.description.phrases import some
 from replay.diff.comparing import BASE, HEAD, Comparison, Group, Instance, Side
-from replay.diff.grouping import DecisionDivergence, Root
+from replay.diff.grouping import DecisionDivergence, RootDivergence
 from replay.diff.nondeterminism import Nondeterminism
-from replay.diff.one_sided import OneSided
-from replay.diff.uncovered import Uncovered
+from replay.diff.one_sided import OneSidedCondition
+from replay.diff.uncovered import UncoveredCode
 from replay.diff.version.decisions import FAILED
 from replay.subjects import subject_of
 from replay.times import iso_time
@@ -123,23 +123,23 @@ def not_measured(reason: str) -> str:
     return f"changed code not measured: {reason}"
 
 
-def never_executed(one: Uncovered) -> str:
+def never_executed(one: UncoveredCode) -> str:
     """A change that no log executes."""
     return f"changed and never executed: {_code(one)}"
 
 
-def with_one_outcome(one: OneSided) -> str:
+def with_one_outcome(one: OneSidedCondition) -> str:
     """A changed condition that the logs do not make both true and false."""
-    where = _code(Uncovered(one.file, one.name, one.side, (one.line,)))
+    where = _code(UncoveredCode(one.file, one.name, one.side, (one.line,)))
     return f"changed and {one.outcome}: {where}: {_shortened(one.condition)}"
 
 
-def without_difference(one: Uncovered) -> str:
+def without_difference(one: UncoveredCode) -> str:
     """A change that logs execute, without a difference in any of them."""
     return f"changed and executed without a difference: {_code(one)}"
 
 
-def _code(one: Uncovered) -> str:
+def _code(one: UncoveredCode) -> str:
     """The file in the core with the function or value, and the lines if others are executed."""
     text = f"{one.file}:{one.name}"
     if one.lines:
@@ -186,7 +186,7 @@ def outcome(instance: Instance) -> list[str]:
     return [*root.verdicts, *_not_simulated(root)]
 
 
-def _not_simulated(root: Root) -> Iterator[str]:
+def _not_simulated(root: RootDivergence) -> Iterator[str]:
     if root.to_brokers:
         yield f"brokers' reaction not simulated: {', '.join(root.to_brokers)}"
     if root.to_clients:

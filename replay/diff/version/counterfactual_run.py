@@ -35,7 +35,7 @@ from controller.core.operations import CONNECTION_LOSS, SESSION_EXPIRED
 from eventstore.filters import EventFilter
 from eventstore.reader import LogReader
 from eventstore.records import CommandRecord
-from replay.diff.messages import Folded
+from replay.diff.messages import FoldedLog
 from replay.diff.version import assumptions
 from replay.diff.version.adapted_requests import adapt_request, adapt_state
 from replay.diff.version.command_responder import AS_IN_LOG, READS, WRITES, CommandResponder
@@ -92,7 +92,7 @@ class CounterfactualRun:
         self._responder.carry_out(issued)
         self._responder.work()
 
-    def run(self) -> Folded:
+    def run(self) -> FoldedLog:
         """Run to the end of the log. Raises ReplayError, LogError."""
         responder, last = self._responder, self._reader.last_seq
         for event in self._rest():
@@ -110,7 +110,7 @@ class CounterfactualRun:
         assumed[assumptions.EARLY] += len(self._zookeeper.early)
         assumed[assumptions.BODIES] += self._history.without_body
         timelines = self._recorder.timelines.result()
-        return Folded(responder.seq, responder.now_ns, self._left_at, dict(+assumed), timelines)
+        return FoldedLog(responder.seq, responder.now_ns, self._left_at, dict(+assumed), timelines)
 
     def _rest(self) -> Iterator[Recorded]:
         """The rest of the log. Its commands are known up to AHEAD_NS before their event."""

@@ -8,7 +8,7 @@ from controller.core.commands import Command, CommandId, Issued, Notice
 from controller.core.events import Recorded
 from eventstore.reader import LogReader
 from eventstore.records import CommandRecord
-from replay.diff.messages import Folded
+from replay.diff.messages import FoldedLog
 from replay.diff.version.counterfactual_run import CounterfactualRun
 from replay.diff.version.fold_recorder import FoldRecorder
 from replay.diff.version.imported import fold_imported
@@ -24,7 +24,7 @@ def fold_log(
     progress: Progress = unreported,
     settings: Mapping[str, str] = MappingProxyType({}),
     since: int = 0,
-) -> Folded:
+) -> FoldedLog:
     """Fold a log of any kind. `settings` and `since` are for imported logs (`fold_imported`).
 
     Raises ReplayError, LogError.
@@ -34,7 +34,7 @@ def fold_log(
     return fold_imported(reader, recorder, settings, progress, since)
 
 
-def _fold_recorded(reader: LogReader, recorder: FoldRecorder, progress: Progress) -> Folded:
+def _fold_recorded(reader: LogReader, recorder: FoldRecorder, progress: Progress) -> FoldedLog:
     fold = fold_at_start(reader)
     fold.controller.observer = recorder.causes
     seq, now_ns, last = 0, 0, reader.last_seq
@@ -53,7 +53,7 @@ def _fold_recorded(reader: LogReader, recorder: FoldRecorder, progress: Progress
     if event is not None and not fold.is_idle and not fold.controller.is_stopping:
         history = _history(reader, seq)
         return CounterfactualRun(fold, reader, history, recorder, event, progress).run()
-    return Folded(seq, now_ns, timelines=recorder.timelines.result())
+    return FoldedLog(seq, now_ns, timelines=recorder.timelines.result())
 
 
 def _stored_until(reader: LogReader) -> int:

@@ -22,7 +22,7 @@ from replay.agreement.logs.index import Index
 from replay.agreement.results import AgreementResult, Side, result_of
 from replay.agreement.trace.controller_trace import ControllerTrace
 from replay.agreement.znode_view import ZnodeView
-from replay.diff.messages import Agreed, Disagreement, Folded
+from replay.diff.messages import AgreementSummary, Disagreement, FoldedLog
 from replay.diff.version.decisions import Cause
 from replay.diff.version.fold_recorder import FoldRecorder
 from replay.diff.version.imported_run import ImportedRun, is_election
@@ -41,7 +41,7 @@ def fold_imported(
     settings: Mapping[str, str],
     progress: Progress,
     since: int = 0,
-) -> Folded:
+) -> FoldedLog:
     """Derive this version's decisions for an imported log.
 
     If `since` is not 0, also simulate the cluster with this version as controller, from the last
@@ -61,10 +61,10 @@ def fold_imported(
         end_ns = max(end_ns, _record_decisions(folded, recorder))
     begun = max((one for one in elections if one <= since), default=0)
     if not begun:
-        return Folded(last, end_ns, is_shadow=True, agreed=_agreed(result))
+        return FoldedLog(last, end_ns, is_shadow=True, agreed=_agreed(result))
     run = _simulate(reader, begun, elections[begun], recorder, progress)
     timelines = recorder.timelines.result()
-    return Folded(last, max(end_ns, run.end_ns), begun, run.assumed, timelines)
+    return FoldedLog(last, max(end_ns, run.end_ns), begun, run.assumed, timelines)
 
 
 def _write_rest(trace: ControllerTrace, observer: ShadowObserver) -> None:
@@ -106,11 +106,11 @@ class _FoldedRange(Struct, frozen=True):
     sessions: Mapping[int, ShadowObserver]
 
 
-def _agreed(result: AgreementResult) -> Agreed:
+def _agreed(result: AgreementResult) -> AgreementSummary:
     both = Side()
     both.go_on_with(result)
     both.go_on_with(result.requests)
-    return Agreed(
+    return AgreementSummary(
         both.decisions,
         both.agreed,
         msgspec.convert(result.divergences, list[Disagreement], from_attributes=True),

@@ -19,7 +19,7 @@ from replay.world.tree import Znode
 Children = tuple[str, ...]
 
 
-class Seen(NamedTuple):
+class ZnodeState(NamedTuple):
     """A znode from event `since` on; None if it does not exist."""
 
     since: int
@@ -30,7 +30,7 @@ class LogZnodes:
     """Filled by `RecordedHistory` in the order of the log, and queried afterwards."""
 
     def __init__(self) -> None:
-        self._of: dict[str, list[Seen]] = {}
+        self._of: dict[str, list[ZnodeState]] = {}
         self._children: dict[str, list[tuple[int, Children]]] = {}
         self._changed: dict[str, int] = {}
         self._read_at: dict[str, int] = {}
@@ -70,11 +70,11 @@ class LogZnodes:
         last_read, self._read_at[path] = self._read_at.get(path, 0), seq
         if seen is None:
             since = asked_at if znode is None else min(asked_at, self._since(znode.mzxid, asked_at))
-            self._of[path] = [Seen(changed_at or since, znode)]
+            self._of[path] = [ZnodeState(changed_at or since, znode)]
             return
         before = seen[-1]
         if is_same(before.znode, znode) and not _was_recreated(before.znode, znode):
-            seen[-1] = Seen(before.since, _merged(before.znode, znode))
+            seen[-1] = ZnodeState(before.since, _merged(before.znode, znode))
             return
         if changed_at is None and before.znode is not None and not _is_timed(path):
             earliest = max(last_read, self._earliest(znode, asked_at))
@@ -93,7 +93,7 @@ class LogZnodes:
     def wrote(self, seq: int, path: str, before: Znode | None, znode: Znode | None) -> None:
         """Note a write of the log's controller. `before` is the znode before the write."""
         self._changed.pop(path, None)
-        self._of.setdefault(path, [Seen(0, before)]).append(Seen(seq, znode))
+        self._of.setdefault(path, [ZnodeState(0, before)]).append(ZnodeState(seq, znode))
         parent, name = parent_of(path), name_of(path)
         lists = self._children.get(parent)
         if lists and (name in lists[-1][1]) != (znode is not None):
@@ -106,7 +106,7 @@ class LogZnodes:
         return seen[-1].znode if seen else None
 
     def _changed_by_others(self, path: str, since: int, znode: Znode | None) -> None:
-        self._of.setdefault(path, []).append(Seen(since, znode))
+        self._of.setdefault(path, []).append(ZnodeState(since, znode))
         self.changed_by_others[since].append(path)
 
     def _earliest(self, znode: Znode | None, otherwise: int) -> int:
@@ -166,7 +166,7 @@ def _is_timed(path: str) -> bool:
     )
 
 
-def _since_of(seen: Seen) -> int:
+def _since_of(seen: ZnodeState) -> int:
     return seen.since
 
 

@@ -18,7 +18,7 @@ from msgspec import Struct, field
 from controller.core import znodes
 from eventstore.filters import EventFilter
 from eventstore.reader import LogReader
-from replay.diff.contents import compared
+from replay.diff.contents import pair_by_subject
 from replay.diff.grouping import (
     DecisionDivergence,
     common_keys,
@@ -268,7 +268,9 @@ def _differing(
     matched = match(base, head)
     ours = [base[place] for place in matched.base_only]
     theirs = [head[place] for place in matched.head_only]
-    otherwise = {id(one.base): one.base for one in compared(ours, theirs) if one.base is not None}
+    otherwise = {
+        id(one.base): one.base for one in pair_by_subject(ours, theirs) if one.base is not None
+    }
     yield from (one.rule for one in otherwise.values())
     for one in found:
         if one.what == "reordered" and not one.is_harmless:

@@ -18,7 +18,7 @@ from replay.why.explanations.reassignment import explain_reassignment
 from replay.why.explanations.replica import explain_replica
 from replay.why.explanations.term import explain_term
 from replay.why.explanations.topic import explain_absence, explain_topic
-from replay.why.explanations.unhealthy import Unhealthy, explain_unhealthy, unhealthy
+from replay.why.explanations.unhealthy import RootCause, explain_unhealthy, unhealthy
 from replay.why.facts import AnyFact, Cause, NoLeader, StateWritten
 from replay.why.history import History
 from replay.why.move import Move
@@ -97,7 +97,7 @@ class Explanation(Struct, frozen=True):
     notes: list[str] = field(default_factory=list)
     moves: list[Move] = field(default_factory=list)
     log: str = ""
-    unhealthy: list[Unhealthy] = field(default_factory=list)
+    unhealthy: list[RootCause] = field(default_factory=list)
 
 
 _Explain = Callable[[History], Finding]

@@ -24,7 +24,7 @@ from replay.why.failures import changes_nothing
 from replay.why.history import History
 
 
-class Unhealthy(Struct, frozen=True):
+class RootCause(Struct, frozen=True):
     """A root cause, and the partitions that are not well and the deletions that wait because of
     it."""
 
@@ -56,7 +56,7 @@ def explain_unhealthy(history: History) -> Finding:
     return Finding(summary, facts)
 
 
-def unhealthy(history: History) -> list[Unhealthy]:
+def unhealthy(history: History) -> list[RootCause]:
     """The root causes: first failures of the controller, then those with most partitions."""
     causes: dict[str, list[str]] = {}
     for one in _of_controller(history):
@@ -72,7 +72,7 @@ def unhealthy(history: History) -> list[Unhealthy]:
     for pending in history.cluster.replica_deletions:
         if pending.is_late:
             causes.setdefault(_unconfirmed(history, pending), []).append(_of_replica(pending))
-    groups = [Unhealthy(cause, list(dict.fromkeys(names))) for cause, names in causes.items()]
+    groups = [RootCause(cause, list(dict.fromkeys(names))) for cause, names in causes.items()]
     first = _of_controller(history)
     return sorted(groups, key=lambda one: (one.cause not in first, -len(one.affected)))
 

@@ -73,7 +73,7 @@ def happened(incident: Incident) -> dict[Name, Fared]:
 
 def predicted(incident: Incident, changes: Changes) -> dict[Name, Fared]:
     """How what-if says that they fare with changes."""
-    return fared(what_if(incident, changes).what_if.changed)
+    return fared(what_if(incident, changes)[0].changed)
 
 
 def gone(incident: Incident, broker: int) -> int:

@@ -5,11 +5,11 @@ from msgspec import structs
 
 from controller.core.values import Broker, Endpoint
 from replay.cli.stuck_registrations import RegistrationLooks
-from replay.cluster_view.views import Cluster, ControllerView
+from replay.cluster_view.views import ClusterView, ControllerView
 from replay.cluster_view.waiting import stuck_registrations
 from tools.lab.ports import HOST, free_port
 
-EMPTY = Cluster(
+EMPTY = ClusterView(
     seq=0,
     time="",
     log="world-backed",

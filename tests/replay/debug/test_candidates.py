@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from replay.debug import candidates
-from replay.debug.conditions import Condition, condition_named
-from replay.debug.playback import Playback
+from replay.debug.conditions import EventCondition, condition_named
+from replay.debug.seekable_log import SeekableLog
 from replay.index.making import make_index
 from replay.index.opening import index_of
 from replay.inspect.projections import projection_of
@@ -42,36 +42,38 @@ STOPS_MAX = 5
 OF_PARTITIONS = ("leader", "isr", "offline", "partition", "about", "decision")
 
 
-def conditions(log: RecordedLog) -> list[Condition]:
+def conditions(log: RecordedLog) -> list[EventCondition]:
     """Of all kinds; about some of the partitions, topics and brokers."""
-    playback = Playback(log)
-    moments = playback.moments(playback.first_seq, playback.last_seq)
-    names = sorted({name for one in moments for name in one.subjects})
+    seekable = SeekableLog(log)
+    events = seekable.events(seekable.first_seq, seekable.last_seq)
+    names = sorted({name for one in events for name in one.subjects})
     found = [*map(condition_named, OF_ALL)]
     for name in names[:: 1 + len(names) // NAMES_MAX]:
-        found.append(Condition("about", name))
+        found.append(EventCondition("about", name))
         if name.startswith("broker "):
-            found.append(Condition("broker", name.removeprefix("broker ")))
+            found.append(EventCondition("broker", name.removeprefix("broker ")))
             continue
         try:
             topic, number = partition_named(name)
         except ValueError:
             continue
-        found += [Condition(what, name) for what in OF_PARTITIONS]
-        found.append(Condition("znode", f"/brokers/topics/{topic}/partitions/{number}/state"))
+        found += [EventCondition(what, name) for what in OF_PARTITIONS]
+        found.append(EventCondition("znode", f"/brokers/topics/{topic}/partitions/{number}/state"))
     return [*dict.fromkeys(found)]
 
 
-def expected_stops(log: RecordedLog, searched: list[Condition]) -> dict[Condition, list[int]]:
+def expected_stops(
+    log: RecordedLog, searched: list[EventCondition]
+) -> dict[EventCondition, list[int]]:
     """The events that meet each condition, in one fold of the whole log."""
-    found: dict[Condition, list[int]] = {one: [] for one in searched}
-    playback = Playback(log)
-    for moment in playback.moments(playback.first_seq, playback.last_seq):
+    found: dict[EventCondition, list[int]] = {one: [] for one in searched}
+    seekable = SeekableLog(log)
+    for event in seekable.events(seekable.first_seq, seekable.last_seq):
         for one in searched:
-            if not one.is_of_state and one.holds(moment):
-                found[one].append(moment.seq)
+            if not one.is_of_state and one.holds(event):
+                found[one].append(event.seq)
     projection = projection_of(log)
-    before: dict[Condition, Any] = {one: one.value(projection) for one in searched}
+    before: dict[EventCondition, Any] = {one: one.value(projection) for one in searched}
     for record, stored in log.reader.records():
         if record.seq <= projection.seq:
             continue
@@ -104,20 +106,20 @@ def log(
         yield opened
 
 
-def stops(playback: Playback, condition: Condition) -> list[int]:
+def stops(seekable: SeekableLog, condition: EventCondition) -> list[int]:
     found = []
-    seq: int | None = playback.first_seq - 1
+    seq: int | None = seekable.first_seq - 1
     while seq is not None:
-        seq = playback.find_after(seq, condition)
+        seq = seekable.find_after(seq, condition)
         found += [] if seq is None else [seq]
     return found
 
 
-def stops_backward(playback: Playback, condition: Condition) -> list[int]:
+def stops_backward(seekable: SeekableLog, condition: EventCondition) -> list[int]:
     found = []
-    seq: int | None = playback.last_seq + 1
+    seq: int | None = seekable.last_seq + 1
     while seq is not None:
-        seq = playback.find_before(seq, condition)
+        seq = seekable.find_before(seq, condition)
         found += [] if seq is None else [seq]
     return found[::-1]
 
@@ -126,10 +128,10 @@ def test_searches_with_an_index_stop_where_a_fold_of_the_whole_log_does(log: Rec
     wrong = {}
     with index_of(log, unreported) as index:
         assert index is not None
-        playback = Playback(log, index=index)
+        seekable = SeekableLog(log, index=index)
         for condition, expected in expected_stops(log, conditions(log)).items():
             if len(expected) <= STOPS_MAX:
-                found = stops(playback, condition), stops_backward(playback, condition)
+                found = stops(seekable, condition), stops_backward(seekable, condition)
                 if found != (expected, expected):
                     wrong[str(condition)] = found, expected
     assert wrong == {}

@@ -10,7 +10,7 @@ import pytest
 from eventstore.errors import LogCorrupt
 from replay.debug.conditions import condition_named
 from replay.debug.cursor import Cursor, Unit
-from replay.debug.playback import Playback
+from replay.debug.seekable_log import SeekableLog
 from replay.errors import ReplayError
 from replay.inspect.at import cluster_at
 from replay.inspect.projections import projection_of
@@ -30,13 +30,13 @@ def log(request: pytest.FixtureRequest) -> Iterator[OpenedLog]:
 
 
 @pytest.fixture(scope="module")
-def playback(log: OpenedLog) -> Playback:
-    return Playback(log)
+def seekable(log: OpenedLog) -> SeekableLog:
+    return SeekableLog(log)
 
 
 @pytest.fixture
-def cursor(playback: Playback) -> Cursor:
-    return Cursor(playback)
+def cursor(seekable: SeekableLog) -> Cursor:
+    return Cursor(seekable)
 
 
 def values(log: OpenedLog, of: Callable[[Any], Any]) -> dict[int, Any]:
@@ -57,7 +57,7 @@ def values(log: OpenedLog, of: Callable[[Any], Any]) -> dict[int, Any]:
 )
 def test_state_after_each_step_equals_an_independent_fold(path: Path) -> None:
     with open_log(path) as log:
-        cursor = Cursor(Playback(log))
+        cursor = Cursor(SeekableLog(log))
         expected = values(log, lambda one: one.cluster(""))
         states = [cursor.clusters()[1]]
         while cursor.step(Unit.EVENT):
@@ -134,16 +134,16 @@ def test_search_backward_finds_what_a_scan_of_all_states_finds(
 
 def test_last_write_of_a_znode_is_found_backward() -> None:
     with open_log(INCIDENT) as log:
-        cursor = Cursor(Playback(log), 124)
+        cursor = Cursor(SeekableLog(log), 124)
         znode = condition_named("znode /brokers/topics/orders/partitions/1/state")
         assert cursor.search(znode, is_forward=False)
-        assert znode.name in cursor.moment.event.text
-        assert (cursor.seq, cursor.moment.event.cause) == (99, 96)
+        assert znode.name in cursor.event.listed.text
+        assert (cursor.seq, cursor.event.listed.cause) == (99, 96)
 
 
 def test_breakpoints_stop_at_the_nearest_one_in_both_directions() -> None:
     with open_log(INCIDENT) as log:
-        cursor = Cursor(Playback(log))
+        cursor = Cursor(SeekableLog(log))
         with pytest.raises(ReplayError, match="no breakpoint is set"):
             cursor.run()
         cursor.breakpoints = [condition_named("leader orders-1"), condition_named("broker 2")]
@@ -162,23 +162,23 @@ def test_steps_with_a_filter_skip_events_about_other_subjects(cursor: Cursor) ->
     stops = []
     while cursor.step(Unit.EVENT):
         stops.append(cursor.seq)
-        assert name in cursor.moment.subjects
+        assert name in cursor.event.subjects
     assert 1 < len(stops) < cursor.last_seq / 2
-    shown = [one.seq for one in cursor.around(3, 3).moments]
+    shown = [one.seq for one in cursor.events_around(3, 3).events]
     assert shown == stops[-4:]
 
 
 def test_events_up_to_damage_are_around_the_cursor() -> None:
     with log_with_changed_event(INCIDENT, 80) as folder, open_log(folder) as log:
-        cursor = Cursor(Playback(log), 78)
+        cursor = Cursor(SeekableLog(log), 78)
         for shown in ("", "broker 1"):
             cursor.filter = shown
-            found = cursor.around(100, 100)
-            assert found.moments[-1].seq == 79
+            found = cursor.events_around(100, 100)
+            assert found.events[-1].seq == 79
             assert "event 80: it was changed" in found.damage
         cursor.go(80)
         with pytest.raises(LogCorrupt, match="event 80"):
-            cursor.around(1, 1)
+            cursor.events_around(1, 1)
 
 
 def cursor_name(cursor: Cursor) -> str:
@@ -217,7 +217,7 @@ def test_condition_without_a_usable_name_is_refused(text: str, error: str) -> No
 
 def test_text_without_the_name_of_a_condition_is_searched_for() -> None:
     with open_log(INCIDENT) as log:
-        cursor = Cursor(Playback(log))
+        cursor = Cursor(SeekableLog(log))
         assert cursor.search(condition_named("watch of /brokers/ids/2"))
         assert cursor.seq == 67
 

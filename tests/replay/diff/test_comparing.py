@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from replay.diff.comparing import Comparison, Group, Instance, compare
-from replay.diff.grouping import DecisionDivergence, Root
-from replay.diff.logs import opened
+from replay.diff.grouping import DecisionDivergence, RootDivergence
+from replay.diff.logs import open_logs
 from replay.diff.references import Version, find_version
 from replay.diff.reports import sentences
 from tests.replay.diff import versions
@@ -41,7 +41,7 @@ def named(*incidents: str) -> list[Path]:
 
 
 def compared(base: Version, head: Version, *logs: Path) -> Comparison:
-    with opened(logs) as found:
+    with open_logs(logs) as found:
         return compare(found, base, head, {}, lambda *_: None)
 
 
@@ -232,7 +232,7 @@ def test_unfinished_reassignment_is_a_consequence(tmp_path: Path) -> None:
 
 
 def test_partition_counts_once_in_a_log() -> None:
-    root = Root(
+    root = RootDivergence(
         DecisionDivergence("new", "set", "/a", "", "a rule", 1, 0, "", "", partitions=("t-0",))
     )
     instances = [Instance(log, root, []) for log in ("a", "a", "b")]

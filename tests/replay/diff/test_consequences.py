@@ -1,13 +1,13 @@
 import pytest
 
 from replay.diff.consequences import consequences
-from replay.diff.messages import Folded, PartitionTimeline, Sample
+from replay.diff.messages import FoldedLog, PartitionTimeline, Sample
 
 S = 1_000_000_000
 
 
-def folded(*moments: Sample, name: str = "t", end_ns: int = 10 * S) -> Folded:
-    return Folded(1, end_ns, timelines=[PartitionTimeline(name, 0, list(moments))])
+def folded(*moments: Sample, name: str = "t", end_ns: int = 10 * S) -> FoldedLog:
+    return FoldedLog(1, end_ns, timelines=[PartitionTimeline(name, 0, list(moments))])
 
 
 def led(time_ns: int, leader: int = 1, isr: tuple[int, ...] = (1, 2)) -> Sample:

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from replay.diff.core_source import CoreSource, read_core
-from replay.diff.uncovered import Changes, Uncovered, changes_between, uncovered
+from replay.diff.uncovered import Changes, UncoveredCode, changes_between, uncovered
 from tests.replay.diff.test_uncovered import changes, core, found
 
 
@@ -34,7 +34,7 @@ def test_value_of_a_package_is_used(tmp_path: Path, package: str, schema: str, f
     changed = changes_between(base, head)
     assert uncovered(changed, head, {}, {"user.py": frozenset({4})}) == []
     name, file = ("LIMIT", file) if file else ("MOST", "znodes/schema.py")
-    assert uncovered(changed, head, {}, {}) == [Uncovered(file, name, "head")]
+    assert uncovered(changed, head, {}, {}) == [UncoveredCode(file, name, "head")]
 
 
 @pytest.mark.parametrize(
@@ -52,7 +52,7 @@ def test_value_in_the_header_of_a_function_in_a_function_is_used(
     text = f"MOST = 1\n\ndef f():\n    {inner}\n    return g\n"
     head = text.replace("= 1", "= 2")
     assert found(tmp_path / "a", text, head, 4) == []
-    assert found(tmp_path / "b", text, head) == [Uncovered("m.py", "MOST", "head")]
+    assert found(tmp_path / "b", text, head) == [UncoveredCode("m.py", "MOST", "head")]
 
 
 FIELDS = "class A(Struct):\n    a: int\n\ndef f(one):\n    return one.a\n"
@@ -68,14 +68,14 @@ def test_changed_or_new_field_is_changed(tmp_path: Path, old: str, new: str) -> 
 def test_type_of_a_field_is_covered_where_the_field_is_used(tmp_path: Path) -> None:
     head = FIELDS.replace("int", "str")
     assert found(tmp_path / "a", FIELDS, head, 5) == []
-    assert found(tmp_path / "b", FIELDS, head) == [Uncovered("m.py", "A.a", "head")]
+    assert found(tmp_path / "b", FIELDS, head) == [UncoveredCode("m.py", "A.a", "head")]
 
 
 def test_type_that_a_used_field_names_is_used(tmp_path: Path) -> None:
     text = f"Number = Annotated[int, Meta(ge=0)]\n\n{FIELDS.replace('int', 'Number')}"
     head = text.replace("ge=0", "ge=1")
     assert found(tmp_path / "a", text, head, 7) == []
-    assert found(tmp_path / "b", text, head) == [Uncovered("m.py", "Number", "head")]
+    assert found(tmp_path / "b", text, head) == [UncoveredCode("m.py", "Number", "head")]
 
 
 def test_annotation_of_a_class_without_bases_is_not_compared(tmp_path: Path) -> None:

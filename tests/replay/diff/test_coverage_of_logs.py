@@ -11,10 +11,10 @@ from eventstore.folders import segment_path, segments_in
 from eventstore.writer import LogWriter
 from replay.diff.conditions import FALSE, TRUE
 from replay.diff.coverage import Coverage, Side
-from replay.diff.logs import GivenLog, opened
-from replay.diff.messages import PROTOCOL, Folded, Hello
+from replay.diff.logs import GivenLog, open_logs
+from replay.diff.messages import PROTOCOL, FoldedLog, Hello
 from replay.diff.references import INSTALLED, Version
-from replay.diff.uncovered import Uncovered
+from replay.diff.uncovered import UncoveredCode
 from tests.replay.diff.test_uncovered import FUNCTION, core
 from tests.replay.recorded_log import header, incident, write_log
 
@@ -25,7 +25,7 @@ REMOVING = ("def f(a):\n    a.pop()\n    return a\n", "def f(a):\n    return a\n
 WRITING = REMOVING[::-1]
 COMPARING = (COMPARISON, COMPARISON.replace(">", ">="))
 SETTING = (VALUE, VALUE.replace("= 1", "= 2"))
-NEVER_EXECUTED = [Uncovered("m.py", "f", "head", (2,))]
+NEVER_EXECUTED = [UncoveredCode("m.py", "f", "head", (2,))]
 """The change of WRITING, if only line 3 is executed."""
 
 
@@ -56,12 +56,12 @@ def log(folder: Path, *segments: bytes, name: str = "log") -> GivenLog:
     return GivenLog(name, folder / name)
 
 
-def executed(*lines: int) -> Folded:
-    return Folded(1, 1, executed={"m.py": list(lines)})
+def executed(*lines: int) -> FoldedLog:
+    return FoldedLog(1, 1, executed={"m.py": list(lines)})
 
 
-def with_outcomes(*outcomes: int) -> Folded:
-    return Folded(1, 1, outcomes={"m.py": list(outcomes)})
+def with_outcomes(*outcomes: int) -> FoldedLog:
+    return FoldedLog(1, 1, outcomes={"m.py": list(outcomes)})
 
 
 # What is measured ---------------------------------------------------------------------------------
@@ -97,7 +97,7 @@ def test_core_of_the_installed_version_is_where_the_version_reports_it(tmp_path:
     folder = tmp_path / "installed" / "controller" / "core"
     _, hello = version(tmp_path / "installed", SETTING[1], str(folder))
     found = Coverage([base, (Version(INSTALLED, None, "python"), hello)], {}, None)
-    assert found.uncovered() == [Uncovered("m.py", "MOST", "head")]
+    assert found.uncovered() == [UncoveredCode("m.py", "MOST", "head")]
 
 
 # Executed lines -----------------------------------------------------------------------------------
@@ -105,7 +105,7 @@ def test_core_of_the_installed_version_is_where_the_version_reports_it(tmp_path:
 
 def test_change_is_uncovered_until_a_log_executes_it(tmp_path: Path) -> None:
     found = coverage(tmp_path, WRITING)
-    assert found.uncovered() == [Uncovered("m.py", "f", "head")]
+    assert found.uncovered() == [UncoveredCode("m.py", "f", "head")]
     found.add("head", log(tmp_path, name="first"), executed(3))
     assert found.uncovered() == NEVER_EXECUTED
     found.add("head", log(tmp_path, name="second"), executed(2))
@@ -129,13 +129,13 @@ def test_function_with_a_one_sided_condition_is_not_named_again(tmp_path: Path) 
     assert [one.outcome for one in found.one_sided()] == ["never false"]
     assert found.undistinguished([]) == []
     found.add_outcomes("head", with_outcomes(FALSE))
-    assert found.undistinguished([]) == [Uncovered("m.py", "is_over", "head", (2,))]
+    assert found.undistinguished([]) == [UncoveredCode("m.py", "is_over", "head", (2,))]
 
 
 def test_version_that_reports_no_lines_is_named(tmp_path: Path) -> None:
     found = coverage(tmp_path, (FUNCTION, VALUE))
     one = log(tmp_path)
-    found.add("base", one, Folded(1, 1))
+    found.add("base", one, FoldedLog(1, 1))
     found.add("head", one, executed(3))
     assert found.unmeasured([]) == ["base is too old to report which lines it executes"]
     assert {each.side for each in found.uncovered()} == {"head"}
@@ -177,7 +177,7 @@ def test_version_that_reports_no_outcomes_is_named(tmp_path: Path) -> None:
     found = coverage(tmp_path, COMPARING)
     found.add("head", log(tmp_path), executed(2))
     # The second log is folded by another process.
-    for outcomes in (Folded(1, 1), Folded(1, 1), with_outcomes(TRUE)):
+    for outcomes in (FoldedLog(1, 1), FoldedLog(1, 1), with_outcomes(TRUE)):
         found.add_outcomes("head", outcomes)
     assert found.unmeasured([]) == ["head is too old to report the outcomes of conditions"]
     assert found.one_sided() == []
@@ -185,15 +185,15 @@ def test_version_that_reports_no_outcomes_is_named(tmp_path: Path) -> None:
 
 def test_version_without_changed_conditions_needs_no_outcomes(tmp_path: Path) -> None:
     found = coverage(tmp_path, (VALUE, VALUE + COMPARISON))
-    found.add_outcomes("base", Folded(1, 1))
+    found.add_outcomes("base", FoldedLog(1, 1))
     found.add_outcomes("head", with_outcomes(TRUE | FALSE))
     assert found.unmeasured([]) == []
 
 
 def test_version_that_reports_neither_lines_nor_outcomes_is_named_once(tmp_path: Path) -> None:
     found = coverage(tmp_path, COMPARING)
-    found.add("head", log(tmp_path), Folded(1, 1))
-    found.add_outcomes("head", Folded(1, 1))
+    found.add("head", log(tmp_path), FoldedLog(1, 1))
+    found.add_outcomes("head", FoldedLog(1, 1))
     assert found.unmeasured([]) == ["head is too old to report which lines it executes"]
     assert (found.uncovered(), found.one_sided()) == ([], [])
 
@@ -263,7 +263,7 @@ def test_lines_count_without_a_folder_to_store_them(tmp_path: Path) -> None:
 
 def test_segment_of_a_log_is_measured(tmp_path: Path) -> None:
     [segment] = segments_in(write_log(tmp_path / "log", incident()))
-    with opened([segment]) as [one]:
+    with open_logs([segment]) as [one]:
         found = coverage(tmp_path, WRITING, tmp_path / "cache")
         assert found.sides_to_measure(one) == {"head"}
 

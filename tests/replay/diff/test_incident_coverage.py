@@ -6,7 +6,7 @@ from typing import Final
 import pytest
 
 from replay.diff.core_source import CoreSource, read_core
-from replay.diff.logs import opened
+from replay.diff.logs import open_logs
 from replay.diff.messages import FoldLog
 from replay.diff.processes import VersionProcess
 from replay.diff.references import Version
@@ -38,7 +38,7 @@ def test_every_procedure_and_rule_is_executed_by_an_incident() -> None:
     source = read_core(CORE)
     executed: dict[str, set[int]] = {}
     version = Version("this version", ROOT, sys.executable)
-    with opened([INCIDENTS]) as logs, VersionProcess(version) as process:
+    with open_logs([INCIDENTS]) as logs, VersionProcess(version) as process:
         for log in logs:
             folded = process.fold(FoldLog(str(log.path), with_executed=True)).folded
             for file, lines in (folded.executed or {}).items():

@@ -9,14 +9,14 @@ from tempfile import TemporaryDirectory
 import pytest
 
 from eventstore.folders import segments_in
-from replay.diff.logs import GivenLog, opened
+from replay.diff.logs import GivenLog, open_logs
 from replay.errors import DiffError
 from tests.replay.diff.versions import CRASH, INCIDENTS, ROOT
 from tests.replay.recorded_log import incident, write_log
 
 
 def names(*given: Path) -> list[str]:
-    with opened(given) as found:
+    with open_logs(given) as found:
         assert all(any(one.path.iterdir()) for one in found)
         return [Path(one.name).name for one in found]
 
@@ -52,7 +52,7 @@ def test_unpacked_recording_is_accepted(tmp_path: Path) -> None:
 
 def test_segment_of_a_log_is_accepted(tmp_path: Path) -> None:
     [segment] = segments_in(write_log(tmp_path / "log", incident()))
-    with opened([segment]) as found:
+    with open_logs([segment]) as found:
         assert found == [GivenLog(str(segment), segment)]
 
 

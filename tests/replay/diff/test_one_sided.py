@@ -7,8 +7,8 @@ import pytest
 
 from replay.diff.conditions import FALSE, TRUE
 from replay.diff.core_source import CoreSource, read_core
-from replay.diff.one_sided import OneSided, changed_conditions, one_sided, places
-from replay.diff.uncovered import Uncovered, changes_between, only_executed, uncovered
+from replay.diff.one_sided import OneSidedCondition, changed_conditions, one_sided, places
+from replay.diff.uncovered import UncoveredCode, changes_between, only_executed, uncovered
 
 BOTH = TRUE | FALSE
 FUNCTION = """
@@ -27,7 +27,7 @@ def core(folder: Path, text: str) -> CoreSource:
 
 def found(
     tmp_path: Path, base: str, head: str, in_base: int = BOTH, in_head: int = BOTH
-) -> list[OneSided]:
+) -> list[OneSidedCondition]:
     """The one-sided conditions, if all changed ones have the same outcomes in a version."""
     changed = changed_conditions(
         changes_between(core(tmp_path / "base", base), core(tmp_path / "head", head))
@@ -173,7 +173,7 @@ def test_condition_with_one_outcome_in_code_that_base_never_executes_is_named(
         changes_between(core(tmp_path / "base", FUNCTION), core(tmp_path / "head", head))
     )
     outcomes = {file: dict.fromkeys(each, TRUE) for file, each in places(changed, "head").items()}
-    never = [Uncovered("m.py", "choose", "base", (3,))]
+    never = [UncoveredCode("m.py", "choose", "base", (3,))]
     [one] = one_sided(changed, {}, outcomes, never)
     assert (one.side, one.outcome) == ("head", "never false")
 
@@ -183,7 +183,7 @@ def test_condition_in_a_line_that_is_never_executed_is_left_out(tmp_path: Path) 
     changed = changed_conditions(
         changes_between(core(tmp_path / "base", FUNCTION), core(tmp_path / "head", head))
     )
-    never = [Uncovered("m.py", "choose", "head", (3,))]
+    never = [UncoveredCode("m.py", "choose", "head", (3,))]
     assert one_sided(changed, {}, {}, never) == []
     assert one_sided(changed, None, None, []) == []
 
@@ -191,15 +191,15 @@ def test_condition_in_a_line_that_is_never_executed_is_left_out(tmp_path: Path) 
 @pytest.mark.parametrize(
     ("never", "is_named"),
     [
-        (Uncovered("m.py", "choose", "head"), False),
-        (Uncovered("m.py", "choose", "head", (5,)), True),
-        (Uncovered("m.py", "choose", "base", (5,)), False),
-        (Uncovered("m.py", "other", "head"), True),
-        (Uncovered("n.py", "choose", "head"), True),
+        (UncoveredCode("m.py", "choose", "head"), False),
+        (UncoveredCode("m.py", "choose", "head", (5,)), True),
+        (UncoveredCode("m.py", "choose", "base", (5,)), False),
+        (UncoveredCode("m.py", "other", "head"), True),
+        (UncoveredCode("n.py", "choose", "head"), True),
     ],
 )
 def test_condition_that_is_never_evaluated_is_named_unless_its_code_is(
-    tmp_path: Path, never: Uncovered, is_named: bool
+    tmp_path: Path, never: UncoveredCode, is_named: bool
 ) -> None:
     """The lines of code that head no longer has are not those of head."""
     head = FUNCTION.replace("> limit", ">= limit")
@@ -216,7 +216,7 @@ def test_condition_that_is_never_evaluated_is_named_unless_its_code_is(
 
 def without_difference(
     tmp_path: Path, base: str, head: str, every: tuple[int, ...], differing: tuple[int, ...]
-) -> list[Uncovered]:
+) -> list[UncoveredCode]:
     """The changes without a difference. Both versions execute the lines `every`, and those of
     `differing` in a log with a difference."""
     source = core(tmp_path / "head", head)
@@ -232,9 +232,9 @@ def without_difference(
 def test_change_that_no_differing_log_executes_is_named_with_its_line(tmp_path: Path) -> None:
     head = FUNCTION.replace("> limit", ">= limit")
     [one] = without_difference(tmp_path / "a", FUNCTION, head, (3, 5), ())
-    assert one == Uncovered("m.py", "choose", "head", (3,))
+    assert one == UncoveredCode("m.py", "choose", "head", (3,))
     [one] = without_difference(tmp_path / "b", FUNCTION, head, (3, 5), (5,))
-    assert one == Uncovered("m.py", "choose", "head", (3,))
+    assert one == UncoveredCode("m.py", "choose", "head", (3,))
     assert without_difference(tmp_path / "c", FUNCTION, head, (3, 5), (3, 5)) == []
 
 
@@ -248,19 +248,19 @@ def test_change_that_no_log_executes_is_not_named_again(tmp_path: Path) -> None:
 def test_changed_line_that_a_differing_log_executes_is_not_named(tmp_path: Path) -> None:
     head = FUNCTION.replace("> limit", ">= limit").replace("if one]", "if not one]")
     [one] = without_difference(tmp_path, FUNCTION, head, (3, 5), (3,))
-    assert one == Uncovered("m.py", "choose", "head", (5,))
+    assert one == UncoveredCode("m.py", "choose", "head", (5,))
 
 
 def test_removed_statement_without_effect_is_named_for_base(tmp_path: Path) -> None:
     base = FUNCTION.replace("    return [", "    limit.pop()\n    return [")
     [one] = without_difference(tmp_path, base, FUNCTION, (3, 5, 6), ())
-    assert one == Uncovered("m.py", "choose", "base", (5,))
+    assert one == UncoveredCode("m.py", "choose", "base", (5,))
 
 
 def test_changed_value_that_no_differing_log_uses_is_named(tmp_path: Path) -> None:
     base = "LIMIT = 1\n\ndef f():\n    return LIMIT\n"
     head = base.replace("= 1", "= 2")
     [one] = without_difference(tmp_path / "a", base, head, (4,), ())
-    assert one == Uncovered("m.py", "LIMIT", "head")
+    assert one == UncoveredCode("m.py", "LIMIT", "head")
     assert without_difference(tmp_path / "b", base, head, (4,), (4,)) == []
     assert without_difference(tmp_path / "c", base, head, (), ()) == []

@@ -6,7 +6,7 @@ from textwrap import dedent
 import pytest
 
 from replay.diff.core_source import read_core, read_cores
-from replay.diff.uncovered import Changes, Uncovered, changes_between, uncovered
+from replay.diff.uncovered import Changes, UncoveredCode, changes_between, uncovered
 from replay.errors import DiffError
 
 FUNCTION = """
@@ -37,7 +37,7 @@ def found(
     head: str,
     *lines: int,
     with_base: tuple[int, ...] = (),
-) -> list[Uncovered]:
+) -> list[UncoveredCode]:
     """The uncovered changes of one module of which head executes some lines."""
     source = read_core(core(tmp_path / "head", m=head))
     return uncovered(
@@ -122,17 +122,17 @@ def test_parameter_default_value_or_decorator_that_differs_is_a_changed_function
     tmp_path: Path, old: str, new: str
 ) -> None:
     text = "@cached\ndef f(brokers, limit=3, *rest, strict=False, **named):\n    return brokers\n"
-    assert found(tmp_path, text, text.replace(old, new)) == [Uncovered("m.py", "f", "head")]
+    assert found(tmp_path, text, text.replace(old, new)) == [UncoveredCode("m.py", "f", "head")]
 
 
 def test_changed_function_that_is_not_executed_is_uncovered(tmp_path: Path) -> None:
     head = FUNCTION.replace("-1", "-2")
-    assert found(tmp_path, FUNCTION, head) == [Uncovered("m.py", "choose", "head")]
+    assert found(tmp_path, FUNCTION, head) == [UncoveredCode("m.py", "choose", "head")]
 
 
 def test_changed_branch_that_is_not_executed_has_its_line(tmp_path: Path) -> None:
     head = FUNCTION.replace("brokers[0]", "brokers[-1]")
-    assert found(tmp_path, FUNCTION, head, 3, 5) == [Uncovered("m.py", "choose", "head", (4,))]
+    assert found(tmp_path, FUNCTION, head, 3, 5) == [UncoveredCode("m.py", "choose", "head", (4,))]
 
 
 def test_changed_line_that_is_executed_is_covered(tmp_path: Path) -> None:
@@ -144,11 +144,13 @@ def test_changed_statement_is_covered_when_one_of_its_lines_is_executed(tmp_path
     head = base.replace("max", "min")
     assert found(tmp_path / "a", base, head, 2) == []
     assert found(tmp_path / "b", base, head, 4) == []
-    assert found(tmp_path / "c", base, head) == [Uncovered("m.py", "f", "head")]
+    assert found(tmp_path / "c", base, head) == [UncoveredCode("m.py", "f", "head")]
 
 
 def test_new_function_has_the_lines_that_are_not_executed(tmp_path: Path) -> None:
-    assert found(tmp_path / "a", "", FUNCTION, 3, 5) == [Uncovered("m.py", "choose", "head", (4,))]
+    assert found(tmp_path / "a", "", FUNCTION, 3, 5) == [
+        UncoveredCode("m.py", "choose", "head", (4,))
+    ]
     assert found(tmp_path / "b", "", FUNCTION, 3, 4, 5) == []
 
 
@@ -167,7 +169,7 @@ def test_equal_lines_of_a_long_function_are_not_changed(tmp_path: Path) -> None:
 
 def uncovered_of_modules(
     tmp_path: Path, base: dict[str, str], head: dict[str, str], *lines: int
-) -> list[Uncovered]:
+) -> list[UncoveredCode]:
     """The uncovered changes of several modules. Head executes the same lines of each one."""
     source = read_core(core(tmp_path / "head", **head))
     changed = changes_between(read_core(core(tmp_path / "base", **base)), source)
@@ -177,15 +179,15 @@ def uncovered_of_modules(
 def test_function_that_moves_and_changes_has_only_its_changed_line(tmp_path: Path) -> None:
     head = FUNCTION.replace("brokers[0]", "brokers[-1]")
     moved = uncovered_of_modules(tmp_path, {"a": FUNCTION, "b": ""}, {"a": "", "b": head}, 3)
-    assert moved == [Uncovered("b.py", "choose", "head", (4,))]
+    assert moved == [UncoveredCode("b.py", "choose", "head", (4,))]
 
 
 def test_changed_function_is_compared_with_the_one_in_its_module(tmp_path: Path) -> None:
     base = {"a": "def choose():\n    return 7\n", "b": FUNCTION}
     head = {"a": "", "b": FUNCTION.replace("brokers[0]", "brokers[-1]")}
     assert uncovered_of_modules(tmp_path, base, head, 3) == [
-        Uncovered("a.py", "choose", "base"),
-        Uncovered("b.py", "choose", "head", (4,)),
+        UncoveredCode("a.py", "choose", "base"),
+        UncoveredCode("b.py", "choose", "head", (4,)),
     ]
 
 
@@ -194,14 +196,14 @@ def test_changed_function_is_compared_with_the_one_of_its_name(tmp_path: Path) -
     changed = FUNCTION.replace("brokers[0]", "brokers[-1]")
     base = {"m": other.replace("a.other", "a.another") + FUNCTION}
     assert uncovered_of_modules(tmp_path, base, {"m": changed + other}, 3, 8) == [
-        Uncovered("m.py", "choose", "head", (4,))
+        UncoveredCode("m.py", "choose", "head", (4,))
     ]
 
 
 def test_one_of_two_equal_functions_that_is_removed_is_changed(tmp_path: Path) -> None:
     base = {"a": FUNCTION, "b": FUNCTION}
     assert uncovered_of_modules(tmp_path, base, {"a": FUNCTION, "b": ""}) == [
-        Uncovered("b.py", "choose", "base")
+        UncoveredCode("b.py", "choose", "base")
     ]
 
 
@@ -209,9 +211,9 @@ def test_new_function_whose_name_two_removed_ones_have_is_new_as_a_whole(tmp_pat
     one = "def choose(brokers, limit=3):\n    return brokers\n"
     base = {"a": one, "b": FUNCTION.replace("-1", "-2")}
     assert uncovered_of_modules(tmp_path, base, {"a": "", "b": "", "c": FUNCTION}, 3) == [
-        Uncovered("a.py", "choose", "base"),
-        Uncovered("b.py", "choose", "base"),
-        Uncovered("c.py", "choose", "head", (4, 5)),
+        UncoveredCode("a.py", "choose", "base"),
+        UncoveredCode("b.py", "choose", "base"),
+        UncoveredCode("c.py", "choose", "head", (4, 5)),
     ]
 
 
@@ -221,13 +223,13 @@ def test_new_function_whose_name_two_removed_ones_have_is_new_as_a_whole(tmp_pat
 def test_statement_moved_out_of_its_block_is_changed(tmp_path: Path) -> None:
     base = "def f(a):\n    if a:\n        a.append(1)\n        a.append(2)\n"
     head = "def f(a):\n    if a:\n        a.append(1)\n    a.append(2)\n"
-    assert found(tmp_path, base, head, 2, 3) == [Uncovered("m.py", "f", "head", (4,))]
+    assert found(tmp_path, base, head, 2, 3) == [UncoveredCode("m.py", "f", "head", (4,))]
 
 
 def test_condition_of_a_changed_branch_is_not_changed(tmp_path: Path) -> None:
     base = "def f(a, b):\n    if a:\n        if b:\n            return 1\n    return 2\n"
     head = base.replace("1", "3")
-    assert found(tmp_path, base, head, 2, 5) == [Uncovered("m.py", "f", "head", (4,))]
+    assert found(tmp_path, base, head, 2, 5) == [UncoveredCode("m.py", "f", "head", (4,))]
 
 
 SEVERAL_LINES = """
@@ -255,7 +257,7 @@ def test_statement_on_several_lines_is_covered_by_each_of_them_without_its_block
     head = SEVERAL_LINES.replace(old, new)
     for line in own_lines:
         assert found(tmp_path / str(line), SEVERAL_LINES, head, line) == []
-    changed = Uncovered("m.py", "choose", "head", own_lines[:1])
+    changed = UncoveredCode("m.py", "choose", "head", own_lines[:1])
     assert found(tmp_path / "others", SEVERAL_LINES, head, *other_lines) == [changed]
 
 
@@ -263,12 +265,12 @@ def test_changed_pattern_of_a_case_is_covered_when_it_is_compared(tmp_path: Path
     base = "def f(a):\n    match a:\n        case 1:\n            return 2\n    return 3\n"
     head = base.replace("case 1", "case 4")
     assert found(tmp_path / "a", base, head, 2, 3, 5) == []
-    assert found(tmp_path / "b", base, head, 2) == [Uncovered("m.py", "f", "head", (3,))]
+    assert found(tmp_path / "b", base, head, 2) == [UncoveredCode("m.py", "f", "head", (3,))]
 
 
 def test_removed_statement_is_uncovered_unless_base_executes_it(tmp_path: Path) -> None:
     head = FUNCTION.replace("    if len(brokers) > limit:\n        return brokers[0]\n", "")
-    removed = Uncovered("m.py", "choose", "base", (4,))
+    removed = UncoveredCode("m.py", "choose", "base", (4,))
     assert found(tmp_path / "a", FUNCTION, head, 3, with_base=(3, 5)) == [removed]
     assert found(tmp_path / "b", FUNCTION, head, 3, with_base=(3, 4)) == []
 
@@ -277,20 +279,20 @@ def test_function_with_a_removed_and_a_new_statement_has_both(tmp_path: Path) ->
     base = FUNCTION.replace("    if", "    limit.pop()\n    if")
     head = FUNCTION.replace("-1", "-2")
     assert found(tmp_path, base, head, 3, 4, with_base=(4, 5, 6)) == [
-        Uncovered("m.py", "choose", "base", (3,)),
-        Uncovered("m.py", "choose", "head", (5,)),
+        UncoveredCode("m.py", "choose", "base", (3,)),
+        UncoveredCode("m.py", "choose", "head", (5,)),
     ]
 
 
 def test_removed_function_is_uncovered_unless_base_executes_it(tmp_path: Path) -> None:
-    assert found(tmp_path / "a", FUNCTION, "") == [Uncovered("m.py", "choose", "base")]
+    assert found(tmp_path / "a", FUNCTION, "") == [UncoveredCode("m.py", "choose", "base")]
     assert found(tmp_path / "b", FUNCTION, "", with_base=(3, 4, 5)) == []
 
 
 def test_default_value_is_covered_when_the_function_is_executed(tmp_path: Path) -> None:
     head = FUNCTION.replace("limit: int = 3", "limit: int = 4")
     assert found(tmp_path / "a", FUNCTION, head, 3, 5) == []
-    assert found(tmp_path / "b", FUNCTION, head) == [Uncovered("m.py", "choose", "head")]
+    assert found(tmp_path / "b", FUNCTION, head) == [UncoveredCode("m.py", "choose", "head")]
 
 
 # Values -------------------------------------------------------------------------------------------
@@ -314,7 +316,7 @@ def test_value_is_covered_when_an_executed_line_uses_it(tmp_path: Path, old: str
     name = "STEPS" if old == "2)" else "FIRST"
     head = VALUE.replace(old, new)
     assert found(tmp_path / "a", VALUE, head, 7, 8) == []
-    assert found(tmp_path / "b", VALUE, head, 7, 9) == [Uncovered("m.py", name, "head")]
+    assert found(tmp_path / "b", VALUE, head, 7, 9) == [UncoveredCode("m.py", name, "head")]
 
 
 def test_value_that_the_core_does_not_use_is_left_out(tmp_path: Path) -> None:
@@ -339,7 +341,7 @@ def test_value_that_an_annotated_variable_is_set_to_is_used(tmp_path: Path) -> N
     text = "MOST = 1\n\ndef f(a):\n    limit: int = MOST\n    return a < limit\n"
     head = text.replace("= 1", "= 2")
     assert found(tmp_path / "a", text, head, 4) == []
-    assert found(tmp_path / "b", text, head) == [Uncovered("m.py", "MOST", "head")]
+    assert found(tmp_path / "b", text, head) == [UncoveredCode("m.py", "MOST", "head")]
 
 
 @pytest.mark.parametrize(("imported", "name"), [("LIMIT as MOST", "MOST"), ("LIMIT", "LIMIT")])
@@ -350,7 +352,7 @@ def test_value_is_covered_through_an_import(tmp_path: Path, imported: str, name:
         read_core(core(tmp_path / "base", values="LIMIT = 1\n", user=user)), head
     )
     assert uncovered(changed, head, {}, {"user.py": frozenset({4})}) == []
-    assert uncovered(changed, head, {}, {}) == [Uncovered("values.py", "LIMIT", "head")]
+    assert uncovered(changed, head, {}, {}) == [UncoveredCode("values.py", "LIMIT", "head")]
 
 
 def test_value_with_the_name_of_one_in_another_package_is_not_used(tmp_path: Path) -> None:
@@ -366,7 +368,7 @@ def test_default_value_is_used_when_the_function_is_executed(tmp_path: Path) -> 
     text = "MOST = 1\n\ndef f(limit=MOST):\n    return limit\n"
     head = text.replace("= 1", "= 2")
     assert found(tmp_path / "a", text, head, 4) == []
-    assert found(tmp_path / "b", text, head) == [Uncovered("m.py", "MOST", "head")]
+    assert found(tmp_path / "b", text, head) == [UncoveredCode("m.py", "MOST", "head")]
 
 
 def test_default_value_is_used_when_part_of_the_function_is_executed(tmp_path: Path) -> None:
@@ -378,15 +380,15 @@ def test_value_is_covered_through_several_values(tmp_path: Path) -> None:
     base = "ONE = 1\nTWO = ONE\nTHREE = TWO\nFOUR = THREE\n\ndef f():\n    return FOUR\n"
     head = base.replace("= 1", "= 2")
     assert found(tmp_path / "a", base, head, 7) == []
-    assert found(tmp_path / "b", base, head) == [Uncovered("m.py", "ONE", "head")]
+    assert found(tmp_path / "b", base, head) == [UncoveredCode("m.py", "ONE", "head")]
 
 
 def test_values_that_are_exchanged_are_changed(tmp_path: Path) -> None:
     base = "LEAST = 1\nMOST = 2\n\ndef f():\n    return LEAST, MOST\n"
     head = base.replace("1", "3").replace("2", "1").replace("3", "2")
     assert found(tmp_path, base, head) == [
-        Uncovered("m.py", "LEAST", "head"),
-        Uncovered("m.py", "MOST", "head"),
+        UncoveredCode("m.py", "LEAST", "head"),
+        UncoveredCode("m.py", "MOST", "head"),
     ]
 
 
@@ -394,8 +396,8 @@ def test_functions_that_are_exchanged_are_changed(tmp_path: Path) -> None:
     base = "def f():\n    return 1\n\ndef g():\n    return 2\n"
     head = base.replace("1", "3").replace("2", "1").replace("3", "2")
     assert found(tmp_path, base, head) == [
-        Uncovered("m.py", "f", "head"),
-        Uncovered("m.py", "g", "head"),
+        UncoveredCode("m.py", "f", "head"),
+        UncoveredCode("m.py", "g", "head"),
     ]
 
 
@@ -409,27 +411,27 @@ def test_base_argument_or_decorator_of_a_class_is_covered_when_the_class_is_used
     text = "@ordered\nclass Limits(Base, frozen=True):\n    pass\n\ndef f():\n    return Limits\n"
     head = text.replace(old, new)
     assert found(tmp_path / "a", text, head, 6) == []
-    assert found(tmp_path / "b", text, head) == [Uncovered("m.py", "Limits", "head")]
+    assert found(tmp_path / "b", text, head) == [UncoveredCode("m.py", "Limits", "head")]
 
 
 def test_class_without_bases_is_not_a_value(tmp_path: Path) -> None:
     base = "def f():\n    return Limits.MOST\n"
     head = base + "\nclass Limits:\n    MOST = 1\n"
-    assert found(tmp_path, base, head) == [Uncovered("m.py", "Limits.MOST", "head")]
+    assert found(tmp_path, base, head) == [UncoveredCode("m.py", "Limits.MOST", "head")]
 
 
 def test_value_of_a_class_is_covered_by_the_line_of_its_name(tmp_path: Path) -> None:
     text = "class Limits:\n    MOST = 1\n\ndef f(limits):\n    return (limits\n        .MOST)\n"
     head = text.replace("= 1", "= 2")
     assert found(tmp_path / "a", text, head, 6) == []
-    assert found(tmp_path / "b", text, head, 5) == [Uncovered("m.py", "Limits.MOST", "head")]
+    assert found(tmp_path / "b", text, head, 5) == [UncoveredCode("m.py", "Limits.MOST", "head")]
 
 
 def test_function_called_for_a_used_value_is_covered(tmp_path: Path) -> None:
     text = "def table():\n    return [1]\n\nTABLE = table()\n\ndef f():\n    return TABLE\n"
     assert found(tmp_path / "a", text, text.replace("[1]", "[2]"), 7) == []
     assert found(tmp_path / "b", text, text.replace("[1]", "[2]")) == [
-        Uncovered("m.py", "table", "head")
+        UncoveredCode("m.py", "table", "head")
     ]
 
 
@@ -440,8 +442,8 @@ def test_function_that_no_used_value_of_its_module_calls_is_uncovered(tmp_path: 
     base = {"a": used, "b": text, "c": user}
     head = {**base, "b": text.replace("[3]", "[4]").replace("5", "6")}
     assert uncovered_of_modules(tmp_path, base, head, 4, 7) == [
-        Uncovered("b.py", "other", "head"),
-        Uncovered("b.py", "table", "head"),
+        UncoveredCode("b.py", "other", "head"),
+        UncoveredCode("b.py", "table", "head"),
     ]
 
 
@@ -454,12 +456,12 @@ def test_new_function_is_not_compared_with_one_that_its_module_still_has(tmp_pat
     changed = FUNCTION.replace("brokers[0]", "brokers[-1]")
     head = {"a": "def choose():\n    return 7\n", "b": changed}
     assert uncovered_of_modules(tmp_path, {"a": "", "b": FUNCTION}, head, 2, 3) == [
-        Uncovered("b.py", "choose", "head", (4,)),
+        UncoveredCode("b.py", "choose", "head", (4,)),
     ]
 
 
 def test_removed_copy_of_a_function_is_named_with_its_module(tmp_path: Path) -> None:
     base = {"a": FUNCTION, "b": FUNCTION}
     assert uncovered_of_modules(tmp_path, base, {"a": "", "b": FUNCTION}) == [
-        Uncovered("a.py", "choose", "base")
+        UncoveredCode("a.py", "choose", "base")
     ]

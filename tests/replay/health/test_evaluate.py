@@ -7,7 +7,7 @@ from msgspec import structs
 from controller.core.values import Assignment, LeaderAndIsr
 from replay.cluster_view.views import (
     BrokerView,
-    Cluster,
+    ClusterView,
     ControllerView,
     DeletionView,
     NotInSync,
@@ -27,7 +27,7 @@ def cluster(
     *partitions: OfPartition,
     live: tuple[int, ...] = LIVE,
     min_insync_replicas: int | None = None,
-) -> Cluster:
+) -> ClusterView:
     """A topic with partitions of these assignments, leaders and ISRs."""
     views = [
         partition_view(
@@ -42,7 +42,7 @@ def cluster(
         )
         for number, (assignment, leader, isr) in enumerate(partitions)
     ]
-    return Cluster(
+    return ClusterView(
         seq=1,
         time="2026-11-21T00:00:00.000000Z",
         log="world-backed",

@@ -15,7 +15,7 @@ from replay.index.listing import Wanted
 from replay.index.making import make_index
 from replay.index.store import Index
 from replay.listing.known_names import KnownNames
-from replay.listing.recorded import listed
+from replay.listing.recorded import events_and_decisions
 from replay.listing.values import ListedDecision, ListedEvent
 from replay.logs.open_log import RecordedLog, open_log
 from replay.logs.packed import log_at
@@ -58,7 +58,7 @@ class Indexed:
         assert index is not None
         self.index = index
         self.range = (log.reader.header.first_seq, log.reader.last_seq)
-        found = list(listed(log, *self.range, unreported))
+        found = list(events_and_decisions(log, *self.range, unreported))
         self.events = [event for event, _ in found]
         self.decisions = [one for _, decided in found for one in decided]
 

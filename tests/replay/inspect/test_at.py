@@ -13,11 +13,11 @@ from controller.event_log.records import command_record, event_record
 from controller.fingerprint import core_fingerprint
 from eventstore import folders, snapshots
 from eventstore.writer import LogWriter
-from replay.cluster_view.views import NO_BROKER, Cluster
+from replay.cluster_view.views import NO_BROKER, ClusterView
 from replay.inspect import at as opening
 from replay.inspect.at import cluster_at, make_snapshots
 from replay.inspect.changes import changes
-from replay.listing.recorded import listed
+from replay.listing.recorded import events_and_decisions
 from replay.logs.open_log import RecordedLog, open_log
 from replay.progress import unreported
 from replay.world.simulation import Simulation
@@ -44,7 +44,7 @@ def snapshots_everywhere(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(opening, "CLOCK_EVERY", 1)
 
 
-def state(log: Path, seq: int) -> Cluster:
+def state(log: Path, seq: int) -> ClusterView:
     with open_log(log) as opened:
         return cluster_at(opened, seq)
 
@@ -106,7 +106,7 @@ def long_log(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def opened_at_the_end(log: Path) -> tuple[Cluster, set[str]]:
+def opened_at_the_end(log: Path) -> tuple[ClusterView, set[str]]:
     """The state at the end of a log, and the reported progress."""
     reported: set[str] = set()
     with open_log(log) as opened:
@@ -123,8 +123,10 @@ def test_events_and_decisions_late_in_a_long_log_are_listed_from_a_snapshot(
     with open_log(Path(shutil.copytree(long_log, tmp_path / "log"))) as opened:
         assert isinstance(opened, RecordedLog)
         last = opened.reader.last_seq
-        whole = list(listed(opened, 1, last, unreported))[-5:]
-        late = listed(opened, last - 4, last, lambda what, done, total: reported.add(what))
+        whole = list(events_and_decisions(opened, 1, last, unreported))[-5:]
+        late = events_and_decisions(
+            opened, last - 4, last, lambda what, done, total: reported.add(what)
+        )
         assert list(late) == whole
     assert MAKING in reported
 

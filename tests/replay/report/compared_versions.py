@@ -6,7 +6,7 @@ from typing import Final
 
 from replay.diff.comparing import Comparison, Group, Instance, LogResult, Side
 from replay.diff.contents import DecisionDifference
-from replay.diff.grouping import DecisionDivergence, Root
+from replay.diff.grouping import DecisionDivergence, RootDivergence
 from replay.diff.reports.as_json import as_json
 
 CRASH: Final = "tests/incidents/broker-crash"
@@ -27,7 +27,9 @@ def instance(seq: int = 71, time_ns: int = 1795303271027761500, log: str = CRASH
     request = DecisionDivergence(
         "missing", "leader_and_isr", "broker 3", _RULE, _RULE, *after, (), ("orders-1",)
     )
-    return Instance(log, Root(first, [request]), ["orders-1: ends with leader 1 instead of 3"])
+    return Instance(
+        log, RootDivergence(first, [request]), ["orders-1: ends with leader 1 instead of 3"]
+    )
 
 
 def write_diff(

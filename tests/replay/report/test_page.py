@@ -15,9 +15,9 @@ from replay.cli.main import app
 from replay.explore.run import Run
 from replay.explore.saved import write_logs
 from replay.logs.open_log import open_log
-from replay.report.against import compare
 from replay.report.building import report_of
-from replay.report.differing import add_differing
+from replay.report.comparing import compare
+from replay.report.differing_decisions import add_differing_decisions
 from replay.report.document import CurvePoint, Futures, Lane, Report
 from replay.report.html import page_of
 from tests.chromium import checked_page, launched, needs_chromium
@@ -131,7 +131,7 @@ def test_name_of_a_topic_is_text_everywhere(show: Show) -> None:
 
 def test_differing_decision_leads_to_its_event(show: Show, tmp_path: Path) -> None:
     report = _report(CRASH)
-    add_differing(report, write_diff(tmp_path, [instance()]))
+    add_differing_decisions(report, write_diff(tmp_path, [instance()]))
     page = show([report])
     page.locator("#findings button", has_text="set decided differently (leader)").click()
     expect(page.locator("#detail")).to_contain_text("data.leader: 3 with base, 1 with head")

@@ -26,7 +26,7 @@ from eventstore.records import EventRecord
 from eventstore.writer import LogWriter
 from replay.cli.main import app
 from replay.logs.decode import UPCASTERS
-from replay.verify.event_fields import NOTES_MAX, EventFields, WrongField
+from replay.verify.event_fields import NOTES_MAX, EventFieldChecker, WrongField
 from replay.verify.verification import NO_ORDINAL, Verification, verify_decisions
 from tests.replay.recorded_log import header, incident
 
@@ -84,7 +84,7 @@ def test_wrong_field_is_reported_with_its_event(
 
 def test_connection_with_requests_of_several_brokers_is_noted() -> None:
     """A broker opens its own connections, but a tool's request may name any broker."""
-    fields = EventFields(1, 0)
+    fields = EventFieldChecker(1, 0)
     of_tool = ElectLeadersReceived(1, 2, "preferred", None)
     of_brokers = [AlterPartitionReceived(2, 3, broker, 7, []) for broker in (1, 2)]
     assert wrong_fields(fields, 1, 0, of_tool, "api:1") == []
@@ -98,7 +98,7 @@ def test_connection_with_requests_of_several_brokers_is_noted() -> None:
 
 
 def test_notes_are_limited() -> None:
-    fields = EventFields(1, 0)
+    fields = EventFieldChecker(1, 0)
     for seq in range(1, NOTES_MAX + 10):
         request = AlterPartitionReceived(2, 3, seq, 7, [])
         assert wrong_fields(fields, seq, 0, request, "api:1") == []
@@ -115,16 +115,18 @@ def test_wall_clock_that_goes_back_is_noted(tmp_path: Path) -> None:
 
 
 def test_clocks_may_begin_at_zero() -> None:
-    fields = EventFields(1, 0)
+    fields = EventFieldChecker(1, 0)
     first = Recorded(1, 0, 0, 0, "operator", ShutdownRequested(""))
-    assert fields.wrong(event_record(first), first) == []
+    assert fields.check(event_record(first), first) == []
     assert fields.notes == []
 
 
-def wrong_fields(fields: EventFields, seq: int, term: int, event: Event, channel: str) -> list[str]:
+def wrong_fields(
+    fields: EventFieldChecker, seq: int, term: int, event: Event, channel: str
+) -> list[str]:
     recorded = Recorded(seq, seq, seq, term, channel, event)
-    wrong = fields.wrong(event_record(recorded), recorded)
-    fields.folded(seq, 5, 1)
+    wrong = fields.check(event_record(recorded), recorded)
+    fields.note_fold(seq, 5, 1)
     return [one.name for one in wrong]
 
 
@@ -147,15 +149,15 @@ UNANSWERED = ZnodesRead(CommandId(1, 0), 0, [-4], [None], [-1], [-1], [-1], [-1]
 def test_channel_fits_the_event(
     first_seq: int, event: Event | BrokerEvent, channel: str, wrong: list[str]
 ) -> None:
-    fields = EventFields(first_seq, 0)
-    fields.folded(first_seq, 0, 1)
+    fields = EventFieldChecker(first_seq, 0)
+    fields.note_fold(first_seq, 0, 1)
     clocks = (first_seq + 1, first_seq + 1)
     recorded: Recorded | RecordedBrokerEvent
     if isinstance(event, ProduceReceived):
         recorded = RecordedBrokerEvent(first_seq + 1, *clocks, 0, channel, event)
     else:
         recorded = Recorded(first_seq + 1, *clocks, 0, channel, event)
-    assert [one.name for one in fields.wrong(event_record(recorded), recorded)] == wrong
+    assert [one.name for one in fields.check(event_record(recorded), recorded)] == wrong
 
 
 @pytest.mark.parametrize(("term", "wrong"), [(0, []), (5, []), (4, [WrongField("term", "4", "5")])])
@@ -163,14 +165,14 @@ def test_events_of_one_batch_have_the_term_before_the_batch(
     term: int, wrong: list[WrongField]
 ) -> None:
     """The daemon takes several events at once: the term may change while it folds the first."""
-    fields = EventFields(1, 0)
+    fields = EventFieldChecker(1, 0)
     assert wrong_fields(fields, 1, 0, ShutdownRequested(""), "operator") == []
     second = Recorded(2, 2, 2, term, "operator", ShutdownRequested(""))
-    assert fields.wrong(event_record(second), second) == wrong
+    assert fields.check(event_record(second), second) == wrong
 
 
 def test_event_that_answers_a_command_is_in_a_later_batch() -> None:
-    fields = EventFields(1, 0)
+    fields = EventFieldChecker(1, 0)
     assert wrong_fields(fields, 1, 0, ShutdownRequested(""), "operator") == []
     drawn = NumbersDrawn(CommandId(1, 0), [])
     assert wrong_fields(fields, 2, 0, drawn, "draw") == ["term"]

@@ -28,7 +28,7 @@ from replay.index.making import make_index
 from replay.logs.decode import UPCASTERS, configuration_of, recorded
 from replay.logs.packed import log_at
 from replay.logs.recorded_fold import fold_at_start, fold_event
-from replay.verify.event_fields import Edges, EventFields, are_consistent
+from replay.verify.event_fields import EventFieldChecker, PartEdges, are_consistent
 from replay.verify.parts import Part, join, parts_at, parts_of, verify_log, verify_part
 from replay.verify.verification import Verification
 from replay.world.simulation import Simulation
@@ -162,14 +162,14 @@ def test_damaged_snapshot_is_not_used(tmp_path: Path) -> None:
 
 def edges(
     first_seq: int, events: list[tuple[Event, str]], clocks: list[tuple[int, int]] | None = None
-) -> Edges:
+) -> PartEdges:
     """Of a part. Each event has one command; its clocks are its number if they are not given."""
-    fields = EventFields(first_seq, 0)
+    fields = EventFieldChecker(first_seq, 0)
     for seq, (event, channel) in enumerate(events, first_seq):
         wall_ns, mono_ns = clocks[seq - first_seq] if clocks else (seq, seq)
         one = Recorded(seq, wall_ns, mono_ns, 0, channel, event)
-        assert fields.wrong(event_record(one), one) == []
-        fields.folded(seq, 0, 1)
+        assert fields.check(event_record(one), one) == []
+        fields.note_fold(seq, 0, 1)
     return fields.edges()
 
 
@@ -212,9 +212,9 @@ def test_part_of_a_log_without_its_first_segments_may_assume_what_these_had() ->
     of_removed = [(NumbersDrawn(CommandId(2, 7), []), "draw"), watch("3f")]
     assert are_consistent([edges(5, of_removed), edges(7, of_removed)])
     for command in (CommandId(0, 0), CommandId(2, -1)):
-        fields = EventFields(5, 0)
+        fields = EventFieldChecker(5, 0)
         one = Recorded(5, 5, 5, 0, "draw", NumbersDrawn(command, []))
-        assert [each.name for each in fields.wrong(event_record(one), one)] == ["command"]
+        assert [each.name for each in fields.check(event_record(one), one)] == ["command"]
 
 
 def test_connection_has_requests_of_one_broker_in_all_parts() -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from replay.errors import ReplayError
 from replay.what_if.causes import BrokerBounced, BrokerGone, in_words
-from replay.what_if.changes import Changes, apply
+from replay.what_if.changes import Changes, apply_changes
 from replay.what_if.incident import Incident
 from replay.world.inputs import CancelReassignment, CrashBroker, KillController
 from tests.replay.what_if.simulated import incident_at
@@ -27,14 +27,14 @@ def reassignment() -> Incident:
 
 @pytest.mark.parametrize("seq", [90, 91, 93])
 def test_dropped_event_takes_its_cause_away(seq: int) -> None:
-    changed = apply(unclean_election(), Changes(drop=(seq,)))
+    changed = apply_changes(unclean_election(), Changes(drop=(seq,)))
     assert [one.seq for one in changed.control if one not in changed.causes] == [90]
     assert changed.begin == 89
     assert changed.texts == ["event 90 did not happen: the registration of broker 1 ended"]
 
 
 def test_delayed_event_happens_later() -> None:
-    changed = apply(unclean_election(), Changes(delay=("90=1.5s",)))
+    changed = apply_changes(unclean_election(), Changes(delay=("90=1.5s",)))
     (before,) = [one for one in changed.control if one.seq == 90]
     (after,) = [one for one in changed.causes if one.seq == 90]
     assert after.at_ms - before.at_ms == 1_500
@@ -44,39 +44,41 @@ def test_delayed_event_happens_later() -> None:
 
 
 def test_crashed_broker_and_controller_are_new_causes() -> None:
-    changed = apply(unclean_election(), Changes(crash=("broker=2@70", "controller@80")))
+    changed = apply_changes(unclean_election(), Changes(crash=("broker=2@70", "controller@80")))
     new = [one.what for one in changed.causes if one not in changed.control]
     assert [type(one) for one in new] == [CrashBroker, KillController]
     assert changed.begin == 70
 
 
 def test_registered_broker_restarts_and_another_one_starts() -> None:
-    changed = apply(unclean_election(), Changes(restart=("broker=2@70", "broker=3@80")))
+    changed = apply_changes(unclean_election(), Changes(restart=("broker=2@70", "broker=3@80")))
     new = [one for one in changed.causes if one not in changed.control]
     assert isinstance(new[0].what, BrokerBounced)
     assert in_words(new[1]) == "broker 3 registered"
 
 
 def test_reassignments_under_way_are_cancelled() -> None:
-    changed = apply(reassignment(), Changes(cancel_reassignment=("@105",)))
+    changed = apply_changes(reassignment(), Changes(cancel_reassignment=("@105",)))
     (new,) = [one.what for one in changed.causes if one not in changed.control]
     assert isinstance(new, CancelReassignment)
     assert new.partitions == (("moved", 1),)
 
 
 def test_settings_alone_begin_at_the_beginning() -> None:
-    changed = apply(unclean_election(), Changes(set=("min.insync.replicas=2",)))
+    changed = apply_changes(unclean_election(), Changes(set=("min.insync.replicas=2",)))
     assert changed.begin == unclean_election().first_seq
     assert changed.causes == changed.control
     assert changed.settings.brokers == {"min.insync.replicas": "2"}
 
 
 def test_begin_can_be_earlier_than_the_change() -> None:
-    assert apply(unclean_election(), Changes(drop=(90,), begin=60)).begin == 60
+    assert apply_changes(unclean_election(), Changes(drop=(90,), begin=60)).begin == 60
 
 
 def test_acts_of_the_user_happen_in_every_future() -> None:
-    changed = apply(unclean_election(), Changes(crash=("broker=2@70",), restart=("broker=3@80",)))
+    changed = apply_changes(
+        unclean_election(), Changes(crash=("broker=2@70",), restart=("broker=3@80",))
+    )
     assert all(one.is_certain for one in changed.causes if one not in changed.control)
 
 
@@ -105,4 +107,4 @@ def test_acts_of_the_user_happen_in_every_future() -> None:
 )
 def test_change_that_is_not_possible_is_refused(changes: Changes, text: str) -> None:
     with pytest.raises(ReplayError, match=text):
-        apply(unclean_election(), changes)
+        apply_changes(unclean_election(), changes)

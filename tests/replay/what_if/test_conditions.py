@@ -7,7 +7,12 @@ import pytest
 
 from replay.errors import ReplayError
 from replay.explore.verdict import checked
-from replay.what_if.conditions import OfInvariant, OfPartition, condition_of, holds
+from replay.what_if.conditions import (
+    InvariantCondition,
+    PartitionCondition,
+    condition_of,
+    has_bad_outcome,
+)
 from replay.what_if.incident import Incident
 from replay.world.inputs import CrashBroker, ElectLeaders, Input
 from replay.world.scenario import SlowReplica, TopicSpec
@@ -25,10 +30,14 @@ def incident() -> Incident:
 
 
 def test_conditions_are_parsed() -> None:
-    assert condition_of("orders-1 offline", incident()) == OfPartition("orders", 1, "offline")
-    assert condition_of("orders-1 lost", incident()) == OfPartition("orders", 1, "lost")
-    assert condition_of("orders-1 leader 3", incident()) == OfPartition("orders", 1, "leader", 3)
-    assert condition_of(checked()[0], incident()) == OfInvariant(checked()[0])
+    assert condition_of("orders-1 offline", incident()) == PartitionCondition(
+        "orders", 1, "offline"
+    )
+    assert condition_of("orders-1 lost", incident()) == PartitionCondition("orders", 1, "lost")
+    assert condition_of("orders-1 leader 3", incident()) == PartitionCondition(
+        "orders", 1, "leader", 3
+    )
+    assert condition_of(checked()[0], incident()) == InvariantCondition(checked()[0])
 
 
 @pytest.mark.parametrize(
@@ -60,22 +69,24 @@ def test_condition_that_is_none_is_refused(text: str, error: str) -> None:
 def test_condition_of_a_partition_holds(
     what: str, inputs: tuple[Input, ...], expected: bool
 ) -> None:
-    condition = OfPartition("t", 0, what)  # type: ignore[arg-type]
-    assert holds(condition, SLOW, inputs, 4_000) is expected
+    condition = PartitionCondition("t", 0, what)  # type: ignore[arg-type]
+    assert has_bad_outcome(condition, SLOW, inputs, 4_000) is expected
 
 
 def test_leader_is_that_of_the_end() -> None:
     begun = scenario(TopicSpec("t", ((1, 2),)))
-    assert holds(OfPartition("t", 0, "leader", 2), begun, (CRASH,), 4_000)
-    assert not holds(OfPartition("t", 0, "leader", 1), begun, (CRASH,), 4_000)
+    assert has_bad_outcome(PartitionCondition("t", 0, "leader", 2), begun, (CRASH,), 4_000)
+    assert not has_bad_outcome(PartitionCondition("t", 0, "leader", 1), begun, (CRASH,), 4_000)
 
 
 def test_partition_that_was_offline_before_the_beginning_is_not() -> None:
     restarts = CrashBroker(6_000, 1, False, 10_000)
     begun = scenario(TopicSpec("t", ((1,),)))
-    assert holds(OfPartition("t", 0, "offline"), begun, (restarts,), 4_000)
-    assert not holds(OfPartition("t", 0, "offline"), begun, (restarts,), 25_000)
+    assert has_bad_outcome(PartitionCondition("t", 0, "offline"), begun, (restarts,), 4_000)
+    assert not has_bad_outcome(PartitionCondition("t", 0, "offline"), begun, (restarts,), 25_000)
 
 
 def test_invariant_that_holds_is_not_a_bad_outcome() -> None:
-    assert not holds(OfInvariant("leader-in-isr"), scenario(TopicSpec("t", ((1, 2),))), (), 4_000)
+    assert not has_bad_outcome(
+        InvariantCondition("leader-in-isr"), scenario(TopicSpec("t", ((1, 2),))), (), 4_000
+    )

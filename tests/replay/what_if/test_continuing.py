@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from replay.what_if.assumptions import Assumed
+from replay.what_if.assumptions import AssumptionKind
 from replay.what_if.causes import BrokerGone
 from replay.what_if.changes import Changes
-from replay.what_if.continuing import WhatIf, what_if
-from replay.what_if.outcome import What
+from replay.what_if.continuing import WhatIfAnswer, what_if
+from replay.what_if.outcome import OutcomeAspect
 from replay.what_if.starting import START_MS
 from replay.world.inputs import CrashBroker
 from replay.world.scenario import TopicSpec
@@ -18,15 +18,15 @@ from tests.replay.what_if.simulated import incident_at, log_of_run, scenario
 INCIDENTS = Path(__file__).parents[2] / "incidents"
 
 
-def answer(name: str, changes: Changes | None = None) -> WhatIf:
-    return what_if(incident_at(INCIDENTS / name), changes or Changes()).what_if
+def answer(name: str, changes: Changes | None = None) -> WhatIfAnswer:
+    return what_if(incident_at(INCIDENTS / name), changes or Changes())[0]
 
 
 def test_broker_that_was_down_is_offline_until_it_has_registered(tmp_path: Path) -> None:
     begun = scenario(TopicSpec("solo", ((2,),)), TopicSpec("t", ((1, 3),)))
     incident = incident_at(log_of_run(tmp_path, begun, CrashBroker(8_000, 2, False, None)))
     (gone,) = [one.seq for one in incident.causes if isinstance(one.what, BrokerGone)]
-    found = what_if(incident, Changes(restart=(f"broker=2@{gone}",))).what_if
+    found = what_if(incident, Changes(restart=(f"broker=2@{gone}",)))[0]
     assert found.control["solo", 0].offline_ms > 10_000
     assert 1_000 <= found.changed["solo", 0].offline_ms < 1_700
 
@@ -75,7 +75,7 @@ def test_difference_between_the_world_and_the_log_is_reported() -> None:
 
 def test_partition_stays_online_if_its_last_replica_does_not_fail() -> None:
     found = answer("unclean-election", Changes(drop=(90,)))
-    offline = {one.partition: one for one in found.effect if one.what is What.OFFLINE}
+    offline = {one.partition: one for one in found.effect if one.what is OutcomeAspect.OFFLINE}
     assert list(offline) == ["orders-3"]
     assert offline["orders-3"].other == "0.0 s"
     before, after = found.control["orders", 3], found.changed["orders", 3]
@@ -100,7 +100,7 @@ def test_broker_that_comes_back_later_leaves_the_partition_offline_for_longer() 
 
 def test_crash_of_another_broker_leaves_more_partitions_offline() -> None:
     found = answer("unclean-election", Changes(crash=("broker=2@95",)))
-    offline = {one.partition for one in found.effect if one.what is What.OFFLINE}
+    offline = {one.partition for one in found.effect if one.what is OutcomeAspect.OFFLINE}
     assert {"orders-0", "orders-1", "orders-2"} <= offline
 
 
@@ -119,18 +119,18 @@ def test_stock_cluster_without_a_failure_has_no_outage() -> None:
     assert found.control["never_04", 0].offline_ms > 10_000
     assert found.changed["never_04", 0].offline_ms == 0
     about = {one.about for one in found.assumptions}
-    assert {Assumed.CONTROLLER_IN_PLACE, Assumed.CLIENTS_NOT_SEEN} <= about
+    assert {AssumptionKind.CONTROLLER_IN_PLACE, AssumptionKind.CLIENTS_NOT_SEEN} <= about
 
 
 def test_assumptions_are_counted() -> None:
     found = {one.about: one.count for one in answer("unclean-election").assumptions}
-    assert found[Assumed.LOG_END_OFFSETS] == 6
-    assert found[Assumed.CAUSES_OF_FAILURES] == 2
-    assert Assumed.CONTROLLER_IN_PLACE not in found
+    assert found[AssumptionKind.LOG_END_OFFSETS] == 6
+    assert found[AssumptionKind.CAUSES_OF_FAILURES] == 2
+    assert AssumptionKind.CONTROLLER_IN_PLACE not in found
 
 
 @pytest.mark.slow
 def test_recording_of_a_stock_cluster_is_continued(log_of: Callable[[str], Path]) -> None:
     incident = incident_at(log_of("broker-crash-2"))
-    found = what_if(incident, Changes()).what_if
+    found = what_if(incident, Changes())[0]
     assert found.fidelity.agreeing >= found.fidelity.partitions // 2

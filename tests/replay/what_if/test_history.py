@@ -7,10 +7,10 @@ from replay.what_if.history import (
     BrokerChange,
     History,
     PartitionChange,
-    PartitionNow,
+    PartitionSnapshot,
     ZnodeReader,
+    cluster_state_at,
     is_unclean,
-    moment_at,
 )
 
 STATE = LeaderAndIsr(1, 0, (1, 2), 0, 1)
@@ -20,27 +20,27 @@ ASSIGNMENT = Assignment((1, 2))
 def test_unchanged_partition_is_no_change() -> None:
     history = History()
     for seq in (5, 6):
-        history.partition(seq, 10, ("t", 0), PartitionNow(STATE, ASSIGNMENT))
+        history.note_partition(seq, 10, ("t", 0), PartitionSnapshot(STATE, ASSIGNMENT))
     assert [one.seq for one in history.changes] == [5]
 
 
 def test_moment_has_what_changed_up_to_its_event() -> None:
     history = History()
-    history.broker(1, 0, 1, is_registered=True)
-    history.broker(2, 5, 2, is_registered=True)
-    history.partition(3, 7, ("t", 0), PartitionNow(STATE, ASSIGNMENT))
-    history.broker(4, 9, 1, is_registered=False)
-    history.partition(5, 11, ("t", 0), None)
-    moment = moment_at(history.changes, 4, 9)
-    assert list(moment.brokers) == [2]
-    assert moment.partitions == {("t", 0): PartitionNow(STATE, ASSIGNMENT)}
-    assert moment_at(history.changes, 5, 11).partitions == {}
+    history.note_broker(1, 0, 1, is_registered=True)
+    history.note_broker(2, 5, 2, is_registered=True)
+    history.note_partition(3, 7, ("t", 0), PartitionSnapshot(STATE, ASSIGNMENT))
+    history.note_broker(4, 9, 1, is_registered=False)
+    history.note_partition(5, 11, ("t", 0), None)
+    cluster = cluster_state_at(history.changes, 4, 9)
+    assert list(cluster.brokers) == [2]
+    assert cluster.partitions == {("t", 0): PartitionSnapshot(STATE, ASSIGNMENT)}
+    assert cluster_state_at(history.changes, 5, 11).partitions == {}
 
 
 def test_change_that_is_known_later_is_sorted_to_its_event() -> None:
     history = History()
-    history.partition(8, 10, ("t", 0), PartitionNow(STATE, ASSIGNMENT))
-    history.broker(7, 9, 2, is_registered=False)
+    history.note_partition(8, 10, ("t", 0), PartitionSnapshot(STATE, ASSIGNMENT))
+    history.note_broker(7, 9, 2, is_registered=False)
     history.sort()
     assert [type(one) for one in history.changes] == [BrokerChange, PartitionChange]
 
@@ -56,18 +56,18 @@ def test_znodes_become_partitions_and_registrations() -> None:
     reader.changed(4, 3, "/brokers/ids/1", b"{} ", 1, 77)
     reader.changed(5, 4, "/kept/a", b"x", 0, 0)
     reader.changed(5, 4, "/other/a", b"x", 0, 0)
-    moment = moment_at(history.changes, 5, 4)
-    assert moment.partitions[("t", 0)] == PartitionNow(STATE, ASSIGNMENT)
+    cluster = cluster_state_at(history.changes, 5, 4)
+    assert cluster.partitions[("t", 0)] == PartitionSnapshot(STATE, ASSIGNMENT)
     assert [one for one in history.changes if isinstance(one, BrokerChange)] == [
         BrokerChange(3, 2, 1, True)
     ]
-    assert moment.znodes == {"/kept/a": b"x"}
+    assert cluster.znodes == {"/kept/a": b"x"}
     reader.changed(6, 5, "/brokers/topics/t", None, 0, 0)
     assert history.names() == {}
 
 
 def test_leader_outside_of_the_isr_is_unclean() -> None:
-    was = PartitionNow(LeaderAndIsr(-1, 1, (1,), 1, 1), ASSIGNMENT)
-    assert is_unclean(was, PartitionNow(LeaderAndIsr(2, 2, (2,), 2, 1), ASSIGNMENT))
-    assert not is_unclean(was, PartitionNow(LeaderAndIsr(1, 2, (1,), 2, 1), ASSIGNMENT))
-    assert not is_unclean(PartitionNow(), was)
+    was = PartitionSnapshot(LeaderAndIsr(-1, 1, (1,), 1, 1), ASSIGNMENT)
+    assert is_unclean(was, PartitionSnapshot(LeaderAndIsr(2, 2, (2,), 2, 1), ASSIGNMENT))
+    assert not is_unclean(was, PartitionSnapshot(LeaderAndIsr(1, 2, (1,), 2, 1), ASSIGNMENT))
+    assert not is_unclean(PartitionSnapshot(), was)

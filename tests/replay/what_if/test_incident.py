@@ -9,7 +9,7 @@ from replay.errors import ReplayError
 from replay.logs.decode import records
 from replay.logs.open_log import RecordedLog, open_log
 from replay.what_if.causes import BrokerBack, BrokerGone, ReplicaLagged
-from replay.what_if.history import moment_at
+from replay.what_if.history import cluster_state_at
 from replay.world.inputs import (
     ChangeTopicConfig,
     CrashBroker,
@@ -30,8 +30,8 @@ def test_end_of_a_registration_is_the_watch_event_that_reports_it() -> None:
     (back,) = [one for one in incident.causes if isinstance(one.what, BrokerBack)]
     assert (gone.seq, gone.last_seq) == (67, 70)
     assert back.seq == 82
-    assert 2 in moment_at(incident.history.changes, 66, 0).brokers
-    assert 2 not in moment_at(incident.history.changes, 67, 0).brokers
+    assert 2 in cluster_state_at(incident.history.changes, 66, 0).brokers
+    assert 2 not in cluster_state_at(incident.history.changes, 67, 0).brokers
 
 
 def test_shutdown_at_the_end_of_a_log_is_no_cause() -> None:

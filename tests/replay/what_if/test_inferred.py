@@ -24,8 +24,8 @@ def test_election_of_the_preferred_replica_happens_in_each_future() -> None:
 
 def test_election_after_a_failure_was_not_requested() -> None:
     found = history((0, now(2, 1, 2)))
-    found.broker(5, 5, 2, is_registered=False)
-    found.partition(11, 10, NAME, now(1, 1))
+    found.note_broker(5, 5, 2, is_registered=False)
+    found.note_partition(11, 10, NAME, now(1, 1))
     assert inferred_requests(found, [], []) == []
 
 

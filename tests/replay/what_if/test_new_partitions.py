@@ -2,7 +2,7 @@
 
 from controller.core.values import Assignment
 from replay.what_if.causes import Cause
-from replay.what_if.history import History, PartitionNow
+from replay.what_if.history import History, PartitionSnapshot
 from replay.what_if.new_partitions import with_creations
 from replay.world.inputs import CreatePartitions, CreateTopic
 
@@ -10,7 +10,9 @@ from replay.world.inputs import CreatePartitions, CreateTopic
 def history(*appearing: tuple[int, str, int, tuple[int, ...]]) -> History:
     found = History()
     for at_ms, topic, number, replicas in appearing:
-        found.partition(at_ms, at_ms, (topic, number), PartitionNow(None, Assignment(replicas)))
+        found.note_partition(
+            at_ms, at_ms, (topic, number), PartitionSnapshot(None, Assignment(replicas))
+        )
     return found
 
 

@@ -1,17 +1,17 @@
 """How partitions fared, and where two outcomes differ."""
 
 from controller.core.values import Assignment
-from replay.what_if.history import History, PartitionNow
-from replay.what_if.outcome import Outcome, What, differences, outcome_of
+from replay.what_if.history import History, PartitionSnapshot
+from replay.what_if.outcome import Outcome, OutcomeAspect, differences, outcome_of
 from tests.replay.what_if.histories import now
 
 
-def history(*partitions: tuple[int, PartitionNow | None]) -> History:
+def history(*partitions: tuple[int, PartitionSnapshot | None]) -> History:
     found = History()
     for broker in (1, 2):
-        found.broker(0, 0, broker, is_registered=True)
+        found.note_broker(0, 0, broker, is_registered=True)
     for at_ms, one in partitions:
-        found.partition(at_ms, at_ms, ("t", 0), one)
+        found.note_partition(at_ms, at_ms, ("t", 0), one)
     return found
 
 
@@ -28,8 +28,8 @@ def test_partition_is_offline_while_it_has_no_leader() -> None:
 
 def test_partition_is_offline_while_its_leader_is_not_registered() -> None:
     found = history((0, now(1, 1, 2)))
-    found.broker(1, 1_000, 1, is_registered=False)
-    found.partition(2, 1_400, ("t", 0), now(2, 2))
+    found.note_broker(1, 1_000, 1, is_registered=False)
+    found.note_partition(2, 1_400, ("t", 0), now(2, 2))
     one = outcome(found)["t", 0]
     assert (one.offline_ms, one.leader, one.elections, one.unclean) == (400, 2, 1, 0)
 
@@ -60,12 +60,12 @@ def test_differences_name_the_partition_and_both_values() -> None:
     other = outcome(history((0, now(2, 2))))
     found = {each.what: (each.base, each.other) for each in differences(one, other)}
     assert found == {
-        What.LEADER: ("none", "2"),
-        What.ISR: ("1", "2"),
-        What.OFFLINE: ("9.0 s", "0.0 s"),
+        OutcomeAspect.LEADER: ("none", "2"),
+        OutcomeAspect.ISR: ("1", "2"),
+        OutcomeAspect.OFFLINE: ("9.0 s", "0.0 s"),
     }
     (missing,) = differences(one, {})
-    assert (missing.partition, missing.what, missing.base) == ("t-0", What.EXISTS, "yes")
+    assert (missing.partition, missing.what, missing.base) == ("t-0", OutcomeAspect.EXISTS, "yes")
 
 
 def test_numbers_of_lost_records_differ_only_if_one_of_them_is_zero() -> None:
@@ -75,6 +75,6 @@ def test_numbers_of_lost_records_differ_only_if_one_of_them_is_zero() -> None:
     )
     assert differences(few, many) == []
     (lost,) = differences(few, none)
-    assert lost.what is What.LOST
+    assert lost.what is OutcomeAspect.LOST
     logged = outcome_of(changes, 0, 10)
     assert differences(logged, few) == []

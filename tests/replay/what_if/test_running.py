@@ -1,9 +1,9 @@
-"""A run in the world: its history, and the records that it loses."""
+"""A run in the simulated cluster: its history, and the records that it loses."""
 
 import pytest
 
 from replay.errors import ReplayError
-from replay.what_if.running import Watching, lost_records, run
+from replay.what_if.running import HistoryRecorder, lost_records, run_to_end
 from replay.world.cluster import Cluster
 from replay.world.inputs import CrashBroker, ElectLeaders, Input
 from replay.world.scenario import SlowReplica, TopicSpec
@@ -14,8 +14,8 @@ CRASH = CrashBroker(12_000, 1, False, None)
 
 
 def lost(*inputs: Input) -> dict[tuple[str, int], tuple[int, int]]:
-    watching = Watching()
-    return lost_records(run(SLOW, inputs, watching), watching)
+    recorder = HistoryRecorder()
+    return lost_records(run_to_end(SLOW, inputs, recorder), recorder)
 
 
 def test_records_of_an_offline_partition_are_not_lost() -> None:
@@ -32,9 +32,9 @@ def test_unclean_election_loses_acknowledged_records() -> None:
 
 
 def test_run_ends_when_its_observer_says_so() -> None:
-    watching = Watching(lambda history: True, begin_ms=9_000)
-    cluster = run(SLOW, (), watching)
-    assert watching.has_ended
+    recorder = HistoryRecorder(lambda history: True, begin_ms=9_000)
+    cluster = run_to_end(SLOW, (), recorder)
+    assert recorder.has_ended
     assert cluster.scheduler.now_us == 9_000_000
 
 
@@ -44,4 +44,4 @@ def test_error_of_the_code_is_reported_in_one_line(monkeypatch: pytest.MonkeyPat
 
     monkeypatch.setattr(Cluster, "step", fail)
     with pytest.raises(ReplayError, match="error of the controller's code: ZeroDivisionError"):
-        run(SLOW, (), Watching())
+        run_to_end(SLOW, (), HistoryRecorder())

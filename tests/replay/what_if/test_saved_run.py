@@ -49,7 +49,7 @@ def test_input_is_found_by_the_event_that_shows_it(tmp_path: Path) -> None:
         one for one in incident.causes if isinstance(one.what, CrashBroker) and one.what.broker == 1
     ]
     assert incident.times[crash.seq] > crash.at_ms + 5_000
-    answer = what_if(incident, Changes(drop=(crash.seq,))).what_if
+    answer = what_if(incident, Changes(drop=(crash.seq,)))[0]
     assert answer.control["t", 0].leader == 2
     assert answer.changed["t", 0].isr == (1, 2)
 

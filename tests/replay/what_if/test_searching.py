@@ -7,7 +7,7 @@ import pytest
 
 from replay.logs.open_log import open_log
 from replay.what_if.causes import BrokerGone, Cause
-from replay.what_if.changes import Changes, apply
+from replay.what_if.changes import Changes, apply_changes
 from replay.what_if.conditions import condition_of
 from replay.what_if.describing import event_texts
 from replay.what_if.incident import Incident
@@ -30,7 +30,7 @@ def curve_of(
     changes: Changes | None = None,
 ) -> Curve:
     search = Search(condition_of(condition, incident), branches, 12, 7, workers)
-    return point_of_no_return(incident, apply(incident, changes or Changes()), search)
+    return point_of_no_return(incident, apply_changes(incident, changes or Changes()), search)
 
 
 def gone(cause: Cause, broker: int) -> bool:
@@ -155,7 +155,7 @@ def test_delayed_event_has_no_effect_before_its_new_time() -> None:
     assert jump.seq == 103
     assert incident.times[102] < incident.times[90] + 4_000 < incident.times[103]
     with open_log(path) as log:
-        texts = event_texts(log, incident, apply(incident, changes), [jump.seq])
+        texts = event_texts(log, incident, apply_changes(incident, changes), [jump.seq])
     assert texts[103].startswith("the registration of broker 1 ended")
 
 

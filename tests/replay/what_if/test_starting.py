@@ -4,22 +4,22 @@ from pathlib import Path
 
 from controller.core import znodes
 from replay.what_if.causes import BrokerBack, BrokerGone, Cause
-from replay.what_if.changes import Changes, apply
-from replay.what_if.starting import START_MS, Continuation, continuation, inputs_of
+from replay.what_if.changes import Changes, apply_changes
+from replay.what_if.starting import START_MS, Continuation, continuation_after, inputs_of
 from replay.world.inputs import CrashBroker, ExpireSession, FailLogDirectory, StopBroker
 from tests.replay.what_if.simulated import incident_at
 
 INCIDENTS = Path(__file__).parents[2] / "incidents"
 
 
-def begun(name: str, seq: int, changes: Changes | None = None) -> Continuation:
+def continuation(name: str, seq: int, changes: Changes | None = None) -> Continuation:
     incident = incident_at(INCIDENTS / name)
-    changed = apply(incident, changes or Changes())
-    return continuation(incident, seq, changed.causes, changed.settings, incident.end_ms)
+    changed = apply_changes(incident, changes or Changes())
+    return continuation_after(incident, seq, changed.causes, changed.settings, incident.end_ms)
 
 
 def test_scenario_has_the_states_of_the_moment() -> None:
-    found = begun("broker-crash", 81).scenario
+    found = continuation("broker-crash", 81).scenario
     state = found.znodes[znodes.state_path("orders", 1)]
     assert znodes.read_state("", state.encode(), 0).leader == 3
     assert found.active_ms > START_MS
@@ -27,7 +27,7 @@ def test_scenario_has_the_states_of_the_moment() -> None:
 
 
 def test_broker_that_is_down_does_not_run_and_starts_at_its_time() -> None:
-    down = begun("broker-crash", 81)
+    down = continuation("broker-crash", 81)
     assert down.down == (2,)
     (crash,) = inputs_of(down, down.causes)
     assert isinstance(crash, CrashBroker)
@@ -38,7 +38,7 @@ def test_broker_that_is_down_does_not_run_and_starts_at_its_time() -> None:
 
 
 def test_failed_broker_crashes_and_its_session_ends_when_it_ended() -> None:
-    alive = begun("broker-crash", 66)
+    alive = continuation("broker-crash", 66)
     crash, expire = (one for one in inputs_of(alive, alive.causes))
     assert isinstance(crash, CrashBroker)
     assert isinstance(expire, ExpireSession)
@@ -48,7 +48,7 @@ def test_failed_broker_crashes_and_its_session_ends_when_it_ended() -> None:
 
 
 def test_end_of_a_broker_that_is_down_and_start_of_one_that_runs_do_nothing() -> None:
-    alive = begun("broker-crash", 66)
+    alive = continuation("broker-crash", 66)
     end, start = (
         Cause(900, 90_000, BrokerGone(2, 900, 90_000)),
         Cause(800, 80_000, BrokerBack(1)),
@@ -60,7 +60,7 @@ def test_end_of_a_broker_that_is_down_and_start_of_one_that_runs_do_nothing() ->
 def test_shutdown_in_progress_goes_on() -> None:
     incident = incident_at(INCIDENTS / "controlled-shutdown")
     (gone,) = [one for one in incident.causes if isinstance(one.what, BrokerGone)]
-    found = begun("controlled-shutdown", gone.seq)
+    found = continuation("controlled-shutdown", gone.seq)
     assert found.stopping == (1,)
     assert any(isinstance(one, StopBroker) for one in inputs_of(found, ()))
 
@@ -68,12 +68,12 @@ def test_shutdown_in_progress_goes_on() -> None:
 def test_failed_log_directory_has_failed_at_the_start() -> None:
     incident = incident_at(INCIDENTS / "log-dir")
     (failed,) = [one for one in incident.causes if isinstance(one.what, FailLogDirectory)]
-    found = begun("log-dir", failed.seq)
+    found = continuation("log-dir", failed.seq)
     assert [one.broker for one in found.failed] == [getattr(failed.what, "broker", None)]
 
 
 def test_configuration_of_a_topic_is_merged() -> None:
     changes = Changes(set=("orders:min.insync.replicas=2",))
-    found = begun("unclean-election", 60, changes).scenario
+    found = continuation("unclean-election", 60, changes).scenario
     config = found.znodes[znodes.topic_config_path("orders")].encode()
     assert znodes.read_config("", config)["min.insync.replicas"] == "2"

@@ -9,9 +9,9 @@ from textual.pilot import Pilot
 from textual.widgets import Input
 
 from replay.cli.debug.app import DebugApp
-from replay.cli.debug.session import Session
+from replay.cli.debug.session import DebugSession
 from replay.debug.cursor import Cursor
-from replay.debug.playback import Playback
+from replay.debug.seekable_log import SeekableLog
 from replay.index.opening import index_of
 from replay.logs.open_log import open_log
 from replay.progress import unreported
@@ -79,8 +79,8 @@ async def debugging(
     """The program on a log, with its index if it has one. A relative path begins at the root of the
     repository."""
     with open_log(ROOT / log) as opened, index_of(opened, unreported) as index:
-        cursor = Cursor(Playback(opened, index=index), seq)
-        program = DebugApp(Session(log, opened, cursor, index))
+        cursor = Cursor(SeekableLog(opened, index=index), seq)
+        program = DebugApp(DebugSession(log, opened, cursor, index))
         program.animation_level = "none"
         async with program.run_test(size=size) as pilot:
             terminal = Terminal(program, pilot)

@@ -5,7 +5,7 @@ from xml.etree import ElementTree
 from msgspec import structs
 
 from replay.diff.comparing import Comparison, Group, Instance, LogResult, Side
-from replay.diff.grouping import Root, divergences, signature
+from replay.diff.grouping import RootDivergence, divergences, signature
 from replay.diff.reports import sentences
 from replay.diff.reports.as_json import as_json
 from replay.diff.reports.github import github
@@ -18,7 +18,7 @@ from tests.replay.diff.samples import decision
 def group(*consequences: list[str]) -> Group:
     """A group with an instance for each list of consequences."""
     [found] = divergences([decision({"leader": 1})], [decision({"leader": 2})])
-    root = Root(found)
+    root = RootDivergence(found)
     return Group("id", signature(found), [Instance("a log", root, one) for one in consequences])
 
 
@@ -46,7 +46,7 @@ def later_group(*logs: tuple[str, bool]) -> Group:
     """A group with an instance in each log, which comes after another one or not."""
     found = group([]).first.root.first
     instances = [
-        Instance(log, Root(structs.replace(found, seq=number)), [], is_later=is_later)
+        Instance(log, RootDivergence(structs.replace(found, seq=number)), [], is_later=is_later)
         for number, (log, is_later) in enumerate(logs)
     ]
     return Group("id", signature(found), instances)

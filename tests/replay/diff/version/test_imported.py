@@ -7,9 +7,9 @@ import pytest
 
 from eventstore.filters import EventFilter
 from replay.diff.comparing import Comparison, Instance
-from replay.diff.grouping import DecisionDivergence, Root
-from replay.diff.logs import opened
-from replay.diff.messages import Folded
+from replay.diff.grouping import DecisionDivergence, RootDivergence
+from replay.diff.logs import open_logs
+from replay.diff.messages import FoldedLog
 from replay.diff.reports import sentences
 from replay.diff.reports.as_json import as_json
 from replay.diff.version import assumptions
@@ -44,7 +44,7 @@ def _is_election(event: object) -> bool:
     return isinstance(event, Observed) and event.what == "election" and not event.error
 
 
-def continued(log: Path, partitions: End, since: int) -> tuple[End, Folded]:
+def continued(log: Path, partitions: End, since: int) -> tuple[End, FoldedLog]:
     """The leaders and ISRs at the end with this version as controller from `since` on."""
     recorder = FoldRecorder(DecisionRecorder(), TimelineRecorder(list(partitions)))
     with open_reader(log) as reader:
@@ -68,7 +68,7 @@ def continued(log: Path, partitions: End, since: int) -> tuple[End, Folded]:
     ],
 )
 def test_version_that_decides_as_kafka_has_the_end_of_the_log(recording: str) -> None:
-    with opened([RECORDINGS / f"{recording}.tar.xz"]) as [log]:
+    with open_logs([RECORDINGS / f"{recording}.tar.xz"]) as [log]:
         in_log, first = end_of_log(log.path)
         end, folded = continued(log.path, in_log, first)
     assert len(end) >= 10
@@ -78,7 +78,7 @@ def test_version_that_decides_as_kafka_has_the_end_of_the_log(recording: str) ->
 
 
 def test_same_request_to_a_broker_has_the_answer_of_the_log() -> None:
-    with opened([RECORDINGS / "rolling-restart-4.tar.xz"]) as [log]:
+    with open_logs([RECORDINGS / "rolling-restart-4.tar.xz"]) as [log]:
         in_log, first = end_of_log(log.path)
         _, folded = continued(log.path, in_log, first)
     assert folded.assumptions == {assumptions.SIMULATED_CLUSTER: 1}
@@ -134,7 +134,7 @@ def test_reassignment_that_does_not_end_is_a_consequence(tmp_path: Path) -> None
 
 
 def test_consequences_are_unknown_without_a_continuation() -> None:
-    root = Root(
+    root = RootDivergence(
         DecisionDivergence("new", "set", "/a", "", "a rule", 1, 0, "", "", partitions=("t-0",))
     )
     instance = Instance("a log", root, [], is_shadow=True)

@@ -6,7 +6,7 @@ import pytest
 
 from replay.diff.conditions import FALSE, TRUE, Place
 from replay.diff.core_source import read_core
-from replay.diff.logs import opened
+from replay.diff.logs import open_logs
 from replay.diff.messages import FoldLog
 from replay.diff.processes import VersionProcess
 from replay.diff.references import Version
@@ -31,7 +31,7 @@ def test_every_condition_of_the_core_is_measured_without_other_decisions() -> No
     known = conditions()
     asked = {file: list(of_file) for file, of_file in known.items()}
     with (
-        opened([INCIDENTS / "unclean-election"]) as [log],
+        open_logs([INCIDENTS / "unclean-election"]) as [log],
         VersionProcess(version) as plain,
         VersionProcess(version) as measuring,
     ):

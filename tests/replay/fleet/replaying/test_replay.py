@@ -14,7 +14,7 @@ from controller.core.canonical import decode_reason
 from eventstore.reader import LogReader
 from replay.agreement.comparison import agree, imported
 from replay.diff.comparing import compare
-from replay.diff.logs import opened
+from replay.diff.logs import open_logs
 from replay.diff.references import Version, find_version
 from replay.diff.version.decisions import parts_of
 from replay.diff.version.recorded_history import decoded_body
@@ -108,7 +108,7 @@ def rows_of(spark: SparkSession, table: Path) -> dict[tuple[str, str, str], Any]
 def test_counts_are_those_of_the_logs(spark: SparkSession, fleet: Fleet, collected: object) -> None:
     """A version that follows the logs agrees with all recorded decisions."""
     recorded = 0
-    with opened(fleet.logs) as found:
+    with open_logs(fleet.logs) as found:
         for log in found:
             with LogReader.open(log.path) as reader:
                 if reader.header.kind == "recorded":
@@ -134,7 +134,7 @@ def test_decisions_and_agreements_are_counted_by_rule_and_cluster(
 ) -> None:
     recorded: Counter[tuple[str, str]] = Counter()
     clusters = {str(fleet.logs[0]): "a", str(fleet.logs[3]): "c", str(INCIDENT): CLUSTER}
-    with opened(fleet.logs[:1] + fleet.logs[3:5]) as found:
+    with open_logs(fleet.logs[:1] + fleet.logs[3:5]) as found:
         for log in found:
             with LogReader.open(log.path) as reader:
                 for one in reader.commands():
@@ -188,7 +188,7 @@ def test_planted_defect_is_reported_by_rule_and_cluster(
         for row in results.divergences(spark, fleet.table).collect()
         if row.seq < ends.get(row.cluster, sys.maxsize)
     )
-    with opened(fleet.logs[:1] + fleet.logs[3:5]) as logs:
+    with open_logs(fleet.logs[:1] + fleet.logs[3:5]) as logs:
         actual = compare(logs, fleet.versions[0], fleet.versions[1], {}, lambda *_: None)
     expected: Counter[tuple[str, str, str, str, int]] = Counter()
     clusters = {str(fleet.logs[0]): "a", str(fleet.logs[3]): "c", str(INCIDENT): CLUSTER}

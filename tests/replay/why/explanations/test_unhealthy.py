@@ -5,7 +5,13 @@ from pathlib import Path
 import pytest
 
 from controller.core.values import Assignment, LeaderAndIsr
-from replay.cluster_view.views import BrokerView, Cluster, ControllerView, TopicView, partition_view
+from replay.cluster_view.views import (
+    BrokerView,
+    ClusterView,
+    ControllerView,
+    TopicView,
+    partition_view,
+)
 from replay.why.explanations.explanation import explanation_of
 from replay.why.facts import NoticeIssued
 from replay.why.history import History
@@ -25,7 +31,7 @@ def stuck(subject: Subject, epoch: int = 3) -> History:
     """Broker 2 is registered, and never becomes a member of the ISR of t-0."""
     state = LeaderAndIsr(leader=1, leader_epoch=0, isr=(1,), partition_epoch=0, controller_epoch=3)
     partition = partition_view("t", 0, "online", state, Assignment((1, 2)), ())
-    cluster = Cluster(
+    cluster = ClusterView(
         seq=30,
         time="2026-11-21T00:00:00.000000Z",
         log="recorded",

@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from replay.description.phrases import some
 from replay.diff.comparing import BASE, HEAD, Instance, Side
-from replay.diff.grouping import DecisionDivergence, Root
+from replay.diff.grouping import DecisionDivergence, RootDivergence
 from replay.diff.reports import sentences
 from replay.errors import ReplayError
 from replay.report.command_output import read_output
@@ -30,7 +30,7 @@ class _Instance(Struct):
 
     def instance(self) -> Instance:
         """The same as the value of refold diff."""
-        root = Root(self.first, self.followers)
+        root = RootDivergence(self.first, self.followers)
         known = self.consequences is not None
         return Instance(self.log, root, self.consequences or [], not known, self.is_later)
 
@@ -54,7 +54,7 @@ class _Diff(Struct):
     logs: list[_LogResult]
 
 
-def add_differing(report: Report, path: Path) -> None:
+def add_differing_decisions(report: Report, path: Path) -> None:
     """Add the differing decisions of this log, from the JSON of `refold diff`: findings, a lane,
     and how each of them differs. Raises ReplayError."""
     diff = read_output(path, _Diff, "refold diff LOG --format json")
@@ -131,7 +131,7 @@ def _finding(group: _Group, one: Instance, look_at: str) -> Finding:
     return Finding("differs", severity, text, first.seq, at_ns, at_ns, names, look_at)
 
 
-def _marks(root: Root) -> list[Mark]:
+def _marks(root: RootDivergence) -> list[Mark]:
     return [
         Mark(
             one.time_ns,

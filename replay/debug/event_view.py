@@ -5,28 +5,28 @@ from msgspec import Struct
 from replay.listing.values import ListedDecision, ListedEvent
 
 
-class Begun(Struct, frozen=True):
+class BegunProcedure(Struct, frozen=True):
     """A procedure that begins at an event. Event `since` caused it: the same or an earlier one."""
 
     procedure: str
     since: int
 
 
-class Moment(Struct, frozen=True):
+class EventView(Struct, frozen=True):
     """An event with its effects: its decisions, the procedures that begin, the znodes that it shows
     to be written. `because` is the event that began the procedure of its decisions; 0 if unknown.
     """
 
-    event: ListedEvent
+    listed: ListedEvent
     decisions: tuple[ListedDecision, ...] = ()
-    begun: tuple[Begun, ...] = ()
+    begun: tuple[BegunProcedure, ...] = ()
     written: tuple[str, ...] = ()
     because: int = 0
 
     @property
     def seq(self) -> int:
         """The number of the event."""
-        return self.event.seq
+        return self.listed.seq
 
     @property
     def decided(self) -> list[ListedDecision]:
@@ -36,7 +36,7 @@ class Moment(Struct, frozen=True):
     @property
     def subjects(self) -> tuple[str, ...]:
         """The topics, partitions and brokers of the event and its decisions."""
-        found = dict.fromkeys(self.event.subjects)
+        found = dict.fromkeys(self.listed.subjects)
         for one in self.decisions:
             found |= dict.fromkeys(one.subjects)
         return tuple(found)
@@ -45,5 +45,5 @@ class Moment(Struct, frozen=True):
     def causes(self) -> list[int]:
         """The earlier events that caused this one, the nearest first: that of the command of which
         it is the outcome, and those that began its procedures."""
-        found = [self.event.cause or 0, *(one.since for one in self.begun), self.because]
+        found = [self.listed.cause or 0, *(one.since for one in self.begun), self.because]
         return sorted({one for one in found if 0 < one < self.seq}, reverse=True)

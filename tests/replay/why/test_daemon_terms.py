@@ -10,7 +10,7 @@ from eventstore.writer import LogWriter
 from replay.inspect.at import cluster_at
 from replay.logs.open_log import open_log
 from replay.logs.packed import log_at
-from replay.why.own_terms import events_to_choose
+from replay.why.daemon_terms import events_to_choose
 from tests.replay.recorded_log import header
 
 INCIDENT = Path("tests/incidents/session-expiry")

@@ -10,9 +10,15 @@ from typer.testing import CliRunner
 
 from replay.cli.main import app
 from replay.logs.open_log import open_log
-from replay.report.against import compare
 from replay.report.building import report_of
-from replay.report.document import Comparison, Difference, Moment, OfflineTime, Report
+from replay.report.comparing import compare
+from replay.report.document import (
+    ClusterChange,
+    LogComparison,
+    OfflineTime,
+    Report,
+    UnmatchedChange,
+)
 from replay.report.markdown import markdown_of
 
 INCIDENT = "tests/incidents/unclean-election"
@@ -29,16 +35,16 @@ def report() -> Report:
     return _report(INCIDENT)
 
 
-def _compared(first: Report, second: Report) -> Comparison:
+def _compared(first: Report, second: Report) -> LogComparison:
     compare(first, second)
     assert second.comparison is not None
     return second.comparison
 
 
-def _with(report: Report, moments: list[Moment], begin_ns: int = 0) -> Report:
+def _with(report: Report, changes: list[ClusterChange], begin_ns: int = 0) -> Report:
     end_ns = begin_ns + 60 * _S
     return structs.replace(
-        report, moments=moments, begin_ns=begin_ns, end_ns=end_ns, outages=[], lanes=[]
+        report, changes=changes, begin_ns=begin_ns, end_ns=end_ns, outages=[], lanes=[]
     )
 
 
@@ -62,7 +68,7 @@ def test_run_of_what_if_is_aligned_with_its_incident(report: Report, tmp_path: P
     )
     assert first_s > second_s > 0
     gone = {
-        log: next(one for one in each.moments if (one.subject, one.text) == ("broker 1", "gone"))
+        log: next(one for one in each.changes if (one.subject, one.text) == ("broker 1", "gone"))
         for log, each in enumerate((report, second))
     }
     assert (gone[0].seq, gone[1].seq) in found.pairs
@@ -82,12 +88,12 @@ def _continued(factory: pytest.TempPathFactory, log: str, *change: str) -> Path:
     return folder
 
 
-def _printed(log: str | Path, other: str | Path, *options: str) -> Comparison:
+def _printed(log: str | Path, other: str | Path, *options: str) -> LogComparison:
     result = CliRunner().invoke(
         app, ["report", str(log), "--against", str(other), "--json", *options]
     )
     assert result.exit_code == 0, result.output
-    return msgspec.convert(json.loads(result.stdout)["comparison"], Comparison)
+    return msgspec.convert(json.loads(result.stdout)["comparison"], LogComparison)
 
 
 def test_dropped_event_is_the_first_difference_of_the_run_without_it(
@@ -138,8 +144,14 @@ def test_run_of_what_if_is_compared_by_content_with_another_log(without_event_90
 
 
 def test_log_that_begins_later_lacks_only_what_it_could_have_shown(report: Report) -> None:
-    early = [Moment(1, _S, "t-0", "leader 1"), Moment(2, 10 * _S, "broker 2", "gone")]
-    late = [Moment(3, 20 * _S, "t-0", "leader 3"), Moment(4, 70 * _S, "t-0", "leader 2")]
+    early = [
+        ClusterChange(1, _S, "t-0", "leader 1"),
+        ClusterChange(2, 10 * _S, "broker 2", "gone", True),
+    ]
+    late = [
+        ClusterChange(3, 20 * _S, "t-0", "leader 3"),
+        ClusterChange(4, 70 * _S, "t-0", "leader 2"),
+    ]
     first = _with(report, [*early, late[0]])
     same = [structs.replace(one, wall_ns=one.wall_ns + 995 * _S) for one in (early[1], *late)]
     second = _with(report, same, begin_ns=1000 * _S)
@@ -149,19 +161,19 @@ def test_log_that_begins_later_lacks_only_what_it_could_have_shown(report: Repor
     assert found.pairs == [(2, 2), (3, 3)]
 
 
-def test_moment_of_one_log_is_a_difference_at_its_time(report: Report) -> None:
-    gone = Moment(1, _S, "broker 2", "gone")
+def test_change_in_one_log_is_a_difference_at_its_time(report: Report) -> None:
+    gone = ClusterChange(1, _S, "broker 2", "gone", True)
     first = _with(report, [gone])
-    second = _with(report, [gone, Moment(7, 3 * _S, "t-0", "leader 3")])
+    second = _with(report, [gone, ClusterChange(7, 3 * _S, "t-0", "leader 3")])
     found = _compared(first, second)
     time = "1970-01-01T00:00:03.000000Z"
-    assert found.differences == [Difference(1, 7, 3 * _S, time, "t-0", "leader 3")]
+    assert found.differences == [UnmatchedChange(1, 7, 3 * _S, time, "t-0", "leader 3")]
     assert "event 7 of B, at +3.000 s: t-0: leader 3, only in B" in found.sentence
     assert "| B | 7 | 3.000 s | t-0: leader 3 |" in markdown_of([first, second])
 
 
-def test_logs_without_common_moments_begin_together(report: Report) -> None:
-    first = _with(report, [Moment(1, _S, "t-0", "leader 1")])
-    second = _with(report, [Moment(1, _S, "u-0", "leader 1")], begin_ns=_S)
+def test_logs_without_common_changes_begin_together(report: Report) -> None:
+    first = _with(report, [ClusterChange(1, _S, "t-0", "leader 1")])
+    second = _with(report, [ClusterChange(1, _S, "u-0", "leader 1")], begin_ns=_S)
     assert "aligned at their first events" in _compared(first, second).sentence
     assert second.shift_ns == 0

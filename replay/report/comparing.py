@@ -1,6 +1,6 @@
 """Compares two reports: what both logs show, in their time, and what only one of them shows.
 
-The moments of each partition, broker and topic are aligned by their content. Neither event numbers
+The changes of each partition, broker and topic are aligned by their content. Neither event numbers
 nor clocks need to agree: one log may be that of a run of `refold what-if` or `refold explore`.
 """
 
@@ -13,13 +13,21 @@ from typing import Final
 from msgspec import Struct
 
 from controller.core.values import counted
-from replay.report.document import Comparison, Difference, Lane, Moment, OfflineTime, Outage, Report
+from replay.report.document import (
+    ClusterChange,
+    Lane,
+    LogComparison,
+    OfflineTime,
+    Outage,
+    Report,
+    UnmatchedChange,
+)
 from replay.times import iso_time, nanoseconds_of
 
 _EXACT_MAX: Final = 1000
-"""More moments of one subject than this are aligned by those that are not frequent."""
+"""More changes of one subject than this are aligned by those that are not frequent."""
 
-_Pair = tuple[Moment, Moment]
+_Pair = tuple[ClusterChange, ClusterChange]
 
 
 def compare(first: Report, second: Report) -> None:
@@ -27,11 +35,11 @@ def compare(first: Report, second: Report) -> None:
     second.lanes = _in_order_of(first.lanes, second.lanes)
     branch = _branch(first, second)
     if branch is None:
-        pairs, only_first, only_second = _aligned(first.moments, second.moments)
+        pairs, only_first, only_second = _aligned(first.changes, second.changes)
         second.shift_ns = _shift(pairs, only_second, first, second)
         begin_ns = max(0, second.shift_ns)
     else:
-        pairs, only_first, only_second = _aligned_after(branch, first.moments, second.moments)
+        pairs, only_first, only_second = _aligned_after(branch, first.changes, second.changes)
         begin_ns = branch.begins_ns[0] - first.begin_ns
         second.shift_ns = begin_ns - (branch.begins_ns[1] - second.begin_ns)
     differences = sorted(
@@ -41,7 +49,7 @@ def compare(first: Report, second: Report) -> None:
         ],
         key=lambda one: one.at_ns,
     )
-    second.comparison = Comparison(
+    second.comparison = LogComparison(
         sentence=_sentence(pairs, differences, branch),
         pairs=[(one.seq, other.seq) for one, other in pairs],
         differences=differences,
@@ -73,11 +81,11 @@ def _branch(first: Report, second: Report) -> _Branch | None:
 
 
 def _aligned_after(
-    branch: _Branch, first: Iterable[Moment], second: Iterable[Moment]
-) -> tuple[list[_Pair], list[Moment], list[Moment]]:
-    """The moments after a branch, aligned."""
+    branch: _Branch, first: Iterable[ClusterChange], second: Iterable[ClusterChange]
+) -> tuple[list[_Pair], list[ClusterChange], list[ClusterChange]]:
+    """The changes after a branch, aligned."""
     logs = (first, second)
-    later = [_split(moments, at) for moments, at in zip(logs, branch.begins_ns, strict=True)]
+    later = [_split(changes, at) for changes, at in zip(logs, branch.begins_ns, strict=True)]
     (before_first, after_first), (before_second, after_second) = later
     pairs, *only = _aligned(after_first, after_second)
     return (
@@ -87,17 +95,19 @@ def _aligned_after(
     )
 
 
-def _split(moments: Iterable[Moment], at_ns: int) -> tuple[list[Moment], list[Moment]]:
-    """The moments up to a time, and those after it."""
-    parts: tuple[list[Moment], list[Moment]] = ([], [])
-    for one in moments:
+def _split(
+    changes: Iterable[ClusterChange], at_ns: int
+) -> tuple[list[ClusterChange], list[ClusterChange]]:
+    """The changes up to a time, and those after it."""
+    parts: tuple[list[ClusterChange], list[ClusterChange]] = ([], [])
+    for one in changes:
         parts[one.wall_ns > at_ns].append(one)
     return parts
 
 
 def _without_repeated(
-    only: Iterable[Moment], after: Iterable[Moment], before: Iterable[Moment]
-) -> list[Moment]:
+    only: Iterable[ClusterChange], after: Iterable[ClusterChange], before: Iterable[ClusterChange]
+) -> list[ClusterChange]:
     """Without those that only lead to what the other log has `before` the branch: a run may set up
     a little more or less of the cluster than the log had reached."""
     was = {one.subject: one.text for one in before}
@@ -121,12 +131,12 @@ def _in_order_of(first: Sequence[Lane], second: Iterable[Lane]) -> list[Lane]:
 
 
 def _aligned(
-    first: Iterable[Moment], second: Iterable[Moment]
-) -> tuple[list[_Pair], list[Moment], list[Moment]]:
-    """The moments that both have, in the order of the first, and those that only one has."""
+    first: Iterable[ClusterChange], second: Iterable[ClusterChange]
+) -> tuple[list[_Pair], list[ClusterChange], list[ClusterChange]]:
+    """The changes that both have, in the order of the first, and those that only one has."""
     here, there = _by_subject(first), _by_subject(second)
     pairs: list[_Pair] = []
-    only: tuple[list[Moment], list[Moment]] = ([], [])
+    only: tuple[list[ClusterChange], list[ClusterChange]] = ([], [])
     for subject in here.keys() | there.keys():
         mine, others = here[subject], there[subject]
         is_long = max(len(mine), len(others)) > _EXACT_MAX
@@ -141,43 +151,45 @@ def _aligned(
     return sorted(pairs, key=lambda pair: (pair[0].wall_ns, pair[0].seq)), *only
 
 
-def _by_subject(moments: Iterable[Moment]) -> defaultdict[str, list[Moment]]:
-    found: defaultdict[str, list[Moment]] = defaultdict(list)
-    for one in moments:
+def _by_subject(changes: Iterable[ClusterChange]) -> defaultdict[str, list[ClusterChange]]:
+    found: defaultdict[str, list[ClusterChange]] = defaultdict(list)
+    for one in changes:
         found[one.subject].append(one)
     return found
 
 
 def _shift(
-    pairs: Sequence[_Pair], only_second: Iterable[Moment], first: Report, second: Report
+    pairs: Sequence[_Pair], only_second: Iterable[ClusterChange], first: Report, second: Report
 ) -> int:
-    """How much later the second log begins: by the moments before its first difference, whose
+    """How much later the second log begins: by the changes before its first difference, whose
     distances are the same in both."""
     until_ns = min((one.wall_ns for one in only_second), default=second.end_ns)
     before = [pair for pair in pairs if pair[1].wall_ns <= until_ns] or pairs
     # Brokers fail at the same times in both; what the controller does then takes its time.
-    before = [pair for pair in before if pair[0].subject.startswith("broker ")] or before
+    before = [pair for pair in before if pair[0].is_of_broker] or before
     shifts = [
         (one.wall_ns - first.begin_ns) - (other.wall_ns - second.begin_ns) for one, other in before
     ]
     return median_low(shifts) if shifts else 0
 
 
-def _covered(moments: Iterable[Moment], of: Report, other: Report) -> Iterator[Moment]:
-    """The moments during the other log: it cannot show what was before or after it."""
+def _covered(
+    changes: Iterable[ClusterChange], of: Report, other: Report
+) -> Iterator[ClusterChange]:
+    """The changes during the other log: it cannot show what was before or after it."""
     end_ns = other.until_ns - other.origin_ns
-    for one in moments:
+    for one in changes:
         if other.shift_ns <= one.wall_ns - of.origin_ns <= end_ns:
             yield one
 
 
-def _difference(one: Moment, log: int, report: Report) -> Difference:
+def _difference(one: ClusterChange, log: int, report: Report) -> UnmatchedChange:
     at_ns = one.wall_ns - report.origin_ns
-    return Difference(log, one.seq, at_ns, iso_time(one.wall_ns), one.subject, one.text)
+    return UnmatchedChange(log, one.seq, at_ns, iso_time(one.wall_ns), one.subject, one.text)
 
 
 def _sentence(
-    pairs: Sequence[_Pair], differences: Sequence[Difference], branch: _Branch | None
+    pairs: Sequence[_Pair], differences: Sequence[UnmatchedChange], branch: _Branch | None
 ) -> str:
     aligned = ""
     if branch is not None:

@@ -2,11 +2,11 @@
 
 from eventstore.errors import LogError
 from eventstore.reader import LogReader
-from replay.cluster_view.views import Cluster
+from replay.cluster_view.views import ClusterView
 from replay.logs.notices import notices
 
 
-def events_to_choose(reader: LogReader, cluster: Cluster) -> str:
+def events_to_choose(reader: LogReader, cluster: ClusterView) -> str:
     """The events to choose if the daemon is not the controller after this one, as "choose event 6
     or a later one"; "" if it is the controller. Raises ReplayError."""
     if cluster.controller.role != "standby":

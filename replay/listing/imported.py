@@ -10,7 +10,7 @@ from controller.core.commands import WriteAtomically, WriteZnodes
 from eventstore.filters import EventFilter
 from eventstore.records import EventRecord
 from replay.agreement.trace.controller_trace import ControllerTrace
-from replay.description.choices import chosen
+from replay.description.choices import leader_choice
 from replay.description.imported_events import imported_event_in_words, transaction_in_words
 from replay.listing.values import ListedDecision, ListedEvent, listed_event
 from replay.progress import Progress
@@ -128,7 +128,7 @@ def _decision(
     verdict, write = derived.match(record.seq, paths)
     subjects = subjects_of_transaction(transaction, chroot)
     reason = write.issued.reason if write else None
-    choices = [chosen(one) for one in reason.choices] if reason else []
+    choices = [leader_choice(one) for one in reason.choices] if reason else []
     listed = ListedDecision(
         record.seq,
         iso_time(record.wall_ns),

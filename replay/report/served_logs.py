@@ -22,7 +22,7 @@ _UNPACKED_MAX: Final = 4 << 20
 """The list does not unpack archives with more bytes."""
 
 
-class Incident(Struct, frozen=True):
+class ServedLog(Struct, frozen=True):
     """A log below the folder. `name` is its path there; `version` changes when the log grows."""
 
     name: str
@@ -42,7 +42,7 @@ class Content(Struct, frozen=True):
     unknown: str = ""
 
 
-def incidents_in(folder: Path) -> list[Incident]:
+def logs_in(folder: Path) -> list[ServedLog]:
     """The logs of daemons, imported and packed logs, and incidents; the newest first. Raises
     ReplayError."""
     if not folder.is_dir():
@@ -50,7 +50,7 @@ def incidents_in(folder: Path) -> list[Incident]:
     found = []
     for path, kind in _logs_below(folder, 0):
         try:
-            found.append(_incident(path, kind, folder))
+            found.append(_served_log(path, kind, folder))
         except FileNotFoundError:
             continue  # It was deleted meanwhile, as retention does.
         if len(found) == _LOGS_MAX:
@@ -90,15 +90,15 @@ def _logs_below(folder: Path, depth: int) -> Iterator[tuple[Path, str]]:
             yield path, "packed"
 
 
-def _incident(path: Path, kind: str, folder: Path) -> Incident:
+def _served_log(path: Path, kind: str, folder: Path) -> ServedLog:
     name = str(path.relative_to(folder)) if path != folder else path.resolve().name
     files = list(path.iterdir()) if path.is_dir() else [path]
     changed_ns = max(one.stat().st_mtime_ns for one in files)
-    return Incident(name, path, kind, changed_ns, version_of(path))
+    return ServedLog(name, path, kind, changed_ns, version_of(path))
 
 
 @lru_cache(_LOGS_MAX)
-def content_of(one: Incident) -> Content:
+def content_of(one: ServedLog) -> Content:
     """The content of a log. That of an archive is unpacked, but no recording is imported."""
     try:
         if one.kind == "log":

@@ -1,4 +1,4 @@
-"""Plays a log from any event on, and goes back: it keeps checkpoints, and folds forward from the
+"""Replays a log from any event on, and goes back: it keeps checkpoints, and folds forward from the
 nearest one. Searches backwards take the interval between two checkpoints at a time."""
 
 from bisect import bisect_right, insort
@@ -7,12 +7,12 @@ from contextlib import contextmanager
 from operator import attrgetter
 from typing import Any, Final
 
-from replay.cluster_view.views import Cluster
+from replay.cluster_view.views import ClusterView
 from replay.cluster_view.waiting import with_times
 from replay.debug.candidates import Candidates, Range
-from replay.debug.conditions import Condition
-from replay.debug.moments import Moment
-from replay.debug.tape import Checkpoint, Recording, Tape
+from replay.debug.conditions import EventCondition
+from replay.debug.event_view import EventView
+from replay.debug.log_replay import LogReplay, ReplayCheckpoint, derived_by_record, replay_from
 from replay.errors import ReplayError
 from replay.index.store import Index
 from replay.inspect.at import FOLDED_AT_ONCE_MAX, projection_at
@@ -27,8 +27,8 @@ _COUNT_MAX: Final = 2_000
 _SEQ: Final = attrgetter("seq")
 
 
-class Playback:
-    """A log that can be played from any event. All numbers of events are those of the log."""
+class SeekableLog:
+    """A log that can be replayed from any event. All numbers of events are those of the log."""
 
     def __init__(
         self, log: OpenedLog, progress: Progress = unreported, index: Index | None = None
@@ -38,14 +38,14 @@ class Playback:
         LogError."""
         self.log = log
         self._candidates = Candidates(index) if index is not None else None
-        self._recording = Recording(log, progress)
-        self._checkpoints: list[Checkpoint] = []
+        self._derived = derived_by_record(log, progress)
+        self._checkpoints: list[ReplayCheckpoint] = []
         """In the order of the log."""
         self._apart = _APART
         if self.last_seq - log.reader.header.first_seq >= FOLDED_AT_ONCE_MAX:
             projection_at(log, self.last_seq, progress)
-        with self._recording.tape(None, 1) as tape:
-            self.first_seq = tape.state.seq + 1
+        with replay_from(self.log, None, 1, self._derived) as replay:
+            self.first_seq = replay.state.seq + 1
         if self.last_seq < self.first_seq:
             raise ReplayError("the log has no events")
 
@@ -54,21 +54,21 @@ class Playback:
         """The last event; later ones appear if a daemon writes the log."""
         return self.log.reader.last_seq
 
-    def moments(self, first: int, last: int) -> Iterator[Moment]:
+    def events(self, first: int, last: int) -> Iterator[EventView]:
         """The events of a range. Raises ReplayError, LogError."""
-        with self._tape_after(first - 1) as tape:
-            while tape.state.seq < last and (moment := tape.take()) is not None:
-                yield moment
+        with self._replay_after(first - 1) as replay:
+            while replay.state.seq < last and (event := replay.take()) is not None:
+                yield event
 
-    def clusters(self, seq: int) -> tuple[Cluster, Cluster]:
+    def clusters(self, seq: int) -> tuple[ClusterView, ClusterView]:
         """The state before and after an event. Raises ReplayError, LogError."""
-        with self._tape_after(seq - 1) as tape:
-            before = self._cluster(tape)
-            tape.skip()
-            return before, self._cluster(tape)
+        with self._replay_after(seq - 1) as replay:
+            before = self._cluster(replay)
+            replay.skip()
+            return before, self._cluster(replay)
 
     def find_after(
-        self, seq: int, condition: Condition, progress: Progress = unreported
+        self, seq: int, condition: EventCondition, progress: Progress = unreported
     ) -> int | None:
         """The first event after `seq` that meets a condition; None if none does."""
         everything = Range(seq, self.last_seq)
@@ -79,7 +79,7 @@ class Playback:
         return None
 
     def find_before(
-        self, seq: int, condition: Condition, progress: Progress = unreported
+        self, seq: int, condition: EventCondition, progress: Progress = unreported
     ) -> int | None:
         """The last event before `seq` that meets a condition; None if none does."""
         everything = Range(self.first_seq - 1, seq - 1)
@@ -93,7 +93,7 @@ class Playback:
         return None
 
     def _parts(
-        self, condition: Condition, everything: Range, *, is_forward: bool
+        self, condition: EventCondition, everything: Range, *, is_forward: bool
     ) -> Iterator[Range]:
         """The ranges to search, in the order of the search: by the index, if it knows any."""
         ranges = None
@@ -113,7 +113,7 @@ class Playback:
         if self._has_changed(condition, rest):
             yield rest
 
-    def _has_changed(self, condition: Condition, between: Range) -> bool:
+    def _has_changed(self, condition: EventCondition, between: Range) -> bool:
         """Whether the state has changed between listed events; conditions that are not of the state
         are met at listed ones only."""
         if not condition.is_of_state or between.after >= between.last:
@@ -121,63 +121,63 @@ class Playback:
         before, now = (self._value(condition, seq) for seq in between)
         return condition.is_change(before, now)
 
-    def _value(self, condition: Condition, seq: int) -> Any:
-        with self._tape_after(seq) as tape:
-            return condition.value(tape.state)
+    def _value(self, condition: EventCondition, seq: int) -> Any:
+        with self._replay_after(seq) as replay:
+            return condition.value(replay.state)
 
     def _matches(
-        self, condition: Condition, after: int, last: int, progress: Progress
+        self, condition: EventCondition, after: int, last: int, progress: Progress
     ) -> Iterator[int]:
         """The events after `after` up to `last` that meet a condition, in order."""
         if after >= last:
             return
-        with self._tape_after(after) as tape:
-            before = condition.value(tape.state)
-            while tape.state.seq < last:
+        with self._replay_after(after) as replay:
+            before = condition.value(replay.state)
+            while replay.state.seq < last:
                 if condition.is_of_state:
-                    if not tape.skip():
+                    if not replay.skip():
                         return
-                    now = condition.value(tape.state)
+                    now = condition.value(replay.state)
                     is_found, before = condition.is_change(before, now), now
                 else:
-                    moment = tape.take()
-                    if moment is None:
+                    event = replay.take()
+                    if event is None:
                         return
-                    is_found = condition.holds(moment)
-                self._keep(tape)
-                progress("searching", tape.state.seq, None)
+                    is_found = condition.holds(event)
+                self._keep(replay)
+                progress("searching", replay.state.seq, None)
                 if is_found:
-                    yield tape.state.seq
+                    yield replay.state.seq
 
-    def _cluster(self, tape: Tape) -> Cluster:
+    def _cluster(self, replay: LogReplay) -> ClusterView:
         reader = self.log.reader
-        found = tape.state.cluster(time_of(reader, tape.state.seq))
+        found = replay.state.cluster(time_of(reader, replay.state.seq))
         return with_times(found, lambda seq: time_of(reader, seq))
 
     @contextmanager
-    def _tape_after(self, seq: int) -> Iterator[Tape]:
+    def _replay_after(self, seq: int) -> Iterator[LogReplay]:
         """The log from the event after `seq` on."""
-        with self._recording.tape(self._nearest(seq), seq + 1) as tape:
-            while tape.state.seq < seq and tape.skip():
-                self._keep(tape)
-            yield tape
+        with replay_from(self.log, self._nearest(seq), seq + 1, self._derived) as replay:
+            while replay.state.seq < seq and replay.skip():
+                self._keep(replay)
+            yield replay
 
-    def _nearest(self, seq: int) -> Checkpoint | None:
+    def _nearest(self, seq: int) -> ReplayCheckpoint | None:
         """The last checkpoint at or before an event; None: there is none."""
         place = bisect_right(self._checkpoints, seq, key=_SEQ)
         return self._checkpoints[place - 1] if place else None
 
     def _checkpoint_seq(self, end: int) -> int:
         """Where to begin in order to search backwards from event `end`."""
-        with self._recording.tape(self._nearest(end - 1), end) as tape:
-            return tape.state.seq
+        with replay_from(self.log, self._nearest(end - 1), end, self._derived) as replay:
+            return replay.state.seq
 
-    def _keep(self, tape: Tape) -> None:
+    def _keep(self, replay: LogReplay) -> None:
         """Keep a checkpoint if the last one is far enough away."""
-        nearest = self._nearest(tape.state.seq)
-        if tape.state.seq - (nearest.seq if nearest is not None else 0) < self._apart:
+        nearest = self._nearest(replay.state.seq)
+        if replay.state.seq - (nearest.seq if nearest is not None else 0) < self._apart:
             return
-        checkpoint = tape.checkpoint()
+        checkpoint = replay.checkpoint()
         if checkpoint is None:
             return
         insort(self._checkpoints, checkpoint, key=_SEQ)

@@ -1,4 +1,4 @@
-"""Plays a log event by event: the state after each event, and what the event did."""
+"""Replays a log event by event: the state after each event, and what the event did."""
 
 from collections.abc import Generator, Iterator, Mapping
 from contextlib import closing
@@ -7,7 +7,7 @@ from typing import Final, NamedTuple, Protocol, TypeVar
 
 from controller.core.commands import Command, CommandId
 from eventstore.filters import EventFilter
-from replay.debug.moments import Begun, Moment
+from replay.debug.event_view import BegunProcedure, EventView
 from replay.inspect.at import projection_from_snapshot, snapshot_before
 from replay.inspect.projections import (
     ImportedProjection,
@@ -15,8 +15,8 @@ from replay.inspect.projections import (
     RecordedProjection,
     projection_of,
 )
-from replay.listing.observed import DerivedDecision, DerivedDecisions, RecordDescriber
-from replay.listing.recorded import Listing
+from replay.listing.imported import DerivedDecision, DerivedDecisions, RecordDescriber
+from replay.listing.recorded import EventDescriber
 from replay.logs.open_log import OpenedLog, RecordedLog
 from replay.progress import Progress
 from replay.stock_clusters.imported_log.encoding import event_of
@@ -31,7 +31,7 @@ _CLASSIFIED: Final = 2
 NO_PENDING: Mapping[CommandId, Command] = MappingProxyType({})
 
 
-class Checkpoint(NamedTuple):
+class ReplayCheckpoint(NamedTuple):
     """The state after event `seq`, and the commands that have no outcome then."""
 
     seq: int
@@ -39,7 +39,7 @@ class Checkpoint(NamedTuple):
     pending: Mapping[CommandId, Command] = NO_PENDING
 
 
-class Tape(Protocol):
+class LogReplay(Protocol):
     """A position in a log that moves forward. `state` is the state there."""
 
     @property
@@ -49,20 +49,20 @@ class Tape(Protocol):
     def skip(self) -> bool:
         """Move to the next event. False at the end of the log. Raises ReplayError, LogError."""
 
-    def take(self) -> Moment | None:
+    def take(self) -> EventView | None:
         """Move to the next event and describe it. None at the end. Raises ReplayError, LogError."""
 
-    def checkpoint(self) -> Checkpoint | None:
+    def checkpoint(self) -> ReplayCheckpoint | None:
         """The position to begin at later; None in the middle of a procedure."""
 
     def close(self) -> None:
         """Close the log."""
 
 
-class RecordedTape:
+class RecordedReplay:
     """Folds a log of the daemon."""
 
-    def __init__(self, log: RecordedLog, begin: Checkpoint | None, before: int) -> None:
+    def __init__(self, log: RecordedLog, begin: ReplayCheckpoint | None, before: int) -> None:
         """Begin at a checkpoint, else at the last stored snapshot before event `before`."""
         if begin is None:
             state = projection_from_snapshot(log, before - 1)
@@ -71,7 +71,7 @@ class RecordedTape:
             state, pending = projection_of(log, begin.body, begin.seq), begin.pending
         assert isinstance(state, RecordedProjection), "the log is a recorded one"
         self.state: RecordedProjection = state
-        self._listing = Listing(log, state, pending)
+        self._describer = EventDescriber(log, state, pending)
         wanted = EventFilter(first_seq=state.seq + 1)
         self._records = _closable(log.reader.records(wanted))
 
@@ -80,38 +80,49 @@ class RecordedTape:
         following = next(self._records, None)
         if following is None:
             return False
-        self._listing.skip(*following)
+        self._describer.skip(*following)
         return True
 
-    def take(self) -> Moment | None:
+    def take(self) -> EventView | None:
         """Fold and describe the next event."""
         following = next(self._records, None)
         if following is None:
             return None
         running = self.state.running_since
-        event, decisions, written, *_ = self._listing.take(*following)
-        begun = tuple(Begun(one.procedure, one.seq) for one in self.state.begun)
-        return Moment(event, tuple(decisions), begun, tuple(written), running)
+        event, decisions, written, *_ = self._describer.take(*following)
+        begun = tuple(BegunProcedure(one.procedure, one.seq) for one in self.state.begun)
+        return EventView(event, tuple(decisions), begun, tuple(written), running)
 
-    def checkpoint(self) -> Checkpoint | None:
+    def checkpoint(self) -> ReplayCheckpoint | None:
         """The whole fold."""
         body = self.state.snapshot()
         if body is None:
             return None
-        return Checkpoint(self.state.seq, body, dict(self._listing.pending))
+        return ReplayCheckpoint(self.state.seq, body, dict(self._describer.pending))
 
     def close(self) -> None:
         """Close the log."""
         self._records.close()
 
 
-class ImportedTape:
+class DerivedByRecord(NamedTuple):
+    """The decisions of an imported log by record, and the procedures that begin at a record."""
+
+    decisions: Mapping[int, DerivedDecision]
+    procedures: Mapping[int, Mapping[str, None]]
+
+
+class ImportedReplay:
     """Applies the transactions of an imported log."""
 
     def __init__(
-        self, log: ImportedLog, begin: Checkpoint | None, before: int, derived: "Derived"
+        self,
+        log: ImportedLog,
+        begin: ReplayCheckpoint | None,
+        before: int,
+        derived: DerivedByRecord,
     ) -> None:
-        """As RecordedTape. `derived` are the decisions of its controllers."""
+        """As RecordedReplay. `derived` are the decisions of its controllers."""
         if begin is None:
             state = projection_from_snapshot(log, before - 1)
         else:
@@ -139,7 +150,7 @@ class ImportedTape:
         self._describe(record, event_of(record))
         return True
 
-    def take(self) -> Moment | None:
+    def take(self) -> EventView | None:
         """Apply and describe the next record."""
         record = next(self._records, None)
         if record is None:
@@ -149,9 +160,9 @@ class ImportedTape:
         listed = self._describe(record, event)
         derived = self._derived.decisions.get(record.seq)
         begun = tuple(
-            Begun(one, record.seq) for one in self._derived.procedures.get(record.seq, ())
+            BegunProcedure(one, record.seq) for one in self._derived.procedures.get(record.seq, ())
         )
-        return Moment(
+        return EventView(
             listed,
             (derived.listed,) if derived is not None else (),
             begun,
@@ -159,10 +170,10 @@ class ImportedTape:
             (derived.since or 0) if derived is not None else 0,
         )
 
-    def checkpoint(self) -> Checkpoint | None:
+    def checkpoint(self) -> ReplayCheckpoint | None:
         """All znodes and sessions."""
         body = self.state.snapshot()
-        return Checkpoint(self.state.seq, body) if body is not None else None
+        return ReplayCheckpoint(self.state.seq, body) if body is not None else None
 
     def close(self) -> None:
         """Close the log."""
@@ -182,32 +193,24 @@ def _closable(records: Iterator[Record]) -> Generator[Record, None, None]:
     yield from records
 
 
-class Derived(NamedTuple):
-    """The decisions of an imported log by record, and the procedures that begin at a record."""
+def derived_by_record(log: OpenedLog, progress: Progress) -> DerivedByRecord:
+    """Derive the decisions of an imported log; none of a daemon's log, which has them. Raises
+    ReplayError, LogError."""
+    if isinstance(log, RecordedLog):
+        return DerivedByRecord({}, {})
+    found = DerivedDecisions.of(log, progress)
+    decisions = found.between(log.reader.header.first_seq, log.reader.last_seq)
+    return DerivedByRecord({one.listed.seq: one for one in decisions}, found.procedures)
 
-    decisions: Mapping[int, DerivedDecision]
-    procedures: Mapping[int, Mapping[str, None]]
 
-
-class Recording:
-    """A log of either kind, which is played from any event."""
-
-    def __init__(self, log: OpenedLog, progress: Progress) -> None:
-        """The decisions of an imported log are derived first. Raises ReplayError, LogError."""
-        self.log = log
-        self._derived = Derived({}, {})
-        if isinstance(log, ImportedLog):
-            found = DerivedDecisions.of(log, progress)
-            decisions = found.between(log.reader.header.first_seq, log.reader.last_seq)
-            by_seq = {one.listed.seq: one for one in decisions}
-            self._derived = Derived(by_seq, found.procedures)
-
-    def tape(self, begin: Checkpoint | None, before: int) -> "closing[Tape]":
-        """The log from a checkpoint or from the last snapshot before event `before`: from the later
-        one."""
-        stored = snapshot_before(self.log.reader, before - 1)
-        if begin is not None and stored is not None and stored.seq > begin.seq:
-            begin = None
-        if isinstance(self.log, RecordedLog):
-            return closing(RecordedTape(self.log, begin, before))
-        return closing(ImportedTape(self.log, begin, before, self._derived))
+def replay_from(
+    log: OpenedLog, begin: ReplayCheckpoint | None, before: int, derived: DerivedByRecord
+) -> "closing[LogReplay]":
+    """The log from a checkpoint or from the last snapshot before event `before`: from the later
+    one."""
+    stored = snapshot_before(log.reader, before - 1)
+    if begin is not None and stored is not None and stored.seq > begin.seq:
+        begin = None
+    if isinstance(log, RecordedLog):
+        return closing(RecordedReplay(log, begin, before))
+    return closing(ImportedReplay(log, begin, before, derived))
