@@ -4,7 +4,7 @@ import asyncio
 import os
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Final
@@ -41,6 +41,7 @@ from replay.cli.health_report import (
 from replay.cli.live_cluster import address, live_znodes, owners_of, registered_brokers, shown
 from replay.cli.options import At, Json, log_position
 from replay.cli.progress import progress
+from replay.cli.single_options import SingleOptions
 from replay.cli.stuck_registrations import RegistrationLooks
 from replay.cluster_view.from_znodes import cluster_of
 from replay.cluster_view.selecting import selected
@@ -97,7 +98,8 @@ _Daemon = Annotated[
     ),
 ]
 _Topic = Annotated[
-    str | None, typer.Option(metavar="T", help="Only this topic, with all its partitions.")
+    list[str] | None,
+    typer.Option(metavar="T", help="Only this topic, with all its partitions. Can be repeated."),
 ]
 _MinInsyncReplicas = Annotated[
     int | None,
@@ -116,7 +118,7 @@ _Limit = Annotated[
 _Probe = Annotated[
     bool,
     typer.Option(
-        "--probe", help="Write two records to --topic and read them back. They stay there."
+        "--probe", help="Write two records to the --topic and read them back. They stay there."
     ),
 ]
 _Bootstrap = Annotated[
@@ -155,7 +157,7 @@ _Interval = Annotated[
 ]
 
 
-@app.command(name="health")
+@app.command(name="health", cls=SingleOptions)
 def health(
     log: _Source = None,
     zookeeper: _ZooKeeper = None,
@@ -191,28 +193,27 @@ def health(
     access = _access(zookeeper, config) if is_live else None
     security = PLAIN if access is None else access.brokers
     registrations = RegistrationLooks(patience, bootstrap_server, security)
-    look = _look(log, access, daemon, topic, at, registrations, waits=not watch)
+    topics = topic or []
+    look = _look(log, access, daemon, topics, at, registrations, waits=not watch)
     options = _probe_options(
-        probe, watch, topic, None if is_live else bootstrap_server, command_config
+        probe, watch, topics, None if is_live else bootstrap_server, command_config
     )
-    shown = Shown(
-        topic is not None, limit if limit is not None else (0 if topic is not None else _SHOWN)
-    )
+    shown = Shown(bool(topics), limit if limit is not None else (0 if topics else _SHOWN))
     asked = MinInsyncReplicas()
 
     def report() -> Report:
         nonlocal asked
         moment = look()
-        cluster = selected(moment.cluster, topic, None)
+        cluster = selected(moment.cluster, topics)
         if asked == MinInsyncReplicas() and _needs_brokers(cluster, min_insync_replicas):
             asked = asyncio.run(ask_brokers(moment.brokers, security))
         own = asked.own if min_insync_replicas is None else min_insync_replicas
         found = evaluate(cluster, own, is_bounded=asked.is_bounded)
         probed = []
-        if probe and topic is not None:
-            typer.echo(f"refold health: {warning(topic)}", err=True)
+        for name in topics if probe else ():
+            typer.echo(f"refold health: {warning(name)}", err=True)
             servers = bootstrap_server or _servers(moment, security)
-            probed = asyncio.run(probe_topic(topic, servers, options or security.login()))
+            probed = asyncio.run(probe_topic(name, servers, options or security.login()))
         return report_of(moment.source, cluster, found, shown, moment.problem, probed)
 
     if watch:
@@ -235,7 +236,7 @@ def _needs_brokers(cluster: Cluster, given: int | None) -> bool:
 
 
 def _probe_options(
-    probe: bool, watch: bool, topic: str | None, bootstrap: str | None, config: Path | None
+    probe: bool, watch: bool, topics: Sequence[str], bootstrap: str | None, config: Path | None
 ) -> dict[str, Any]:
     """The arguments of the clients. Raises typer.BadParameter for options that do not fit."""
     if not probe:
@@ -244,8 +245,8 @@ def _probe_options(
                 "applies to --probe", param_hint="--bootstrap-server, --command-config"
             )
         return {}
-    if topic is None or watch:
-        raise typer.BadParameter("needs --topic, and is done once", param_hint="--probe")
+    if len(topics) != 1 or watch:
+        raise typer.BadParameter("needs one --topic, and is done once", param_hint="--probe")
     try:
         return client_options(config, "--command-config")
     except SettingsError as error:
@@ -312,7 +313,7 @@ def _look(
     log: str | None,
     access: ClusterAccess | None,
     daemon: Path | None,
-    topic: str | None,
+    topics: Collection[str],
     at: str | None,
     registrations: RegistrationLooks,
     *,
@@ -329,7 +330,7 @@ def _look(
         return lambda: _from_daemon(daemon)
     assert access is not None
     zookeeper = access.zookeeper
-    return lambda: _from_zookeeper(zookeeper, topic, registrations, waits=waits)
+    return lambda: _from_zookeeper(zookeeper, topics, registrations, waits=waits)
 
 
 def _from_log(log: str, seq: int | None, wall_ns: int | None) -> _Moment:
@@ -375,14 +376,19 @@ def _disconnected(found: DaemonStatus) -> str:
 
 
 def _from_zookeeper(
-    access: ZooKeeperAccess, topic: str | None, registrations: RegistrationLooks, *, waits: bool
+    access: ZooKeeperAccess,
+    topics: Collection[str],
+    registrations: RegistrationLooks,
+    *,
+    waits: bool,
 ) -> _Moment:
     """Raises ReplayError if ZooKeeper is not reachable, or there is no Kafka cluster or topic."""
     connect, security = access
     while True:
-        view = asyncio.run(live_znodes(connect, topic, security))
-        if topic is not None and view.find(topic_path(topic)) is None:
-            raise ReplayError(f"the cluster at {address(connect)} has no topic {topic}")
+        view = asyncio.run(live_znodes(connect, topics, security))
+        for one in topics:
+            if view.find(topic_path(one)) is None:
+                raise ReplayError(f"the cluster at {address(connect)} has no topic {one}")
         cluster = cluster_of(view, 0, iso_time(time.time_ns()))
         brokers = registered_brokers(view)
         stuck, again_s = registrations.look(
@@ -418,7 +424,7 @@ def _watch(report: Callable[[], Report], seconds: float, shown: Shown, *, as_jso
 def _print(report: Report, shown: Shown) -> None:
     for line in lines_of(report):
         typer.echo(line)
-    for one in report.topics if shown.of_topic else ():
+    for one in report.topics if shown.of_topics else ():
         typer.echo(topic_line(one))
     for line in probe_lines(report):
         typer.echo(line)

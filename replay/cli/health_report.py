@@ -55,15 +55,15 @@ class Report(Struct, frozen=True):
 
 
 class Shown(Struct, frozen=True):
-    """The partitions that a report lists: with those that are well if it is about one topic, at
-    most `limit`; 0: all."""
+    """The partitions that a report lists: with those that are well if it is about chosen
+    topics, at most `limit`; 0: all."""
 
-    of_topic: bool
+    of_topics: bool
     limit: int
 
     def of(self, found: Health) -> list[PartitionHealth]:
         """The partitions to list, worst first."""
-        listed = [one for one in found.partitions if self.of_topic or one.states]
+        listed = [one for one in found.partitions if self.of_topics or one.states]
         return listed[: self.limit or None]
 
 
@@ -161,6 +161,6 @@ def table_of(report: Report) -> Table:
 
 def hidden(report: Report, shown: Shown) -> str:
     """A sentence about partitions that are not listed because of the limit; "" for none."""
-    wanted = report.total if shown.of_topic else report.total - report.well
+    wanted = report.total if shown.of_topics else report.total - report.well
     left = wanted - len(report.partitions)
     return f"... and {counted(left, 'other partition')}; --limit 0 shows all" if left else ""

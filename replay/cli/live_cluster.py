@@ -1,6 +1,6 @@
 """The znodes of a live cluster, as the commands see those of an imported log."""
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from contextlib import suppress
 from typing import Final
 
@@ -30,13 +30,13 @@ def shown(connect: ConnectString) -> str:
 
 
 async def live_znodes(
-    connect: ConnectString, topic: str | None = None, security: ZooKeeperSecurity = PLAIN
+    connect: ConnectString, topics: Collection[str] = (), security: ZooKeeperSecurity = PLAIN
 ) -> ZnodeView:
-    """The znodes of a cluster; of the topics only `topic`, if it is given. Raises ReplayError if
+    """The znodes of a cluster; of the topics only `topics`, if there are any. Raises ReplayError if
     ZooKeeper is not reachable, or there is no Kafka cluster."""
     try:
         async with ZooKeeperClient(connect, _TIMEOUT_MS, security) as client:
-            found = await read_cluster(client, topic)
+            found = await read_cluster(client, topics)
     except ZooKeeperUnavailable as error:
         raise ReplayError(f"{shown(connect)}: {error}") from error
     if not found:

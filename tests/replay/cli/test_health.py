@@ -109,6 +109,29 @@ def test_well_partitions_are_shown_for_a_topic_only(log: Path) -> None:
     assert health(log, *at).exit_code == 0
 
 
+@pytest.fixture
+def log_of_three_topics(tmp_path: Path) -> Path:
+    """Broker 2 has stopped: each topic has lost a replica."""
+    cluster = Cluster(1, 2).start()
+    for topic in ("a", "b", "c"):
+        cluster.create_topic(topic, {0: [1, 2]})
+    cluster.stop_broker(2)
+    return write_log(tmp_path / "log", cluster)
+
+
+def test_each_of_several_topics_is_shown(log_of_three_topics: Path) -> None:
+    found = found_by(log_of_three_topics, "--topic", "c", "--topic", "a")
+    assert [one["topic"] for one in found["topics"]] == ["a", "c"]
+    assert [one["topic"] for one in found["partitions"]] == ["a", "c"]
+    assert (found["total"], found["counts"]["under-replicated"]) == (2, 2)
+
+
+def test_unknown_topic_among_several_is_named(log_of_three_topics: Path) -> None:
+    found = health(log_of_three_topics, "--topic", "a", "--topic", "nosuch")
+    assert (found.exit_code, found.stdout) == (2, "")
+    assert "no topic nosuch" in found.stderr
+
+
 @pytest.mark.parametrize(("fail_on", "status"), [("offline", 1), ("not-preferred", 1)])
 def test_exit_status_follows_the_worst_state(log: Path, fail_on: str, status: int) -> None:
     assert health(log, "--fail-on", fail_on).exit_code == status
@@ -144,7 +167,10 @@ def test_unknown_topic_is_named(log: Path) -> None:
         (["--zookeeper", "localhost:no"], "is not HOST:PORT"),
         (["--zookeeper", "localhost:1", "--at", "3"], "is a moment of a log"),
         (["LOG", "--at", "3", "--watch"], "is a fixed moment, omit --watch"),
-        (["LOG", "--probe"], "needs --topic"),
+        (["LOG", "--probe"], "needs one --topic"),
+        (["LOG", "--probe", "--topic", "t", "--topic", "u"], "needs one --topic"),
+        (["--zookeeper", "a:1", "--zookeeper", "b:1"], "is given 2 times: give it once"),
+        (["LOG", "--fail-on", "offline", "--fail-on", "stuck"], "is given 2 times: give it once"),
         (["LOG", "--bootstrap-server", "localhost:1"], "applies to --probe"),
     ],
 )
@@ -200,21 +226,24 @@ async def test_missing_daemon_or_log_is_an_error(folder: Path) -> None:
 # A real ZooKeeper --------------------------------------------------------------------------------
 
 
-async def make_topic(zookeeper: ZooKeeperServer, chroot: str) -> None:
-    """Brokers 1 and 2; t-0 is led by 2, and t-1 has lost broker 3. The topic needs two in sync."""
+async def make_topic(zookeeper: ZooKeeperServer, chroot: str, topic: str = "t") -> None:
+    """Brokers 1 and 2; partition 0 is led by 2, and partition 1 has lost broker 3. The topic needs
+    two in sync."""
     state = {"controller_epoch": 1, "version": 1, "leader_epoch": 0}
+    of_topic = f"/brokers/topics/{topic}"
     znodes = {
         "/brokers/ids/1": {"version": 4, "host": "h", "port": 1, "endpoints": ["PLAINTEXT://h:1"]},
         "/brokers/ids/2": {"version": 4, "host": "h", "port": 2, "endpoints": ["PLAINTEXT://h:2"]},
-        "/brokers/topics/t": {"version": 1, "partitions": {"0": [1, 2], "1": [1, 3]}},
-        "/brokers/topics/t/partitions/0/state": {**state, "leader": 2, "isr": [1, 2]},
-        "/brokers/topics/t/partitions/1/state": {**state, "leader": 1, "isr": [1]},
-        "/config/topics/t": {"version": 1, "config": {"min.insync.replicas": "2"}},
+        of_topic: {"version": 1, "partitions": {"0": [1, 2], "1": [1, 3]}},
+        f"{of_topic}/partitions/0/state": {**state, "leader": 2, "isr": [1, 2]},
+        f"{of_topic}/partitions/1/state": {**state, "leader": 1, "isr": [1]},
+        f"/config/topics/{topic}": {"version": 1, "config": {"min.insync.replicas": "2"}},
     }
     async with client(zookeeper.connect) as writer:
         for path, content in znodes.items():
             await writer.ensure_path(chroot + path.rpartition("/")[0])
-            await writer.create(chroot + path, json.dumps(content))
+            if not await writer.exists(chroot + path):
+                await writer.create(chroot + path, json.dumps(content))
 
 
 @pytest.mark.lab
@@ -226,6 +255,15 @@ def test_cluster_without_refold_is_read_from_zookeeper(zookeeper: ZooKeeperServe
         (0, ["not-preferred"]),
     ]
     assert found["notes"] == []
+
+
+@pytest.mark.lab
+def test_only_the_chosen_topics_are_read_from_zookeeper(zookeeper: ZooKeeperServer) -> None:
+    anyio.run(make_topic, zookeeper, "/chosen")
+    anyio.run(make_topic, zookeeper, "/chosen", "u")
+    anyio.run(make_topic, zookeeper, "/chosen", "v")
+    found = found_by("--zookeeper", f"{zookeeper.connect}/chosen", "--topic", "t", "--topic", "v")
+    assert {one["topic"] for one in found["partitions"]} == {"t", "v"}
 
 
 @pytest.mark.lab
