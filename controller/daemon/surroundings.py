@@ -12,7 +12,7 @@ class Surroundings:
     manager."""
 
     def __init__(self, settings: Settings, sources: Sources) -> None:
-        self.status = StatusSource(settings.broker_id)
+        self.status = StatusSource(settings.broker_id, str(settings.zookeeper))
         self.probed = Probed()
         self.probed.unready = self._unready
         self.service_manager = ServiceManager()

@@ -48,6 +48,16 @@ async def read_cluster(client: ZooKeeperClient, topics: Collection[str] = ()) ->
     return found | await _read(client, [znodes.CONTROLLER_EPOCH])
 
 
+async def read_brokers_and_configs(
+    client: ZooKeeperClient, topics: Collection[str]
+) -> dict[str, Znode]:
+    """The registrations of brokers, the dynamic default of the brokers, and the configurations of
+    these topics: the existing znodes by path. Raises ZooKeeperUnavailable."""
+    brokers = [f"{znodes.BROKER_IDS}/{one}" for one in await client.children(znodes.BROKER_IDS)]
+    configs = [broker_config_path(None), *map(topic_config_path, topics)]
+    return await _read(client, [*brokers, *configs])
+
+
 def _state_paths(found: dict[str, Znode], topic: str) -> list[str]:
     znode = found.get(znodes.topic_path(topic))
     if znode is None:

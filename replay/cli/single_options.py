@@ -14,7 +14,8 @@ class SingleOptions(TyperCommand):
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """As in the base class. Raises typer.BadParameter for an option with too many values."""
         # Parsing an argument again changes nothing; the base class keeps no count of the options.
-        *_, given = self.make_parser(ctx).parse_args(args=[*args])
+        parser: Any = self.make_parser(ctx)
+        *_, given = parser.parse_args(args=[*args])
         for option, count in Counter(given).items():
             if count > 1 and not option.multiple and not getattr(option, "is_flag", False):
                 raise typer.BadParameter(

@@ -148,7 +148,18 @@ def test_unknown_min_insync_replicas_is_noted(log: Path) -> None:
     known = health(log, "--min-insync-replicas", 2)
     assert "min.insync.replicas is not known" not in known.stdout
     assert "1 under-min-isr" in known.stdout
-    assert "does not have the topics' own min.insync.replicas" in known.stdout
+    assert "does not have the configurations of topics: of 1 topic (t)," in known.stdout
+
+
+def test_daemons_setting_of_min_insync_replicas_is_used(tmp_path: Path) -> None:
+    """The daemon has it from its configuration, or from the brokers at its start."""
+    settings = {"min.insync.replicas": "2"}
+    cluster = Cluster(1, 2, broker_settings=settings).start()
+    cluster.create_topic("t", {0: [1, 2]})
+    cluster.stop_broker(2)
+    log = write_log(tmp_path / "log", cluster)
+    assert found_by(log)["counts"]["under-min-isr"] == 1
+    assert found_by(log, "--min-insync-replicas", 1)["counts"]["under-min-isr"] == 0
 
 
 def test_unknown_topic_is_named(log: Path) -> None:
@@ -162,7 +173,7 @@ def test_unknown_topic_is_named(log: Path) -> None:
     [
         ([], "give a log, --zookeeper, --config or --daemon"),
         (["LOG", "--daemon", "/logs"], "give a log, --zookeeper, --config or --daemon"),
-        (["LOG", "--config", "/no.properties"], "applies to --zookeeper"),
+        (["LOG", "--config", "/no.properties"], "applies to --zookeeper and --daemon"),
         (["--daemon", "/logs", "--at", "3"], "is a moment of a log"),
         (["--zookeeper", "localhost:no"], "is not HOST:PORT"),
         (["--zookeeper", "localhost:1", "--at", "3"], "is a moment of a log"),
@@ -183,16 +194,21 @@ def test_options_that_do_not_fit_are_refused(log: Path, arguments: list[str], sa
 # A running daemon ---------------------------------------------------------------------------------
 
 
+CONNECTED = SessionStatus("0x1f", True, "zk1:2181", 18000, 40, "")
+
+
 def of_log(status: DaemonStatus, log: Path) -> DaemonStatus:
     return structs.replace(status, log=LogStatus(str(log), 1, 1))
 
 
-async def asked(folder: Path, *statuses: DaemonStatus) -> tuple[int, str]:
+async def asked(
+    folder: Path, *statuses: DaemonStatus, options: tuple[str, ...] = ()
+) -> tuple[int, str]:
     """The result of the command with daemons that have these statuses."""
     with ExitStack() as stack:
         for one in statuses:
             await stack.enter_context(serving(folder, one)).open()
-        return await run("health", "--daemon", str(folder))
+        return await run("health", "--daemon", str(folder), *options)
 
 
 async def test_health_of_a_running_daemon_is_that_of_its_log(log: Path, folder: Path) -> None:
@@ -213,6 +229,15 @@ async def test_daemon_without_zookeeper_is_not_well(log: Path, folder: Path) -> 
     assert status == 1
     expected = "The daemon has no connection to ZooKeeper (the server closed) and decides nothing"
     assert output.startswith(expected)
+
+
+async def test_topics_are_named_whose_configuration_a_daemon_does_not_know(
+    log: Path, folder: Path
+) -> None:
+    """A daemon of an earlier release does not report where ZooKeeper is."""
+    _, output = await asked(folder, of_log(ACTIVE, log))
+    assert "min.insync.replicas is not known for 1 topic (t): a daemon's log does not" in output
+    assert "this daemon does not report its zookeeper.connect: give --config" in output
 
 
 async def test_missing_daemon_or_log_is_an_error(folder: Path) -> None:
@@ -264,6 +289,27 @@ def test_only_the_chosen_topics_are_read_from_zookeeper(zookeeper: ZooKeeperServ
     anyio.run(make_topic, zookeeper, "/chosen", "v")
     found = found_by("--zookeeper", f"{zookeeper.connect}/chosen", "--topic", "t", "--topic", "v")
     assert {one["topic"] for one in found["partitions"]} == {"t", "v"}
+
+
+@pytest.mark.lab
+@pytest.mark.parametrize("is_in_settings", [True, False])
+async def test_configurations_of_topics_are_those_of_the_daemons_zookeeper(
+    zookeeper: ZooKeeperServer, log: Path, folder: Path, is_in_settings: bool
+) -> None:
+    """The log has no configuration of t; one of two replicas is in sync, and the topic needs two.
+    The daemon reports where ZooKeeper is, or --config says it."""
+    chroot = f"/daemon-{is_in_settings}"
+    await make_topic(zookeeper, chroot)
+    connect = f"{zookeeper.connect}{chroot}"
+    config = folder / "server.properties"
+    config.write_text(f"zookeeper.connect={connect}\n")
+    options = ("--config", str(config)) if is_in_settings else ()
+    session = structs.replace(CONNECTED, connect="" if is_in_settings else connect)
+    status = structs.replace(of_log(ACTIVE, log), zookeeper=session)
+    found, output = await asked(folder, status, options=options)
+    assert found == 1
+    assert "1 under-min-isr" in output
+    assert "note: " not in output
 
 
 @pytest.mark.lab
