@@ -12,7 +12,7 @@ class ManagementInterface:
     manager."""
 
     def __init__(self, settings: Settings, sources: Sources) -> None:
-        self.status = StatusSource(settings.broker_id)
+        self.status = StatusSource(settings.broker_id, str(settings.zookeeper))
         self.probes = Probes()
         self.probes.unready = self._unready
         self.service_manager = ServiceManager()

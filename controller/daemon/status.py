@@ -60,10 +60,12 @@ class RunningParts:
 
 
 class StatusSource:
-    """The status of this process: before its daemon runs (`parts` is None), and then."""
+    """The status of this process: before its daemon runs (`parts` is None), and then. `connect`:
+    the servers and the chroot of ZooKeeper."""
 
-    def __init__(self, broker_id: int) -> None:
+    def __init__(self, broker_id: int, connect: str) -> None:
         self._broker_id = broker_id
+        self._connect = connect
         self._version = code_version()
         self._started_ns = time.time_ns()
         self.role_at_start: RoleAtStart = "waiting for ZooKeeper"
@@ -95,7 +97,7 @@ class StatusSource:
             last_decision=_last_decision(progress),
             standbys=parts.standbys() if parts.fold.term else None,
             log=LogStatus(parts.folder, parts.log.tip.last_seq, parts.log.size_bytes),
-            zookeeper=_session(parts.session()),
+            zookeeper=_session(parts.session(), self._connect),
         )
 
     @property
@@ -174,7 +176,7 @@ def _last_decision(progress: LoopProgress) -> DecisionStatus | None:
     )
 
 
-def _session(found: ConnectionStatus) -> SessionStatus:
+def _session(found: ConnectionStatus, connect: str) -> SessionStatus:
     return SessionStatus(
         format_session(found.session_id) if found.session_id else "",
         found.is_connected,
@@ -182,6 +184,7 @@ def _session(found: ConnectionStatus) -> SessionStatus:
         found.timeout_ms,
         found.heard_ms_ago,
         "" if found.is_connected else found.fault,
+        connect,
     )
 
 

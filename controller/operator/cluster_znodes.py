@@ -1,7 +1,7 @@
 """Reads the znodes of a Kafka cluster that show its health: brokers, topics, states, deletions,
 reassignments, dynamic configuration and the state of a migration."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Final
 
 from controller.core import znodes
@@ -32,8 +32,8 @@ _READ_WHOLE: Final = (
 """Parents whose children are all read."""
 
 
-async def read_cluster(client: ZooKeeperClient, topic: str | None = None) -> dict[str, Znode]:
-    """The existing znodes by path; of the topics only `topic`, if it is given.
+async def read_cluster(client: ZooKeeperClient, topics: Collection[str] = ()) -> dict[str, Znode]:
+    """The existing znodes by path; of the topics only `topics`, if there are any.
 
     The znodes are read one after the other, so that they may differ in age. /controller_epoch is
     read last: no state of a partition that was read has the epoch of a later controller. Raises
@@ -41,11 +41,21 @@ async def read_cluster(client: ZooKeeperClient, topic: str | None = None) -> dic
     """
     found = await _read(client, _PARENTS)
     children = [f"{one}/{name}" for one in _READ_WHOLE for name in await client.children(one)]
-    names = [topic] if topic is not None else await client.children(znodes.TOPICS)
+    names = topics or await client.children(znodes.TOPICS)
     of_topics = [path for one in names for path in (znodes.topic_path(one), topic_config_path(one))]
     found |= await _read(client, [*children, *of_topics])
     found |= await _read(client, [path for one in names for path in _state_paths(found, one)])
     return found | await _read(client, [znodes.CONTROLLER_EPOCH])
+
+
+async def read_brokers_and_configs(
+    client: ZooKeeperClient, topics: Collection[str]
+) -> dict[str, Znode]:
+    """The registrations of brokers, the dynamic default of the brokers, and the configurations of
+    these topics: the existing znodes by path. Raises ZooKeeperUnavailable."""
+    brokers = [f"{znodes.BROKER_IDS}/{one}" for one in await client.children(znodes.BROKER_IDS)]
+    configs = [broker_config_path(None), *map(topic_config_path, topics)]
+    return await _read(client, [*brokers, *configs])
 
 
 def _state_paths(found: dict[str, Znode], topic: str) -> list[str]:

@@ -96,7 +96,7 @@ class LogStatus(Struct, frozen=True):
 class SessionStatus(Struct, frozen=True):
     """The ZooKeeper session. `session`: its id in hex, empty for none. `heard_ms`: how long ago the
     server was last heard, null if none was. `fault`: why the last connection ended; only while
-    there is none."""
+    there is none. `connect`: all servers and the chroot, as in the settings."""
 
     session: str
     is_connected: bool
@@ -104,6 +104,8 @@ class SessionStatus(Struct, frozen=True):
     timeout_ms: int
     heard_ms: int | None
     fault: str
+    # A daemon of 0.2.0 does not say it.
+    connect: str = ""
 
 
 class DaemonStatus(Struct, frozen=True):

@@ -24,6 +24,9 @@ class ConnectString(NamedTuple):
     servers: tuple[ServerAddress, ...]
     chroot: str
 
+    def __str__(self) -> str:
+        return f"{','.join(map(str, self.servers))}{self.chroot}"
+
 
 def parse_connect_string(text: str) -> ConnectString:
     """Parse `zookeeper.connect`. The default port is 2181. Raises BadConnectString."""

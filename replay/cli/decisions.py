@@ -18,6 +18,7 @@ from replay.cli.listing import (
     print_list,
 )
 from replay.cli.options import FromPosition, JsonLines, Log, Term, ToPosition
+from replay.cli.single_options import SingleOptions
 from replay.description.choices import LeaderChoice, candidates_clause
 from replay.index import listing as from_index
 from replay.index.listing import Wanted
@@ -34,7 +35,7 @@ _SHOWN: Final = 5
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
 
-@app.command(name="decisions")
+@app.command(name="decisions", cls=SingleOptions)
 def decisions(
     log: Log,
     first: FromPosition = None,

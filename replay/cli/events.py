@@ -18,6 +18,7 @@ from replay.cli.listing import (
     print_list,
 )
 from replay.cli.options import FromPosition, JsonLines, Kind, Log, Term, ToPosition
+from replay.cli.single_options import SingleOptions
 from replay.index import listing as from_index
 from replay.index.listing import Wanted
 from replay.index.store import Index
@@ -31,7 +32,7 @@ from replay.progress import Progress
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
 
-@app.command(name="events")
+@app.command(name="events", cls=SingleOptions)
 def events(
     log: Log,
     first: FromPosition = None,

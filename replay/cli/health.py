@@ -4,27 +4,22 @@ import asyncio
 import os
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Final
 
 import typer
-from msgspec import Struct
 
 from controller.brokers.security import PLAIN, BrokerSecurity
 from controller.cli.output import print_result, print_table
-from controller.core.values import Broker
-from controller.core.znodes import topic_path
-from controller.operator.daemon_status import DaemonStatus, ask_any
-from controller.operator.errors import NoDaemon
 from controller.operator.min_insync_replicas import MinInsyncReplicas, ask_brokers
 from controller.operator.topic_probe import probe as probe_topic
 from controller.operator.topic_probe import warning
 from controller.settings import parsing
 from controller.settings.client_options import client_options
 from controller.settings.errors import SettingsError
-from controller.settings.settings import ClusterAccess, ZooKeeperAccess, access_of
+from controller.settings.settings import ClusterAccess, access_of
 from controller.settings.sources import RawSetting
 from eventstore.errors import LogError
 from replay.cli.exit_status import errors_in_one_line
@@ -38,22 +33,14 @@ from replay.cli.health_report import (
     table_of,
     topic_line,
 )
-from replay.cli.live_cluster import address, live_znodes, owners_of, registered_brokers, shown
+from replay.cli.health_sources import Moment, from_daemon, from_log, from_zookeeper
 from replay.cli.options import At, Json, log_position
-from replay.cli.progress import progress
+from replay.cli.single_options import SingleOptions
 from replay.cli.stuck_registrations import RegistrationLooks
-from replay.cluster_view.from_znodes import cluster_of
 from replay.cluster_view.selecting import selected
 from replay.cluster_view.views import ClusterView
-from replay.cluster_view.waiting import stuck_registrations
 from replay.errors import ReplayError
 from replay.health.evaluate import WORST_FIRST, State, evaluate
-from replay.inspect.at import cluster_at
-from replay.logs.open_log import open_log, seq_at
-from replay.shadow.status import read_status
-from replay.times import iso_time
-from replay.why.daemon_terms import events_to_choose
-from replay.why.headline import headline_of
 
 _NOT_WELL: Final = 1
 _SHOWN: Final = 20
@@ -64,17 +51,7 @@ _CLEAR: Final = "\x1b[H\x1b[J"
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
 
-class _Moment(Struct, frozen=True):
-    """A cluster, where it was read, and what its controller could not do. `brokers` are those that
-    can be asked; none if the moment is from a log."""
-
-    source: str
-    cluster: ClusterView
-    problem: str = ""
-    brokers: tuple[Broker, ...] = ()
-
-
-_Look = Callable[[], _Moment]
+_Look = Callable[[], Moment]
 
 
 _Source = Annotated[
@@ -97,7 +74,8 @@ _Daemon = Annotated[
     ),
 ]
 _Topic = Annotated[
-    str | None, typer.Option(metavar="T", help="Only this topic, with all its partitions.")
+    list[str] | None,
+    typer.Option(metavar="T", help="Only this topic, with all its partitions. Can be repeated."),
 ]
 _MinInsyncReplicas = Annotated[
     int | None,
@@ -116,7 +94,7 @@ _Limit = Annotated[
 _Probe = Annotated[
     bool,
     typer.Option(
-        "--probe", help="Write two records to --topic and read them back. They stay there."
+        "--probe", help="Write two records to the --topic and read them back. They stay there."
     ),
 ]
 _Bootstrap = Annotated[
@@ -155,7 +133,7 @@ _Interval = Annotated[
 ]
 
 
-@app.command(name="health")
+@app.command(name="health", cls=SingleOptions)
 def health(
     log: _Source = None,
     zookeeper: _ZooKeeper = None,
@@ -188,32 +166,32 @@ def health(
     if watch and at is not None:
         raise typer.BadParameter("is a fixed moment, omit --watch", param_hint="--at")
     is_live = log is None and daemon is None
-    access = _access(zookeeper, config) if is_live else None
+    access = _access(zookeeper, config) if is_live or config is not None else None
     security = PLAIN if access is None else access.brokers
     registrations = RegistrationLooks(patience, bootstrap_server, security)
-    look = _look(log, access, daemon, topic, at, registrations, waits=not watch)
+    topics = topic or []
+    look = _look(log, access, daemon, topics, at, registrations, waits=not watch)
     options = _probe_options(
-        probe, watch, topic, None if is_live else bootstrap_server, command_config
+        probe, watch, topics, None if is_live else bootstrap_server, command_config
     )
-    shown = Shown(
-        topic is not None, limit if limit is not None else (0 if topic is not None else _SHOWN)
-    )
+    shown = Shown(bool(topics), limit if limit is not None else (0 if topics else _SHOWN))
     asked = MinInsyncReplicas()
 
     def report() -> Report:
         nonlocal asked
         moment = look()
-        cluster = selected(moment.cluster, topic, None)
+        cluster = selected(moment.cluster, topics)
         if asked == MinInsyncReplicas() and _needs_brokers(cluster, min_insync_replicas):
             asked = asyncio.run(ask_brokers(moment.brokers, security))
-        own = asked.own if min_insync_replicas is None else min_insync_replicas
+        values = (min_insync_replicas, asked.own, moment.min_insync_replicas)
+        own = next((one for one in values if one is not None), None)
         found = evaluate(cluster, own, is_bounded=asked.is_bounded)
         probed = []
-        if probe and topic is not None:
-            typer.echo(f"refold health: {warning(topic)}", err=True)
+        for name in topics if probe else ():
+            typer.echo(f"refold health: {warning(name)}", err=True)
             servers = bootstrap_server or _servers(moment, security)
-            probed = asyncio.run(probe_topic(topic, servers, options or security.login()))
-        return report_of(moment.source, cluster, found, shown, moment.problem, probed)
+            probed = asyncio.run(probe_topic(name, servers, options or security.login()))
+        return report_of(moment, cluster, found, shown, probed)
 
     if watch:
         _watch(report, interval, shown, as_json=as_json)
@@ -235,7 +213,7 @@ def _needs_brokers(cluster: ClusterView, given: int | None) -> bool:
 
 
 def _probe_options(
-    probe: bool, watch: bool, topic: str | None, bootstrap: str | None, config: Path | None
+    probe: bool, watch: bool, topics: Sequence[str], bootstrap: str | None, config: Path | None
 ) -> dict[str, Any]:
     """The arguments of the clients. Raises typer.BadParameter for options that do not fit."""
     if not probe:
@@ -244,15 +222,15 @@ def _probe_options(
                 "applies to --probe", param_hint="--bootstrap-server, --command-config"
             )
         return {}
-    if topic is None or watch:
-        raise typer.BadParameter("needs --topic, and is done once", param_hint="--probe")
+    if len(topics) != 1 or watch:
+        raise typer.BadParameter("needs one --topic, and is done once", param_hint="--probe")
     try:
         return client_options(config, "--command-config")
     except SettingsError as error:
         raise typer.BadParameter("; ".join(error.problems), param_hint="--command-config") from None
 
 
-def _servers(moment: _Moment, security: BrokerSecurity) -> str:
+def _servers(moment: Moment, security: BrokerSecurity) -> str:
     """The addresses of the brokers that can be reached. Raises ReplayError if there are none."""
     if security.listeners:
         reachable = [security.reachable(one.endpoints) for one in moment.brokers]
@@ -292,8 +270,8 @@ def _check_source(
             "give a log, --zookeeper, --config or --daemon",
             param_hint="LOG, --zookeeper, --config, --daemon",
         )
-    if config is not None and zookeeper is None and sources:
-        raise typer.BadParameter("applies to --zookeeper", param_hint="--config")
+    if config is not None and log is not None:
+        raise typer.BadParameter("applies to --zookeeper and --daemon", param_hint="--config")
 
 
 def _access(zookeeper: str | None, config: Path | None) -> ClusterAccess:
@@ -312,7 +290,7 @@ def _look(
     log: str | None,
     access: ClusterAccess | None,
     daemon: Path | None,
-    topic: str | None,
+    topics: Collection[str],
     at: str | None,
     registrations: RegistrationLooks,
     *,
@@ -322,80 +300,14 @@ def _look(
     typer.BadParameter."""
     position = log_position(at, "--at")
     if log is not None:
-        return lambda: _from_log(log, *position)
+        return lambda: from_log(log, *position)
     if at is not None:
         raise typer.BadParameter("is a moment of a log", param_hint="--at")
     if daemon is not None:
-        return lambda: _from_daemon(daemon)
+        return lambda: from_daemon(daemon, access, topics)
     assert access is not None
     zookeeper = access.zookeeper
-    return lambda: _from_zookeeper(zookeeper, topic, registrations, waits=waits)
-
-
-def _from_log(log: str, seq: int | None, wall_ns: int | None) -> _Moment:
-    with progress() as report, open_log(log, report) as opened:
-        cluster = cluster_at(opened, seq_at(opened.reader, seq, wall_ns), report)
-        if cluster.controller.role == "standby":
-            raise ReplayError(
-                f"{log}: the daemon is not the controller at event {cluster.seq}, so its log does "
-                f"not show the cluster: {events_to_choose(opened.reader, cluster)}, ask the daemon "
-                "that is, or give --zookeeper (--at chooses an event)"
-            )
-        problem = headline_of(opened, cluster, report)
-        shadow = read_status(opened.reader.path) if seq is None and wall_ns is None else None
-        if shadow is not None:
-            problem = " ".join(filter(None, [problem, shadow.problem]))
-        return _Moment(log, cluster, problem)
-
-
-def _from_daemon(path: Path) -> _Moment:
-    """From the log that the daemon writes now: folding it here costs the daemon nothing. Raises
-    ReplayError if no daemon runs there."""
-    try:
-        found = ask_any(path)
-    except NoDaemon as error:
-        raise ReplayError(str(error)) from None
-    if found.log is None:
-        raise ReplayError(f"process {found.process} is {found.role}, and has no log yet")
-    moment = _from_log(found.log.folder, None, None)
-    source = f"process {found.process} ({found.role})"
-    problem = " ".join(filter(None, [_disconnected(found), moment.problem]))
-    return _Moment(source, moment.cluster, problem)
-
-
-def _disconnected(found: DaemonStatus) -> str:
-    """A sentence about a daemon that decides nothing; "" if it is connected."""
-    session = found.zookeeper
-    if session is None or session.is_connected:
-        return ""
-    return (
-        f"The daemon has no connection to ZooKeeper ({session.fault}) and decides nothing: what "
-        "follows is what it last knew."
-    )
-
-
-def _from_zookeeper(
-    access: ZooKeeperAccess, topic: str | None, registrations: RegistrationLooks, *, waits: bool
-) -> _Moment:
-    """Raises ReplayError if ZooKeeper is not reachable, or there is no Kafka cluster or topic."""
-    connect, security = access
-    while True:
-        view = asyncio.run(live_znodes(connect, topic, security))
-        if topic is not None and view.find(topic_path(topic)) is None:
-            raise ReplayError(f"the cluster at {address(connect)} has no topic {topic}")
-        cluster = cluster_of(view, 0, iso_time(time.time_ns()))
-        brokers = registered_brokers(view)
-        stuck, again_s = registrations.look(
-            cluster, brokers, owners_of(view, brokers), time.monotonic()
-        )
-        if again_s is None or not waits:
-            break
-        text = "a registration may be stuck, or a broker has just ended: looks again in"
-        typer.echo(f"refold health: {text} {again_s:.0f} s", err=True)
-        time.sleep(again_s)
-    cluster = cluster.with_stuck(stuck)
-    problem = " ".join(stuck_registrations(cluster))
-    return _Moment(shown(connect), cluster, problem, brokers)
+    return lambda: from_zookeeper(zookeeper, topics, registrations, waits=waits)
 
 
 def _watch(report: Callable[[], Report], seconds: float, shown: Shown, *, as_json: bool) -> None:
@@ -418,7 +330,7 @@ def _watch(report: Callable[[], Report], seconds: float, shown: Shown, *, as_jso
 def _print(report: Report, shown: Shown) -> None:
     for line in lines_of(report):
         typer.echo(line)
-    for one in report.topics if shown.of_topic else ():
+    for one in report.topics if shown.of_topics else ():
         typer.echo(topic_line(one))
     for line in probe_lines(report):
         typer.echo(line)

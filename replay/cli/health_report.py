@@ -1,6 +1,6 @@
 """The report of `refold health`: the summary and the tables that people read, and `--json`."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Final
 
 from msgspec import Struct
@@ -9,17 +9,18 @@ from rich.text import Text
 
 from controller.core.values import counted
 from controller.operator.topic_probe import ProbeRecord
+from replay.cli.health_sources import Moment
 from replay.cluster_view.views import NO_BROKER, ClusterView
-from replay.description.phrases import joined, listed
+from replay.description.phrases import joined, listed, some
 from replay.health.evaluate import WORST_FIRST, Health, PartitionHealth, State, TopicHealth
 
 _MIN_ISR_UNKNOWN: Final = (
-    "min.insync.replicas is not known for every topic: {why}; give it with --min-insync-replicas"
+    "min.insync.replicas is not known for {topics}: {why}; give it with --min-insync-replicas"
 )
-_NOT_IN_LOG: Final = "a log does not have the brokers' own setting"
-_TOPICS_NOT_IN_LOG: Final = (
-    "a daemon's log does not have the topics' own min.insync.replicas: a topic with a larger one"
-    " may be under-min-isr without being listed; --zookeeper has them"
+_NOT_IN_LOG: Final = "the log does not have the brokers' own setting"
+_CONFIGS_UNKNOWN: Final = (
+    "{why}: of {topics}, one with a larger min.insync.replicas may be under-min-isr without being"
+    " listed; --zookeeper reads them"
 )
 _NO_ANSWER: Final = "no broker has reported its own setting (--config for TLS and SASL)"
 _COLOURS: Final = {
@@ -55,40 +56,34 @@ class Report(Struct, frozen=True):
 
 
 class Shown(Struct, frozen=True):
-    """The partitions that a report lists: with those that are well if it is about one topic, at
-    most `limit`; 0: all."""
+    """The partitions that a report lists: with those that are well if it is about chosen
+    topics, at most `limit`; 0: all."""
 
-    of_topic: bool
+    of_topics: bool
     limit: int
 
     def of(self, found: Health) -> list[PartitionHealth]:
         """The partitions to list, worst first."""
-        listed = [one for one in found.partitions if self.of_topic or one.states]
+        listed = [one for one in found.partitions if self.of_topics or one.states]
         return listed[: self.limit or None]
 
 
 def report_of(
-    source: str,
+    moment: Moment,
     cluster: ClusterView,
     found: Health,
     shown: Shown,
-    problem: str,
     probe: list[ProbeRecord],
 ) -> Report:
-    """The report about a cluster at a moment."""
-    unknown = any(one.min_insync_replicas is None for one in found.partitions)
-    why = _NOT_IN_LOG if cluster.seq else _NO_ANSWER
-    notes = [_MIN_ISR_UNKNOWN.format(why=why)] if unknown else []
-    if not unknown and cluster.topics and cluster.seq and cluster.log == "recorded":
-        notes.append(_TOPICS_NOT_IN_LOG)
+    """The report about a moment: about the part of its cluster that is wanted."""
     return Report(
-        source,
+        moment.source,
         cluster.seq or None,
         cluster.time,
         cluster.controller.broker,
         cluster.controller.epoch,
-        problem,
-        notes,
+        moment.problem,
+        [*_notes(moment, cluster, found)],
         found.worst,
         found.well,
         len(found.partitions),
@@ -97,6 +92,22 @@ def report_of(
         shown.of(found),
         probe,
     )
+
+
+def _notes(moment: Moment, cluster: ClusterView, found: Health) -> Iterator[str]:
+    """What limits the report, with the topics."""
+    is_unknown = {one.topic for one in found.partitions if one.min_insync_replicas is None}
+    if is_unknown:
+        is_live = moment.brokers or not cluster.seq
+        why = _NO_ANSWER if is_live else moment.configs_unknown or _NOT_IN_LOG
+        yield _MIN_ISR_UNKNOWN.format(topics=_topics(is_unknown), why=why)
+    known = {one.name for one in cluster.topics} - is_unknown
+    if known and moment.configs_unknown:
+        yield _CONFIGS_UNKNOWN.format(why=moment.configs_unknown, topics=_topics(known))
+
+
+def _topics(names: Collection[str]) -> str:
+    return f"{counted(len(names), 'topic')} ({some(sorted(names), ', ')})"
 
 
 def lines_of(report: Report) -> Iterator[str]:
@@ -161,6 +172,6 @@ def table_of(report: Report) -> Table:
 
 def hidden(report: Report, shown: Shown) -> str:
     """A sentence about partitions that are not listed because of the limit; "" for none."""
-    wanted = report.total if shown.of_topic else report.total - report.well
+    wanted = report.total if shown.of_topics else report.total - report.well
     left = wanted - len(report.partitions)
     return f"... and {counted(left, 'other partition')}; --limit 0 shows all" if left else ""

@@ -12,6 +12,7 @@ from replay.cli.inspect_tables import changes_table, heading, tables
 from replay.cli.log_notes import note_changed_commands
 from replay.cli.options import At, Json, Log, LogPosition, log_position, named_partition
 from replay.cli.progress import progress
+from replay.cli.single_options import SingleOptions
 from replay.cluster_view.selecting import selected
 from replay.cluster_view.views import ClusterView
 from replay.index.store import has_index
@@ -27,7 +28,7 @@ from replay.why.headline import headline_of
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
 
-@app.command(name="inspect")
+@app.command(name="inspect", cls=SingleOptions)
 def inspect(
     log: Log,
     at: At = None,
@@ -100,11 +101,12 @@ def _inspect_cluster(
         notes = unfinished_notes(opened) if isinstance(opened, ImportedLog) else []
     if last is not None and last.seq < first.seq:
         raise typer.BadParameter(f"{to} is before --at", param_hint="--to")
+    topics = [] if topic is None else [topic]
     if last is None:
-        first = selected(first, topic, name)
+        first = selected(first, topics, name)
     else:
-        last = selected(last, topic, name)
-        first = selected(first, topic, name, is_required=False)
+        last = selected(last, topics, name)
+        first = selected(first, topics, name, is_required=False)
     for note in notes:
         typer.echo(f"refold inspect: {note}", err=True)
     if last is None:

@@ -1,14 +1,16 @@
 """The znodes of a live cluster, as the commands see those of an imported log."""
 
-from collections.abc import Iterable
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from contextlib import suppress
+from functools import partial
 from typing import Final
 
 from controller.core import znodes
 from controller.core.errors import ZnodeError
 from controller.core.values import Broker
-from controller.operator.cluster_znodes import read_cluster
+from controller.operator.cluster_znodes import read_brokers_and_configs, read_cluster
 from controller.operator.errors import ZooKeeperUnavailable
+from controller.operator.zookeeper_client import Znode as ReadZnode
 from controller.operator.zookeeper_client import ZooKeeperClient
 from controller.zookeeper.connection import PLAIN, ZooKeeperSecurity
 from controller.zookeeper.servers import ConnectString
@@ -19,30 +21,46 @@ from replay.world.tree import Tree, Znode
 _TIMEOUT_MS: Final = 10_000
 
 
-def address(connect: ConnectString) -> str:
-    """A connect string as text."""
-    return f"{','.join(map(str, connect.servers))}{connect.chroot}"
-
-
 def shown(connect: ConnectString) -> str:
     """The source of what was read."""
-    return f"ZooKeeper at {address(connect)}"
+    return f"ZooKeeper at {connect}"
 
 
 async def live_znodes(
-    connect: ConnectString, topic: str | None = None, security: ZooKeeperSecurity = PLAIN
+    connect: ConnectString, topics: Collection[str] = (), security: ZooKeeperSecurity = PLAIN
 ) -> ZnodeView:
-    """The znodes of a cluster; of the topics only `topic`, if it is given. Raises ReplayError if
+    """The znodes of a cluster; of the topics only `topics`, if there are any. Raises ReplayError if
     ZooKeeper is not reachable, or there is no Kafka cluster."""
-    try:
-        async with ZooKeeperClient(connect, _TIMEOUT_MS, security) as client:
-            found = await read_cluster(client, topic)
-    except ZooKeeperUnavailable as error:
-        raise ReplayError(f"{shown(connect)}: {error}") from error
+    found = await _read(connect, security, partial(read_cluster, topics=topics))
     if not found:
         raise ReplayError(
             f"{shown(connect)} has no Kafka cluster: does --zookeeper have the brokers' chroot?"
         )
+    return _view(found)
+
+
+async def live_brokers_and_configs(
+    connect: ConnectString, topics: Collection[str], security: ZooKeeperSecurity
+) -> ZnodeView:
+    """Only the registrations of the brokers and the dynamic configuration of these topics. Raises
+    ReplayError if ZooKeeper is not reachable."""
+    read = partial(read_brokers_and_configs, topics=topics)
+    return _view(await _read(connect, security, read))
+
+
+async def _read(
+    connect: ConnectString,
+    security: ZooKeeperSecurity,
+    read: Callable[[ZooKeeperClient], Awaitable[Mapping[str, ReadZnode]]],
+) -> Mapping[str, ReadZnode]:
+    try:
+        async with ZooKeeperClient(connect, _TIMEOUT_MS, security) as client:
+            return await read(client)
+    except ZooKeeperUnavailable as error:
+        raise ReplayError(f"{shown(connect)}: {error}") from error
+
+
+def _view(found: Mapping[str, ReadZnode]) -> ZnodeView:
     tree = Tree()
     tree.load(
         {

@@ -10,6 +10,7 @@ from replay.cli.exit_status import errors_in_one_line
 from replay.cli.log_notes import note_changed_commands
 from replay.cli.options import At, Json, log_position, named_partition
 from replay.cli.progress import progress
+from replay.cli.single_options import SingleOptions
 from replay.cli.why_report import explanation_lines
 from replay.garbage_collection import rare_garbage_collection
 from replay.index.history import explain_by
@@ -30,7 +31,7 @@ _Unhealthy = Annotated[
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
 
-@app.command(name="why")
+@app.command(name="why", cls=SingleOptions)
 def why(
     log: Annotated[
         list[str],

@@ -1,5 +1,7 @@
 """The cluster as the ZooKeeper of an imported log has it, without the state of its controller."""
 
+from msgspec import structs
+
 from controller.core import znodes
 from controller.core.errors import ZnodeError
 from controller.core.topic_configs import MIN_INSYNC_REPLICAS, least_in_sync
@@ -26,7 +28,7 @@ def cluster_of(view: ZnodeView, seq: int, time: str) -> ClusterView:
     brokers = _brokers(view)
     live = {one.id for one in brokers}
     being_deleted = view.children(znodes.DELETE_TOPICS)
-    default = config_of(view, broker_config_path(None)).get(MIN_INSYNC_REPLICAS)
+    default = _default_of(view)
     topics = [
         _topic(view, name, live, being_deleted, default) for name in view.children(znodes.TOPICS)
     ]
@@ -110,12 +112,30 @@ def _topic(
         _partition(name, number, one, state_of(view, name, number), live, name in being_deleted)
         for number, one in sorted(content.assignments.items())
     ]
-    own = config_of(view, topic_config_path(name)).get(MIN_INSYNC_REPLICAS)
-    least = None
-    if own is not None or default_min_insync is not None:
-        least = least_in_sync([own, default_min_insync])
     topic_id = content.topic_id.hex() if content.topic_id else None
-    return TopicView(name, topic_id, partitions, least)
+    return TopicView(name, topic_id, partitions, _least(view, name, default_min_insync))
+
+
+def _least(view: ZnodeView, topic: str, default: str | None) -> int | None:
+    """min.insync.replicas of a topic; None if neither the topic nor the dynamic default of the
+    brokers has it."""
+    own = config_of(view, topic_config_path(topic)).get(MIN_INSYNC_REPLICAS)
+    return None if own is None and default is None else least_in_sync([own, default])
+
+
+def _default_of(view: ZnodeView) -> str | None:
+    """The brokers' dynamic default of min.insync.replicas."""
+    return config_of(view, broker_config_path(None)).get(MIN_INSYNC_REPLICAS)
+
+
+def with_configs(cluster: ClusterView, view: ZnodeView) -> ClusterView:
+    """A cluster from another source, with the configurations of its topics in these znodes."""
+    default = _default_of(view)
+    topics = [
+        structs.replace(one, min_insync_replicas=_least(view, one.name, default))
+        for one in cluster.topics
+    ]
+    return structs.replace(cluster, topics=topics)
 
 
 def config_of(view: ZnodeView, path: str) -> dict[str, str]:

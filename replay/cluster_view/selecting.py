@@ -1,5 +1,6 @@
 """The part of a cluster that is about one topic or one partition."""
 
+from collections.abc import Collection
 from difflib import get_close_matches
 
 from msgspec import structs
@@ -13,36 +14,36 @@ _SHOWN = 20
 
 def selected(
     cluster: ClusterView,
-    topic: str | None,
-    partition: tuple[str, int] | None,
+    topics: Collection[str] = (),
+    partition: tuple[str, int] | None = None,
     *,
     is_required: bool = True,
 ) -> ClusterView:
-    """The cluster without other topics or partitions. Raises ReplayError if the topic or partition
-    `is_required` and does not exist."""
-    name = partition[0] if partition is not None else topic
-    if name is None:
+    """The cluster without other topics or partitions, if any are given. Raises ReplayError if a
+    topic or partition `is_required` and does not exist."""
+    wanted = topics if partition is None else (partition[0],)
+    if not wanted:
         return cluster
-    if is_required:
+    for name in wanted if is_required else ():
         require(cluster, name, partition[1] if partition is not None else None)
-    topics = [one for one in cluster.topics if one.name == name]
+    found = [one for one in cluster.topics if one.name in wanted]
     if partition is not None:
-        topics = [
+        found = [
             structs.replace(
                 one, partitions=[each for each in one.partitions if each.partition == partition[1]]
             )
-            for one in topics
+            for one in found
         ]
-    names = {each.name for one in topics for each in one.partitions}
+    names = {each.name for one in found for each in one.partitions}
     return structs.replace(
         cluster,
-        topics=topics,
+        topics=found,
         reassignments=[one for one in cluster.reassignments if one.partition in names],
-        deletions=[one for one in cluster.deletions if one.topic == name],
+        deletions=[one for one in cluster.deletions if one.topic in wanted],
         replica_deletions=[
             one
             for one in cluster.replica_deletions
-            if one.partition in names or (partition is None and _topic_of(one.partition) == name)
+            if one.partition in names or (partition is None and _topic_of(one.partition) in wanted)
         ],
     )
 

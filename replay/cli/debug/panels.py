@@ -129,7 +129,7 @@ def _filtered(cluster: ClusterView, shown: str) -> ClusterView:
         return cluster
     try:
         if cluster.topic(shown) is not None:
-            return selected(cluster, shown, None)
-        return selected(cluster, None, partition_named(shown))
+            return selected(cluster, [shown])
+        return selected(cluster, partition=partition_named(shown))
     except (ReplayError, ValueError):
         return cluster

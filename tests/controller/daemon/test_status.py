@@ -21,7 +21,7 @@ class Observed:
 
     def __init__(self, harness: DaemonHarness, fold: object) -> None:
         self.session = ConnectionStatus(-2, True, "zk:2181", 6000, 12, "an old fault")
-        self.source = StatusSource(DAEMON)
+        self.source = StatusSource(DAEMON, "zk:2181/kafka")
         self.standbys: list[StandbyStatus] = []
         daemon = harness.daemon
         self.source.parts = RunningParts(
@@ -44,13 +44,13 @@ def observed(harness: DaemonHarness) -> Observed:
 
 
 def test_daemon_that_does_not_run_yet_waits_for_zookeeper() -> None:
-    found = StatusSource(DAEMON).status()
+    found = StatusSource(DAEMON, "zk:2181/kafka").status()
     assert (found.role, found.term, found.log) == ("waiting for ZooKeeper", 0, None)
     assert found.broker_id == DAEMON
 
 
 def test_step_of_the_start_is_the_role_of_a_daemon_without_a_log() -> None:
-    source = StatusSource(DAEMON)
+    source = StatusSource(DAEMON, "zk:2181/kafka")
     source.role_at_start = "waiting for the end of its previous session"
     found = source.status()
     assert (found.role, found.log) == ("waiting for the end of its previous session", None)
@@ -193,6 +193,7 @@ async def test_session_is_shown_as_zookeeper_prints_it(tmp_path: Path, is_connec
     assert found.session == "0xfffffffffffffffe"
     assert found.fault == ("" if is_connected else "an old fault")
     assert (found.is_connected, found.heard_ms) == (is_connected, 12)
+    assert found.connect == "zk:2181/kafka"
 
 
 async def test_only_the_active_daemon_shows_standbys(tmp_path: Path) -> None:

@@ -109,6 +109,29 @@ def test_well_partitions_are_shown_for_a_topic_only(log: Path) -> None:
     assert health(log, *at).exit_code == 0
 
 
+@pytest.fixture
+def log_of_three_topics(tmp_path: Path) -> Path:
+    """Broker 2 has stopped: each topic has lost a replica."""
+    cluster = Cluster(1, 2).start()
+    for topic in ("a", "b", "c"):
+        cluster.create_topic(topic, {0: [1, 2]})
+    cluster.stop_broker(2)
+    return write_log(tmp_path / "log", cluster)
+
+
+def test_each_of_several_topics_is_shown(log_of_three_topics: Path) -> None:
+    found = found_by(log_of_three_topics, "--topic", "c", "--topic", "a")
+    assert [one["topic"] for one in found["topics"]] == ["a", "c"]
+    assert [one["topic"] for one in found["partitions"]] == ["a", "c"]
+    assert (found["total"], found["counts"]["under-replicated"]) == (2, 2)
+
+
+def test_unknown_topic_among_several_is_named(log_of_three_topics: Path) -> None:
+    found = health(log_of_three_topics, "--topic", "a", "--topic", "nosuch")
+    assert (found.exit_code, found.stdout) == (2, "")
+    assert "no topic nosuch" in found.stderr
+
+
 @pytest.mark.parametrize(("fail_on", "status"), [("offline", 1), ("not-preferred", 1)])
 def test_exit_status_follows_the_worst_state(log: Path, fail_on: str, status: int) -> None:
     assert health(log, "--fail-on", fail_on).exit_code == status
@@ -125,7 +148,18 @@ def test_unknown_min_insync_replicas_is_noted(log: Path) -> None:
     known = health(log, "--min-insync-replicas", 2)
     assert "min.insync.replicas is not known" not in known.stdout
     assert "1 under-min-isr" in known.stdout
-    assert "does not have the topics' own min.insync.replicas" in known.stdout
+    assert "does not have the configurations of topics: of 1 topic (t)," in known.stdout
+
+
+def test_daemons_setting_of_min_insync_replicas_is_used(tmp_path: Path) -> None:
+    """The daemon has it from its configuration, or from the brokers at its start."""
+    settings = {"min.insync.replicas": "2"}
+    cluster = Cluster(1, 2, broker_settings=settings).start()
+    cluster.create_topic("t", {0: [1, 2]})
+    cluster.stop_broker(2)
+    log = write_log(tmp_path / "log", cluster)
+    assert found_by(log)["counts"]["under-min-isr"] == 1
+    assert found_by(log, "--min-insync-replicas", 1)["counts"]["under-min-isr"] == 0
 
 
 def test_unknown_topic_is_named(log: Path) -> None:
@@ -139,12 +173,15 @@ def test_unknown_topic_is_named(log: Path) -> None:
     [
         ([], "give a log, --zookeeper, --config or --daemon"),
         (["LOG", "--daemon", "/logs"], "give a log, --zookeeper, --config or --daemon"),
-        (["LOG", "--config", "/no.properties"], "applies to --zookeeper"),
+        (["LOG", "--config", "/no.properties"], "applies to --zookeeper and --daemon"),
         (["--daemon", "/logs", "--at", "3"], "is a moment of a log"),
         (["--zookeeper", "localhost:no"], "is not HOST:PORT"),
         (["--zookeeper", "localhost:1", "--at", "3"], "is a moment of a log"),
         (["LOG", "--at", "3", "--watch"], "is a fixed moment, omit --watch"),
-        (["LOG", "--probe"], "needs --topic"),
+        (["LOG", "--probe"], "needs one --topic"),
+        (["LOG", "--probe", "--topic", "t", "--topic", "u"], "needs one --topic"),
+        (["--zookeeper", "a:1", "--zookeeper", "b:1"], "is given 2 times: give it once"),
+        (["LOG", "--fail-on", "offline", "--fail-on", "stuck"], "is given 2 times: give it once"),
         (["LOG", "--bootstrap-server", "localhost:1"], "applies to --probe"),
     ],
 )
@@ -157,16 +194,21 @@ def test_options_that_do_not_fit_are_refused(log: Path, arguments: list[str], sa
 # A running daemon ---------------------------------------------------------------------------------
 
 
+CONNECTED = SessionStatus("0x1f", True, "zk1:2181", 18000, 40, "")
+
+
 def of_log(status: DaemonStatus, log: Path) -> DaemonStatus:
     return structs.replace(status, log=LogStatus(str(log), 1, 1))
 
 
-async def asked(folder: Path, *statuses: DaemonStatus) -> tuple[int, str]:
+async def asked(
+    folder: Path, *statuses: DaemonStatus, options: tuple[str, ...] = ()
+) -> tuple[int, str]:
     """The result of the command with daemons that have these statuses."""
     with ExitStack() as stack:
         for one in statuses:
             await stack.enter_context(serving(folder, one)).open()
-        return await run("health", "--daemon", str(folder))
+        return await run("health", "--daemon", str(folder), *options)
 
 
 async def test_health_of_a_running_daemon_is_that_of_its_log(log: Path, folder: Path) -> None:
@@ -189,6 +231,15 @@ async def test_daemon_without_zookeeper_is_not_well(log: Path, folder: Path) -> 
     assert output.startswith(expected)
 
 
+async def test_topics_are_named_whose_configuration_a_daemon_does_not_know(
+    log: Path, folder: Path
+) -> None:
+    """A daemon of an earlier release does not report where ZooKeeper is."""
+    _, output = await asked(folder, of_log(ACTIVE, log))
+    assert "min.insync.replicas is not known for 1 topic (t): a daemon's log does not" in output
+    assert "this daemon does not report its zookeeper.connect: give --config" in output
+
+
 async def test_missing_daemon_or_log_is_an_error(folder: Path) -> None:
     status, output = await asked(folder)
     assert (status, "no daemon runs with the log folder" in output) == (2, True)
@@ -200,21 +251,24 @@ async def test_missing_daemon_or_log_is_an_error(folder: Path) -> None:
 # A real ZooKeeper --------------------------------------------------------------------------------
 
 
-async def make_topic(zookeeper: ZooKeeperServer, chroot: str) -> None:
-    """Brokers 1 and 2; t-0 is led by 2, and t-1 has lost broker 3. The topic needs two in sync."""
+async def make_topic(zookeeper: ZooKeeperServer, chroot: str, topic: str = "t") -> None:
+    """Brokers 1 and 2; partition 0 is led by 2, and partition 1 has lost broker 3. The topic needs
+    two in sync."""
     state = {"controller_epoch": 1, "version": 1, "leader_epoch": 0}
+    of_topic = f"/brokers/topics/{topic}"
     znodes = {
         "/brokers/ids/1": {"version": 4, "host": "h", "port": 1, "endpoints": ["PLAINTEXT://h:1"]},
         "/brokers/ids/2": {"version": 4, "host": "h", "port": 2, "endpoints": ["PLAINTEXT://h:2"]},
-        "/brokers/topics/t": {"version": 1, "partitions": {"0": [1, 2], "1": [1, 3]}},
-        "/brokers/topics/t/partitions/0/state": {**state, "leader": 2, "isr": [1, 2]},
-        "/brokers/topics/t/partitions/1/state": {**state, "leader": 1, "isr": [1]},
-        "/config/topics/t": {"version": 1, "config": {"min.insync.replicas": "2"}},
+        of_topic: {"version": 1, "partitions": {"0": [1, 2], "1": [1, 3]}},
+        f"{of_topic}/partitions/0/state": {**state, "leader": 2, "isr": [1, 2]},
+        f"{of_topic}/partitions/1/state": {**state, "leader": 1, "isr": [1]},
+        f"/config/topics/{topic}": {"version": 1, "config": {"min.insync.replicas": "2"}},
     }
     async with client(zookeeper.connect) as writer:
         for path, content in znodes.items():
             await writer.ensure_path(chroot + path.rpartition("/")[0])
-            await writer.create(chroot + path, json.dumps(content))
+            if not await writer.exists(chroot + path):
+                await writer.create(chroot + path, json.dumps(content))
 
 
 @pytest.mark.lab
@@ -226,6 +280,36 @@ def test_cluster_without_refold_is_read_from_zookeeper(zookeeper: ZooKeeperServe
         (0, ["not-preferred"]),
     ]
     assert found["notes"] == []
+
+
+@pytest.mark.lab
+def test_only_the_chosen_topics_are_read_from_zookeeper(zookeeper: ZooKeeperServer) -> None:
+    anyio.run(make_topic, zookeeper, "/chosen")
+    anyio.run(make_topic, zookeeper, "/chosen", "u")
+    anyio.run(make_topic, zookeeper, "/chosen", "v")
+    found = found_by("--zookeeper", f"{zookeeper.connect}/chosen", "--topic", "t", "--topic", "v")
+    assert {one["topic"] for one in found["partitions"]} == {"t", "v"}
+
+
+@pytest.mark.lab
+@pytest.mark.parametrize("is_in_settings", [True, False])
+async def test_configurations_of_topics_are_those_of_the_daemons_zookeeper(
+    zookeeper: ZooKeeperServer, log: Path, folder: Path, is_in_settings: bool
+) -> None:
+    """The log has no configuration of t; one of two replicas is in sync, and the topic needs two.
+    The daemon reports where ZooKeeper is, or --config says it."""
+    chroot = f"/daemon-{is_in_settings}"
+    await make_topic(zookeeper, chroot)
+    connect = f"{zookeeper.connect}{chroot}"
+    config = folder / "server.properties"
+    config.write_text(f"zookeeper.connect={connect}\n")
+    options = ("--config", str(config)) if is_in_settings else ()
+    session = structs.replace(CONNECTED, connect="" if is_in_settings else connect)
+    status = structs.replace(of_log(ACTIVE, log), zookeeper=session)
+    found, output = await asked(folder, status, options=options)
+    assert found == 1
+    assert "1 under-min-isr" in output
+    assert "note: " not in output
 
 
 @pytest.mark.lab
