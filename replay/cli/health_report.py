@@ -10,7 +10,7 @@ from rich.text import Text
 from controller.core.values import counted
 from controller.operator.topic_probe import ProbeRecord
 from replay.cluster_view.views import NO_BROKER, ClusterView
-from replay.description.phrases import joined, listed
+from replay.description.phrases import broker_list, joined
 from replay.health.evaluate import WORST_FIRST, Health, PartitionHealth, State, TopicHealth
 
 _MIN_ISR_UNKNOWN: Final = (
@@ -152,8 +152,8 @@ def table_of(report: Report) -> Table:
             Text(name),
             state,
             leader,
-            listed(one.isr),
-            listed(one.replicas),
+            broker_list(one.isr),
+            broker_list(one.replicas),
             Text("; ".join(missing)),
         )
     return table
